@@ -1,0 +1,37 @@
+"""The native core, where it could be built: `available`, and `why_not` in plain words."""
+
+from __future__ import annotations
+
+available = False
+why_not = ""
+
+try:
+    from ._core import (
+        ACCEPTED,
+        CONNECTED,
+        Channel,
+        ProtocolViolation,
+        cache_line_round_trip_us,
+        configure,
+        create_segment,
+        run_bridge,
+    )
+except ImportError as error:
+    why_not = (
+        f"the native core is not built ({error}); install a C compiler and the Python headers, then reinstall fastsock"
+    )
+else:
+    available = True
+
+__all__ = [
+    "ACCEPTED",
+    "CONNECTED",
+    "Channel",
+    "ProtocolViolation",
+    "available",
+    "cache_line_round_trip_us",
+    "configure",
+    "create_segment",
+    "run_bridge",
+    "why_not",
+]

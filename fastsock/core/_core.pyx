@@ -1,0 +1,472 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+"""The binding of the native core: where Python objects end.
+
+A `Channel` is one descriptor's view of an established shared-memory connection: it has the data methods of a socket,
+with the same arguments, results and exceptions, so that a socket can bind them straight onto itself.
+"""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
+from libc.errno cimport EAGAIN, EBADF, EINTR, EPROTO, ETIMEDOUT
+from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
+from libc.string cimport memcpy
+from posix.unistd cimport close as close_descriptor
+
+from .core cimport *
+
+import errno as _errno
+import os as _os
+
+# Of MSG_*; the numbers are Linux's.
+cdef enum:
+    PEEK = 0x02
+    DONT_WAIT = 0x40
+    WAIT_ALL = 0x100
+    NO_SIGNAL = 0x4000
+
+cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is given up for the copy
+cdef double CONTENDED_US = 1000.0       # getting the interpreter's lock back took this long: another thread computes
+cdef double PATIENT_LOOK_US = 20.0      # and giving it up again is worth so much waiting
+cdef double FAIR_SHARE = 0.1            # of the time that thread just had
+
+cdef uint64_t look_ticks = 0
+cdef uint64_t hold_until = 0            # while contended: no longer than this without offering the lock
+cdef bint contended = False
+
+ACCEPTED = FS_SIDE_ACCEPTED
+CONNECTED = FS_SIDE_CONNECTED
+
+
+class ProtocolViolation(ConnectionAbortedError):
+    """The other end wrote something impossible into the shared memory; the connection is unusable."""
+
+
+def configure(*, double look_us):
+    """Sets how long, in microseconds, a receiver looks at the ring before it gives up the interpreter's lock."""
+    global look_ticks
+    look_ticks = <uint64_t>(look_us * fs_ticks_per_us())
+
+
+def create_segment(uint32_t ring_bytes):
+    """Returns the descriptor of a new sealed memory segment; raises OSError (ENOMEM, EMFILE, EINVAL)."""
+    cdef int memory = fs_segment_create(ring_bytes)
+    if memory < 0:
+        raise OSError(-memory, _os.strerror(-memory))
+    return memory
+
+
+def cache_line_round_trip_us():
+    """Round trip of one cache line between two cores in microseconds, or None where there is one core only."""
+    cdef double result
+    with nogil:
+        result = fs_cache_line_round_trip_us()
+    return result if result >= 0 else None
+
+
+def run_bridge(Channel channel, int inner):
+    """Pumps between `channel` and the descriptor `inner` until both directions ended; takes both over."""
+    cdef fs_end *end = channel.shared.end
+    cdef int doorbell = channel.descriptor
+    channel.shared.end = NULL
+    channel.descriptor = -1
+    with nogil:
+        fs_bridge_run(end, doorbell, inner)
+
+
+@cython.final
+cdef class _Shared:
+    """One end of a connection; the channels of a socket and its duplicates share it."""
+    cdef fs_end *end
+
+    def __dealloc__(self):
+        if self.end != NULL:
+            fs_end_free(self.end)
+
+
+cdef inline uint64_t deadline_after(double timeout):
+    return UINT64_MAX if timeout < 0 else fs_now_ns() + <uint64_t>(timeout * 1e9)
+
+
+cdef int offer_lock() except -1:
+    """Lets another Python thread run, and learns from how long that took whether there is one."""
+    global contended, hold_until
+    cdef uint64_t before, after
+    with nogil:
+        before = fs_ticks()
+    after = fs_ticks()
+    note_lock_wait(before, after)
+    return 0
+
+
+cdef inline void note_lock_wait(uint64_t before, uint64_t after) noexcept:
+    global contended, hold_until
+    contended = <double>(after - before) > CONTENDED_US * fs_ticks_per_us()
+    if contended:
+        hold_until = after + <uint64_t>(FAIR_SHARE * <double>(after - before))
+
+
+@cython.final
+cdef class Channel:
+    """A connected shared-memory stream as seen through one descriptor.
+
+    memory is a segment's descriptor (not taken over), doorbell a connected UNIX stream socket's (taken over by
+    close()), side ACCEPTED or CONNECTED, peer a text for messages.  Raises OSError or ProtocolViolation when the
+    memory is not a sound segment.
+    """
+    cdef _Shared shared
+    cdef int descriptor
+    cdef double timeout
+    cdef int users
+    cdef bint closing
+    cdef atomic_int leaving
+    cdef public object peer
+    cdef object __weakref__
+
+    def __init__(self, int memory, int doorbell, int side, *, double spin_us=50.0, peer=""):
+        cdef fs_limits limits
+        cdef int error = 0
+        limits.spin_us = spin_us
+        self.descriptor = -1
+        self.timeout = -1
+        self.peer = peer
+        self.shared = _Shared()
+        self.shared.end = fs_end_open(memory, side, &limits, &error)
+        if self.shared.end == NULL:
+            if error == -EPROTO:
+                raise ProtocolViolation(_errno.EPROTO, f"shm path to {peer}: the memory offered is not a fastsock segment")
+            raise OSError(-error, _os.strerror(-error))
+        error = fs_doorbell_prepare(doorbell)
+        if error < 0:
+            raise OSError(-error, _os.strerror(-error))
+        self.descriptor = doorbell
+
+    def rebind(self, int doorbell):
+        """The doorbell has moved to this descriptor number."""
+        self.descriptor = doorbell
+
+    def duplicate(self, int doorbell):
+        """A second channel over the same connection, through a duplicate of the doorbell."""
+        cdef Channel other = Channel.__new__(Channel)
+        self.alive()
+        other.shared = self.shared
+        other.descriptor = doorbell
+        other.timeout = self.timeout
+        other.peer = self.peer
+        return other
+
+    # ---- waiting and errors ----
+
+    cdef int alive(self) except -1:
+        if self.descriptor < 0 or self.closing or self.shared.end == NULL:
+            raise OSError(_errno.EBADF, "Bad file descriptor")
+        return 0
+
+    cdef int fail(self, ssize_t error) except -1:
+        cdef int number = <int>-error
+        if number == EPROTO:
+            raise ProtocolViolation(
+                number, f"shm path to {self.peer}: the other end wrote impossible values into the shared memory or"
+                " bytes onto the raw descriptor; close this connection")
+        raise OSError(number, _os.strerror(number))
+
+    cdef bint waits(self, int flags) noexcept:
+        return self.timeout != 0 and not flags & DONT_WAIT
+
+    cdef int wait(self, int what, uint64_t deadline) except -1:
+        """Until it is worth trying again.  The interpreter's lock is kept for a short look, never for a wait."""
+        cdef fs_end *end = self.shared.end
+        cdef int result
+        cdef uint64_t before, ticks
+        if fs_end_may_spin(end, what):
+            ticks = <uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()) if contended else look_ticks
+            if fs_end_look(end, what, ticks):
+                return 0
+        self.users += 1
+        try:
+            with nogil:
+                result = fs_end_wait(end, self.descriptor, what, deadline, &self.leaving)
+                before = fs_ticks()
+            note_lock_wait(before, fs_ticks())
+        finally:
+            self.leave()
+        if result == -EINTR:
+            PyErr_CheckSignals()
+        elif result == -ETIMEDOUT:
+            raise TimeoutError("timed out")
+        elif result < 0:
+            self.fail(result)
+        return 0
+
+    cdef int leave(self) except -1:
+        self.users -= 1
+        if self.closing and self.users == 0:
+            self.close_now()
+        return 0
+
+    cdef inline int be_fair(self) except -1:
+        if contended and fs_ticks() > hold_until:
+            self.users += 1
+            try:
+                offer_lock()
+            finally:
+                self.leave()
+        return 0
+
+    cdef ssize_t send_some(self, const char *data, Py_ssize_t length, int flags):
+        cdef ssize_t result
+        cdef int how = FS_NO_SIGNAL if flags & NO_SIGNAL else 0
+        if self.waits(flags):
+            how |= FS_PATIENT
+        if length < LONG_COPY:
+            return fs_end_send(self.shared.end, self.descriptor, data, length, how)
+        self.users += 1
+        with nogil:
+            result = fs_end_send(self.shared.end, self.descriptor, data, length, how)
+        self.users -= 1
+        return result
+
+    cdef ssize_t receive_some(self, char *target, Py_ssize_t length, int flags, bint look_for_end):
+        cdef ssize_t result
+        cdef int peek = flags & PEEK
+        if length < LONG_COPY:
+            return fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
+        self.users += 1
+        with nogil:
+            result = fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
+        self.users -= 1
+        return result
+
+    cdef Py_ssize_t send_bytes(self, const char *data, Py_ssize_t length, int flags, bint everything) except -1:
+        """What send() does, and sendall() where everything is asked for."""
+        cdef Py_ssize_t done = 0
+        cdef ssize_t result
+        cdef uint64_t deadline = 0
+        self.alive()
+        # a blocking send returns when all is handed over; one with a timeout after the first part
+        if self.timeout < 0 and self.waits(flags):
+            everything = True
+        while True:
+            result = self.send_some(data + done, length - done, flags)
+            if result >= 0:
+                done += result
+                if done >= length or not everything:
+                    return done
+                continue
+            if result != -EAGAIN or not self.waits(flags):
+                if done and result != -EAGAIN and self.timeout < 0:
+                    return done
+                self.fail(result)
+            if deadline == 0:
+                deadline = deadline_after(self.timeout)
+            self.wait(FS_WRITABLE, deadline)
+            self.alive()
+
+    cdef Py_ssize_t receive_bytes(self, char *target, Py_ssize_t length, int flags) except -1:
+        cdef Py_ssize_t done = 0
+        cdef ssize_t result
+        cdef uint64_t deadline = 0
+        cdef bint look = not self.waits(flags)
+        self.alive()
+        if contended:
+            self.be_fair()
+        while True:
+            result = self.receive_some(target + done, length - done, flags, look)
+            if result > 0:
+                done += result
+                if done >= length or flags & PEEK or not flags & WAIT_ALL:
+                    return done
+                continue
+            if result == 0 or done and not self.waits(flags):
+                return done
+            if result != -EAGAIN or not self.waits(flags):
+                self.fail(result)
+            if deadline == 0:
+                deadline = deadline_after(self.timeout)
+            self.wait(FS_READABLE, deadline)
+            self.alive()
+            look = True
+
+    # ---- the socket's data methods ----
+
+    def send(self, data, int flags=0, /):
+        """As socket.send()."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            return self.send_bytes(<const char *>view.buf, view.len, flags, False)
+        finally:
+            PyBuffer_Release(&view)
+
+    def sendall(self, data, int flags=0, /):
+        """As socket.sendall()."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self.send_bytes(<const char *>view.buf, view.len, flags, True)
+        finally:
+            PyBuffer_Release(&view)
+
+    def recv_into(self, buffer, Py_ssize_t nbytes=0, int flags=0):
+        """As socket.recv_into()."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+        try:
+            if nbytes < 0:
+                raise ValueError("negative buffersize in recv_into")
+            if nbytes == 0:
+                nbytes = view.len
+            if nbytes > view.len:
+                raise ValueError("buffer too small for requested bytes")
+            if nbytes == 0:
+                return 0
+            return self.receive_bytes(<char *>view.buf, nbytes, flags)
+        finally:
+            PyBuffer_Release(&view)
+
+    def recv(self, Py_ssize_t bufsize, int flags=0, /):
+        """As socket.recv()."""
+        cdef Py_ssize_t size = bufsize, got
+        cdef ssize_t unread
+        if bufsize < 0:
+            raise ValueError("negative buffersize in recv")
+        self.alive()
+        if bufsize == 0:
+            return b""
+        if contended:
+            self.be_fair()
+        if not flags & WAIT_ALL:
+            # wait before allocating: what is there is mostly far less than what the caller would take
+            unread = fs_end_unread(self.shared.end, self.descriptor)
+            if 0 < unread < size:
+                size = unread
+            elif unread <= 0:
+                return self.receive_small_first(bufsize, flags)
+        data = PyBytes_FromStringAndSize(NULL, size)
+        got = self.receive_bytes(PyBytes_AS_STRING(data), size, flags)
+        return data if got == size else data[:got]
+
+    cdef receive_small_first(self, Py_ssize_t bufsize, int flags):
+        """Nothing is there yet: receives up to what a small block holds, then looks how much more there is."""
+        cdef char first[4096]
+        cdef Py_ssize_t got = self.receive_bytes(first, min(bufsize, <Py_ssize_t>sizeof(first)), flags), more, size
+        cdef ssize_t unread
+        if got < <Py_ssize_t>sizeof(first) or bufsize == got or flags & PEEK:
+            if not flags & PEEK or got < <Py_ssize_t>sizeof(first):
+                return PyBytes_FromStringAndSize(first, got)
+            got = 0  # a peek sees the same bytes again
+        unread = fs_end_unread(self.shared.end, self.descriptor)
+        more = min(bufsize - got, unread if unread > 0 else 0)
+        size = got + more
+        data = PyBytes_FromStringAndSize(NULL, size)
+        if got:
+            memcpy(PyBytes_AS_STRING(data), first, got)
+        if more:
+            got += self.receive_bytes(PyBytes_AS_STRING(data) + got, more, flags | DONT_WAIT)
+        return data if got == size else data[:got]
+
+    def unread(self):
+        """Bytes that can be received without waiting."""
+        self.alive()
+        cdef ssize_t result = fs_end_unread(self.shared.end, self.descriptor)
+        if result < 0:
+            self.fail(result)
+        return result
+
+    def settimeout(self, timeout, /):
+        """Seconds, None for ever, 0 for non-blocking."""
+        self.timeout = -1.0 if timeout is None else timeout
+
+    def shutdown(self, int how, /):
+        """As socket.shutdown()."""
+        cdef int result
+        self.alive()
+        result = fs_end_shutdown(self.shared.end, self.descriptor, how)
+        if result < 0:
+            self.fail(result)
+
+    def take_error(self):
+        """What SO_ERROR answers: an errno told once, or 0."""
+        self.alive()
+        return fs_end_take_error(self.shared.end, self.descriptor)
+
+    # ---- the descriptor ----
+
+    def fileno(self):
+        """The doorbell's number, or -1 once closed."""
+        return self.descriptor
+
+    def watch(self):
+        """The descriptor is given to somebody who may poll it: from now on it shows readiness exactly."""
+        self.alive()
+        fs_end_watch(self.shared.end, self.descriptor)
+
+    def settle(self):
+        """Makes the doorbell exact before a loop of ours blocks on it; whether there is something to read."""
+        return fs_end_settle(self.shared.end, self.descriptor) != 0
+
+    def set_lazy(self, bint lazy):
+        """While lazy a drained ring may leave the doorbell readable: the loop that watches it calls settle()."""
+        if self.shared.end != NULL:
+            self.shared.end.lazy = lazy
+
+    def release(self):
+        """Lets the descriptor itself carry the bytes from now on; False when unread ones are in the way."""
+        cdef int result
+        self.alive()
+        result = fs_end_release(self.shared.end, self.descriptor)
+        if result < 0 and result != -EAGAIN:
+            self.fail(result)
+        return result == 0
+
+    def bridge(self, int inner):
+        """Starts a pump between this connection and the descriptor `inner`; takes over both."""
+        cdef int result
+        self.alive()
+        result = fs_bridge_start(self.shared.end, self.descriptor, inner)
+        if result < 0:
+            self.fail(result)
+        self.shared.end = NULL
+        self.descriptor = -1
+
+    @property
+    def released(self):
+        """Whether both directions go over the descriptor itself."""
+        return self.shared.end != NULL and self.shared.end.raw_in and self.shared.end.raw_out
+
+    def statistics(self):
+        """Counts since the start: bytes_sent, bytes_received, waits (sleeps), wakes (of the other end), spins."""
+        if self.shared.end == NULL:
+            return None
+        cdef fs_statistics *s = &self.shared.end.statistics
+        return {"bytes_sent": s.bytes_sent, "bytes_received": s.bytes_received, "waits": s.waits,
+                "wakes": s.wakes, "spins": s.spins}
+
+    def close(self, bint reset=False):
+        """Closes the descriptor; calls of other threads that wait on it end with EBADF."""
+        if self.descriptor < 0 or self.closing:
+            return
+        self.closing = True
+        (&self.leaving)[0] = 1
+        if reset:
+            fs_end_closing(self.shared.end, self.descriptor, 1)
+        if self.users == 0:
+            self.close_now()
+            return
+        fs_end_wake(self.shared.end)
+        fs_wake_leaving()
+
+    cdef int close_now(self) except -1:
+        cdef int descriptor = self.descriptor
+        if descriptor < 0:
+            return 0
+        self.descriptor = -1
+        fs_end_closing(self.shared.end, descriptor, 0)
+        close_descriptor(descriptor)
+        fs_end_closed(self.shared.end)
+        fs_wake_leaving_done()
+        return 0
+
+    def __dealloc__(self):
+        if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
+            self.close_now()

@@ -1,0 +1,136 @@
+/* A pump between the ring and an ordinary socket, for code that must have a descriptor which carries the bytes
+ * while unread ones still lie in the ring.  Half-closes pass through both ways. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "end.h"
+#include "system.h"
+
+#define BUFFER (128u * 1024)
+
+struct bridge {
+    struct fs_end *end;
+    int doorbell, inner;
+    _Atomic int users;
+};
+
+static const _Atomic int never_leaving;
+
+static int send_all(struct bridge *bridge, const char *data, size_t length)
+{
+    while (length > 0) {
+        ssize_t sent = fs_end_send(bridge->end, bridge->doorbell, data, length, FS_PATIENT | FS_NO_SIGNAL);
+        if (sent == -EAGAIN) {
+            int waited = fs_end_wait(bridge->end, bridge->doorbell, FS_WRITABLE, UINT64_MAX, &never_leaving);
+            if (waited != 0 && waited != -EINTR) return waited;
+        } else if (sent < 0) {
+            return (int)sent;
+        } else {
+            data += sent, length -= (size_t)sent;
+        }
+    }
+    return 0;
+}
+
+static int write_all(int inner, const char *data, size_t length)
+{
+    while (length > 0) {
+        ssize_t sent = send(inner, data, length, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR) return -errno;
+        if (sent > 0) data += sent, length -= (size_t)sent;
+    }
+    return 0;
+}
+
+static void leave(struct bridge *bridge)
+{
+    if (atomic_fetch_sub(&bridge->users, 1) != 1) return;
+    fs_end_closing(bridge->end, bridge->doorbell, 0);
+    close(bridge->doorbell);
+    fs_end_closed(bridge->end);
+    close(bridge->inner);
+    fs_end_free(bridge->end);
+    free(bridge);
+}
+
+static void *pump_outwards(void *argument)
+{
+    struct bridge *bridge = argument;
+    char *buffer = malloc(BUFFER);
+    for (;;) {
+        ssize_t got = buffer ? recv(bridge->inner, buffer, BUFFER, 0) : 0;
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0 || send_all(bridge, buffer, (size_t)got) != 0) break;
+    }
+    struct pollfd inner = {bridge->inner, 0, 0};
+    int closed = poll(&inner, 1, 0) > 0 && (inner.revents & (POLLHUP | POLLERR));
+    fs_end_shutdown(bridge->end, bridge->doorbell, closed ? SHUT_RDWR : SHUT_WR);
+    free(buffer);
+    leave(bridge);
+    return NULL;
+}
+
+static void *pump_inwards(void *argument)
+{
+    struct bridge *bridge = argument;
+    char *buffer = malloc(BUFFER);
+    int error = buffer ? 0 : -ENOMEM, look = 0;
+    while (error == 0) {
+        ssize_t got = fs_end_receive(bridge->end, bridge->doorbell, buffer, BUFFER, 0, look);
+        if (got == -EAGAIN) {
+            int waited = fs_end_wait(bridge->end, bridge->doorbell, FS_READABLE, UINT64_MAX, &never_leaving);
+            error = waited == -EINTR ? 0 : waited;
+            look = 1;
+        } else if (got > 0) {
+            error = write_all(bridge->inner, buffer, (size_t)got);
+        } else {
+            error = got < 0 ? (int)got : -ENODATA;
+        }
+    }
+    /* an orderly end passes on as one; anything else ends both ways, so that nobody waits for what cannot come */
+    shutdown(bridge->inner, error == -ENODATA ? SHUT_WR : SHUT_RDWR);
+    free(buffer);
+    leave(bridge);
+    return NULL;
+}
+
+static struct bridge *make(struct fs_end *end, int doorbell, int inner)
+{
+    struct bridge *bridge = malloc(sizeof *bridge);
+    if (bridge != NULL) *bridge = (struct bridge){end, doorbell, inner, 2};
+    return bridge;
+}
+
+int fs_bridge_start(struct fs_end *end, int doorbell, int inner)
+{
+    struct bridge *bridge = make(end, doorbell, inner);
+    pthread_t thread;
+    if (bridge == NULL) return -ENOMEM;
+    int error = fs_start_thread(&thread, pump_outwards, bridge);
+    if (error != 0) {
+        free(bridge);
+        return error;
+    }
+    pthread_detach(thread);
+    error = fs_start_thread(&thread, pump_inwards, bridge);
+    if (error != 0) { /* half a bridge would hang its users: end both ways */
+        shutdown(inner, SHUT_RDWR);
+        leave(bridge);
+        return 0;
+    }
+    pthread_detach(thread);
+    return 0;
+}
+
+void fs_bridge_run(struct fs_end *end, int doorbell, int inner)
+{
+    struct bridge *bridge = make(end, doorbell, inner);
+    pthread_t thread;
+    if (bridge == NULL || fs_start_thread(&thread, pump_outwards, bridge) != 0) return;
+    pump_inwards(bridge);
+    pthread_join(thread, NULL);
+}

@@ -1,0 +1,63 @@
+# What the C core offers to the binding.
+from libc.stdint cimport uint32_t, uint64_t
+
+cdef extern from "<stdatomic.h>" nogil:
+    ctypedef int atomic_int "_Atomic int"
+
+cdef extern from "system.h" nogil:
+    uint64_t fs_ticks()
+    double fs_ticks_per_us()
+    uint64_t fs_now_ns()
+    double fs_cache_line_round_trip_us()
+    uint32_t fs_current_cpu()
+
+cdef extern from "end.h" nogil:
+    enum: FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED
+    enum: FS_READABLE, FS_WRITABLE
+    enum: FS_PATIENT, FS_NO_SIGNAL
+
+    struct fs_limits:
+        double spin_us
+
+    struct fs_statistics:
+        uint64_t bytes_sent
+        uint64_t bytes_received
+        uint64_t waits
+        uint64_t wakes
+        uint64_t spins
+
+    struct fs_end:
+        fs_statistics statistics
+        int lazy
+        int gone
+        int raw_in
+        int raw_out
+
+    int fs_segment_create(uint32_t small_bytes)
+    fs_end *fs_end_open(int memory, int side, const fs_limits *limits, int *error)
+    void fs_end_free(fs_end *end)
+
+    ssize_t fs_end_send(fs_end *end, int doorbell, const void *data, size_t length, int flags)
+    ssize_t fs_end_receive(fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
+    ssize_t fs_end_unread(fs_end *end, int doorbell)
+    int fs_end_shutdown(fs_end *end, int doorbell, int how)
+    void fs_end_closing(fs_end *end, int doorbell, int reset)
+    void fs_end_closed(fs_end *end)
+    int fs_end_writable(fs_end *end)
+    int fs_end_shared(const fs_end *end)
+    int fs_end_take_error(fs_end *end, int doorbell)
+
+    int fs_doorbell_prepare(int doorbell)
+
+    int fs_end_wait(fs_end *end, int doorbell, int what, uint64_t deadline_ns, const atomic_int *leaving)
+    int fs_end_look(fs_end *end, int what, uint64_t ticks)
+    int fs_end_may_spin(fs_end *end, int what)
+    void fs_wake_leaving()
+    void fs_wake_leaving_done()
+    void fs_end_wake(fs_end *end)
+
+    void fs_end_watch(fs_end *end, int doorbell)
+    int fs_end_settle(fs_end *end, int doorbell)
+    int fs_end_release(fs_end *end, int doorbell)
+    int fs_bridge_start(fs_end *end, int doorbell, int inner)
+    void fs_bridge_run(fs_end *end, int doorbell, int inner)

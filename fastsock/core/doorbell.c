@@ -1,0 +1,138 @@
+/* Readiness for pollers that know nothing of fastsock.
+ *
+ * Every byte on the doorbell is a token.  The doorbell holds at least one exactly while the ring has data, once the
+ * consumer's descriptor is watched; before that one may stay resident, so that an exchange costs no system call.
+ * A full ring is shown by stuffing: one large token fills the small send buffer until the consumer has drained half.
+ *
+ * `bell` packs the number of token bytes ever sent with the state, so that a consumer who silences the bell knows
+ * exactly how many tokens it must take off.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "end.h"
+#include "system.h"
+
+#define SEND_BUFFER 8192   /* the kernel doubles it: 16 KiB, writable while a quarter of it is taken */
+#define STUFFING 4096      /* one token of this size makes the descriptor refuse writes */
+#define EDGES 3            /* unread tokens up to which each arrival gets one of its own */
+#define MOST_CALLS 64
+#define RINGING_PATIENCE_NS 20000ull
+
+static const char tokens[STUFFING];
+
+static uint64_t word_of(uint64_t count, uint64_t state) { return count << 2 | state; }
+
+int fs_doorbell_prepare(int doorbell)
+{
+    int size = SEND_BUFFER;
+    return setsockopt(doorbell, SOL_SOCKET, SO_SNDBUF, &size, sizeof size) == 0 ? 0 : -errno;
+}
+
+int fs_doorbell_plain(int doorbell)
+{
+    int size = 1 << 20;
+    return setsockopt(doorbell, SOL_SOCKET, SO_SNDBUF, &size, sizeof size) == 0 ? 0 : -errno;
+}
+
+/* Sends `length` token bytes; the caller holds the producer's lock, so nobody else is ringing. */
+static void send_token(struct fs_direction *out, int doorbell, size_t length)
+{
+    uint64_t word = atomic_load(&out->bell);
+    while (!atomic_compare_exchange_weak(&out->bell, &word, (word & ~(uint64_t)FS_BELL_STATE) | FS_BELL_RINGING)) {}
+    ssize_t sent = send(doorbell, tokens, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    /* a refusal for want of room leaves the unread tokens that caused it; one for hang-up is seen by whoever looks */
+    atomic_store(&out->bell, word_of((word >> 2) + (sent > 0 ? (uint64_t)sent : 0), FS_BELL_RUNG));
+}
+
+void fs_doorbell_ring(struct fs_end *end, int doorbell)
+{
+    struct fs_direction *out = end->out.shared;
+    uint64_t word = atomic_load(&out->bell);
+    if ((word & FS_BELL_STATE) == FS_BELL_RUNG) {
+        if (!atomic_load_explicit(&out->watched, memory_order_relaxed)) return;
+        if ((word >> 2) - atomic_load_explicit(&out->eaten, memory_order_relaxed) >= EDGES) return;
+    }
+    send_token(out, doorbell, 1);
+    fs_count(&end->statistics.wakes, 1);
+}
+
+void fs_doorbell_stuff(struct fs_end *end, int doorbell)
+{
+    struct fs_direction *out = end->out.shared;
+    if (atomic_exchange(&out->stuffed, 1)) return;
+    if (fs_ring_space(&end->out, 1) != 0) { /* the consumer read meanwhile, perhaps without seeing the mark */
+        atomic_store(&out->stuffed, 0);
+        return;
+    }
+    send_token(out, doorbell, STUFFING);
+}
+
+/* The bell's word once no token is under way; a producer that was stopped while ringing is not waited for long. */
+static uint64_t quiet_word(struct fs_direction *in)
+{
+    uint64_t word = atomic_load(&in->bell);
+    if ((word & FS_BELL_STATE) != FS_BELL_RINGING) return word;
+    for (uint64_t limit = fs_now_ns() + RINGING_PATIENCE_NS; fs_now_ns() < limit;) {
+        word = atomic_load(&in->bell);
+        if ((word & FS_BELL_STATE) != FS_BELL_RINGING) break;
+        fs_pause();
+    }
+    return word;
+}
+
+/* Takes tokens off until `count` of all that were ever sent are gone. */
+static void eat(struct fs_direction *in, int doorbell, uint64_t count)
+{
+    char drop[STUFFING];
+    uint64_t eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
+    for (int calls = 0; eaten < count && calls < MOST_CALLS; calls++) { /* `count` may be a lie */
+        uint64_t want = count - eaten;
+        ssize_t got = recv(doorbell, drop, want < sizeof drop ? (size_t)want : sizeof drop, MSG_DONTWAIT);
+        if (got <= 0) break;
+        eaten += (uint64_t)got;
+    }
+    atomic_store_explicit(&in->eaten, eaten, memory_order_relaxed);
+}
+
+int fs_doorbell_settle(struct fs_end *end, int doorbell)
+{
+    struct fs_direction *in = end->in.shared;
+    for (;;) {
+        if (fs_ring_used(&end->in) != 0) return 0;
+        uint64_t word = quiet_word(in), silent = word_of(word >> 2, FS_BELL_SILENT);
+        if ((word & FS_BELL_STATE) == FS_BELL_SILENT) {
+            eat(in, doorbell, word >> 2);
+            return fs_ring_used(&end->in) == 0;
+        }
+        if ((word & FS_BELL_STATE) == FS_BELL_RINGING) return fs_ring_used(&end->in) == 0;
+        if (!atomic_compare_exchange_strong(&in->bell, &word, silent)) continue;
+        if (fs_ring_used(&end->in) == 0) {
+            eat(in, doorbell, word >> 2);
+            return fs_ring_used(&end->in) == 0;
+        }
+        /* published before it could see the silence: the token that is there must speak for it */
+        uint64_t expected = silent;
+        atomic_compare_exchange_strong(&in->bell, &expected, word);
+        return 0;
+    }
+}
+
+void fs_doorbell_unstuff(struct fs_end *end, int doorbell)
+{
+    struct fs_direction *in = end->in.shared;
+    uint64_t count = quiet_word(in) >> 2;
+    if (count > 0) eat(in, doorbell, count - 1); /* one stays for what is still unread */
+    atomic_store(&in->stuffed, 0);
+}
+
+int fs_doorbell_eat_all(struct fs_end *end, int doorbell)
+{
+    struct fs_direction *in = end->in.shared;
+    uint64_t word = quiet_word(in);
+    eat(in, doorbell, word >> 2);
+    return atomic_load_explicit(&in->eaten, memory_order_relaxed) >= word >> 2 ? 0 : -EAGAIN;
+}

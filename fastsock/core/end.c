@@ -1,0 +1,318 @@
+#define _GNU_SOURCE
+#include "end.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "system.h"
+
+#define CHUNK (64u * 1024)            /* published at once, so that both ends' copies overlap */
+#define LOCK_PATIENCE_NS 10000000000ull
+#define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
+
+int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
+
+static int lock(struct fs_end *end, _Atomic uint32_t *word)
+{
+    return fs_lock(word, fs_end_shared(end), LOCK_PATIENCE_NS);
+}
+
+static int is_watched(const struct fs_end *end)
+{
+    return (int)atomic_load_explicit(&end->in.shared->watched, memory_order_relaxed);
+}
+
+static void tell_where_we_run(struct fs_end *end)
+{
+    _Atomic uint32_t *mine = &end->header->cpu[end->side];
+    uint32_t cpu = fs_current_cpu();
+    if (atomic_load_explicit(mine, memory_order_relaxed) != cpu) atomic_store_explicit(mine, cpu, memory_order_relaxed);
+}
+
+/* ---- the other end's death ---- */
+
+static short events_at(int doorbell, short wanted)
+{
+    struct pollfd one = {doorbell, wanted, 0};
+    return poll(&one, 1, 0) > 0 ? one.revents : 0;
+}
+
+/* The kernel alone knows whether the last holder of the other end is gone: notices only say when to ask. */
+static short look_at_doorbell(struct fs_end *end, int doorbell)
+{
+    end->notice_seen = atomic_load(&end->in.shared->notice);
+    end->looked_at = fs_ticks();
+    short events = events_at(doorbell, POLLRDHUP);
+    int reset = atomic_load(&end->header->reset[!end->side]) != 0;
+    int hung_up = (events & (POLLHUP | POLLERR)) != 0 && !atomic_load(&end->out.shared->producer_shut);
+    if (!end->gone && (hung_up || (events != 0 && reset))) {
+        end->gone = 1;
+        if (!end->raw_out && (reset || fs_ring_unread(&end->out) != 0)) end->pending_error = ECONNRESET;
+    }
+    return events;
+}
+
+static int look_is_due(const struct fs_end *end)
+{
+    return atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen ||
+           (double)(fs_ticks() - end->looked_at) > LOOK_EVERY_US * fs_ticks_per_us();
+}
+
+static int take_pending(struct fs_end *end)
+{
+    return atomic_exchange(&end->pending_error, 0);
+}
+
+int fs_end_take_error(struct fs_end *end, int doorbell)
+{
+    look_at_doorbell(end, doorbell);
+    return take_pending(end);
+}
+
+/* ---- sending ---- */
+
+static ssize_t broken_pipe(int doorbell, int flags)
+{
+    /* the kernel raises SIGPIPE as it would for TCP: the doorbell's writing half is gone too */
+    if (!(flags & FS_NO_SIGNAL)) send(doorbell, "", 1, MSG_DONTWAIT);
+    return -EPIPE;
+}
+
+/* As TCP: a reset is told once, else the first send succeeds (its bytes would have been answered by the reset). */
+static ssize_t send_to_nobody(struct fs_end *end, int doorbell, size_t length, int flags)
+{
+    int error = take_pending(end);
+    if (error != 0) {
+        end->pretended = 1;
+        return -error;
+    }
+    if (end->pretended) return broken_pipe(doorbell, flags);
+    end->pretended = 1;
+    return (ssize_t)length;
+}
+
+static ssize_t send_raw(struct fs_end *end, int doorbell, const void *data, size_t length, int flags)
+{
+    ssize_t sent = send(doorbell, data, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) {
+        fs_count(&end->statistics.bytes_sent, (uint64_t)sent);
+        return sent;
+    }
+    int error = errno;
+    if (error == EPIPE || error == ECONNRESET) return send_to_nobody(end, doorbell, length, flags);
+    return -error;
+}
+
+static void wake_reader(struct fs_end *end)
+{
+    _Atomic uint32_t *word = &end->out.shared->reader_sleeps;
+    if (atomic_load(word) != 0 && atomic_exchange(word, 0) != 0) {
+        fs_futex_wake_all(word);
+        fs_count(&end->statistics.wakes, 1);
+    }
+}
+
+static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
+{
+    size_t done = 0;
+    while (done < length) {
+        size_t part = length - done < CHUNK ? length - done : CHUNK;
+        ssize_t space = fs_ring_space(&end->out, part);
+        if (space < 0) return space;
+        if (space == 0) {
+            if ((!(flags & FS_PATIENT) || is_watched(end)) && fs_ring_grow(&end->out)) continue;
+            break;
+        }
+        if ((size_t)space < part) part = (size_t)space;
+        fs_ring_put(&end->out, data + done, part);
+        done += part;
+        wake_reader(end);
+        fs_doorbell_ring(end, doorbell);
+    }
+    return done > 0 ? (ssize_t)done : -EAGAIN;
+}
+
+/* Pollers of this end must find it not writable while the ring is full. */
+static void show_fullness(struct fs_end *end, int doorbell)
+{
+    if (is_watched(end) && fs_ring_room(&end->out) == 0) fs_doorbell_stuff(end, doorbell);
+}
+
+ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags)
+{
+    struct fs_direction *out = end->out.shared;
+    ssize_t result = lock(end, &out->producer_lock);
+    if (result != 0) return result;
+    if (look_is_due(end)) look_at_doorbell(end, doorbell);
+    if (atomic_load_explicit(&out->producer_shut, memory_order_relaxed)) {
+        result = broken_pipe(doorbell, flags);
+    } else if (end->gone) {
+        result = send_to_nobody(end, doorbell, length, flags);
+    } else if (atomic_load_explicit(&out->raw, memory_order_relaxed)) {
+        if (!end->raw_out) fs_doorbell_plain(doorbell);
+        end->raw_out = 1;
+        result = send_raw(end, doorbell, data, length, flags);
+    } else {
+        tell_where_we_run(end);
+        result = put_what_fits(end, doorbell, data, length, flags);
+        if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell);
+        if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
+    }
+    fs_unlock(&out->producer_lock);
+    return result;
+}
+
+int fs_end_writable(struct fs_end *end)
+{
+    return end->gone || atomic_load(&end->out.shared->raw) || fs_ring_room(&end->out) != 0;
+}
+
+/* ---- receiving ---- */
+
+static void relieve_writer(struct fs_end *end, int doorbell)
+{
+    struct fs_direction *in = end->in.shared;
+    if (atomic_load(&in->writer_sleeps) == 0 && atomic_load(&in->stuffed) == 0) return;
+    ssize_t unread = fs_ring_unread(&end->in);
+    if (unread < 0 || (uint64_t)unread > fs_ring_capacity(&end->in) / 2) return;
+    if (atomic_exchange(&in->writer_sleeps, 0) != 0) {
+        fs_futex_wake_all(&in->writer_sleeps);
+        fs_count(&end->statistics.wakes, 1);
+    }
+    if (atomic_load(&in->stuffed) != 0) fs_doorbell_unstuff(end, doorbell);
+}
+
+static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t used = fs_ring_used(&end->in);
+        if (used < 0) return used;
+        if (used == 0) break;
+        size_t part = length - done < (size_t)used ? length - done : (size_t)used;
+        if (part > CHUNK) part = CHUNK;
+        fs_ring_copy_out(&end->in, 0, target + done, part);
+        fs_ring_consume(&end->in, part);
+        done += part;
+        relieve_writer(end, doorbell);
+    }
+    if (is_watched(end) && !end->lazy && fs_ring_used(&end->in) == 0) fs_doorbell_settle(end, doorbell);
+    fs_count(&end->statistics.bytes_received, done);
+    return (ssize_t)done;
+}
+
+static ssize_t receive_raw(struct fs_end *end, int doorbell, void *target, size_t length, int peek)
+{
+    if (!end->raw_in) {
+        if (fs_doorbell_eat_all(end, doorbell) != 0) return -EAGAIN;
+        fs_doorbell_plain(doorbell);
+        end->raw_in = 1;
+    }
+    ssize_t got = recv(doorbell, target, length, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
+    if (got < 0) return -errno;
+    if (!peek) fs_count(&end->statistics.bytes_received, (uint64_t)got);
+    return got;
+}
+
+/* Bytes on a silent doorbell that were never announced: somebody wrote to the raw descriptor over there. */
+static int foreign_bytes(const struct fs_end *end, int doorbell)
+{
+    const struct fs_direction *in = end->in.shared;
+    uint64_t word = atomic_load(&in->bell);
+    if ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> 2) return 0;
+    return events_at(doorbell, POLLIN | POLLRDHUP) == POLLIN && atomic_load(&in->bell) == word && !atomic_load(&in->raw);
+}
+
+static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
+{
+    struct fs_direction *in = end->in.shared;
+    for (;;) {
+        ssize_t used = fs_ring_used(&end->in);
+        if (used < 0) return used;
+        if (used > 0) {
+            if (!peek) return take_what_is_there(end, doorbell, target, length);
+            size_t part = length < (size_t)used ? length : (size_t)used;
+            fs_ring_copy_out(&end->in, 0, target, part);
+            return (ssize_t)part;
+        }
+        if (atomic_load(&in->raw)) {
+            if (fs_ring_used(&end->in) != 0) continue;
+            return receive_raw(end, doorbell, target, length, peek);
+        }
+        if (end->ended) return end->pending_error ? -take_pending(end) : 0;
+        if (is_watched(end) && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0) continue;
+        if (!look_for_end && atomic_load_explicit(&in->notice, memory_order_relaxed) == end->notice_seen) return -EAGAIN;
+        if (look_at_doorbell(end, doorbell) == 0) return foreign_bytes(end, doorbell) ? -EPROTO : -EAGAIN;
+        /* what was published before the other end left is still read first: look once more behind the hang-up */
+        if (fs_ring_used(&end->in) == 0 && !atomic_load(&in->raw)) end->ended = 1;
+    }
+}
+
+ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
+{
+    struct fs_direction *in = end->in.shared;
+    ssize_t result = lock(end, &in->consumer_lock);
+    if (result != 0) return result;
+    tell_where_we_run(end);
+    result = receive_locked(end, doorbell, target, length, peek, look_for_end);
+    fs_unlock(&in->consumer_lock);
+    return result;
+}
+
+ssize_t fs_end_unread(struct fs_end *end, int doorbell)
+{
+    ssize_t unread = fs_ring_unread(&end->in);
+    int waiting = 0;
+    if (unread == 0 && end->raw_in && ioctl(doorbell, FIONREAD, &waiting) == 0) return waiting;
+    return unread;
+}
+
+/* ---- leaving ---- */
+
+static void wake_word(_Atomic uint32_t *word)
+{
+    atomic_store(word, 0);
+    fs_futex_wake_all(word);
+}
+
+void fs_end_wake(struct fs_end *end)
+{
+    wake_word(&end->in.shared->reader_sleeps);
+    wake_word(&end->out.shared->writer_sleeps);
+}
+
+static void notify_other_end(struct fs_end *end)
+{
+    atomic_fetch_add(&end->out.shared->notice, 1);
+    wake_word(&end->out.shared->reader_sleeps);
+    wake_word(&end->in.shared->writer_sleeps);
+}
+
+int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
+{
+    struct fs_direction *out = end->out.shared;
+    int error = lock(end, &out->producer_lock);
+    if (error != 0) return error;
+    if (how != SHUT_RD) atomic_store(&out->producer_shut, 1);
+    if (shutdown(doorbell, how) != 0) error = -errno;
+    fs_unlock(&out->producer_lock);
+    notify_other_end(end);
+    atomic_fetch_add(&end->in.shared->notice, 1); /* our own threads that wait here must look too */
+    fs_end_wake(end);
+    return error;
+}
+
+void fs_end_closing(struct fs_end *end, int doorbell, int reset)
+{
+    if (reset) atomic_store(&end->header->reset[end->side], 1);
+    if (fs_end_shared(end) || end->raw_in) return;
+    /* tokens left behind would make the kernel tell the other end of a reset */
+    if (lock(end, &end->in.shared->consumer_lock) != 0) return;
+    fs_doorbell_eat_all(end, doorbell);
+    fs_unlock(&end->in.shared->consumer_lock);
+}
+
+void fs_end_closed(struct fs_end *end) { notify_other_end(end); }

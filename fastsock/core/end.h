@@ -1,0 +1,123 @@
+/* One end of a connection, as one process holds it.
+ *
+ * The doorbell is the descriptor of a connected UNIX stream socket: it carries readiness, hang-up and wake-ups,
+ * never payload (until the end is released: raw.c).  Callers pass it to each call because duplicates of a socket
+ * share one end and have a descriptor each.
+ *
+ * Unless said otherwise functions return a count >= 0 or a negative errno:
+ *   -EAGAIN      nothing to read, or no room, right now
+ *   -ECONNRESET  the other end closed with our bytes unread, or was reset (told once, as TCP does)
+ *   -EPIPE       the other end is gone, or this end shut its writing half
+ *   -EPROTO      the other end wrote something impossible into the shared memory
+ */
+#ifndef FASTSOCK_END_H
+#define FASTSOCK_END_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "layout.h"
+#include "ring.h"
+
+enum { FS_SIDE_ACCEPTED = 0, FS_SIDE_CONNECTED = 1 };
+enum { FS_READABLE = 1, FS_WRITABLE = 2 };
+/* of fs_end_send: the caller will wait for room; EPIPE raises no signal */
+enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2 };
+
+struct fs_limits {
+    double spin_us; /* longest busy wait before sleeping */
+};
+
+/* Busy waiting pays only where it is answered in time: its measured success, 0 to 1. */
+struct fs_spin {
+    _Atomic float success;
+    _Atomic uint32_t skipped;
+};
+
+struct fs_statistics {
+    _Atomic uint64_t bytes_sent, bytes_received, waits, wakes, spins;
+};
+
+struct fs_end {
+    struct fs_segment_header *header;
+    size_t mapped;
+    int side;
+    uint32_t forks_at_start;
+    struct fs_ring out, in;
+    /* Threads of this process may look while another one writes: */
+    _Atomic uint32_t notice_seen; /* of the other end's closing, what was last looked into at the doorbell */
+    _Atomic uint64_t looked_at;   /* ticks of the last look at the doorbell */
+    _Atomic int gone;             /* the other end is closed: known from the kernel */
+    _Atomic int ended;            /* nothing more will come in */
+    _Atomic int pending_error;    /* errno to be told once */
+    _Atomic int pretended;        /* one send after the other end's close was swallowed, as TCP does */
+    _Atomic int lazy;             /* a loop of ours settles the doorbell before it blocks */
+    _Atomic int raw_in, raw_out;  /* that direction goes over the doorbell itself */
+    struct fs_spin spin_read, spin_write;
+    struct fs_limits limits;
+    struct fs_statistics statistics;
+};
+
+static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
+{
+    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, now + amount, memory_order_relaxed); /* a lost count is only a statistic */
+}
+
+/* segment.c: sealed memory.  `fs_segment_create` returns a descriptor or -errno. */
+int fs_segment_create(uint32_t small_bytes);
+struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);
+void fs_end_free(struct fs_end *end);
+
+/* end.c */
+ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags);
+ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end);
+ssize_t fs_end_unread(struct fs_end *end, int doorbell);
+int fs_end_shutdown(struct fs_end *end, int doorbell, int how);
+void fs_end_closing(struct fs_end *end, int doorbell, int reset); /* before the last close of `doorbell` here */
+void fs_end_closed(struct fs_end *end);                           /* and after it */
+int fs_end_writable(struct fs_end *end);
+int fs_end_shared(const struct fs_end *end);
+int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answers: a positive errno or 0 */
+
+/* doorbell.c: called with that direction's lock held */
+void fs_doorbell_ring(struct fs_end *end, int doorbell);
+void fs_doorbell_stuff(struct fs_end *end, int doorbell);
+int fs_doorbell_settle(struct fs_end *end, int doorbell); /* 1: nothing to read and the doorbell says so */
+void fs_doorbell_unstuff(struct fs_end *end, int doorbell);
+int fs_doorbell_eat_all(struct fs_end *end, int doorbell); /* 0, or -EAGAIN when tokens are still under way */
+int fs_doorbell_prepare(int doorbell);
+int fs_doorbell_plain(int doorbell);
+
+/* wait.c: without any lock, and without the interpreter's.  0: look again; -EINTR; -ETIMEDOUT; -EBADF: `leaving` is set.
+ * `deadline_ns` is on fs_now_ns()'s clock, UINT64_MAX for none. */
+int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
+int fs_end_look(struct fs_end *end, int what, uint64_t ticks); /* 1 when it became so within that time */
+int fs_end_may_spin(struct fs_end *end, int what);
+void fs_wake_leaving(void);       /* makes every sleeper of this process look at its `leaving` */
+void fs_wake_leaving_done(void);
+void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever they are */
+
+/* watch.c */
+void fs_end_watch(struct fs_end *end, int doorbell);   /* the descriptor was given away: be exact from now on */
+int fs_end_settle(struct fs_end *end, int doorbell);   /* before a loop of ours blocks: 1 when there is something to read */
+
+/* raw.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */
+int fs_end_release(struct fs_end *end, int doorbell);
+
+/* bridge.c: a pump between the ring and `inner`; takes over `end`, `doorbell` and `inner`.  0 or -errno. */
+int fs_bridge_start(struct fs_end *end, int doorbell, int inner);
+/* The same in the calling thread, until both directions ended. */
+void fs_bridge_run(struct fs_end *end, int doorbell, int inner);
+
+/* direct.c: one copy from the sender's memory into a receiver that waits for it. */
+struct fs_direct_receive {
+    uint64_t generation;
+};
+int fs_direct_permitted(void); /* 0, or the errno with which the kernel refuses */
+ssize_t fs_direct_send(struct fs_end *end, int doorbell, const void *data, size_t length);
+ssize_t fs_direct_receive(struct fs_end *end, int doorbell, void *target, size_t length, int may_share, uint64_t deadline_ns,
+                          const _Atomic int *leaving);
+
+#endif

@@ -1,0 +1,66 @@
+/* The memory that both ends of a connection map: two directions, each a byte ring.
+ *
+ * Everything here can be written by the other process at any moment.  Nothing read from it may be used as an
+ * index, a length or a count before it has been checked against limits kept in private memory (see end.h).
+ */
+#ifndef FASTSOCK_LAYOUT_H
+#define FASTSOCK_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define FS_LINE 128 /* two cache lines: the adjacent-line prefetcher would join smaller ones */
+#define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
+#define FS_VERSION 1u
+#define FS_NOT_GROWN UINT64_MAX
+#define FS_GROWTH 8u /* the large area is this many times the small one */
+
+/* The states of the doorbell, in the two low bits of `bell`; above them, how many token bytes were ever sent. */
+enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_STATE = 3 };
+
+/* How a receiver's buffer is offered for direct copy: see direct.c. */
+enum { FS_WINDOW_NONE = 0, FS_WINDOW_POSTED = 1, FS_WINDOW_CLAIMED = 2, FS_WINDOW_BUSY = 3 };
+
+/* A receiver that waits with a large buffer, and the sender that fills it. */
+struct fs_window {
+    _Alignas(FS_LINE) _Atomic uint64_t ticket; /* generation << 2 | state */
+    _Atomic uint64_t receiver_address, receiver_length;
+    _Atomic uint32_t receiver_pid, together; /* together: the sender may write into the receiver too */
+    _Alignas(FS_LINE) _Atomic uint64_t sender_address, sender_length;
+    _Atomic uint32_t sender_pid;
+    _Alignas(FS_LINE) _Atomic uint64_t next; /* generation << 32 | next chunk to be taken */
+    _Alignas(FS_LINE) _Atomic uint64_t done; /* chunks copied */
+    _Atomic uint32_t failed;
+};
+
+struct fs_direction {
+    /* written by the producer */
+    _Alignas(FS_LINE) _Atomic uint64_t head; /* bytes published since the start */
+    _Atomic uint64_t grown_at;               /* stream position from which the large area is used */
+    _Atomic uint32_t producer_shut;          /* the producing end called shutdown(SHUT_WR) */
+    /* written by the consumer */
+    _Alignas(FS_LINE) _Atomic uint64_t tail; /* bytes consumed since the start */
+    /* read by both after every transfer, written only when somebody sleeps, watches or leaves */
+    _Alignas(FS_LINE) _Atomic uint32_t reader_sleeps; /* futex word */
+    _Atomic uint32_t writer_sleeps;                   /* futex word */
+    _Atomic uint32_t notice; /* moved when the producing end closed or shut down: the doorbell says which */
+    _Atomic uint64_t bell;
+    _Atomic uint32_t stuffed; /* the doorbell refuses writes because the ring is full */
+    _Atomic uint32_t watched; /* the consumer gave its descriptor away: every arrival deserves an edge */
+    _Atomic uint32_t raw;     /* payload after the ring's end goes over the doorbell itself */
+    _Alignas(FS_LINE) _Atomic uint64_t eaten; /* token bytes taken off the doorbell */
+    _Alignas(FS_LINE) _Atomic uint32_t producer_lock;
+    _Alignas(FS_LINE) _Atomic uint32_t consumer_lock;
+    struct fs_window window;
+};
+
+struct fs_segment_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t small_bytes; /* ring size of a direction before it grows */
+    _Alignas(FS_LINE) _Atomic uint32_t cpu[2];   /* where each end last ran, plus one */
+    _Atomic uint32_t reset[2];                   /* that end was closed with SO_LINGER 0 */
+    _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
+};
+
+#endif

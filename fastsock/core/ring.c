@@ -1,0 +1,110 @@
+#include "ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LOAD(field) atomic_load_explicit(&ring->shared->field, memory_order_acquire)
+
+struct run {
+    uint64_t offset, length;
+};
+
+/* The contiguous stretch of the data area that starts at `position`. */
+static struct run run_at(const struct fs_ring *ring, uint64_t position, uint64_t grown_at)
+{
+    if (position < grown_at) {
+        uint64_t offset = position & (ring->small - 1), length = ring->small - offset;
+        if (grown_at - position < length) length = grown_at - position;
+        return (struct run){offset, length};
+    }
+    uint64_t offset = (ring->small + position - grown_at) & (ring->large - 1);
+    return (struct run){offset, ring->large - offset};
+}
+
+ssize_t fs_ring_unread(const struct fs_ring *ring)
+{
+    uint64_t tail = LOAD(tail), head = LOAD(head), limit = LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;
+    return head - tail > limit ? -EPROTO : (ssize_t)(head - tail);
+}
+
+static ssize_t space_seen(const struct fs_ring *ring, uint64_t head, uint64_t tail, uint64_t grown_at)
+{
+    uint64_t used = head - tail;
+    if (grown_at == FS_NOT_GROWN) return used > ring->small ? -EPROTO : (ssize_t)(ring->small - used);
+    if (used > ring->large) return -EPROTO;
+    if (tail >= grown_at) return (ssize_t)(ring->large - used);
+    /* the small area is still being read: only what lies behind it is free */
+    uint64_t room = ring->large - ring->small, since = head - grown_at;
+    return head < grown_at || since > room ? -EPROTO : (ssize_t)(room - since);
+}
+
+ssize_t fs_ring_room(const struct fs_ring *ring) { return space_seen(ring, LOAD(head), LOAD(tail), LOAD(grown_at)); }
+
+uint64_t fs_ring_capacity(const struct fs_ring *ring)
+{
+    return LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;
+}
+
+ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted)
+{
+    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+    uint64_t grown_at = atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed);
+    ssize_t space = space_seen(ring, head, ring->cached, grown_at);
+    if (space >= 0 && (size_t)space >= wanted) return space;
+    ring->cached = LOAD(tail);
+    return space_seen(ring, head, ring->cached, grown_at);
+}
+
+void fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length)
+{
+    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+    uint64_t grown_at = atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed);
+    uint64_t position = head;
+    while (length > 0) {
+        struct run run = run_at(ring, position, grown_at);
+        size_t part = run.length < length ? run.length : length;
+        memcpy(ring->data + run.offset, source, part);
+        source += part, position += part, length -= part;
+    }
+    /* sequentially consistent: the producer looks for sleepers next, and one of the two must see the other */
+    atomic_store(&ring->shared->head, position);
+}
+
+int fs_ring_grow(struct fs_ring *ring)
+{
+    if (atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed) != FS_NOT_GROWN) return 0;
+    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+    atomic_store_explicit(&ring->shared->grown_at, head, memory_order_release);
+    return 1;
+}
+
+ssize_t fs_ring_used(struct fs_ring *ring)
+{
+    uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);
+    uint64_t used = ring->cached - tail;
+    if (used == 0 || used > ring->large) { /* nothing seen yet, or another process of ours read on */
+        ring->cached = atomic_load(&ring->shared->head);
+        used = ring->cached - tail;
+        uint64_t limit = LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;
+        if (used > limit) return -EPROTO;
+    }
+    return (ssize_t)used;
+}
+
+void fs_ring_copy_out(struct fs_ring *ring, uint64_t offset, unsigned char *target, size_t length)
+{
+    uint64_t position = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed) + offset;
+    uint64_t grown_at = LOAD(grown_at);
+    while (length > 0) {
+        struct run run = run_at(ring, position, grown_at);
+        size_t part = run.length < length ? run.length : length;
+        memcpy(target, ring->data + run.offset, part);
+        target += part, position += part, length -= part;
+    }
+}
+
+void fs_ring_consume(struct fs_ring *ring, size_t length)
+{
+    uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);
+    atomic_store(&ring->shared->tail, tail + length);
+}

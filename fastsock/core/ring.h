@@ -1,0 +1,41 @@
+/* One direction's bytes: a single-producer single-consumer ring in shared memory.
+ *
+ * The ring starts small, to stay in cache and to touch little memory, and grows once to the large area when its
+ * consumer does not keep up, so that it takes at least as much unread data as a TCP connection on one host.
+ * Positions count bytes since the start.  Position p lies at
+ *     p mod small                              before `grown_at`
+ *     (small + p - grown_at) mod large         from `grown_at` on
+ * whatever the other process writes, so no index of its can leave the data area.
+ */
+#ifndef FASTSOCK_RING_H
+#define FASTSOCK_RING_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "layout.h"
+
+struct fs_ring {
+    struct fs_direction *shared;
+    unsigned char *data;
+    uint64_t small, large; /* powers of two, in bytes */
+    uint64_t cached;       /* the other side's index as last seen; only ever too cautious */
+};
+
+/* Producer's side.  All return -EPROTO when the indices are impossible. */
+ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted);
+void fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length); /* length <= space */
+int fs_ring_grow(struct fs_ring *ring);                                             /* 1 if it grew now */
+
+/* Consumer's side. */
+ssize_t fs_ring_used(struct fs_ring *ring);
+void fs_ring_copy_out(struct fs_ring *ring, uint64_t offset, unsigned char *target, size_t length);
+void fs_ring_consume(struct fs_ring *ring, size_t length);
+
+/* Unread bytes as either side sees them now; -EPROTO as above. */
+ssize_t fs_ring_unread(const struct fs_ring *ring);
+ssize_t fs_ring_room(const struct fs_ring *ring);
+uint64_t fs_ring_capacity(const struct fs_ring *ring);
+
+#endif

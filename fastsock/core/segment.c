@@ -1,0 +1,103 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "end.h"
+#include "system.h"
+
+#define PAGE 4096u
+#define SMALLEST 4096u
+#define LARGEST (64u << 20)
+
+static size_t header_bytes(void)
+{
+    return (sizeof(struct fs_segment_header) + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+static size_t segment_bytes(uint64_t small) { return header_bytes() + 2 * small * FS_GROWTH; }
+
+static int size_is_sane(uint32_t small)
+{
+    return small >= SMALLEST && small <= LARGEST && (small & (small - 1)) == 0;
+}
+
+int fs_segment_create(uint32_t small_bytes)
+{
+    if (!size_is_sane(small_bytes)) return -EINVAL;
+    int memory = memfd_create("fastsock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory < 0) return -errno;
+    struct fs_segment_header *header = MAP_FAILED;
+    if (ftruncate(memory, (off_t)segment_bytes(small_bytes)) == 0 &&
+        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        header = mmap(NULL, sizeof *header, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (header == MAP_FAILED) {
+        int error = errno;
+        close(memory);
+        return -error;
+    }
+    header->version = FS_VERSION;
+    header->small_bytes = small_bytes;
+    for (int side = 0; side < 2; side++) atomic_store(&header->direction[side].grown_at, FS_NOT_GROWN);
+    header->magic = FS_MAGIC;
+    munmap(header, sizeof *header);
+    return memory;
+}
+
+/* The descriptor may come from the other process: what it claims is checked before a byte of it is used. */
+static int check_memory(int memory, size_t *size)
+{
+    struct stat status;
+    const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
+    int seals = fcntl(memory, F_GET_SEALS);
+    if (seals < 0 || (seals & needed) != needed) return -EPROTO; /* it could shrink under us: SIGBUS */
+    if (fstat(memory, &status) != 0) return -errno;
+    if ((uint64_t)status.st_size < header_bytes() || (uint64_t)status.st_size > segment_bytes(LARGEST)) return -EPROTO;
+    *size = (size_t)status.st_size;
+    return 0;
+}
+
+struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error)
+{
+    size_t size = 0;
+    *error = check_memory(memory, &size);
+    if (*error != 0) return NULL;
+    struct fs_segment_header *header = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (header == MAP_FAILED) {
+        *error = -errno;
+        return NULL;
+    }
+    uint32_t small = *(volatile uint32_t *)&header->small_bytes; /* read once: it may change under us */
+    struct fs_end *end = NULL;
+    if (header->magic != FS_MAGIC || header->version != FS_VERSION || !size_is_sane(small) || segment_bytes(small) != size)
+        *error = -EPROTO;
+    else if ((end = calloc(1, sizeof *end)) == NULL)
+        *error = -ENOMEM;
+    if (end == NULL) {
+        munmap(header, size);
+        return NULL;
+    }
+    end->header = header;
+    end->mapped = size;
+    end->side = side;
+    end->forks_at_start = fs_fork_count();
+    end->limits = *limits;
+    end->spin_read.success = end->spin_write.success = 1.0f;
+    unsigned char *data = (unsigned char *)header + header_bytes();
+    uint64_t large = (uint64_t)small * FS_GROWTH;
+    for (int d = 0; d < 2; d++) {
+        struct fs_ring *ring = d == side ? &end->out : &end->in;
+        *ring = (struct fs_ring){&header->direction[d], data + (size_t)d * large, small, large, 0};
+    }
+    return end;
+}
+
+void fs_end_free(struct fs_end *end)
+{
+    munmap(end->header, end->mapped);
+    free(end);
+}

@@ -1,0 +1,237 @@
+#define _GNU_SOURCE
+#include "system.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S 1000000000ull
+#define LOCK_SPINS 200
+#define LOCK_SLICE_NS 1000000ull
+#define LOCK_YIELDS 4
+#define LOCK_NAP_NS 20000
+
+static _Atomic uint32_t forks;
+static _Thread_local uint32_t my_thread, my_process, my_forks = UINT32_MAX;
+static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
+static uint64_t first_ticks, first_ns;
+
+uint64_t fs_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static void count_fork(void) { atomic_fetch_add(&forks, 1); }
+static void watch_forks(void) { pthread_atfork(NULL, count_fork, count_fork); }
+
+__attribute__((constructor)) static void start_clock(void)
+{
+    first_ns = fs_now_ns();
+    first_ticks = fs_ticks();
+    pthread_once(&fork_watch, watch_forks);
+}
+
+double fs_ticks_per_us(void)
+{
+    static _Atomic uint64_t cached; /* millionths, so that the value fits one atomic word */
+    uint64_t value = atomic_load_explicit(&cached, memory_order_relaxed);
+    if (value == 0) {
+        uint64_t ns = fs_now_ns();
+        while (ns - first_ns < 200000) ns = fs_now_ns();
+        value = (uint64_t)((double)(fs_ticks() - first_ticks) * 1e9 / (double)(ns - first_ns));
+        atomic_store_explicit(&cached, value ? value : 1, memory_order_relaxed);
+    }
+    return (double)value / 1e6;
+}
+
+uint32_t fs_fork_count(void) { return atomic_load_explicit(&forks, memory_order_relaxed); }
+
+static void learn_identity(void)
+{
+    uint32_t count = fs_fork_count();
+    if (my_forks != count) {
+        my_thread = (uint32_t)syscall(SYS_gettid);
+        my_process = (uint32_t)getpid();
+        my_forks = count;
+    }
+}
+
+uint32_t fs_thread_id(void)
+{
+    learn_identity();
+    return my_thread;
+}
+
+uint32_t fs_process_id(void)
+{
+    learn_identity();
+    return my_process;
+}
+
+int fs_thread_is_ours(uint32_t thread_id)
+{
+    return syscall(SYS_tgkill, getpid(), (pid_t)thread_id, 0) == 0;
+}
+
+int fs_thread_alive(uint32_t thread_id)
+{
+    return kill((pid_t)thread_id, 0) == 0 || errno == EPERM;
+}
+
+uint32_t fs_current_cpu(void)
+{
+    int cpu = sched_getcpu();
+    return cpu < 0 ? 0 : (uint32_t)cpu + 1;
+}
+
+int fs_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t nanoseconds)
+{
+    struct timespec limit = {(time_t)(nanoseconds / NS_PER_S), (long)(nanoseconds % NS_PER_S)};
+    return (int)syscall(SYS_futex, word, FUTEX_WAIT, expected, &limit, NULL, 0);
+}
+
+void fs_futex_wake_all(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Whether the owner can be waited for: 0, -EPROTO where no thread of ours ever wrote that, 1 when it died. */
+static int judge_owner(uint32_t owner, uint32_t me, int shared)
+{
+    uint32_t thread = owner & ~FS_LOCK_VISITOR;
+    if (owner == 0) return 0;
+    if (owner == me) return -EPROTO; /* never taken twice: the other end wrote here */
+    if (!fs_thread_alive(thread)) return 1;
+    if (owner & FS_LOCK_VISITOR) return 0;
+    return shared || fs_thread_is_ours(thread) ? 0 : -EPROTO;
+}
+
+/* The owner leaves by a plain store, so a waiter looks again by itself instead of being woken: the lock is held
+ * for one copy, contended only when threads or forked processes share one socket. */
+static int lock_slowly(_Atomic uint32_t *word, uint32_t me, int shared, uint64_t patience_ns)
+{
+    uint64_t start = fs_now_ns(), next_check = start + LOCK_SLICE_NS;
+    for (unsigned round = 0;; round++) {
+        for (int i = 0; i < LOCK_SPINS; i++) {
+            uint32_t nobody = 0;
+            if (atomic_compare_exchange_weak(word, &nobody, me)) return 0;
+            fs_pause();
+        }
+        uint64_t now = fs_now_ns();
+        if (now >= next_check && !(me & FS_LOCK_VISITOR)) {
+            uint32_t owner = atomic_load(word);
+            int verdict = judge_owner(owner, me, shared);
+            if (verdict < 0) return verdict;
+            if (verdict > 0 && atomic_compare_exchange_strong(word, &owner, me)) return 0;
+            next_check = now + LOCK_SLICE_NS;
+        }
+        if (now - start > patience_ns) return -ETIMEDOUT;
+        if (round < LOCK_YIELDS) sched_yield();
+        else {
+            struct timespec nap = {0, LOCK_NAP_NS};
+            nanosleep(&nap, NULL);
+        }
+    }
+}
+
+static int lock_as(_Atomic uint32_t *word, uint32_t me, int shared, uint64_t patience_ns)
+{
+    uint32_t nobody = 0;
+    if (atomic_compare_exchange_strong_explicit(word, &nobody, me, memory_order_acquire, memory_order_relaxed)) return 0;
+    return lock_slowly(word, me, shared, patience_ns);
+}
+
+int fs_lock(_Atomic uint32_t *word, int shared, uint64_t patience_ns)
+{
+    return lock_as(word, fs_thread_id(), shared, patience_ns);
+}
+
+int fs_lock_as_visitor(_Atomic uint32_t *word, uint64_t patience_ns)
+{
+    return lock_as(word, fs_thread_id() | FS_LOCK_VISITOR, 0, patience_ns);
+}
+
+void fs_unlock(_Atomic uint32_t *word) { atomic_store_explicit(word, 0, memory_order_release); }
+
+/* ---- how far the cores are from each other ---- */
+
+struct probe {
+    _Alignas(128) _Atomic uint32_t ping;
+    _Alignas(128) _Atomic uint32_t pong;
+    _Atomic int ready;
+    int cpu;
+};
+enum { PROBE_ROUNDS = 20000, PROBE_CLOCK_EVERY = 4096 };
+
+static int run_on(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    return sched_setaffinity(0, sizeof set, &set);
+}
+
+static int probe_await(_Atomic uint32_t *word, uint32_t value, uint64_t limit)
+{
+    for (uint32_t spins = 1; atomic_load_explicit(word, memory_order_acquire) != value; spins++)
+        if (spins % PROBE_CLOCK_EVERY == 0 && fs_now_ns() > limit) return -1;
+    return 0;
+}
+
+static void *probe_peer(void *argument)
+{
+    struct probe *probe = argument;
+    uint64_t limit = fs_now_ns() + NS_PER_S / 2;
+    atomic_store(&probe->ready, run_on(probe->cpu) == 0 ? 1 : -1);
+    for (uint32_t i = 1; i <= PROBE_ROUNDS; i++) {
+        if (probe_await(&probe->ping, i, limit) != 0) break;
+        atomic_store_explicit(&probe->pong, i, memory_order_release);
+    }
+    return NULL;
+}
+
+double fs_cache_line_round_trip_us(void)
+{
+    cpu_set_t before;
+    int first = -1, second = -1;
+    if (sched_getaffinity(0, sizeof before, &before) != 0) return -1;
+    for (int cpu = 0; cpu < CPU_SETSIZE && second < 0; cpu++) {
+        if (!CPU_ISSET(cpu, &before)) continue;
+        if (first < 0) first = cpu;
+        else second = cpu;
+    }
+    if (second < 0) return -1;
+    struct probe probe = {.cpu = second};
+    pthread_t thread;
+    if (fs_start_thread(&thread, probe_peer, &probe) != 0) return -1;
+    run_on(first);
+    while (atomic_load(&probe.ready) == 0) sched_yield();
+    uint64_t start = fs_now_ns(), limit = start + NS_PER_S / 2;
+    uint32_t i = 1;
+    for (; i <= PROBE_ROUNDS; i++) {
+        atomic_store_explicit(&probe.ping, i, memory_order_release);
+        if (probe_await(&probe.pong, i, limit) != 0) break;
+    }
+    double result = i > PROBE_ROUNDS ? (double)(fs_now_ns() - start) / 1e3 / PROBE_ROUNDS : -1;
+    pthread_join(thread, NULL);
+    sched_setaffinity(0, sizeof before, &before);
+    return result;
+}
+
+int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -error;
+}

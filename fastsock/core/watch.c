@@ -1,0 +1,26 @@
+#include <errno.h>
+#include <poll.h>
+
+#include "end.h"
+#include "system.h"
+
+#define PATIENCE_NS 1000000000ull
+
+void fs_end_watch(struct fs_end *end, int doorbell)
+{
+    if (atomic_exchange(&end->in.shared->watched, 1)) return;
+    if (end->raw_in || end->raw_out) return;
+    fs_end_settle(end, doorbell);
+    if (fs_lock(&end->out.shared->producer_lock, fs_end_shared(end), PATIENCE_NS) != 0) return;
+    if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out)) fs_doorbell_stuff(end, doorbell);
+    fs_unlock(&end->out.shared->producer_lock);
+}
+
+int fs_end_settle(struct fs_end *end, int doorbell)
+{
+    int empty = 0;
+    if (fs_lock(&end->in.shared->consumer_lock, fs_end_shared(end), PATIENCE_NS) != 0) return 1;
+    if (!end->raw_in) empty = fs_doorbell_settle(end, doorbell);
+    fs_unlock(&end->in.shared->consumer_lock);
+    return !empty;
+}
