@@ -365,6 +365,26 @@ cdef class Channel:
             got += self.receive_bytes(PyBytes_AS_STRING(data) + got, more, flags | DONT_WAIT)
         return data if got == size else data[:got]
 
+    def sendmsg(self, buffers, int flags=0):
+        """Sends the buffers one after the other; bytes sent. As socket.sendmsg() without ancillary data."""
+        cdef Py_ssize_t done = 0, length
+        cdef Py_buffer view
+        for buffer in buffers:
+            PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+            try:
+                length = view.len
+                sent = self.send_bytes(<const char *>view.buf, length, flags, False)
+            except OSError:
+                if done:
+                    return done
+                raise
+            finally:
+                PyBuffer_Release(&view)
+            done += sent
+            if sent < length:
+                break
+        return done
+
     def unread(self):
         """Bytes that can be received without waiting."""
         self.alive()
@@ -395,6 +415,11 @@ cdef class Channel:
     def fileno(self):
         """The doorbell's number, or -1 once closed."""
         return self.descriptor
+
+    def knock(self):
+        """Sends a token without data, as the answer that ends a meeting."""
+        self.alive()
+        fs_end_knock(self.shared.end, self.descriptor)
 
     def watch(self):
         """The descriptor is given to somebody who may poll it: from now on it shows readiness exactly."""
@@ -468,5 +493,6 @@ cdef class Channel:
         return 0
 
     def __dealloc__(self):
+        # never closed: the socket's own finalizer closed the descriptor
         if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
-            self.close_now()
+            fs_end_closed(self.shared.end)

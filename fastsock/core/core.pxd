@@ -56,6 +56,7 @@ cdef extern from "end.h" nogil:
     void fs_wake_leaving_done()
     void fs_end_wake(fs_end *end)
 
+    void fs_end_knock(fs_end *end, int doorbell)
     void fs_end_watch(fs_end *end, int doorbell)
     int fs_end_settle(fs_end *end, int doorbell)
     int fs_end_release(fs_end *end, int doorbell)

@@ -103,6 +103,8 @@ void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever th
 void fs_end_watch(struct fs_end *end, int doorbell);   /* the descriptor was given away: be exact from now on */
 int fs_end_settle(struct fs_end *end, int doorbell);   /* before a loop of ours blocks: 1 when there is something to read */
 
+void fs_end_knock(struct fs_end *end, int doorbell);   /* a token without data: the other end may look */
+
 /* raw.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */
 int fs_end_release(struct fs_end *end, int doorbell);
 

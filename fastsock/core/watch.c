@@ -24,3 +24,10 @@ int fs_end_settle(struct fs_end *end, int doorbell)
     fs_unlock(&end->in.shared->consumer_lock);
     return !empty;
 }
+
+void fs_end_knock(struct fs_end *end, int doorbell)
+{
+    if (fs_lock(&end->out.shared->producer_lock, fs_end_shared(end), PATIENCE_NS) != 0) return;
+    fs_doorbell_ring(end, doorbell);
+    fs_unlock(&end->out.shared->producer_lock);
+}

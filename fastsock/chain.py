@@ -1,0 +1,53 @@
+"""The failover chain: which path for this peer, in what order, and the reason for each refusal."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from .config import Rule, Settings, settings
+from .shm import ShmTransport
+from .tcp import TcpTransport
+from .transport import Capability, Reason, Transport
+from .unix import UnixTransport
+
+log = logging.getLogger("fastsock")
+
+_TRANSPORTS: dict[str, Transport] = {path.name: path for path in (ShmTransport(), UnixTransport(), TcpTransport())}
+_BY_NUMBER = {path.number: path for path in _TRANSPORTS.values()}
+
+
+def transports() -> Iterator[Transport]:
+    """Every path that this version knows, fastest first."""
+    return iter(_TRANSPORTS.values())
+
+
+def by_number(number: int) -> Transport | None:
+    """The path with this number on the wire of the meeting, or None."""
+    return _BY_NUMBER.get(number)
+
+
+def candidates(direction: str, ip: str, port: int) -> tuple[list[Transport], Reason]:
+    """The usable paths that may be agreed on beside TCP, in order; where none, the reason is why.
+
+    direction is "connect" or "listen"; ip and port are the listener's.
+    """
+    current: Settings = settings()
+    names: tuple[str, ...]
+    rule: Rule | None
+    names, rule = current.paths_for(direction, ip, port)
+    reason = Reason.EXCLUDED_BY_SETTING if rule is None else Reason.EXCLUDED_BY_RULE
+    found: list[Transport] = []
+    for name in names:
+        if name == "tcp":
+            break
+        path = _TRANSPORTS.get(name)
+        if path is None or not path.capabilities & Capability.MEETS_BESIDE_TCP:
+            continue
+        refused = path.usable()
+        if refused is None:
+            found.append(path)
+        else:
+            reason = refused
+            log.debug("%s path refused: %s", name, refused)
+    return found, Reason.JOINED if found else reason

@@ -1,0 +1,387 @@
+"""How two ends on one host find each other, beside TCP: names in the abstract UNIX namespace.
+
+A listener's presence says that fastsock listens at an address. A connecting end that finds it offers a name made
+from its connection's ports, sends its SYN, and the accepting end connects back to that name. Who takes the token
+that travels with the hello decides: the connecting end by joining, or the accepting end by giving up. So both end up
+on the same path whatever dies or stalls, and no byte of this is ever seen on the TCP connection.
+
+DESIGN: the namespace is private to a network namespace, exactly the scope in which an address means one listener.
+"""
+
+from __future__ import annotations
+
+import _socket
+import contextlib
+import errno
+import functools
+import os
+import struct
+from os import close as _close
+from os import read as _read
+from os import sched_yield as _yield
+from time import monotonic as _now
+from typing import Any
+
+from . import chain
+from .config import settings
+from .transport import Reason, Refused
+
+Raw = _socket.socket
+_STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
+_DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
+_UNIX = _socket.AF_UNIX
+_HELLO = struct.Struct("<8sHHI")  # magic, version, the path's number, pid
+_MAGIC = b"FASTSOCK"
+_VERSION = 1
+_JOIN = b"J"
+_CREDENTIALS = struct.Struct("3i")
+_DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
+_SPIN_SECONDS = 100e-6
+_MOST_SKIPPED = 64
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+# ---- names ----
+
+
+@functools.lru_cache(maxsize=4096)
+def packed(ip: str) -> str:
+    """One text for an address, however it was written; an IPv4 address mapped into IPv6 is the IPv4 one."""
+    if ":" not in ip:
+        return _socket.inet_pton(_socket.AF_INET, ip).hex()
+    raw = _socket.inet_pton(_socket.AF_INET6, ip.partition("%")[0])
+    return raw[12:].hex() if raw[:12] == bytes(10) + b"\xff\xff" else raw.hex()
+
+
+def _presence_name(where: str, port: int) -> bytes:
+    return b"\0fastsock/1/listen/%s/%d" % (where.encode(), port)
+
+
+def _offer_name(source_port: int, ip: str, port: int) -> bytes:
+    return b"\0fastsock/1/offer/%d/%s/%d" % (source_port, packed(ip).encode(), port)
+
+
+def is_loopback(ip: str) -> bool:
+    return ip.startswith("127.") or ip == "::1" or ip.startswith("::ffff:127.")
+
+
+def is_local(ip: str, family: int) -> bool:
+    """Whether the kernel reaches `ip` without leaving this host: then it sends from that very address."""
+    if is_loopback(ip):
+        return True
+    probe = Raw(family, _DATAGRAM)
+    try:
+        probe.connect((ip, 9))
+        return packed(probe.getsockname()[0]) == packed(ip)
+    except OSError:
+        return False
+    finally:
+        probe.close()
+
+
+# ---- presence ----
+
+
+class Presence:
+    """A bound presence name, held until closed or dropped."""
+
+    def __init__(self, name: bytes) -> None:
+        """Raises OSError; EADDRINUSE where another listener at the address holds the name."""
+        holder = Raw(_UNIX, _DATAGRAM)
+        try:
+            holder.bind(name)
+        except BaseException:
+            holder.close()
+            raise
+        self._descriptor = holder.detach()  # a listener that is dropped warns by itself; this must not warn again
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            _close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def announce(local: Any, dual_stack: bool) -> list[Presence]:
+    """Binds the presence names of a listener at `local`; a name somebody else holds is as good."""
+    ip, port = local[0], local[1]
+    if ip == "0.0.0.0":
+        places = ["any4"]
+    elif ip == "::":
+        places = ["any6", "any4"] if dual_stack else ["any6"]
+    else:
+        places = [packed(ip)]
+    held = []
+    for place in places:
+        with contextlib.suppress(OSError):
+            held.append(Presence(_presence_name(place, port)))
+    return held
+
+
+def has_presence(ip: str, port: int) -> bool:
+    """Whether a listener at that address, or at every address of its port, says that it is ours."""
+    key = packed(ip)
+    probe = Raw(_UNIX, _DATAGRAM)
+    try:
+        for place in (key, "any4" if len(key) == 8 else "any6"):
+            if probe.connect_ex(_presence_name(place, port)) == 0:
+                return True
+        return False
+    finally:
+        probe.close()
+
+
+# ---- what was learned of listeners ----
+
+
+class _Memory:
+    """Listeners that let offers lapse are asked ever more rarely, so that nobody pays for the wait twice."""
+
+    def __init__(self) -> None:
+        self._lapses: dict[tuple[str, int], list[int]] = {}
+
+    def skips(self, where: tuple[str, int]) -> bool:
+        entry = self._lapses.get(where)
+        if entry is None or entry[1] <= 0:
+            return False
+        entry[1] -= 1
+        return True
+
+    def lapsed(self, where: tuple[str, int]) -> None:
+        if len(self._lapses) > 4096:
+            self._lapses.clear()
+        entry = self._lapses.setdefault(where, [0, 0])
+        entry[0] = min(2 * entry[0] + 1, _MOST_SKIPPED)
+        entry[1] = entry[0]
+
+    def joined(self, where: tuple[str, int]) -> None:
+        if self._lapses:
+            self._lapses.pop(where, None)
+
+
+memory = _Memory()
+
+
+# ---- who may ----
+
+
+def _peer_credentials(doorbell: Any) -> tuple[int, int]:
+    pid, user, _ = _CREDENTIALS.unpack(
+        doorbell.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    if user != os.geteuid() and settings().peers != "any":
+        raise Refused(Reason.OTHER_USER, f"user {user}")
+    return pid, user
+
+
+class Joined:
+    """What a meeting gave: the path, its channel (None: the doorbell is the stream), the doorbell, the other's pid."""
+
+    __slots__ = ("channel", "doorbell", "path", "pid")
+
+    def __init__(self, path: Any, channel: Any, doorbell: Any, pid: int) -> None:
+        self.path = path
+        self.channel = channel
+        self.doorbell = doorbell
+        self.pid = pid
+
+
+def _refused_by(error: OSError) -> Refused:
+    reason = Reason.NO_DESCRIPTORS if error.errno in _NO_DESCRIPTORS else Reason.SYSTEM_ERROR
+    return Refused(reason, str(error))
+
+
+# ---- the connecting end ----
+
+
+class Offer:
+    """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
+
+    def __init__(self, source_port: int, ip: str, port: int) -> None:
+        """Raises Refused."""
+        self._where = (ip, port)
+        try:
+            self._listener = Raw(_UNIX, _STREAM)
+        except OSError as error:
+            raise _refused_by(error) from error
+        try:
+            self._listener.bind(_offer_name(source_port, ip, port))
+            self._listener.listen(1)
+        except OSError as error:
+            self._listener.close()
+            raise _refused_by(error) from error
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def __enter__(self) -> Offer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+
+    def answer(self) -> Joined:
+        """Waits the bounded time for the accepting end. Raises Refused: then both ends stay on TCP."""
+        deadline = _now() + settings().meeting_ms / 1e3
+        doorbell = self._accepted(deadline)
+        passed: list[int] = []
+        try:
+            joined = self._join(doorbell, deadline, passed)
+        except OSError as error:
+            doorbell.close()
+            raise _refused_by(error) from error
+        except BaseException:
+            doorbell.close()
+            raise
+        finally:
+            for descriptor in passed:
+                _close(descriptor)
+        memory.joined(self._where)
+        return joined
+
+    def _accepted(self, deadline: float) -> Any:
+        try:
+            descriptor = _soon(self._listener._accept, deadline, self._listener)[0]
+        except TimeoutError:
+            memory.lapsed(self._where)
+            raise Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
+        except OSError as error:
+            raise _refused_by(error) from error
+        return Raw(_UNIX, _socket.SOCK_STREAM, 0, descriptor)
+
+    def _join(self, doorbell: Any, deadline: float, passed: list[int]) -> Joined:
+        pid, _ = _peer_credentials(doorbell)
+        doorbell.settimeout(0)
+
+        def receive() -> Any:
+            return doorbell.recvmsg(_HELLO.size, _DESCRIPTOR_SPACE, _socket.MSG_CMSG_CLOEXEC)
+
+        try:
+            data, ancillary, _, _ = _soon(receive, deadline, doorbell)
+        except TimeoutError:
+            raise Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
+        for level, kind, content in ancillary:
+            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                passed.extend(struct.unpack(f"{len(content) // 4}i", content[: len(content) // 4 * 4]))
+        if len(data) != _HELLO.size or not passed:
+            raise Refused(Reason.PEER_DECLINED, "the other end hung up")
+        magic, version, number, _ = _HELLO.unpack(data)
+        if magic != _MAGIC or version != _VERSION:
+            raise Refused(Reason.PEER_VERSION, f"version {version}")
+        path = chain.by_number(number)
+        allowed, reason = chain.candidates("connect", *self._where)
+        if path is None or path not in allowed:
+            raise Refused(Reason.PEER_DECLINED if allowed else reason, f"path {number} is not allowed here")
+        token, memory_descriptors = passed[0], passed[1:]
+        channel = path.join(doorbell, memory_descriptors, settings(), f"{self._where[0]}:{self._where[1]}")
+        if not _take(token):
+            raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end gave up first")
+        # an accepting end that died meanwhile is found dead by the first receive
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            if channel is None:
+                doorbell.send(_JOIN, _socket.MSG_NOSIGNAL)
+            else:
+                channel.knock()
+        return Joined(path, channel, doorbell, pid)
+
+
+# ---- the accepting end ----
+
+
+def connect_back(source: Any, local: Any) -> Joined:
+    """Meets the connecting end of an accepted connection from `source`. Raises Refused."""
+    ip, port = local[0], local[1]
+    if not is_loopback(source[0]) and packed(source[0]) != packed(ip):
+        raise Refused(Reason.PEER_NOT_LOCAL)
+    doorbell = None
+    try:
+        doorbell = Raw(_UNIX, _STREAM)
+        if doorbell.connect_ex(_offer_name(source[1], ip, port)) != 0:
+            raise Refused(Reason.NO_OFFER)
+        pid, _ = _peer_credentials(doorbell)
+        paths, reason = chain.candidates("listen", ip, port)
+        for path in paths:
+            try:
+                channel = _offer_path(path, doorbell, f"{source[0]}:{source[1]}")
+            except Refused as refused:
+                reason = refused.reason
+                chain.log.debug("%s path refused for %s: %s", path.name, source, refused)
+                continue
+            return Joined(path, channel, doorbell, pid)
+        raise Refused(reason)
+    except OSError as error:
+        if doorbell is not None:
+            doorbell.close()
+        raise _refused_by(error) from error
+    except BaseException:
+        if doorbell is not None:
+            doorbell.close()
+        raise
+
+
+def _offer_path(path: Any, doorbell: Any, peer: str) -> Any:
+    """Offers one path and waits the bounded time until the connecting end joined. Raises Refused or OSError."""
+    channel, passed = path.offer(doorbell, settings(), peer)
+    token = -1
+    try:
+        token = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        rights = struct.pack(f"{1 + len(passed)}i", token, *passed)
+        hello = _HELLO.pack(_MAGIC, _VERSION, path.number, os.getpid())
+        doorbell.sendmsg([hello], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
+        deadline = _now() + settings().meeting_ms / 1e3
+        try:
+            _await_join(doorbell, deadline)
+        except (TimeoutError, ConnectionError):
+            if _take(token):
+                raise Refused(Reason.PEER_DID_NOT_JOIN) from None
+        if channel is None:
+            # on a bare stream the byte must not be taken for payload
+            _soon(lambda: doorbell.recv(1), _now() + 1.0, doorbell)
+        return channel
+    finally:
+        for descriptor in (token, *passed):
+            if descriptor >= 0:
+                _close(descriptor)
+
+
+def _await_join(doorbell: Any, deadline: float) -> None:
+    """Until the join byte is there; it stays, as the doorbell's first token. Raises TimeoutError, ConnectionError."""
+    if not _soon(lambda: doorbell.recv(1, _socket.MSG_PEEK), deadline, doorbell):
+        raise ConnectionError("the other end hung up")
+
+
+# ---- waiting ----
+
+
+def _take(token: int) -> bool:
+    try:
+        _read(token, 8)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _soon(attempt: Any, deadline: float, waitable: Any) -> Any:
+    """The result of the non-blocking `attempt`: tried in a spin that yields, then after sleeping in the kernel.
+
+    The other end is mostly in the middle of answering, so that a sleep costs more than the whole meeting.
+    """
+    spin_until = _now() + _SPIN_SECONDS
+    while True:
+        try:
+            return attempt()
+        except BlockingIOError:
+            pass
+        now = _now()
+        if now < spin_until:
+            _yield()
+            continue
+        if now >= deadline:
+            raise TimeoutError
+        waitable.settimeout(deadline - now)
+        try:
+            return attempt()
+        finally:
+            waitable.settimeout(0)

@@ -1,0 +1,50 @@
+"""TCP options of a connection that left TCP: the kernel's own answers, from a socket made to ask."""
+
+from __future__ import annotations
+
+import _socket
+import struct
+from typing import Any
+
+_LINGER = struct.Struct("ii")
+_TCP_ESTABLISHED = 1
+_checked: set[tuple[Any, ...]] = set()
+
+Options = dict[tuple[int, int], Any]
+
+
+def check(family: int, level: int, option: int, value: tuple[Any, ...]) -> None:
+    """Raises what setsockopt() would on a TCP socket of that family."""
+    key = (family, level, option, *value) if all(type(part) in (int, bytes) for part in value) else None
+    if key is not None and key in _checked:
+        return
+    probe = _socket.socket(family, _socket.SOCK_STREAM)
+    try:
+        probe.setsockopt(level, option, *value)
+    finally:
+        probe.close()
+    if key is not None and len(_checked) < 1024:
+        _checked.add(key)
+
+
+def read_back(family: int, options: Options, level: int, option: int, length: tuple[int, ...]) -> Any:
+    """What getsockopt() would answer on a TCP socket on which `options` had been set."""
+    probe = _socket.socket(family, _socket.SOCK_STREAM)
+    try:
+        for (set_level, set_option), value in options.items():
+            probe.setsockopt(set_level, set_option, *value)
+        answer = probe.getsockopt(level, option, *length)
+    finally:
+        probe.close()
+    if (level, option) == (_socket.IPPROTO_TCP, _socket.TCP_INFO) and isinstance(answer, bytes) and answer:
+        return bytes([_TCP_ESTABLISHED]) + answer[1:]
+    return answer
+
+
+def resets_on_close(options: Options | None) -> bool:
+    """Whether SO_LINGER asks close() to reset the connection."""
+    value = (options or {}).get((_socket.SOL_SOCKET, _socket.SO_LINGER))
+    if not value or not isinstance(value[0], (bytes, bytearray, memoryview)) or len(value[0]) < _LINGER.size:
+        return False
+    on, seconds = _LINGER.unpack(bytes(value[0])[: _LINGER.size])
+    return bool(on) and seconds == 0

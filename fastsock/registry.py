@@ -1,0 +1,215 @@
+"""What this process knows of its own connections: which path each took and why, and which descriptors are fast.
+
+Written at every connect, accept and close, so nothing here scans or blocks.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import struct
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from .transport import Reason
+
+SO_COOKIE = 57  # the kernel's own name for an open socket, never used twice
+KEPT_CLOSED = 10_000
+KEPT_DETACHED = 4096
+_TCP_INFO_BYTES = struct.Struct("=120xQQ")  # tcpi_bytes_acked, tcpi_bytes_received
+
+
+class Connection:
+    """One TCP-stream connection as its program sees it, whatever path its bytes take."""
+
+    __slots__ = (
+        "__weakref__", "channel", "family", "final", "local", "options", "owner", "peer", "peer_pid", "pid", "proto",
+        "reason", "role", "transport",
+    )  # fmt: skip
+
+    def __init__(self, role: str, transport: str, reason: Reason, family: int, proto: int) -> None:
+        self.role = role
+        self.transport = transport
+        self.reason = reason
+        self.family = family
+        self.proto = proto
+        self.local: Any = None
+        self.peer: Any = None
+        self.peer_pid: int | None = None
+        self.pid = os.getpid()
+        self.channel: Any = None
+        self.options: dict[tuple[int, int], Any] | None = None
+        self.owner: weakref.ref[Any] | None = None
+        self.final: dict[str, int] | None = None
+
+    def counts(self) -> dict[str, int]:
+        """bytes_sent, bytes_received, waits and wakes, as far as the path counts them."""
+        if self.final is not None:
+            return self.final
+        if self.channel is not None:
+            return self.channel.statistics() or {}
+        owner = self.owner() if self.owner is not None else None
+        return kernel_counts(owner) if owner is not None and self.transport == "tcp" else {}
+
+
+_open: dict[int, Connection] = {}
+_closed: deque[Connection] = deque(maxlen=KEPT_CLOSED)
+_totals: dict[str, int] = {}
+_channels: dict[int, Any] = {}
+_sockets: dict[int, weakref.ref[Any]] = {}
+_by_cookie: dict[int, Connection] = {}
+
+channel_of = _channels.get
+"""channel_of(descriptor) -> the channel of a fast connection, or None: one dictionary look-up."""
+
+
+def kernel_counts(sock: Any) -> dict[str, int]:
+    """What the kernel counted on a TCP socket; nothing where it cannot say."""
+    try:
+        sent, received = _TCP_INFO_BYTES.unpack(
+            _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO_BYTES.size)
+        )
+    except (OSError, struct.error):
+        return {}
+    return {"bytes_sent": sent, "bytes_received": received}
+
+
+def opened(connection: Connection, sock: Any) -> None:
+    """Notes a new connection of `sock`."""
+    key = id(connection)
+
+    def lost(_: Any, key: int = key) -> None:
+        finished(key)
+
+    connection.owner = weakref.ref(sock, lost)
+    _open[key] = connection
+    _totals[connection.transport] = _totals.get(connection.transport, 0) + 1
+
+
+def finished(key: int) -> None:
+    """Moves a connection whose socket is gone to the closed ones."""
+    connection = _open.pop(key, None)
+    if connection is not None:
+        _closed.append(connection)
+
+
+def closing(connection: Connection) -> None:
+    """Keeps what was counted, before the socket closes."""
+    if id(connection) in _open:
+        connection.final = connection.counts()
+        connection.channel = None
+        finished(id(connection))
+
+
+def is_open(connection: Connection) -> bool:
+    """Whether the connection's socket is still open."""
+    return id(connection) in _open
+
+
+def moved(connection: Connection, transport: str, reason: Reason) -> None:
+    """The connection goes on over another path."""
+    if connection.channel is not None:
+        connection.final = connection.channel.statistics()
+    connection.channel = None
+    connection.transport = transport
+    connection.reason = reason
+
+
+def totals() -> dict[str, int]:
+    """How many connections this process made or accepted, by the path each first took."""
+    return dict(_totals)
+
+
+def connections() -> list[Connection]:
+    """The open connections of this process, then the last closed ones."""
+    return [*_open.values(), *_closed]
+
+
+# ---- descriptors ----
+
+
+def attach(descriptor: int, sock: Any, channel: Any) -> None:
+    """`descriptor` is a fast connection's from now on."""
+    _channels[descriptor] = channel
+    _sockets[descriptor] = weakref.ref(sock)
+    for hook in _first_hooks:
+        hook()
+    _first_hooks.clear()
+
+
+def detach(descriptor: int) -> None:
+    """`descriptor` is no longer a fast connection's."""
+    _channels.pop(descriptor, None)
+    _sockets.pop(descriptor, None)
+
+
+def descriptors() -> list[int]:
+    """The descriptors of all fast connections of this process."""
+    return list(_channels)
+
+
+def release(descriptor: int) -> None:
+    """The way out: from now on the raw descriptor itself carries the bytes. Does nothing where it does already."""
+    reference = _sockets.get(descriptor)
+    sock = reference() if reference is not None else None
+    if sock is not None:
+        sock._fast_release()
+
+
+def forget(descriptor: int) -> None:
+    """The number is about to be closed behind its socket's back."""
+    channel = _channels.get(descriptor)
+    if channel is not None:
+        detach(descriptor)
+
+
+_first_hooks: list[Callable[[], None]] = []
+
+
+def before_first_attach(hook: Callable[[], None]) -> None:
+    """Calls `hook` once, when this process gets its first fast descriptor."""
+    if _channels:
+        hook()
+    else:
+        _first_hooks.append(hook)
+
+
+# ---- addresses that follow an open socket ----
+
+
+def cookie(sock: Any) -> int:
+    """The kernel's name for the open socket behind `sock`."""
+    return int.from_bytes(_socket.socket.getsockopt(sock, _socket.SOL_SOCKET, SO_COOKIE, 8), "little")
+
+
+def remember(sock: Any, connection: Connection) -> None:
+    """Lets a later socket(fileno=...) over the same open socket find the connection again."""
+    while len(_by_cookie) >= KEPT_DETACHED:
+        del _by_cookie[next(iter(_by_cookie))]
+    _by_cookie[cookie(sock)] = connection
+
+
+def recall(sock: Any) -> Connection | None:
+    """The connection whose open socket this is, if it is one of ours."""
+    if not _by_cookie and not _channels:
+        return None
+    name = cookie(sock)
+    known = _by_cookie.get(name)
+    if known is not None:
+        return known
+    for reference in list(_sockets.values()):
+        other = reference()
+        if other is not None and other is not sock and _socket.socket.fileno(other) >= 0 and cookie(other) == name:
+            connection: Connection | None = other._fast_connection
+            return connection
+    return None
+
+
+def _forked() -> None:
+    _closed.clear()
+    _totals.clear()
+
+
+os.register_at_fork(after_in_child=_forked)

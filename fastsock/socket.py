@@ -1,0 +1,580 @@
+"""Drop-in for the standard module `socket`: the same names, and a class whose TCP streams take the fastest path.
+
+    from fastsock import socket
+
+Everything that the standard module exports is here. `socket`, `SocketType`, `create_connection`, `create_server`,
+`socketpair` and `fromfd` make sockets of the fast class, which adds `transport`, `send_array`, `recv_array` and
+`recv_array_into`.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import socket as _standard
+import struct
+import sys
+import types
+from os import dup as _dup
+from os import dup2 as _dup2
+from os import get_inheritable as _get_inheritable
+from typing import TYPE_CHECKING, Any
+
+from . import chain, core, guards, meeting, options, registry
+from .config import settings
+from .transport import Reason, Refused
+
+if TYPE_CHECKING:
+    import numpy
+
+_Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
+_Base: Any = _socket.socket
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
+_TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
+# Bound straight onto a connected socket, so that a call costs no Python frame.
+_BOUND = ("recv", "recv_into", "send", "sendall")
+
+
+class socket(_Plain):  # type: ignore[misc]
+    """A socket of the standard class whose TCP stream takes the fastest path that both ends share.
+
+    Everything of `socket.socket` keeps its meaning. Errors of a path name the path and the other end.
+    """
+
+    _fast_channel: Any = None
+    _fast_connection: registry.Connection | None = None
+    _fast_presence: list[Any] | None = None
+    _fast_options: dict[tuple[int, int], Any] | None = None
+    _fast_pretended = False
+    _fast_shut = False
+
+    def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
+        _Plain.__init__(self, family, type, proto, fileno)
+        if fileno is not None and (registry._channels or registry._by_cookie):
+            self._fast_recognise(fileno)
+
+    # ---- what it is ----
+
+    @property
+    def transport(self) -> str:
+        """The path that the bytes take: "shm", "unix" or "tcp"; "plain" for anything but a TCP stream."""
+        if self._fast_connection is not None:
+            return self._fast_connection.transport
+        return "tcp" if self._fast_is_tcp_stream() else "plain"
+
+    def _fast_is_tcp_stream(self) -> bool:
+        return (
+            self.family in _STREAM_KINDS
+            and _Base.type.__get__(self) & 0xF == _socket.SOCK_STREAM
+            and _Base.proto.__get__(self) in _TCP_PROTOCOLS
+        )
+
+    # ---- listening ----
+
+    def listen(self, *backlog: int) -> None:
+        _Base.listen(self, *backlog)
+        if self._fast_presence is None and self._fast_is_tcp_stream():
+            self._fast_announce()
+
+    def _fast_announce(self) -> None:
+        local = _Base.getsockname(self)
+        paths, reason = chain.candidates("listen", local[0], local[1])
+        if not paths:
+            chain.log.debug("listener at %s stays on tcp: %s", local, reason)
+            self._fast_presence = []
+            return
+        dual = self.family == _socket.AF_INET6 and not _Base.getsockopt(self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY)
+        self._fast_presence = meeting.announce(local, dual)
+
+    def accept(self) -> tuple[socket, Any]:
+        descriptor, address = self._accept()
+        sock = socket.__new__(socket)
+        _Plain.__init__(sock, self.family, self.type, self.proto, fileno=descriptor)
+        if _socket.getdefaulttimeout() is None and self.gettimeout():
+            sock.setblocking(True)
+        if address and self._fast_is_tcp_stream():
+            if self._fast_presence is None:
+                self._fast_announce()
+            sock._fast_meet_connecting_end(address, self._fast_options)
+        return sock, address
+
+    def _fast_meet_connecting_end(self, address: Any, inherited: dict[tuple[int, int], Any] | None) -> None:
+        if inherited:
+            self._fast_options = dict(inherited)
+        local = _Base.getsockname(self)
+        try:
+            joined = meeting.connect_back(address, local)
+        except Refused as refused:
+            self._fast_stay("accept", refused.reason, local, address)
+        else:
+            self._fast_move("accept", joined, local, address)
+
+    # ---- connecting ----
+
+    def connect(self, address: Any, /) -> None:
+        if self._fast_connection is not None or not self._fast_is_tcp_stream():
+            _Base.connect(self, address)
+            return
+        offer, reason = self._fast_offer(address)
+        if offer is None:
+            try:
+                _Base.connect(self, address)
+            except BlockingIOError:
+                self._fast_stay("connect", reason, None, address)
+                raise
+            self._fast_stay("connect", reason, None, address)
+            return
+        with offer:
+            try:
+                _Base.connect(self, address)
+            except BlockingIOError:
+                if not self._fast_is_established():
+                    self._fast_stay("connect", Reason.BACKLOG_FULL, None, address)
+                    raise
+            self._fast_finish_connect(offer)
+
+    def connect_ex(self, address: Any, /) -> int:
+        if self._fast_connection is not None or not self._fast_is_tcp_stream():
+            result: int = _Base.connect_ex(self, address)
+            return result
+        try:
+            self.connect(address)
+        except TimeoutError as error:
+            return error.errno or 11  # EAGAIN, as the standard class answers where the time is over
+        except OSError as error:
+            if error.errno is None or isinstance(error, _socket.gaierror):
+                raise
+            return error.errno
+        return 0
+
+    def _fast_offer(self, address: Any) -> tuple[meeting.Offer | None, Reason]:
+        """Makes the name at which the listener may connect back, if there is one of ours on this host."""
+        try:
+            ip, port = self._fast_resolve(address)
+            if ip is None:
+                return None, Reason.SYSTEM_ERROR
+            if not meeting.has_presence(ip, port):
+                local = meeting.is_loopback(ip) or meeting.is_local(ip, self.family)
+                return None, Reason.NO_LISTENER_PRESENCE if local else Reason.PEER_NOT_LOCAL
+            if not meeting.is_local(ip, self.family):
+                return None, Reason.PEER_NOT_LOCAL
+            paths, reason = chain.candidates("connect", ip, port)
+            if not paths:
+                return None, reason
+            if meeting.memory.skips((ip, port)):
+                return None, Reason.LISTENER_LAPSED_BEFORE
+            if _Base.getsockname(self)[1] == 0:
+                _Base.bind(self, ("0.0.0.0" if self.family == _socket.AF_INET else "::", 0))
+            return meeting.Offer(_Base.getsockname(self)[1], ip, port), Reason.JOINED
+        except Refused as refused:
+            return None, refused.reason
+        except OSError as error:
+            chain.log.debug("no offer to %s: %s", address, error)
+            return None, Reason.NO_PORT
+
+    def _fast_resolve(self, address: Any) -> tuple[str | None, int]:
+        """The numeric address that connect() will use; (None, 0) where the call itself must say what is wrong."""
+        if type(address) is not tuple or len(address) < 2 or type(address[0]) is not str or type(address[1]) is not int:
+            return None, 0
+        host, port = address[0], address[1]
+        try:
+            meeting.packed(host)
+            return host, port
+        except (OSError, ValueError):
+            pass
+        if not host or host == "<broadcast>" or not 0 < port < 65536:
+            return None, 0
+        try:
+            return _socket.getaddrinfo(host, port, self.family, _socket.SOCK_STREAM)[0][4][0], port
+        except (OSError, ValueError):
+            return None, 0
+
+    def _fast_is_established(self) -> bool:
+        """On one host the handshake of a non-blocking connect is over when the call returns, unless a backlog is full."""
+        try:
+            _Base.getpeername(self)
+        except OSError:
+            return False
+        return True
+
+    def _fast_finish_connect(self, offer: meeting.Offer) -> None:
+        local, peer = _Base.getsockname(self), _Base.getpeername(self)
+        try:
+            joined = offer.answer()
+        except Refused as refused:
+            self._fast_stay("connect", refused.reason, local, peer)
+        else:
+            self._fast_move("connect", joined, local, peer)
+
+    # ---- staying and moving ----
+
+    def _fast_stay(self, role: str, reason: Reason, local: Any, peer: Any) -> None:
+        connection = registry.Connection(role, "tcp", reason, self.family, self.proto)
+        connection.local, connection.peer = local, peer
+        self._fast_connection = connection
+        registry.opened(connection, self)
+        if settings().trace:
+            chain.log.info("%s %s -> tcp: %s", role, peer, reason)
+
+    def _fast_move(self, role: str, joined: meeting.Joined, local: Any, peer: Any) -> None:
+        """Re-points the descriptor at the doorbell; TCP is closed by reset, so that nothing lingers in TIME_WAIT."""
+        connection = registry.Connection(role, joined.path.name, Reason.JOINED, self.family, self.proto)
+        connection.local, connection.peer, connection.peer_pid = local, peer, joined.pid
+        connection.options = self._fast_options
+        descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
+        _Base.setsockopt(self, _socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
+        _dup2(joined.doorbell.fileno(), descriptor, _get_inheritable(descriptor))
+        joined.doorbell.close()
+        _Base.settimeout(self, timeout)
+        self._fast_connection = connection
+        if joined.channel is not None:
+            joined.channel.rebind(descriptor)
+            joined.channel.settimeout(timeout)
+            self._fast_bind(joined.channel)
+        else:
+            registry.remember(self, connection)
+        registry.opened(connection, self)
+        if settings().trace:
+            chain.log.info("%s %s -> %s", role, peer, joined.path.name)
+
+    def _fast_bind(self, channel: Any) -> None:
+        self._fast_channel = channel
+        if self._fast_connection is not None:
+            self._fast_connection.channel = channel
+        kind, own = type(self), self.__dict__
+        for name in _BOUND:
+            if getattr(kind, name) is _OWN[name]:  # a subclass that overrides it is asked first
+                own[name] = getattr(channel, name)
+        registry.attach(_Base.fileno(self), self, channel)
+
+    def _fast_unbind(self) -> Any:
+        channel, own = self._fast_channel, self.__dict__
+        for name in _BOUND:
+            own.pop(name, None)
+        self._fast_channel = None
+        registry.detach(channel.fileno())
+        return channel
+
+    def _fast_recognise(self, descriptor: int) -> None:
+        """The descriptor may be one of ours that came back: a duplicate, or one that was detached."""
+        if _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN) != _socket.AF_UNIX:
+            return
+        connection = registry.recall(self)
+        if connection is None:
+            return
+        _Base.__init__(self, connection.family, _socket.SOCK_STREAM, connection.proto, descriptor)
+        self._fast_connection = connection
+        self._fast_options = connection.options
+        if connection.channel is not None:
+            channel = connection.channel.duplicate(descriptor)
+            channel.settimeout(_Base.gettimeout(self))
+            kept = connection.channel
+            self._fast_bind(channel)
+            connection.channel = kept
+
+    # ---- the way out ----
+
+    def _fast_release(self) -> None:
+        """From now on the raw descriptor itself carries the bytes."""
+        connection = self._fast_connection
+        if self._fast_channel is None or connection is None:
+            return
+        if self._fast_channel.release():
+            self._fast_unbind()
+        else:
+            self._fast_bridge()
+        registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
+        registry.remember(self, connection)
+
+    def _fast_bridge(self) -> None:
+        """Unread bytes lie in the ring: the descriptor becomes one end of a fresh pair that a pump serves."""
+        descriptor = _Base.fileno(self)
+        timeout = _Base.gettimeout(self)
+        outer, inner = _socket.socketpair()
+        doorbell = _dup(descriptor)
+        channel = self._fast_unbind()
+        channel.rebind(doorbell)
+        _dup2(outer.fileno(), descriptor, _get_inheritable(descriptor))
+        outer.close()
+        _Base.settimeout(self, timeout)
+        channel.bridge(inner.detach())
+
+    def detach(self) -> int:
+        self._fast_withdraw()
+        self._fast_release()
+        connection = self._fast_connection
+        if connection is not None and _Base.fileno(self) >= 0:
+            registry.closing(connection)
+        return super().detach()  # type: ignore[no-any-return]
+
+    def dup(self) -> socket:
+        channel = self._fast_channel
+        if channel is None:
+            return super().dup()  # type: ignore[no-any-return]
+        descriptor = _socket.dup(_Base.fileno(self))
+        sock = type(self).__new__(type(self))
+        _Plain.__init__(sock, self.family, self.type, self.proto, fileno=descriptor)
+        sock.settimeout(self.gettimeout())
+        sock._fast_connection = self._fast_connection
+        sock._fast_options = self._fast_options
+        kept = channel.duplicate(descriptor)
+        kept.settimeout(self.gettimeout())
+        sock._fast_bind(kept)
+        self._fast_connection.channel = channel
+        return sock
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        reduction = sys.modules.get("multiprocessing.reduction")
+        if reduction is None or self.fileno() < 0:
+            return super().__reduce_ex__(protocol)
+        self._fast_release()
+        connection = self._fast_connection
+        addresses = (connection.local, connection.peer) if connection is not None else None
+        moved = connection is not None and connection.transport != "tcp"
+        passed = reduction.DupFd(_Base.fileno(self))
+        return _rebuild, (passed, self.family, self.type, self.proto, addresses if moved else None)
+
+    def fileno(self) -> int:
+        channel = self._fast_channel
+        if channel is not None:
+            channel.watch()
+        return _Base.fileno(self)  # type: ignore[no-any-return]
+
+    # ---- closing ----
+
+    def _fast_withdraw(self) -> None:
+        if self._fast_presence:
+            for presence in self._fast_presence:
+                presence.close()
+        self._fast_presence = None
+
+    def _real_close(self, _ss: Any = _Base) -> None:
+        if self._fast_presence is not None:
+            self._fast_withdraw()
+        connection = self._fast_connection
+        if connection is not None and not self._fast_is_shared_object():
+            registry.closing(connection)
+        if self._fast_channel is None:
+            _ss.close(self)
+            return
+        channel = self._fast_unbind()
+        reset = options.resets_on_close(self._fast_options)
+        _ss.detach(self)
+        channel.close(reset)
+
+    def _fast_is_shared_object(self) -> bool:
+        """Whether another socket object (a duplicate) goes on using the connection."""
+        connection = self._fast_connection
+        return connection is not None and connection.channel is not None and connection.channel is not self._fast_channel
+
+    def shutdown(self, how: int, /) -> None:
+        if self._fast_channel is not None:
+            self._fast_channel.shutdown(how)
+        else:
+            self._fast_shut = self._fast_shut or how != _socket.SHUT_RD
+            _Base.shutdown(self, how)
+
+    # ---- blocking ----
+
+    def settimeout(self, value: float | None, /) -> None:
+        _Base.settimeout(self, value)
+        if self._fast_channel is not None:
+            self._fast_channel.settimeout(_Base.gettimeout(self))
+
+    def setblocking(self, flag: bool, /) -> None:
+        _Base.setblocking(self, flag)
+        if self._fast_channel is not None:
+            self._fast_channel.settimeout(_Base.gettimeout(self))
+
+    # ---- addresses and options: TCP's, answered from memory once the connection moved ----
+
+    def _fast_moved_connection(self) -> registry.Connection | None:
+        connection = self._fast_connection
+        if connection is None or connection.transport == "tcp":
+            return None
+        if _Base.fileno(self) < 0:
+            raise OSError(9, os.strerror(9))
+        return connection
+
+    def getsockname(self) -> Any:
+        connection = self._fast_moved_connection()
+        return _Base.getsockname(self) if connection is None else connection.local
+
+    def getpeername(self) -> Any:
+        connection = self._fast_moved_connection()
+        return _Base.getpeername(self) if connection is None else connection.peer
+
+    def setsockopt(self, level: int, option: int, *value: Any) -> None:
+        connection = self._fast_moved_connection()
+        if connection is None:
+            _Base.setsockopt(self, level, option, *value)
+            if not self._fast_is_tcp_stream():
+                return
+        else:
+            options.check(connection.family, level, option, value)
+        if self._fast_options is None:
+            self._fast_options = {}
+            if connection is not None:
+                connection.options = self._fast_options
+        self._fast_options[level, option] = value
+
+    def getsockopt(self, level: int, option: int, *length: int) -> Any:
+        connection = self._fast_moved_connection()
+        if connection is None:
+            return _Base.getsockopt(self, level, option, *length)
+        if (level, option) == (_socket.SOL_SOCKET, _socket.SO_ERROR) and self._fast_channel is not None:
+            return self._fast_channel.take_error()
+        return options.read_back(connection.family, self._fast_options or {}, level, option, length)
+
+    # ---- data: used where a subclass overrides a method, or the kernel carries the bytes ----
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        if self._fast_channel is not None:
+            return self._fast_channel.send(data, flags)  # type: ignore[no-any-return]
+        try:
+            return _Base.send(self, data, flags)  # type: ignore[no-any-return]
+        except BrokenPipeError:
+            if self._fast_forgive():
+                return memoryview(data).nbytes
+            raise
+
+    def sendall(self, data: Any, flags: int = 0, /) -> None:
+        if self._fast_channel is not None:
+            self._fast_channel.sendall(data, flags)
+            return
+        try:
+            _Base.sendall(self, data, flags)
+        except BrokenPipeError:
+            if not self._fast_forgive():
+                raise
+
+    def _fast_forgive(self) -> bool:
+        """TCP lets the first send after the other end's close succeed; a UNIX stream does not, so this one is."""
+        connection = self._fast_connection
+        if connection is None or connection.transport != "unix" or self._fast_pretended or self._fast_shut:
+            return False
+        self._fast_pretended = True
+        return True
+
+    def sendto(self, data: Any, *rest: Any) -> int:
+        connection = self._fast_moved_connection()
+        if connection is None:
+            return _Base.sendto(self, data, *rest)  # type: ignore[no-any-return]
+        if not rest:
+            raise TypeError("sendto() takes 2 or 3 arguments (1 given)")
+        return self.send(data, rest[0] if len(rest) > 1 else 0)  # a connected TCP stream ignores the address
+
+    def sendmsg(self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None, /) -> int:
+        channel = self._fast_channel
+        if channel is None:
+            return _Base.sendmsg(self, buffers, ancdata, flags, address)  # type: ignore[no-any-return]
+        return channel.sendmsg(list(buffers), flags)  # type: ignore[no-any-return]
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        if self._fast_channel is not None:
+            return self._fast_channel.recv(bufsize, flags)  # type: ignore[no-any-return]
+        return _Base.recv(self, bufsize, flags)  # type: ignore[no-any-return]
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        if self._fast_channel is not None:
+            return self._fast_channel.recv_into(buffer, nbytes, flags)  # type: ignore[no-any-return]
+        return _Base.recv_into(self, buffer, nbytes, flags)  # type: ignore[no-any-return]
+
+    def recvfrom(self, bufsize: int, flags: int = 0, /) -> tuple[bytes, Any]:
+        if self._fast_moved_connection() is not None:
+            return self.recv(bufsize, flags), None
+        return _Base.recvfrom(self, bufsize, flags)  # type: ignore[no-any-return]
+
+    def recvfrom_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> tuple[int, Any]:
+        if self._fast_moved_connection() is not None:
+            return self.recv_into(buffer, nbytes, flags), None
+        return _Base.recvfrom_into(self, buffer, nbytes, flags)  # type: ignore[no-any-return]
+
+    def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0, /) -> tuple[bytes, list[Any], int, Any]:
+        if self._fast_moved_connection() is None:
+            return _Base.recvmsg(self, bufsize, ancbufsize, flags)  # type: ignore[no-any-return]
+        if ancbufsize < 0:
+            raise ValueError("invalid ancillary data buffer length")
+        return self.recv(bufsize, flags), [], 0, None
+
+    def recvmsg_into(self, buffers: Any, ancbufsize: int = 0, flags: int = 0, /) -> tuple[int, list[Any], int, Any]:
+        if self._fast_channel is None:
+            count, ancillary, kinds, address = _Base.recvmsg_into(self, buffers, ancbufsize, flags)
+            return count, ancillary, kinds, None if self._fast_moved_connection() is not None else address
+        if ancbufsize < 0:
+            raise ValueError("invalid ancillary data buffer length")
+        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        data = memoryview(self._fast_channel.recv(sum(len(view) for view in views), flags))
+        taken = 0
+        for view in views:
+            part = data[taken : taken + len(view)]
+            view[: len(part)] = part
+            taken += len(part)
+        return taken, [], 0, None
+
+    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
+        if self._fast_channel is None:
+            return super().sendfile(file, offset, count)  # type: ignore[no-any-return]
+        return self._sendfile_use_send(file, offset, count)  # type: ignore[no-any-return]
+
+    # ---- typed arrays ----
+
+    def send_array(self, array: numpy.ndarray[Any, Any]) -> None:
+        """Sends a numpy array, slices with strides included, without pickling (JFS, thesis section 3.1.1).
+
+        Raises TypeError for object arrays, OSError as sendall() does.
+        """
+        from . import arrays
+
+        arrays.send_array(self, array)
+
+    def recv_array(self, *, max_bytes: int = 1 << 32) -> numpy.ndarray[Any, Any]:
+        """Receives one array that send_array() sent. Raises ArrayFormatError, EOFError, OSError."""
+        from . import arrays
+
+        return arrays.recv_array(self, max_bytes=max_bytes)
+
+    def recv_array_into(self, out: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+        """Receives one array of the same dtype and shape straight into `out`, which it returns."""
+        from . import arrays
+
+        return arrays.recv_array_into(self, out)
+
+
+socket.__name__ = socket.__qualname__ = "socket"
+_OWN = {name: getattr(socket, name) for name in _BOUND}
+
+
+def _rebuild(passed: Any, family: int, kind: int, proto: int, addresses: tuple[Any, Any] | None) -> socket:
+    sock = socket(family, kind, proto, fileno=passed.detach())
+    if addresses is not None:
+        connection = registry.Connection("received", "unix", Reason.DESCRIPTOR_TAKEN, family, proto)
+        connection.local, connection.peer = addresses
+        sock._fast_connection = connection
+        registry.opened(connection, sock)
+        registry.remember(sock, connection)
+    return sock
+
+
+def _with_our_names(function: Any) -> Any:
+    """The standard function, looking up `socket` and the rest here: each Python version keeps its own behaviour."""
+    copy = types.FunctionType(
+        function.__code__, globals(), function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__, copy.__doc__ = function.__kwdefaults__, function.__doc__
+    return copy
+
+
+_ours = {"socket", "SocketType"}
+globals().update({n: v for n, v in vars(_standard).items() if n not in _ours and not n.startswith("__")})
+SocketType = socket
+create_connection = _with_our_names(_standard.create_connection)
+create_server = _with_our_names(_standard.create_server)
+socketpair = _with_our_names(_standard.socketpair)
+fromfd = _with_our_names(_standard.fromfd)
+__all__ = [*_standard.__all__]
+
+if core.available:
+    core.configure(look_us=settings().look_us)
+registry.before_first_attach(guards.activate)

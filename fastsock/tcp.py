@@ -1,0 +1,11 @@
+"""The tcp path: the connection as the kernel made it. It always works and is every chain's last resort."""
+
+from __future__ import annotations
+
+from .transport import Capability, Transport
+
+
+class TcpTransport(Transport):
+    name = "tcp"
+    number = 0
+    capabilities = Capability.SAME_HOST | Capability.BETWEEN_HOSTS | Capability.KERNEL_STREAM

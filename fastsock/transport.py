@@ -1,0 +1,104 @@
+"""What every path is to the rest of fastsock: the interface, its capabilities and its reasons, and nothing else."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .config import Settings
+
+
+class Reason(enum.Enum):
+    """Why a connection took the path it took. One is given for every connection, never none."""
+
+    JOINED = "joined"
+    NOT_A_TCP_STREAM = "not_a_tcp_stream"
+    NOT_CONNECTED = "not_connected"
+    EXCLUDED_BY_SETTING = "excluded_by_setting"
+    EXCLUDED_BY_RULE = "excluded_by_rule"
+    PEER_NOT_LOCAL = "peer_not_local"
+    NO_LISTENER_PRESENCE = "no_listener_presence"
+    LISTENER_DID_NOT_ANSWER = "listener_did_not_answer"
+    LISTENER_LAPSED_BEFORE = "listener_lapsed_before"
+    BACKLOG_FULL = "backlog_full"
+    NO_OFFER = "no_offer"
+    PEER_DID_NOT_JOIN = "peer_did_not_join"
+    PEER_DECLINED = "peer_declined"
+    PEER_VERSION = "peer_version"
+    OTHER_USER = "other_user"
+    NO_NATIVE_CORE = "no_native_core"
+    NO_MEMORY = "no_memory"
+    NO_DESCRIPTORS = "no_descriptors"
+    NO_PORT = "no_port"
+    SYSTEM_ERROR = "system_error"
+    DESCRIPTOR_TAKEN = "descriptor_taken"
+    NOT_LINUX = "not_linux"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+ADVICE: dict[Reason, str] = {
+    Reason.EXCLUDED_BY_SETTING: "add the path to FASTSOCK_TRANSPORTS or remove the ^ before it",
+    Reason.EXCLUDED_BY_RULE: "change the rule in the file that FASTSOCK_CONFIG names",
+    Reason.PEER_NOT_LOCAL: "nothing to do: the other end is on another host",
+    Reason.NO_LISTENER_PRESENCE: "start the server with `python -m fastsock.launcher` or import fastsock.socket in it",
+    Reason.LISTENER_DID_NOT_ANSWER: "the server was busy or accepts with foreign code; FASTSOCK_MEETING_MS gives it longer",
+    Reason.LISTENER_LAPSED_BEFORE: "the server let earlier offers lapse; it is tried again from time to time",
+    Reason.NO_OFFER: "start the client with `python -m fastsock.launcher` or import fastsock.socket in it",
+    Reason.OTHER_USER: "both ends must run as the same user, or set FASTSOCK_PEERS=any on both",
+    Reason.NO_NATIVE_CORE: "install a C compiler and the Python headers, then reinstall fastsock",
+    Reason.NO_MEMORY: "raise the memory or file size limit, or set a smaller FASTSOCK_RING_BYTES",
+    Reason.NO_DESCRIPTORS: "raise the limit of open descriptors (ulimit -n)",
+    Reason.PEER_VERSION: "install the same version of fastsock at both ends",
+}
+
+
+class Capability(enum.Flag):
+    """What a path can do; each flag must match what the path implements."""
+
+    SAME_HOST = enum.auto()  # joins processes of one host
+    BETWEEN_HOSTS = enum.auto()
+    MEETS_BESIDE_TCP = enum.auto()  # is agreed on by the meeting that meeting.py holds
+    KERNEL_STREAM = enum.auto()  # the descriptor itself carries the bytes: foreign code needs nothing from us
+    SHARED_MEMORY = enum.auto()  # bytes go through memory that both ends map
+
+
+class Refused(Exception):
+    """A path that cannot serve this connection; the next one in the chain is tried."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else str(reason))
+        self.reason = reason
+        self.detail = detail
+
+
+class Transport(abc.ABC):
+    """One path between two ends. A path knows nothing of the socket class.
+
+    Paths with MEETS_BESIDE_TCP also implement `offer` and `join`; both are given the connected UNIX stream socket of
+    the meeting and return a channel (an object with a socket's data methods), or None where that socket itself is
+    the stream. After they returned, joining must not fail any more.
+    """
+
+    name: str
+    number: int  # on the wire of the meeting
+    capabilities: Capability
+
+    def usable(self) -> Reason | None:
+        """Why this process cannot use the path at all, or None."""
+        return None
+
+    def advice(self, reason: Reason) -> str:
+        """What a user can do about `reason`, or an empty text."""
+        return ADVICE.get(reason, "")
+
+    def offer(self, doorbell: Any, settings: Settings, peer: str) -> tuple[Any, list[int]]:
+        """The accepting end's half: (channel or None, descriptors to pass, closed by the caller). Raises Refused."""
+        raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
+
+    def join(self, doorbell: Any, descriptors: list[int], settings: Settings, peer: str) -> Any:
+        """The connecting end's half: the channel or None. Raises Refused."""
+        raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
