@@ -14,6 +14,7 @@ import _socket
 import contextlib
 import errno
 import functools
+import itertools
 import os
 import struct
 from os import close as _close
@@ -36,6 +37,8 @@ _VERSION = 1
 _JOIN = b"J"
 _CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
+_WILDCARDS = ("0.0.0.0", "::")
+_SOURCE_OF_LOOPBACK = "7f000001"
 _SPIN_SECONDS = 100e-6
 _MOST_SKIPPED = 64
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -57,8 +60,46 @@ def _presence_name(where: str, port: int) -> bytes:
     return b"\0fastsock/1/listen/%s/%d" % (where.encode(), port)
 
 
-def _offer_name(source_port: int, ip: str, port: int) -> bytes:
-    return b"\0fastsock/1/offer/%d/%s/%d" % (source_port, packed(ip).encode(), port)
+def _connection_name(kind: str, source: tuple[str, int], target: tuple[str, int]) -> bytes:
+    """A name that tells both addresses, so that they can be read off the descriptor by whoever gets it."""
+    return b"\0fastsock/1/%s/%s/%d/%s/%d" % (kind.encode(), source[0].encode(), source[1], target[0].encode(), target[1])
+
+
+def _address(key: str, port: str, family: int) -> tuple[Any, ...]:
+    raw = bytes.fromhex(key)
+    if family == _socket.AF_INET:
+        return _socket.inet_ntop(family, raw), int(port)
+    return _socket.inet_ntop(family, raw if len(raw) == 16 else bytes(10) + b"\xff\xff" + raw), int(port), 0, 0
+
+
+def addresses_of(stream: Any, family: int) -> tuple[Any, Any] | None:
+    """(local, peer) of the TCP connection that became this UNIX stream socket, or None where it is none of ours."""
+    try:
+        own, other = Raw.getsockname(stream), Raw.getpeername(stream)
+    except OSError:  # not connected
+        return None
+    for name, is_source in ((own, True), (other, False)):
+        if not isinstance(name, bytes) or not name.startswith(b"\0fastsock/1/"):
+            continue
+        try:
+            kind, source, source_port, target, target_port = name.decode().split("/")[2:7]
+            if family == _socket.AF_UNSPEC:
+                family = _socket.AF_INET if len(target) == 8 else _socket.AF_INET6
+            ends = _address(source, source_port, family), _address(target, target_port, family)
+        except (ValueError, OSError):
+            return None
+        return ends if is_source or kind == "bridge" else (ends[1], ends[0])
+    return None
+
+
+_bridges = itertools.count()
+
+
+def name_bridge(stream: Any, local: Any, peer: Any) -> None:
+    """Lets the fresh stream socket of a bridge tell the connection's addresses, as a doorbell does."""
+    name = _connection_name("bridge", (packed(local[0]), local[1]), (packed(peer[0]), peer[1]))
+    with contextlib.suppress(OSError):  # only a later owner of the descriptor would miss it
+        stream.bind(b"%s/%d.%d" % (name, os.getpid(), next(_bridges)))
 
 
 def is_loopback(ip: str) -> bool:
@@ -199,15 +240,17 @@ def _refused_by(error: OSError) -> Refused:
 class Offer:
     """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
 
-    def __init__(self, source_port: int, ip: str, port: int) -> None:
-        """Raises Refused."""
+    def __init__(self, bound: Any, ip: str, port: int) -> None:
+        """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused."""
         self._where = (ip, port)
+        target = packed(ip)
+        self._source = packed(bound[0]) if bound[0] not in _WILDCARDS else _SOURCE_OF_LOOPBACK if target[:2] == "7f" else target
         try:
             self._listener = Raw(_UNIX, _STREAM)
         except OSError as error:
             raise _refused_by(error) from error
         try:
-            self._listener.bind(_offer_name(source_port, ip, port))
+            self._listener.bind(_connection_name("offer", (self._source, bound[1]), (target, port)))
             self._listener.listen(1)
         except OSError as error:
             self._listener.close()
@@ -222,8 +265,10 @@ class Offer:
     def __exit__(self, *_: object) -> None:
         self._listener.close()
 
-    def answer(self) -> Joined:
+    def answer(self, local: Any) -> Joined:
         """Waits the bounded time for the accepting end. Raises Refused: then both ends stay on TCP."""
+        if packed(local[0]) != self._source:  # the kernel sends from elsewhere: the accepting end cannot find the name
+            raise Refused(Reason.PEER_NOT_LOCAL, f"connected from {local[0]}")
         deadline = _now() + settings().meeting_ms / 1e3
         doorbell = self._accepted(deadline)
         passed: list[int] = []
@@ -298,7 +343,8 @@ def connect_back(source: Any, local: Any) -> Joined:
     doorbell = None
     try:
         doorbell = Raw(_UNIX, _STREAM)
-        if doorbell.connect_ex(_offer_name(source[1], ip, port)) != 0:
+        name = _connection_name("offer", (packed(source[0]), source[1]), (packed(ip), port))
+        if doorbell.connect_ex(name) != 0:
             raise Refused(Reason.NO_OFFER)
         pid, _ = _peer_credentials(doorbell)
         paths, reason = chain.candidates("listen", ip, port)

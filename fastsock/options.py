@@ -48,3 +48,22 @@ def resets_on_close(options: Options | None) -> bool:
         return False
     on, seconds = _LINGER.unpack(bytes(value[0])[: _LINGER.size])
     return bool(on) and seconds == 0
+
+
+def check_arguments(method: Any, *arguments: Any) -> None:
+    """Raises what `method` of the standard class would for malformed arguments; moves no byte."""
+    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        probe.setblocking(False)
+        method(probe, *_quiet(method, arguments))
+    except OSError:
+        pass  # well-formed: only the probe is not connected
+    finally:
+        probe.close()
+
+
+def _quiet(method: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    if method is not _socket.socket.sendmsg or not isinstance(arguments[2], int):
+        return arguments
+    buffers, ancillary, flags, _ = arguments
+    return buffers, ancillary, flags | _socket.MSG_NOSIGNAL

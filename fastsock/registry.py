@@ -17,7 +17,6 @@ from .transport import Reason
 
 SO_COOKIE = 57  # the kernel's own name for an open socket, never used twice
 KEPT_CLOSED = 10_000
-KEPT_DETACHED = 4096
 _TCP_INFO_BYTES = struct.Struct("=120xQQ")  # tcpi_bytes_acked, tcpi_bytes_received
 
 
@@ -59,7 +58,6 @@ _closed: deque[Connection] = deque(maxlen=KEPT_CLOSED)
 _totals: dict[str, int] = {}
 _channels: dict[int, Any] = {}
 _sockets: dict[int, weakref.ref[Any]] = {}
-_by_cookie: dict[int, Connection] = {}
 
 channel_of = _channels.get
 """channel_of(descriptor) -> the channel of a fast connection, or None: one dictionary look-up."""
@@ -176,35 +174,20 @@ def before_first_attach(hook: Callable[[], None]) -> None:
         _first_hooks.append(hook)
 
 
-# ---- addresses that follow an open socket ----
-
-
-def cookie(sock: Any) -> int:
-    """The kernel's name for the open socket behind `sock`."""
-    return int.from_bytes(_socket.socket.getsockopt(sock, _socket.SOL_SOCKET, SO_COOKIE, 8), "little")
-
-
-def remember(sock: Any, connection: Connection) -> None:
-    """Lets a later socket(fileno=...) over the same open socket find the connection again."""
-    while len(_by_cookie) >= KEPT_DETACHED:
-        del _by_cookie[next(iter(_by_cookie))]
-    _by_cookie[cookie(sock)] = connection
-
-
-def recall(sock: Any) -> Connection | None:
-    """The connection whose open socket this is, if it is one of ours."""
-    if not _by_cookie and not _channels:
+def recall(sock: Any) -> Any:
+    """The socket object of ours that is open on the very same connection, or None."""
+    if not _sockets:
         return None
-    name = cookie(sock)
-    known = _by_cookie.get(name)
-    if known is not None:
-        return known
+    name = _cookie(sock)
     for reference in list(_sockets.values()):
         other = reference()
-        if other is not None and other is not sock and _socket.socket.fileno(other) >= 0 and cookie(other) == name:
-            connection: Connection | None = other._fast_connection
-            return connection
+        if other is not None and other is not sock and _socket.socket.fileno(other) >= 0 and _cookie(other) == name:
+            return other
     return None
+
+
+def _cookie(sock: Any) -> int:
+    return int.from_bytes(_socket.socket.getsockopt(sock, _socket.SOL_SOCKET, SO_COOKIE, 8), "little")
 
 
 def _forked() -> None:

@@ -51,8 +51,8 @@ class socket(_Plain):  # type: ignore[misc]
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
         _Plain.__init__(self, family, type, proto, fileno)
-        if fileno is not None and (registry._channels or registry._by_cookie):
-            self._fast_recognise(fileno)
+        if fileno is not None and type in (-1, _socket.SOCK_STREAM):
+            self._fast_recognise(family, fileno)
 
     # ---- what it is ----
 
@@ -166,7 +166,7 @@ class socket(_Plain):  # type: ignore[misc]
                 return None, Reason.LISTENER_LAPSED_BEFORE
             if _Base.getsockname(self)[1] == 0:
                 _Base.bind(self, ("0.0.0.0" if self.family == _socket.AF_INET else "::", 0))
-            return meeting.Offer(_Base.getsockname(self)[1], ip, port), Reason.JOINED
+            return meeting.Offer(_Base.getsockname(self), ip, port), Reason.JOINED
         except Refused as refused:
             return None, refused.reason
         except OSError as error:
@@ -201,7 +201,7 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_finish_connect(self, offer: meeting.Offer) -> None:
         local, peer = _Base.getsockname(self), _Base.getpeername(self)
         try:
-            joined = offer.answer()
+            joined = offer.answer(local)
         except Refused as refused:
             self._fast_stay("connect", refused.reason, local, peer)
         else:
@@ -232,15 +232,13 @@ class socket(_Plain):  # type: ignore[misc]
             joined.channel.rebind(descriptor)
             joined.channel.settimeout(timeout)
             self._fast_bind(joined.channel)
-        else:
-            registry.remember(self, connection)
         registry.opened(connection, self)
         if settings().trace:
             chain.log.info("%s %s -> %s", role, peer, joined.path.name)
 
     def _fast_bind(self, channel: Any) -> None:
         self._fast_channel = channel
-        if self._fast_connection is not None:
+        if self._fast_connection is not None and self._fast_connection.channel is None:
             self._fast_connection.channel = channel
         kind, own = type(self), self.__dict__
         for name in _BOUND:
@@ -256,22 +254,31 @@ class socket(_Plain):  # type: ignore[misc]
         registry.detach(channel.fileno())
         return channel
 
-    def _fast_recognise(self, descriptor: int) -> None:
-        """The descriptor may be one of ours that came back: a duplicate, or one that was detached."""
+    def _fast_recognise(self, family: int, descriptor: int) -> None:
+        """The descriptor may be one of ours that came back: a duplicate, detached, or from another process."""
         if _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN) != _socket.AF_UNIX:
             return
-        connection = registry.recall(self)
-        if connection is None:
+        addresses = meeting.addresses_of(self, _socket.AF_UNSPEC if family == -1 else family)
+        if addresses is None:
             return
-        _Base.__init__(self, connection.family, _socket.SOCK_STREAM, connection.proto, descriptor)
+        if family == -1:
+            family = _socket.AF_INET if len(addresses[0]) == 2 else _socket.AF_INET6
+            _Base.__init__(self, family, _socket.SOCK_STREAM, 0, descriptor)
+        known = registry.recall(self)
+        if known is not None:
+            self._fast_connection, self._fast_options = known._fast_connection, known._fast_options
+            self._fast_share(known._fast_channel, descriptor)
+            return
+        connection = registry.Connection("received", "unix", Reason.DESCRIPTOR_TAKEN, family, self.proto)
+        connection.local, connection.peer = addresses
         self._fast_connection = connection
-        self._fast_options = connection.options
-        if connection.channel is not None:
-            channel = connection.channel.duplicate(descriptor)
-            channel.settimeout(_Base.gettimeout(self))
-            kept = connection.channel
-            self._fast_bind(channel)
-            connection.channel = kept
+        registry.opened(connection, self)
+
+    def _fast_share(self, channel: Any, descriptor: int) -> None:
+        """A second socket object over the same connection, with a descriptor and a timeout of its own."""
+        second = channel.duplicate(descriptor)
+        second.settimeout(_Base.gettimeout(self))
+        self._fast_bind(second)
 
     # ---- the way out ----
 
@@ -285,13 +292,13 @@ class socket(_Plain):  # type: ignore[misc]
         else:
             self._fast_bridge()
         registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
-        registry.remember(self, connection)
 
     def _fast_bridge(self) -> None:
         """Unread bytes lie in the ring: the descriptor becomes one end of a fresh pair that a pump serves."""
         descriptor = _Base.fileno(self)
         timeout = _Base.gettimeout(self)
         outer, inner = _socket.socketpair()
+        meeting.name_bridge(outer, self.getsockname(), self.getpeername())
         doorbell = _dup(descriptor)
         channel = self._fast_unbind()
         channel.rebind(doorbell)
@@ -318,22 +325,15 @@ class socket(_Plain):  # type: ignore[misc]
         sock.settimeout(self.gettimeout())
         sock._fast_connection = self._fast_connection
         sock._fast_options = self._fast_options
-        kept = channel.duplicate(descriptor)
-        kept.settimeout(self.gettimeout())
-        sock._fast_bind(kept)
-        self._fast_connection.channel = channel
+        sock._fast_share(channel, descriptor)
         return sock
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        """multiprocessing passes sockets to other processes; nobody else may pickle one."""
         reduction = sys.modules.get("multiprocessing.reduction")
-        if reduction is None or self.fileno() < 0:
+        if reduction is None or sys._getframe(1).f_globals is not vars(reduction):
             return super().__reduce_ex__(protocol)
-        self._fast_release()
-        connection = self._fast_connection
-        addresses = (connection.local, connection.peer) if connection is not None else None
-        moved = connection is not None and connection.transport != "tcp"
-        passed = reduction.DupFd(_Base.fileno(self))
-        return _rebuild, (passed, self.family, self.type, self.proto, addresses if moved else None)
+        return reduction._reduce_socket(self)
 
     def fileno(self) -> int:
         channel = self._fast_channel
@@ -468,8 +468,11 @@ class socket(_Plain):  # type: ignore[misc]
     def sendmsg(self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None, /) -> int:
         channel = self._fast_channel
         if channel is None:
-            return _Base.sendmsg(self, buffers, ancdata, flags, address)  # type: ignore[no-any-return]
-        return channel.sendmsg(list(buffers), flags)  # type: ignore[no-any-return]
+            return super().sendmsg(buffers, ancdata, flags, address)  # type: ignore[no-any-return]
+        buffers = list(buffers)
+        if ancdata or flags or address is not None:  # a TCP stream ignores what is well-formed, and refuses the rest
+            options.check_arguments(_Base.sendmsg, [], ancdata, flags, address)
+        return channel.sendmsg(buffers, flags)  # type: ignore[no-any-return]
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         if self._fast_channel is not None:
@@ -494,16 +497,15 @@ class socket(_Plain):  # type: ignore[misc]
     def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0, /) -> tuple[bytes, list[Any], int, Any]:
         if self._fast_moved_connection() is None:
             return _Base.recvmsg(self, bufsize, ancbufsize, flags)  # type: ignore[no-any-return]
-        if ancbufsize < 0:
-            raise ValueError("invalid ancillary data buffer length")
+        options.check_arguments(_Base.recvmsg, 0, ancbufsize, flags)
         return self.recv(bufsize, flags), [], 0, None
 
     def recvmsg_into(self, buffers: Any, ancbufsize: int = 0, flags: int = 0, /) -> tuple[int, list[Any], int, Any]:
         if self._fast_channel is None:
             count, ancillary, kinds, address = _Base.recvmsg_into(self, buffers, ancbufsize, flags)
             return count, ancillary, kinds, None if self._fast_moved_connection() is not None else address
-        if ancbufsize < 0:
-            raise ValueError("invalid ancillary data buffer length")
+        buffers = list(buffers)
+        options.check_arguments(_Base.recvmsg_into, buffers, ancbufsize, flags)
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         data = memoryview(self._fast_channel.recv(sum(len(view) for view in views), flags))
         taken = 0
@@ -544,17 +546,6 @@ class socket(_Plain):  # type: ignore[misc]
 
 socket.__name__ = socket.__qualname__ = "socket"
 _OWN = {name: getattr(socket, name) for name in _BOUND}
-
-
-def _rebuild(passed: Any, family: int, kind: int, proto: int, addresses: tuple[Any, Any] | None) -> socket:
-    sock = socket(family, kind, proto, fileno=passed.detach())
-    if addresses is not None:
-        connection = registry.Connection("received", "unix", Reason.DESCRIPTOR_TAKEN, family, proto)
-        connection.local, connection.peer = addresses
-        sock._fast_connection = connection
-        registry.opened(connection, sock)
-        registry.remember(sock, connection)
-    return sock
 
 
 def _with_our_names(function: Any) -> Any:

@@ -369,7 +369,8 @@ cdef class Channel:
         """Sends the buffers one after the other; bytes sent. As socket.sendmsg() without ancillary data."""
         cdef Py_ssize_t done = 0, length
         cdef Py_buffer view
-        for buffer in buffers:
+        views = [memoryview(buffer) for buffer in buffers]  # before the first byte goes: all of them can be sent
+        for buffer in views:
             PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
             try:
                 length = view.len

@@ -1,0 +1,452 @@
+"""Typed arrays over any stream socket: a little header, then the raw memory.
+
+    send_array(sock, array)         recv_array(sock)         recv_array_into(sock, out)
+
+No pickle and no copy of the whole: contiguous arrays go out from their own memory and come in to
+theirs; slices are gathered through a small buffer. Both ends must call these functions; the path
+beneath may be anything that keeps bytes in order, plain TCP and TLS included.
+
+One array is one message: where several threads send (or receive) on one socket, each call must
+finish before the next begins. A socket's timeout bounds the wait for progress, not the whole array.
+"""
+
+from __future__ import annotations
+
+from _socket import MSG_MORE, MSG_WAITALL, SHUT_RDWR
+
+from fastsock.array_format import (
+    HEADER_BYTES,
+    ArrayFormatError,
+    check_magic,
+    check_sendable,
+    extra_bytes,
+    pack_header,
+    unpack_header,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from socket import socket
+    from typing import Any, NoReturn
+
+    import numpy
+    from numpy.typing import ArrayLike
+
+    from fastsock.array_format import Shape, Type
+
+    Array = numpy.ndarray[Any, Any]
+
+__all__ = [
+    "ArrayFormatError",
+    "ArrayMismatchError",
+    "MidArrayError",
+    "MidArrayTimeout",
+    "recv_array",
+    "recv_array_into",
+    "send_array",
+]
+
+# Up to this size header and payload are joined for one send: the copy costs less than a second call.
+# It is also the size of the buffer that slices are gathered in: within the cache, and so large that
+# the cost of a call does not show.
+_CHUNK = 1 << 16
+_LARGEST_PIECE = 1 << 30  # of one call: TLS takes less than 2 GiB
+
+# Types and shapes seen before, so that a repeated one costs a lookup. Bounded, since a peer chooses them.
+_MOST_REMEMBERED = 512
+_send_headers: dict[tuple[Type, Shape], bytes] = {}  # of small arrays in C order
+_receive_plans: dict[bytes, tuple[Type, Shape, int]] = {}  # of plain types in C order
+_packed: dict[tuple[Type, Shape, bool], bytes] = {}
+_unpacked: dict[bytes, tuple[Type, Shape, bool, int]] = {}
+
+# numpy, loaded by the first use: programs that send no arrays never pay for it.
+_np: Any = None
+_ndarray: Any = None
+_empty: Any = None
+
+
+class ArrayMismatchError(ValueError):
+    """The array that arrives does not fit ``out``. Its payload has not been received.
+
+    The connection is left open with ``payload_bytes`` bytes of that payload next in the stream;
+    ``shape`` and ``dtype`` tell what they are.
+    """
+
+    def __init__(self, message: str, shape: Shape, dtype: Type, payload_bytes: int) -> None:
+        super().__init__(message)
+        self.shape = shape
+        self.dtype = dtype
+        self.payload_bytes = payload_bytes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.shape, self.dtype, self.payload_bytes)
+
+
+class MidArrayError(ConnectionError):
+    """The stream ended or stopped within an array. What follows in it has no meaning: close the socket."""
+
+
+class MidArrayTimeout(MidArrayError, TimeoutError):
+    """The socket's timeout passed within an array, which is now incomplete: close the socket."""
+
+
+def send_array(sock: socket, array: ArrayLike) -> None:
+    """Send an array of any shape, strides and dtype but object.
+
+    Whatever ``numpy.asarray`` takes is sent as it gives it. Raises TypeError, before anything is sent,
+    for an array whose memory means nothing elsewhere (objects, masks); MidArrayTimeout when the socket's
+    timeout passes; else what ``sock.sendall`` raises.
+    """
+    if type(array) is _ndarray:
+        plain: Any = array
+        if plain.flags.c_contiguous:
+            header = _send_headers.get((plain.dtype, plain.shape))
+            if header is not None:
+                try:
+                    sock.sendall(b"".join((header, plain)))
+                except (TimeoutError, BlockingIOError) as error:
+                    _stopped_sending(plain.nbytes, error)
+                return
+    _send(sock, array)
+
+
+def recv_array(sock: socket, *, max_bytes: int = 1 << 32) -> Array:
+    """Receive one array, as new memory of the sender's dtype, shape and order (C or Fortran).
+
+    Raises EOFError where the peer closed after its last array; MidArrayError where it closed within
+    one; ArrayFormatError for anything that is no array, or one of more than ``max_bytes`` bytes, before
+    memory is allocated. A timeout raises TimeoutError where nothing of an array had arrived and the
+    call may be repeated, MidArrayTimeout where it may not. The items are the sender's bytes, unchecked:
+    text that is no Unicode, for one, raises when it is read.
+    """
+    header = sock.recv(HEADER_BYTES)
+    plan = _receive_plans.get(header)
+    if plan is None or plan[2] > max_bytes:
+        return _receive(sock, header, max_bytes)
+    dtype, shape, size = plan
+    array: Array = _empty(shape, dtype)
+    if size > _CHUNK:
+        _fill(sock, array)
+        return array
+    try:
+        received = sock.recv_into(array)
+    except (TimeoutError, BlockingIOError) as error:
+        _stopped_receiving(0, size, error)
+    except ValueError:  # TLS takes bytes only
+        received = 0
+    if received != size:
+        _fill(sock, array, received)
+    return array
+
+
+def recv_array_into(sock: socket, out: Array) -> Array:
+    """Receive one array into ``out`` and give ``out`` back.
+
+    It may have any strides, but must have the sender's shape and dtype.
+
+    Raises TypeError where ``out`` is no writable array of plain memory, before anything is received;
+    ArrayMismatchError where another shape or dtype arrives, before its payload is; else as ``recv_array``.
+    """
+    items = out
+    if type(out) is not _ndarray or not out.flags.writeable or out.dtype.hasobject:
+        items = _checked_out(out)
+    header = sock.recv(HEADER_BYTES)
+    plan = _receive_plans.get(header)
+    if plan is None:
+        _receive_into(sock, header, items)
+        return out
+    dtype, shape, size = plan
+    if items.shape != shape or items.dtype != dtype:
+        _mismatch(items, dtype, shape, size)
+    if size > _CHUNK or not items.flags.c_contiguous:
+        _fill(sock, items)
+        return out
+    try:
+        received = sock.recv_into(items)
+    except (TimeoutError, BlockingIOError) as error:
+        _stopped_receiving(0, size, error)
+    except ValueError:  # TLS takes bytes only
+        received = 0
+    if received != size:
+        _fill(sock, items, received)
+    return out
+
+
+def _load_numpy() -> None:
+    global _np, _ndarray, _empty
+    if _np is None:
+        import numpy
+
+        _ndarray = numpy.ndarray
+        _empty = numpy.empty
+        _np = numpy
+
+
+# Sending
+
+
+def _send(sock: socket, value: ArrayLike) -> None:
+    """Everything but a small contiguous array that was seen before."""
+    array = _sendable(value)
+    fortran = _prefers_fortran(array)
+    key = (array.dtype, array.shape, fortran)
+    header = _packed.get(key)
+    if header is None:
+        header = pack_header(*key)
+        _remember(_packed, key, header)
+    items = _raw(array.T if fortran else array)
+    if items.nbytes <= _CHUNK:
+        _send_block(sock, header + items.tobytes(), array.nbytes)
+        if not fortran and array.nbytes:
+            _remember(_send_headers, key[:2], header)
+    elif items.flags.c_contiguous:
+        _send_ahead(sock, header, array.nbytes)
+        _send_contiguous(sock, items, array.nbytes)
+    else:
+        _send_ahead(sock, header, array.nbytes)
+        _gather(sock, items, array.nbytes)
+
+
+def _sendable(value: ArrayLike) -> Array:
+    _load_numpy()
+    if isinstance(value, _np.ma.MaskedArray):
+        raise TypeError("a masked array cannot be sent: send array.filled(value), or array.data and array.mask apart")
+    array: Array = _np.asarray(value)
+    check_sendable(array.dtype)
+    return array
+
+
+def _prefers_fortran(array: Array) -> bool:
+    """Whether reading the array column by column follows its memory."""
+    flags = array.flags
+    if flags.c_contiguous or array.ndim < 2:
+        return False
+    return bool(flags.f_contiguous or 0 < abs(array.strides[0]) < abs(array.strides[-1]))
+
+
+def _raw(array: Array) -> Array:
+    """The same items; structured ones as bare bytes, so that copies take their padding along."""
+    dtype = array.dtype
+    return array if dtype.names is None or not dtype.itemsize else array.view(f"V{dtype.itemsize}")
+
+
+def _send_ahead(sock: socket, header: bytes, total: int) -> None:
+    try:
+        sock.sendall(header, MSG_MORE)  # else Nagle's algorithm may hold the payload's last bytes back
+    except ValueError:  # TLS takes no flags
+        _send_block(sock, header, total)
+    except (TimeoutError, BlockingIOError) as error:
+        _stopped_sending(total, error)
+
+
+def _send_block(sock: socket, block: bytes | memoryview, total: int) -> None:
+    try:
+        sock.sendall(block)
+    except (TimeoutError, BlockingIOError) as error:
+        _stopped_sending(total, error)
+
+
+def _send_contiguous(sock: socket, block: Array, total: int) -> None:
+    view = _bytes_of(block)
+    for start in range(0, len(view), _LARGEST_PIECE):
+        _send_block(sock, view[start : start + _LARGEST_PIECE], total)
+
+
+def _bytes_of(block: Array) -> memoryview:
+    """The memory of a contiguous array that has any."""
+    return memoryview(block.reshape(-1).view("u1"))
+
+
+def _gather(sock: socket, items: Array, total: int) -> None:
+    buffer = bytearray(_CHUNK)
+    for block in _blocks(items):
+        if not block.flags.c_contiguous:
+            copy = _np.ndarray(block.shape, block.dtype, buffer)
+            _np.copyto(copy, block)
+            block = copy
+        _send_contiguous(sock, block, total)
+
+
+def _blocks(items: Array) -> Iterator[Array]:
+    """Parts of an array in C order, each of them contiguous or no larger than the buffer."""
+    if items.nbytes <= _CHUNK or items.flags.c_contiguous:
+        yield items
+        return
+    count = len(items)
+    inner = items.nbytes // count
+    if inner <= _CHUNK:
+        step = _CHUNK // inner
+        for start in range(0, count, step):
+            yield items[start : start + step]
+    elif items.ndim == 1:
+        for start in range(count):
+            yield items[start : start + 1]
+    else:
+        for part in items:
+            yield from _blocks(part)
+
+
+def _stopped_sending(total: int, error: OSError) -> NoReturn:
+    if isinstance(error, TimeoutError):
+        text = f"timed out while sending an array of {total} bytes: the stream may now end within it; close the socket"
+        raise MidArrayTimeout(text) from error
+    raise MidArrayError(
+        f"a socket that does not block could not take an array of {total} bytes at once: the stream may now end "
+        "within it; close the socket, and use settimeout(None) or a timeout with arrays"
+    ) from error
+
+
+# Receiving
+
+
+def _receive(sock: socket, start: bytes, max_bytes: int) -> Array:
+    dtype, shape, fortran, size = _receive_header(sock, start)
+    if size > max_bytes:
+        raise ArrayFormatError(
+            f"the array that arrives has {size} bytes, more than max_bytes={max_bytes}; it was not received, so "
+            "close the socket, and give recv_array a larger max_bytes if it was meant"
+        )
+    if not size:
+        # numpy.empty would make a string of no characters one of one.
+        array: Array = _np.ndarray(shape, dtype, order="F" if fortran else "C")
+        return array
+    array = _np.empty(shape, dtype, "F" if fortran else "C")
+    _fill(sock, array.T if fortran else array)
+    return array
+
+
+def _receive_into(sock: socket, start: bytes, out: Array) -> None:
+    dtype, shape, fortran, size = _receive_header(sock, start)
+    if out.shape != shape or out.dtype != dtype:
+        _mismatch(out, dtype, shape, size)
+    _fill(sock, out.T if fortran else out)
+
+
+def _receive_header(sock: socket, start: bytes) -> tuple[Type, Shape, bool, int]:
+    _load_numpy()
+    if not start:
+        raise EOFError("the peer closed the connection, after its last array")
+    header = start
+    found = _unpacked.get(header)
+    if found is None:
+        try:
+            fixed = _receive_rest(sock, start, HEADER_BYTES)
+            header = _receive_rest(sock, fixed, HEADER_BYTES + extra_bytes(fixed))
+            found = _unpacked.get(header) or unpack_header(header)
+        except ArrayFormatError:
+            _shut_down(sock)
+            raise
+    dtype, shape, fortran, size = found
+    # Whoever gets a structured dtype can change it in place, and what is nested in it: never keep
+    # nested ones, and of the others give out copies.
+    if not any(field[0].base.names for field in (dtype.fields or {}).values()):
+        _remember(_unpacked, header, found)
+    if dtype.names is not None:
+        dtype = dtype.newbyteorder("|")  # a copy with each byte order as it is
+    elif size and not fortran and len(header) == HEADER_BYTES:
+        _remember(_receive_plans, header, (dtype, shape, size))
+    return dtype, shape, fortran, size
+
+
+def _receive_rest(sock: socket, data: bytes, size: int) -> bytes:
+    while True:
+        check_magic(data)
+        if len(data) == size:
+            return data
+        try:
+            more = sock.recv(size - len(data))
+        except (TimeoutError, BlockingIOError) as error:
+            _stopped_receiving(len(data), size, error, "the header of an array")
+        if not more:
+            _ended(len(data), size, "the header of an array")
+        data += more
+
+
+def _fill(sock: socket, items: Array, done: int = 0) -> None:
+    """Receive all of an array's payload but its first ``done`` bytes, in C order."""
+    total = items.nbytes
+    if not total:
+        return
+    items = _raw(items)
+    if items.flags.c_contiguous:
+        _receive_exactly(sock, items, done, 0, total)
+        return
+    # Slices: never begun elsewhere, so ``done`` is 0.
+    buffer = bytearray(_CHUNK)
+    for block in _blocks(items):
+        if block.flags.c_contiguous:
+            _receive_exactly(sock, block, 0, done, total)
+        else:
+            copy = _np.ndarray(block.shape, block.dtype, buffer)
+            _receive_exactly(sock, copy, 0, done, total)
+            _np.copyto(block, copy)
+        done += block.nbytes
+
+
+def _receive_exactly(sock: socket, block: Array, done: int, before: int, total: int) -> None:
+    """Fill a contiguous block from byte ``done`` on; ``before`` bytes of the payload came earlier."""
+    view = _bytes_of(block)
+    size = len(view)
+    flags = MSG_WAITALL if size - done > _CHUNK else 0
+    while done < size:
+        try:
+            received = sock.recv_into(view[done : done + _LARGEST_PIECE], 0, flags)
+        except ValueError:
+            if not flags:
+                raise
+            flags = 0  # TLS takes no flags
+            continue
+        except (TimeoutError, BlockingIOError) as error:
+            _stopped_receiving(before + done, total, error)
+        if not received:
+            _ended(before + done, total)
+        done += received
+
+
+def _checked_out(out: object) -> Array:
+    _load_numpy()
+    if not isinstance(out, _ndarray) or isinstance(out, _np.ma.MaskedArray):
+        advice = "for other memory, numpy.frombuffer makes one" if not isinstance(out, _ndarray) else "use out.data"
+        raise TypeError(f"out must be a numpy array, not {type(out).__name__}; {advice}")
+    array: Array = _np.asarray(out)
+    if array.dtype.hasobject:
+        raise TypeError("out holds Python objects, which cannot be received; use a numeric, string or structured dtype")
+    if not array.flags.writeable:
+        raise TypeError("out is read-only; give a writable array")
+    return array
+
+
+def _mismatch(out: Array, dtype: Type, shape: Shape, size: int) -> NoReturn:
+    raise ArrayMismatchError(
+        f"an array of shape {shape} and dtype {dtype} arrives, but out has shape {out.shape} and dtype {out.dtype}; "
+        f"its {size} bytes are next in the stream",
+        shape,
+        dtype,
+        size,
+    )
+
+
+def _ended(done: int, total: int, what: str = "an array") -> NoReturn:
+    raise MidArrayError(f"the peer closed the connection within {what}, after {done} of {total} bytes")
+
+
+def _stopped_receiving(done: int, total: int, error: OSError, what: str = "an array") -> NoReturn:
+    place = f"within {what}, after {done} of {total} bytes: the stream is now mid-array; close the socket"
+    if isinstance(error, TimeoutError):
+        raise MidArrayTimeout(f"timed out {place}") from error
+    advice = "use settimeout(None) or a timeout with arrays"
+    raise MidArrayError(f"a socket that does not block had no more {place}, and {advice}") from error
+
+
+def _shut_down(sock: socket) -> None:
+    try:
+        sock.shutdown(SHUT_RDWR)
+    except OSError:
+        return  # the peer was faster
+
+
+def _remember(known: dict[Any, Any], key: object, value: object) -> None:
+    if len(known) >= _MOST_REMEMBERED and key not in known:
+        known.clear()
+    known[key] = value

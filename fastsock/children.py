@@ -1,0 +1,58 @@
+"""Child Python processes: the environment that makes them install fastsock before their own program.
+
+``PYTHONPATH`` starts with a directory that holds only a ``sitecustomize`` module, which Python
+imports at its start; it installs fastsock, takes its directory off ``sys.path`` again, and runs the
+``sitecustomize`` that it displaced. So children by subprocess, os.exec*, os.spawn* and
+multiprocessing (fork needs nothing; spawn, forkserver) are covered alike, at any depth.
+
+Not covered: children started with ``-I``, ``-E`` or ``-S``, with an environment without these
+variables (``env={}``), or by a Python older than 3.10 or one that has no fastsock: those run
+unpatched. ``FASTSOCK_INSTALL=0`` in a child's environment leaves that child alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bootstrap")
+
+INSTALL = "FASTSOCK_INSTALL"
+INTERPRETER = "FASTSOCK_INTERPRETER"
+_SEARCH_PATH = "PYTHONPATH"
+
+
+def interpreter() -> str:
+    """Names this environment: a child with the same one takes the very package that covers it."""
+    return f"{sys.implementation.cache_tag}:{sys.prefix}"
+
+
+def can_cover() -> bool:
+    """Whether the directory can stand in PYTHONPATH, which has no way to write the separator itself."""
+    return os.pathsep not in BOOTSTRAP
+
+
+def cover(environ: MutableMapping[str, str]) -> None:
+    """Change an environment so that Pythons started with it install fastsock. Idempotent."""
+    environ[INSTALL] = "1"
+    environ[INTERPRETER] = interpreter()
+    entries = environ.get(_SEARCH_PATH, "")
+    others = [entry for entry in entries.split(os.pathsep) if entry != BOOTSTRAP] if entries else []
+    environ[_SEARCH_PATH] = os.pathsep.join([BOOTSTRAP, *others])
+
+
+def uncover(environ: MutableMapping[str, str]) -> None:
+    """Take back what ``cover`` did. Idempotent."""
+    environ.pop(INSTALL, None)
+    environ.pop(INTERPRETER, None)
+    entries = environ.get(_SEARCH_PATH, "").split(os.pathsep)
+    if BOOTSTRAP in entries:
+        others = [entry for entry in entries if entry != BOOTSTRAP]
+        if others:
+            environ[_SEARCH_PATH] = os.pathsep.join(others)
+        else:
+            del environ[_SEARCH_PATH]

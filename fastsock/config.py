@@ -1,0 +1,486 @@
+"""Settings: the environment, the rules file that it names, and defaults.
+
+This module imports nothing of fastsock and nothing heavy, because every Python process under the
+launcher imports it before its own program. That is also why ``Settings`` and ``Rule`` are written
+out: ``dataclasses`` alone would add about ten milliseconds to each start.
+"""
+
+from __future__ import annotations
+
+import os
+from operator import index
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Network = tuple[int, int, int]  # address bits (32 or 128), masked address, mask
+
+KNOWN_TRANSPORTS = ("shm", "unix", "sdp", "rdma", "tcp")
+DEFAULT_TRANSPORTS = ("shm", "unix", "tcp")
+LAST_RESORT = "tcp"
+PEERS = ("same-user", "any")
+SMALLEST_RING = 4096
+LARGEST_RING = 1 << 30
+
+_RULE_FORM = "'connect|listen host[/prefix] port|first-last|* paths', as 'connect 10.0.0.0/8 5000-5999 unix,tcp'"
+_YES = ("1", "true", "yes", "on")
+_NO = ("0", "false", "no", "off", "")
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used. The text says where it stands and what to write instead.
+
+    ``file`` and ``line`` name the place: a path and a line number for a rule, the variable's name
+    and None for the environment, None and None for a call.
+    """
+
+    def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
+        self.file = file
+        self.line = line
+        place = file if line is None else f"{file}, line {line}"
+        super().__init__(message if place is None else f"{place}: {message}")
+
+
+class _Frozen:
+    """Equality, hash and repr by the public fields; no field changes after construction."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} cannot be changed; use fastsock.config.configure()")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self._fields)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields)
+        return f"{type(self).__name__}({fields})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), dict(zip(self._fields, self._values(), strict=True)))
+
+
+def _rebuild(kind: type, fields: dict[str, object]) -> object:
+    return kind(**fields)
+
+
+class Rule(_Frozen):
+    """One line of the rules file: which paths the connections that it matches may take, in order."""
+
+    direction: str
+    host: str
+    first_port: int
+    last_port: int
+    transports: tuple[str, ...]
+    networks: tuple[Network, ...] | None
+    file: str | None
+    line: int | None
+
+    _fields = ("direction", "host", "first_port", "last_port", "transports", "networks", "file", "line")
+    __slots__ = _fields
+
+    def __init__(
+        self,
+        direction: str,
+        host: str,
+        first_port: int,
+        last_port: int,
+        transports: tuple[str, ...],
+        networks: tuple[Network, ...] | None,
+        file: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        _set(self, "direction", direction)
+        _set(self, "host", host)
+        _set(self, "first_port", first_port)
+        _set(self, "last_port", last_port)
+        _set(self, "transports", transports)
+        _set(self, "networks", networks)  # None matches every address
+        _set(self, "file", file)
+        _set(self, "line", line)
+
+    def __str__(self) -> str:
+        if (self.first_port, self.last_port) == (0, 65535):
+            ports = "*"
+        elif self.first_port == self.last_port:
+            ports = str(self.first_port)
+        else:
+            ports = f"{self.first_port}-{self.last_port}"
+        text = f"{self.direction} {self.host} {ports} {','.join(self.transports)}"
+        return text if self.file is None else f"{text} ({self.file}, line {self.line})"
+
+    def matches(self, direction: str, ip: str, port: int) -> bool:
+        """Whether a connection to, or a listener on, this numeric address and port falls under the rule."""
+        return direction == self.direction and self.first_port <= port <= self.last_port and self._covers(ip)
+
+    def _covers(self, ip: str) -> bool:
+        if self.networks is None:
+            return True
+        address = _address(ip)
+        if address is None:
+            return False
+        bits, number = address
+        return any(bits == wide and number & mask == network for wide, network, mask in self.networks)
+
+
+class Settings(_Frozen):
+    """Every setting, checked. Times are microseconds (``*_us``) or milliseconds (``*_ms``), sizes are bytes.
+
+    Numbers, sizes and flags may be given as text, as the environment does ("64K", "1"). A value
+    that cannot be used raises ConfigError.
+    """
+
+    transports: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    spin_us: float
+    look_us: float
+    meeting_ms: float
+    ring_bytes: int
+    direct_min: int
+    peers: str
+    stats: str | None
+    trace: bool
+    _connect: tuple[tuple[Rule, tuple[str, ...]], ...]
+    _listen: tuple[tuple[Rule, tuple[str, ...]], ...]
+
+    _fields = (
+        "transports",
+        "rules",
+        "spin_us",
+        "look_us",
+        "meeting_ms",
+        "ring_bytes",
+        "direct_min",
+        "peers",
+        "stats",
+        "trace",
+    )
+    __slots__ = (*_fields, "_connect", "_listen")
+
+    def __init__(
+        self,
+        *,
+        transports: str | Sequence[str] = DEFAULT_TRANSPORTS,
+        rules: Iterable[Rule] = (),
+        spin_us: float | str = 50.0,
+        look_us: float | str = 2.0,
+        meeting_ms: float | str = 10.0,
+        ring_bytes: int | str = 1 << 20,
+        direct_min: int | str = 1 << 20,
+        peers: str = "same-user",
+        stats: str | None = None,
+        trace: bool | str = False,
+    ) -> None:
+        text = transports if isinstance(transports, str) else ",".join(transports)
+        _set(self, "transports", parse_transports(text))
+        _set(self, "rules", _rules(rules))
+        _set(self, "spin_us", _duration("spin_us", spin_us))
+        _set(self, "look_us", _duration("look_us", look_us))
+        _set(self, "meeting_ms", _duration("meeting_ms", meeting_ms))
+        _set(self, "ring_bytes", _ring_bytes(ring_bytes))
+        _set(self, "direct_min", _size("direct_min", direct_min))
+        _set(self, "peers", _choice("peers", peers, PEERS))
+        _set(self, "stats", stats or None)
+        _set(self, "trace", _flag("trace", trace))
+        allowed = self.transports
+        narrowed = [(rule, tuple(name for name in rule.transports if name in allowed)) for rule in self.rules]
+        _set(self, "_connect", tuple(pair for pair in narrowed if pair[0].direction == "connect"))
+        _set(self, "_listen", tuple(pair for pair in narrowed if pair[0].direction == "listen"))
+
+    def paths_for(self, direction: str, ip: str, port: int) -> tuple[tuple[str, ...], Rule | None]:
+        """The paths to try, best first and ending in "tcp", and the rule that chose them, if one did.
+
+        ``direction`` is "connect" or "listen", ``ip`` a numeric address. Rules choose among the
+        transports of this object: a path that FASTSOCK_TRANSPORTS leaves out stays out.
+        """
+        rules = self._connect if direction == "connect" else self._listen
+        for rule, paths in rules:
+            if rule.matches(direction, ip, port):
+                return paths, rule
+        return self.transports, None
+
+    def replace(self, **changes: object) -> Settings:
+        """A copy with the named settings changed. Raises ConfigError for a bad value or an unknown name."""
+        unknown = [name for name in changes if name not in self._fields]
+        if unknown:
+            raise ConfigError(f"there is no setting {unknown[0]!r}; there are {', '.join(self._fields)}")
+        fields = dict(zip(self._fields, self._values(), strict=True))
+        fields.update(changes)
+        return Settings(**fields)  # type: ignore[arg-type]
+
+    __replace__ = replace
+
+
+_set = object.__setattr__
+
+
+def parse_transports(
+    text: str,
+    known: Sequence[str] = KNOWN_TRANSPORTS,
+    *,
+    default: Sequence[str] = DEFAULT_TRANSPORTS,
+    file: str | None = None,
+    line: int | None = None,
+) -> tuple[str, ...]:
+    """Read ``shm,unix`` (these, in this order) or ``^shm`` (all of ``default`` but these).
+
+    The answer always ends in "tcp", the path that every connection can stay on; whatever is
+    written after "tcp" would never be reached and is dropped. Raises ConfigError.
+    """
+    stripped = text.strip()
+    excluding = stripped.startswith("^")
+    names = [name.strip().lower() for name in stripped[1 if excluding else 0 :].split(",")]
+    for name in names:
+        if name not in known:
+            what = f"{name!r} is no path" if name else f"a path's name is missing in {text!r}"
+            advice = f"write some of {', '.join(known)}, separated by commas, or ^ before those to leave out"
+            raise ConfigError(f"{what}; {advice}", file=file, line=line)
+    if not excluding:
+        ordered = list(dict.fromkeys(names))
+        end = ordered.index(LAST_RESORT) if LAST_RESORT in ordered else len(ordered)
+        return (*ordered[:end], LAST_RESORT)
+    if LAST_RESORT in names:
+        advice = "every connection must be able to stay on it; leave out others, or write the ones that you want"
+        raise ConfigError(f"tcp cannot be left out: {advice}", file=file, line=line)
+    return (*(name for name in default if name not in names and name != LAST_RESORT), LAST_RESORT)
+
+
+def parse_rules(text: str, *, file: str = "rules", default: Sequence[str] = DEFAULT_TRANSPORTS) -> tuple[Rule, ...]:
+    """Read a rules file's text. Host names are resolved now, to all their addresses. Raises ConfigError."""
+    rules = []
+    for number, line in enumerate(text.split("\n"), 1):
+        content = line.partition("#")[0].strip()
+        if content:
+            rules.append(_parse_rule(content, file, number, default))
+    return tuple(rules)
+
+
+def load_rules(path: str, *, default: Sequence[str] = DEFAULT_TRANSPORTS) -> tuple[Rule, ...]:
+    """Read a rules file. Raises ConfigError, also where the file cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        advice = "correct FASTSOCK_CONFIG or --config, or leave it unset"
+        raise ConfigError(f"the rules file cannot be read ({why}); {advice}", file=path) from error
+    return parse_rules(text, file=path, default=default)
+
+
+def _parse_rule(content: str, file: str, line: int, default: Sequence[str]) -> Rule:
+    fields = content.split(None, 3)
+    if len(fields) < 4:
+        raise ConfigError(f"{content!r} is no rule; write {_RULE_FORM}", file=file, line=line)
+    direction, host, ports, paths = fields
+    direction = direction.lower()
+    if direction not in ("connect", "listen"):
+        raise ConfigError(f"a rule starts with connect or listen, not {direction!r}", file=file, line=line)
+    first, last = _parse_ports(ports, file, line)
+    transports = parse_transports(paths, default=default, file=file, line=line)
+    return Rule(direction, host, first, last, transports, _parse_host(host, file, line), file, line)
+
+
+def _parse_ports(text: str, file: str, line: int) -> tuple[int, int]:
+    if text == "*":
+        return 0, 65535
+    low, dash, high = text.partition("-")
+    parts = (low, high) if dash else (low, low)
+    if not all(part.isascii() and part.isdigit() and len(part) <= 5 for part in parts):
+        raise ConfigError(f"{text!r} is no port; write a number, first-last, or *", file=file, line=line)
+    first, last = (int(part) for part in parts)
+    if not first <= last <= 65535:
+        raise ConfigError(f"ports {text} are out of order or above 65535", file=file, line=line)
+    return first, last
+
+
+def _parse_host(text: str, file: str, line: int) -> tuple[Network, ...] | None:
+    if text == "*":
+        return None
+    host, slash, prefix = text.partition("/")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not slash:
+        single = _address(host)
+        addresses = [single] if single is not None else _resolve(host, file, line)
+        return tuple((bits, number, (1 << bits) - 1) for bits, number in addresses)
+    full = _raw_address(host)
+    if full is None:
+        raise ConfigError(f"{host!r} is no address; only a numeric one takes a /prefix", file=file, line=line)
+    bits, number = full
+    if not (prefix.isascii() and prefix.isdigit() and len(prefix) <= 3 and int(prefix) <= bits):
+        raise ConfigError(f"/{prefix} is no prefix; write a number from 0 to {bits}", file=file, line=line)
+    length = int(prefix)
+    if bits == 128 and length >= 96 and number >> 32 == _MAPPED:
+        bits, number, length = 32, number & 0xFFFFFFFF, length - 96
+    mask = ((1 << length) - 1) << (bits - length)
+    return ((bits, number & mask, mask),)
+
+
+_MAPPED = 0xFFFF  # the upper 96 bits of an IPv4 address written as IPv6, ::ffff:a.b.c.d
+
+
+def _raw_address(ip: str) -> tuple[int, int] | None:
+    import _socket  # not `socket`, which fastsock may have patched
+
+    # inet_pton raises ValueError for a null character, OSError for anything else that is no address.
+    try:
+        if ":" in ip:
+            return 128, int.from_bytes(_socket.inet_pton(_socket.AF_INET6, ip.partition("%")[0]), "big")
+        return 32, int.from_bytes(_socket.inet_pton(_socket.AF_INET, ip), "big")
+    except (OSError, ValueError):
+        return None
+
+
+def _address(ip: str) -> tuple[int, int] | None:
+    """Bits and value of a numeric address; one address written as IPv4 or as mapped IPv6 gives the same."""
+    address = _raw_address(ip)
+    if address is not None and address[0] == 128 and address[1] >> 32 == _MAPPED:
+        return 32, address[1] & 0xFFFFFFFF
+    return address
+
+
+def _resolve(host: str, file: str, line: int) -> list[tuple[int, int]]:
+    import _socket
+
+    try:
+        answers = _socket.getaddrinfo(host, None, 0, _socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        advice = "write a host that resolves here, a numeric address, or *"
+        raise ConfigError(f"host {host!r} is unknown ({error}); {advice}", file=file, line=line) from error
+    addresses = (_address(str(answer[4][0])) for answer in answers)
+    return list(dict.fromkeys(address for address in addresses if address is not None))
+
+
+def _rules(value: Iterable[Rule]) -> tuple[Rule, ...]:
+    rules = tuple(value)
+    if not all(isinstance(rule, Rule) for rule in rules):
+        raise ConfigError("rules holds something that is no Rule; use fastsock.config.load_rules or parse_rules")
+    return rules
+
+
+def _duration(name: str, value: object) -> float:
+    form = "a number from 0 to 1000000"
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{name} is {value!r}; write {form}") from None
+    if not 0 <= number <= 1_000_000:  # also refuses not-a-number
+        raise ConfigError(f"{name} is {value!r}; write {form}")
+    return number
+
+
+def _size(name: str, value: object) -> int:
+    form = "a number of bytes, not negative, as 65536 or 64K"
+    unit = 1
+    if isinstance(value, str) and value.strip()[-1:].lower() in _UNITS:
+        value = value.strip()
+        unit = _UNITS[value[-1].lower()]
+        value = value[:-1]
+    try:
+        number = unit * (int(value) if isinstance(value, str) else index(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{name} is {value!r}; write {form}") from None
+    if not 0 <= number < 1 << 62:
+        raise ConfigError(f"{name} is {value!r}; write {form}")
+    return number
+
+
+def _ring_bytes(value: object) -> int:
+    number = _size("ring_bytes", value)
+    if number & (number - 1) or not SMALLEST_RING <= number <= LARGEST_RING:
+        advice = f"write a power of two from {SMALLEST_RING} to {LARGEST_RING}, as 1048576 or 1M"
+        raise ConfigError(f"ring_bytes is {value!r}; {advice}")
+    return number
+
+
+def _choice(name: str, value: object, choices: Sequence[str]) -> str:
+    text = str(value).strip()
+    if text not in choices:
+        raise ConfigError(f"{name} is {value!r}; write one of {', '.join(choices)}")
+    return text
+
+
+def _flag(name: str, value: object) -> bool:
+    text = str(value).strip().lower()
+    if text not in _YES + _NO:
+        raise ConfigError(f"{name} is {value!r}; write 1 or 0")
+    return text in _YES
+
+
+_VARIABLES = {
+    "FASTSOCK_TRANSPORTS": "transports",
+    "FASTSOCK_SPIN_US": "spin_us",
+    "FASTSOCK_LOOK_US": "look_us",
+    "FASTSOCK_MEETING_MS": "meeting_ms",
+    "FASTSOCK_RING_BYTES": "ring_bytes",
+    "FASTSOCK_DIRECT_MIN": "direct_min",
+    "FASTSOCK_PEERS": "peers",
+    "FASTSOCK_STATS": "stats",
+    "FASTSOCK_TRACE": "trace",
+}
+_OTHER_VARIABLES = ("FASTSOCK_CONFIG", "FASTSOCK_INSTALL")
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings that the FASTSOCK_ variables give; an empty variable counts as unset. Raises ConfigError."""
+    environ = os.environ if environ is None else environ
+    found = Settings()
+    for variable, name in _VARIABLES.items():
+        text = environ.get(variable, "")
+        if text.strip():
+            try:
+                found = found.replace(**{name: text})
+            except ConfigError as error:
+                raise ConfigError(str(error), file=variable) from None
+    path = environ.get("FASTSOCK_CONFIG", "")
+    return found.replace(rules=load_rules(path, default=found.transports)) if path else found
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """FASTSOCK_ variables that mean nothing here: most likely misspelt ones."""
+    environ = os.environ if environ is None else environ
+    return tuple(
+        sorted(
+            name
+            for name in environ
+            if name.startswith("FASTSOCK_") and name not in _VARIABLES and name not in _OTHER_VARIABLES
+        )
+    )
+
+
+_current: Settings | None = None
+
+
+def settings() -> Settings:
+    """The settings in force; read from the environment when first asked for. Raises ConfigError then."""
+    return _current if _current is not None else reload()
+
+
+def reload() -> Settings:
+    """Read the environment and the rules file again, undoing ``configure``. Raises ConfigError."""
+    global _current
+    _current = from_environment()
+    return _current
+
+
+def configure(**changes: object) -> Settings:
+    """Change settings from now on, for connections made after it; give back the new ones.
+
+    Takes what ``Settings`` takes: ``configure(transports="^shm", spin_us=0)``. Raises ConfigError
+    and changes nothing where a value or a name is wrong.
+    """
+    global _current
+    _current = settings().replace(**changes)
+    return _current

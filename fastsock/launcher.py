@@ -1,0 +1,212 @@
+"""Run a program with fast sockets, unchanged: ``python -m fastsock.launcher app.py``.
+
+The launcher sets the environment that covers child Pythons (children.py) and then becomes the very
+command that the user would have typed without it, same process, same interpreter options. So the
+program cannot tell: whatever Python does with it, Python itself does.
+
+Where that is impossible, the program runs inside the launcher's process (inprocess.py): under
+``-I``, ``-E`` or ``-S``, where Python would not look at the environment, and where a debugger, a
+profiler or a coverage tool runs the launcher and would be lost.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import children
+from .config import ConfigError
+from .report import LAUNCHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+USAGE = """\
+usage: python [python options] -m fastsock.launcher [options] [--] app.py [arguments]
+                                                             | -m module [arguments]
+                                                             | -c code [arguments]
+                                                             | - [arguments]
+
+Runs a Python program with fast sockets, and its child Pythons too.
+
+  --stats[=FILE]      at exit, say what each connection used and why, on standard error,
+                      or as lines of JSON appended to FILE
+  --transports PATHS  the paths to try, best first, as shm,unix; or those to leave out, as ^shm
+  --config FILE       rules: connect|listen host[/prefix] port|first-last|* paths
+  --trace             tell every decision on standard error
+  --help, --version
+"""
+
+_MODULE = "fastsock.launcher"
+_WITH_VALUE = {"--transports": "FASTSOCK_TRANSPORTS", "--config": "FASTSOCK_CONFIG"}
+
+
+class UsageError(Exception):
+    """A command line that cannot be understood; the text says why."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line ``arguments`` (default: ``sys.argv[1:]``). Does not return.
+
+    Exits with 2, and a text on standard error, for a command line or a setting that cannot be used.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        changes, program = parse(arguments)
+    except UsageError as error:
+        _refuse(f"{error}\n\n{USAGE}")
+    if program in (["--help"], ["--version"]):
+        _answer(program[0])
+    os.environ.update(changes)
+    from .config import reload
+
+    try:
+        reload()
+    except ConfigError as error:
+        _refuse(f"{error}\n")
+    os.environ[LAUNCHED] = str(os.getpid())
+    children.cover(os.environ)
+    options = _replaceable()
+    if options is not None:
+        _become([sys.orig_argv[0], *options, *program])
+    from . import inprocess
+
+    inprocess.run(program)
+
+
+def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Split a command line into changes of the environment and the program's part. Raises UsageError.
+
+    The second is ``["--help"]`` or ``["--version"]`` where that is asked for.
+    """
+    changes: dict[str, str] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("--") and rest[0] != "--":
+        name, equals, value = rest.pop(0).partition("=")
+        if name in _WITH_VALUE:
+            if not equals:
+                if not rest:
+                    raise UsageError(f"{name} needs a value")
+                value = rest.pop(0)
+            changes[_WITH_VALUE[name]] = os.path.abspath(value) if name == "--config" else value
+        elif name == "--stats":
+            changes["FASTSOCK_STATS"] = os.path.abspath(value) if value not in ("", "-") else "-"
+        elif name == "--trace" and not equals:
+            changes["FASTSOCK_TRACE"] = "1"
+        elif name in ("--help", "--version") and not equals:
+            return {}, [name]
+        else:
+            raise UsageError(f"there is no option {name}")
+    if rest and rest[0] == "-h":
+        return {}, ["--help"]
+    if rest and rest[0] == "--":
+        del rest[0]
+    if not rest:
+        raise UsageError("there is no program to run")
+    first = rest[0]
+    if first in ("-m", "-c"):
+        if len(rest) == 1:
+            raise UsageError(f"{first} needs a value")
+    elif first.startswith("-") and first != "-" and first[:2] not in ("-m", "-c"):
+        raise UsageError(f"{first} is no option here; options of Python stand before -m {_MODULE}")
+    return changes, rest
+
+
+def interpreter_options(command: Sequence[str]) -> tuple[list[str], str | None]:
+    """Split a Python command line at its ``-m``: the options before it, and the module; None without ``-m``."""
+    options: list[str] = []
+    words = iter(command[1:])
+    for word in words:
+        if word.startswith("--") and word != "--":
+            options.append(word)
+            if word == "--check-hash-based-pycs":
+                options.append(next(words, ""))
+            continue
+        if not word.startswith("-") or word in ("-", "--"):
+            break
+        for place, letter in enumerate(word[1:], 1):
+            if letter == "m":
+                if place > 1:
+                    options.append(word[:place])
+                return options, word[place + 1 :] or next(words, "")
+            if letter == "c":
+                return options, None
+            if letter in "WX":
+                options.append(word)
+                if not word[place + 1 :]:
+                    options.append(next(words, ""))
+                break
+        else:
+            options.append(word)
+    return options, None
+
+
+def _replaceable() -> list[str] | None:
+    """The interpreter's options, where this process is nothing but the launcher and can be replaced; else None."""
+    options, module = interpreter_options(sys.orig_argv)
+    flags = sys.flags
+    if module != _MODULE or not sys.executable or not children.can_cover():
+        return None
+    if flags.ignore_environment or flags.no_site or _observed():
+        return None
+    return options
+
+
+def _observed() -> bool:
+    """Whether a debugger, profiler or coverage tool watches this process."""
+    if sys.gettrace() is not None or sys.getprofile() is not None:
+        return True
+    monitoring = getattr(sys, "monitoring", None)  # since Python 3.12
+    return monitoring is not None and any(monitoring.get_tool(number) is not None for number in range(6))
+
+
+def _become(command: list[str]) -> None:
+    """Replace this process; returns only where the system refuses."""
+    environ = _environment_at_start(os.environ)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(sys.executable, command, environ)
+    except OSError as error:
+        _refuse(f"{sys.executable} could not be started: {error.strerror}\n")
+
+
+def _environment_at_start(environ: os._Environ[str]) -> dict[str, str]:
+    """A copy without the LC_CTYPE that Python sets for itself in the C locale.
+
+    Left there, the next Python would see a UTF-8 locale, and not switch its UTF-8 mode on.
+    """
+    copy = dict(environ)
+    if sys.flags.utf8_mode and "LC_CTYPE" in copy:
+        try:
+            with open("/proc/self/environ", "rb") as file:
+                given = file.read().split(b"\0")
+        except OSError:
+            return copy
+        del copy["LC_CTYPE"]
+        for entry in given:
+            name, _, value = entry.partition(b"=")
+            if name == b"LC_CTYPE":
+                copy["LC_CTYPE"] = os.fsdecode(value)
+    return copy
+
+
+def _answer(option: str) -> NoReturn:
+    if option == "--version":
+        import fastsock
+
+        print(f"fastsock {fastsock.__version__}")
+    else:
+        print(USAGE, end="")
+    sys.exit(0)
+
+
+def _refuse(text: str) -> NoReturn:
+    sys.stderr.write(f"python -m {_MODULE}: {text}")
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
