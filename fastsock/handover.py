@@ -51,7 +51,7 @@ def patch_sendmsg(patches: Patches, kind: type[socket.socket], registry: Registr
 
 
 def release_inheritable(registry: Registry, below: float = inf) -> None:
-    """Release every fast connection, of those with a number below ``below``, that a program started now would inherit."""
+    """Release every fast connection with a number under ``below`` that a program started now would inherit."""
     for fd in registry.descriptors():
         if fd >= below:
             continue

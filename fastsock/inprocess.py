@@ -60,10 +60,12 @@ def run(program: list[str]) -> None:
 
 
 def _new_main() -> ModuleType:
-    main: Any = ModuleType("__main__")
-    main.__loader__ = importlib.machinery.BuiltinImporter
-    main.__builtins__ = builtins
-    main.__annotations__ = {}
+    main = ModuleType("__main__")
+    main.__dict__.update(
+        __loader__=importlib.machinery.BuiltinImporter,
+        __builtins__=builtins,
+        __annotations__={},
+    )
     return main
 
 
@@ -82,7 +84,7 @@ def _run_module(name: str, arguments: list[str]) -> None:
 
     sys.argv[:] = ["-m", *arguments]
     _search_first(os.getcwd())
-    runpy._run_module_as_main(name)
+    runpy._run_module_as_main(name)  # type: ignore[attr-defined]
 
 
 def _run_path(path: str, main: ModuleType) -> None:
@@ -96,7 +98,7 @@ def _run_path(path: str, main: ModuleType) -> None:
             sys.path.insert(0, full)
         else:
             sys.path[0] = full
-        runpy._run_module_as_main("__main__", alter_argv=False)
+        runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
         return
     _search_first(os.path.dirname(os.path.realpath(path)))
     try:

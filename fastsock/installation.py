@@ -33,6 +33,10 @@ class _Installation:
         from . import report
 
         report.withdraw()
+        if "fastsock.tracing" in sys.modules:
+            from . import tracing
+
+            tracing.withdraw()
         if self.children:
             import os
 
@@ -98,6 +102,7 @@ def uninstall() -> None:
 
 def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, children: bool) -> None:
     from . import report
+    from .config import settings
 
     _raise_guards(installation.plain, installation.fast)
     for name in NAMES:
@@ -110,6 +115,10 @@ def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, ch
         installation.children = True
         environment.cover(os.environ)
     report.arrange()
+    if settings().trace:
+        from . import tracing  # imports logging, which is slow, only where it is needed
+
+        tracing.arrange()
 
 
 def _raise_guards(plain: type, fast: type) -> None:
@@ -167,7 +176,7 @@ def _warn_of_holders(stdlib: ModuleType, fast: type, stacklevel: int) -> None:
 
 def _holders(plain: type, fast: type) -> list[str]:
     """Where the plain class stands outside its own module: "module.name", or "class module.name" for a subclass."""
-    found = {}
+    found: dict[str, None] = {}
     for module_name, module in list(sys.modules.items()):
         if not _is_ours(module_name) and module_name != "socket":
             for name, value in list(getattr(module, "__dict__", {}).items()):
@@ -184,5 +193,11 @@ def _is_ours(module_name: str) -> bool:
 
 
 def _subclasses(plain: type, fast: type) -> list[type]:
-    direct = [subclass for subclass in type.__subclasses__(plain) if subclass is not fast]
-    return direct + [deeper for subclass in direct for deeper in _subclasses(subclass, fast)]
+    found: list[type] = []
+    pending: list[type] = [plain]
+    while pending:
+        kinds: list[type] = pending.pop().__subclasses__()
+        deeper = [kind for kind in kinds if kind is not fast]
+        found += deeper
+        pending += deeper
+    return found

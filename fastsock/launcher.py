@@ -47,8 +47,8 @@ class UsageError(Exception):
     """A command line that cannot be understood; the text says why."""
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line ``arguments`` (default: ``sys.argv[1:]``). Does not return.
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line ``arguments`` (default: ``sys.argv[1:]``). Returns only after a program that ran inside.
 
     Exits with 2, and a text on standard error, for a command line or a setting that cannot be used.
     """

@@ -72,12 +72,15 @@ def _address(key: str, port: str, family: int) -> tuple[Any, ...]:
     return _socket.inet_ntop(family, raw if len(raw) == 16 else bytes(10) + b"\xff\xff" + raw), int(port), 0, 0
 
 
-def addresses_of(stream: Any, family: int) -> tuple[Any, Any] | None:
+def addresses_of(descriptor: int, family: int) -> tuple[Any, Any] | None:
     """(local, peer) of the TCP connection that became this UNIX stream socket, or None where it is none of ours."""
+    stream = Raw(_UNIX, _socket.SOCK_STREAM, 0, descriptor)
     try:
-        own, other = Raw.getsockname(stream), Raw.getpeername(stream)
+        own, other = stream.getsockname(), stream.getpeername()
     except OSError:  # not connected
         return None
+    finally:
+        stream.detach()
     for name, is_source in ((own, True), (other, False)):
         if not isinstance(name, bytes) or not name.startswith(b"\0fastsock/1/"):
             continue
@@ -128,6 +131,7 @@ class Presence:
 
     def __init__(self, name: bytes) -> None:
         """Raises OSError; EADDRINUSE where another listener at the address holds the name."""
+        self._descriptor = -1
         holder = Raw(_UNIX, _DATAGRAM)
         try:
             holder.bind(name)

@@ -65,5 +65,5 @@ def check_arguments(method: Any, *arguments: Any) -> None:
 def _quiet(method: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     if method is not _socket.socket.sendmsg or not isinstance(arguments[2], int):
         return arguments
-    buffers, ancillary, flags, _ = arguments
-    return buffers, ancillary, flags | _socket.MSG_NOSIGNAL
+    buffers, ancillary, flags, address = arguments
+    return buffers, ancillary, flags | _socket.MSG_NOSIGNAL, address

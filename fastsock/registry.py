@@ -24,8 +24,8 @@ class Connection:
     """One TCP-stream connection as its program sees it, whatever path its bytes take."""
 
     __slots__ = (
-        "__weakref__", "channel", "family", "final", "local", "options", "owner", "peer", "peer_pid", "pid", "proto",
-        "reason", "role", "transport",
+        "__weakref__", "channel", "family", "final", "holders", "local", "options", "owner", "peer", "peer_pid", "pid",
+        "proto", "reason", "reset", "role", "transport",
     )  # fmt: skip
 
     def __init__(self, role: str, transport: str, reason: Reason, family: int, proto: int) -> None:
@@ -40,8 +40,15 @@ class Connection:
         self.pid = os.getpid()
         self.channel: Any = None
         self.options: dict[tuple[int, int], Any] | None = None
+        self.holders: list[weakref.ref[Any]] = []
+        self.reset = False
         self.owner: weakref.ref[Any] | None = None
         self.final: dict[str, int] | None = None
+
+    def sockets(self) -> list[Any]:
+        """The socket objects that use the connection: duplicates share it."""
+        alive = [holder() for holder in self.holders]
+        return [sock for sock in alive if sock is not None]
 
     def counts(self) -> dict[str, int]:
         """bytes_sent, bytes_received, waits and wakes, as far as the path counts them."""
@@ -71,7 +78,8 @@ def kernel_counts(sock: Any) -> dict[str, int]:
         )
     except (OSError, struct.error):
         return {}
-    return {"bytes_sent": sent, "bytes_received": received}
+    # the kernel counts the SYN of a connection, and later its FIN, as acknowledged bytes
+    return {"bytes_sent": max(sent - 1, 0), "bytes_received": received}
 
 
 def opened(connection: Connection, sock: Any) -> None:
@@ -130,8 +138,13 @@ def connections() -> list[Connection]:
 
 def attach(descriptor: int, sock: Any, channel: Any) -> None:
     """`descriptor` is a fast connection's from now on."""
+
+    def lost(reference: weakref.ref[Any]) -> None:
+        if _sockets.get(descriptor) is reference:  # dropped without a close: its number may be anybody's now
+            detach(descriptor)
+
     _channels[descriptor] = channel
-    _sockets[descriptor] = weakref.ref(sock)
+    _sockets[descriptor] = weakref.ref(sock, lost)
     for hook in _first_hooks:
         hook()
     _first_hooks.clear()

@@ -38,16 +38,22 @@ class _Report:
         try:
             rows, totals = connections(), registry.totals()
             if self.target == _STANDARD_ERROR:
-                _print("\n".join(text_lines(rows, totals, os.getpid(), _is_launched())))
+                tell("\n".join(text_lines(rows, totals, os.getpid(), _is_launched())))
             else:
                 append(self.target, json_lines(rows, totals, os.getpid()))
         except OSError as error:
-            _print(f"fastsock: the statistics could not be written to {self.target}: {error.strerror}")
+            tell(f"fastsock: the statistics could not be written to {self.target}: {error.strerror}")
 
-    def after_multiprocessing_fork(self) -> None:
-        from multiprocessing.util import Finalize
+    def at_the_end_of(self, util: Any) -> None:
+        """Lets a multiprocessing child, which skips atexit, write after all that it does at its end."""
+        finish = util._exit_function
 
-        Finalize(None, self.write, exitpriority=-1000)  # after everything else of the child
+        def finish_and_write(*args: Any, **options: Any) -> None:
+            util._exit_function = finish
+            finish(*args, **options)
+            self.write()
+
+        util._exit_function = finish_and_write
 
 
 _current: _Report | None = None
@@ -84,10 +90,9 @@ def withdraw() -> None:
 
 
 def _after_fork() -> None:
-    # A child of multiprocessing drops what was to be finalised, then calls what is registered here.
     util: Any = sys.modules.get("multiprocessing.util")
     if _current is not None and util is not None:
-        util.register_after_fork(_current, _Report.after_multiprocessing_fork)
+        _current.at_the_end_of(util)
 
 
 def text_lines(rows: Iterable[Any], totals: Mapping[str, int], pid: int, always: bool = False) -> list[str]:
@@ -141,7 +146,7 @@ def address_text(address: Any) -> str:
 
 
 def append(path: str, lines: Iterable[str]) -> None:
-    """Append whole lines, in one write where the system takes it, so that processes do not mix theirs. Raises OSError."""
+    """Append whole lines, in one write where the system takes it, so that processes mix none. Raises OSError."""
     data = "".join(f"{line}\n" for line in lines).encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
@@ -154,7 +159,8 @@ def _is_launched() -> bool:
     return os.environ.get(LAUNCHED) == str(os.getpid())
 
 
-def _print(text: str) -> None:
+def tell(text: str) -> None:
+    """Write a line to standard error, if there is one."""
     if not text or sys.stderr is None:
         return
     try:

@@ -10,22 +10,21 @@ Everything that the standard module exports is here. `socket`, `SocketType`, `cr
 from __future__ import annotations
 
 import _socket
+import errno
 import os
 import socket as _standard
 import struct
 import sys
 import types
+import weakref
 from os import dup as _dup
 from os import dup2 as _dup2
 from os import get_inheritable as _get_inheritable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from . import chain, core, guards, meeting, options, registry
+from . import arrays, chain, core, guards, meeting, options, registry, unix
 from .config import settings
 from .transport import Reason, Refused
-
-if TYPE_CHECKING:
-    import numpy
 
 _Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
 _Base: Any = _socket.socket
@@ -48,6 +47,7 @@ class socket(_Plain):  # type: ignore[misc]
     _fast_options: dict[tuple[int, int], Any] | None = None
     _fast_pretended = False
     _fast_shut = False
+    _fast_in_progress = False
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
         _Plain.__init__(self, family, type, proto, fileno)
@@ -113,40 +113,48 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- connecting ----
 
     def connect(self, address: Any, /) -> None:
-        if self._fast_connection is not None or not self._fast_is_tcp_stream():
-            _Base.connect(self, address)
-            return
-        offer, reason = self._fast_offer(address)
-        if offer is None:
-            try:
-                _Base.connect(self, address)
-            except BlockingIOError:
-                self._fast_stay("connect", reason, None, address)
-                raise
-            self._fast_stay("connect", reason, None, address)
-            return
-        with offer:
-            try:
-                _Base.connect(self, address)
-            except BlockingIOError:
-                if not self._fast_is_established():
-                    self._fast_stay("connect", Reason.BACKLOG_FULL, None, address)
-                    raise
-            self._fast_finish_connect(offer)
+        if self._fast_connect(_Base.connect, address) == errno.EINPROGRESS:
+            raise BlockingIOError(errno.EINPROGRESS, os.strerror(errno.EINPROGRESS))
 
     def connect_ex(self, address: Any, /) -> int:
-        if self._fast_connection is not None or not self._fast_is_tcp_stream():
-            result: int = _Base.connect_ex(self, address)
-            return result
         try:
-            self.connect(address)
-        except TimeoutError as error:
-            return error.errno or 11  # EAGAIN, as the standard class answers where the time is over
+            return self._fast_connect(_Base.connect_ex, address)
         except OSError as error:
-            if error.errno is None or isinstance(error, _socket.gaierror):
+            if error.errno is None or isinstance(error, (_socket.gaierror, _socket.herror)):
                 raise
             return error.errno
-        return 0
+
+    def _fast_connect(self, primitive: Any, address: Any) -> int:
+        """Connects by the standard class's connect() or connect_ex(); 0, EINPROGRESS, or what connect_ex() answers."""
+        connection = self._fast_connection
+        if connection is not None and connection.transport != "tcp":
+            self._fast_connect_again(connection)
+            return 0
+        if connection is not None or not self._fast_is_tcp_stream():
+            return _attempt(primitive, self, address)
+        offer, reason = self._fast_offer(address)
+        if offer is None:
+            result = _attempt(primitive, self, address)
+            if result in (0, errno.EINPROGRESS):
+                self._fast_stay("connect", reason, None, address)
+            return result
+        with offer:
+            result = _attempt(primitive, self, address)
+            if result == errno.EINPROGRESS and not self._fast_is_established():
+                self._fast_stay("connect", Reason.BACKLOG_FULL, None, address)
+            elif result in (0, errno.EINPROGRESS):
+                # programs expect EINPROGRESS from a non-blocking connect; the descriptor is writable at once
+                self._fast_in_progress = result != 0
+                self._fast_finish_connect(offer)
+        return result
+
+    def _fast_connect_again(self, connection: registry.Connection) -> None:
+        """TCP tells the end of a non-blocking connect once, and that it is connected ever after."""
+        if _Base.fileno(self) < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        if not self._fast_in_progress:
+            raise OSError(errno.EISCONN, os.strerror(errno.EISCONN))
+        self._fast_in_progress = False
 
     def _fast_offer(self, address: Any) -> tuple[meeting.Offer | None, Reason]:
         """Makes the name at which the listener may connect back, if there is one of ours on this host."""
@@ -238,8 +246,11 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_bind(self, channel: Any) -> None:
         self._fast_channel = channel
-        if self._fast_connection is not None and self._fast_connection.channel is None:
-            self._fast_connection.channel = channel
+        connection = self._fast_connection
+        if connection is not None:
+            connection.holders.append(weakref.ref(self))
+            if connection.channel is None:
+                connection.channel = channel
         kind, own = type(self), self.__dict__
         for name in _BOUND:
             if getattr(kind, name) is _OWN[name]:  # a subclass that overrides it is asked first
@@ -258,7 +269,7 @@ class socket(_Plain):  # type: ignore[misc]
         """The descriptor may be one of ours that came back: a duplicate, detached, or from another process."""
         if _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN) != _socket.AF_UNIX:
             return
-        addresses = meeting.addresses_of(self, _socket.AF_UNSPEC if family == -1 else family)
+        addresses = meeting.addresses_of(descriptor, _socket.AF_UNSPEC if family == -1 else family)
         if addresses is None:
             return
         if family == -1:
@@ -283,29 +294,40 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- the way out ----
 
     def _fast_release(self) -> None:
-        """From now on the raw descriptor itself carries the bytes."""
-        connection = self._fast_connection
-        if self._fast_channel is None or connection is None:
+        """From now on the raw descriptor itself carries the bytes, for every socket object that shares it."""
+        channel, connection = self._fast_channel, self._fast_connection
+        if channel is None or connection is None:
             return
-        if self._fast_channel.release():
-            self._fast_unbind()
+        connection.reset = channel.was_reset()
+        holders = [sock for sock in connection.sockets() if sock._fast_channel is not None]
+        if channel.release():
+            for sock in holders:
+                sock._fast_unbind()
         else:
-            self._fast_bridge()
+            self._fast_bridge(holders)
         registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
 
-    def _fast_bridge(self) -> None:
+    def _fast_bridge(self, holders: list[socket]) -> None:
         """Unread bytes lie in the ring: the descriptor becomes one end of a fresh pair that a pump serves."""
-        descriptor = _Base.fileno(self)
-        timeout = _Base.gettimeout(self)
         outer, inner = _socket.socketpair()
-        meeting.name_bridge(outer, self.getsockname(), self.getpeername())
-        doorbell = _dup(descriptor)
-        channel = self._fast_unbind()
-        channel.rebind(doorbell)
-        _dup2(outer.fileno(), descriptor, _get_inheritable(descriptor))
+        unix.enlarge_buffer(outer)
+        unix.enlarge_buffer(inner)
+        meeting.name_bridge(outer, *self._fast_addresses())
+        doorbell = _dup(_Base.fileno(self))
+        channel = self._fast_channel
+        for sock in holders:
+            descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
+            sock._fast_unbind()
+            _dup2(outer.fileno(), descriptor, _get_inheritable(descriptor))
+            _Base.settimeout(sock, timeout)
         outer.close()
-        _Base.settimeout(self, timeout)
+        channel.rebind(doorbell)
         channel.bridge(inner.detach())
+
+    def _fast_addresses(self) -> tuple[Any, Any]:
+        connection = self._fast_connection
+        assert connection is not None
+        return connection.local, connection.peer
 
     def detach(self) -> int:
         self._fast_withdraw()
@@ -366,7 +388,7 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_is_shared_object(self) -> bool:
         """Whether another socket object (a duplicate) goes on using the connection."""
         connection = self._fast_connection
-        return connection is not None and connection.channel is not None and connection.channel is not self._fast_channel
+        return connection is not None and any(sock is not self and not sock._closed for sock in connection.sockets())
 
     def shutdown(self, how: int, /) -> None:
         if self._fast_channel is not None:
@@ -394,7 +416,7 @@ class socket(_Plain):  # type: ignore[misc]
         if connection is None or connection.transport == "tcp":
             return None
         if _Base.fileno(self) < 0:
-            raise OSError(9, os.strerror(9))
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return connection
 
     def getsockname(self) -> Any:
@@ -403,7 +425,11 @@ class socket(_Plain):  # type: ignore[misc]
 
     def getpeername(self) -> Any:
         connection = self._fast_moved_connection()
-        return _Base.getpeername(self) if connection is None else connection.peer
+        if connection is None:
+            return _Base.getpeername(self)
+        if connection.reset or (self._fast_channel is not None and self._fast_channel.was_reset()):
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+        return connection.peer
 
     def setsockopt(self, level: int, option: int, *value: Any) -> None:
         connection = self._fast_moved_connection()
@@ -413,11 +439,21 @@ class socket(_Plain):  # type: ignore[misc]
                 return
         else:
             options.check(connection.family, level, option, value)
+            self._fast_apply(connection, level, option, value)
         if self._fast_options is None:
             self._fast_options = {}
             if connection is not None:
                 connection.options = self._fast_options
         self._fast_options[level, option] = value
+
+    def _fast_apply(self, connection: registry.Connection, level: int, option: int, value: tuple[Any, ...]) -> None:
+        """The one option of TCP that changes what the bytes of the other end mean."""
+        if (level, option) != (_socket.SOL_SOCKET, _socket.SO_OOBINLINE):
+            return
+        if self._fast_channel is not None:
+            self._fast_channel.set_urgent_inline(bool(value[0]))
+        else:
+            _Base.setsockopt(self, level, option, *value)
 
     def getsockopt(self, level: int, option: int, *length: int) -> Any:
         connection = self._fast_moved_connection()
@@ -522,30 +558,21 @@ class socket(_Plain):  # type: ignore[misc]
 
     # ---- typed arrays ----
 
-    def send_array(self, array: numpy.ndarray[Any, Any]) -> None:
-        """Sends a numpy array, slices with strides included, without pickling (JFS, thesis section 3.1.1).
-
-        Raises TypeError for object arrays, OSError as sendall() does.
-        """
-        from . import arrays
-
-        arrays.send_array(self, array)
-
-    def recv_array(self, *, max_bytes: int = 1 << 32) -> numpy.ndarray[Any, Any]:
-        """Receives one array that send_array() sent. Raises ArrayFormatError, EOFError, OSError."""
-        from . import arrays
-
-        return arrays.recv_array(self, max_bytes=max_bytes)
-
-    def recv_array_into(self, out: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-        """Receives one array of the same dtype and shape straight into `out`, which it returns."""
-        from . import arrays
-
-        return arrays.recv_array_into(self, out)
+    # As JFS's write(int buf[], off, len), thesis section 3.1.1: typed arrays and slices straight from their memory.
+    send_array = arrays.send_array
+    recv_array = arrays.recv_array
+    recv_array_into = arrays.recv_array_into
 
 
 socket.__name__ = socket.__qualname__ = "socket"
 _OWN = {name: getattr(socket, name) for name in _BOUND}
+
+
+def _attempt(primitive: Any, sock: socket, address: Any) -> int:
+    try:
+        return primitive(sock, address) or 0
+    except BlockingIOError as error:
+        return error.errno or errno.EINPROGRESS
 
 
 def _with_our_names(function: Any) -> Any:

@@ -4,6 +4,8 @@ The directory comes by PYTHONPATH, so any Python may find it: the text must comp
 nothing here may break a process that has no use for it.
 """
 
+# ruff: noqa: UP031
+
 import os
 import sys
 

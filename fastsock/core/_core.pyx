@@ -20,6 +20,7 @@ import os as _os
 
 # Of MSG_*; the numbers are Linux's.
 cdef enum:
+    OUT_OF_BAND = 0x01
     PEEK = 0x02
     DONT_WAIT = 0x40
     WAIT_ALL = 0x100
@@ -68,7 +69,6 @@ def run_bridge(Channel channel, int inner):
     """Pumps between `channel` and the descriptor `inner` until both directions ended; takes both over."""
     cdef fs_end *end = channel.shared.end
     cdef int doorbell = channel.descriptor
-    channel.shared.end = NULL
     channel.descriptor = -1
     with nogil:
         fs_bridge_run(end, doorbell, inner)
@@ -190,11 +190,12 @@ cdef class Channel:
             note_lock_wait(before, fs_ticks())
         finally:
             self.leave()
+        PyErr_CheckSignals()  # every time: the other end might feign readiness for ever
         if result == -EINTR:
-            PyErr_CheckSignals()
-        elif result == -ETIMEDOUT:
+            return 0
+        if result == -ETIMEDOUT:
             raise TimeoutError("timed out")
-        elif result < 0:
+        if result < 0:
             self.fail(result)
         return 0
 
@@ -237,12 +238,20 @@ cdef class Channel:
         self.users -= 1
         return result
 
+    cdef int check_out_of_band(self, int flags) except -1:
+        """Urgent bytes travel in the stream, which is right only for a receiver that wants them there."""
+        if flags & OUT_OF_BAND and not fs_end_urgent_inline(self.shared.end):
+            raise OSError(_errno.EOPNOTSUPP, f"shm path to {self.peer}: out-of-band data (MSG_OOB) needs SO_OOBINLINE at"
+                          " the other end; exclude this connection by a rule or FASTSOCK_TRANSPORTS")
+        return 0
+
     cdef Py_ssize_t send_bytes(self, const char *data, Py_ssize_t length, int flags, bint everything) except -1:
         """What send() does, and sendall() where everything is asked for."""
         cdef Py_ssize_t done = 0
         cdef ssize_t result
         cdef uint64_t deadline = 0
         self.alive()
+        self.check_out_of_band(flags)
         # a blocking send returns when all is handed over; one with a timeout after the first part
         if self.timeout < 0 and self.waits(flags):
             everything = True
@@ -268,6 +277,8 @@ cdef class Channel:
         cdef uint64_t deadline = 0
         cdef bint look = not self.waits(flags)
         self.alive()
+        if flags & OUT_OF_BAND:
+            raise OSError(_errno.EINVAL, _os.strerror(_errno.EINVAL))
         if contended:
             self.be_fair()
         while True:
@@ -406,6 +417,16 @@ cdef class Channel:
         if result < 0:
             self.fail(result)
 
+    def set_urgent_inline(self, bint on):
+        """As SO_OOBINLINE."""
+        self.alive()
+        fs_end_set_urgent_inline(self.shared.end, on)
+
+    def was_reset(self):
+        """Whether the other end reset the connection, or closed it with bytes of ours unread."""
+        self.alive()
+        return fs_end_was_reset(self.shared.end, self.descriptor) != 0
+
     def take_error(self):
         """What SO_ERROR answers: an errno told once, or 0."""
         self.alive()
@@ -452,7 +473,6 @@ cdef class Channel:
         result = fs_bridge_start(self.shared.end, self.descriptor, inner)
         if result < 0:
             self.fail(result)
-        self.shared.end = NULL
         self.descriptor = -1
 
     @property

@@ -101,8 +101,20 @@ static void *pump_inwards(void *argument)
 static struct bridge *make(struct fs_end *end, int doorbell, int inner)
 {
     struct bridge *bridge = malloc(sizeof *bridge);
-    if (bridge != NULL) *bridge = (struct bridge){end, doorbell, inner, 2};
+    if (bridge != NULL) *bridge = (struct bridge){fs_end_hold(end), doorbell, inner, 2};
     return bridge;
+}
+
+/* What is unread already must be there at once, for callers that do not wait. */
+static void preload(struct fs_end *end, int doorbell, int inner)
+{
+    char *buffer = malloc(BUFFER);
+    while (buffer != NULL) {
+        ssize_t there = fs_end_receive(end, doorbell, buffer, BUFFER, 1, 0);
+        ssize_t taken = there > 0 ? send(inner, buffer, (size_t)there, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+        if (taken <= 0 || fs_end_receive(end, doorbell, buffer, (size_t)taken, 0, 0) != taken) break;
+    }
+    free(buffer);
 }
 
 int fs_bridge_start(struct fs_end *end, int doorbell, int inner)
@@ -110,8 +122,10 @@ int fs_bridge_start(struct fs_end *end, int doorbell, int inner)
     struct bridge *bridge = make(end, doorbell, inner);
     pthread_t thread;
     if (bridge == NULL) return -ENOMEM;
+    preload(end, doorbell, inner);
     int error = fs_start_thread(&thread, pump_outwards, bridge);
     if (error != 0) {
+        fs_end_free(end);
         free(bridge);
         return error;
     }

@@ -45,6 +45,9 @@ cdef extern from "end.h" nogil:
     void fs_end_closed(fs_end *end)
     int fs_end_writable(fs_end *end)
     int fs_end_shared(const fs_end *end)
+    int fs_end_urgent_inline(const fs_end *end)
+    void fs_end_set_urgent_inline(fs_end *end, int on)
+    int fs_end_was_reset(fs_end *end, int doorbell)
     int fs_end_take_error(fs_end *end, int doorbell)
 
     int fs_doorbell_prepare(int doorbell)

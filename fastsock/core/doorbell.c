@@ -5,12 +5,15 @@
  * A full ring is shown by stuffing: one large token fills the small send buffer until the consumer has drained half.
  *
  * `bell` packs the number of token bytes ever sent with the state, so that a consumer who silences the bell knows
- * exactly how many tokens it must take off.
+ * exactly how many tokens it must take off.  A token counts from before it is sent, so that a producer killed while
+ * it rings leaves none uncounted.  A consumer who finds nothing while a token is under way says that it does not wait
+ * for it (ABANDONED): that token may be the wake-up it just followed, so the next arrival must send another.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "end.h"
@@ -38,14 +41,18 @@ int fs_doorbell_plain(int doorbell)
     return setsockopt(doorbell, SOL_SOCKET, SO_SNDBUF, &size, sizeof size) == 0 ? 0 : -errno;
 }
 
-/* Sends `length` token bytes; the caller holds the producer's lock, so nobody else is ringing. */
-static void send_token(struct fs_direction *out, int doorbell, size_t length)
+/* Sends `length` token bytes; the caller holds the producer's lock, so nobody else is ringing.  0: abandoned. */
+static int send_token(struct fs_direction *out, int doorbell, size_t length)
 {
-    uint64_t word = atomic_load(&out->bell);
-    while (!atomic_compare_exchange_weak(&out->bell, &word, (word & ~(uint64_t)FS_BELL_STATE) | FS_BELL_RINGING)) {}
+    uint64_t word = atomic_load(&out->bell), ringing;
+    do ringing = word_of((word >> 2) + length, FS_BELL_RINGING);
+    while (!atomic_compare_exchange_weak(&out->bell, &word, ringing));
     ssize_t sent = send(doorbell, tokens, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     /* a refusal for want of room leaves the unread tokens that caused it; one for hang-up is seen by whoever looks */
-    atomic_store(&out->bell, word_of((word >> 2) + (sent > 0 ? (uint64_t)sent : 0), FS_BELL_RUNG));
+    uint64_t count = (word >> 2) + (sent > 0 ? (uint64_t)sent : 0);
+    if (atomic_compare_exchange_strong(&out->bell, &ringing, word_of(count, FS_BELL_RUNG))) return 1;
+    atomic_store(&out->bell, word_of(count, FS_BELL_SILENT));
+    return 0;
 }
 
 void fs_doorbell_ring(struct fs_end *end, int doorbell)
@@ -63,35 +70,46 @@ void fs_doorbell_ring(struct fs_end *end, int doorbell)
 void fs_doorbell_stuff(struct fs_end *end, int doorbell)
 {
     struct fs_direction *out = end->out.shared;
-    if (atomic_exchange(&out->stuffed, 1)) return;
+    struct pollfd room = {doorbell, POLLOUT, 0};
+    atomic_store(&out->stuffed, 1);
+    if (poll(&room, 1, 0) == 0) return;
     if (fs_ring_space(&end->out, 1) != 0) { /* the consumer read meanwhile, perhaps without seeing the mark */
         atomic_store(&out->stuffed, 0);
         return;
     }
     send_token(out, doorbell, STUFFING);
+    /* one more behind it stays when the stuffing is taken off, and wakes a consumer who left before that arrived */
+    for (int i = 0; i < EDGES && !send_token(out, doorbell, 1); i++) {}
+    atomic_store(&out->stuffed, 1); /* the consumer may have cleared it too early */
+}
+
+static int is_under_way(uint64_t word)
+{
+    return (word & FS_BELL_STATE) == FS_BELL_RINGING || (word & FS_BELL_STATE) == FS_BELL_ABANDONED;
 }
 
 /* The bell's word once no token is under way; a producer that was stopped while ringing is not waited for long. */
 static uint64_t quiet_word(struct fs_direction *in)
 {
     uint64_t word = atomic_load(&in->bell);
-    if ((word & FS_BELL_STATE) != FS_BELL_RINGING) return word;
+    if (!is_under_way(word)) return word;
     for (uint64_t limit = fs_now_ns() + RINGING_PATIENCE_NS; fs_now_ns() < limit;) {
         word = atomic_load(&in->bell);
-        if ((word & FS_BELL_STATE) != FS_BELL_RINGING) break;
+        if (!is_under_way(word)) break;
         fs_pause();
     }
     return word;
 }
 
-/* Takes tokens off until `count` of all that were ever sent are gone. */
-static void eat(struct fs_direction *in, int doorbell, uint64_t count)
+/* Takes tokens off until `count` of all that were ever sent are gone; `word` is the bell's when that was decided. */
+static void eat(struct fs_direction *in, int doorbell, uint64_t word, uint64_t count)
 {
     char drop[STUFFING];
     uint64_t eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
     for (int calls = 0; eaten < count && calls < MOST_CALLS; calls++) { /* `count` may be a lie */
         uint64_t want = count - eaten;
         ssize_t got = recv(doorbell, drop, want < sizeof drop ? (size_t)want : sizeof drop, MSG_DONTWAIT);
+        if (got < 0 && errno == EAGAIN && !is_under_way(word)) eaten = count; /* a process of ours died before it counted */
         if (got <= 0) break;
         eaten += (uint64_t)got;
     }
@@ -105,18 +123,26 @@ int fs_doorbell_settle(struct fs_end *end, int doorbell)
         if (fs_ring_used(&end->in) != 0) return 0;
         uint64_t word = quiet_word(in), silent = word_of(word >> 2, FS_BELL_SILENT);
         if ((word & FS_BELL_STATE) == FS_BELL_SILENT) {
-            eat(in, doorbell, word >> 2);
+            eat(in, doorbell, word, word >> 2);
             return fs_ring_used(&end->in) == 0;
         }
-        if ((word & FS_BELL_STATE) == FS_BELL_RINGING) return fs_ring_used(&end->in) == 0;
+        if (is_under_way(word)) {
+            uint64_t abandoned = word_of(word >> 2, FS_BELL_ABANDONED);
+            if (!atomic_compare_exchange_strong(&in->bell, &word, abandoned)) continue;
+            if (fs_ring_used(&end->in) == 0) eat(in, doorbell, word, word >> 2);
+            return fs_ring_used(&end->in) == 0;
+        }
         if (!atomic_compare_exchange_strong(&in->bell, &word, silent)) continue;
         if (fs_ring_used(&end->in) == 0) {
-            eat(in, doorbell, word >> 2);
+            eat(in, doorbell, word, word >> 2);
             return fs_ring_used(&end->in) == 0;
         }
         /* published before it could see the silence: the token that is there must speak for it */
         uint64_t expected = silent;
         atomic_compare_exchange_strong(&in->bell, &expected, word);
+        /* a consumer that is always met by the next arrival must not let them fill the send buffer */
+        if ((word >> 2) - atomic_load_explicit(&in->eaten, memory_order_relaxed) > EDGES)
+            eat(in, doorbell, word, (word >> 2) - 1);
         return 0;
     }
 }
@@ -124,8 +150,12 @@ int fs_doorbell_settle(struct fs_end *end, int doorbell)
 void fs_doorbell_unstuff(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
-    uint64_t count = quiet_word(in) >> 2;
-    if (count > 0) eat(in, doorbell, count - 1); /* one stays for what is still unread */
+    uint64_t word = quiet_word(in), count = word >> 2, eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
+    int there = 0;
+    /* fewer than counted: a process of ours died before it counted what it took */
+    if (!is_under_way(word) && ioctl(doorbell, FIONREAD, &there) == 0 && (uint64_t)there < count - eaten)
+        atomic_store_explicit(&in->eaten, count - (uint64_t)there, memory_order_relaxed);
+    if (count > 0) eat(in, doorbell, word, count - 1); /* one stays for what is still unread */
     atomic_store(&in->stuffed, 0);
 }
 
@@ -133,6 +163,6 @@ int fs_doorbell_eat_all(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
     uint64_t word = quiet_word(in);
-    eat(in, doorbell, word >> 2);
+    eat(in, doorbell, word, word >> 2);
     return atomic_load_explicit(&in->eaten, memory_order_relaxed) >= word >> 2 ? 0 : -EAGAIN;
 }

@@ -10,14 +10,15 @@
 #include "system.h"
 
 #define CHUNK (64u * 1024)            /* published at once, so that both ends' copies overlap */
-#define LOCK_PATIENCE_NS 10000000000ull
+#define LOCK_PATIENCE_NS 50000000ull    /* then "not right now": its owner is stopped, or a lie of the other end */
 #define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
 
 int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
 
 static int lock(struct fs_end *end, _Atomic uint32_t *word)
 {
-    return fs_lock(word, fs_end_shared(end), LOCK_PATIENCE_NS);
+    int error = fs_lock(word, fs_end_shared(end), LOCK_PATIENCE_NS);
+    return error == -ETIMEDOUT ? -EAGAIN : error;
 }
 
 static int is_watched(const struct fs_end *end)
@@ -50,7 +51,11 @@ static short look_at_doorbell(struct fs_end *end, int doorbell)
     int hung_up = (events & (POLLHUP | POLLERR)) != 0 && !atomic_load(&end->out.shared->producer_shut);
     if (!end->gone && (hung_up || (events != 0 && reset))) {
         end->gone = 1;
-        if (!end->raw_out && (reset || fs_ring_unread(&end->out) != 0)) end->pending_error = ECONNRESET;
+        /* as TCP tells a reset: behind the other end's orderly shutdown only a send hears of it */
+        if (!end->raw_out && (reset || fs_ring_unread(&end->out) != 0)) {
+            end->reset = 1;
+            end->pending_error = atomic_load(&end->in.shared->producer_shut) ? EPIPE : ECONNRESET;
+        }
     }
     return events;
 }
@@ -63,7 +68,22 @@ static int look_is_due(const struct fs_end *end)
 
 static int take_pending(struct fs_end *end)
 {
-    return atomic_exchange(&end->pending_error, 0);
+    int error = atomic_exchange(&end->pending_error, 0);
+    if (error != 0) end->pretended = 1; /* who was told of the reset knows: the next send breaks */
+    return error;
+}
+
+int fs_end_urgent_inline(const struct fs_end *end) { return (int)atomic_load(&end->header->urgent_inline[!end->side]); }
+
+void fs_end_set_urgent_inline(struct fs_end *end, int on)
+{
+    atomic_store(&end->header->urgent_inline[end->side], on != 0);
+}
+
+int fs_end_was_reset(struct fs_end *end, int doorbell)
+{
+    look_at_doorbell(end, doorbell);
+    return end->reset;
 }
 
 int fs_end_take_error(struct fs_end *end, int doorbell)
@@ -85,10 +105,7 @@ static ssize_t broken_pipe(int doorbell, int flags)
 static ssize_t send_to_nobody(struct fs_end *end, int doorbell, size_t length, int flags)
 {
     int error = take_pending(end);
-    if (error != 0) {
-        end->pretended = 1;
-        return -error;
-    }
+    if (error != 0 && error != EPIPE) return -error;
     if (end->pretended) return broken_pipe(doorbell, flags);
     end->pretended = 1;
     return (ssize_t)length;
@@ -148,7 +165,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     if (result != 0) return result;
     if (look_is_due(end)) look_at_doorbell(end, doorbell);
     if (atomic_load_explicit(&out->producer_shut, memory_order_relaxed)) {
-        result = broken_pipe(doorbell, flags);
+        result = take_pending(end) == ECONNRESET ? -ECONNRESET : broken_pipe(doorbell, flags);
     } else if (end->gone) {
         result = send_to_nobody(end, doorbell, length, flags);
     } else if (atomic_load_explicit(&out->raw, memory_order_relaxed)) {
@@ -157,7 +174,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
         result = send_raw(end, doorbell, data, length, flags);
     } else {
         tell_where_we_run(end);
-        result = put_what_fits(end, doorbell, data, length, flags);
+        result = length == 0 ? 0 : put_what_fits(end, doorbell, data, length, flags);
         if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell);
         if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
     }
@@ -242,7 +259,7 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
             if (fs_ring_used(&end->in) != 0) continue;
             return receive_raw(end, doorbell, target, length, peek);
         }
-        if (end->ended) return end->pending_error ? -take_pending(end) : 0;
+        if (end->ended) return end->pending_error == ECONNRESET ? -take_pending(end) : 0;
         if (is_watched(end) && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0) continue;
         if (!look_for_end && atomic_load_explicit(&in->notice, memory_order_relaxed) == end->notice_seen) return -EAGAIN;
         if (look_at_doorbell(end, doorbell) == 0) return foreign_bytes(end, doorbell) ? -EPROTO : -EAGAIN;
@@ -294,11 +311,10 @@ static void notify_other_end(struct fs_end *end)
 int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
 {
     struct fs_direction *out = end->out.shared;
-    int error = lock(end, &out->producer_lock);
-    if (error != 0) return error;
+    int error = 0, locked = lock(end, &out->producer_lock) == 0; /* a call that must not fail for a stopped process */
     if (how != SHUT_RD) atomic_store(&out->producer_shut, 1);
     if (shutdown(doorbell, how) != 0) error = -errno;
-    fs_unlock(&out->producer_lock);
+    if (locked) fs_unlock(&out->producer_lock);
     notify_other_end(end);
     atomic_fetch_add(&end->in.shared->notice, 1); /* our own threads that wait here must look too */
     fs_end_wake(end);
@@ -312,6 +328,7 @@ void fs_end_closing(struct fs_end *end, int doorbell, int reset)
     /* tokens left behind would make the kernel tell the other end of a reset */
     if (lock(end, &end->in.shared->consumer_lock) != 0) return;
     fs_doorbell_eat_all(end, doorbell);
+    if (fs_ring_unread(&end->in) != 0) atomic_store(&end->header->reset[end->side], 1); /* as TCP: unread bytes are lost */
     fs_unlock(&end->in.shared->consumer_lock);
 }
 

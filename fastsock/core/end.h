@@ -40,6 +40,7 @@ struct fs_statistics {
 };
 
 struct fs_end {
+    _Atomic int holders; /* of this structure, within the process */
     struct fs_segment_header *header;
     size_t mapped;
     int side;
@@ -49,6 +50,7 @@ struct fs_end {
     _Atomic uint32_t notice_seen; /* of the other end's closing, what was last looked into at the doorbell */
     _Atomic uint64_t looked_at;   /* ticks of the last look at the doorbell */
     _Atomic int gone;             /* the other end is closed: known from the kernel */
+    _Atomic int reset;            /* and it left with a reset */
     _Atomic int ended;            /* nothing more will come in */
     _Atomic int pending_error;    /* errno to be told once */
     _Atomic int pretended;        /* one send after the other end's close was swallowed, as TCP does */
@@ -68,7 +70,8 @@ static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
 /* segment.c: sealed memory.  `fs_segment_create` returns a descriptor or -errno. */
 int fs_segment_create(uint32_t small_bytes);
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);
-void fs_end_free(struct fs_end *end);
+struct fs_end *fs_end_hold(struct fs_end *end);
+void fs_end_free(struct fs_end *end); /* the last holder unmaps the memory */
 
 /* end.c */
 ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags);
@@ -79,6 +82,9 @@ void fs_end_closing(struct fs_end *end, int doorbell, int reset); /* before the 
 void fs_end_closed(struct fs_end *end);                           /* and after it */
 int fs_end_writable(struct fs_end *end);
 int fs_end_shared(const struct fs_end *end);
+int fs_end_urgent_inline(const struct fs_end *end); /* what the other end set by the next one: SO_OOBINLINE */
+void fs_end_set_urgent_inline(struct fs_end *end, int on);
+int fs_end_was_reset(struct fs_end *end, int doorbell);
 int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answers: a positive errno or 0 */
 
 /* doorbell.c: called with that direction's lock held */
@@ -108,7 +114,7 @@ void fs_end_knock(struct fs_end *end, int doorbell);   /* a token without data: 
 /* raw.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */
 int fs_end_release(struct fs_end *end, int doorbell);
 
-/* bridge.c: a pump between the ring and `inner`; takes over `end`, `doorbell` and `inner`.  0 or -errno. */
+/* bridge.c: a pump between the ring and `inner`; holds `end`, takes over `doorbell` and `inner`.  0 or -errno. */
 int fs_bridge_start(struct fs_end *end, int doorbell, int inner);
 /* The same in the calling thread, until both directions ended. */
 void fs_bridge_run(struct fs_end *end, int doorbell, int inner);

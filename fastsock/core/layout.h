@@ -16,7 +16,7 @@
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
 /* The states of the doorbell, in the two low bits of `bell`; above them, how many token bytes were ever sent. */
-enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_STATE = 3 };
+enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_ABANDONED = 3, FS_BELL_STATE = 3 };
 
 /* How a receiver's buffer is offered for direct copy: see direct.c. */
 enum { FS_WINDOW_NONE = 0, FS_WINDOW_POSTED = 1, FS_WINDOW_CLAIMED = 2, FS_WINDOW_BUSY = 3 };
@@ -60,6 +60,7 @@ struct fs_segment_header {
     uint32_t small_bytes; /* ring size of a direction before it grows */
     _Alignas(FS_LINE) _Atomic uint32_t cpu[2];   /* where each end last ran, plus one */
     _Atomic uint32_t reset[2];                   /* that end was closed with SO_LINGER 0 */
+    _Atomic uint32_t urgent_inline[2];           /* that end set SO_OOBINLINE */
     _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
 };
 

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 
 #include "end.h"
 #include "system.h"
@@ -16,6 +17,8 @@ static int release_incoming(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
     if (atomic_load(&in->raw)) return end->raw_in ? 0 : -EAGAIN;
+    struct pollfd left = {doorbell, POLLRDHUP, 0};
+    if (poll(&left, 1, 0) > 0) return -EAGAIN; /* a raw stream refuses at once what TCP would still take */
     int error = fs_lock_as_visitor(&in->producer_lock, PATIENCE_NS);
     if (error != 0) return error == -ETIMEDOUT ? -EAGAIN : error;
     if (fs_ring_unread(&end->in) != 0 || fs_doorbell_eat_all(end, doorbell) != 0) error = -EAGAIN;

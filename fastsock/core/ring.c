@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define MOST_LOOKS 1000
 #define LOAD(field) atomic_load_explicit(&ring->shared->field, memory_order_acquire)
 
 struct run {
@@ -23,8 +24,12 @@ static struct run run_at(const struct fs_ring *ring, uint64_t position, uint64_t
 
 ssize_t fs_ring_unread(const struct fs_ring *ring)
 {
-    uint64_t tail = LOAD(tail), head = LOAD(head), limit = LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;
-    return head - tail > limit ? -EPROTO : (ssize_t)(head - tail);
+    for (int look = 0; look < MOST_LOOKS; look++) {
+        uint64_t tail = LOAD(tail), head = LOAD(head);
+        if (head - tail <= (LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large)) return (ssize_t)(head - tail);
+        if (LOAD(tail) == tail) break; /* else it moved on between the two: look again */
+    }
+    return -EPROTO;
 }
 
 static ssize_t space_seen(const struct fs_ring *ring, uint64_t head, uint64_t tail, uint64_t grown_at)

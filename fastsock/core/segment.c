@@ -81,6 +81,7 @@ struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits,
         munmap(header, size);
         return NULL;
     }
+    end->holders = 1;
     end->header = header;
     end->mapped = size;
     end->side = side;
@@ -96,8 +97,15 @@ struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits,
     return end;
 }
 
+struct fs_end *fs_end_hold(struct fs_end *end)
+{
+    atomic_fetch_add(&end->holders, 1);
+    return end;
+}
+
 void fs_end_free(struct fs_end *end)
 {
+    if (atomic_fetch_sub(&end->holders, 1) != 1) return;
     munmap(end->header, end->mapped);
     free(end);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -83,6 +84,14 @@ int fs_thread_is_ours(uint32_t thread_id)
 
 int fs_thread_alive(uint32_t thread_id)
 {
+    /* a killed process can be signalled until its parent has buried it */
+    int process = (int)syscall(SYS_pidfd_open, (pid_t)thread_id, 0);
+    if (process >= 0) {
+        struct pollfd ended = {process, POLLIN, 0};
+        int count = poll(&ended, 1, 0);
+        close(process);
+        if (count > 0) return 0;
+    }
     return kill((pid_t)thread_id, 0) == 0 || errno == EPERM;
 }
 

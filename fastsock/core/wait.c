@@ -14,7 +14,7 @@
 #include "system.h"
 
 #define FUTEX_SLEEP_NS 1000000ull
-#define LOCK_PATIENCE_NS 10000000000ull
+#define LOCK_PATIENCE_NS 50000000ull
 #define SPINS_PER_CLOCK 16
 #define POOR_SUCCESS 0.3f
 #define PROBE_EVERY 16
@@ -96,6 +96,12 @@ static uint64_t until(uint64_t deadline_ns)
     return deadline_ns == UINT64_MAX ? UINT64_MAX : deadline_ns > now ? deadline_ns - now : 0;
 }
 
+/* What looks ready may be a lie of the other end, told again and again: the deadline holds. */
+static int look_again(uint64_t deadline_ns)
+{
+    return deadline_ns != UINT64_MAX && fs_now_ns() >= deadline_ns ? -ETIMEDOUT : 0;
+}
+
 /* 1: look again, 0: slept in vain, or -errno. */
 static int sleep_on_futex(struct fs_end *end, int what, uint64_t left)
 {
@@ -112,7 +118,7 @@ static int show_on_doorbell(struct fs_end *end, int doorbell, int what)
 {
     _Atomic uint32_t *word = what == FS_READABLE ? &end->in.shared->consumer_lock : &end->out.shared->producer_lock;
     int result = fs_lock(word, fs_end_shared(end), LOCK_PATIENCE_NS);
-    if (result != 0) return result;
+    if (result != 0) return result == -ETIMEDOUT ? 1 : result;
     if (what == FS_READABLE) {
         result = atomic_load(&end->in.shared->raw) && !end->raw_in;
         if (!result && !end->raw_in) result = !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0;
@@ -120,7 +126,6 @@ static int show_on_doorbell(struct fs_end *end, int doorbell, int what)
         ssize_t space = fs_ring_space(&end->out, 1);
         result = space != 0 || fs_ring_grow(&end->out) || atomic_load(&end->out.shared->raw);
         if (!result) {
-            atomic_store(&end->out.shared->stuffed, 0);
             fs_doorbell_stuff(end, doorbell);
         }
     }
@@ -148,10 +153,10 @@ static int sleep_on_doorbell(struct fs_end *end, int doorbell, int what, uint64_
 int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving)
 {
     if (atomic_load(leaving)) return -EBADF;
-    if (is_ready(end, what)) return 0;
+    if (is_ready(end, what)) return look_again(deadline_ns);
     int raw = what == FS_READABLE ? end->raw_in : end->raw_out;
     if (!raw) {
-        if (spin(end, what)) return 0;
+        if (spin(end, what)) return look_again(deadline_ns);
         fs_count(&end->statistics.waits, 1);
         uint64_t left = until(deadline_ns);
         if (left == 0) return -ETIMEDOUT;

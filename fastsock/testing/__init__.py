@@ -1,0 +1,74 @@
+"""The conformance suite: what every path owes a program that expects TCP.
+
+Each check is a function of a `PairMaker` and raises AssertionError when the sockets that the maker makes do not
+behave as the standard library's do over TCP. Whoever adds a path runs them all on it:
+
+    from fastsock import testing
+
+    testing.check_stream(testing.PairMaker("fastsock.socket", transport="my-path"))
+
+or one by one, as the project's own tests do:
+
+    @pytest.mark.parametrize("check", testing.checks(), ids=testing.name)
+    def test_my_path(check):
+        check(maker)
+
+Needs Linux and os.fork; no test framework.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from . import checks as _checks
+from .outcomes import Check
+from .pairs import PLAIN, Far, Pair, PairMaker
+from .process import DEADLINE, Died, FarError, FarProcess, Hang, Pending, until_blocked, until_stopped
+
+__all__ = [
+    "DEADLINE",
+    "PLAIN",
+    "Check",
+    "Died",
+    "Far",
+    "FarError",
+    "FarProcess",
+    "Hang",
+    "Pair",
+    "PairMaker",
+    "Pending",
+    "check_stream",
+    "checks",
+    "concepts",
+    "name",
+    "until_blocked",
+    "until_stopped",
+]
+
+
+def concepts() -> list[str]:
+    """The parts of the stream contract, one module of `fastsock.testing.checks` each."""
+    return sorted(module.name for module in pkgutil.iter_modules(_checks.__path__))
+
+
+def checks(concept: str | None = None) -> list[Check]:
+    """The checks of one concept, or all."""
+    found = []
+    for each in [concept] if concept else concepts():
+        module = importlib.import_module(f"{_checks.__name__}.{each}")
+        found += [value for key, value in vars(module).items() if key.startswith("check_")]
+    return found
+
+
+def name(check: Check) -> str:
+    """A check's short name, as `transfer.order_both_ways`."""
+    concept = check.__module__.rpartition(".")[2]
+    return f"{concept}.{check.__name__.removeprefix('check_')}"
+
+
+def check_stream(maker: PairMaker) -> None:
+    """Run every check on both roles (the near end connects, the near end accepts)."""
+    for each in (maker, maker.turned()):
+        for check in checks():
+            check(each)
