@@ -101,12 +101,13 @@ def uninstall() -> None:
 
 
 def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, children: bool) -> None:
-    from . import report
+    from . import report, selecting
     from .config import settings
 
     _raise_guards(installation.plain, installation.fast)
     for name in NAMES:
         installation.patches.replace(stdlib, name, getattr(fast, name))
+    selecting.patch(installation.patches)
     if children:
         import os
 

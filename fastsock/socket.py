@@ -146,6 +146,8 @@ class socket(_Plain):  # type: ignore[misc]
                 # programs expect EINPROGRESS from a non-blocking connect; the descriptor is writable at once
                 self._fast_in_progress = result != 0
                 self._fast_finish_connect(offer)
+                if _takes_descriptor(self):
+                    self._fast_release()
         return result
 
     def _fast_connect_again(self, connection: registry.Connection) -> None:
@@ -566,6 +568,12 @@ class socket(_Plain):  # type: ignore[misc]
 
 socket.__name__ = socket.__qualname__ = "socket"
 _OWN = {name: getattr(socket, name) for name in _BOUND}
+
+
+def _takes_descriptor(sock: socket) -> bool:
+    """A TLS socket that was wrapped before it connected: OpenSSL reads and writes its descriptor."""
+    ssl = sys.modules.get("ssl")
+    return ssl is not None and isinstance(sock, ssl.SSLSocket)
 
 
 def _attempt(primitive: Any, sock: socket, address: Any) -> int:

@@ -14,7 +14,9 @@ try:
         cache_line_round_trip_us,
         configure,
         create_segment,
+        ready_among,
         run_bridge,
+        settle_all,
     )
 except ImportError as error:
     why_not = (
@@ -32,6 +34,8 @@ __all__ = [
     "cache_line_round_trip_us",
     "configure",
     "create_segment",
+    "ready_among",
     "run_bridge",
+    "settle_all",
     "why_not",
 ]

@@ -409,6 +409,9 @@ cdef class Channel:
         """Seconds, None for ever, 0 for non-blocking."""
         self.timeout = -1.0 if timeout is None else timeout
 
+    def is_non_blocking(self):
+        return self.timeout == 0
+
     def shutdown(self, int how, /):
         """As socket.shutdown()."""
         cdef int result
@@ -517,3 +520,54 @@ cdef class Channel:
         # never closed: the socket's own finalizer closed the descriptor
         if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
             fs_end_closed(self.shared.end)
+
+
+# ---- many channels at once, for the selectors that watch them ----
+
+cdef enum:
+    MOST_SPUN_ON = 64
+
+
+def ready_among(list channels, double spin_us):
+    """The channels that have something to read, as a list; spins up to `spin_us` until one has, without the GIL.
+
+    No more than 64 are spun on, and only those whose other end runs on another core.
+    """
+    cdef fs_end *ends[MOST_SPUN_ON]
+    cdef Channel channel
+    cdef int count = 0, found = 0, i
+    cdef uint64_t start, limit
+    cdef list ready = []
+    for channel in channels:
+        if channel.descriptor >= 0 and channel.shared.end != NULL:
+            if fs_end_has_data(channel.shared.end):
+                ready.append(channel)
+            elif count < MOST_SPUN_ON and spin_us > 0 and fs_end_is_elsewhere(channel.shared.end):
+                ends[count] = channel.shared.end
+                count += 1
+    if ready or count == 0:
+        return ready
+    limit = <uint64_t>(spin_us * fs_ticks_per_us())
+    with nogil:
+        start = fs_ticks()
+        while not found and fs_ticks() - start < limit:
+            for i in range(count):
+                if fs_end_has_data(ends[i]):
+                    found = 1
+                    break
+            fs_pause()
+    if found:
+        for channel in channels:
+            if channel.descriptor >= 0 and channel.shared.end != NULL and fs_end_has_data(channel.shared.end):
+                ready.append(channel)
+    return ready
+
+
+def settle_all(list channels):
+    """Makes every doorbell exact before the kernel is asked; whether some channel has something to read."""
+    cdef Channel channel
+    cdef bint some = False
+    for channel in channels:
+        if channel.descriptor >= 0 and channel.shared.end != NULL and fs_end_settle(channel.shared.end, channel.descriptor):
+            some = True
+    return some

@@ -6,6 +6,7 @@ cdef extern from "<stdatomic.h>" nogil:
 
 cdef extern from "system.h" nogil:
     uint64_t fs_ticks()
+    void fs_pause()
     double fs_ticks_per_us()
     uint64_t fs_now_ns()
     double fs_cache_line_round_trip_us()
@@ -59,6 +60,8 @@ cdef extern from "end.h" nogil:
     void fs_wake_leaving_done()
     void fs_end_wake(fs_end *end)
 
+    int fs_end_has_data(const fs_end *end)
+    int fs_end_is_elsewhere(const fs_end *end)
     void fs_end_knock(fs_end *end, int doorbell)
     void fs_end_watch(fs_end *end, int doorbell)
     int fs_end_settle(fs_end *end, int doorbell)

@@ -107,8 +107,10 @@ void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever th
 
 /* watch.c */
 void fs_end_watch(struct fs_end *end, int doorbell);   /* the descriptor was given away: be exact from now on */
-int fs_end_settle(struct fs_end *end, int doorbell);   /* before a loop of ours blocks: 1 when there is something to read */
+int fs_end_settle(struct fs_end *end, int doorbell);   /* before a loop of ours blocks: 1 when the ring holds something */
 
+int fs_end_has_data(const struct fs_end *end);         /* in the ring */
+int fs_end_is_elsewhere(const struct fs_end *end);     /* the other end ran last on another core */
 void fs_end_knock(struct fs_end *end, int doorbell);   /* a token without data: the other end may look */
 
 /* raw.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */

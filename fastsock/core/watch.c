@@ -18,11 +18,20 @@ void fs_end_watch(struct fs_end *end, int doorbell)
 
 int fs_end_settle(struct fs_end *end, int doorbell)
 {
-    int empty = 0;
     if (fs_lock(&end->in.shared->consumer_lock, fs_end_shared(end), PATIENCE_NS) != 0) return 1;
-    if (!end->raw_in) empty = fs_doorbell_settle(end, doorbell);
+    if (!end->raw_in) fs_doorbell_settle(end, doorbell);
     fs_unlock(&end->in.shared->consumer_lock);
-    return !empty;
+    return fs_end_has_data(end);
+}
+
+int fs_end_has_data(const struct fs_end *end)
+{
+    return !end->raw_in && atomic_load(&end->in.shared->head) != atomic_load(&end->in.shared->tail);
+}
+
+int fs_end_is_elsewhere(const struct fs_end *end)
+{
+    return atomic_load_explicit(&end->header->cpu[!end->side], memory_order_relaxed) != fs_current_cpu();
 }
 
 void fs_end_knock(struct fs_end *end, int doorbell)
