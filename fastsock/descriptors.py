@@ -175,10 +175,15 @@ def _send_file(channel: Channel, flags: int, in_fd: int, offset: int | None, cou
 
 
 def _dup(original: Callable[..., Any], registry: Registry) -> Callable[..., Any]:
-    released = _releaser(registry)
+    channel_of, release = registry.channel_of, registry.release
 
     def dup(owner, fd, /):  # type: ignore[no-untyped-def]
-        released(fd)
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            channel = None
+        if channel is not None:
+            release(fd)
         return original(fd)
 
     return dup
@@ -198,10 +203,15 @@ def _dup2(original: Callable[..., Any], registry: Registry) -> Callable[..., Any
 
 
 def _close(original: Callable[..., Any], registry: Registry) -> Callable[..., Any]:
-    forgotten = _forgetter(registry)
+    channel_of, forget = registry.channel_of, registry.forget
 
     def close(owner, fd):  # type: ignore[no-untyped-def]
-        forgotten(fd)
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            channel = None
+        if channel is not None:
+            forget(fd)
         return original(fd)
 
     return close

@@ -394,6 +394,8 @@ class socket(_Plain):  # type: ignore[misc]
 
     def shutdown(self, how: int, /) -> None:
         if self._fast_channel is not None:
+            if self._fast_channel.was_reset():
+                raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
             self._fast_channel.shutdown(how)
         else:
             self._fast_shut = self._fast_shut or how != _socket.SHUT_RD

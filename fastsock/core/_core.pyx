@@ -11,7 +11,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EAGAIN, EBADF, EINTR, EPROTO, ETIMEDOUT
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
-from posix.unistd cimport close as close_descriptor
+from posix.unistd cimport close as close_descriptor, usleep
 
 from .core cimport *
 
@@ -29,7 +29,8 @@ cdef enum:
 cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is given up for the copy
 cdef double CONTENDED_US = 1000.0       # getting the interpreter's lock back took this long: another thread computes
 cdef double PATIENT_LOOK_US = 20.0      # and giving it up again is worth so much waiting
-cdef double FAIR_SHARE = 0.1            # of the time that thread just had
+cdef double FAIR_SHARE = 0.08           # of the time that thread just had, so that it loses less than a tenth
+cdef unsigned int OFFER_US = 60
 
 cdef uint64_t look_ticks = 0
 cdef uint64_t hold_until = 0            # while contended: no longer than this without offering the lock
@@ -88,22 +89,25 @@ cdef inline uint64_t deadline_after(double timeout):
     return UINT64_MAX if timeout < 0 else fs_now_ns() + <uint64_t>(timeout * 1e9)
 
 
-cdef int offer_lock() except -1:
-    """Lets another Python thread run, and learns from how long that took whether there is one."""
+cdef inline void note_lock_wait(uint64_t before, uint64_t after) noexcept:
+    """Getting the interpreter's lock back took long: a thread that computes gets nine tenths of the time from now on."""
     global contended, hold_until
+    if <double>(after - before) > CONTENDED_US * fs_ticks_per_us():
+        contended = True
+        hold_until = after + <uint64_t>(FAIR_SHARE * <double>(after - before))
+
+
+cdef int offer_lock() except -1:
+    """Lets another Python thread run, and learns from how long that took whether there still is one."""
+    global contended
     cdef uint64_t before, after
     with nogil:
+        usleep(OFFER_US)  # released and taken back at once, a lock never reaches a thread that must first wake up
         before = fs_ticks()
     after = fs_ticks()
+    contended = False
     note_lock_wait(before, after)
     return 0
-
-
-cdef inline void note_lock_wait(uint64_t before, uint64_t after) noexcept:
-    global contended, hold_until
-    contended = <double>(after - before) > CONTENDED_US * fs_ticks_per_us()
-    if contended:
-        hold_until = after + <uint64_t>(FAIR_SHARE * <double>(after - before))
 
 
 @cython.final
@@ -178,7 +182,7 @@ cdef class Channel:
         cdef fs_end *end = self.shared.end
         cdef int result
         cdef uint64_t before, ticks
-        if fs_end_may_spin(end, what):
+        if fs_end_may_spin(end, what) and not (contended and fs_ticks() > hold_until):
             ticks = <uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()) if contended else look_ticks
             if fs_end_look(end, what, ticks):
                 return 0

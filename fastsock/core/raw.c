@@ -34,15 +34,15 @@ int fs_end_release(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared, *out = end->out.shared;
     int error = fs_lock(&in->consumer_lock, fs_end_shared(end), PATIENCE_NS);
-    if (error != 0) return error;
+    if (error != 0) return error == -ETIMEDOUT ? -EAGAIN : error;
     error = release_incoming(end, doorbell);
     fs_unlock(&in->consumer_lock);
     if (error != 0) return error;
+    /* the incoming half is raw: there is no way back, so a sender of ours that was stopped here is not waited for */
     error = fs_lock(&out->producer_lock, fs_end_shared(end), PATIENCE_NS);
-    if (error != 0) return error;
     atomic_store(&out->raw, 1);
     end->raw_out = 1;
-    fs_unlock(&out->producer_lock);
+    if (error == 0) fs_unlock(&out->producer_lock);
     atomic_store(&out->reader_sleeps, 0);
     fs_futex_wake_all(&out->reader_sleeps);
     return fs_doorbell_plain(doorbell);
