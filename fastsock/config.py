@@ -430,7 +430,7 @@ _VARIABLES = {
     "FASTSOCK_STATS": "stats",
     "FASTSOCK_TRACE": "trace",
 }
-_OTHER_VARIABLES = ("FASTSOCK_CONFIG", "FASTSOCK_INSTALL")
+_OTHER_VARIABLES = ("FASTSOCK_CONFIG", "FASTSOCK_INSTALL", "FASTSOCK_INTERPRETER", "FASTSOCK_LAUNCHED")
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:

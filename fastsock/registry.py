@@ -166,7 +166,7 @@ def release(descriptor: int) -> None:
     reference = _sockets.get(descriptor)
     sock = reference() if reference is not None else None
     if sock is not None:
-        sock._fast_release()
+        sock._fast_release(survives=True)
 
 
 def forget(descriptor: int) -> None:
@@ -174,6 +174,7 @@ def forget(descriptor: int) -> None:
     channel = _channels.get(descriptor)
     if channel is not None:
         detach(descriptor)
+        channel.rebind(-1)  # the socket object that still believes in it gets EBADF, as for any closed number
 
 
 _first_hooks: list[Callable[[], None]] = []

@@ -48,11 +48,14 @@ class socket(_Plain):  # type: ignore[misc]
     _fast_pretended = False
     _fast_shut = False
     _fast_in_progress = False
+    _fast_accepts = 0
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
         _Plain.__init__(self, family, type, proto, fileno)
         if fileno is not None and type in (-1, _socket.SOCK_STREAM):
             self._fast_recognise(family, fileno)
+            if self._fast_is_tcp_stream() and _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_ACCEPTCONN):
+                self._fast_announce()
 
     # ---- what it is ----
 
@@ -87,6 +90,12 @@ class socket(_Plain):  # type: ignore[misc]
         dual = self.family == _socket.AF_INET6 and not _Base.getsockopt(self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY)
         self._fast_presence = meeting.announce(local, dual)
 
+    def _fast_announce_again(self) -> None:
+        """Another process may hold our name and leave: a listener without one asks for it from time to time."""
+        if self._fast_accepts % 16 == 0:
+            self._fast_announce()
+        self._fast_accepts += 1
+
     def accept(self) -> tuple[socket, Any]:
         descriptor, address = self._accept()
         sock = socket.__new__(socket)
@@ -94,8 +103,8 @@ class socket(_Plain):  # type: ignore[misc]
         if _socket.getdefaulttimeout() is None and self.gettimeout():
             sock.setblocking(True)
         if address and self._fast_is_tcp_stream():
-            if self._fast_presence is None:
-                self._fast_announce()
+            if not self._fast_presence:
+                self._fast_announce_again()
             sock._fast_meet_connecting_end(address, self._fast_options)
         return sock, address
 
@@ -295,8 +304,11 @@ class socket(_Plain):  # type: ignore[misc]
 
     # ---- the way out ----
 
-    def _fast_release(self) -> None:
-        """From now on the raw descriptor itself carries the bytes, for every socket object that shares it."""
+    def _fast_release(self, survives: bool = False) -> None:
+        """From now on the raw descriptor itself carries the bytes, for every socket object that shares it.
+
+        survives: also after this process ended or became another program.
+        """
         channel, connection = self._fast_channel, self._fast_connection
         if channel is None or connection is None:
             return
@@ -306,10 +318,10 @@ class socket(_Plain):  # type: ignore[misc]
             for sock in holders:
                 sock._fast_unbind()
         else:
-            self._fast_bridge(holders)
+            self._fast_bridge(holders, survives)
         registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
 
-    def _fast_bridge(self, holders: list[socket]) -> None:
+    def _fast_bridge(self, holders: list[socket], survives: bool) -> None:
         """Unread bytes lie in the ring: the descriptor becomes one end of a fresh pair that a pump serves."""
         outer, inner = _socket.socketpair()
         unix.enlarge_buffer(outer)
@@ -324,7 +336,7 @@ class socket(_Plain):  # type: ignore[misc]
             _Base.settimeout(sock, timeout)
         outer.close()
         channel.rebind(doorbell)
-        channel.bridge(inner.detach())
+        channel.bridge(inner.detach(), survives)
 
     def _fast_addresses(self) -> tuple[Any, Any]:
         connection = self._fast_connection

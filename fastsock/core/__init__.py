@@ -15,7 +15,6 @@ try:
         configure,
         create_segment,
         ready_among,
-        run_bridge,
         settle_all,
     )
 except ImportError as error:
@@ -35,7 +34,6 @@ __all__ = [
     "configure",
     "create_segment",
     "ready_among",
-    "run_bridge",
     "settle_all",
     "why_not",
 ]

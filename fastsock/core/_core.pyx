@@ -66,15 +66,6 @@ def cache_line_round_trip_us():
     return result if result >= 0 else None
 
 
-def run_bridge(Channel channel, int inner):
-    """Pumps between `channel` and the descriptor `inner` until both directions ended; takes both over."""
-    cdef fs_end *end = channel.shared.end
-    cdef int doorbell = channel.descriptor
-    channel.descriptor = -1
-    with nogil:
-        fs_bridge_run(end, doorbell, inner)
-
-
 @cython.final
 cdef class _Shared:
     """One end of a connection; the channels of a socket and its duplicates share it."""
@@ -473,11 +464,17 @@ cdef class Channel:
             self.fail(result)
         return result == 0
 
-    def bridge(self, int inner):
-        """Starts a pump between this connection and the descriptor `inner`; takes over both."""
+    def bridge(self, int inner, bint survives=False):
+        """Starts a pump between this connection and the descriptor `inner`; takes over both.
+
+        The pump is a pair of threads, or where it must survive this process a process of its own.
+        """
         cdef int result
         self.alive()
-        result = fs_bridge_start(self.shared.end, self.descriptor, inner)
+        if survives:
+            result = fs_bridge_fork(self.shared.end, self.descriptor, inner)
+        else:
+            result = fs_bridge_start(self.shared.end, self.descriptor, inner)
         if result < 0:
             self.fail(result)
         self.descriptor = -1

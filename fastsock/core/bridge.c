@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "end.h"
@@ -147,4 +149,33 @@ void fs_bridge_run(struct fs_end *end, int doorbell, int inner)
     if (bridge == NULL || fs_start_thread(&thread, pump_outwards, bridge) != 0) return;
     pump_inwards(bridge);
     pthread_join(thread, NULL);
+}
+
+/* Everything but the two ends of the bridge: above all the copies of the descriptor that the bridge serves, whose
+ * last close must reach it. */
+static void close_all_but(int first, int second)
+{
+    int low = first < second ? first : second, high = first < second ? second : first;
+    if (low > 0) syscall(SYS_close_range, 0, low - 1, 0);
+    if (high > low + 1) syscall(SYS_close_range, low + 1, high - 1, 0);
+    syscall(SYS_close_range, high + 1, ~0u, 0);
+}
+
+int fs_bridge_fork(struct fs_end *end, int doorbell, int inner)
+{
+    preload(end, doorbell, inner);
+    pid_t child = fork();
+    if (child < 0) return -errno;
+    if (child == 0) { /* twice, so that nobody has to wait for it */
+        if (fork() == 0) {
+            setsid();
+            close_all_but(doorbell, inner);
+            fs_bridge_run(end, doorbell, inner);
+        }
+        _exit(0);
+    }
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+    close(doorbell);
+    close(inner);
+    return 0;
 }

@@ -67,4 +67,4 @@ cdef extern from "end.h" nogil:
     int fs_end_settle(fs_end *end, int doorbell)
     int fs_end_release(fs_end *end, int doorbell)
     int fs_bridge_start(fs_end *end, int doorbell, int inner)
-    void fs_bridge_run(fs_end *end, int doorbell, int inner)
+    int fs_bridge_fork(fs_end *end, int doorbell, int inner)

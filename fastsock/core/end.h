@@ -118,6 +118,8 @@ int fs_end_release(struct fs_end *end, int doorbell);
 
 /* bridge.c: a pump between the ring and `inner`; holds `end`, takes over `doorbell` and `inner`.  0 or -errno. */
 int fs_bridge_start(struct fs_end *end, int doorbell, int inner);
+/* The same in a process of its own, which outlives this one. */
+int fs_bridge_fork(struct fs_end *end, int doorbell, int inner);
 /* The same in the calling thread, until both directions ended. */
 void fs_bridge_run(struct fs_end *end, int doorbell, int inner);
 

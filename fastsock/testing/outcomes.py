@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import functools
 import struct
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from .pairs import PLAIN, Pair, PairMaker
 
@@ -48,7 +49,7 @@ def on_pair(function: Callable[[Pair], None]) -> Check:
 def like_plain_tcp(scenario: Callable[[Pair], Any]) -> Check:
     """A check that a scenario observes on a pair what it observes on plain TCP."""
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def expected(reference: PairMaker) -> Any:
         with reference.pair() as pair:
             return scenario(pair)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Iterator
+from typing import Any
 
 from .process import FarProcess, Pending
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 _PERIOD = 1 << 20
 
@@ -32,7 +33,7 @@ class Pattern:
         wanted = self.at(start, len(data))
         if bytes(data) == wanted:
             return
-        for offset, (got, expected) in enumerate(zip(data, wanted)):
+        for offset, (got, expected) in enumerate(zip(data, wanted, strict=False)):
             if got != expected:
                 raise AssertionError(f"byte {start + offset} is {got:#04x} instead of {expected:#04x}")
 

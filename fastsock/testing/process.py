@@ -7,6 +7,7 @@ which may be the thing under test.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import pickle
@@ -14,9 +15,10 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Pipe
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
 
 DEADLINE = 30.0
 """Seconds after which a command that has not answered counts as hung."""
@@ -98,12 +100,10 @@ class FarProcess:
         """End the process (it is killed when it does not end by itself) and release the pipes."""
         if self._commands.closed:
             return
-        try:
+        # It may have ended by itself or been killed, as some tests mean it to.
+        with contextlib.suppress(BrokenPipeError):
             # Said, not only hung up: processes that were forked later hold a copy of this pipe.
             self._commands.send_bytes(b"")
-        except BrokenPipeError:
-            # It has ended by itself or was killed, as some tests mean it to.
-            pass
         self._commands.close()
         try:
             self.wait()

@@ -27,7 +27,7 @@ def _verify(sock: Any, seed: int, size: int) -> None:
     Pattern(seed).verify(0, receive(sock, size))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _plain_buffers(size: int) -> bool:
     """Whether plain TCP here takes this many bytes each way before anybody receives."""
     with PLAIN.pair() as pair:

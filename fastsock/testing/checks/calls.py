@@ -124,7 +124,7 @@ def check_descriptors_do_not_travel_over_tcp(pair: Pair) -> Any:
 
 
 def _file(size: int, seed: int) -> Any:
-    file = tempfile.TemporaryFile()
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     file.write(Pattern(seed).at(0, size))
     file.seek(0)
     return file

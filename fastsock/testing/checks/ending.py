@@ -8,7 +8,17 @@ import socket
 import struct
 from typing import Any
 
-from ..outcomes import describe, fill, like_plain_tcp, on_pair, outcome, receive, receive_all, receive_until_error, reset
+from ..outcomes import (
+    describe,
+    fill,
+    like_plain_tcp,
+    on_pair,
+    outcome,
+    receive,
+    receive_all,
+    receive_until_error,
+    reset,
+)
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
 from ..process import until_stopped
@@ -318,13 +328,12 @@ def _check_wakes(maker: PairMaker, blocked: Any, end: Any) -> str:
     """What a process blocked on its end sees when the other end's process is ended."""
     from ..process import FarProcess
 
-    with maker.pair() as pair:
-        with FarProcess(sock=pair.near) as third:
-            pair.near.close()
-            waiting = third.begin(blocked)
-            third.until_blocked()
-            end(pair)
-            answer: str = waiting.result()
+    with maker.pair() as pair, FarProcess(sock=pair.near) as third:
+        pair.near.close()
+        waiting = third.begin(blocked)
+        third.until_blocked()
+        end(pair)
+        answer: str = waiting.result()
     return answer
 
 

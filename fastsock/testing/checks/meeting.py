@@ -328,7 +328,7 @@ def check_full_backlog_without_blocking(maker: PairMaker) -> None:
         assert events(waiting[-1], select.POLLOUT) == 0
         accepted = []
         listener.settimeout(20)
-        for sock in waiting:
+        for _ in waiting:
             accepted.append(listener.accept()[0])
         for sock in waiting:
             until_writable(sock)

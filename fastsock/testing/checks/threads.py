@@ -6,7 +6,8 @@ import collections
 import os
 import socket
 import threading
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from ..outcomes import fill, like_plain_tcp, on_pair, outcome, receive, receive_all
 from ..pairs import Pair, PairMaker

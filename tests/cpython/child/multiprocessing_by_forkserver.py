@@ -1,0 +1,9 @@
+"""CPython's multiprocessing tests with the start method forkserver.
+
+Stands in for test.test_multiprocessing_forkserver: a file in some versions, a package
+in others, and not installed at all by some releases of 3.11 and 3.12.
+"""
+
+from test import _test_multiprocessing
+
+_test_multiprocessing.install_tests_in_module_dict(globals(), "forkserver")

@@ -1,0 +1,1 @@
+"""Compares CPython's own tests, run plain and run under the launcher, test by test."""

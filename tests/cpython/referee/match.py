@@ -1,0 +1,100 @@
+"""Plays one module: plain, then each way under the launcher, and settles what differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from . import connections, verdicts
+from .exclusions import PATHS, Ledger
+from .interpreters import Interpreter, clean_environment
+from .modules import Module
+from .process import ModuleRun, Plan, Way, run_module
+
+# A test may take this much longer under the launcher before it counts as hung: the machine may be busy.
+LIMIT_FACTOR, LIMIT_SECONDS = 5.0, 40.0
+
+
+@dataclass
+class Played:
+    """One module run one way, beside its plain run."""
+
+    interpreter: Interpreter
+    module: str
+    way: Way
+    plain: ModuleRun
+    subject: ModuleRun
+    differences: list[verdicts.Difference]
+    paths: connections.Paths = field(default_factory=connections.Paths)
+
+    def of_kind(self, kind: str) -> list[verdicts.Difference]:
+        return [d for d in self.differences if d.kind == kind]
+
+    def new_notes(self) -> list[dict[str, str]]:
+        """Side effects that the plain run did not have, by their last line."""
+
+        def last_line(note: dict[str, str]) -> str:
+            return note["text"].strip().splitlines()[-1]
+
+        known = {last_line(note) for note in self.plain.notes}
+        return [note for note in self.subject.notes if last_line(note) not in known]
+
+
+def ways(against: str, launcher: tuple[str, ...], paths: list[str] | None, nice: int) -> list[Way]:
+    """The ways to run the tests that are compared with plain: one for each path preferred, or plain once more."""
+    if against == "plain":
+        return [Way("plain again", nice=nice)]
+    return [
+        Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(PATHS[PATHS.index(path) :])),), nice)
+        for path in paths or PATHS
+    ]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for every module of a run."""
+
+    script: str
+    match: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ("cpu", "walltime")
+    times: int = 3
+    nice: int = 10
+
+
+def play(interpreter: Interpreter, module: Module, ways: list[Way], rules: Rules, ledger: Ledger) -> list[Played]:
+    """Runs the module plain once and once for each way."""
+    environment = clean_environment()
+    plan = Plan(
+        module.name,
+        match=list(module.only),
+        leave_out=list(module.leave_out),
+        resources=rules.resources + module.resources,
+        narrow=list(rules.match),
+    )
+    plain_way = Way("plain", nice=rules.nice)
+
+    def run(way: Way, this_plan: Plan) -> ModuleRun:
+        return run_module(interpreter.executable, rules.script, this_plan, way, environment)
+
+    plain = run(plain_way, plan)
+    limits = {test: LIMIT_SECONDS + LIMIT_FACTOR * outcome.seconds for test, outcome in plain.outcomes.items()}
+    played = []
+    for way in ways:
+        guarded = replace(plan, limits=limits)
+        subject = run(way, guarded)
+        differences = verdicts.compare(plain, subject)
+        failing = {d.test for d in differences}
+        for test in set(failing).union(t for t, outcome in plain.outcomes.items() if outcome.passed):
+            ledger.saw(test, way.name, interpreter.minor, test not in failing)
+        for difference in differences:
+            exclusion = ledger.of(difference.test, way.name, interpreter.minor)
+            if exclusion is not None:
+                difference.kind, difference.how = "excluded", exclusion.reason
+
+        def run_again(side: str, tests: list[str] | None, way: Way = way, guarded: Plan = guarded) -> ModuleRun:
+            return run(plain_way if side == "plain" else way, replace(guarded, only=tests))
+
+        verdicts.settle(differences, run_again, rules.times)
+        played.append(
+            Played(interpreter, module.name, way, plain, subject, differences, connections.read(subject.stats))
+        )
+    return played
