@@ -30,7 +30,7 @@ Raw = _socket.socket
 _STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _UNIX = _socket.AF_UNIX
-_HELLO = struct.Struct("<8sHHI")  # magic, version, the path's number, pid
+_HELLO = struct.Struct("<8sHHIQ")  # magic, version, the path's number, pid, a number of the path
 _MAGIC = b"FASTSOCK"
 _VERSION = 1
 _JOIN = b"J"
@@ -315,15 +315,16 @@ class Offer:
                 passed.extend(struct.unpack(f"{len(content) // 4}i", content[: len(content) // 4 * 4]))
         if len(data) != _HELLO.size or not passed:
             raise Refused(Reason.PEER_DECLINED, "the other end hung up")
-        magic, version, number, _ = _HELLO.unpack(data)
+        magic, version, path_number, _, number = _HELLO.unpack(data)
         if magic != _MAGIC or version != _VERSION:
             raise Refused(Reason.PEER_VERSION, f"version {version}")
-        path = chain.by_number(number)
+        path = chain.by_number(path_number)
         allowed, reason = chain.candidates("connect", *self._where)
         if path is None or path not in allowed:
-            raise Refused(Reason.PEER_DECLINED if allowed else reason, f"path {number} is not allowed here")
+            raise Refused(Reason.PEER_DECLINED if allowed else reason, f"path {path_number} is not allowed here")
         token, memory_descriptors = passed[0], passed[1:]
-        channel = path.join(doorbell, memory_descriptors, settings(), f"{self._where[0]}:{self._where[1]}")
+        where = f"{self._where[0]}:{self._where[1]}"
+        channel = path.join(doorbell, memory_descriptors, number, settings(), where, pid)
         if not _take(token):
             raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end gave up first")
         # an accepting end that died meanwhile is found dead by the first receive
@@ -353,7 +354,7 @@ def connect_back(source: Any, local: Any) -> Joined:
         paths, reason = chain.candidates("listen", ip, port)
         for path in paths:
             try:
-                channel = _offer_path(path, doorbell, f"{source[0]}:{source[1]}")
+                channel = _offer_path(path, doorbell, f"{source[0]}:{source[1]}", pid)
             except Refused as refused:
                 reason = refused.reason
                 chain.log.debug("%s path refused for %s: %s", path.name, source, refused)
@@ -370,14 +371,14 @@ def connect_back(source: Any, local: Any) -> Joined:
         raise
 
 
-def _offer_path(path: Any, doorbell: Any, peer: str) -> Any:
+def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
     """Offers one path and waits the bounded time until the connecting end joined. Raises Refused or OSError."""
-    channel, passed = path.offer(doorbell, settings(), peer)
+    channel, passed, number = path.offer(doorbell, settings(), peer, pid)
     token = -1
     try:
         token = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         rights = struct.pack(f"{1 + len(passed)}i", token, *passed)
-        hello = _HELLO.pack(_MAGIC, _VERSION, path.number, os.getpid())
+        hello = _HELLO.pack(_MAGIC, _VERSION, path.number, os.getpid(), number)
         doorbell.sendmsg([hello], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
         deadline = _now() + settings().meeting_ms / 1e3
         try:
@@ -390,9 +391,9 @@ def _offer_path(path: Any, doorbell: Any, peer: str) -> Any:
             _soon(lambda: doorbell.recv(1), _now() + 1.0, doorbell)
         return channel
     finally:
-        for descriptor in (token, *passed):
-            if descriptor >= 0:
-                _close(descriptor)
+        if token >= 0:
+            _close(token)
+        path.offered(passed)
 
 
 def _await_join(doorbell: Any, deadline: float) -> None:

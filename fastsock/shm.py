@@ -1,8 +1,15 @@
-"""The shm path: byte rings in sealed shared memory; the meeting's UNIX connection stays as the doorbell."""
+"""The shm path: byte rings in sealed shared memory; the meeting's UNIX connection stays as the doorbell.
+
+Memory costs more to make than everything else about a connection, above all the first touch of each page. So a
+segment that both ends have returned serves the next connection of the same two processes; never that of others, who
+could still be writing to it.
+"""
 
 from __future__ import annotations
 
 import errno
+import os
+from collections import OrderedDict
 from os import close as _close
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +21,7 @@ if TYPE_CHECKING:
 
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 NO_MEMORY = (errno.ENOMEM, errno.EFBIG, errno.ENOSPC, errno.EAGAIN)
+MOST_KEPT = 8  # segments, in each process and role
 
 
 def refusal(error: OSError) -> Refused:
@@ -24,29 +32,80 @@ def refusal(error: OSError) -> Refused:
     return Refused(Reason.SYSTEM_ERROR, str(error))
 
 
+class _Made:
+    """A segment that this process made, its descriptor, and with whom it serves."""
+
+    __slots__ = ("memory", "number", "pid", "ring_bytes", "segment")
+
+    def __init__(self, ring_bytes: int, pid: int) -> None:
+        """Raises OSError."""
+        self.memory = core.create_segment(ring_bytes)
+        try:
+            self.segment = core.Segment(self.memory)
+        except BaseException:
+            _close(self.memory)
+            raise
+        self.ring_bytes = ring_bytes
+        self.pid = pid
+        self.number = int.from_bytes(os.urandom(8), "little")
+
+    def close(self) -> None:
+        _close(self.memory)
+
+
 class ShmTransport(Transport):
     name = "shm"
     number = 2
     capabilities = Capability.SAME_HOST | Capability.MEETS_BESIDE_TCP | Capability.SHARED_MEMORY
 
+    def __init__(self) -> None:
+        self._made: OrderedDict[int, _Made] = OrderedDict()
+        self._met: OrderedDict[tuple[int, int], Any] = OrderedDict()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """What the parent keeps is the parent's."""
+        for made in self._made.values():
+            made.close()
+        self._made.clear()
+        self._met.clear()
+
     def usable(self) -> Reason | None:
         return None if core.available else Reason.NO_NATIVE_CORE
 
-    def offer(self, doorbell: Any, settings: Settings, peer: str) -> tuple[Any, list[int]]:
-        memory = -1
-        try:
-            memory = core.create_segment(settings.ring_bytes)
-            channel = core.Channel(memory, doorbell.fileno(), core.ACCEPTED, spin_us=settings.spin_us, peer=peer)
-        except OSError as error:
-            if memory >= 0:
-                _close(memory)
-            raise refusal(error) from error
-        return channel, [memory]
+    def _segment_for(self, pid: int, ring_bytes: int) -> _Made:
+        for made in self._made.values():
+            if made.pid == pid and made.ring_bytes == ring_bytes and made.segment.renew():
+                self._made.move_to_end(made.number)
+                return made
+        made = _Made(ring_bytes, pid)
+        while len(self._made) >= MOST_KEPT:
+            self._made.popitem(last=False)[1].close()
+        self._made[made.number] = made
+        return made
 
-    def join(self, doorbell: Any, descriptors: list[int], settings: Settings, peer: str) -> Any:
+    def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
+        try:
+            made = self._segment_for(pid, settings.ring_bytes)
+            channel = core.Channel(
+                made.segment, doorbell.fileno(), core.ACCEPTED, spin_us=settings.spin_us, peer=peer
+            )
+        except OSError as error:
+            raise refusal(error) from error
+        return channel, [made.memory], made.number
+
+    def join(
+        self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
+    ) -> Any:
         if len(descriptors) != 1:
             raise Refused(Reason.PEER_DECLINED, "the other end sent no memory")
+        key = (pid, number)
         try:
-            return core.Channel(descriptors[0], doorbell.fileno(), core.CONNECTED, spin_us=settings.spin_us, peer=peer)
+            segment = self._met.pop(key, None) or core.Segment(descriptors[0])
+            channel = core.Channel(segment, doorbell.fileno(), core.CONNECTED, spin_us=settings.spin_us, peer=peer)
         except OSError as error:
             raise refusal(error) from error
+        self._met[key] = segment
+        while len(self._met) > MOST_KEPT:
+            self._met.popitem(last=False)
+        return channel

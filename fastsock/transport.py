@@ -79,8 +79,8 @@ class Transport(abc.ABC):
     """One path between two ends. A path knows nothing of the socket class.
 
     Paths with MEETS_BESIDE_TCP also implement `offer` and `join`; both are given the connected UNIX stream socket of
-    the meeting and return a channel (an object with a socket's data methods), or None where that socket itself is
-    the stream. After they returned, joining must not fail any more.
+    the meeting and the other end's process id, and give a channel (an object with a socket's data methods), or None
+    where that socket itself is the stream. After they returned, joining must not fail any more.
     """
 
     name: str
@@ -95,10 +95,21 @@ class Transport(abc.ABC):
         """What a user can do about `reason`, or an empty text."""
         return ADVICE.get(reason, "")
 
-    def offer(self, doorbell: Any, settings: Settings, peer: str) -> tuple[Any, list[int]]:
-        """The accepting end's half: (channel or None, descriptors to pass, closed by the caller). Raises Refused."""
+    def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
+        """The accepting end's half: channel or None, descriptors to pass (they stay the path's), a number to pass.
+
+        Raises Refused.
+        """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
 
-    def join(self, doorbell: Any, descriptors: list[int], settings: Settings, peer: str) -> Any:
-        """The connecting end's half: the channel or None. Raises Refused."""
+    def join(
+        self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
+    ) -> Any:
+        """The connecting end's half, with what offer() passed (closed by the caller): the channel or None.
+
+        Raises Refused.
+        """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
+
+    def offered(self, descriptors: list[int]) -> None:
+        """The descriptors that offer() gave were passed, or will not be."""

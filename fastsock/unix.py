@@ -30,10 +30,12 @@ class UnixTransport(Transport):
     number = 1
     capabilities = Capability.SAME_HOST | Capability.MEETS_BESIDE_TCP | Capability.KERNEL_STREAM
 
-    def offer(self, doorbell: Any, settings: Settings, peer: str) -> tuple[Any, list[int]]:
+    def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
         enlarge_buffer(doorbell)
-        return None, []
+        return None, [], 0
 
-    def join(self, doorbell: Any, descriptors: list[int], settings: Settings, peer: str) -> Any:
+    def join(
+        self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
+    ) -> Any:
         enlarge_buffer(doorbell)
         return None

@@ -67,6 +67,31 @@ def cache_line_round_trip_us():
 
 
 @cython.final
+cdef class Segment:
+    """The mapping of a segment's memory, which can serve one connection after the other of the same two processes.
+
+    Raises OSError, or ProtocolViolation when `memory`, a descriptor that is not taken over, holds no sound segment.
+    """
+    cdef fs_segment *segment
+
+    def __init__(self, int memory):
+        cdef int error = 0
+        self.segment = fs_segment_map(memory, &error)
+        if self.segment == NULL:
+            if error == -EPROTO:
+                raise ProtocolViolation(_errno.EPROTO, "shm path: the memory offered is not a fastsock segment")
+            raise OSError(-error, _os.strerror(-error))
+
+    def renew(self):
+        """Makes it as new if both ends have returned it; whether they had. Only for the process that made it."""
+        return fs_segment_renew(self.segment) != 0
+
+    def __dealloc__(self):
+        if self.segment != NULL:
+            fs_segment_drop(self.segment)
+
+
+@cython.final
 cdef class _Shared:
     """One end of a connection; the channels of a socket and its duplicates share it."""
     cdef fs_end *end
@@ -105,9 +130,8 @@ cdef int offer_lock() except -1:
 cdef class Channel:
     """A connected shared-memory stream as seen through one descriptor.
 
-    memory is a segment's descriptor (not taken over), doorbell a connected UNIX stream socket's (taken over by
-    close()), side ACCEPTED or CONNECTED, peer a text for messages.  Raises OSError or ProtocolViolation when the
-    memory is not a sound segment.
+    doorbell is a connected UNIX stream socket's descriptor (taken over by close()), side ACCEPTED or CONNECTED, peer a
+    text for messages.  Raises OSError.
     """
     cdef _Shared shared
     cdef int descriptor
@@ -118,7 +142,7 @@ cdef class Channel:
     cdef public object peer
     cdef object __weakref__
 
-    def __init__(self, int memory, int doorbell, int side, *, double spin_us=50.0, peer=""):
+    def __init__(self, Segment segment not None, int doorbell, int side, *, double spin_us=50.0, peer=""):
         cdef fs_limits limits
         cdef int error = 0
         limits.spin_us = spin_us
@@ -126,10 +150,8 @@ cdef class Channel:
         self.timeout = -1
         self.peer = peer
         self.shared = _Shared()
-        self.shared.end = fs_end_open(memory, side, &limits, &error)
+        self.shared.end = fs_end_open_on(segment.segment, side, &limits, &error)
         if self.shared.end == NULL:
-            if error == -EPROTO:
-                raise ProtocolViolation(_errno.EPROTO, f"shm path to {peer}: the memory offered is not a fastsock segment")
             raise OSError(-error, _os.strerror(-error))
         error = fs_doorbell_prepare(doorbell)
         if error < 0:

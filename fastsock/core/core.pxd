@@ -34,8 +34,14 @@ cdef extern from "end.h" nogil:
         int raw_in
         int raw_out
 
+    struct fs_segment:
+        uint32_t small
+
     int fs_segment_create(uint32_t small_bytes)
-    fs_end *fs_end_open(int memory, int side, const fs_limits *limits, int *error)
+    fs_segment *fs_segment_map(int memory, int *error)
+    void fs_segment_drop(fs_segment *segment)
+    int fs_segment_renew(fs_segment *segment)
+    fs_end *fs_end_open_on(fs_segment *segment, int side, const fs_limits *limits, int *error)
     void fs_end_free(fs_end *end)
 
     ssize_t fs_end_send(fs_end *end, int doorbell, const void *data, size_t length, int flags)

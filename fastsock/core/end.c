@@ -135,6 +135,7 @@ static void wake_reader(struct fs_end *end)
 static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
 {
     size_t done = 0;
+    fs_ring_shrink(&end->out);
     while (done < length) {
         size_t part = length - done < CHUNK ? length - done : CHUNK;
         ssize_t space = fs_ring_space(&end->out, part);
@@ -332,4 +333,8 @@ void fs_end_closing(struct fs_end *end, int doorbell, int reset)
     fs_unlock(&end->in.shared->consumer_lock);
 }
 
-void fs_end_closed(struct fs_end *end) { notify_other_end(end); }
+void fs_end_closed(struct fs_end *end)
+{
+    notify_other_end(end);
+    end->closed = 1;
+}

@@ -39,10 +39,18 @@ struct fs_statistics {
     _Atomic uint64_t bytes_sent, bytes_received, waits, wakes, spins;
 };
 
-struct fs_end {
-    _Atomic int holders; /* of this structure, within the process */
+/* The mapping of one segment.  It can serve a later connection of the same two processes. */
+struct fs_segment {
+    _Atomic int holders;
     struct fs_segment_header *header;
     size_t mapped;
+    uint32_t small; /* checked copy of the header's */
+};
+
+struct fs_end {
+    _Atomic int holders; /* of this structure, within the process */
+    struct fs_segment *segment;
+    struct fs_segment_header *header;
     int side;
     uint32_t forks_at_start;
     struct fs_ring out, in;
@@ -51,6 +59,7 @@ struct fs_end {
     _Atomic uint64_t looked_at;   /* ticks of the last look at the doorbell */
     _Atomic int gone;             /* the other end is closed: known from the kernel */
     _Atomic int reset;            /* and it left with a reset */
+    _Atomic int closed;           /* by this process: nothing of it will use the end any more */
     _Atomic int ended;            /* nothing more will come in */
     _Atomic int pending_error;    /* errno to be told once */
     _Atomic int pretended;        /* one send after the other end's close was swallowed, as TCP does */
@@ -69,6 +78,11 @@ static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
 
 /* segment.c: sealed memory.  `fs_segment_create` returns a descriptor or -errno. */
 int fs_segment_create(uint32_t small_bytes);
+struct fs_segment *fs_segment_map(int memory, int *error);
+struct fs_segment *fs_segment_hold(struct fs_segment *segment);
+void fs_segment_drop(struct fs_segment *segment); /* the last holder unmaps it */
+int fs_segment_renew(struct fs_segment *segment); /* 1: both ends had returned it, and it is as new; only its maker may */
+struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_hold(struct fs_end *end);
 void fs_end_free(struct fs_end *end); /* the last holder unmaps the memory */

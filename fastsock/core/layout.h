@@ -61,6 +61,7 @@ struct fs_segment_header {
     _Alignas(FS_LINE) _Atomic uint32_t cpu[2];   /* where each end last ran, plus one */
     _Atomic uint32_t reset[2];                   /* that end was closed with SO_LINGER 0 */
     _Atomic uint32_t urgent_inline[2];           /* that end set SO_OOBINLINE */
+    _Atomic uint32_t returned[2];                /* that end will never touch the memory again for this connection */
     _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
 };
 

@@ -83,6 +83,15 @@ int fs_ring_grow(struct fs_ring *ring)
     return 1;
 }
 
+void fs_ring_shrink(struct fs_ring *ring)
+{
+    if (atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed) == FS_NOT_GROWN) return;
+    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+    ring->cached = LOAD(tail);
+    /* empty: no byte lies where the old mapping puts it, and the consumer reads the new one behind the next head */
+    if (ring->cached == head) atomic_store_explicit(&ring->shared->grown_at, FS_NOT_GROWN, memory_order_release);
+}
+
 ssize_t fs_ring_used(struct fs_ring *ring)
 {
     uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);

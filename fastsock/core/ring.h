@@ -1,7 +1,7 @@
 /* One direction's bytes: a single-producer single-consumer ring in shared memory.
  *
- * The ring starts small, to stay in cache and to touch little memory, and grows once to the large area when its
- * consumer does not keep up, so that it takes at least as much unread data as a TCP connection on one host.
+ * The ring starts small, to stay in cache and to touch little memory, grows to the large area when its consumer
+ * does not keep up, and shrinks again once that has read everything; so that it takes at least as much unread data as a TCP connection on one host.
  * Positions count bytes since the start.  Position p lies at
  *     p mod small                              before `grown_at`
  *     (small + p - grown_at) mod large         from `grown_at` on
@@ -26,6 +26,7 @@ struct fs_ring {
 /* Producer's side.  All return -EPROTO when the indices are impossible. */
 ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted);
 void fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length); /* length <= space */
+void fs_ring_shrink(struct fs_ring *ring); /* back to the small area, which is in cache, once all was read */
 int fs_ring_grow(struct fs_ring *ring);                                             /* 1 if it grew now */
 
 /* Consumer's side. */

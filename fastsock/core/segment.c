@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -61,7 +62,7 @@ static int check_memory(int memory, size_t *size)
     return 0;
 }
 
-struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error)
+struct fs_segment *fs_segment_map(int memory, int *error)
 {
     size_t size = 0;
     *error = check_memory(memory, &size);
@@ -72,28 +73,69 @@ struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits,
         return NULL;
     }
     uint32_t small = *(volatile uint32_t *)&header->small_bytes; /* read once: it may change under us */
-    struct fs_end *end = NULL;
+    struct fs_segment *segment = NULL;
     if (header->magic != FS_MAGIC || header->version != FS_VERSION || !size_is_sane(small) || segment_bytes(small) != size)
         *error = -EPROTO;
-    else if ((end = calloc(1, sizeof *end)) == NULL)
+    else if ((segment = malloc(sizeof *segment)) == NULL)
         *error = -ENOMEM;
-    if (end == NULL) {
+    if (segment == NULL) {
         munmap(header, size);
         return NULL;
     }
+    *segment = (struct fs_segment){1, header, size, small};
+    return segment;
+}
+
+struct fs_segment *fs_segment_hold(struct fs_segment *segment)
+{
+    atomic_fetch_add(&segment->holders, 1);
+    return segment;
+}
+
+void fs_segment_drop(struct fs_segment *segment)
+{
+    if (atomic_fetch_sub(&segment->holders, 1) != 1) return;
+    munmap(segment->header, segment->mapped);
+    free(segment);
+}
+
+int fs_segment_renew(struct fs_segment *segment)
+{
+    struct fs_segment_header *header = segment->header;
+    if (!atomic_load(&header->returned[0]) || !atomic_load(&header->returned[1])) return 0;
+    const size_t first = offsetof(struct fs_segment_header, cpu); /* behind what says what this memory is */
+    memset((unsigned char *)header + first, 0, sizeof *header - first);
+    for (int side = 0; side < 2; side++) atomic_store(&header->direction[side].grown_at, FS_NOT_GROWN);
+    return 1;
+}
+
+struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error)
+{
+    struct fs_end *end = calloc(1, sizeof *end);
+    *error = end == NULL ? -ENOMEM : 0;
+    if (end == NULL) return NULL;
     end->holders = 1;
-    end->header = header;
-    end->mapped = size;
+    end->segment = fs_segment_hold(segment);
+    end->header = segment->header;
     end->side = side;
     end->forks_at_start = fs_fork_count();
     end->limits = *limits;
     end->spin_read.success = end->spin_write.success = 1.0f;
-    unsigned char *data = (unsigned char *)header + header_bytes();
-    uint64_t large = (uint64_t)small * FS_GROWTH;
+    unsigned char *data = (unsigned char *)segment->header + header_bytes();
+    uint64_t large = (uint64_t)segment->small * FS_GROWTH;
     for (int d = 0; d < 2; d++) {
         struct fs_ring *ring = d == side ? &end->out : &end->in;
-        *ring = (struct fs_ring){&header->direction[d], data + (size_t)d * large, small, large, 0};
+        *ring = (struct fs_ring){&end->header->direction[d], data + (size_t)d * large, segment->small, large, 0};
     }
+    return end;
+}
+
+struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error)
+{
+    struct fs_segment *segment = fs_segment_map(memory, error);
+    if (segment == NULL) return NULL;
+    struct fs_end *end = fs_end_open_on(segment, side, limits, error);
+    fs_segment_drop(segment);
     return end;
 }
 
@@ -106,6 +148,8 @@ struct fs_end *fs_end_hold(struct fs_end *end)
 void fs_end_free(struct fs_end *end)
 {
     if (atomic_fetch_sub(&end->holders, 1) != 1) return;
-    munmap(end->header, end->mapped);
+    /* shared with a forked process it may still be in use: then the memory serves no second time */
+    if (end->closed && !fs_end_shared(end)) atomic_store(&end->header->returned[end->side], 1);
+    fs_segment_drop(end->segment);
     free(end);
 }
