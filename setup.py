@@ -1,4 +1,4 @@
-"""Builds the native core where a C compiler is found; without one the package installs and says so (fastsock.doctor)."""
+"""Builds the native core where a C compiler is found; without one fastsock installs too, and doctor says so."""
 
 from pathlib import Path
 
@@ -15,7 +15,10 @@ core = Extension(
     include_dirs=[str(CORE)],
     extra_compile_args=["-std=c11", "-O3", "-fno-strict-aliasing", "-pthread"],
     extra_link_args=["-pthread"],
-    optional=True,
 )
 
-setup(ext_modules=cythonize([core], language_level=3))
+extensions = cythonize([core], language_level=3)
+for extension in extensions:
+    extension.optional = True  # cythonize() makes new ones and forgets it
+
+setup(ext_modules=extensions)

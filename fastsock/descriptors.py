@@ -259,7 +259,7 @@ def _fdopen(original: Callable[..., Any], registry: Registry) -> Callable[..., A
     def fdopen(fd, mode="r", buffering=-1, encoding=None, *args, **kwargs):  # type: ignore[no-untyped-def]
         released(fd)
         if encoding is None and "b" not in mode and sys.flags.warn_default_encoding:
-            encoding = io.text_encoding(None)  # type: ignore[attr-defined]  # here: the warning names our caller
+            encoding = io.text_encoding(None)  # here: the warning names our caller
         if not args and not kwargs:
             return original(fd, mode, buffering, encoding)
         return original(fd, mode, buffering, encoding, *args, **kwargs)

@@ -61,7 +61,7 @@ def _presence_name(where: str, port: int) -> bytes:
 
 def _connection_name(kind: str, source: tuple[str, int], target: tuple[str, int]) -> bytes:
     """A name that tells both addresses, so that they can be read off the descriptor by whoever gets it."""
-    return b"\0fastsock/1/%s/%s/%d/%s/%d" % (kind.encode(), source[0].encode(), source[1], target[0].encode(), target[1])
+    return f"\0fastsock/1/{kind}/{source[0]}/{source[1]}/{target[0]}/{target[1]}".encode()
 
 
 def _address(key: str, port: str, family: int) -> tuple[Any, ...]:
@@ -247,9 +247,11 @@ class Offer:
         """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused."""
         self._where = (ip, port)
         target = packed(ip)
-        self._source = packed(bound[0]) if bound[0] not in _WILDCARDS else _SOURCE_OF_LOOPBACK if target[:2] == "7f" else target
+        self._source = packed(bound[0])
+        if bound[0] in _WILDCARDS:  # what the kernel will choose
+            self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
         try:
-            self._listener = Raw(_UNIX, _STREAM)
+            self._listener: Any = Raw(_UNIX, _STREAM)
         except OSError as error:
             raise _refused_by(error) from error
         try:
@@ -393,7 +395,6 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
     finally:
         if token >= 0:
             _close(token)
-        path.offered(passed)
 
 
 def _await_join(doorbell: Any, deadline: float) -> None:

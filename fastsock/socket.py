@@ -205,12 +205,12 @@ class socket(_Plain):  # type: ignore[misc]
         if not host or host == "<broadcast>" or not 0 < port < 65536:
             return None, 0
         try:
-            return _socket.getaddrinfo(host, port, self.family, _socket.SOCK_STREAM)[0][4][0], port
+            return str(_socket.getaddrinfo(host, port, self.family, _socket.SOCK_STREAM)[0][4][0]), port
         except (OSError, ValueError):
             return None, 0
 
     def _fast_is_established(self) -> bool:
-        """On one host the handshake of a non-blocking connect is over when the call returns, unless a backlog is full."""
+        """On one host a non-blocking connect is over when the call returns, unless a backlog is full."""
         try:
             _Base.getpeername(self)
         except OSError:

@@ -45,7 +45,7 @@ ADVICE: dict[Reason, str] = {
     Reason.EXCLUDED_BY_RULE: "change the rule in the file that FASTSOCK_CONFIG names",
     Reason.PEER_NOT_LOCAL: "nothing to do: the other end is on another host",
     Reason.NO_LISTENER_PRESENCE: "start the server with `python -m fastsock.launcher` or import fastsock.socket in it",
-    Reason.LISTENER_DID_NOT_ANSWER: "the server was busy or accepts with foreign code; FASTSOCK_MEETING_MS gives it longer",
+    Reason.LISTENER_DID_NOT_ANSWER: "the server was busy, or foreign code accepts; FASTSOCK_MEETING_MS gives it longer",
     Reason.LISTENER_LAPSED_BEFORE: "the server let earlier offers lapse; it is tried again from time to time",
     Reason.NO_OFFER: "start the client with `python -m fastsock.launcher` or import fastsock.socket in it",
     Reason.OTHER_USER: "both ends must run as the same user, or set FASTSOCK_PEERS=any on both",
@@ -110,6 +110,3 @@ class Transport(abc.ABC):
         Raises Refused.
         """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
-
-    def offered(self, descriptors: list[int]) -> None:
-        """The descriptors that offer() gave were passed, or will not be."""

@@ -1,4 +1,4 @@
-"""Signals that arrive while a call is blocked: the handler runs, then the call goes on or the handler's error comes out."""
+"""Signals while a call is blocked: the handler runs, then the call goes on or the handler's error comes out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 import threading
 from typing import Any
 
-from ..outcomes import fill, like_plain_tcp, on_pair, outcome, receive
+from ..outcomes import like_plain_tcp, on_pair, outcome, receive
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
 
@@ -65,7 +65,7 @@ class _Signalled:
         return pending
 
     def interrupt(self) -> None:
-        # Blocked again first: between two calls into the kernel a signal waits for the next bytecode in plain Python too.
+        # Blocked again first: between two calls into the kernel a signal waits for the next bytecode, plain or not.
         self.process.until_blocked()
         self.process.kill(signal.SIGUSR1)
         assert select.select([self._heard], [], [], 30)[0], "the handler did not run"

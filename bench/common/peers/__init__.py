@@ -1,0 +1,1 @@
+"""The ways that two processes can talk, one file a family, all with the methods of ``peer.Peer``."""

@@ -1,0 +1,69 @@
+"""Does fastsock reach its targets? Every question after the other, target beside measurement.
+
+python bench/targets.py                 all of it, up to ten minutes
+python bench/targets.py --quick         under a minute; programs are left out
+python bench/targets.py --only ping_pong,stream --json out.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import asyncio_echo
+import busy_thread
+import idle
+import oversubscribed
+import ping_pong
+import send_array
+import set_up
+import staying_tcp
+import stream
+import unix_path
+import whole_programs
+from common import machine, question, record, target
+from common.question import Options, Question
+from common.target import Result
+
+QUESTIONS: dict[str, Question] = {
+    "ping_pong": ping_pong.measure,
+    "stream": stream.measure,
+    "send_array": send_array.measure,
+    "busy_thread": busy_thread.measure,
+    "asyncio_echo": asyncio_echo.measure,
+    "oversubscribed": oversubscribed.measure,
+    "unix_path": unix_path.measure,
+    "staying_tcp": staying_tcp.measure,
+    "set_up": set_up.measure,
+    "idle": idle.measure,
+    "whole_programs": whole_programs.measure,
+}
+NOT_QUICK = ["whole_programs"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    question.add_options(parser)
+    parser.add_argument("--only", help=f"which, separated by commas, of: {', '.join(QUESTIONS)}")
+    words = parser.parse_args()
+    chosen = words.only.split(",") if words.only else [q for q in QUESTIONS if not (words.quick and q in NOT_QUICK)]
+    if unknown := set(chosen) - set(QUESTIONS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    options = Options(words.quick, words.pin)
+    told = machine.description()
+    print(f"{told['processor']}, {told['cores']} cores, Linux {told['kernel']}, Python {told['python']}\n")
+    answers: dict[str, list[Result]] = {}
+    for name in chosen:
+        start = time.monotonic()
+        answers[name] = QUESTIONS[name](options)
+        print(f"{name}  ({time.monotonic() - start:.0f} s)\n{target.report(answers[name])}\n", flush=True)
+    results = [result for answer in answers.values() for result in answer]
+    print(target.count(results))
+    if words.json:
+        record.write(words.json, {"results": answers, "skipped": options.skipped})
+    return 0 if results else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

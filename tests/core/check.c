@@ -1,0 +1,54 @@
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+uint64_t test_seed;
+double test_scale = 1;
+void (*when_failing)(void);
+
+_Noreturn void fail(const char *file, int line, const char *format, ...)
+{
+    va_list arguments;
+    char text[512];
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s:%d: %s (seed %llu)\n", file, line, text, (unsigned long long)test_seed);
+    fflush(stderr);
+    if (when_failing != NULL) when_failing();
+    _exit(1);
+}
+
+int scaled(int amount)
+{
+    double result = amount * test_scale;
+    return result < 1 ? 1 : (int)result;
+}
+
+struct random random_from(uint64_t salt)
+{
+    struct random random = {(test_seed + 1) * 0x9E3779B97F4A7C15ull ^ (salt + 1) * 0xD1342543DE82EF95ull};
+    for (int i = 0; i < 4; i++) random_next(&random);
+    return random;
+}
+
+uint64_t random_next(struct random *random)
+{
+    uint64_t x = random->state += 0x9E3779B97F4A7C15ull; /* splitmix64 */
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBull;
+    return x ^ x >> 31;
+}
+
+uint64_t random_below(struct random *random, uint64_t limit) { return limit ? random_next(random) % limit : 0; }
+
+uint64_t random_size(struct random *random, uint64_t largest)
+{
+    int bits = 64 - __builtin_clzll(largest | 1);
+    uint64_t size = random_below(random, (uint64_t)1 << (1 + random_below(random, (uint64_t)bits))) + 1;
+    return size > largest ? largest : size;
+}

@@ -1,0 +1,107 @@
+/* The bytes are a schedule: calls of the victim between lies of the other end.  Nothing may crash, leave the mapping,
+ * return more than was asked for, or take longer than its deadline. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "connection.h"
+
+#define SLACK_NS 2000000000ull
+#define MOST_STEPS 200
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static const _Atomic int never_leaving;
+static unsigned char block[70000];
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    when_failing = abort;
+    return 0;
+}
+
+struct schedule {
+    const uint8_t *data;
+    size_t left;
+};
+
+static uint64_t take(struct schedule *s, size_t bytes)
+{
+    uint64_t value = 0;
+    if (bytes > s->left) bytes = s->left;
+    memcpy(&value, s->data, bytes);
+    s->data += bytes, s->left -= bytes;
+    return value;
+}
+
+static size_t take_size(struct schedule *s) { return (size_t)(take(s, 1) << take(s, 1) % 9) % sizeof block + 1; }
+
+static void lie(struct schedule *s, struct fs_segment_header *header)
+{
+    struct fs_direction *d = &header->direction[take(s, 1) & 1];
+    _Atomic uint64_t *wide[] = {&d->head, &d->grown_at, &d->tail, &d->bell, &d->eaten};
+    _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice, &d->stuffed,
+                                  &d->watched,       &d->raw,           &header->reset[0], &header->reset[1], &header->cpu[0]};
+    uint64_t which = take(s, 1), how = take(s, 1);
+    if (which % 16 < 5) {
+        _Atomic uint64_t *word = wide[which % 16];
+        atomic_store(word, how & 1 ? take(s, 8) : *word + (uint64_t)(int16_t)take(s, 2));
+    } else if (which % 16 < 15) {
+        _Atomic uint32_t *word = narrow[which % 16 - 5];
+        atomic_store(word, how & 1 ? (uint32_t)take(s, 4) : *word + (uint32_t)take(s, 1));
+    } else {
+        atomic_store(how & 1 ? &d->producer_lock : &d->consumer_lock, how & 2 ? 0x7ffffff0u : fs_thread_id());
+    }
+}
+
+static void call(struct schedule *s, struct connection *c, struct fs_end *end, int bell)
+{
+    uint64_t start = fs_now_ns(), deadline = start + take(s, 1) * 2000;
+    size_t size = take_size(s);
+    ssize_t result = 0;
+    switch (take(s, 1) % 14) {
+    case 0: case 1: result = fs_end_send(end, bell, block, size, FS_PATIENT | FS_NO_SIGNAL); break;
+    case 2: result = fs_end_send(end, bell, block, size, FS_NO_SIGNAL); break;
+    case 3: case 4: result = fs_end_receive(end, bell, block, size, 0, 0); break;
+    case 5: result = fs_end_receive(end, bell, block, size, 0, 1); break;
+    case 6: result = fs_end_receive(end, bell, block, size, 1, 1); break;
+    case 7: fs_end_wait(end, bell, FS_READABLE, deadline, &never_leaving); break;
+    case 8: fs_end_wait(end, bell, FS_WRITABLE, deadline, &never_leaving); break;
+    case 9: fs_end_watch(end, bell); break;
+    case 10: fs_end_settle(end, bell), fs_end_unread(end, bell), fs_end_take_error(end, bell); break;
+    case 11: fs_end_release(end, bell); break;
+    case 12: fs_end_knock(end, bell); break;
+    default: if (take(s, 1) % 8 == 0) fs_end_shutdown(end, bell, SHUT_WR);
+    }
+    CHECK(result <= (ssize_t)size);
+    CHECK(fs_now_ns() < deadline + SLACK_NS);
+    (void)c;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    struct schedule s = {data, length};
+    struct connection c = connection_make(4096);
+    int side = (int)(take(&s, 1) & 1);
+    connection_open(&c, side, 0);
+    connection_open(&c, !side, 0);
+    for (int step = 0; step < MOST_STEPS && s.left > 0; step++) {
+        switch (take(&s, 1) % 8) {
+        case 0: case 1: case 2: call(&s, &c, c.end[side], c.bell[side]); break;
+        case 3: call(&s, &c, c.end[!side], c.bell[!side]); break; /* an honest moment */
+        case 4: case 5: lie(&s, c.end[!side]->header); break;
+        case 6: send(c.bell[!side], block, take_size(&s), MSG_DONTWAIT | MSG_NOSIGNAL); break;
+        default:
+            if (take(&s, 1) % 8 == 0) shutdown(c.bell[!side], SHUT_WR);
+            else recv(c.bell[!side], block, take_size(&s), MSG_DONTWAIT);
+        }
+    }
+    connection_close(&c, 0);
+    connection_close(&c, 1);
+    return 0;
+}

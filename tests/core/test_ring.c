@@ -1,0 +1,173 @@
+/* One direction's bytes against a reference: every wrap, growth at every phase, both sides' views. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection.h"
+
+#define SMALL 64u /* smaller than a segment allows, so that every position is met */
+#define LARGE (SMALL * FS_GROWTH)
+
+struct fixture {
+    struct fs_direction shared;
+    struct fs_ring producer, consumer;
+    unsigned char before[64], data[LARGE], after[64];
+    uint64_t sent, received;
+};
+
+static struct fixture *ring_at(uint64_t start)
+{
+    struct fixture *f = aligned_alloc(FS_LINE, (sizeof *f + FS_LINE - 1) / FS_LINE * FS_LINE);
+    CHECK(f != NULL);
+    memset(f, 0xEE, sizeof *f);
+    memset(&f->shared, 0, sizeof f->shared);
+    f->shared.grown_at = FS_NOT_GROWN;
+    f->shared.head = f->shared.tail = f->sent = f->received = start;
+    f->producer = f->consumer = (struct fs_ring){&f->shared, f->data, SMALL, LARGE, start};
+    return f;
+}
+
+static void put(struct fixture *f, size_t length)
+{
+    unsigned char block[LARGE];
+    stream_fill(1, f->sent, block, length);
+    fs_ring_put(&f->producer, block, length);
+    f->sent += length;
+}
+
+static void take(struct fixture *f, size_t length)
+{
+    unsigned char block[LARGE];
+    fs_ring_copy_out(&f->consumer, 0, block, length);
+    stream_check(1, f->received, block, length);
+    fs_ring_consume(&f->consumer, length);
+    f->received += length;
+}
+
+static void check_views(struct fixture *f)
+{
+    uint64_t unread = f->sent - f->received, grown_at = f->shared.grown_at;
+    CHECK_EQUAL(fs_ring_unread(&f->producer), unread);
+    CHECK_EQUAL(fs_ring_unread(&f->consumer), unread);
+    uint64_t room = grown_at == FS_NOT_GROWN      ? SMALL - unread
+                    : f->received >= grown_at     ? LARGE - unread
+                                                  : LARGE - SMALL - (f->sent - grown_at);
+    CHECK_EQUAL(fs_ring_room(&f->producer), room);
+    CHECK_EQUAL(fs_ring_space(&f->producer, LARGE), room); /* asks for all, so nothing remembered will do */
+    CHECK(fs_ring_space(&f->producer, 1) <= (ssize_t)room && (room == 0 || fs_ring_space(&f->producer, 1) > 0));
+    ssize_t used = fs_ring_used(&f->consumer);
+    CHECK(used <= (ssize_t)unread && (unread == 0 || used > 0));
+    CHECK_EQUAL(fs_ring_capacity(&f->producer), grown_at == FS_NOT_GROWN ? SMALL : LARGE);
+    for (int i = 0; i < 64; i++) CHECK(f->before[i] == 0xEE && f->after[i] == 0xEE);
+}
+
+TEST(ring_wraps_at_every_position, 0)
+{
+    for (uint64_t start = 0; start < 2 * SMALL; start++)
+        for (size_t length = 1; length <= SMALL; length++) {
+            struct fixture *f = ring_at(start);
+            put(f, length);
+            check_views(f);
+            take(f, length);
+            check_views(f);
+            free(f);
+        }
+}
+
+/* Grown at each fill and each position; filled to the last byte; read in pieces across the border. */
+TEST(ring_grows_at_every_phase, 0)
+{
+    for (uint64_t start = 0; start < SMALL; start++)
+        for (size_t fill = 0; fill <= SMALL; fill++)
+            for (size_t piece = 1; piece <= SMALL; piece += 9) {
+                struct fixture *f = ring_at(start);
+                if (fill > 0) put(f, fill);
+                CHECK_EQUAL(fs_ring_grow(&f->producer), 1);
+                CHECK_EQUAL(fs_ring_grow(&f->producer), 0);
+                for (int round = 0; round < 3; round++) {
+                    check_views(f);
+                    ssize_t space = fs_ring_space(&f->producer, LARGE);
+                    CHECK(space > 0 || fill == 0 || round > 0);
+                    if (space > 0) put(f, (size_t)space);
+                    check_views(f);
+                    CHECK_EQUAL(fs_ring_room(&f->producer), 0);
+                    for (size_t left = f->sent - f->received; left > piece; left -= piece) take(f, piece);
+                }
+                free(f);
+            }
+}
+
+TEST(ring_follows_the_model_under_random_schedules, 0)
+{
+    for (int i = 0; i < scaled(3000); i++) {
+        struct random random = random_from(100 + (uint64_t)i);
+        struct fixture *f = ring_at(random_next(&random) >> random_below(&random, 60) >> 2);
+        for (int step = 0; step < 300; step++) {
+            if (random_below(&random, 2)) {
+                ssize_t space = fs_ring_space(&f->producer, 1 + random_below(&random, LARGE));
+                CHECK(space >= 0);
+                if (space > 0) put(f, 1 + random_below(&random, (uint64_t)space));
+                else if (random_below(&random, 4) == 0) fs_ring_grow(&f->producer);
+            } else {
+                ssize_t used = fs_ring_used(&f->consumer);
+                CHECK(used >= 0);
+                if (used > 0) take(f, 1 + random_below(&random, (uint64_t)used));
+            }
+            if (random_below(&random, 300) == 0) fs_ring_grow(&f->producer);
+            if (random_below(&random, 2)) check_views(f);
+        }
+        free(f);
+    }
+}
+
+/* A second process of the producing or consuming side remembers something old, which must only make it cautious. */
+TEST(ring_remembered_index_is_only_cautious, 0)
+{
+    for (int i = 0; i < scaled(3000); i++) {
+        struct random random = random_from(200 + (uint64_t)i);
+        struct fixture *f = ring_at(random_below(&random, 1000));
+        struct fs_ring producers[3] = {f->producer, f->producer, f->producer};
+        struct fs_ring consumers[3] = {f->consumer, f->consumer, f->consumer};
+        for (int step = 0; step < 300; step++) {
+            f->producer = producers[random_below(&random, 3)];
+            f->consumer = consumers[random_below(&random, 3)];
+            struct fs_ring *producer = &producers[random_below(&random, 3)], *consumer = &consumers[random_below(&random, 3)];
+            f->producer = *producer, f->consumer = *consumer;
+            if (random_below(&random, 2)) {
+                ssize_t space = fs_ring_space(&f->producer, 1 + random_below(&random, 16));
+                CHECK(space >= 0 && space <= fs_ring_room(&f->producer));
+                if (space > 0) put(f, 1 + random_below(&random, (uint64_t)space));
+                else if (random_below(&random, 40) == 0) fs_ring_grow(&f->producer);
+            } else {
+                ssize_t used = fs_ring_used(&f->consumer);
+                CHECK(used >= 0 && used <= fs_ring_unread(&f->consumer));
+                CHECK((used == 0) == (fs_ring_unread(&f->consumer) == 0));
+                if (used > 0) take(f, 1 + random_below(&random, (uint64_t)used));
+            }
+            *producer = f->producer, *consumer = f->consumer;
+        }
+        free(f);
+    }
+}
+
+/* Whatever the indices say: a count within the data area or -EPROTO, and no access outside it. */
+TEST(ring_bounds_impossible_indices, 0)
+{
+    struct random random = random_from(300);
+    unsigned char block[LARGE];
+    struct fixture *f = ring_at(0);
+    memset(block, 0xEE, sizeof block);
+    for (int i = 0; i < scaled(300000); i++) {
+        f->shared.head = random_next(&random) >> random_below(&random, 64);
+        f->shared.tail = random_below(&random, 2) ? random_next(&random) : f->shared.head - random_below(&random, 2 * LARGE);
+        f->shared.grown_at = random_below(&random, 2) ? FS_NOT_GROWN : f->shared.head - LARGE + random_below(&random, 2 * LARGE);
+        ssize_t space = fs_ring_space(&f->producer, 1), used = fs_ring_used(&f->consumer);
+        CHECK(space == -EPROTO || (space >= 0 && space <= (ssize_t)LARGE));
+        CHECK(used == -EPROTO || (used >= 0 && used <= (ssize_t)LARGE));
+        fs_ring_copy_out(&f->consumer, 0, block, LARGE); /* even where nobody should */
+        fs_ring_put(&f->producer, block, LARGE);
+        for (int j = 0; j < 64; j++) CHECK(f->before[j] == 0xEE && f->after[j] == 0xEE);
+    }
+    free(f);
+}

@@ -1,0 +1,53 @@
+"""Which paths there are, and how a test makes its connections take one of them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATHS = ("shm", "unix", "tcp")
+
+# Long enough for a busy machine, short enough where a test lets an offer lapse.
+MEETING_MS = "500"
+
+
+def why_not(path: str) -> str | None:
+    """The reason why a path cannot be tested here, or None."""
+    try:
+        importlib.import_module("fastsock.socket")
+    except ImportError as error:
+        return f"fastsock.socket cannot be imported: {error}"
+    if path == "shm":
+        core = importlib.import_module("fastsock.core")
+        if not core.available:
+            return f"the native core is not built: {core.why_not}"
+    return None
+
+
+def environment(path: str) -> dict[str, str]:
+    """Variables by which processes that are started by a test take the path; none for "plain"."""
+    if path == "plain":
+        return {}
+    return {"FASTSOCK_TRANSPORTS": f"{path},tcp" if path != "tcp" else "tcp", "FASTSOCK_MEETING_MS": MEETING_MS}
+
+
+@contextmanager
+def preferring(path: str) -> Iterator[None]:
+    """Connections that this process and those it starts make inside the block take the path."""
+    from fastsock import config
+
+    changed = environment(path)
+    saved = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    config.reload()
+    try:
+        yield
+    finally:
+        for name, value in saved.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        config.reload()

@@ -1,0 +1,32 @@
+"""Level- and edge-triggered readiness under a random schedule, against plain TCP as the model.
+
+FASTSOCK_SOAK=1 runs many more schedules. The fixed scenarios are `readiness` in the conformance suite.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from fastsock.testing import PLAIN, PairMaker
+
+from .readiness_model import Schedule
+
+
+def test_random_schedule(kind):
+    class OnThisPath(Schedule):
+        maker = PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
+
+    long = bool(os.environ.get("FASTSOCK_SOAK"))
+    run_state_machine_as_test(
+        OnThisPath,
+        settings=settings(
+            max_examples=2000 if long else 60,
+            stateful_step_count=60 if long else 40,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
