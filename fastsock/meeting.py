@@ -16,6 +16,7 @@ import errno
 import functools
 import itertools
 import os
+import select
 import struct
 from os import close as _close
 from os import read as _read
@@ -404,6 +405,13 @@ def _await_join(doorbell: Any, deadline: float) -> None:
 
 
 # ---- waiting ----
+
+
+def has_hung_up(stream: Any) -> bool:
+    """Whether the other end of a UNIX stream is closed or shut its writing half."""
+    poller = select.poll()
+    poller.register(Raw.fileno(stream), select.POLLRDHUP)
+    return bool(poller.poll(0))
 
 
 def _take(token: int) -> bool:

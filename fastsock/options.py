@@ -50,6 +50,24 @@ def resets_on_close(options: Options | None) -> bool:
     return bool(on) and seconds == 0
 
 
+_TIMEVAL = struct.Struct("ll")
+ACTING = (_socket.SO_OOBINLINE, _socket.SO_RCVTIMEO, _socket.SO_SNDTIMEO)
+"""Options of SOL_SOCKET that change what calls do, so that every path must heed them."""
+
+
+def kernel_timeouts(options: Options | None) -> tuple[float, float]:
+    """SO_RCVTIMEO and SO_SNDTIMEO in seconds, 0 for none."""
+    return _seconds(options, _socket.SO_RCVTIMEO), _seconds(options, _socket.SO_SNDTIMEO)
+
+
+def _seconds(options: Options | None, option: int) -> float:
+    value = (options or {}).get((_socket.SOL_SOCKET, option))
+    if not value or not isinstance(value[0], (bytes, bytearray, memoryview)) or len(value[0]) < _TIMEVAL.size:
+        return 0.0
+    seconds, microseconds = _TIMEVAL.unpack(bytes(value[0])[: _TIMEVAL.size])
+    return float(seconds) + microseconds / 1e6
+
+
 def check_arguments(method: Any, *arguments: Any) -> None:
     """Raises what `method` of the standard class would for malformed arguments; moves no byte."""
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)

@@ -31,6 +31,8 @@ _Base: Any = _socket.socket
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
 _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
+# These ask for the descriptor of a socket that is not connected yet, to watch it afterwards or to show it.
+_ONLY_NOTES = ("asyncio.selector_events", "asyncio.base_events", "asyncio.trsock", "asyncore", "socket", __name__)
 # Bound straight onto a connected socket, so that a call costs no Python frame.
 _BOUND = ("recv", "recv_into", "send", "sendall")
 
@@ -48,6 +50,7 @@ class socket(_Plain):  # type: ignore[misc]
     _fast_pretended = False
     _fast_shut = False
     _fast_in_progress = False
+    _fast_watched = False
     _fast_accepts = 0
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
@@ -183,6 +186,8 @@ class socket(_Plain):  # type: ignore[misc]
                 return None, reason
             if meeting.memory.skips((ip, port)):
                 return None, Reason.LISTENER_LAPSED_BEFORE
+            if self._fast_watched:  # a poller follows the open file: it would watch the one that the move closes
+                return None, Reason.DESCRIPTOR_WATCHED
             if _Base.getsockname(self)[1] == 0:
                 _Base.bind(self, ("0.0.0.0" if self.family == _socket.AF_INET else "::", 0))
             return meeting.Offer(_Base.getsockname(self), ip, port), Reason.JOINED
@@ -251,6 +256,8 @@ class socket(_Plain):  # type: ignore[misc]
             joined.channel.rebind(descriptor)
             joined.channel.settimeout(timeout)
             self._fast_bind(joined.channel)
+        if self._fast_options:
+            self._fast_apply(self._fast_options)
         registry.opened(connection, self)
         if settings().trace:
             chain.log.info("%s %s -> %s", role, peer, joined.path.name)
@@ -311,6 +318,9 @@ class socket(_Plain):  # type: ignore[misc]
         """
         channel, connection = self._fast_channel, self._fast_connection
         if channel is None or connection is None:
+            return
+        if channel.fileno() < 0:  # closed by number, behind our back
+            self._fast_unbind()
             return
         connection.reset = channel.was_reset()
         holders = [sock for sock in connection.sockets() if sock._fast_channel is not None]
@@ -374,7 +384,10 @@ class socket(_Plain):  # type: ignore[misc]
     def fileno(self) -> int:
         channel = self._fast_channel
         if channel is not None:
-            channel.watch()
+            if channel.fileno() >= 0:
+                channel.watch()
+        elif self._fast_connection is None and sys._getframe(1).f_globals.get("__name__") not in _ONLY_NOTES:
+            self._fast_watched = True
         return _Base.fileno(self)  # type: ignore[no-any-return]
 
     # ---- closing ----
@@ -455,21 +468,24 @@ class socket(_Plain):  # type: ignore[misc]
                 return
         else:
             options.check(connection.family, level, option, value)
-            self._fast_apply(connection, level, option, value)
         if self._fast_options is None:
             self._fast_options = {}
             if connection is not None:
                 connection.options = self._fast_options
         self._fast_options[level, option] = value
+        if connection is not None:
+            self._fast_apply({(level, option): value})
 
-    def _fast_apply(self, connection: registry.Connection, level: int, option: int, value: tuple[Any, ...]) -> None:
-        """The one option of TCP that changes what the bytes of the other end mean."""
-        if (level, option) != (_socket.SOL_SOCKET, _socket.SO_OOBINLINE):
-            return
-        if self._fast_channel is not None:
-            self._fast_channel.set_urgent_inline(bool(value[0]))
-        else:
-            _Base.setsockopt(self, level, option, *value)
+    def _fast_apply(self, options_set: dict[tuple[int, int], Any] | None) -> None:
+        """Heeds the options that change what calls do."""
+        for (level, option), value in (options_set or {}).items():
+            if level == _socket.SOL_SOCKET and option in options.ACTING:
+                if self._fast_channel is None:
+                    _Base.setsockopt(self, level, option, *value)
+                elif option == _socket.SO_OOBINLINE:
+                    self._fast_channel.set_urgent_inline(bool(value[0]))
+                else:
+                    self._fast_channel.set_kernel_timeouts(*options.kernel_timeouts(self._fast_options))
 
     def getsockopt(self, level: int, option: int, *length: int) -> Any:
         connection = self._fast_moved_connection()
@@ -507,7 +523,11 @@ class socket(_Plain):  # type: ignore[misc]
         if connection is None or connection.transport != "unix" or self._fast_pretended or self._fast_shut:
             return False
         self._fast_pretended = True
-        return True
+        return meeting.has_hung_up(self)  # else it was shut here, by whoever shares the socket
+
+    def _fast_note_reset(self) -> None:
+        """Who was told of a reset knows: the next send breaks."""
+        self._fast_pretended = True
 
     def sendto(self, data: Any, *rest: Any) -> int:
         connection = self._fast_moved_connection()
@@ -529,7 +549,11 @@ class socket(_Plain):  # type: ignore[misc]
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         if self._fast_channel is not None:
             return self._fast_channel.recv(bufsize, flags)  # type: ignore[no-any-return]
-        return _Base.recv(self, bufsize, flags)  # type: ignore[no-any-return]
+        try:
+            return _Base.recv(self, bufsize, flags)  # type: ignore[no-any-return]
+        except ConnectionResetError:
+            self._fast_note_reset()
+            raise
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         if self._fast_channel is not None:

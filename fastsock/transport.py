@@ -33,6 +33,7 @@ class Reason(enum.Enum):
     NO_DESCRIPTORS = "no_descriptors"
     NO_PORT = "no_port"
     SYSTEM_ERROR = "system_error"
+    DESCRIPTOR_WATCHED = "descriptor_watched"
     DESCRIPTOR_TAKEN = "descriptor_taken"
     NOT_LINUX = "not_linux"
 
@@ -48,6 +49,7 @@ ADVICE: dict[Reason, str] = {
     Reason.LISTENER_DID_NOT_ANSWER: "the server was busy, or foreign code accepts; FASTSOCK_MEETING_MS gives it longer",
     Reason.LISTENER_LAPSED_BEFORE: "the server let earlier offers lapse; it is tried again from time to time",
     Reason.NO_OFFER: "start the client with `python -m fastsock.launcher` or import fastsock.socket in it",
+    Reason.DESCRIPTOR_WATCHED: "connect first and register the descriptor with poll or epoll afterwards",
     Reason.OTHER_USER: "both ends must run as the same user, or set FASTSOCK_PEERS=any on both",
     Reason.NO_NATIVE_CORE: "install a C compiler and the Python headers, then reinstall fastsock",
     Reason.NO_MEMORY: "raise the memory or file size limit, or set a smaller FASTSOCK_RING_BYTES",

@@ -19,6 +19,7 @@ from contextlib import ExitStack
 import pytest
 
 from fastsock.testing import PLAIN, FarProcess, PairMaker, until_stopped
+from fastsock.testing.names import names_of
 from fastsock.testing.outcomes import describe, outcome, receive, receive_all
 from fastsock.testing.patterns import Pattern
 
@@ -460,17 +461,6 @@ def _reason(here, maker, address):
         return str(fastsock.explain(sock).reason)
 
 
-def _names():
-    """Bound abstract names, as `socket` wants them, and their types."""
-    found = {}
-    with open("/proc/net/unix") as file:
-        for line in file:
-            fields = line.split()
-            if len(fields) > 7 and fields[7].startswith("@"):
-                found["\0" + fields[7][1:]] = int(fields[4], 16)
-    return found
-
-
 def _squat(here, names):
     """Hold names, listen on those that are of streams, and answer whoever connects with nonsense."""
     import threading
@@ -497,10 +487,10 @@ def _answer_nonsense(listener):
 @pytest.mark.parametrize("who", ["another user", "the same user"])
 def test_name_is_taken(near, who):
     """A process holds the name of a listener's presence before it listens, and answers nonsense."""
-    before = _names()
+    before = names_of(os.getpid())
     with near.listener() as listener:
         address = listener.getsockname()
-        names = {name: kind for name, kind in _names().items() if name not in before}
+        names = {name: kind for name, kind in names_of(os.getpid()).items() if name not in before}
     if near.transport in (None, "tcp"):
         return
     assert names, "listening left no name to take"
@@ -543,7 +533,6 @@ def test_nonsense_at_the_names(near, who):
     """Strangers connect to every name that a listener and waiting clients have bound: all are served."""
     if who == "another user" and os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    before = _names()
     with FarProcess() as stranger, FarProcess() as server, FarProcess() as client:
         if who == "another user":
             stranger.run(_become_nobody)
@@ -551,7 +540,7 @@ def test_nonsense_at_the_names(near, who):
         for _ in range(5):
             connecting = client.begin(_exchange, near, address)
             client.until_blocked()
-            names = {name: kind for name, kind in _names().items() if name not in before}
+            names = names_of(server.pid) | names_of(client.pid)
             stranger.run(_disturb, names, 3)
             serving = server.begin(_serve_once, near)
             took = connecting.result()
@@ -598,9 +587,9 @@ def _close_listener(here):
 
 def test_nothing_is_left_behind(near):
     """After deaths, no name stays bound and no memory stays allocated: all of it belonged to the dead."""
-    names = set(_names())
+    names = names_of(os.getpid()).keys()
     for seed in range(1000, 1010):
         Killing(near, seed).run()
-    assert set(_names()) <= names
+    assert names_of(os.getpid()).keys() <= names
     with open("/proc/self/maps") as file:
         assert not [line for line in file if "memfd:fastsock" in line]

@@ -135,7 +135,8 @@ def test_end_of_file(installed_pair):
         installed_pair.far.sendall(b"last")
         installed_pair.far.close()
         assert receive(near, 4) == b"last"
-        assert outcome(near.recv, 1) in (b"", "SSLEOFError 8")
+        # Reset where the far end had not read TLS's session tickets.
+        assert outcome(near.recv, 1) in (b"", "SSLEOFError 8", "ConnectionResetError ECONNRESET")
 
 
 def test_handshake_refused(installed_pair):

@@ -8,6 +8,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
+from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 from libc.errno cimport EAGAIN, EBADF, EINTR, EPROTO, ETIMEDOUT
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
@@ -20,6 +21,7 @@ import os as _os
 
 # Of MSG_*; the numbers are Linux's.
 cdef enum:
+    IOV_MAX = 1024
     OUT_OF_BAND = 0x01
     PEEK = 0x02
     DONT_WAIT = 0x40
@@ -95,6 +97,7 @@ cdef class Segment:
 cdef class _Shared:
     """One end of a connection; the channels of a socket and its duplicates share it."""
     cdef fs_end *end
+    cdef int open_channels
 
     def __dealloc__(self):
         if self.end != NULL:
@@ -136,8 +139,10 @@ cdef class Channel:
     cdef _Shared shared
     cdef int descriptor
     cdef double timeout
+    cdef double receive_limit, send_limit  # seconds, 0 for none: SO_RCVTIMEO and SO_SNDTIMEO
     cdef int users
     cdef bint closing
+    cdef bint resetting
     cdef atomic_int leaving
     cdef public object peer
     cdef object __weakref__
@@ -157,6 +162,7 @@ cdef class Channel:
         if error < 0:
             raise OSError(-error, _os.strerror(-error))
         self.descriptor = doorbell
+        self.shared.open_channels = 1
 
     def rebind(self, int doorbell):
         """The doorbell has moved to this descriptor number."""
@@ -167,8 +173,11 @@ cdef class Channel:
         cdef Channel other = Channel.__new__(Channel)
         self.alive()
         other.shared = self.shared
+        self.shared.open_channels += 1
         other.descriptor = doorbell
         other.timeout = self.timeout
+        other.receive_limit = self.receive_limit
+        other.send_limit = self.send_limit
         other.peer = self.peer
         return other
 
@@ -199,6 +208,8 @@ cdef class Channel:
             ticks = <uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()) if contended else look_ticks
             if fs_end_look(end, what, ticks):
                 return 0
+        if self.timeout < 0 and get_flags(self.descriptor, F_GETFL) & O_NONBLOCK:  # set behind the socket's back
+            self.fail(-EAGAIN)
         self.users += 1
         try:
             with nogil:
@@ -211,6 +222,8 @@ cdef class Channel:
         if result == -EINTR:
             return 0
         if result == -ETIMEDOUT:
+            if self.timeout < 0:
+                self.fail(-EAGAIN)  # as SO_RCVTIMEO and SO_SNDTIMEO end a call
             raise TimeoutError("timed out")
         if result < 0:
             self.fail(result)
@@ -221,6 +234,10 @@ cdef class Channel:
         if self.closing and self.users == 0:
             self.close_now()
         return 0
+
+    cdef uint64_t deadline(self, double limit) noexcept:
+        """That of the socket's timeout, or of SO_RCVTIMEO and SO_SNDTIMEO where it blocks for ever."""
+        return deadline_after(limit if self.timeout < 0 and limit > 0 else self.timeout)
 
     cdef inline int be_fair(self) except -1:
         if contended and fs_ticks() > hold_until:
@@ -284,7 +301,7 @@ cdef class Channel:
                     return done
                 self.fail(result)
             if deadline == 0:
-                deadline = deadline_after(self.timeout)
+                deadline = self.deadline(self.send_limit)
             self.wait(FS_WRITABLE, deadline)
             self.alive()
 
@@ -302,7 +319,7 @@ cdef class Channel:
             result = self.receive_some(target + done, length - done, flags, look)
             if result > 0:
                 done += result
-                if done >= length or flags & PEEK or not flags & WAIT_ALL:
+                if done >= length or flags & PEEK or not flags & WAIT_ALL or self.timeout >= 0:
                     return done
                 continue
             if result == 0 or done and not self.waits(flags):
@@ -310,7 +327,7 @@ cdef class Channel:
             if result != -EAGAIN or not self.waits(flags):
                 self.fail(result)
             if deadline == 0:
-                deadline = deadline_after(self.timeout)
+                deadline = self.deadline(self.receive_limit)
             self.wait(FS_READABLE, deadline)
             self.alive()
             look = True
@@ -338,7 +355,11 @@ cdef class Channel:
     def recv_into(self, buffer, Py_ssize_t nbytes=0, int flags=0):
         """As socket.recv_into()."""
         cdef Py_buffer view
-        PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+        try:
+            PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+        except BufferError:
+            raise TypeError("recv_into() argument 1 must be read-write bytes-like object, not "
+                            f"{type(buffer).__name__}") from None
         try:
             if nbytes < 0:
                 raise ValueError("negative buffersize in recv_into")
@@ -397,6 +418,8 @@ cdef class Channel:
         """Sends the buffers one after the other; bytes sent. As socket.sendmsg() without ancillary data."""
         cdef Py_ssize_t done = 0, length
         cdef Py_buffer view
+        if len(buffers) > IOV_MAX:
+            raise OSError(_errno.EMSGSIZE, _os.strerror(_errno.EMSGSIZE))
         views = [memoryview(buffer) for buffer in buffers]  # before the first byte goes: all of them can be sent
         for buffer in views:
             PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
@@ -425,6 +448,11 @@ cdef class Channel:
     def settimeout(self, timeout, /):
         """Seconds, None for ever, 0 for non-blocking."""
         self.timeout = -1.0 if timeout is None else timeout
+
+    def set_kernel_timeouts(self, double receive, double send):
+        """As SO_RCVTIMEO and SO_SNDTIMEO, in seconds, 0 for none; they end a blocking call by EAGAIN."""
+        self.receive_limit = receive
+        self.send_limit = send
 
     def is_non_blocking(self):
         return self.timeout == 0
@@ -520,8 +548,7 @@ cdef class Channel:
             return
         self.closing = True
         (&self.leaving)[0] = 1
-        if reset:
-            fs_end_closing(self.shared.end, self.descriptor, 1)
+        self.resetting = reset
         if self.users == 0:
             self.close_now()
             return
@@ -533,16 +560,22 @@ cdef class Channel:
         if descriptor < 0:
             return 0
         self.descriptor = -1
-        fs_end_closing(self.shared.end, descriptor, 0)
-        close_descriptor(descriptor)
-        fs_end_closed(self.shared.end)
+        self.shared.open_channels -= 1
+        if self.shared.open_channels > 0:  # a duplicate goes on
+            close_descriptor(descriptor)
+        else:
+            fs_end_closing(self.shared.end, descriptor, self.resetting)
+            close_descriptor(descriptor)
+            fs_end_closed(self.shared.end)
         fs_wake_leaving_done()
         return 0
 
     def __dealloc__(self):
         # never closed: the socket's own finalizer closed the descriptor
         if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
-            fs_end_closed(self.shared.end)
+            self.shared.open_channels -= 1
+            if self.shared.open_channels == 0:
+                fs_end_closed(self.shared.end)
 
 
 # ---- many channels at once, for the selectors that watch them ----

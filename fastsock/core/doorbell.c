@@ -19,9 +19,9 @@
 #include "end.h"
 #include "system.h"
 
-#define SEND_BUFFER 8192   /* the kernel doubles it: 16 KiB, writable while a quarter of it is taken */
-#define STUFFING 4096      /* one token of this size makes the descriptor refuse writes */
-#define EDGES 3            /* unread tokens up to which each arrival gets one of its own */
+#define SEND_BUFFER 65536  /* the kernel doubles it: 128 KiB, writable while a quarter of it is taken */
+#define STUFFING 36864     /* one token of this size makes the descriptor refuse writes */
+#define EDGES 32           /* unread tokens up to which each arrival gets one of its own */
 #define MOST_CALLS 64
 #define RINGING_PATIENCE_NS 20000ull
 

@@ -99,9 +99,7 @@ class PairMaker:
         """This maker as the far process sees it."""
         if not self.far_module:
             return self
-        return replace(
-            self, module=self.far_module, transport=self.far_transport, far_module=None, far_transport=None
-        )
+        return replace(self, module=self.far_module, transport=self.far_transport, far_module=None, far_transport=None)
 
     def listener(self, backlog: int = 128, port: int = 0) -> Any:
         """A listening socket in this process."""

@@ -55,6 +55,7 @@ class Pending:
 class FarProcess:
     """A forked process. `here` in it is a namespace that lives as long as the process.
 
+    numbers: the descriptor numbers over there that it is controlled by.
     inherited: names and objects that the process finds in `here`.
     """
 
@@ -63,6 +64,7 @@ class FarProcess:
         self._answers, answers_in = Pipe(duplex=False)
         sys.stdout.flush()
         sys.stderr.flush()
+        commands_number, answers_number = commands_out.fileno(), answers_in.fileno()
         self.pid = os.fork()
         if not self.pid:
             self._commands.close()
@@ -71,6 +73,7 @@ class FarProcess:
         commands_out.close()
         answers_in.close()
         self._status: int | None = None
+        self.numbers = [commands_number, answers_number]
 
     def begin(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Pending:
         """Start `function(here, ...)` in the process and return at once."""

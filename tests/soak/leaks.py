@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
+
+from fastsock.testing.names import names_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Holding:
-    """Counts of one process, and the system's abstract names."""
+    """Counts of one process."""
 
     descriptors: int
     memory: int  # resident KiB, without pages that are shared with others
     shared: int  # resident KiB of shared memory
     mappings: int
     threads: int
+    names: int  # in the abstract namespace
 
 
 def holding(pid: int) -> Holding:
@@ -29,16 +33,16 @@ def holding(pid: int) -> Holding:
         shared=int(status["RssShmem"].split()[0]),
         mappings=mappings,
         threads=int(status["Threads"]),
+        names=len(names_of(pid)),
     )
 
 
-def names() -> int:
-    """How many abstract names of ours are bound."""
-    with open("/proc/net/unix") as file:
-        return sum("@fastsock" in line for line in file)
-
-
-def shared_memory() -> int:
-    """KiB of shared memory that the whole system holds."""
-    with open("/proc/meminfo") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("Shmem:"))
+def settled(pid: int, before: Holding, timeout: float = 20.0) -> Holding:
+    """What a process holds when it has come down to what it held before, or at the end of the time."""
+    end = time.monotonic() + timeout
+    while True:
+        now = holding(pid)
+        rest = (now.descriptors > before.descriptors, now.mappings > before.mappings, now.threads > before.threads)
+        if not (any(rest) or now.names > before.names) or time.monotonic() > end:
+            return now
+        os.sched_yield()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 from ..outcomes import like_plain_tcp, on_pair, outcome, receive, receive_all
@@ -275,13 +276,13 @@ def check_calls_after_close(pair: Pair) -> Any:
 
 
 def check_numbers_are_given_back(maker: PairMaker) -> None:
-    """A hundred connections come and go: the process holds what it held before."""
-    with maker.pair():
-        pass
+    """Fifty connections come and go: the process holds what it held before."""
     with maker.pair() as pair:
-        before = _descriptors()
-        there = pair.far.process.run(_descriptors_there)
-        for _ in range(50):
+        for number in range(50):
+            if number == 5:
+                # What is opened once, for all connections, is there by now.
+                before = _descriptors()
+                there = pair.far.process.run(_descriptors_there)
             with maker.listener() as listener:
                 connecting = pair.far.process.begin(_connect_and_leave, maker.away, listener.getsockname())
                 with listener.accept()[0] as accepted:
@@ -309,21 +310,95 @@ def _descriptors_there(here: Any) -> int:
 def check_number_reused_after_close(pair: Pair) -> None:
     """A file that gets the number of a closed connection is a file."""
     number = pair.near.fileno()
-    poller = select.poll()
     reading, writing = os.pipe()
     pair.near.close()
+    opened = [reading, writing]
     try:
-        os.dup2(reading, number)
-        poller.register(number, select.POLLIN)
+        while number not in opened and len(opened) < 10:
+            opened.append(os.dup(reading))
+        poller = select.poll()
+        poller.register(opened[-1], select.POLLIN)
         assert poller.poll(0) == []
         os.write(writing, b"pipe")
-        assert poller.poll(0) == [(number, select.POLLIN)]
-        assert os.read(number, 4) == b"pipe"
-        os.close(number)
+        assert poller.poll(0) == [(opened[-1], select.POLLIN)]
+        assert os.read(opened[-1], 4) == b"pipe"
     finally:
-        os.close(reading)
-        os.close(writing)
+        for each in opened:
+            os.close(each)
     assert pair.far.recv(1) == b""
+
+
+def _close_all_descriptors(here: Any, keep: list[int]) -> None:
+    """What a daemon does when it begins: close every number that it did not open itself."""
+    kept = sorted({0, 1, 2, *keep})
+    for low, high in zip(kept, [*kept[1:], 4096], strict=True):
+        os.closerange(low + 1, high)
+
+
+SWEEP = 24
+
+
+def _exchange_in_children(here: Any, maker: PairMaker, address: Any) -> None:
+    """One connection after the other, each used by a forked child and by its parent."""
+    from ..process import FarProcess
+
+    for number in range(SWEEP):
+        # One more each time, so that the connections' numbers sweep over all that were closed.
+        os.open(os.devnull, os.O_RDONLY)
+        with maker.connect(address) as sock:
+            maker.check(sock)
+            with FarProcess(sock=sock) as child:
+                child.run(_exchange, number)
+            _exchange(SimpleNamespace(sock=sock), number)
+
+
+def _exchange(here: Any, number: int) -> None:
+    from .threads import Worker
+
+    receiver = Worker(receive, here.sock, 100_000)
+    receiver.until_blocked()
+    here.sock.sendall(Pattern(number).at(0, 100_000))
+    Pattern(number).verify(0, receiver.join())
+
+
+def check_daemon_that_closed_all_descriptors(maker: PairMaker) -> None:
+    """What was opened behind the scenes is closed too, and its numbers go to others: nothing of theirs is touched."""
+    from ..process import FarProcess
+
+    with maker.pair() as used, FarProcess() as server, FarProcess(sock=used.near) as daemon:
+        used.far.sendall(b"x")
+        assert used.near.recv(1) == b"x"
+        address = server.run(_listen, maker)
+        serving = server.begin(_echo_connections, SWEEP)
+        daemon.run(_use_all, maker)
+        daemon.run(_close_all_descriptors, daemon.numbers)
+        daemon.run(_exchange_in_children, maker, address)
+        serving.result()
+
+
+def _use_all(here: Any, maker: PairMaker) -> None:
+    """Let whatever is opened lazily be opened: a wait, a close under a wait, a watched descriptor."""
+    from .threads import Worker
+
+    with maker.local() as (connected, accepted):
+        select.select([connected, accepted], [], [], 0)
+        receiver = Worker(outcome, accepted.recv, 1)
+        receiver.until_blocked()
+        accepted.close()
+    receiver.join()
+
+
+def _listen(here: Any, maker: PairMaker) -> Any:
+    here.listener = maker.listener()
+    return here.listener.getsockname()
+
+
+def _echo_connections(here: Any, count: int) -> None:
+    for _ in range(count):
+        sock, _ = here.listener.accept()
+        with sock:
+            while data := sock.recv(10_000):
+                sock.sendall(data)
 
 
 @on_pair

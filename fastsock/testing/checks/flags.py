@@ -97,7 +97,7 @@ def check_waitall_ends_at_end_of_file(pair: Pair) -> None:
 
 @on_pair
 def check_waitall_with_peek(pair: Pair) -> None:
-    receiving = pair.far.begin("recv", 6, socket.MSG_WAITALL | socket.MSG_PEEK)
+    receiving = pair.far.begin("recv", 6, int(socket.MSG_WAITALL | socket.MSG_PEEK))
     for part in (b"abc", b"def"):
         pair.far.until_blocked()
         pair.near.sendall(part)

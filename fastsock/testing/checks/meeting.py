@@ -8,6 +8,7 @@ import select
 import socket
 from typing import Any
 
+from ..names import names_of
 from ..outcomes import like_plain_tcp, on_pair, outcome, receive, receive_all
 from ..pairs import PLAIN, Pair, PairMaker
 from ..patterns import Pattern
@@ -352,20 +353,14 @@ def check_unconnected_poll(pair: Pair) -> Any:
 @on_pair
 def check_presence_is_removed(pair: Pair) -> None:
     """After its sockets are closed a process leaves no name behind."""
-    before = _names()
+    before = names_of(os.getpid())
     with pair.maker.listener() as listener:
         connecting = pair.far.process.begin(_connect_and_send, pair.maker.away, listener.getsockname())
         with listener.accept()[0] as accepted:
             connecting.result()
             assert receive(accepted, 6) == b"client"
         pair.far.process.run(_close_more)
-    assert _names() <= before
-
-
-def _names() -> set[str]:
-    """Bound names in the abstract namespace that are not those of other programs' unnamed sockets."""
-    with open("/proc/net/unix") as file:
-        return {line.split()[7] for line in file if len(line.split()) > 7 and line.split()[7].startswith("@")}
+    assert names_of(os.getpid()).keys() <= before.keys()
 
 
 @on_pair
