@@ -139,11 +139,14 @@ class Presence:
             holder.close()
             raise
         self._descriptor = holder.detach()  # a listener that is dropped warns by itself; this must not warn again
+        self._file = os.fstat(self._descriptor).st_ino
 
     def close(self) -> None:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
-            _close(descriptor)
+            with contextlib.suppress(OSError):  # a program that closed every number may use this one for its own
+                if os.fstat(descriptor).st_ino == self._file:
+                    _close(descriptor)
 
     def __del__(self) -> None:
         self.close()
@@ -394,8 +397,9 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
             _soon(lambda: doorbell.recv(1), _now() + 1.0, doorbell)
         return channel
     finally:
-        if token >= 0:
-            _close(token)
+        for descriptor in (token, *passed):
+            if descriptor >= 0:
+                _close(descriptor)
 
 
 def _await_join(doorbell: Any, deadline: float) -> None:

@@ -33,24 +33,15 @@ def refusal(error: OSError) -> Refused:
 
 
 class _Made:
-    """A segment that this process made, its descriptor, and with whom it serves."""
+    """A segment that this process made, and for connections with whom."""
 
-    __slots__ = ("memory", "number", "pid", "ring_bytes", "segment")
+    __slots__ = ("number", "pid", "ring_bytes", "segment")
 
-    def __init__(self, ring_bytes: int, pid: int) -> None:
-        """Raises OSError."""
-        self.memory = core.create_segment(ring_bytes)
-        try:
-            self.segment = core.Segment(self.memory)
-        except BaseException:
-            _close(self.memory)
-            raise
+    def __init__(self, memory: int, ring_bytes: int, pid: int) -> None:
+        self.segment = core.Segment(memory)
         self.ring_bytes = ring_bytes
         self.pid = pid
         self.number = int.from_bytes(os.urandom(8), "little")
-
-    def close(self) -> None:
-        _close(self.memory)
 
 
 class ShmTransport(Transport):
@@ -65,43 +56,49 @@ class ShmTransport(Transport):
 
     def _forget(self) -> None:
         """What the parent keeps is the parent's."""
-        for made in self._made.values():
-            made.close()
         self._made.clear()
         self._met.clear()
 
     def usable(self) -> Reason | None:
         return None if core.available else Reason.NO_NATIVE_CORE
 
-    def _segment_for(self, pid: int, ring_bytes: int) -> _Made:
+    def _segment_for(self, pid: int, ring_bytes: int) -> tuple[_Made, list[int]]:
+        """A segment for a connection with that process, and its descriptor unless the process has met it before."""
         for made in self._made.values():
             if made.pid == pid and made.ring_bytes == ring_bytes and made.segment.renew():
                 self._made.move_to_end(made.number)
-                return made
-        made = _Made(ring_bytes, pid)
+                return made, []
+        memory = core.create_segment(ring_bytes)
+        try:
+            made = _Made(memory, ring_bytes, pid)
+        except BaseException:
+            _close(memory)
+            raise
         while len(self._made) >= MOST_KEPT:
-            self._made.popitem(last=False)[1].close()
+            self._made.popitem(last=False)
         self._made[made.number] = made
-        return made
+        return made, [memory]
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
+        memory: list[int] = []
         try:
-            made = self._segment_for(pid, settings.ring_bytes)
-            channel = core.Channel(
-                made.segment, doorbell.fileno(), core.ACCEPTED, spin_us=settings.spin_us, peer=peer
-            )
+            made, memory = self._segment_for(pid, settings.ring_bytes)
+            channel = core.Channel(made.segment, doorbell.fileno(), core.ACCEPTED, spin_us=settings.spin_us, peer=peer)
         except OSError as error:
+            for descriptor in memory:
+                _close(descriptor)
             raise refusal(error) from error
-        return channel, [made.memory], made.number
+        return channel, memory, made.number
 
     def join(
         self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
     ) -> Any:
-        if len(descriptors) != 1:
-            raise Refused(Reason.PEER_DECLINED, "the other end sent no memory")
         key = (pid, number)
+        segment = self._met.pop(key, None)
+        if segment is None and len(descriptors) != 1:
+            raise Refused(Reason.PEER_DECLINED, "the other end counts on memory that is not kept here any more")
         try:
-            segment = self._met.pop(key, None) or core.Segment(descriptors[0])
+            segment = segment or core.Segment(descriptors[0])
             channel = core.Channel(segment, doorbell.fileno(), core.CONNECTED, spin_us=settings.spin_us, peer=peer)
         except OSError as error:
             raise refusal(error) from error

@@ -98,7 +98,7 @@ class Transport(abc.ABC):
         return ADVICE.get(reason, "")
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
-        """The accepting end's half: channel or None, descriptors to pass (they stay the path's), a number to pass.
+        """The accepting end's half: channel or None, descriptors to pass (closed by the caller), a number to pass.
 
         Raises Refused.
         """

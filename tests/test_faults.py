@@ -586,10 +586,11 @@ def _close_listener(here):
 
 
 def test_nothing_is_left_behind(near):
-    """After deaths, no name stays bound and no memory stays allocated: all of it belonged to the dead."""
+    """After deaths, no name stays bound, and no more memory than what is kept for later connections."""
     names = names_of(os.getpid()).keys()
     for seed in range(1000, 1010):
         Killing(near, seed).run()
     assert names_of(os.getpid()).keys() <= names
     with open("/proc/self/maps") as file:
-        assert not [line for line in file if "memfd:fastsock" in line]
+        kept = [line for line in file if "memfd:fastsock" in line]
+    assert len(kept) <= 2 * MOST_KEPT

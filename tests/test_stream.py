@@ -6,7 +6,25 @@ import pytest
 
 from fastsock import testing
 
+# What a path cannot do as TCP does, each with its reason (docs/limits.md). Each must still fail: xfail is strict.
+_NO_RESET = "an AF_UNIX stream cannot tell a reset by SO_LINGER 0: the other end sees an orderly end"
+KNOWN = {
+    ("shm", "flags.urgent_byte"): "urgent bytes travel in the stream, so they need SO_OOBINLINE at the receiver",
+    ("shm", "flags.waitall_with_peek"): "a peek returns what is there",
+    ("unix", "flags.waitall_with_peek"): "a peek on an AF_UNIX stream returns what is there",
+    ("unix", "ending.shut_reading"): "an AF_UNIX stream refuses to send to an end that shut its reading half",
+    ("unix", "ending.linger_of_zero_resets"): _NO_RESET,
+    ("unix", "ending.reset_seen_by_a_sender"): _NO_RESET,
+    ("unix", "ending.reset_after_data"): _NO_RESET,
+    ("unix", "ending.reset_read_from_the_error_option"): _NO_RESET,
+    ("unix", "ending.names_after_reset"): _NO_RESET,
+    ("unix", "ending.reset_wakes_a_blocked_receiver"): _NO_RESET,
+}
+
 
 @pytest.mark.parametrize("check", testing.checks(), ids=testing.name)
-def test_stream(check, maker):
+def test_stream(check, maker, kind, request):
+    reason = KNOWN.get((kind, testing.name(check)))
+    if reason is not None:
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     check(maker)

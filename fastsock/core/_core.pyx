@@ -213,9 +213,15 @@ cdef class Channel:
         self.users += 1
         try:
             with nogil:
-                result = fs_end_wait(end, self.descriptor, what, deadline, &self.leaving)
+                result = fs_end_wait_briefly(end, what, deadline, &self.leaving)
                 before = fs_ticks()
             note_lock_wait(before, fs_ticks())
+            if result == FS_IN_VAIN:
+                PyErr_CheckSignals()  # one that came while we spun would not end the long sleep
+                with nogil:
+                    result = fs_end_wait_long(end, self.descriptor, what, deadline, &self.leaving)
+                    before = fs_ticks()
+                note_lock_wait(before, fs_ticks())
         finally:
             self.leave()
         PyErr_CheckSignals()  # every time: the other end might feign readiness for ever

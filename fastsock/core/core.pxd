@@ -59,7 +59,9 @@ cdef extern from "end.h" nogil:
 
     int fs_doorbell_prepare(int doorbell)
 
-    int fs_end_wait(fs_end *end, int doorbell, int what, uint64_t deadline_ns, const atomic_int *leaving)
+    enum: FS_IN_VAIN
+    int fs_end_wait_briefly(fs_end *end, int what, uint64_t deadline_ns, const atomic_int *leaving)
+    int fs_end_wait_long(fs_end *end, int doorbell, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_end_look(fs_end *end, int what, uint64_t ticks)
     int fs_end_may_spin(fs_end *end, int what)
     void fs_wake_leaving()

@@ -113,6 +113,11 @@ int fs_doorbell_plain(int doorbell);
 /* wait.c: without any lock, and without the interpreter's.  0: look again; -EINTR; -ETIMEDOUT; -EBADF: `leaving` is set.
  * `deadline_ns` is on fs_now_ns()'s clock, UINT64_MAX for none. */
 int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
+/* Its two halves: spin and futex (FS_IN_VAIN: now the other half), and the sleep that may last.  A signal that came
+ * during the first would not end the second: whoever runs handlers looks for them in between. */
+enum { FS_IN_VAIN = 1 };
+int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving);
+int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_look(struct fs_end *end, int what, uint64_t ticks); /* 1 when it became so within that time */
 int fs_end_may_spin(struct fs_end *end, int what);
 void fs_wake_leaving(void);       /* makes every sleeper of this process look at its `leaving` */

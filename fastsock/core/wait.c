@@ -5,9 +5,11 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
-#include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "end.h"
@@ -19,37 +21,49 @@
 #define POOR_SUCCESS 0.3f
 #define PROBE_EVERY 16
 
-/* One eventfd for the process: whoever closes a socket under a sleeper rings it. */
-static _Atomic int leave_bell = -1;
-static _Atomic uint32_t leave_bell_forks;
+/* One pipe for the process: whoever closes a socket under a sleeper rings it.  A program may close every number that
+ * it does not know, and use it again: so its ends are known by their file, not by their numbers alone. */
+static pthread_mutex_t leave_lock = PTHREAD_MUTEX_INITIALIZER;
+static int leave_pipe[2] = {-1, -1};
+static ino_t leave_file;
+static uint32_t leave_forks;
 
-static int process_leave_bell(void)
+static int is_leave_pipe(int end)
 {
-    uint32_t forks = fs_fork_count();
-    int bell = atomic_load(&leave_bell);
-    if (bell >= 0 && atomic_load(&leave_bell_forks) == forks) return bell;
-    int fresh = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fresh < 0) return -1;
-    atomic_store(&leave_bell_forks, forks);
-    if (!atomic_compare_exchange_strong(&leave_bell, &bell, fresh)) {
-        close(fresh);
-        return bell;
+    struct stat status;
+    return end >= 0 && fstat(end, &status) == 0 && S_ISFIFO(status.st_mode) && status.st_ino == leave_file;
+}
+
+/* The reading (0) or writing (1) end, or -1. */
+static int process_leave_pipe(int which)
+{
+    struct stat status;
+    pthread_mutex_lock(&leave_lock);
+    if (leave_forks != fs_fork_count() || !is_leave_pipe(leave_pipe[0]) || !is_leave_pipe(leave_pipe[1])) {
+        for (int i = 0; i < 2; i++) /* the parent's, inherited by this child */
+            if (is_leave_pipe(leave_pipe[i])) close(leave_pipe[i]);
+        if (pipe2(leave_pipe, O_CLOEXEC | O_NONBLOCK) != 0) leave_pipe[0] = leave_pipe[1] = -1;
+        else if (fstat(leave_pipe[0], &status) == 0) leave_file = status.st_ino;
+        leave_forks = fs_fork_count();
     }
-    if (bell >= 0) close(bell); /* the parent's, inherited by this child */
-    return fresh;
+    int end = leave_pipe[which];
+    pthread_mutex_unlock(&leave_lock);
+    return end;
 }
 
 void fs_wake_leaving(void)
 {
-    int bell = process_leave_bell();
-    if (bell >= 0) eventfd_write(bell, 1);
+    int end = process_leave_pipe(1);
+    if (end >= 0 && write(end, "", 1) < 0) return; /* full: everybody is awake already */
 }
 
 void fs_wake_leaving_done(void)
 {
-    eventfd_t value;
-    int bell = process_leave_bell();
-    if (bell >= 0) eventfd_read(bell, &value);
+    char drop[64];
+    pthread_mutex_lock(&leave_lock);
+    int end = leave_forks == fs_fork_count() && is_leave_pipe(leave_pipe[0]) ? leave_pipe[0] : -1;
+    while (end >= 0 && read(end, drop, sizeof drop) > 0) {}
+    pthread_mutex_unlock(&leave_lock);
 }
 
 static int is_ready(struct fs_end *end, int what)
@@ -139,7 +153,7 @@ static int sleep_on_doorbell(struct fs_end *end, int doorbell, int what, uint64_
     if (shown != 0) return shown < 0 ? shown : 0;
     if (is_ready(end, what)) return 0;
     struct pollfd list[2] = {{doorbell, what == FS_READABLE ? POLLIN | POLLRDHUP : POLLOUT, 0},
-                             {process_leave_bell(), POLLIN, 0}};
+                             {process_leave_pipe(0), POLLIN, 0}};
     struct timespec limit = {(time_t)(left / 1000000000ull), (long)(left % 1000000000ull)};
     if (atomic_load(leaving)) return -EBADF;
     int count = ppoll(list, 2, left == UINT64_MAX ? NULL : &limit, NULL);
@@ -150,20 +164,28 @@ static int sleep_on_doorbell(struct fs_end *end, int doorbell, int what, uint64_
     return 0;
 }
 
-int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving)
+int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
 {
     if (atomic_load(leaving)) return -EBADF;
     if (is_ready(end, what)) return look_again(deadline_ns);
-    int raw = what == FS_READABLE ? end->raw_in : end->raw_out;
-    if (!raw) {
-        if (spin(end, what)) return look_again(deadline_ns);
-        fs_count(&end->statistics.waits, 1);
-        uint64_t left = until(deadline_ns);
-        if (left == 0) return -ETIMEDOUT;
-        int slept = sleep_on_futex(end, what, left);
-        if (slept != 0) return slept < 0 ? slept : 0;
-    }
+    if (what == FS_READABLE ? end->raw_in : end->raw_out) return FS_IN_VAIN;
+    if (spin(end, what)) return look_again(deadline_ns);
+    fs_count(&end->statistics.waits, 1);
+    uint64_t left = until(deadline_ns);
+    if (left == 0) return -ETIMEDOUT;
+    int slept = sleep_on_futex(end, what, left);
+    return slept == 0 ? FS_IN_VAIN : slept < 0 ? slept : 0;
+}
+
+int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving)
+{
     if (atomic_load(leaving)) return -EBADF;
     uint64_t left = until(deadline_ns);
     return left == 0 ? -ETIMEDOUT : sleep_on_doorbell(end, doorbell, what, left, leaving);
+}
+
+int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving)
+{
+    int result = fs_end_wait_briefly(end, what, deadline_ns, leaving);
+    return result == FS_IN_VAIN ? fs_end_wait_long(end, doorbell, what, deadline_ns, leaving) : result;
 }
