@@ -65,7 +65,7 @@ def _seconds(options: Options | None, option: int) -> float:
     if not value or not isinstance(value[0], (bytes, bytearray, memoryview)) or len(value[0]) < _TIMEVAL.size:
         return 0.0
     seconds, microseconds = _TIMEVAL.unpack(bytes(value[0])[: _TIMEVAL.size])
-    return float(seconds) + microseconds / 1e6
+    return int(seconds) + int(microseconds) / 1e6
 
 
 def check_arguments(method: Any, *arguments: Any) -> None:

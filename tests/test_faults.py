@@ -18,6 +18,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from fastsock.shm import MOST_KEPT
 from fastsock.testing import PLAIN, FarProcess, PairMaker, until_stopped
 from fastsock.testing.names import names_of
 from fastsock.testing.outcomes import describe, outcome, receive, receive_all

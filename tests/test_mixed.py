@@ -450,8 +450,11 @@ tell("finished")
 
 
 @needs_uvloop
-def test_fast_connection_given_to_uvloop(kind):
+def test_fast_connection_given_to_uvloop(kind, request):
     """uvloop takes the raw descriptor of a connection that has already moved to its path."""
+    if kind in ("shm", "unix"):
+        reason = "uvloop sets TCP options on the descriptor itself, and refuses it when that fails (docs/limits.md)"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     with Script(kind, ECHO_SERVER) as server:
         with Script(kind, UVLOOP_CREATED, str(server.hear())) as client:
             assert client.hear() == kind
