@@ -6,6 +6,7 @@ FASTSOCK_SOAK=1 runs the long forms (thousands of random moments).
 from __future__ import annotations
 
 import ctypes
+import encodings.idna  # noqa: F401  (another user may not be able to load it later)
 import errno
 import mmap
 import os

@@ -19,5 +19,5 @@ def test_soak(kind):
     result = soak(maker, 300.0 if LONG else 6.0, 200 if LONG else 40)
     assert not result.problems, str(result)
     if kind != "plain":
-        # On a busy machine an offer may lapse; nearly all must take the path.
-        assert result.by_transport.get(kind, 0) > 0.9 * sum(result.by_transport.values()), str(result)
+        # On a busy machine offers lapse, and for a while the listener is not asked again; most must take the path.
+        assert result.by_transport.get(kind, 0) > 0.5 * sum(result.by_transport.values()), str(result)

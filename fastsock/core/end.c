@@ -185,7 +185,8 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
 
 int fs_end_writable(struct fs_end *end)
 {
-    return end->gone || atomic_load(&end->out.shared->raw) || fs_ring_room(&end->out) != 0;
+    struct fs_direction *out = end->out.shared;
+    return end->gone || atomic_load(&out->raw) || atomic_load(&out->producer_shut) || fs_ring_room(&end->out) != 0;
 }
 
 /* ---- receiving ---- */

@@ -24,7 +24,7 @@ import pkgutil
 from . import checks as _checks
 from .outcomes import Check
 from .pairs import PLAIN, Far, Pair, PairMaker
-from .process import DEADLINE, Died, FarError, FarProcess, Hang, Pending, until_blocked, until_stopped
+from .process import DEADLINE, Died, FarError, FarProcess, Hang, Pending, until_asleep, until_blocked, until_stopped
 
 __all__ = [
     "DEADLINE",
@@ -42,6 +42,7 @@ __all__ = [
     "checks",
     "concepts",
     "name",
+    "until_asleep",
     "until_blocked",
     "until_stopped",
 ]

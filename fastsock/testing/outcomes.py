@@ -46,6 +46,21 @@ def on_pair(function: Callable[[Pair], None]) -> Check:
     return check
 
 
+def on_sleeping_pair(function: Callable[[Pair, Callable[[Any], None]], None]) -> Check:
+    """A check in which somebody waits: run for one that has just begun to, and for one that has slept for long.
+
+    The function is given a second argument, to be called with whoever is to be waiting: a Far, a Worker.
+    """
+
+    @functools.wraps(function)
+    def check(maker: PairMaker) -> None:
+        for waiting in (lambda who: who.until_blocked(), lambda who: who.until_asleep()):
+            with maker.pair() as pair:
+                function(pair, waiting)
+
+    return check
+
+
 def like_plain_tcp(scenario: Callable[[Pair], Any]) -> Check:
     """A check that a scenario observes on a pair what it observes on plain TCP."""
 

@@ -47,6 +47,10 @@ class Far:
         """Return when the other process sleeps in what it was told to begin."""
         self.process.until_blocked()
 
+    def until_asleep(self) -> None:
+        """As until_blocked(), when the wait has reached its last stage."""
+        self.process.until_asleep()
+
 
 @dataclass
 class Pair:

@@ -11,6 +11,7 @@ import contextlib
 import faulthandler
 import os
 import pickle
+import select
 import signal
 import sys
 import time
@@ -99,6 +100,10 @@ class FarProcess:
         """Return when the main thread of the process sleeps in a system call."""
         until_blocked(self.pid)
 
+    def until_asleep(self) -> None:
+        """As until_blocked(), when the wait has reached its last stage."""
+        until_asleep(self.pid)
+
     def close(self) -> None:
         """End the process (it is killed when it does not end by itself) and release the pipes."""
         if self._commands.closed:
@@ -147,6 +152,25 @@ def until_blocked(pid: int, thread: int | None = None, timeout: float = DEADLINE
     _until(lambda: _state(pid, thread) in "SD", f"thread {thread} of process {pid} to block", timeout)
 
 
+def until_asleep(pid: int, thread: int | None = None, timeout: float = DEADLINE) -> None:
+    """As until_blocked(), for a wait that goes through stages: return when the thread has slept on for a while.
+
+    It has reached the last stage when it was not switched in between two looks, five milliseconds apart.
+    """
+    thread = thread or pid
+    before = -1
+
+    def same() -> bool:
+        nonlocal before
+        last, before = before, _switches(pid, thread)
+        if last == before and _state(pid, thread) in "SD":
+            return True
+        select.select([], [], [], 0.005)
+        return False
+
+    _until(same, f"thread {thread} of process {pid} to fall asleep", timeout)
+
+
 def until_stopped(pid: int, timeout: float = DEADLINE) -> None:
     """Return when a process that was sent SIGSTOP has stopped."""
     _until(lambda: _state(pid) == "T", f"process {pid} to stop", timeout)
@@ -165,11 +189,14 @@ def _state(pid: int, thread: int | None = None) -> str:
         return file.read().rpartition(b")")[2].split()[0].decode()
 
 
+def _switches(pid: int, thread: int) -> int:
+    with open(f"/proc/{pid}/task/{thread}/status") as file:
+        return sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
+
+
 def _reap(pid: int, timeout: float) -> int:
     descriptor = os.pidfd_open(pid)
     try:
-        import select
-
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
         if not poller.poll(timeout * 1000):

@@ -13,6 +13,7 @@ from ..outcomes import (
     fill,
     like_plain_tcp,
     on_pair,
+    on_sleeping_pair,
     outcome,
     receive,
     receive_all,
@@ -56,10 +57,10 @@ def _send_and_half_close(sock: Any, size: int) -> None:
     sock.shutdown(socket.SHUT_WR)
 
 
-@on_pair
-def check_half_close_wakes_a_blocked_receiver(pair: Pair) -> None:
+@on_sleeping_pair
+def check_half_close_wakes_a_blocked_receiver(pair: Pair, until_waits: Any) -> None:
     receiving = pair.far.begin("recv", 1)
-    pair.far.until_blocked()
+    until_waits(pair.far)
     pair.near.shutdown(socket.SHUT_WR)
     assert receiving.result() == b""
 
@@ -268,22 +269,22 @@ def _fill_then_block(sock: Any) -> str:
         return describe(error)
 
 
-def _check_blocked_sender(pair: Pair, end: Any) -> None:
+def _check_blocked_sender(pair: Pair, until_waits: Any, end: Any) -> None:
     sending = pair.far.begin_run(_fill_then_block)
     receive(pair.near, 1000)
-    pair.far.until_blocked()
+    until_waits(pair.far)
     end(pair.near)
     assert sending.result() in ("BrokenPipeError EPIPE", "ConnectionResetError ECONNRESET")
 
 
-@on_pair
-def check_close_wakes_a_blocked_sender(pair: Pair) -> None:
-    _check_blocked_sender(pair, lambda sock: sock.close())
+@on_sleeping_pair
+def check_close_wakes_a_blocked_sender(pair: Pair, until_waits: Any) -> None:
+    _check_blocked_sender(pair, until_waits, lambda sock: sock.close())
 
 
-@on_pair
-def check_reset_wakes_a_blocked_sender(pair: Pair) -> None:
-    _check_blocked_sender(pair, reset)
+@on_sleeping_pair
+def check_reset_wakes_a_blocked_sender(pair: Pair, until_waits: Any) -> None:
+    _check_blocked_sender(pair, until_waits, reset)
 
 
 # Death
@@ -331,7 +332,7 @@ def _check_wakes(maker: PairMaker, blocked: Any, end: Any) -> str:
     with maker.pair() as pair, FarProcess(sock=pair.near) as third:
         pair.near.close()
         waiting = third.begin(blocked)
-        third.until_blocked()
+        third.until_asleep()
         end(pair)
         answer: str = waiting.result()
     return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from ..outcomes import fill, like_plain_tcp, on_pair, outcome, receive
+from ..outcomes import fill, like_plain_tcp, on_pair, on_sleeping_pair, outcome, receive
 from ..pairs import Pair
 from ..patterns import Pattern
 
@@ -40,10 +40,10 @@ def check_peek_everywhere_in_a_long_stream(pair: Pair) -> None:
     sending.result()
 
 
-@on_pair
-def check_peek_waits_for_the_first_byte(pair: Pair) -> None:
+@on_sleeping_pair
+def check_peek_waits_for_the_first_byte(pair: Pair, until_waits: Any) -> None:
     peeking = pair.far.begin("recv", 10, socket.MSG_PEEK)
-    pair.far.until_blocked()
+    until_waits(pair.far)
     pair.near.sendall(b"a")
     assert peeking.result() == b"a"
     assert pair.far.recv(10) == b"a"
@@ -59,11 +59,11 @@ def check_peek_at_the_end(pair: Pair) -> None:
     assert pair.near.recv(1) == b""
 
 
-@on_pair
-def check_waitall_waits_for_all(pair: Pair) -> None:
+@on_sleeping_pair
+def check_waitall_waits_for_all(pair: Pair, until_waits: Any) -> None:
     receiving = pair.far.begin("recv", 10, socket.MSG_WAITALL)
     for part in (b"012", b"3456", b"789tail"):
-        pair.far.until_blocked()
+        until_waits(pair.far)
         assert not receiving.done()
         pair.near.sendall(part)
     assert receiving.result() == b"0123456789"
@@ -85,10 +85,10 @@ def _receive_waitall(sock: Any, size: int) -> int:
     return count
 
 
-@on_pair
-def check_waitall_ends_at_end_of_file(pair: Pair) -> None:
+@on_sleeping_pair
+def check_waitall_ends_at_end_of_file(pair: Pair, until_waits: Any) -> None:
     receiving = pair.far.begin("recv", 10, socket.MSG_WAITALL)
-    pair.far.until_blocked()
+    until_waits(pair.far)
     pair.near.sendall(b"short")
     pair.near.shutdown(socket.SHUT_WR)
     assert receiving.result() == b"short"

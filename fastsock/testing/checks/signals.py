@@ -9,9 +9,10 @@ import socket
 import threading
 from typing import Any
 
-from ..outcomes import like_plain_tcp, on_pair, outcome, receive
+from ..outcomes import like_plain_tcp, on_pair, on_sleeping_pair, outcome, receive
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
+from ..process import FarProcess
 
 
 class Interruption(Exception):
@@ -43,8 +44,9 @@ def _with_handler(here: Any, raising: bool, blocked: Any, *arguments: Any) -> An
 class _Signalled:
     """A pair whose far end is blocked in a call with a signal handler; `interrupt` waits until the handler ran."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, until_waits: Any = FarProcess.until_blocked) -> None:
         self.pair = pair
+        self.until_waits = until_waits
         self.process = pair.far.process
 
     def __enter__(self) -> _Signalled:
@@ -66,7 +68,7 @@ class _Signalled:
 
     def interrupt(self) -> None:
         # Blocked again first: between two calls into the kernel a signal waits for the next bytecode, plain or not.
-        self.process.until_blocked()
+        self.until_waits(self.process)
         self.process.kill(signal.SIGUSR1)
         assert select.select([self._heard], [], [], 30)[0], "the handler did not run"
         assert os.read(self._heard, 1) == b"!"
@@ -92,9 +94,9 @@ def _receive_with_timeout(here: Any, timeout: float) -> Any:
         here.sock.settimeout(None)
 
 
-@on_pair
-def check_blocked_receive_goes_on(pair: Pair) -> None:
-    with _Signalled(pair) as far:
+@on_sleeping_pair
+def check_blocked_receive_goes_on(pair: Pair, until_waits: Any) -> None:
+    with _Signalled(pair, until_waits) as far:
         receiving = far.begin(False, _receive_one)
         for _ in range(5):
             far.interrupt()
@@ -102,9 +104,9 @@ def check_blocked_receive_goes_on(pair: Pair) -> None:
         assert receiving.result() == (b"data", 5)
 
 
-@on_pair
-def check_handler_that_raises_ends_the_receive(pair: Pair) -> None:
-    with _Signalled(pair) as far:
+@on_sleeping_pair
+def check_handler_that_raises_ends_the_receive(pair: Pair, until_waits: Any) -> None:
+    with _Signalled(pair, until_waits) as far:
         for _ in range(3):
             receiving = far.begin(True, _receive_one)
             far.interrupt()
@@ -113,9 +115,9 @@ def check_handler_that_raises_ends_the_receive(pair: Pair) -> None:
         assert pair.far.run(receive, 15) == b"nothing is lost"
 
 
-@on_pair
-def check_receive_with_a_timeout_goes_on(pair: Pair) -> None:
-    with _Signalled(pair) as far:
+@on_sleeping_pair
+def check_receive_with_a_timeout_goes_on(pair: Pair, until_waits: Any) -> None:
+    with _Signalled(pair, until_waits) as far:
         receiving = far.begin(False, _receive_with_timeout, 25.0)
         far.interrupt()
         far.interrupt()
@@ -150,10 +152,10 @@ def _send_all(here: Any, size: int) -> int:
     return size
 
 
-@on_pair
-def check_blocked_sendall_goes_on(pair: Pair) -> None:
+@on_sleeping_pair
+def check_blocked_sendall_goes_on(pair: Pair, until_waits: Any) -> None:
     size = 40 << 20
-    with _Signalled(pair) as far:
+    with _Signalled(pair, until_waits) as far:
         sending = far.begin(False, _send_all, size)
         far.interrupt()
         far.interrupt()
@@ -219,9 +221,9 @@ def _listen(here: Any, maker: PairMaker) -> Any:
     return here.listener2.getsockname()
 
 
-@on_pair
-def check_blocked_accept_goes_on(pair: Pair) -> None:
-    with _Signalled(pair) as far:
+@on_sleeping_pair
+def check_blocked_accept_goes_on(pair: Pair, until_waits: Any) -> None:
+    with _Signalled(pair, until_waits) as far:
         address = far.process.run(_listen, pair.maker.away)
         accepting = far.begin(False, _accept)
         far.interrupt()

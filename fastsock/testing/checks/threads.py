@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..outcomes import fill, like_plain_tcp, on_pair, outcome, receive, receive_all
+from ..outcomes import fill, like_plain_tcp, on_pair, on_sleeping_pair, outcome, receive, receive_all
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
-from ..process import until_blocked
+from ..process import until_asleep, until_blocked
 
 
 class Worker:
@@ -34,6 +34,11 @@ class Worker:
         """Return when the thread sleeps in a system call."""
         assert self._thread.native_id
         until_blocked(os.getpid(), self._thread.native_id)
+
+    def until_asleep(self) -> None:
+        """As until_blocked(), when the wait has reached its last stage."""
+        assert self._thread.native_id
+        until_asleep(os.getpid(), self._thread.native_id)
 
     def join(self) -> Any:
         """The function's value; raises what it raised, or AssertionError when it hangs."""
@@ -142,61 +147,61 @@ def _echo_from_threads(sock: Any, threads: int) -> None:
     sock.shutdown(socket.SHUT_WR)
 
 
-@on_pair
-def check_shutdown_wakes_a_receiver_in_another_thread(pair: Pair) -> None:
+@on_sleeping_pair
+def check_shutdown_wakes_a_receiver_in_another_thread(pair: Pair, until_waits: Any) -> None:
     receiver = Worker(pair.near.recv, 1)
-    receiver.until_blocked()
+    until_waits(receiver)
     pair.near.shutdown(socket.SHUT_RDWR)
     assert receiver.join() == b""
     assert pair.far.recv(1) == b""
 
 
-@on_pair
-def check_shutdown_of_reading_wakes_a_receiver(pair: Pair) -> None:
+@on_sleeping_pair
+def check_shutdown_of_reading_wakes_a_receiver(pair: Pair, until_waits: Any) -> None:
     receiver = Worker(pair.near.recv, 1)
-    receiver.until_blocked()
+    until_waits(receiver)
     pair.near.shutdown(socket.SHUT_RD)
     assert receiver.join() == b""
     pair.near.sendall(b"still writes")
     assert pair.far.run(receive, 12) == b"still writes"
 
 
-@on_pair
-def check_shutdown_wakes_a_sender_in_another_thread(pair: Pair) -> None:
+@on_sleeping_pair
+def check_shutdown_wakes_a_sender_in_another_thread(pair: Pair, until_waits: Any) -> None:
     near = pair.near
     fill(near)
     near.setblocking(True)
     sender = Worker(outcome, near.sendall, bytes(1 << 20))
-    sender.until_blocked()
+    until_waits(sender)
     near.shutdown(socket.SHUT_WR)
     assert sender.join() == "BrokenPipeError EPIPE"
 
 
-@on_pair
-def check_shutdown_wakes_a_receiver_with_a_timeout(pair: Pair) -> None:
+@on_sleeping_pair
+def check_shutdown_wakes_a_receiver_with_a_timeout(pair: Pair, until_waits: Any) -> None:
     pair.near.settimeout(25)
     receiver = Worker(pair.near.recv, 1)
-    receiver.until_blocked()
+    until_waits(receiver)
     pair.near.shutdown(socket.SHUT_RDWR)
     assert receiver.join() == b""
 
 
-@on_pair
-def check_close_under_a_blocked_receiver(pair: Pair) -> None:
+@on_sleeping_pair
+def check_close_under_a_blocked_receiver(pair: Pair, until_waits: Any) -> None:
     """The kernel lets a blocked recv() finish on the open file; it ends at the latest when the peer does."""
     receiver = Worker(outcome, pair.near.recv, 1)
-    receiver.until_blocked()
+    until_waits(receiver)
     pair.near.close()
     pair.far.close()
     assert receiver.join() in (b"", "OSError EBADF", "ConnectionResetError ECONNRESET")
 
 
-@on_pair
-def check_close_under_a_blocked_sender(pair: Pair) -> None:
+@on_sleeping_pair
+def check_close_under_a_blocked_sender(pair: Pair, until_waits: Any) -> None:
     fill(pair.near)
     pair.near.setblocking(True)
     sender = Worker(outcome, pair.near.sendall, bytes(1 << 20))
-    sender.until_blocked()
+    until_waits(sender)
     pair.near.close()
     pair.far.close()
     assert sender.join() in (

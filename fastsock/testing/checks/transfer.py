@@ -9,7 +9,7 @@ import socket
 import threading
 from typing import Any
 
-from ..outcomes import like_plain_tcp, on_pair, receive
+from ..outcomes import like_plain_tcp, on_pair, on_sleeping_pair, receive
 from ..pairs import Pair
 from ..patterns import Pattern, receive_pattern, send_pattern
 
@@ -111,12 +111,12 @@ def check_large_blocks_in(pair: Pair) -> None:
         sending.result()
 
 
-@on_pair
-def check_large_receive_takes_a_short_message(pair: Pair) -> None:
+@on_sleeping_pair
+def check_large_receive_takes_a_short_message(pair: Pair, until_waits: Any) -> None:
     """A receiver that waits with megabytes of room gets the few bytes that came."""
     for size in (1, 100, 70_000):
         receiving = pair.far.begin("recv", 4 * MIB)
-        pair.far.until_blocked()
+        until_waits(pair.far)
         pair.near.sendall(bytes(size))
         got = len(receiving.result())
         assert 0 < got <= size
