@@ -8,6 +8,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
+from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 from libc.errno cimport EAGAIN, EBADF, EINTR, EPROTO, ETIMEDOUT
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
@@ -207,6 +208,8 @@ cdef class Channel:
             ticks = <uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()) if contended else look_ticks
             if fs_end_look(end, what, ticks):
                 return 0
+        if self.timeout < 0 and get_flags(self.descriptor, F_GETFL) & O_NONBLOCK:  # set behind the socket's back
+            self.fail(-EAGAIN)
         self.users += 1
         try:
             with nogil:
