@@ -88,7 +88,6 @@ def examine(host: str | None = None, port: int | None = None, *, measuring: bool
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "native_core": {"built": bool(core.available), "why_not": core.why_not or None},
-        "direct_copy": _direct_copy(),
         "cores": _cores(),
         "transports": list(settings.transports),
         "rules": [str(rule) for rule in settings.rules],
@@ -155,16 +154,6 @@ def _advice(name: str, reason: str) -> str | None:
     return None
 
 
-def _direct_copy() -> Findings:
-    if not core.available:
-        return {"permitted": False, "why": "it needs the native core"}
-    ask = getattr(core, "direct_copy_permitted", None)
-    if ask is None:
-        return {"permitted": None, "why": None}
-    permitted, why = ask()
-    return {"permitted": bool(permitted), "why": why or None}
-
-
 def _cores() -> Findings:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     probes = [core.cache_line_round_trip_us() for _ in range(3)] if core.available else []
@@ -224,7 +213,6 @@ def lines(findings: Findings, colours: Colours) -> Iterator[str]:
     """The findings for a reader."""
     yield f"fastsock {findings['version']}, Python {findings['python']}, {findings['system']}"
     yield f"native core  {_said_of_core(findings['native_core'], colours)}"
-    yield f"direct copy  {_said_of_direct_copy(findings['direct_copy'], colours)}"
     yield f"cores        {_said_of_cores(findings['cores'])}"
     yield f"order        {', '.join(findings['transports'])}"
     for rule in findings["rules"]:
@@ -245,15 +233,6 @@ def _said_of_core(found: Findings, colours: Colours) -> str:
         return colours.paint(colours.good, "built")
     meaning = "on one host the unix path carries the bytes instead of shared memory"
     return f"{colours.paint(colours.bad, 'not built')}: {found['why_not']}; until then {meaning}"
-
-
-def _said_of_direct_copy(found: Findings, colours: Colours) -> str:
-    if found["permitted"]:
-        return colours.paint(colours.good, "permitted")
-    why = f": {found['why']}" if found["why"] else ""
-    if found["permitted"] is None:
-        return f"unknown{why}"
-    return f"{colours.paint(colours.doubtful, 'not permitted')}{why}; large messages go through the ring, which works"
 
 
 def _said_of_cores(found: Findings) -> str:

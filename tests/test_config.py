@@ -198,7 +198,7 @@ class TestEnvironment:
         assert found == Settings()
         assert found.transports == ("shm", "unix", "tcp")
         assert (found.spin_us, found.look_us, found.meeting_ms) == (50.0, 2.0, 10.0)
-        assert (found.ring_bytes, found.direct_min) == (1 << 20, 1 << 20)
+        assert found.ring_bytes == 1 << 20
         assert (found.peers, found.stats, found.trace, found.rules) == ("same-user", None, False, ())
 
     def test_everything(self, tmp_path) -> None:
@@ -212,7 +212,6 @@ class TestEnvironment:
                 "FASTSOCK_LOOK_US": "1.5",
                 "FASTSOCK_MEETING_MS": "10",
                 "FASTSOCK_RING_BYTES": "64K",
-                "FASTSOCK_DIRECT_MIN": "2m",
                 "FASTSOCK_PEERS": "any",
                 "FASTSOCK_STATS": "-",
                 "FASTSOCK_TRACE": "1",
@@ -221,7 +220,7 @@ class TestEnvironment:
         assert found.transports == ("shm", "tcp")
         assert found.paths_for("connect", "127.0.0.1", 80)[0] == ("tcp",)
         assert (found.spin_us, found.look_us, found.meeting_ms) == (0.0, 1.5, 10.0)
-        assert (found.ring_bytes, found.direct_min) == (65536, 2 << 20)
+        assert found.ring_bytes == 65536
         assert (found.peers, found.stats, found.trace) == ("any", "-", True)
 
     def test_an_empty_variable_counts_as_unset(self) -> None:
@@ -242,8 +241,6 @@ class TestEnvironment:
             ("FASTSOCK_RING_BYTES", "2048"),
             ("FASTSOCK_RING_BYTES", "2G"),
             ("FASTSOCK_RING_BYTES", "K"),
-            ("FASTSOCK_DIRECT_MIN", "-5"),
-            ("FASTSOCK_DIRECT_MIN", "1.5"),
             ("FASTSOCK_PEERS", "everybody"),
             ("FASTSOCK_TRACE", "maybe"),
         ],

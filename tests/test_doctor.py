@@ -188,7 +188,6 @@ class TestPaths:
         monkeypatch.setattr(core, "why_not", "no compiler was found; install one")
         findings = examine(measuring=False)
         assert findings["native_core"] == {"built": False, "why_not": "no compiler was found; install one"}
-        assert findings["direct_copy"]["permitted"] is False
         assert findings["cores"]["distance"] is None
         assert findings["healthy"]
         text = said()
@@ -201,19 +200,6 @@ class TestPaths:
         assert any("could not be measured" in problem for problem in findings["problems"])
         assert findings["healthy"]
 
-
-class TestHost:
-    @pytest.mark.parametrize(("permitted", "why"), [(True, ""), (False, "the kernel says no"), (None, None)])
-    def test_direct_copy(self, monkeypatch: pytest.MonkeyPatch, permitted: bool | None, why: str | None) -> None:
-        if permitted is None:
-            monkeypatch.delattr(core, "direct_copy_permitted", raising=False)
-        else:
-            monkeypatch.setattr(core, "direct_copy_permitted", lambda: (permitted, why), raising=False)
-        monkeypatch.setattr(core, "available", True)
-        monkeypatch.setattr(core, "cache_line_round_trip_us", lambda: None, raising=False)
-        assert doctor._direct_copy() == {"permitted": permitted, "why": why or None}
-        word = {True: "direct copy  permitted", False: "not permitted: the kernel says no; large", None: "unknown"}
-        assert word[permitted] in said()
 
     @pytest.mark.parametrize(
         ("round_trip", "distance", "text"),

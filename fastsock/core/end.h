@@ -142,13 +142,4 @@ int fs_bridge_fork(struct fs_end *end, int doorbell, int inner);
 /* The same in the calling thread, until both directions ended. */
 void fs_bridge_run(struct fs_end *end, int doorbell, int inner);
 
-/* direct.c: one copy from the sender's memory into a receiver that waits for it. */
-struct fs_direct_receive {
-    uint64_t generation;
-};
-int fs_direct_permitted(void); /* 0, or the errno with which the kernel refuses */
-ssize_t fs_direct_send(struct fs_end *end, int doorbell, const void *data, size_t length);
-ssize_t fs_direct_receive(struct fs_end *end, int doorbell, void *target, size_t length, int may_share, uint64_t deadline_ns,
-                          const _Atomic int *leaving);
-
 #endif

@@ -18,21 +18,6 @@
 /* The states of the doorbell, in the two low bits of `bell`; above them, how many token bytes were ever sent. */
 enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_ABANDONED = 3, FS_BELL_STATE = 3 };
 
-/* How a receiver's buffer is offered for direct copy: see direct.c. */
-enum { FS_WINDOW_NONE = 0, FS_WINDOW_POSTED = 1, FS_WINDOW_CLAIMED = 2, FS_WINDOW_BUSY = 3 };
-
-/* A receiver that waits with a large buffer, and the sender that fills it. */
-struct fs_window {
-    _Alignas(FS_LINE) _Atomic uint64_t ticket; /* generation << 2 | state */
-    _Atomic uint64_t receiver_address, receiver_length;
-    _Atomic uint32_t receiver_pid, together; /* together: the sender may write into the receiver too */
-    _Alignas(FS_LINE) _Atomic uint64_t sender_address, sender_length;
-    _Atomic uint32_t sender_pid;
-    _Alignas(FS_LINE) _Atomic uint64_t next; /* generation << 32 | next chunk to be taken */
-    _Alignas(FS_LINE) _Atomic uint64_t done; /* chunks copied */
-    _Atomic uint32_t failed;
-};
-
 struct fs_direction {
     /* written by the producer */
     _Alignas(FS_LINE) _Atomic uint64_t head; /* bytes published since the start */
@@ -51,7 +36,6 @@ struct fs_direction {
     _Alignas(FS_LINE) _Atomic uint64_t eaten; /* token bytes taken off the doorbell */
     _Alignas(FS_LINE) _Atomic uint32_t producer_lock;
     _Alignas(FS_LINE) _Atomic uint32_t consumer_lock;
-    struct fs_window window;
 };
 
 struct fs_segment_header {
