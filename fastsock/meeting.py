@@ -236,6 +236,19 @@ class Joined:
         self.pid = pid
 
 
+def confirm(joined: Joined, stream: Any) -> None:
+    """The connecting end's last word, over `stream`, to which the doorbell has moved.
+
+    Not before: once the accepting end returns, other threads may use the connecting socket too.
+    """
+    # an accepting end that died meanwhile is found dead by the first receive
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        if joined.channel is None:
+            Raw.send(stream, _JOIN, _socket.MSG_NOSIGNAL)
+        else:
+            joined.channel.knock()
+
+
 def _refused_by(error: OSError) -> Refused:
     reason = Reason.NO_DESCRIPTORS if error.errno in _NO_DESCRIPTORS else Reason.SYSTEM_ERROR
     return Refused(reason, str(error))
@@ -333,12 +346,6 @@ class Offer:
         channel = path.join(doorbell, memory_descriptors, number, settings(), where, pid)
         if not _take(token):
             raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end gave up first")
-        # an accepting end that died meanwhile is found dead by the first receive
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            if channel is None:
-                doorbell.send(_JOIN, _socket.MSG_NOSIGNAL)
-            else:
-                channel.knock()
         return Joined(path, channel, doorbell, pid)
 
 
@@ -392,6 +399,9 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
         except (TimeoutError, ConnectionError):
             if _take(token):
                 raise Refused(Reason.PEER_DID_NOT_JOIN) from None
+            # it joined, and is moving its descriptor: only a stopped process would take long
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                _await_join(doorbell, _now() + 1.0)
         if channel is None:
             # on a bare stream the byte must not be taken for payload
             _soon(lambda: doorbell.recv(1), _now() + 1.0, doorbell)

@@ -230,6 +230,7 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_stay("connect", refused.reason, local, peer)
         else:
             self._fast_move("connect", joined, local, peer)
+            meeting.confirm(joined, self)
 
     # ---- staying and moving ----
 
