@@ -205,8 +205,11 @@ class Schedule(RuleBasedStateMachine):
         self.closed = False
 
     def each(self, name, *arguments):
-        for connection in self.both:
-            getattr(connection, name)(*arguments)
+        for connection, maker in zip(self.both, (PLAIN, self.maker), strict=True):
+            try:
+                getattr(connection, name)(*arguments)
+            except AssertionError as error:
+                raise AssertionError(f"{maker}, {name}{arguments}: {error}") from error
 
     def state(self, which):
         """What the schedule may do next depends on plain TCP alone: it is the model."""
