@@ -5,12 +5,16 @@ from its connection's ports, sends its SYN, and the accepting end connects back 
 that travels with the hello decides: the connecting end by joining, or the accepting end by giving up. So both end up
 on the same path whatever dies or stalls, and no byte of this is ever seen on the TCP connection.
 
+Two processes that met before need no talk: what the connecting end reserved before its SYN is the token, which the
+accepting end takes alone. The connecting end learns of it when its program first uses the socket.
+
 DESIGN: the namespace is private to a network namespace, exactly the scope in which an address means one listener.
 """
 
 from __future__ import annotations
 
 import _socket
+import binascii
 import contextlib
 import errno
 import functools
@@ -18,29 +22,31 @@ import itertools
 import os
 import select
 import struct
+from collections.abc import Callable, Sequence
 from os import close as _close
+from os import dup2 as _dup2
 from os import read as _read
 from time import monotonic as _now
+from time import sleep as _sleep
 from typing import Any
 
-from . import chain
+from . import abstract, chain
 from .config import settings
-from .transport import Reason, Refused
+from .transport import Reason, Refused, Reservation, Transport
 
 Raw = _socket.socket
-_STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _UNIX = _socket.AF_UNIX
 _HELLO = struct.Struct("<8sHHIQ")  # magic, version, the path's number, pid, a number of the path
 _MAGIC = b"FASTSOCK"
 _VERSION = 1
 _JOIN = b"J"
-_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
 _WILDCARDS = ("0.0.0.0", "::")
 _SOURCE_OF_LOOPBACK = "7f000001"
 _SPIN_SECONDS = 40e-6
 _MOST_SKIPPED = 64
+_MOST_TRUST = 8
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -56,6 +62,13 @@ def packed(ip: str) -> str:
     return raw[12:].hex() if raw[:12] == bytes(10) + b"\xff\xff" else raw.hex()
 
 
+@functools.lru_cache(maxsize=4096)
+def _presence_names(ip: str, port: int) -> tuple[bytes, bytes]:
+    """Of a listener at that address, and of one at every address."""
+    key = packed(ip)
+    return _presence_name(key, port), _presence_name("any4" if len(key) == 8 else "any6", port)
+
+
 def _presence_name(where: str, port: int) -> bytes:
     return b"\0fastsock/1/listen/%s/%d" % (where.encode(), port)
 
@@ -63,6 +76,11 @@ def _presence_name(where: str, port: int) -> bytes:
 def _connection_name(kind: str, source: tuple[str, int], target: tuple[str, int]) -> bytes:
     """A name that tells both addresses, so that they can be read off the descriptor by whoever gets it."""
     return f"\0fastsock/1/{kind}/{source[0]}/{source[1]}/{target[0]}/{target[1]}".encode()
+
+
+def _ticket(name: bytes, port: int) -> int:
+    """The number by which both ends know a reservation, from the offer's name and the connecting end's port."""
+    return binascii.crc32(name) << 16 | port
 
 
 def _address(key: str, port: str, family: int) -> tuple[Any, ...]:
@@ -170,15 +188,8 @@ def announce(local: Any, dual_stack: bool) -> list[Presence]:
 
 def has_presence(ip: str, port: int) -> bool:
     """Whether a listener at that address, or at every address of its port, says that it is ours."""
-    key = packed(ip)
-    probe = Raw(_UNIX, _DATAGRAM)
-    try:
-        for place in (key, "any4" if len(key) == 8 else "any6"):
-            if probe.connect_ex(_presence_name(place, port)) == 0:
-                return True
-        return False
-    finally:
-        probe.close()
+    exact, anywhere = _presence_names(ip, port)
+    return abstract.exists(exact) or abstract.exists(anywhere)
 
 
 # ---- what was learned of listeners ----
@@ -189,6 +200,7 @@ class _Memory:
 
     def __init__(self) -> None:
         self._lapses: dict[tuple[str, int], list[int]] = {}
+        self._answered: dict[tuple[str, int], list[int]] = {}  # a process, and how sure that is
 
     def skips(self, where: tuple[str, int]) -> bool:
         entry = self._lapses.get(where)
@@ -204,9 +216,21 @@ class _Memory:
         entry[0] = min(2 * entry[0] + 1, _MOST_SKIPPED)
         entry[1] = entry[0]
 
-    def joined(self, where: tuple[str, int]) -> None:
+    def joined(self, where: tuple[str, int], pid: int) -> None:
         if self._lapses:
             self._lapses.pop(where, None)
+        entry = self._answered.get(where)
+        if entry is None or entry[0] != pid:
+            if len(self._answered) > 4096:
+                self._answered.clear()
+            self._answered[where] = [pid, 1 if entry is None else -_MOST_TRUST]
+        elif entry[1] < _MOST_TRUST:
+            entry[1] += 1
+
+    def who_accepts(self, where: tuple[str, int]) -> int:
+        """The process that will probably accept there, or 0: nobody knows, or several take turns."""
+        entry = self._answered.get(where)
+        return entry[0] if entry is not None and entry[1] > 0 else 0
 
 
 memory = _Memory()
@@ -215,25 +239,27 @@ memory = _Memory()
 # ---- who may ----
 
 
-def _peer_credentials(doorbell: Any) -> tuple[int, int]:
-    pid, user, _ = _CREDENTIALS.unpack(
-        doorbell.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _CREDENTIALS.size)
-    )
+def _peer_process(doorbell: int) -> int:
+    pid, user = abstract.peer(doorbell)
     if user != os.geteuid() and settings().peers != "any":
         raise Refused(Reason.OTHER_USER, f"user {user}")
-    return pid, user
+    return pid
 
 
 class Joined:
-    """What a meeting gave: the path, its channel (None: the doorbell is the stream), the doorbell, the other's pid."""
+    """What a meeting gave: the path, its channel (None: the doorbell is the stream), the doorbell, the other's pid.
 
-    __slots__ = ("channel", "doorbell", "path", "pid")
+    awaited: the accepting end waits for confirm().
+    """
 
-    def __init__(self, path: Any, channel: Any, doorbell: Any, pid: int) -> None:
+    __slots__ = ("awaited", "channel", "doorbell", "path", "pid")
+
+    def __init__(self, path: Any, channel: Any, doorbell: int, pid: int, awaited: bool) -> None:
         self.path = path
         self.channel = channel
         self.doorbell = doorbell
         self.pid = pid
+        self.awaited = awaited
 
 
 def confirm(joined: Joined, stream: Any) -> None:
@@ -241,6 +267,8 @@ def confirm(joined: Joined, stream: Any) -> None:
 
     Not before: once the accepting end returns, other threads may use the connecting socket too.
     """
+    if not joined.awaited:
+        return
     # an accepting end that died meanwhile is found dead by the first receive
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         if joined.channel is None:
@@ -260,81 +288,159 @@ def _refused_by(error: OSError) -> Refused:
 class Offer:
     """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
 
-    def __init__(self, bound: Any, ip: str, port: int) -> None:
+    def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport], may_reserve: bool) -> None:
         """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused."""
         self._where = (ip, port)
+        self._reservation: Reservation | None = None
+        self._listener = self._doorbell = -1
+        self._deadline = 0.0
         target = packed(ip)
         self._source = packed(bound[0])
         if bound[0] in _WILDCARDS:  # what the kernel will choose
             self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
+        name = _connection_name("offer", (self._source, bound[1]), (target, port))
+        self._pid = memory.who_accepts(self._where) if may_reserve else 0
+        if self._pid:
+            for path in paths:
+                self._reservation = path.reserve(self._pid, _ticket(name, bound[1]))
+                if self._reservation is not None:
+                    self._path = path
+                    break
         try:
-            self._listener: Any = Raw(_UNIX, _STREAM)
+            self._listener = abstract.listen(name)
         except OSError as error:
+            self.withdraw()
             raise _refused_by(error) from error
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the accepting end need not wait for the answer."""
+        return self._reservation is not None
+
+    def sent(self) -> None:
+        """From now on the accepting end may find it: the bounded time begins."""
+        self._deadline = _now() + settings().meeting_ms / 1e3
+
+    def withdraw(self) -> bool:
+        """Ends the offer, unless the accepting end claimed what was reserved; whether it ended."""
+        if self._reservation is not None:
+            if not self._reservation.withdraw():
+                return False
+            self._reservation = None
+        self._close()
+        return True
+
+    def _close(self) -> None:
+        for descriptor in (self._listener, self._doorbell):
+            if descriptor >= 0:
+                _close(descriptor)
+        self._listener = self._doorbell = -1
+
+    def __del__(self) -> None:
+        self.withdraw()
+        self._close()
+
+    def answer(self, local: Any, descriptor: int) -> Joined:
+        """Waits the bounded time for the accepting end. Raises Refused: then both ends stay on TCP.
+
+        descriptor is the TCP socket's, which is lost where this raises OSError. An exception of a signal handler leaves
+        a reserved offer as it was, to be called again.
+        """
         try:
-            self._listener.bind(_connection_name("offer", (self._source, bound[1]), (target, port)))
-            self._listener.listen(1)
-        except OSError as error:
-            self._listener.close()
+            if packed(local[0]) != self._source:  # the accepting end cannot find the name
+                raise Refused(Reason.PEER_NOT_LOCAL, f"connected from {local[0]}")
+            joined = self._meet(descriptor)
+        except (OSError, Refused) as error:
+            if not self.withdraw() or isinstance(error, Refused):
+                raise
             raise _refused_by(error) from error
+        self._doorbell = -1
+        self._reservation = None
+        self._close()
+        memory.joined(self._where, joined.pid)
+        return joined
 
-    def close(self) -> None:
-        self._listener.close()
+    def _meet(self, descriptor: int) -> Joined:
+        refusal = Refused(Reason.LISTENER_DID_NOT_ANSWER)
+        try:
+            if self._doorbell < 0:
+                self._doorbell = _soon(self._accept, self._deadline, self._listener)
+            if self._reservation is not None and not self._reservation.is_claimed():
+                _soon(self._look, self._deadline, self._doorbell)  # until it is claimed, or the other end says hello
+        except TimeoutError:
+            pass
+        except OSError as error:
+            refusal = _refused_by(error)
+        if self._reservation is not None:
+            if not self._reservation.withdraw():
+                return self._as_reserved(self._reservation, descriptor)
+            self._reservation = None
+        if self._doorbell < 0:
+            if refusal.reason is Reason.LISTENER_DID_NOT_ANSWER:
+                memory.lapsed(self._where)
+            raise refusal
+        return self._join()
 
-    def __enter__(self) -> Offer:
-        return self
+    def _accept(self) -> int:
+        return abstract.accept(self._listener)
 
-    def __exit__(self, *_: object) -> None:
-        self._listener.close()
+    def _look(self) -> Any:
+        return _borrowed(self._doorbell, lambda doorbell: doorbell.recv(1, _socket.MSG_PEEK))
 
-    def answer(self, local: Any) -> Joined:
-        """Waits the bounded time for the accepting end. Raises Refused: then both ends stay on TCP."""
-        if packed(local[0]) != self._source:  # the kernel sends from elsewhere: the accepting end cannot find the name
-            raise Refused(Reason.PEER_NOT_LOCAL, f"connected from {local[0]}")
-        deadline = _now() + settings().meeting_ms / 1e3
-        doorbell = self._accepted(deadline)
+    def _as_reserved(self, reservation: Reservation, descriptor: int) -> Joined:
+        """The accepting end decided, after it connected: nothing here may fail any more."""
+        while self._doorbell < 0 or abstract.peer(self._doorbell)[0] != self._pid:
+            if self._doorbell >= 0:
+                _close(self._doorbell)
+                self._doorbell = -1
+            try:
+                self._doorbell = abstract.accept(self._listener)
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS:
+                    raise
+                self._doorbell = self._accept_without_spare(descriptor)
+        channel = reservation.join(self._doorbell, settings(), f"{self._where[0]}:{self._where[1]}")
+        return Joined(self._path, channel, self._doorbell, self._pid, awaited=False)
+
+    def _accept_without_spare(self, descriptor: int) -> int:
+        """The TCP socket is done with: its number serves the listener, and the listener's the doorbell."""
+        _dup2(self._listener, descriptor, False)
+        _close(self._listener)
+        self._listener = -1
+        give_up_at = _now() + 1.0
+        while True:
+            try:
+                return abstract.accept(descriptor)
+            except OSError as error:  # another thread was faster
+                if error.errno not in _NO_DESCRIPTORS or _now() > give_up_at:
+                    raise
+                _sleep(1e-3)
+
+    def _join(self) -> Joined:
+        doorbell = self._doorbell
+        pid = _peer_process(doorbell)
         passed: list[int] = []
+
+        def receive() -> Any:
+            space = _DESCRIPTOR_SPACE
+            return _borrowed(doorbell, lambda stream: stream.recvmsg(_HELLO.size, space, _socket.MSG_CMSG_CLOEXEC))
+
         try:
-            joined = self._join(doorbell, deadline, passed)
-        except OSError as error:
-            doorbell.close()
-            raise _refused_by(error) from error
-        except BaseException:
-            doorbell.close()
-            raise
+            data, ancillary, _, _ = _soon(receive, self._deadline, doorbell)
+            for level, kind, content in ancillary:
+                if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                    passed.extend(struct.unpack(f"{len(content) // 4}i", content[: len(content) // 4 * 4]))
+            return self._heed(data, passed, pid)
+        except TimeoutError:
+            raise Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
         finally:
             for descriptor in passed:
                 _close(descriptor)
-        memory.joined(self._where)
-        return joined
 
-    def _accepted(self, deadline: float) -> Any:
-        try:
-            descriptor = _soon(self._listener._accept, deadline, self._listener)[0]
-        except TimeoutError:
-            memory.lapsed(self._where)
-            raise Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
-        except OSError as error:
-            raise _refused_by(error) from error
-        return Raw(_UNIX, _socket.SOCK_STREAM, 0, descriptor)
-
-    def _join(self, doorbell: Any, deadline: float, passed: list[int]) -> Joined:
-        pid, _ = _peer_credentials(doorbell)
-        doorbell.settimeout(0)
-
-        def receive() -> Any:
-            return doorbell.recvmsg(_HELLO.size, _DESCRIPTOR_SPACE, _socket.MSG_CMSG_CLOEXEC)
-
-        try:
-            data, ancillary, _, _ = _soon(receive, deadline, doorbell)
-        except TimeoutError:
-            raise Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
-        for level, kind, content in ancillary:
-            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-                passed.extend(struct.unpack(f"{len(content) // 4}i", content[: len(content) // 4 * 4]))
-        if len(data) != _HELLO.size or not passed:
+    def _heed(self, hello: bytes, passed: list[int], pid: int) -> Joined:
+        if len(hello) != _HELLO.size or not passed:
             raise Refused(Reason.PEER_DECLINED, "the other end hung up")
-        magic, version, path_number, _, number = _HELLO.unpack(data)
+        magic, version, path_number, _, number = _HELLO.unpack(hello)
         if magic != _MAGIC or version != _VERSION:
             raise Refused(Reason.PEER_VERSION, f"version {version}")
         path = chain.by_number(path_number)
@@ -343,10 +449,12 @@ class Offer:
             raise Refused(Reason.PEER_DECLINED if allowed else reason, f"path {path_number} is not allowed here")
         token, memory_descriptors = passed[0], passed[1:]
         where = f"{self._where[0]}:{self._where[1]}"
-        channel = path.join(doorbell, memory_descriptors, number, settings(), where, pid)
+        channel = _borrowed(
+            self._doorbell, lambda stream: path.join(stream, memory_descriptors, number, settings(), where, pid)
+        )
         if not _take(token):
             raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end gave up first")
-        return Joined(path, channel, doorbell, pid)
+        return Joined(path, channel, self._doorbell, pid, awaited=True)
 
 
 # ---- the accepting end ----
@@ -357,30 +465,35 @@ def connect_back(source: Any, local: Any) -> Joined:
     ip, port = local[0], local[1]
     if not is_loopback(source[0]) and packed(source[0]) != packed(ip):
         raise Refused(Reason.PEER_NOT_LOCAL)
-    doorbell = None
+    name = _connection_name("offer", (packed(source[0]), source[1]), (packed(ip), port))
+    doorbell = -1
     try:
-        doorbell = Raw(_UNIX, _STREAM)
-        name = _connection_name("offer", (packed(source[0]), source[1]), (packed(ip), port))
-        if doorbell.connect_ex(name) != 0:
+        doorbell = abstract.reach(name)
+        if doorbell < 0:
             raise Refused(Reason.NO_OFFER)
-        pid, _ = _peer_credentials(doorbell)
+        pid = _peer_process(doorbell)
         paths, reason = chain.candidates("listen", ip, port)
+        peer = f"{source[0]}:{source[1]}"
+        for path in paths[:1]:
+            channel = path.claim(pid, _ticket(name, source[1]), doorbell, settings(), peer)
+            if channel is not None:
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # found by the first receive
+                    channel.knock()  # should the other end have looked too early
+                return Joined(path, channel, doorbell, pid, awaited=False)
         for path in paths:
             try:
-                channel = _offer_path(path, doorbell, f"{source[0]}:{source[1]}", pid)
+                channel = _borrowed(doorbell, functools.partial(_offer_path, path, peer=peer, pid=pid))
             except Refused as refused:
                 reason = refused.reason
                 chain.log.debug("%s path refused for %s: %s", path.name, source, refused)
                 continue
-            return Joined(path, channel, doorbell, pid)
+            return Joined(path, channel, doorbell, pid, awaited=False)
         raise Refused(reason)
-    except OSError as error:
-        if doorbell is not None:
-            doorbell.close()
-        raise _refused_by(error) from error
-    except BaseException:
-        if doorbell is not None:
-            doorbell.close()
+    except BaseException as error:
+        if doorbell >= 0:
+            _close(doorbell)
+        if isinstance(error, OSError):
+            raise _refused_by(error) from error
         raise
 
 
@@ -404,7 +517,7 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
                 _await_join(doorbell, _now() + 1.0)
         if channel is None:
             # on a bare stream the byte must not be taken for payload
-            _soon(lambda: doorbell.recv(1), _now() + 1.0, doorbell)
+            _soon(lambda: doorbell.recv(1), _now() + 1.0, doorbell.fileno())
         return channel
     finally:
         for descriptor in (token, *passed):
@@ -414,7 +527,7 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
 
 def _await_join(doorbell: Any, deadline: float) -> None:
     """Until the join byte is there; it stays, as the doorbell's first token. Raises TimeoutError, ConnectionError."""
-    if not _soon(lambda: doorbell.recv(1, _socket.MSG_PEEK), deadline, doorbell):
+    if not _soon(lambda: doorbell.recv(1, _socket.MSG_PEEK), deadline, doorbell.fileno()):
         raise ConnectionError("the other end hung up")
 
 
@@ -436,10 +549,21 @@ def _take(token: int) -> bool:
     return True
 
 
-def _soon(attempt: Any, deadline: float, waitable: Any) -> Any:
-    """The result of the non-blocking `attempt`: tried in a short spin, then after sleeping in the kernel.
+def _borrowed(descriptor: int, action: Callable[[Any], Any]) -> Any:
+    """What `action` gives for a socket object over the non-blocking UNIX stream `descriptor`."""
+    stream = Raw(_UNIX, _socket.SOCK_STREAM, 0, descriptor)
+    try:
+        stream.settimeout(0)
+        return action(stream)
+    finally:
+        stream.detach()
+
+
+def _soon(attempt: Any, deadline: float, descriptor: int) -> Any:
+    """The result of the non-blocking `attempt`: tried in a short spin, then whenever `descriptor` becomes readable.
 
     The other end is mostly in the middle of answering, so that a sleep costs more than the whole meeting.
+    Raises TimeoutError.
     """
     spin_until = _now() + _SPIN_SECONDS
     while True:
@@ -452,8 +576,6 @@ def _soon(attempt: Any, deadline: float, waitable: Any) -> Any:
             continue
         if now >= deadline:
             raise TimeoutError
-        waitable.settimeout(deadline - now)
-        try:
-            return attempt()
-        finally:
-            waitable.settimeout(0)
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        poller.poll((deadline - now) * 1e3)

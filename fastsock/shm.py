@@ -2,19 +2,23 @@
 
 Memory costs more to make than everything else about a connection, above all the first touch of each page. So a
 segment that both ends have returned serves the next connection of the same two processes; never that of others, who
-could still be writing to it.
+could still be writing to it. The connecting end may reserve one before it connects: then the accepting end takes it by
+one atomic word, and neither waits for the other.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
+import threading
 from collections import OrderedDict
 from os import close as _close
 from typing import TYPE_CHECKING, Any
 
 from . import core
-from .transport import Capability, Reason, Refused, Transport
+from .transport import Capability, Reason, Refused, Reservation, Transport
 
 if TYPE_CHECKING:
     from .config import Settings
@@ -35,13 +39,55 @@ def refusal(error: OSError) -> Refused:
 class _Made:
     """A segment that this process made, and for connections with whom."""
 
-    __slots__ = ("number", "pid", "ring_bytes", "segment")
+    __slots__ = ("number", "pid", "process", "ring_bytes", "segment")
 
     def __init__(self, memory: int, ring_bytes: int, pid: int) -> None:
+        self.process = -1
         self.segment = core.Segment(memory)
         self.ring_bytes = ring_bytes
         self.pid = pid
         self.number = int.from_bytes(os.urandom(8), "little")
+        with contextlib.suppress(OSError):  # an old kernel or too many descriptors: then nobody claims it
+            self.process = os.pidfd_open(pid)
+
+    def belongs_to_living(self) -> bool:
+        """Whether the process that it was made with still runs, and no other one that got its number."""
+        try:
+            signal.pidfd_send_signal(self.process, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:  # none, or a program that closes every number closed ours
+            self.process = -1
+            return False
+        return True
+
+    def __del__(self) -> None:
+        if self.process >= 0:
+            self.belongs_to_living()  # forgets a number that is not ours any more
+        if self.process >= 0:
+            _close(self.process)
+
+
+class _Reserved(Reservation):
+    def __init__(self, keeper: ShmTransport, key: tuple[int, int], segment: Any, ticket: int) -> None:
+        self._keeper = keeper
+        self._key = key
+        self._segment = segment
+        self._ticket = ticket
+
+    def is_claimed(self) -> bool:
+        return self._segment.is_claimed(self._ticket)  # type: ignore[no-any-return]
+
+    def withdraw(self) -> bool:
+        if not self._segment.withdraw(self._ticket):
+            return False
+        self._keeper.keep(self._key, self._segment)
+        return True
+
+    def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
+        channel = core.Channel(self._segment, doorbell, core.CONNECTED, spin_us=settings.spin_us, peer=peer)
+        self._keeper.keep(self._key, self._segment)
+        return channel
 
 
 class ShmTransport(Transport):
@@ -52,10 +98,12 @@ class ShmTransport(Transport):
     def __init__(self) -> None:
         self._made: OrderedDict[int, _Made] = OrderedDict()
         self._met: OrderedDict[tuple[int, int], Any] = OrderedDict()
+        self._lock = threading.RLock()  # of its own thread, the collector may drop a socket at any moment
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         """What the parent keeps is the parent's."""
+        self._lock = threading.RLock()
         self._made.clear()
         self._met.clear()
 
@@ -64,20 +112,29 @@ class ShmTransport(Transport):
 
     def _segment_for(self, pid: int, ring_bytes: int) -> tuple[_Made, list[int]]:
         """A segment for a connection with that process, and its descriptor unless the process has met it before."""
-        for made in self._made.values():
-            if made.pid == pid and made.ring_bytes == ring_bytes and made.segment.renew():
-                self._made.move_to_end(made.number)
-                return made, []
+        with self._lock:
+            for made in list(self._made.values()):
+                if made.pid == pid and made.ring_bytes == ring_bytes and made.segment.renew():
+                    self._made.move_to_end(made.number)
+                    return made, []
         memory = core.create_segment(ring_bytes)
         try:
             made = _Made(memory, ring_bytes, pid)
         except BaseException:
             _close(memory)
             raise
-        while len(self._made) >= MOST_KEPT:
-            self._made.popitem(last=False)
-        self._made[made.number] = made
+        with self._lock:
+            self._made[made.number] = made
+            while len(self._made) > MOST_KEPT:
+                self._made.popitem(last=False)
         return made, [memory]
+
+    def keep(self, key: tuple[int, int], segment: Any) -> None:
+        """For the next connection with that process."""
+        with self._lock:
+            self._met[key] = segment
+            while len(self._met) > MOST_KEPT:
+                self._met.popitem(last=False)
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
         memory: list[int] = []
@@ -90,11 +147,10 @@ class ShmTransport(Transport):
             raise refusal(error) from error
         return channel, memory, made.number
 
-    def join(
-        self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
-    ) -> Any:
+    def join(self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int) -> Any:
         key = (pid, number)
-        segment = self._met.pop(key, None)
+        with self._lock:
+            segment = self._met.pop(key, None)
         if segment is None and len(descriptors) != 1:
             raise Refused(Reason.PEER_DECLINED, "the other end counts on memory that is not kept here any more")
         try:
@@ -102,7 +158,23 @@ class ShmTransport(Transport):
             channel = core.Channel(segment, doorbell.fileno(), core.CONNECTED, spin_us=settings.spin_us, peer=peer)
         except OSError as error:
             raise refusal(error) from error
-        self._met[key] = segment
-        while len(self._met) > MOST_KEPT:
-            self._met.popitem(last=False)
+        self.keep(key, segment)
         return channel
+
+    def reserve(self, pid: int, ticket: int) -> Reservation | None:
+        with self._lock:
+            for key, segment in list(self._met.items()):
+                if key[0] == pid and segment.reserve(ticket):
+                    self._met.pop(key, None)
+                    return _Reserved(self, key, segment, ticket)
+        return None
+
+    def claim(self, pid: int, ticket: int, doorbell: int, settings: Settings, peer: str) -> Any:
+        with self._lock:
+            for made in list(self._made.values()):
+                if made.pid == pid and made.belongs_to_living() and made.segment.claim(ticket):
+                    self._made.move_to_end(made.number)
+                    break
+            else:
+                return None
+        return core.Channel(made.segment, doorbell, core.ACCEPTED, spin_us=settings.spin_us, peer=peer)

@@ -10,13 +10,16 @@ Everything that the standard module exports is here. `socket`, `SocketType`, `cr
 from __future__ import annotations
 
 import _socket
+import contextlib
 import errno
 import os
 import socket as _standard
 import struct
 import sys
+import threading
 import types
 import weakref
+from os import close as _close
 from os import dup as _dup
 from os import dup2 as _dup2
 from os import get_inheritable as _get_inheritable
@@ -28,6 +31,7 @@ from .transport import Reason, Refused
 
 _Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
 _Base: Any = _socket.socket
+_NOTHING: Any = contextlib.nullcontext()
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
 _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
@@ -37,14 +41,29 @@ _ONLY_NOTES = ("asyncio.selector_events", "asyncio.base_events", "asyncio.trsock
 _BOUND = ("recv", "recv_into", "send", "sendall")
 
 
+class _FoundOut:
+    """An attribute that a meeting under way decides: asking for it takes part. Afterwards the instance has its own."""
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self._name = name
+
+    def __get__(self, sock: socket | None, owner: Any) -> Any:
+        if sock is None:
+            return None
+        if sock._fast_undecided is not None:
+            sock._fast_decide()
+        return sock.__dict__.setdefault(self._name, None)
+
+
 class socket(_Plain):  # type: ignore[misc]
     """A socket of the standard class whose TCP stream takes the fastest path that both ends share.
 
     Everything of `socket.socket` keeps its meaning. Errors of a path name the path and the other end.
     """
 
-    _fast_channel: Any = None
-    _fast_connection: registry.Connection | None = None
+    _fast_channel: Any = _FoundOut()
+    _fast_connection: Any = _FoundOut()  # registry.Connection or None
+    _fast_undecided: _Undecided | None = None
     _fast_presence: list[Any] | None = None
     _fast_options: dict[tuple[int, int], Any] | None = None
     _fast_pretended = False
@@ -65,8 +84,9 @@ class socket(_Plain):  # type: ignore[misc]
     @property
     def transport(self) -> str:
         """The path that the bytes take: "shm", "unix" or "tcp"; "plain" for anything but a TCP stream."""
-        if self._fast_connection is not None:
-            return self._fast_connection.transport
+        connection: registry.Connection | None = self._fast_connection
+        if connection is not None:
+            return connection.transport
         return "tcp" if self._fast_is_tcp_stream() else "plain"
 
     def _fast_is_tcp_stream(self) -> bool:
@@ -150,7 +170,7 @@ class socket(_Plain):  # type: ignore[misc]
             if result in (0, errno.EINPROGRESS):
                 self._fast_stay("connect", reason, None, address)
             return result
-        with offer:
+        try:
             result = _attempt(primitive, self, address)
             if result == errno.EINPROGRESS and not self._fast_is_established():
                 self._fast_stay("connect", Reason.BACKLOG_FULL, None, address)
@@ -158,8 +178,9 @@ class socket(_Plain):  # type: ignore[misc]
                 # programs expect EINPROGRESS from a non-blocking connect; the descriptor is writable at once
                 self._fast_in_progress = result != 0
                 self._fast_finish_connect(offer)
-                if _takes_descriptor(self):
-                    self._fast_release()
+        finally:
+            if self._fast_undecided is None:
+                offer.withdraw()
         return result
 
     def _fast_connect_again(self, connection: registry.Connection) -> None:
@@ -190,7 +211,8 @@ class socket(_Plain):  # type: ignore[misc]
                 return None, Reason.DESCRIPTOR_WATCHED
             if _Base.getsockname(self)[1] == 0:
                 _Base.bind(self, ("0.0.0.0" if self.family == _socket.AF_INET else "::", 0))
-            return meeting.Offer(_Base.getsockname(self), ip, port), Reason.JOINED
+            may_wait = _Base.gettimeout(self) != 0
+            return meeting.Offer(_Base.getsockname(self), ip, port, paths, may_wait), Reason.JOINED
         except Refused as refused:
             return None, refused.reason
         except OSError as error:
@@ -223,9 +245,43 @@ class socket(_Plain):  # type: ignore[misc]
         return True
 
     def _fast_finish_connect(self, offer: meeting.Offer) -> None:
-        local, peer = _Base.getsockname(self), _Base.getpeername(self)
+        offer.sent()
         try:
-            joined = offer.answer(local)
+            undecided = _Undecided(offer, _Base.getsockname(self), _Base.getpeername(self))
+        except OSError:  # reset already; the first use will say so
+            self._fast_stay("connect", Reason.SYSTEM_ERROR, None, None)
+            return
+        for name in ("_fast_channel", "_fast_connection"):
+            self.__dict__.pop(name, None)
+        self._fast_undecided = undecided
+        if not offer.is_reserved or self._fast_in_progress or _takes_descriptor(self):
+            self._fast_decide()
+        else:
+            _undecided_sockets[id(undecided)] = weakref.ref(self, undecided.dropped)
+
+    def _fast_decide(self) -> None:
+        """Takes part in the meeting under way, if there is one, and stays or moves."""
+        undecided = self._fast_undecided
+        if undecided is None:
+            return
+        with undecided.lock:
+            if self._fast_undecided is not undecided or undecided.begun:
+                return
+            undecided.begun = True
+            try:
+                self._fast_take_part(undecided)
+            finally:
+                undecided.begun = False
+                if "_fast_connection" in self.__dict__:
+                    self._fast_undecided = None
+                    _undecided_sockets.pop(id(undecided), None)
+        if _takes_descriptor(self):
+            self._fast_release()
+
+    def _fast_take_part(self, undecided: _Undecided) -> None:
+        local, peer = undecided.local, undecided.peer
+        try:
+            joined = undecided.offer.answer(local, _Base.fileno(self))
         except Refused as refused:
             self._fast_stay("connect", refused.reason, local, peer)
         else:
@@ -243,14 +299,15 @@ class socket(_Plain):  # type: ignore[misc]
             chain.log.info("%s %s -> tcp: %s", role, peer, reason)
 
     def _fast_move(self, role: str, joined: meeting.Joined, local: Any, peer: Any) -> None:
-        """Re-points the descriptor at the doorbell; TCP is closed by reset, so that nothing lingers in TIME_WAIT."""
+        """Re-points the descriptor at the doorbell; the connecting end resets TCP: nothing lingers in TIME_WAIT."""
         connection = registry.Connection(role, joined.path.name, Reason.JOINED, self.family, self.proto)
         connection.local, connection.peer, connection.peer_pid = local, peer, joined.pid
         connection.options = self._fast_options
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
-        _Base.setsockopt(self, _socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
-        _dup2(joined.doorbell.fileno(), descriptor, _get_inheritable(descriptor))
-        joined.doorbell.close()
+        if role == "connect":  # which may not have seen yet that it is connected, when the accepting end leaves
+            _Base.setsockopt(self, _socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
+        _dup2(joined.doorbell, descriptor, _get_inheritable(descriptor))
+        _close(joined.doorbell)
         _Base.settimeout(self, timeout)
         self._fast_connection = connection
         if joined.channel is not None:
@@ -402,6 +459,10 @@ class socket(_Plain):  # type: ignore[misc]
     def _real_close(self, _ss: Any = _Base) -> None:
         if self._fast_presence is not None:
             self._fast_withdraw()
+        undecided = self._fast_undecided
+        if undecided is not None and undecided.withdraw():
+            self._fast_undecided = None
+            self._fast_stay("connect", Reason.CLOSED_BEFORE_MEETING, undecided.local, undecided.peer)
         connection = self._fast_connection
         if connection is not None and not self._fast_is_shared_object():
             registry.closing(connection)
@@ -430,19 +491,22 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- blocking ----
 
     def settimeout(self, value: float | None, /) -> None:
-        _Base.settimeout(self, value)
-        if self._fast_channel is not None:
-            self._fast_channel.settimeout(_Base.gettimeout(self))
+        self._fast_set_waiting(_Base.settimeout, value)
 
     def setblocking(self, flag: bool, /) -> None:
-        _Base.setblocking(self, flag)
-        if self._fast_channel is not None:
-            self._fast_channel.settimeout(_Base.gettimeout(self))
+        self._fast_set_waiting(_Base.setblocking, flag)
+
+    def _fast_set_waiting(self, primitive: Any, value: Any) -> None:
+        undecided = self._fast_undecided
+        with undecided.lock if undecided is not None else _NOTHING:
+            primitive(self, value)
+            if self._fast_undecided is None and self._fast_channel is not None:
+                self._fast_channel.settimeout(_Base.gettimeout(self))
 
     # ---- addresses and options: TCP's, answered from memory once the connection moved ----
 
     def _fast_moved_connection(self) -> registry.Connection | None:
-        connection = self._fast_connection
+        connection: registry.Connection | None = self._fast_connection
         if connection is None or connection.transport == "tcp":
             return None
         if _Base.fileno(self) < 0:
@@ -462,20 +526,23 @@ class socket(_Plain):  # type: ignore[misc]
         return connection.peer
 
     def setsockopt(self, level: int, option: int, *value: Any) -> None:
-        connection = self._fast_moved_connection()
-        if connection is None:
-            _Base.setsockopt(self, level, option, *value)
-            if not self._fast_is_tcp_stream():
-                return
-        else:
-            options.check(connection.family, level, option, value)
-        if self._fast_options is None:
-            self._fast_options = {}
+        undecided = self._fast_undecided
+        with undecided.lock if undecided is not None else _NOTHING:
+            # a meeting under way need not be over: what is set now is set on either path
+            connection = self._fast_moved_connection() if self._fast_undecided is None else None
+            if connection is None:
+                _Base.setsockopt(self, level, option, *value)
+                if not self._fast_is_tcp_stream():
+                    return
+            else:
+                options.check(connection.family, level, option, value)
+            if self._fast_options is None:
+                self._fast_options = {}
+                if connection is not None:
+                    connection.options = self._fast_options
+            self._fast_options[level, option] = value
             if connection is not None:
-                connection.options = self._fast_options
-        self._fast_options[level, option] = value
-        if connection is not None:
-            self._fast_apply({(level, option): value})
+                self._fast_apply({(level, option): value})
 
     def _fast_apply(self, options_set: dict[tuple[int, int], Any] | None) -> None:
         """Heeds the options that change what calls do."""
@@ -607,6 +674,40 @@ class socket(_Plain):  # type: ignore[misc]
 
 socket.__name__ = socket.__qualname__ = "socket"
 _OWN = {name: getattr(socket, name) for name in _BOUND}
+
+
+class _Undecided:
+    """A connection whose meeting is under way: the program has not used it since it connected."""
+
+    __slots__ = ("begun", "local", "lock", "offer", "peer")
+
+    def __init__(self, offer: meeting.Offer, local: Any, peer: Any) -> None:
+        self.offer = offer
+        self.local = local
+        self.peer = peer
+        self.lock = threading.RLock()
+        self.begun = False
+
+    def withdraw(self) -> bool:
+        with self.lock:
+            return self.offer.withdraw()
+
+    def dropped(self, _: Any) -> None:
+        _undecided_sockets.pop(id(self), None)
+
+
+_undecided_sockets: dict[int, weakref.ref[socket]] = {}
+
+
+def _decide_before_fork() -> None:
+    """A reservation is this process's alone."""
+    for reference in list(_undecided_sockets.values()):
+        sock = reference()
+        if sock is not None:
+            sock._fast_decide()
+
+
+os.register_at_fork(before=_decide_before_fork)
 
 
 def _takes_descriptor(sock: socket) -> bool:

@@ -21,6 +21,7 @@ class Reason(enum.Enum):
     PEER_NOT_LOCAL = "peer_not_local"
     NO_LISTENER_PRESENCE = "no_listener_presence"
     LISTENER_DID_NOT_ANSWER = "listener_did_not_answer"
+    CLOSED_BEFORE_MEETING = "closed_before_meeting"
     LISTENER_LAPSED_BEFORE = "listener_lapsed_before"
     BACKLOG_FULL = "backlog_full"
     NO_OFFER = "no_offer"
@@ -104,11 +105,36 @@ class Transport(abc.ABC):
         """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
 
-    def join(
-        self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
-    ) -> Any:
+    def join(self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int) -> Any:
         """The connecting end's half, with what offer() passed (closed by the caller): the channel or None.
 
         Raises Refused.
         """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
+
+    def reserve(self, pid: int, ticket: int) -> Reservation | None:
+        """Sets aside what the next connection with that process needs, under a number that both ends know it by.
+
+        A path where the accepting end can then claim it without another word saves both ends the wait for each other.
+        """
+        return None
+
+    def claim(self, pid: int, ticket: int, doorbell: int, settings: Settings, peer: str) -> Any:
+        """The accepting end's half of a meeting with a reservation: the channel, or None where there is none."""
+        return None
+
+
+class Reservation(abc.ABC):
+    """What the connecting end set aside. Either the other end claims it or this end withdraws it: one of the two."""
+
+    @abc.abstractmethod
+    def is_claimed(self) -> bool:
+        """Whether the other end claimed it."""
+
+    @abc.abstractmethod
+    def withdraw(self) -> bool:
+        """Ends it; False where the other end had claimed it."""
+
+    @abc.abstractmethod
+    def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
+        """The channel, once it is claimed. Must not fail."""

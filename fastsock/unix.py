@@ -34,8 +34,6 @@ class UnixTransport(Transport):
         enlarge_buffer(doorbell)
         return None, [], 0
 
-    def join(
-        self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
-    ) -> Any:
+    def join(self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int) -> Any:
         enlarge_buffer(doorbell)
         return None

@@ -9,7 +9,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
-from libc.errno cimport EAGAIN, EBADF, EINTR, EPROTO, ETIMEDOUT
+from libc.errno cimport EAGAIN, EBADF, ECONNREFUSED, EINTR, EPROTO, ETIMEDOUT
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
 from posix.unistd cimport close as close_descriptor, usleep
@@ -85,12 +85,63 @@ cdef class Segment:
             raise OSError(-error, _os.strerror(-error))
 
     def renew(self):
-        """Makes it as new if both ends have returned it; whether they had. Only for the process that made it."""
+        """Makes it as new if both ends have returned it; whether they had."""
         return fs_segment_renew(self.segment) != 0
+
+    def reserve(self, uint64_t ticket):
+        """Makes it as new, for the connection that `ticket` stands for, if both ends have returned it; whether they had."""
+        return fs_segment_reserve(self.segment, ticket) != 0
+
+    def withdraw(self, uint64_t ticket):
+        """Ends a reservation; whether the other end had not claimed it."""
+        return fs_segment_withdraw(self.segment, ticket) != 0
+
+    def claim(self, uint64_t ticket):
+        """Takes it, if the other end reserved it for that connection; whether it had."""
+        return fs_segment_claim(self.segment, ticket) != 0
+
+    def is_claimed(self, uint64_t ticket):
+        """Whether the other end claimed the reservation."""
+        return fs_segment_is_claimed(self.segment, ticket) != 0
 
     def __dealloc__(self):
         if self.segment != NULL:
             fs_segment_drop(self.segment)
+
+
+cdef object checked(int result):
+    if result < 0:
+        raise OSError(-result, _os.strerror(-result))
+    return result
+
+
+def abstract_exists(bytes name not None):
+    """Whether a datagram socket is bound to the abstract name. Raises OSError."""
+    return checked(fs_abstract_exists(name, len(name))) != 0
+
+
+def abstract_listen(bytes name not None):
+    """The descriptor of a stream listener at the abstract name. Raises OSError."""
+    return checked(fs_abstract_listen(name, len(name)))
+
+
+def abstract_accept(int listener):
+    """The descriptor of a connection that waits there. Raises OSError: BlockingIOError for none."""
+    return checked(fs_abstract_accept(listener))
+
+
+def abstract_reach(bytes name not None):
+    """The descriptor of a stream connected to the listener at the abstract name; -1 for no listener. Raises OSError."""
+    cdef int stream = fs_abstract_reach(name, len(name))
+    return -1 if stream == -ECONNREFUSED else checked(stream)
+
+
+def abstract_peer(int stream):
+    """Process and user at the other end of a connected UNIX stream. Raises OSError."""
+    cdef int process = 0
+    cdef unsigned int user = 0
+    checked(fs_abstract_peer(stream, &process, &user))
+    return process, user
 
 
 @cython.final

@@ -41,6 +41,10 @@ cdef extern from "end.h" nogil:
     fs_segment *fs_segment_map(int memory, int *error)
     void fs_segment_drop(fs_segment *segment)
     int fs_segment_renew(fs_segment *segment)
+    int fs_segment_reserve(fs_segment *segment, uint64_t ticket)
+    int fs_segment_withdraw(fs_segment *segment, uint64_t ticket)
+    int fs_segment_claim(fs_segment *segment, uint64_t ticket)
+    int fs_segment_is_claimed(const fs_segment *segment, uint64_t ticket)
     fs_end *fs_end_open_on(fs_segment *segment, int side, const fs_limits *limits, int *error)
     void fs_end_free(fs_end *end)
 
@@ -76,3 +80,10 @@ cdef extern from "end.h" nogil:
     int fs_end_release(fs_end *end, int doorbell)
     int fs_bridge_start(fs_end *end, int doorbell, int inner)
     int fs_bridge_fork(fs_end *end, int doorbell, int inner)
+
+cdef extern from "abstract.h" nogil:
+    int fs_abstract_exists(const char *name, size_t length)
+    int fs_abstract_listen(const char *name, size_t length)
+    int fs_abstract_accept(int listener)
+    int fs_abstract_reach(const char *name, size_t length)
+    int fs_abstract_peer(int stream, int *process, unsigned int *user)

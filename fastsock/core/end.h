@@ -81,7 +81,14 @@ int fs_segment_create(uint32_t small_bytes);
 struct fs_segment *fs_segment_map(int memory, int *error);
 struct fs_segment *fs_segment_hold(struct fs_segment *segment);
 void fs_segment_drop(struct fs_segment *segment); /* the last holder unmaps it */
-int fs_segment_renew(struct fs_segment *segment); /* 1: both ends had returned it, and it is as new; only its maker may */
+/* A segment that both ends returned serves again.  1 where that was so, and it is as new; else 0. */
+int fs_segment_renew(struct fs_segment *segment);
+/* The same, but only for the connection that `ticket` (60 bits, not 0) stands for, if the other end claims it before
+ * the reservation is withdrawn: one of the two succeeds (1). */
+int fs_segment_reserve(struct fs_segment *segment, uint64_t ticket);
+int fs_segment_withdraw(struct fs_segment *segment, uint64_t ticket);
+int fs_segment_claim(struct fs_segment *segment, uint64_t ticket);
+int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket);
 struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_hold(struct fs_end *end);

@@ -15,6 +15,10 @@
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
+/* Who has the segment, in the four low bits of `possession`; above them the ticket of a reservation.
+ * 0: in use; each end that will never touch it again for this connection sets its RETURNED bit, and with both it is free. */
+enum { FS_RETURNED = 3, FS_RESERVED = 4, FS_BUSY = 8, FS_TICKET_SHIFT = 4 };
+
 /* The states of the doorbell, in the two low bits of `bell`; above them, how many token bytes were ever sent. */
 enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_ABANDONED = 3, FS_BELL_STATE = 3 };
 
@@ -42,10 +46,10 @@ struct fs_segment_header {
     uint64_t magic;
     uint32_t version;
     uint32_t small_bytes; /* ring size of a direction before it grows */
+    _Alignas(FS_LINE) _Atomic uint64_t possession;
     _Alignas(FS_LINE) _Atomic uint32_t cpu[2];   /* where each end last ran, plus one */
     _Atomic uint32_t reset[2];                   /* that end was closed with SO_LINGER 0 */
     _Atomic uint32_t urgent_inline[2];           /* that end set SO_OOBINLINE */
-    _Atomic uint32_t returned[2];                /* that end will never touch the memory again for this connection */
     _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
 };
 

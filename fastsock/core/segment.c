@@ -99,14 +99,51 @@ void fs_segment_drop(struct fs_segment *segment)
     free(segment);
 }
 
-int fs_segment_renew(struct fs_segment *segment)
+/* Takes a free segment out of everybody's reach and makes it as new.  Our own end's word is not taken from the memory. */
+static int seize(struct fs_segment *segment)
 {
     struct fs_segment_header *header = segment->header;
-    if (!atomic_load(&header->returned[0]) || !atomic_load(&header->returned[1])) return 0;
-    const size_t first = offsetof(struct fs_segment_header, cpu); /* behind what says what this memory is */
+    uint64_t state = atomic_load(&header->possession);
+    if ((state & FS_RETURNED) != FS_RETURNED || atomic_load(&segment->holders) != 1) return 0;
+    if (!atomic_compare_exchange_strong(&header->possession, &state, FS_BUSY)) return 0;
+    const size_t first = offsetof(struct fs_segment_header, cpu); /* behind what says what this memory is, and whose */
     memset((unsigned char *)header + first, 0, sizeof *header - first);
     for (int side = 0; side < 2; side++) atomic_store(&header->direction[side].grown_at, FS_NOT_GROWN);
     return 1;
+}
+
+static uint64_t reserved_for(uint64_t ticket) { return ticket << FS_TICKET_SHIFT | FS_RESERVED; }
+
+int fs_segment_renew(struct fs_segment *segment)
+{
+    if (!seize(segment)) return 0;
+    atomic_store(&segment->header->possession, 0);
+    return 1;
+}
+
+int fs_segment_reserve(struct fs_segment *segment, uint64_t ticket)
+{
+    if (!seize(segment)) return 0;
+    atomic_store(&segment->header->possession, reserved_for(ticket));
+    return 1;
+}
+
+int fs_segment_withdraw(struct fs_segment *segment, uint64_t ticket)
+{
+    uint64_t expected = reserved_for(ticket);
+    return atomic_compare_exchange_strong(&segment->header->possession, &expected, FS_RETURNED);
+}
+
+int fs_segment_claim(struct fs_segment *segment, uint64_t ticket)
+{
+    uint64_t expected = reserved_for(ticket);
+    return atomic_load(&segment->holders) == 1 &&
+           atomic_compare_exchange_strong(&segment->header->possession, &expected, ticket << FS_TICKET_SHIFT);
+}
+
+int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket)
+{
+    return (atomic_load(&segment->header->possession) & ~(uint64_t)FS_RETURNED) == ticket << FS_TICKET_SHIFT;
 }
 
 struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error)
@@ -149,7 +186,7 @@ void fs_end_free(struct fs_end *end)
 {
     if (atomic_fetch_sub(&end->holders, 1) != 1) return;
     /* shared with a forked process it may still be in use: then the memory serves no second time */
-    if (end->closed && !fs_end_shared(end)) atomic_store(&end->header->returned[end->side], 1);
+    if (end->closed && !fs_end_shared(end)) atomic_fetch_or(&end->header->possession, 1u << end->side);
     fs_segment_drop(end->segment);
     free(end);
 }

@@ -1,0 +1,81 @@
+"""The kernel calls of a meeting: sockets with names in the abstract UNIX namespace; native where the core is built.
+
+Streams are non-blocking, and plain descriptor numbers: most of them end as another socket's descriptor.
+"""
+
+from __future__ import annotations
+
+import _socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from . import core
+
+_STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
+_DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
+_CREDENTIALS = struct.Struct("3i")
+
+
+def _exists(name: bytes) -> bool:
+    """Whether a datagram socket is bound to the name. Raises OSError."""
+    probe = _socket.socket(_socket.AF_UNIX, _DATAGRAM)
+    try:
+        return probe.connect_ex(name) == 0
+    finally:
+        probe.close()
+
+
+def _listen(name: bytes) -> int:
+    """The descriptor of a stream listener at the name. Raises OSError."""
+    listener = _socket.socket(_socket.AF_UNIX, _STREAM)
+    try:
+        listener.bind(name)
+        listener.listen(1)
+    except BaseException:
+        listener.close()
+        raise
+    return listener.detach()
+
+
+def _accept(listener: int) -> int:
+    """The descriptor of a connection that waits there. Raises OSError: BlockingIOError for none."""
+    borrowed: Any = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, listener)
+    try:
+        accepted = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, borrowed._accept()[0])
+    finally:
+        borrowed.detach()
+    accepted.setblocking(False)
+    return accepted.detach()
+
+
+def _reach(name: bytes) -> int:
+    """The descriptor of a stream connected to the listener at the name; -1 for no listener. Raises OSError."""
+    stream = _socket.socket(_socket.AF_UNIX, _STREAM)
+    try:
+        stream.connect(name)
+    except ConnectionRefusedError:
+        stream.close()
+        return -1
+    except BaseException:
+        stream.close()
+        raise
+    return stream.detach()
+
+
+def _peer(stream: int) -> tuple[int, int]:
+    """Process and user at the other end of a connected UNIX stream. Raises OSError."""
+    borrowed = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, stream)
+    try:
+        found = borrowed.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _CREDENTIALS.size)
+    finally:
+        borrowed.detach()
+    process, user, _ = _CREDENTIALS.unpack(found)
+    return process, user
+
+
+exists: Callable[[bytes], bool] = core.abstract_exists if core.available else _exists
+listen: Callable[[bytes], int] = core.abstract_listen if core.available else _listen
+accept: Callable[[int], int] = core.abstract_accept if core.available else _accept
+reach: Callable[[bytes], int] = core.abstract_reach if core.available else _reach
+peer: Callable[[int], tuple[int, int]] = core.abstract_peer if core.available else _peer

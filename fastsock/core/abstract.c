@@ -1,0 +1,130 @@
+#define _GNU_SOURCE
+#include "abstract.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct probe {
+    int descriptor;
+    dev_t device;
+    ino_t file;
+};
+
+static struct probe asks = {-1, 0, 0}, reaches = {-1, 0, 0};
+static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
+
+static int make(int kind)
+{
+    int made = socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return made < 0 ? -errno : made;
+}
+
+/* A program that closes every number may have given this one to a file of its own. */
+static int is_ours(const struct probe *probe)
+{
+    struct stat status;
+    return probe->descriptor >= 0 && fstat(probe->descriptor, &status) == 0 && status.st_dev == probe->device &&
+           status.st_ino == probe->file;
+}
+
+static void keep(struct probe *probe, int descriptor)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) != 0) {
+        close(descriptor);
+        probe->descriptor = -1;
+        return;
+    }
+    *probe = (struct probe){descriptor, status.st_dev, status.st_ino};
+}
+
+static int take(struct probe *probe, int kind)
+{
+    int kept = is_ours(probe) ? probe->descriptor : make(kind);
+    probe->descriptor = -1;
+    return kept;
+}
+
+/* The one that reaches will become somebody's connection: a child's copy would hide its end. */
+static void drop_before_fork(void)
+{
+    if (is_ours(&reaches)) close(reaches.descriptor);
+    reaches.descriptor = -1;
+}
+
+static void watch_forks(void) { pthread_atfork(drop_before_fork, NULL, NULL); }
+
+static int address_of(const char *name, size_t length, struct sockaddr_un *address, socklen_t *size)
+{
+    if (length > sizeof address->sun_path) return -ENAMETOOLONG;
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, name, length);
+    *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+    return 0;
+}
+
+int fs_abstract_exists(const char *name, size_t length)
+{
+    struct sockaddr_un address;
+    socklen_t size;
+    if (address_of(name, length, &address, &size) != 0) return 0;
+    int probe = take(&asks, SOCK_DGRAM);
+    if (probe < 0) return probe;
+    int found = connect(probe, (struct sockaddr *)&address, size) == 0;
+    keep(&asks, probe);
+    return found;
+}
+
+int fs_abstract_listen(const char *name, size_t length)
+{
+    struct sockaddr_un address;
+    socklen_t size;
+    int error = address_of(name, length, &address, &size);
+    int listener = error == 0 ? make(SOCK_STREAM) : error;
+    if (listener < 0) return listener;
+    if (bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 1) != 0) {
+        error = errno;
+        close(listener);
+        return -error;
+    }
+    return listener;
+}
+
+int fs_abstract_accept(int listener)
+{
+    int accepted = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return accepted < 0 ? -errno : accepted;
+}
+
+int fs_abstract_reach(const char *name, size_t length)
+{
+    struct sockaddr_un address;
+    socklen_t size;
+    int error = address_of(name, length, &address, &size);
+    if (error != 0) return error;
+    pthread_once(&fork_watch, watch_forks);
+    int stream = take(&reaches, SOCK_STREAM);
+    if (stream < 0) return stream;
+    if (connect(stream, (struct sockaddr *)&address, size) == 0) return stream;
+    error = errno;
+    if (error == ECONNREFUSED)
+        keep(&reaches, stream);
+    else
+        close(stream);
+    return -error;
+}
+
+int fs_abstract_peer(int stream, pid_t *process, uid_t *user)
+{
+    struct ucred credentials;
+    socklen_t size = sizeof credentials;
+    if (getsockopt(stream, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return -errno;
+    *process = credentials.pid;
+    *user = credentials.uid;
+    return 0;
+}
