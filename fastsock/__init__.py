@@ -43,7 +43,7 @@ def explain(sock: Any) -> Explanation:
 
 
 def connections() -> list[Explanation]:
-    """One explanation for each TCP-stream connection of this process: the open ones, then the last 10,000 closed."""
+    """One explanation for each TCP-stream connection of this process: the open ones, then the last 1,000 closed."""
     from .explanation import connections as function
 
     return function()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from .config import Rule, Settings, settings
 from .shm import ShmTransport
@@ -27,12 +27,28 @@ def by_number(number: int) -> Transport | None:
     return _BY_NUMBER.get(number)
 
 
-def candidates(direction: str, ip: str, port: int) -> tuple[list[Transport], Reason]:
+def candidates(direction: str, ip: str, port: int) -> tuple[Sequence[Transport], Reason]:
     """The usable paths that may be agreed on beside TCP, in order; where none, the reason is why.
 
     direction is "connect" or "listen"; ip and port are the listener's.
     """
-    current: Settings = settings()
+    global _found, _found_for
+    current = settings()
+    if _found_for is not current or len(_found) > 4096:
+        _found, _found_for = {}, current
+    key = (direction, ip, port)
+    known = _found.get(key)
+    if known is None:
+        known = _found[key] = _candidates(current, direction, ip, port)
+    return known
+
+
+# asked at every connect and accept, and the same as long as the settings are
+_found: dict[tuple[str, str, int], tuple[Sequence[Transport], Reason]] = {}
+_found_for: Settings | None = None
+
+
+def _candidates(current: Settings, direction: str, ip: str, port: int) -> tuple[Sequence[Transport], Reason]:
     names: tuple[str, ...]
     rule: Rule | None
     names, rule = current.paths_for(direction, ip, port)
@@ -50,4 +66,4 @@ def candidates(direction: str, ip: str, port: int) -> tuple[list[Transport], Rea
         else:
             reason = refused
             log.debug("%s path refused: %s", name, refused)
-    return found, Reason.JOINED if found else reason
+    return tuple(found), Reason.JOINED if found else reason

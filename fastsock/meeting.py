@@ -42,7 +42,7 @@ _MAGIC = b"FASTSOCK"
 _VERSION = 1
 _JOIN = b"J"
 _DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
-_WILDCARDS = ("0.0.0.0", "::")
+WILDCARDS = ("0.0.0.0", "::")
 _SOURCE_OF_LOOPBACK = "7f000001"
 _SPIN_SECONDS = 40e-6
 _MOST_SKIPPED = 64
@@ -296,7 +296,7 @@ class Offer:
         self._deadline = 0.0
         target = packed(ip)
         self._source = packed(bound[0])
-        if bound[0] in _WILDCARDS:  # what the kernel will choose
+        if bound[0] in WILDCARDS:  # what the kernel will choose
             self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
         name = _connection_name("offer", (self._source, bound[1]), (target, port))
         self._pid = memory.who_accepts(self._where) if may_reserve else 0
@@ -361,40 +361,39 @@ class Offer:
         return joined
 
     def _meet(self, descriptor: int) -> Joined:
-        refusal = Refused(Reason.LISTENER_DID_NOT_ANSWER)
-        try:
-            if self._doorbell < 0:
+        reservation, error = self._reservation, None
+        if reservation is None or not reservation.is_claimed():
+            try:
                 self._doorbell = _soon(self._accept, self._deadline, self._listener)
-            if self._reservation is not None and not self._reservation.is_claimed():
-                _soon(self._look, self._deadline, self._doorbell)  # until it is claimed, or the other end says hello
-        except TimeoutError:
-            pass
-        except OSError as error:
-            refusal = _refused_by(error)
-        if self._reservation is not None:
-            if not self._reservation.withdraw():
-                return self._as_reserved(self._reservation, descriptor)
+            except (TimeoutError, OSError) as failure:
+                error = failure
+        if reservation is not None:
+            # a doorbell without a claim is that of an accepting end that knows nothing of the reserved
+            if not reservation.withdraw(useless=self._doorbell >= 0):
+                return self._as_reserved(reservation, descriptor)
             self._reservation = None
-        if self._doorbell < 0:
-            if refusal.reason is Reason.LISTENER_DID_NOT_ANSWER:
-                memory.lapsed(self._where)
-            raise refusal
+        if isinstance(error, TimeoutError):
+            memory.lapsed(self._where)
+            raise Refused(Reason.LISTENER_DID_NOT_ANSWER)
+        if error is not None:
+            raise error
         return self._join()
 
     def _accept(self) -> int:
         return abstract.accept(self._listener)
 
-    def _look(self) -> Any:
-        return _borrowed(self._doorbell, lambda doorbell: doorbell.recv(1, _socket.MSG_PEEK))
-
     def _as_reserved(self, reservation: Reservation, descriptor: int) -> Joined:
-        """The accepting end decided, after it connected: nothing here may fail any more."""
+        """The accepting end decided, and connects right then: nothing here may fail any more, except by its death."""
         while self._doorbell < 0 or abstract.peer(self._doorbell)[0] != self._pid:
             if self._doorbell >= 0:
                 _close(self._doorbell)
                 self._doorbell = -1
             try:
                 self._doorbell = abstract.accept(self._listener)
+            except BlockingIOError:
+                if not _comes_first(self._listener, descriptor):
+                    self._reservation = None
+                    raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end is gone") from None
             except OSError as error:
                 if error.errno not in _NO_DESCRIPTORS:
                     raise
@@ -466,20 +465,17 @@ def connect_back(source: Any, local: Any) -> Joined:
     if not is_loopback(source[0]) and packed(source[0]) != packed(ip):
         raise Refused(Reason.PEER_NOT_LOCAL)
     name = _connection_name("offer", (packed(source[0]), source[1]), (packed(ip), port))
+    paths, reason = chain.candidates("listen", ip, port)
+    claim = paths[0].claim(_ticket(name, source[1])) if paths else None
     doorbell = -1
     try:
         doorbell = abstract.reach(name)
         if doorbell < 0:
             raise Refused(Reason.NO_OFFER)
         pid = _peer_process(doorbell)
-        paths, reason = chain.candidates("listen", ip, port)
         peer = f"{source[0]}:{source[1]}"
-        for path in paths[:1]:
-            channel = path.claim(pid, _ticket(name, source[1]), doorbell, settings(), peer)
-            if channel is not None:
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # found by the first receive
-                    channel.knock()  # should the other end have looked too early
-                return Joined(path, channel, doorbell, pid, awaited=False)
+        if claim is not None and claim.pid == pid:
+            return Joined(paths[0], claim.join(doorbell, settings(), peer), doorbell, pid, awaited=False)
         for path in paths:
             try:
                 channel = _borrowed(doorbell, functools.partial(_offer_path, path, peer=peer, pid=pid))
@@ -547,6 +543,14 @@ def _take(token: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _comes_first(listener: int, stream: int) -> bool:
+    """Waits for a connection at `listener` or the end of `stream`; whether the former came."""
+    poller = select.poll()
+    poller.register(listener, select.POLLIN)
+    poller.register(stream, select.POLLRDHUP)
+    return any(descriptor == listener for descriptor, _ in poller.poll())
 
 
 def _borrowed(descriptor: int, action: Callable[[Any], Any]) -> Any:

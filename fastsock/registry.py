@@ -10,40 +10,41 @@ import os
 import struct
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from os import getpid as _getpid
 from typing import Any
 
+from .config import settings
 from .transport import Reason
 
 SO_COOKIE = 57  # the kernel's own name for an open socket, never used twice
-KEPT_CLOSED = 10_000
+KEPT_CLOSED = 1000
 _TCP_INFO_BYTES = struct.Struct("=120xQQ")  # tcpi_bytes_acked, tcpi_bytes_received
 
 
 class Connection:
     """One TCP-stream connection as its program sees it, whatever path its bytes take."""
 
-    __slots__ = (
-        "__weakref__", "channel", "family", "final", "holders", "local", "options", "owner", "peer", "peer_pid", "pid",
-        "proto", "reason", "reset", "role", "transport",
-    )  # fmt: skip
+    # Most connections never need these: one is made at every connect and accept.
+    channel: Any = None
+    options: dict[tuple[int, int], Any] | None = None
+    holders: Sequence[weakref.ref[Any]] = ()
+    peer_pid: int | None = None
+    reset = False
+    owner: weakref.ref[Any] | None = None
+    final: dict[str, int] | None = None
 
-    def __init__(self, role: str, transport: str, reason: Reason, family: int, proto: int) -> None:
+    def __init__(
+        self, role: str, transport: str, reason: Reason, family: int, proto: int, local: Any, peer: Any
+    ) -> None:
         self.role = role
         self.transport = transport
         self.reason = reason
         self.family = family
         self.proto = proto
-        self.local: Any = None
-        self.peer: Any = None
-        self.peer_pid: int | None = None
-        self.pid = os.getpid()
-        self.channel: Any = None
-        self.options: dict[tuple[int, int], Any] | None = None
-        self.holders: list[weakref.ref[Any]] = []
-        self.reset = False
-        self.owner: weakref.ref[Any] | None = None
-        self.final: dict[str, int] | None = None
+        self.local = local
+        self.peer = peer
+        self.pid = _getpid()
 
     def sockets(self) -> list[Any]:
         """The socket objects that use the connection: duplicates share it."""
@@ -84,34 +85,33 @@ def kernel_counts(sock: Any) -> dict[str, int]:
 
 def opened(connection: Connection, sock: Any) -> None:
     """Notes a new connection of `sock`."""
-    key = id(connection)
-
-    def lost(_: Any, key: int = key) -> None:
-        finished(key)
-
-    connection.owner = weakref.ref(sock, lost)
-    _open[key] = connection
-    _totals[connection.transport] = _totals.get(connection.transport, 0) + 1
+    owner = connection.owner = weakref.ref(sock, _lost)
+    _open[id(owner)] = connection
+    transport = connection.transport
+    _totals[transport] = _totals.get(transport, 0) + 1
 
 
-def finished(key: int) -> None:
+def _lost(owner: weakref.ref[Any]) -> None:
     """Moves a connection whose socket is gone to the closed ones."""
-    connection = _open.pop(key, None)
+    connection = _open.pop(id(owner), None)
     if connection is not None:
         _closed.append(connection)
 
 
 def closing(connection: Connection) -> None:
-    """Keeps what was counted, before the socket closes."""
-    if id(connection) in _open:
+    """Keeps what was counted, before the socket closes; of one on TCP only for a report: the kernel must be asked."""
+    owner = connection.owner
+    if owner is None or id(owner) not in _open:
+        return
+    if connection.channel is not None or settings().stats:
         connection.final = connection.counts()
         connection.channel = None
-        finished(id(connection))
+    _lost(owner)
 
 
 def is_open(connection: Connection) -> bool:
     """Whether the connection's socket is still open."""
-    return id(connection) in _open
+    return id(connection.owner) in _open
 
 
 def moved(connection: Connection, transport: str, reason: Reason) -> None:

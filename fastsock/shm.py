@@ -18,7 +18,7 @@ from os import close as _close
 from typing import TYPE_CHECKING, Any
 
 from . import core
-from .transport import Capability, Reason, Refused, Reservation, Transport
+from .transport import Capability, Claim, Reason, Refused, Reservation, Transport
 
 if TYPE_CHECKING:
     from .config import Settings
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 NO_MEMORY = (errno.ENOMEM, errno.EFBIG, errno.ENOSPC, errno.EAGAIN)
 MOST_KEPT = 8  # segments, in each process and role
+ENOUGH = 3  # for two processes that connect again before both are done with the connection before
 
 
 def refusal(error: OSError) -> Refused:
@@ -36,7 +37,7 @@ def refusal(error: OSError) -> Refused:
     return Refused(Reason.SYSTEM_ERROR, str(error))
 
 
-class _Made:
+class _Made(Claim):
     """A segment that this process made, and for connections with whom."""
 
     __slots__ = ("number", "pid", "process", "ring_bytes", "segment")
@@ -49,6 +50,9 @@ class _Made:
         self.number = int.from_bytes(os.urandom(8), "little")
         with contextlib.suppress(OSError):  # an old kernel or too many descriptors: then nobody claims it
             self.process = os.pidfd_open(pid)
+
+    def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
+        return core.Channel(self.segment, doorbell, core.ACCEPTED, spin_us=settings.spin_us, peer=peer)
 
     def belongs_to_living(self) -> bool:
         """Whether the process that it was made with still runs, and no other one that got its number."""
@@ -78,10 +82,11 @@ class _Reserved(Reservation):
     def is_claimed(self) -> bool:
         return self._segment.is_claimed(self._ticket)  # type: ignore[no-any-return]
 
-    def withdraw(self) -> bool:
+    def withdraw(self, useless: bool = False) -> bool:
         if not self._segment.withdraw(self._ticket):
             return False
-        self._keeper.keep(self._key, self._segment)
+        if not useless:
+            self._keeper.keep(self._key, self._segment)
         return True
 
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
@@ -113,8 +118,10 @@ class ShmTransport(Transport):
     def _segment_for(self, pid: int, ring_bytes: int) -> tuple[_Made, list[int]]:
         """A segment for a connection with that process, and its descriptor unless the process has met it before."""
         with self._lock:
-            for made in list(self._made.values()):
-                if made.pid == pid and made.ring_bytes == ring_bytes and made.segment.renew():
+            known = [made for made in self._made.values() if made.pid == pid and made.ring_bytes == ring_bytes]
+            # a process that had none to reserve needs more of them
+            for made in known if len(known) >= ENOUGH else ():
+                if made.segment.renew():
                     self._made.move_to_end(made.number)
                     return made, []
         memory = core.create_segment(ring_bytes)
@@ -169,12 +176,10 @@ class ShmTransport(Transport):
                     return _Reserved(self, key, segment, ticket)
         return None
 
-    def claim(self, pid: int, ticket: int, doorbell: int, settings: Settings, peer: str) -> Any:
+    def claim(self, ticket: int) -> Claim | None:
         with self._lock:
             for made in list(self._made.values()):
-                if made.pid == pid and made.belongs_to_living() and made.segment.claim(ticket):
+                if made.segment.claim(ticket) and made.belongs_to_living():
                     self._made.move_to_end(made.number)
-                    break
-            else:
-                return None
-        return core.Channel(made.segment, doorbell, core.ACCEPTED, spin_us=settings.spin_us, peer=peer)
+                    return made
+        return None

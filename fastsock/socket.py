@@ -32,6 +32,8 @@ from .transport import Reason, Refused
 _Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
 _Base: Any = _socket.socket
 _NOTHING: Any = contextlib.nullcontext()
+# The plain numbers: the properties of the standard class make an enumeration's member of them at each look.
+_family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
 _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
@@ -64,7 +66,8 @@ class socket(_Plain):  # type: ignore[misc]
     _fast_channel: Any = _FoundOut()
     _fast_connection: Any = _FoundOut()  # registry.Connection or None
     _fast_undecided: _Undecided | None = None
-    _fast_presence: list[Any] | None = None
+    _fast_presence: list[Any] | None = None  # while it listens on TCP
+    _fast_listens_at: Any = None  # where every connection that it accepts has the same local address
     _fast_options: dict[tuple[int, int], Any] | None = None
     _fast_pretended = False
     _fast_shut = False
@@ -91,9 +94,9 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_is_tcp_stream(self) -> bool:
         return (
-            self.family in _STREAM_KINDS
-            and _Base.type.__get__(self) & 0xF == _socket.SOCK_STREAM
-            and _Base.proto.__get__(self) in _TCP_PROTOCOLS
+            _family(self) in _STREAM_KINDS
+            and _kind(self) & 0xF == _socket.SOCK_STREAM
+            and _proto(self) in _TCP_PROTOCOLS
         )
 
     # ---- listening ----
@@ -105,12 +108,15 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_announce(self) -> None:
         local = _Base.getsockname(self)
+        self._fast_listens_at = local if local[0] not in meeting.WILDCARDS else None
         paths, reason = chain.candidates("listen", local[0], local[1])
         if not paths:
             chain.log.debug("listener at %s stays on tcp: %s", local, reason)
             self._fast_presence = []
             return
-        dual = self.family == _socket.AF_INET6 and not _Base.getsockopt(self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY)
+        dual = _family(self) == _socket.AF_INET6 and not _Base.getsockopt(
+            self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY
+        )
         self._fast_presence = meeting.announce(local, dual)
 
     def _fast_announce_again(self) -> None:
@@ -122,19 +128,23 @@ class socket(_Plain):  # type: ignore[misc]
     def accept(self) -> tuple[socket, Any]:
         descriptor, address = self._accept()
         sock = socket.__new__(socket)
-        _Plain.__init__(sock, self.family, self.type, self.proto, fileno=descriptor)
+        _Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
         if _socket.getdefaulttimeout() is None and self.gettimeout():
             sock.setblocking(True)
         if address and self._fast_is_tcp_stream():
             if not self._fast_presence:
                 self._fast_announce_again()
-            sock._fast_meet_connecting_end(address, self._fast_options)
+            sock._fast_meet_connecting_end(self, address)
         return sock, address
 
-    def _fast_meet_connecting_end(self, address: Any, inherited: dict[tuple[int, int], Any] | None) -> None:
-        if inherited:
-            self._fast_options = dict(inherited)
-        local = _Base.getsockname(self)
+    def _fast_meet_connecting_end(self, listener: socket, address: Any) -> None:
+        if listener._fast_options:
+            self._fast_options = dict(listener._fast_options)
+        local = listener._fast_listens_at or _Base.getsockname(self)
+        paths, reason = chain.candidates("listen", local[0], local[1])
+        if not paths:
+            self._fast_stay("accept", reason, local, address)
+            return
         try:
             joined = meeting.connect_back(address, local)
         except Refused as refused:
@@ -197,20 +207,20 @@ class socket(_Plain):  # type: ignore[misc]
             ip, port = self._fast_resolve(address)
             if ip is None:
                 return None, Reason.SYSTEM_ERROR
-            if not meeting.has_presence(ip, port):
-                local = meeting.is_loopback(ip) or meeting.is_local(ip, self.family)
-                return None, Reason.NO_LISTENER_PRESENCE if local else Reason.PEER_NOT_LOCAL
-            if not meeting.is_local(ip, self.family):
-                return None, Reason.PEER_NOT_LOCAL
             paths, reason = chain.candidates("connect", ip, port)
             if not paths:
                 return None, reason
+            if not meeting.has_presence(ip, port):
+                local = meeting.is_loopback(ip) or meeting.is_local(ip, _family(self))
+                return None, Reason.NO_LISTENER_PRESENCE if local else Reason.PEER_NOT_LOCAL
+            if not meeting.is_local(ip, _family(self)):
+                return None, Reason.PEER_NOT_LOCAL
             if meeting.memory.skips((ip, port)):
                 return None, Reason.LISTENER_LAPSED_BEFORE
             if self._fast_watched:  # a poller follows the open file: it would watch the one that the move closes
                 return None, Reason.DESCRIPTOR_WATCHED
             if _Base.getsockname(self)[1] == 0:
-                _Base.bind(self, ("0.0.0.0" if self.family == _socket.AF_INET else "::", 0))
+                _Base.bind(self, ("0.0.0.0" if _family(self) == _socket.AF_INET else "::", 0))
             may_wait = _Base.gettimeout(self) != 0
             return meeting.Offer(_Base.getsockname(self), ip, port, paths, may_wait), Reason.JOINED
         except Refused as refused:
@@ -232,7 +242,7 @@ class socket(_Plain):  # type: ignore[misc]
         if not host or host == "<broadcast>" or not 0 < port < 65536:
             return None, 0
         try:
-            return str(_socket.getaddrinfo(host, port, self.family, _socket.SOCK_STREAM)[0][4][0]), port
+            return str(_socket.getaddrinfo(host, port, _family(self), _socket.SOCK_STREAM)[0][4][0]), port
         except (OSError, ValueError):
             return None, 0
 
@@ -291,17 +301,18 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- staying and moving ----
 
     def _fast_stay(self, role: str, reason: Reason, local: Any, peer: Any) -> None:
-        connection = registry.Connection(role, "tcp", reason, self.family, self.proto)
-        connection.local, connection.peer = local, peer
-        self._fast_connection = connection
+        connection = registry.Connection(role, "tcp", reason, _family(self), _proto(self), local, peer)
+        self._fast_channel, self._fast_connection = None, connection
         registry.opened(connection, self)
         if settings().trace:
             chain.log.info("%s %s -> tcp: %s", role, peer, reason)
 
     def _fast_move(self, role: str, joined: meeting.Joined, local: Any, peer: Any) -> None:
         """Re-points the descriptor at the doorbell; the connecting end resets TCP: nothing lingers in TIME_WAIT."""
-        connection = registry.Connection(role, joined.path.name, Reason.JOINED, self.family, self.proto)
-        connection.local, connection.peer, connection.peer_pid = local, peer, joined.pid
+        connection = registry.Connection(
+            role, joined.path.name, Reason.JOINED, _family(self), _proto(self), local, peer
+        )
+        connection.peer_pid = joined.pid
         connection.options = self._fast_options
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
         if role == "connect":  # which may not have seen yet that it is connected, when the accepting end leaves
@@ -324,7 +335,7 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_channel = channel
         connection = self._fast_connection
         if connection is not None:
-            connection.holders.append(weakref.ref(self))
+            connection.holders = [*connection.holders, weakref.ref(self)]
             if connection.channel is None:
                 connection.channel = channel
         kind, own = type(self), self.__dict__
@@ -356,8 +367,7 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_connection, self._fast_options = known._fast_connection, known._fast_options
             self._fast_share(known._fast_channel, descriptor)
             return
-        connection = registry.Connection("received", "unix", Reason.DESCRIPTOR_TAKEN, family, self.proto)
-        connection.local, connection.peer = addresses
+        connection = registry.Connection("received", "unix", Reason.DESCRIPTOR_TAKEN, family, _proto(self), *addresses)
         self._fast_connection = connection
         registry.opened(connection, self)
 
@@ -425,7 +435,7 @@ class socket(_Plain):  # type: ignore[misc]
             return super().dup()  # type: ignore[no-any-return]
         descriptor = _socket.dup(_Base.fileno(self))
         sock = type(self).__new__(type(self))
-        _Plain.__init__(sock, self.family, self.type, self.proto, fileno=descriptor)
+        _Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
         sock.settimeout(self.gettimeout())
         sock._fast_connection = self._fast_connection
         sock._fast_options = self._fast_options
@@ -463,13 +473,13 @@ class socket(_Plain):  # type: ignore[misc]
         if undecided is not None and undecided.withdraw():
             self._fast_undecided = None
             self._fast_stay("connect", Reason.CLOSED_BEFORE_MEETING, undecided.local, undecided.peer)
-        connection = self._fast_connection
-        if connection is not None and not self._fast_is_shared_object():
+        channel, connection = self._fast_channel, self._fast_connection
+        if connection is not None and not (connection.holders and self._fast_is_shared_object()):
             registry.closing(connection)
-        if self._fast_channel is None:
+        if channel is None:
             _ss.close(self)
             return
-        channel = self._fast_unbind()
+        self._fast_unbind()
         reset = options.resets_on_close(self._fast_options)
         _ss.detach(self)
         channel.close(reset)

@@ -119,8 +119,8 @@ class Transport(abc.ABC):
         """
         return None
 
-    def claim(self, pid: int, ticket: int, doorbell: int, settings: Settings, peer: str) -> Any:
-        """The accepting end's half of a meeting with a reservation: the channel, or None where there is none."""
+    def claim(self, ticket: int) -> Claim | None:
+        """The accepting end's half of a meeting with a reservation, if there is one."""
         return None
 
 
@@ -132,9 +132,19 @@ class Reservation(abc.ABC):
         """Whether the other end claimed it."""
 
     @abc.abstractmethod
-    def withdraw(self) -> bool:
-        """Ends it; False where the other end had claimed it."""
+    def withdraw(self, useless: bool = False) -> bool:
+        """Ends it, unless the other end claimed it: then False. useless: the other end would not claim the like."""
 
     @abc.abstractmethod
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
         """The channel, once it is claimed. Must not fail."""
+
+
+class Claim(abc.ABC):
+    """A reservation of the process `pid` that this end claimed."""
+
+    pid: int
+
+    @abc.abstractmethod
+    def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
+        """The channel. Must not fail."""

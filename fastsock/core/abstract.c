@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 struct probe {
-    int descriptor;
+    int kind, descriptor;
     dev_t device;
     ino_t file;
 };
 
-static struct probe asks = {-1, 0, 0}, reaches = {-1, 0, 0};
+static struct probe asks = {SOCK_DGRAM, -1, 0, 0}, reaches = {SOCK_STREAM, -1, 0, 0};
 static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
 
 static int make(int kind)
@@ -32,22 +32,23 @@ static int is_ours(const struct probe *probe)
            status.st_ino == probe->file;
 }
 
-static void keep(struct probe *probe, int descriptor)
+/* The probe's descriptor, made anew where need be, or -errno. */
+static int ready(struct probe *probe)
 {
     struct stat status;
-    if (fstat(descriptor, &status) != 0) {
-        close(descriptor);
-        probe->descriptor = -1;
-        return;
-    }
-    *probe = (struct probe){descriptor, status.st_dev, status.st_ino};
-}
-
-static int take(struct probe *probe, int kind)
-{
-    int kept = is_ours(probe) ? probe->descriptor : make(kind);
+    if (is_ours(probe)) return probe->descriptor;
     probe->descriptor = -1;
-    return kept;
+    int made = make(probe->kind);
+    if (made < 0) return made;
+    if (fstat(made, &status) != 0) {
+        int error = errno;
+        close(made);
+        return -error;
+    }
+    probe->descriptor = made;
+    probe->device = status.st_dev;
+    probe->file = status.st_ino;
+    return made;
 }
 
 /* The one that reaches will become somebody's connection: a child's copy would hide its end. */
@@ -73,11 +74,8 @@ int fs_abstract_exists(const char *name, size_t length)
     struct sockaddr_un address;
     socklen_t size;
     if (address_of(name, length, &address, &size) != 0) return 0;
-    int probe = take(&asks, SOCK_DGRAM);
-    if (probe < 0) return probe;
-    int found = connect(probe, (struct sockaddr *)&address, size) == 0;
-    keep(&asks, probe);
-    return found;
+    int probe = ready(&asks);
+    return probe < 0 ? probe : connect(probe, (struct sockaddr *)&address, size) == 0;
 }
 
 int fs_abstract_listen(const char *name, size_t length)
@@ -108,15 +106,14 @@ int fs_abstract_reach(const char *name, size_t length)
     int error = address_of(name, length, &address, &size);
     if (error != 0) return error;
     pthread_once(&fork_watch, watch_forks);
-    int stream = take(&reaches, SOCK_STREAM);
+    int stream = ready(&reaches);
     if (stream < 0) return stream;
-    if (connect(stream, (struct sockaddr *)&address, size) == 0) return stream;
-    error = errno;
-    if (error == ECONNREFUSED)
-        keep(&reaches, stream);
-    else
-        close(stream);
-    return -error;
+    int refused = connect(stream, (struct sockaddr *)&address, size) != 0 ? errno : 0;
+    if (refused == ECONNREFUSED) return -refused; /* it serves again */
+    reaches.descriptor = -1;
+    if (refused == 0) return stream;
+    close(stream);
+    return -refused;
 }
 
 int fs_abstract_peer(int stream, pid_t *process, uid_t *user)
