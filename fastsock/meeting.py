@@ -361,22 +361,24 @@ class Offer:
         return joined
 
     def _meet(self, descriptor: int) -> Joined:
-        reservation, error = self._reservation, None
+        reservation, late, failure = self._reservation, False, 0
         if reservation is None or not reservation.is_claimed():
             try:
                 self._doorbell = _soon(self._accept, self._deadline, self._listener)
-            except (TimeoutError, OSError) as failure:
-                error = failure
+            except TimeoutError:
+                late = True
+            except OSError as error:
+                failure = error.errno or errno.EIO
         if reservation is not None:
             # a doorbell without a claim is that of an accepting end that knows nothing of the reserved
             if not reservation.withdraw(useless=self._doorbell >= 0):
                 return self._as_reserved(reservation, descriptor)
             self._reservation = None
-        if isinstance(error, TimeoutError):
+        if late:
             memory.lapsed(self._where)
             raise Refused(Reason.LISTENER_DID_NOT_ANSWER)
-        if error is not None:
-            raise error
+        if failure:
+            raise OSError(failure, os.strerror(failure))
         return self._join()
 
     def _accept(self) -> int:
