@@ -1,4 +1,4 @@
-"""Connections whose path is still open when connect() returns: two processes that met before do not wait for each other.
+"""Connections whose path is open when connect() returns: two processes that met before do not wait for each other.
 
 Every test runs on plain TCP too. Each first lets the two processes meet, so that those that follow need no talk.
 """
