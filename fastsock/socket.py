@@ -223,7 +223,11 @@ class socket(_Plain):  # type: ignore[misc]
         return True
 
     def _fast_finish_connect(self, offer: meeting.Offer) -> None:
-        local, peer = _Base.getsockname(self), _Base.getpeername(self)
+        try:
+            local, peer = _Base.getsockname(self), _Base.getpeername(self)
+        except OSError:  # reset already: the next call tells it, as it would have
+            self._fast_stay("connect", Reason.LISTENER_DID_NOT_ANSWER, None, None)
+            return
         try:
             joined = offer.answer(local)
         except Refused as refused:
