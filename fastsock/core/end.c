@@ -11,6 +11,7 @@
 
 #define CHUNK (64u * 1024)            /* published at once, so that both ends' copies overlap */
 #define LOCK_PATIENCE_NS 50000000ull    /* then "not right now": its owner is stopped, or a lie of the other end */
+#define PROMISE_US 100.0                /* spent at most in one receive on what the other end is about to publish */
 #define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
 
 int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
@@ -134,8 +135,9 @@ static void wake_reader(struct fs_end *end)
 
 static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
 {
-    size_t done = 0;
+    size_t done = 0, first = 0;
     fs_ring_shrink(&end->out);
+    if (length > CHUNK) fs_promise(end, length);
     while (done < length) {
         size_t part = length - done < CHUNK ? length - done : CHUNK;
         ssize_t space = fs_ring_space(&end->out, part);
@@ -148,8 +150,11 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
         fs_ring_put(&end->out, data + done, part);
         done += part;
         wake_reader(end);
-        fs_doorbell_ring(end, doorbell);
+        if (first == 0 || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell);
+        if (first == 0) first = part;
     }
+    if (done > first) fs_doorbell_ring(end, doorbell); /* the edge for all the others */
+    if (length > CHUNK) fs_promise(end, 0);
     return done > 0 ? (ssize_t)done : -EAGAIN;
 }
 
@@ -207,10 +212,14 @@ static void relieve_writer(struct fs_end *end, int doorbell)
 static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length)
 {
     size_t done = 0;
+    uint64_t patience = length > CHUNK ? (uint64_t)(PROMISE_US * fs_ticks_per_us()) : 0;
     while (done < length) {
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
-        if (used == 0) break;
+        if (used == 0) {
+            if (!fs_await_promised(end, &patience)) break;
+            continue;
+        }
         size_t part = length - done < (size_t)used ? length - done : (size_t)used;
         if (part > CHUNK) part = CHUNK;
         fs_ring_copy_out(&end->in, 0, target + done, part);

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #define NS_PER_S 1000000000ull
 #define LOCK_SPINS 200
 #define LOCK_SLICE_NS 1000000ull
+#define KEPT_BLOCKS (4u << 20)
 #define LOCK_YIELDS 4
 #define LOCK_NAP_NS 20000
 
@@ -243,4 +245,12 @@ int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
     int error = pthread_create(thread, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -error;
+}
+
+/* By its own rule glibc keeps in the heap what is no larger than the largest mapped block that was ever freed; where
+ * the user has set these limits (MALLOC_MMAP_THRESHOLD_ and its like) it has no such rule, and nothing changes. */
+void fs_expect_large_blocks(void)
+{
+    void *volatile block = malloc(KEPT_BLOCKS); /* volatile: or a compiler leaves both calls out */
+    free(block);
 }

@@ -44,6 +44,10 @@ int fs_lock(_Atomic uint32_t *word, int shared, uint64_t patience_ns); /* shared
 int fs_lock_as_visitor(_Atomic uint32_t *word, uint64_t patience_ns);
 void fs_unlock(_Atomic uint32_t *word);
 
+/* Called once large blocks travel: a C library that gives memory back with each of them, and page faults it in again for
+ * the next, learns that they come and go. */
+void fs_expect_large_blocks(void);
+
 /* A thread that takes no signals: handlers stay with the threads of the program.  0 or -errno. */
 int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);
 
