@@ -37,7 +37,7 @@ cdef unsigned int OFFER_US = 60
 cdef uint64_t look_ticks = 0
 cdef uint64_t hold_until = 0            # while contended: no longer than this without offering the lock
 cdef bint contended = False
-cdef bint large_blocks = False          # some have travelled
+cdef size_t expected_blocks = 0         # bytes: the C library knows that such blocks come and go
 
 ACCEPTED = FS_SIDE_ACCEPTED
 CONNECTED = FS_SIDE_CONNECTED
@@ -168,11 +168,10 @@ cdef inline void note_lock_wait(uint64_t before, uint64_t after) noexcept:
         hold_until = after + <uint64_t>(FAIR_SHARE * <double>(after - before))
 
 
-cdef inline void note_large_block() noexcept:
-    global large_blocks
-    if not large_blocks:
-        large_blocks = True
-        fs_expect_large_blocks()
+cdef inline void note_block(size_t length) noexcept:
+    global expected_blocks
+    if length > expected_blocks:
+        expected_blocks = fs_expect_blocks(length)
 
 
 cdef int offer_lock() except -1:
@@ -320,7 +319,7 @@ cdef class Channel:
             how |= FS_PATIENT
         if length < LONG_COPY:
             return fs_end_send(self.shared.end, self.descriptor, data, length, how)
-        note_large_block()
+        note_block(length)
         self.users += 1
         with nogil:
             result = fs_end_send(self.shared.end, self.descriptor, data, length, how)
@@ -332,7 +331,7 @@ cdef class Channel:
         cdef int peek = flags & PEEK
         if length < LONG_COPY:
             return fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
-        note_large_block()
+        note_block(length)
         self.users += 1
         with nogil:
             result = fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)

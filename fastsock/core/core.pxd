@@ -11,7 +11,7 @@ cdef extern from "system.h" nogil:
     uint64_t fs_now_ns()
     double fs_cache_line_round_trip_us()
     uint32_t fs_current_cpu()
-    void fs_expect_large_blocks()
+    size_t fs_expect_blocks(size_t bytes)
 
 cdef extern from "end.h" nogil:
     enum: FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED

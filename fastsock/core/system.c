@@ -16,7 +16,8 @@
 #define NS_PER_S 1000000000ull
 #define LOCK_SPINS 200
 #define LOCK_SLICE_NS 1000000ull
-#define KEPT_BLOCKS (4u << 20)
+#define FEWEST_KEPT (4u << 20)
+#define MOST_KEPT ((32u << 20) - 8192)
 #define LOCK_YIELDS 4
 #define LOCK_NAP_NS 20000
 
@@ -247,10 +248,12 @@ int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
     return -error;
 }
 
-/* By its own rule glibc keeps in the heap what is no larger than the largest mapped block that was ever freed; where
- * the user has set these limits (MALLOC_MMAP_THRESHOLD_ and its like) it has no such rule, and nothing changes. */
-void fs_expect_large_blocks(void)
+/* By its own rule glibc keeps in the heap what is no larger than the largest mapped block that was ever freed, up to 32
+ * MiB; where the user has set these limits (MALLOC_MMAP_THRESHOLD_ and its like) it has no such rule, and nothing changes. */
+size_t fs_expect_blocks(size_t bytes)
 {
-    void *volatile block = malloc(KEPT_BLOCKS); /* volatile: or a compiler leaves both calls out */
+    size_t kept = bytes < FEWEST_KEPT ? FEWEST_KEPT : bytes > MOST_KEPT / 5 * 4 ? MOST_KEPT : bytes + bytes / 4;
+    void *volatile block = malloc(kept); /* volatile: or a compiler leaves both calls out */
     free(block);
+    return kept == MOST_KEPT ? SIZE_MAX : kept / 5 * 4;
 }
