@@ -7,7 +7,6 @@ ours stands for the number until it is closed, or released because somebody else
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from .patching import is_replacement
@@ -19,10 +18,9 @@ def stays_fast(taker: dict[str, Any]) -> bool:
     """Whether the module with these globals does all that it does with a number by functions that know it."""
     if taker.get("__name__") != "multiprocessing.connection":
         return False
-    kind = taker.get("Connection")
-    return taker is vars(sys.modules[taker["__name__"]]) and all(  # it took them when it was imported, perhaps too early
-        is_replacement(function) for function in (kind._read, kind._write, *kind._close.__defaults__)
-    )
+    kind = taker["Connection"]
+    taken = (kind._read, kind._write, *kind._close.__defaults__)  # when it was imported, perhaps too early
+    return all(is_replacement(function) for function in taken)
 
 
 def keep(keeper: Any) -> int:
