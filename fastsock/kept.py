@@ -35,6 +35,11 @@ def taken(descriptor: int) -> Any:
     return _kept.pop(descriptor, None)
 
 
+def standing() -> list[Any]:
+    """All that stand for a number now."""
+    return list(_kept.values())
+
+
 def close(descriptor: int) -> bool:
     """Closes the number and its connection; False where it is none of these."""
     keeper = _kept.pop(descriptor, None)

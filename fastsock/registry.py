@@ -6,6 +6,7 @@ Written at every connect, accept and close, so nothing here scans or blocks.
 from __future__ import annotations
 
 import _socket
+import atexit
 import os
 import struct
 import weakref
@@ -229,4 +230,15 @@ def _forked() -> None:
     _totals.clear()
 
 
+def _at_exit() -> None:
+    """A number that its program leaves open ends with the process: nothing of ours may complain of it at the very end."""
+    for keeper in kept.standing():
+        connection = keeper._fast_connection
+        if is_open(connection):
+            _lost(connection.owner)
+            connection.owner = None
+        _socket.socket.detach(keeper)
+
+
 os.register_at_fork(after_in_child=_forked)
+atexit.register(_at_exit)

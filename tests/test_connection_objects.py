@@ -156,3 +156,22 @@ assert process.exitcode == 0 and ask(4) == 4
 asking.close()
 """
     _converse(kind, text)
+
+
+def test_left_open_at_the_end_it_is_nobodys_complaint(kind):
+    text = """
+listener = connection.Listener(("127.0.0.1", 0))
+def echo():
+    answering = listener.accept()
+    while True:
+        answering.send(answering.recv())
+threading.Thread(target=echo, daemon=True).start()
+asking = connection.Client(listener.address)
+asking.send(1)
+assert asking.recv() == 1
+asking.itself = asking
+gc.disable()
+"""
+    with Script(kind, _BOTH + text, env={"PYTHONDEVMODE": "1"}) as program:
+        assert program.process.stderr.read() == b""
+        assert program.finish() == 0

@@ -12,6 +12,7 @@
 #define CHUNK (64u * 1024)            /* published at once, so that both ends' copies overlap */
 #define LOCK_PATIENCE_NS 50000000ull    /* then "not right now": its owner is stopped, or a lie of the other end */
 #define PROMISE_US 100.0                /* spent at most in one receive on what the other end is about to publish */
+#define WORTH_WAITING (CHUNK / 2)       /* by who has room for so much */
 #define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
 
 int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
@@ -209,15 +210,14 @@ static void relieve_writer(struct fs_end *end, int doorbell)
     if (atomic_load(&in->stuffed) != 0) fs_doorbell_unstuff(end, doorbell);
 }
 
-static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length)
+static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length, uint64_t *patience)
 {
     size_t done = 0;
-    uint64_t patience = length > CHUNK ? (uint64_t)(PROMISE_US * fs_ticks_per_us()) : 0;
     while (done < length) {
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
         if (used == 0) {
-            if (!fs_await_promised(end, &patience)) break;
+            if (!fs_await_promised(end, patience)) break;
             continue;
         }
         size_t part = length - done < (size_t)used ? length - done : (size_t)used;
@@ -257,11 +257,13 @@ static int foreign_bytes(const struct fs_end *end, int doorbell)
 static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
 {
     struct fs_direction *in = end->in.shared;
+    uint64_t patience = length < WORTH_WAITING ? 0 : (uint64_t)(PROMISE_US * fs_ticks_per_us());
     for (;;) {
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
+        if (used == 0 && fs_await_promised(end, &patience)) continue;
         if (used > 0) {
-            if (!peek) return take_what_is_there(end, doorbell, target, length);
+            if (!peek) return take_what_is_there(end, doorbell, target, length, &patience);
             size_t part = length < (size_t)used ? length : (size_t)used;
             fs_ring_copy_out(&end->in, 0, target, part);
             return (ssize_t)part;

@@ -1,6 +1,6 @@
 /* Large sends arrive whole.  While a producer is in the middle of one it says how far it will come: a consumer that has
  * room for more spends a moment on the next chunk, instead of going back to its program with every one of them.
- * A promise is a hint of the other process: it is waited for briefly, and only by who has received something. */
+ * A promise is a hint of the other process: it is believed for a moment in each call. */
 #include "end.h"
 #include "system.h"
 
