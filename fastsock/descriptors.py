@@ -18,6 +18,7 @@ import socket
 import sys
 from operator import index
 
+from . import kept
 from .patching import in_place_of, is_replacement, wrapping
 
 TYPE_CHECKING = False
@@ -211,6 +212,8 @@ def _close(original: Callable[..., Any], registry: Registry) -> Callable[..., An
         except TypeError:
             channel = None
         if channel is not None:
+            if kept.close(fd):
+                return None
             forget(fd)
         return original(fd)
 

@@ -6,14 +6,17 @@ Written at every connect, accept and close, so nothing here scans or blocks.
 from __future__ import annotations
 
 import _socket
+import atexit
 import os
 import struct
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from os import dup as _dup
 from os import getpid as _getpid
 from typing import Any
 
+from . import kept
 from .config import settings
 from .transport import Reason
 
@@ -91,6 +94,14 @@ def opened(connection: Connection, sock: Any) -> None:
     _totals[transport] = _totals.get(transport, 0) + 1
 
 
+def handed_on(connection: Connection, sock: Any) -> None:
+    """The connection is open as long as `sock` lives, no longer its socket before."""
+    if is_open(connection):
+        del _open[id(connection.owner)]
+        owner = connection.owner = weakref.ref(sock, _lost)
+        _open[id(owner)] = connection
+
+
 def _lost(owner: weakref.ref[Any]) -> None:
     """Moves a connection whose socket is gone to the closed ones."""
     connection = _open.pop(id(owner), None)
@@ -143,6 +154,9 @@ def attach(descriptor: int, sock: Any, channel: Any) -> None:
         if _sockets.get(descriptor) is reference:  # dropped without a close: its number may be anybody's now
             detach(descriptor)
 
+    stale = kept.taken(descriptor)
+    if stale is not None:
+        _socket.socket.detach(stale)
     _channels[descriptor] = channel
     _sockets[descriptor] = weakref.ref(sock, lost)
     for hook in _first_hooks:
@@ -167,6 +181,8 @@ def release(descriptor: int) -> None:
     sock = reference() if reference is not None else None
     if sock is not None:
         sock._fast_release(survives=True)
+        if kept.taken(descriptor) is not None:
+            sock.detach()
 
 
 def forget(descriptor: int) -> None:
@@ -174,7 +190,12 @@ def forget(descriptor: int) -> None:
     channel = _channels.get(descriptor)
     if channel is not None:
         detach(descriptor)
-        channel.rebind(-1)  # the socket object that still believes in it gets EBADF, as for any closed number
+        keeper = kept.taken(descriptor)
+        if keeper is None:
+            channel.rebind(-1)  # the socket object that still believes in it gets EBADF, as for any closed number
+        else:
+            channel.rebind(_dup(descriptor))
+            keeper.close()
 
 
 _first_hooks: list[Callable[[], None]] = []
@@ -209,4 +230,15 @@ def _forked() -> None:
     _totals.clear()
 
 
+def _at_exit() -> None:
+    """A number that its program leaves open ends with the process: nothing of ours may complain of it at the very end."""
+    for keeper in kept.standing():
+        connection = keeper._fast_connection
+        if is_open(connection):
+            _lost(connection.owner)
+            connection.owner = None
+        _socket.socket.detach(keeper)
+
+
 os.register_at_fork(after_in_child=_forked)
+atexit.register(_at_exit)

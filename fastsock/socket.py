@@ -25,7 +25,7 @@ from os import dup2 as _dup2
 from os import get_inheritable as _get_inheritable
 from typing import Any
 
-from . import arrays, chain, core, guards, meeting, options, registry, unix
+from . import arrays, chain, core, guards, kept, meeting, options, registry, unix
 from .config import settings
 from .transport import Reason, Refused
 
@@ -423,11 +423,26 @@ class socket(_Plain):  # type: ignore[misc]
 
     def detach(self) -> int:
         self._fast_withdraw()
+        if self._fast_channel is not None and kept.stays_fast(sys._getframe(1).f_globals):
+            return kept.keep(self._fast_hand_on())
         self._fast_release()
         connection = self._fast_connection
         if connection is not None and _Base.fileno(self) >= 0:
             registry.closing(connection)
         return super().detach()  # type: ignore[no-any-return]
+
+    def _fast_hand_on(self) -> socket:
+        """Another object with this one's descriptor and connection; this one is closed."""
+        channel, descriptor, timeout = self._fast_unbind(), _Base.fileno(self), _Base.gettimeout(self)
+        sock = socket.__new__(socket)
+        super().detach()
+        _Plain.__init__(sock, self.family, self.type, self.proto, fileno=descriptor)
+        _Base.settimeout(sock, timeout)
+        sock._fast_connection, sock._fast_options = self._fast_connection, self._fast_options
+        sock._fast_bind(channel)
+        assert sock._fast_connection is not None
+        registry.handed_on(sock._fast_connection, sock)
+        return sock
 
     def dup(self) -> socket:
         channel = self._fast_channel

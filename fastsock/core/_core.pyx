@@ -37,6 +37,7 @@ cdef unsigned int OFFER_US = 60
 cdef uint64_t look_ticks = 0
 cdef uint64_t hold_until = 0            # while contended: no longer than this without offering the lock
 cdef bint contended = False
+cdef size_t expected_blocks = 0         # bytes: the C library knows that such blocks come and go
 
 ACCEPTED = FS_SIDE_ACCEPTED
 CONNECTED = FS_SIDE_CONNECTED
@@ -165,6 +166,12 @@ cdef inline void note_lock_wait(uint64_t before, uint64_t after) noexcept:
     if <double>(after - before) > CONTENDED_US * fs_ticks_per_us():
         contended = True
         hold_until = after + <uint64_t>(FAIR_SHARE * <double>(after - before))
+
+
+cdef inline void note_block(size_t length) noexcept:
+    global expected_blocks
+    if length > expected_blocks:
+        expected_blocks = fs_expect_blocks(length)
 
 
 cdef int offer_lock() except -1:
@@ -313,6 +320,7 @@ cdef class Channel:
             how |= FS_PATIENT
         if length < LONG_COPY:
             return fs_end_send(self.shared.end, self.descriptor, data, length, how)
+        note_block(length)
         self.users += 1
         with nogil:
             result = fs_end_send(self.shared.end, self.descriptor, data, length, how)
@@ -324,6 +332,7 @@ cdef class Channel:
         cdef int peek = flags & PEEK
         if length < LONG_COPY:
             return fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
+        note_block(length)
         self.users += 1
         with nogil:
             result = fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
@@ -446,7 +455,7 @@ cdef class Channel:
             # wait before allocating: what is there is mostly far less than what the caller would take
             unread = fs_end_unread(self.shared.end, self.descriptor)
             if 0 < unread < size:
-                size = unread
+                size = min(size, unread + <Py_ssize_t>fs_promised(self.shared.end))
             elif unread <= 0:
                 return self.receive_small_first(bufsize, flags)
         data = PyBytes_FromStringAndSize(NULL, size)

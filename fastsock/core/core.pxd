@@ -11,6 +11,7 @@ cdef extern from "system.h" nogil:
     uint64_t fs_now_ns()
     double fs_cache_line_round_trip_us()
     uint32_t fs_current_cpu()
+    size_t fs_expect_blocks(size_t bytes)
 
 cdef extern from "end.h" nogil:
     enum: FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED
@@ -78,6 +79,7 @@ cdef extern from "end.h" nogil:
     void fs_end_knock(fs_end *end, int doorbell)
     void fs_end_watch(fs_end *end, int doorbell)
     int fs_end_settle(fs_end *end, int doorbell)
+    size_t fs_promised(const fs_end *end)
     int fs_end_release(fs_end *end, int doorbell)
     int fs_bridge_start(fs_end *end, int doorbell, int inner)
     int fs_bridge_fork(fs_end *end, int doorbell, int inner)

@@ -55,6 +55,11 @@ static int send_token(struct fs_direction *out, int doorbell, size_t length)
     return 0;
 }
 
+int fs_doorbell_is_rung(const struct fs_end *end)
+{
+    return (atomic_load(&end->out.shared->bell) & FS_BELL_STATE) == FS_BELL_RUNG;
+}
+
 void fs_doorbell_ring(struct fs_end *end, int doorbell)
 {
     struct fs_direction *out = end->out.shared;

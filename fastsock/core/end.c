@@ -11,6 +11,8 @@
 
 #define CHUNK (64u * 1024)            /* published at once, so that both ends' copies overlap */
 #define LOCK_PATIENCE_NS 50000000ull    /* then "not right now": its owner is stopped, or a lie of the other end */
+#define PROMISE_US 100.0                /* spent at most in one receive on what the other end is about to publish */
+#define WORTH_WAITING (CHUNK / 2)       /* by who has room for so much */
 #define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
 
 int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
@@ -134,8 +136,9 @@ static void wake_reader(struct fs_end *end)
 
 static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
 {
-    size_t done = 0;
+    size_t done = 0, first = 0;
     fs_ring_shrink(&end->out);
+    if (length > CHUNK) fs_promise(end, length);
     while (done < length) {
         size_t part = length - done < CHUNK ? length - done : CHUNK;
         ssize_t space = fs_ring_space(&end->out, part);
@@ -148,8 +151,11 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
         fs_ring_put(&end->out, data + done, part);
         done += part;
         wake_reader(end);
-        fs_doorbell_ring(end, doorbell);
+        if (first == 0 || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell);
+        if (first == 0) first = part;
     }
+    if (done > first) fs_doorbell_ring(end, doorbell); /* the edge for all the others */
+    if (length > CHUNK) fs_promise(end, 0);
     return done > 0 ? (ssize_t)done : -EAGAIN;
 }
 
@@ -204,13 +210,16 @@ static void relieve_writer(struct fs_end *end, int doorbell)
     if (atomic_load(&in->stuffed) != 0) fs_doorbell_unstuff(end, doorbell);
 }
 
-static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length)
+static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length, uint64_t *patience)
 {
     size_t done = 0;
     while (done < length) {
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
-        if (used == 0) break;
+        if (used == 0) {
+            if (!fs_await_promised(end, patience)) break;
+            continue;
+        }
         size_t part = length - done < (size_t)used ? length - done : (size_t)used;
         if (part > CHUNK) part = CHUNK;
         fs_ring_copy_out(&end->in, 0, target + done, part);
@@ -248,11 +257,13 @@ static int foreign_bytes(const struct fs_end *end, int doorbell)
 static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
 {
     struct fs_direction *in = end->in.shared;
+    uint64_t patience = length < WORTH_WAITING ? 0 : (uint64_t)(PROMISE_US * fs_ticks_per_us());
     for (;;) {
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
+        if (used == 0 && fs_await_promised(end, &patience)) continue;
         if (used > 0) {
-            if (!peek) return take_what_is_there(end, doorbell, target, length);
+            if (!peek) return take_what_is_there(end, doorbell, target, length, &patience);
             size_t part = length < (size_t)used ? length : (size_t)used;
             fs_ring_copy_out(&end->in, 0, target, part);
             return (ssize_t)part;

@@ -109,6 +109,7 @@ int fs_end_was_reset(struct fs_end *end, int doorbell);
 int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answers: a positive errno or 0 */
 
 /* doorbell.c: called with that direction's lock held */
+int fs_doorbell_is_rung(const struct fs_end *end);
 void fs_doorbell_ring(struct fs_end *end, int doorbell);
 void fs_doorbell_stuff(struct fs_end *end, int doorbell);
 int fs_doorbell_settle(struct fs_end *end, int doorbell); /* 1: nothing to read and the doorbell says so */
@@ -138,6 +139,11 @@ int fs_end_settle(struct fs_end *end, int doorbell);   /* before a loop of ours 
 int fs_end_has_data(const struct fs_end *end);         /* in the ring */
 int fs_end_is_elsewhere(const struct fs_end *end);     /* the other end ran last on another core */
 void fs_end_knock(struct fs_end *end, int doorbell);   /* a token without data: the other end may look */
+
+/* promise.c */
+void fs_promise(struct fs_end *end, size_t length); /* that many bytes follow in this send; with its lock held */
+size_t fs_promised(const struct fs_end *end);       /* by the other end */
+int fs_await_promised(struct fs_end *end, uint64_t *patience_ticks); /* 1 when more is there; takes off what it waited */
 
 /* raw.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */
 int fs_end_release(struct fs_end *end, int doorbell);

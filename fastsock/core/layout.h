@@ -26,6 +26,7 @@ struct fs_direction {
     /* written by the producer */
     _Alignas(FS_LINE) _Atomic uint64_t head; /* bytes published since the start */
     _Atomic uint64_t grown_at;               /* stream position from which the large area is used */
+    _Atomic uint64_t promised;               /* position that the send under way means to reach: a hint */
     _Atomic uint32_t producer_shut;          /* the producing end called shutdown(SHUT_WR) */
     /* written by the consumer */
     _Alignas(FS_LINE) _Atomic uint64_t tail; /* bytes consumed since the start */

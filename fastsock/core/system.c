@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@
 #define NS_PER_S 1000000000ull
 #define LOCK_SPINS 200
 #define LOCK_SLICE_NS 1000000ull
+#define FEWEST_KEPT (4u << 20)
+#define MOST_KEPT ((32u << 20) - 8192)
 #define LOCK_YIELDS 4
 #define LOCK_NAP_NS 20000
 
@@ -243,4 +246,14 @@ int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
     int error = pthread_create(thread, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -error;
+}
+
+/* By its own rule glibc keeps in the heap what is no larger than the largest mapped block that was ever freed, up to 32
+ * MiB; where the user has set these limits (MALLOC_MMAP_THRESHOLD_ and its like) it has no such rule, and nothing changes. */
+size_t fs_expect_blocks(size_t bytes)
+{
+    size_t kept = bytes < FEWEST_KEPT ? FEWEST_KEPT : bytes > MOST_KEPT / 5 * 4 ? MOST_KEPT : bytes + bytes / 4;
+    void *volatile block = malloc(kept); /* volatile: or a compiler leaves both calls out */
+    free(block);
+    return kept == MOST_KEPT ? SIZE_MAX : kept / 5 * 4;
 }

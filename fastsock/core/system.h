@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -43,6 +44,10 @@ void fs_futex_wake_all(_Atomic uint32_t *word);
 int fs_lock(_Atomic uint32_t *word, int shared, uint64_t patience_ns); /* shared: forked processes may own it too */
 int fs_lock_as_visitor(_Atomic uint32_t *word, uint64_t patience_ns);
 void fs_unlock(_Atomic uint32_t *word);
+
+/* Called when blocks of this size travel: a C library that would give the memory of each back, and fault it in again
+ * for the next, learns that they come and go.  Returns up to which size it need not be told again. */
+size_t fs_expect_blocks(size_t bytes);
 
 /* A thread that takes no signals: handlers stay with the threads of the program.  0 or -errno. */
 int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);

@@ -61,13 +61,13 @@ static void write_somewhere(struct fs_segment_header *header, struct random *ran
 static void write_a_field(struct fs_segment_header *header, struct random *random, const struct words *known)
 {
     struct fs_direction *d = &header->direction[random_below(random, 2)];
-    _Atomic uint64_t *wide[] = {&d->head, &d->grown_at, &d->tail, &d->bell, &d->eaten};
+    _Atomic uint64_t *wide[] = {&d->head, &d->grown_at, &d->tail, &d->bell, &d->eaten, &d->promised};
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,        &d->stuffed,
                                   &d->watched,       &d->raw,           &d->producer_lock, &d->consumer_lock,
                                   &header->reset[0], &header->reset[1], &header->cpu[0]};
-    size_t at = random_below(random, 5 + 12);
-    if (at < 5) atomic_store(wide[at], lie(random, *wide[at], known));
-    else atomic_store(narrow[at - 5], (uint32_t)lie(random, *narrow[at - 5], known));
+    size_t at = random_below(random, 6 + 12);
+    if (at < 6) atomic_store(wide[at], lie(random, *wide[at], known));
+    else atomic_store(narrow[at - 6], (uint32_t)lie(random, *narrow[at - 6], known));
 }
 
 static _Noreturn void lie_until_killed(int memory, int bell, const struct words *known, uint64_t salt)
