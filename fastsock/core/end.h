@@ -33,6 +33,7 @@ struct fs_limits {
 struct fs_spin {
     _Atomic float success;
     _Atomic uint32_t skipped;
+    _Atomic uint32_t rest, stretch; /* waits until the core is handed over again, and how many after the last loss */
 };
 
 struct fs_statistics {
