@@ -560,7 +560,7 @@ cdef class Channel:
     def set_lazy(self, bint lazy):
         """While lazy a drained ring may leave the doorbell readable: the loop that watches it calls settle()."""
         if self.shared.end != NULL:
-            self.shared.end.lazy = lazy
+            fs_end_set_lazy(self.shared.end, lazy)
 
     def release(self):
         """Lets the descriptor itself carry the bytes from now on; False when unread ones are in the way."""

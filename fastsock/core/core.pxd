@@ -29,7 +29,6 @@ cdef extern from "end.h" nogil:
 
     struct fs_end:
         fs_statistics statistics
-        int lazy
         int gone
         int raw_in
         int raw_out
@@ -76,6 +75,7 @@ cdef extern from "end.h" nogil:
     int fs_end_is_elsewhere(const fs_end *end)
     void fs_end_knock(fs_end *end, int doorbell)
     void fs_end_watch(fs_end *end, int doorbell)
+    void fs_end_set_lazy(fs_end *end, int lazy)
     int fs_end_settle(fs_end *end, int doorbell)
     int fs_end_release(fs_end *end, int doorbell)
     int fs_bridge_start(fs_end *end, int doorbell, int inner)

@@ -60,7 +60,7 @@ void fs_doorbell_ring(struct fs_end *end, int doorbell)
     struct fs_direction *out = end->out.shared;
     uint64_t word = atomic_load(&out->bell);
     if ((word & FS_BELL_STATE) == FS_BELL_RUNG) {
-        if (!atomic_load_explicit(&out->watched, memory_order_relaxed)) return;
+        if (atomic_load_explicit(&out->watched, memory_order_relaxed) != FS_WATCHED_EXACTLY) return;
         if ((word >> 2) - atomic_load_explicit(&out->eaten, memory_order_relaxed) >= EDGES) return;
     }
     send_token(out, doorbell, 1);

@@ -134,6 +134,7 @@ void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever th
 
 /* watch.c */
 void fs_end_watch(struct fs_end *end, int doorbell);   /* the descriptor was given away: be exact from now on */
+void fs_end_set_lazy(struct fs_end *end, int lazy);    /* whether a loop of ours settles it before it blocks */
 int fs_end_settle(struct fs_end *end, int doorbell);   /* before a loop of ours blocks: 1 when the ring holds something */
 
 int fs_end_has_data(const struct fs_end *end);         /* in the ring */

@@ -144,7 +144,7 @@ static void *watch_and_transfer(void *argument)
     static _Thread_local unsigned char block[40000];
     uint64_t sent = 0, received = 0;
     fs_end_watch(end, bell);
-    if (w->lazy) end->lazy = 1;
+    if (w->lazy) fs_end_set_lazy(end, 1);
     CHECK(epoll_ctl(poller, EPOLL_CTL_ADD, bell, &event) == 0);
     while (sent < w->total || received < w->total) {
         int seen = await(w, poller, bell, sent < w->total);
