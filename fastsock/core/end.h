@@ -33,7 +33,11 @@ struct fs_limits {
 struct fs_spin {
     _Atomic float success;
     _Atomic uint32_t skipped;
-    _Atomic uint32_t rest, stretch; /* waits until the core is handed over again, and how many after the last loss */
+};
+
+/* So does handing the core over: how many waits go without it, and how many did after the last loss. */
+struct fs_yielding {
+    _Atomic uint32_t rest, stretch;
 };
 
 struct fs_statistics {
@@ -67,6 +71,7 @@ struct fs_end {
     _Atomic int lazy;             /* a loop of ours settles the doorbell before it blocks */
     _Atomic int raw_in, raw_out;  /* that direction goes over the doorbell itself */
     struct fs_spin spin_read, spin_write;
+    struct fs_yielding yield_read, yield_write;
     struct fs_limits limits;
     struct fs_statistics statistics;
 };
@@ -128,6 +133,8 @@ int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, cons
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_look(struct fs_end *end, int what, uint64_t ticks); /* 1 when it became so within that time */
 int fs_end_may_spin(struct fs_end *end, int what);
+int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told what was ready */
+void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready);
 void fs_wake_leaving(void);       /* makes every sleeper of this process look at its `leaving` */
 void fs_wake_leaving_done(void);
 void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever they are */
@@ -138,6 +145,7 @@ void fs_end_set_lazy(struct fs_end *end, int lazy);    /* whether a loop of ours
 int fs_end_settle(struct fs_end *end, int doorbell);   /* before a loop of ours blocks: 1 when the ring holds something */
 
 int fs_end_has_data(const struct fs_end *end);         /* in the ring */
+int fs_end_has_stale_token(const struct fs_end *end);  /* the doorbell shows nothing else, as far as can be known here */
 int fs_end_is_elsewhere(const struct fs_end *end);     /* the other end ran last on another core */
 void fs_end_knock(struct fs_end *end, int doorbell);   /* a token without data: the other end may look */
 

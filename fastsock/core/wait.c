@@ -20,8 +20,9 @@
 #define WRITER_SLICE_NS 100000000ull
 #define SPINS_PER_CLOCK 16
 #define POOR_SUCCESS 0.3f
-#define PROBE_EVERY 16
-#define LONGEST_REST 4095u
+#define PROBE_EVERY 16u
+#define LONGEST_REST 4096u
+#define SLICE_US 1000.0 /* what takes the core for longer is not the other end */
 
 /* One pipe for the process: whoever closes a socket under a sleeper rings it.  A program may close every number that
  * it does not know, and use it again: so its ends are known by their file, not by their numbers alone. */
@@ -110,23 +111,35 @@ static int spin(struct fs_end *end, int what)
     return won;
 }
 
-/* Hands the core to the other end that runs on it: half the price of a futex sleep and its wake.  Somebody else may
- * take the core for a whole slice, so a loss means twice as many waits without a try as the last one. */
-static int yield(struct fs_end *end, int what)
+/* Hands the core to the other end that runs on it: half the price of a sleep and its wake.  Where somebody else takes
+ * the core for a slice, or nobody answers, the next tries come after ever more waits. */
+int fs_yield_try(struct fs_yielding *past, uint64_t *start)
 {
-    struct fs_spin *measured = spin_of(end, what);
-    if (end->limits.spin_us <= 0 || fs_end_is_elsewhere(end)) return 0;
-    uint32_t rest = measured->rest;
+    uint32_t rest = past->rest;
     if (rest > 0) {
-        measured->rest = rest - 1;
+        past->rest = rest - 1;
         return 0;
     }
-    uint64_t start = fs_ticks();
+    *start = fs_ticks();
     sched_yield();
+    return 1;
+}
+
+void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready)
+{
+    int slice_lost = (double)(fs_ticks() - start) > SLICE_US * fs_ticks_per_us();
+    uint32_t stretch = past->stretch, more = 2 * stretch + 1, most = slice_lost ? LONGEST_REST : PROBE_EVERY;
+    if (ready && !slice_lost) past->stretch = stretch / 2;
+    else past->rest = past->stretch = more < most ? more : stretch > most ? stretch : most;
+}
+
+static int yield(struct fs_end *end, int what)
+{
+    struct fs_yielding *past = what == FS_READABLE ? &end->yield_read : &end->yield_write;
+    uint64_t start;
+    if (end->limits.spin_us <= 0 || fs_end_is_elsewhere(end) || !fs_yield_try(past, &start)) return 0;
     int ready = is_ready(end, what);
-    int won = ready && (double)(fs_ticks() - start) <= end->limits.spin_us * fs_ticks_per_us();
-    measured->stretch = won ? measured->stretch / 2 : (2 * measured->stretch + 1) & LONGEST_REST;
-    measured->rest = won ? 0 : measured->stretch;
+    fs_yield_learn(past, start, ready);
     return ready;
 }
 

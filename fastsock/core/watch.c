@@ -37,6 +37,15 @@ int fs_end_has_data(const struct fs_end *end)
     return !end->raw_in && atomic_load(&end->in.shared->head) != atomic_load(&end->in.shared->tail);
 }
 
+int fs_end_has_stale_token(const struct fs_end *end)
+{
+    const struct fs_direction *in = end->in.shared;
+    uint64_t word = atomic_load(&in->bell);
+    return !end->ended && !end->gone && !atomic_load(&in->raw) && atomic_load(&in->notice) == end->notice_seen &&
+           ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> 2) &&
+           atomic_load(&in->head) == atomic_load(&in->tail);
+}
+
 int fs_end_is_elsewhere(const struct fs_end *end)
 {
     return atomic_load_explicit(&end->header->cpu[!end->side], memory_order_relaxed) != fs_current_cpu();
