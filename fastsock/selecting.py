@@ -165,7 +165,7 @@ def _select(original: Any) -> Any:
             if key is not None and key.events & _READ:
                 found[key] = _READ
         if watch.writers or not found or watch.turn % _KERNEL_EVERY == 0:
-            for key, events in _without_stale(watch, original(self, 0 if found else timeout)):
+            for key, events in original(self, 0 if found else timeout):
                 found[key] = found.get(key, 0) | events
         return list(found.items())
 
