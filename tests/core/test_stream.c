@@ -295,3 +295,22 @@ TEST(onlooker_sees_possible_amounts, 0)
     connection_close(&c, 0);
     connection_close(&c, 1);
 }
+
+TEST(the_core_is_handed_over_ever_more_rarely_in_vain, 0)
+{
+    struct fs_yielding past = {0};
+    uint64_t start, slice = (uint64_t)(2000 * fs_ticks_per_us());
+    uint32_t expected[] = {1, 3, 7, 15, 16, 16};
+    for (int i = 0; i < 6; i++) {
+        CHECK(fs_yield_try(&past, &start));
+        fs_yield_learn(&past, fs_ticks(), 0);
+        for (uint32_t wait = 0; wait < expected[i]; wait++) CHECK(!fs_yield_try(&past, &start));
+    }
+    CHECK(fs_yield_try(&past, &start));
+    fs_yield_learn(&past, fs_ticks(), 1);
+    CHECK_EQUAL(past.stretch, 8);
+    for (int i = 0; i < 20; i++) fs_yield_learn(&past, fs_ticks() - slice, 1); /* somebody else had the core */
+    CHECK_EQUAL(past.rest, 4096);
+    fs_yield_learn(&past, fs_ticks(), 0); /* a cheap loss does not forget the dear ones */
+    CHECK_EQUAL(past.rest, 4096);
+}
