@@ -12,10 +12,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from os import getpid as _getpid
-from typing import Any
 
 from .config import settings
 from .transport import Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SO_COOKIE = 57  # the kernel's own name for an open socket, never used twice
 KEPT_CLOSED = 1000

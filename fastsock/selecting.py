@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import selectors
 from time import monotonic
-from typing import Any
 
 from . import core, registry
 from .config import settings
 from .patching import Patches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _READ = selectors.EVENT_READ
 _KERNEL_EVERY = 16  # descriptors of others must be heard even while the rings keep us busy
