@@ -1,8 +1,9 @@
 """Selectors that look at the rings of what they watch before they block, because the sleep is the cost.
 
-Under the launcher the standard selectors, and so asyncio, spin on the rings for a moment. While they watch a
-non-blocking connection its doorbell may stay rung (lazy), so that an exchange costs no system call; it is made
-exact ("settled") before the kernel is asked. Selectors that are not patched see exact doorbells all the same.
+Under the launcher the standard selectors, and so asyncio, spin on the rings for a moment, or hand their core over to
+the other ends that run on it. While they watch a non-blocking connection its doorbell may stay rung (lazy), so that an
+exchange costs no system call; it is made exact ("settled") before they block. Selectors that are not patched see exact
+doorbells all the same.
 """
 
 from __future__ import annotations
