@@ -667,18 +667,18 @@ def ready_among(list channels, double spin_us, Patience patience=None):
             if fs_end_has_data(channel.shared.end):
                 ready.append(channel)
             elif not fs_end_is_elsewhere(channel.shared.end):
-                near = 1
+                near += 1
             elif count < MOST_SPUN_ON and spin_us > 0:
                 ends[count] = channel.shared.end
                 count += 1
     if ready:
         return ready
-    if near and patience is not None:
+    if near > 0 and patience is not None:
         with nogil:
             yielded = fs_yield_try(&patience.past, &start)
         if yielded:
             ready = having_data(channels)
-            fs_yield_learn(&patience.past, start, len(ready) != 0)
+            fs_yield_learn(&patience.past, start, len(ready) != 0, near)
             if ready:
                 return ready
     if count == 0:

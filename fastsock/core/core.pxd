@@ -71,7 +71,7 @@ cdef extern from "end.h" nogil:
     int fs_end_look(fs_end *end, int what, uint64_t ticks)
     int fs_end_may_spin(fs_end *end, int what)
     int fs_yield_try(fs_yielding *past, uint64_t *start)
-    void fs_yield_learn(fs_yielding *past, uint64_t start, int ready)
+    void fs_yield_learn(fs_yielding *past, uint64_t start, int ready, int ends)
     void fs_wake_leaving()
     void fs_wake_leaving_done()
     void fs_end_wake(fs_end *end)

@@ -35,9 +35,9 @@ struct fs_spin {
     _Atomic uint32_t skipped;
 };
 
-/* So does handing the core over: how many waits go without it, and how many did after the last loss. */
+/* So does handing the core over: how many waits go without it. */
 struct fs_yielding {
-    _Atomic uint32_t rest, stretch;
+    _Atomic uint32_t rest;
 };
 
 struct fs_statistics {
@@ -133,8 +133,8 @@ int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, cons
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_look(struct fs_end *end, int what, uint64_t ticks); /* 1 when it became so within that time */
 int fs_end_may_spin(struct fs_end *end, int what);
-int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told what was ready */
-void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready);
+int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told whether that was answered */
+void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends); /* for how many ends at once */
 void fs_wake_leaving(void);       /* makes every sleeper of this process look at its `leaving` */
 void fs_wake_leaving_done(void);
 void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever they are */

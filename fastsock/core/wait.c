@@ -21,8 +21,9 @@
 #define SPINS_PER_CLOCK 16
 #define POOR_SUCCESS 0.3f
 #define PROBE_EVERY 16u
-#define LONGEST_REST 4096u
-#define SLICE_US 1000.0 /* what takes the core for longer is not the other end */
+#define YIELD_WORTH_US 50.0    /* an answer that takes longer is not made slower by a sleep */
+#define YIELD_BEARABLE_US 0.5
+#define LONGEST_REST 65536
 
 /* One pipe for the process: whoever closes a socket under a sleeper rings it.  A program may close every number that
  * it does not know, and use it again: so its ends are known by their file, not by their numbers alone. */
@@ -111,8 +112,8 @@ static int spin(struct fs_end *end, int what)
     return won;
 }
 
-/* Hands the core to the other end that runs on it: half the price of a sleep and its wake.  Where somebody else takes
- * the core for a slice, or nobody answers, the next tries come after ever more waits. */
+/* Hands the core to the other end that runs on it: half the price of a sleep and its wake.  But others may take it,
+ * and for long.  What that cost is spread over so many waits without a try that each bears little of it. */
 int fs_yield_try(struct fs_yielding *past, uint64_t *start)
 {
     uint32_t rest = past->rest;
@@ -125,12 +126,11 @@ int fs_yield_try(struct fs_yielding *past, uint64_t *start)
     return 1;
 }
 
-void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready)
+void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends)
 {
-    int slice_lost = (double)(fs_ticks() - start) > SLICE_US * fs_ticks_per_us();
-    uint32_t stretch = past->stretch, more = 2 * stretch + 1, most = slice_lost ? LONGEST_REST : PROBE_EVERY;
-    if (ready && !slice_lost) past->stretch = stretch / 2;
-    else past->rest = past->stretch = more < most ? more : stretch > most ? stretch : most;
+    double us = (double)(fs_ticks() - start) / fs_ticks_per_us(), waits = us / (YIELD_BEARABLE_US * ends);
+    if (ready && us <= YIELD_WORTH_US * ends) return;
+    past->rest = waits < 1 ? 1 : waits > LONGEST_REST ? LONGEST_REST : (uint32_t)waits;
 }
 
 static int yield(struct fs_end *end, int what)
@@ -139,7 +139,7 @@ static int yield(struct fs_end *end, int what)
     uint64_t start;
     if (end->limits.spin_us <= 0 || fs_end_is_elsewhere(end) || !fs_yield_try(past, &start)) return 0;
     int ready = is_ready(end, what);
-    fs_yield_learn(past, start, ready);
+    fs_yield_learn(past, start, ready, 1);
     return ready;
 }
 
