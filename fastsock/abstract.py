@@ -8,9 +8,12 @@ from __future__ import annotations
 import _socket
 import struct
 from collections.abc import Callable
-from typing import Any
 
 from . import core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Iterator, Sequence
 
 from .config import Rule, Settings, settings
@@ -11,7 +11,26 @@ from .tcp import TcpTransport
 from .transport import Capability, Reason, Transport
 from .unix import UnixTransport
 
-log = logging.getLogger("fastsock")
+
+class _Log:
+    """The logger "fastsock", silent until the program imports `logging`: nobody can listen before.
+
+    That module and what it imports would be a third of what fastsock adds to the start of a process.
+    """
+
+    def debug(self, text: str, *values: object) -> None:
+        self._tell("debug", text, *values)
+
+    def info(self, text: str, *values: object) -> None:
+        self._tell("info", text, *values)
+
+    def _tell(self, level: str, text: str, *values: object) -> None:
+        make = getattr(sys.modules.get("logging"), "getLogger", None)
+        if make is not None:
+            getattr(make("fastsock"), level)(text, *values, stacklevel=3)
+
+
+log = _Log()
 
 _TRANSPORTS: dict[str, Transport] = {path.name: path for path in (ShmTransport(), UnixTransport(), TcpTransport())}
 _BY_NUMBER = {path.number: path for path in _TRANSPORTS.values()}

@@ -28,11 +28,14 @@ from os import dup2 as _dup2
 from os import read as _read
 from time import monotonic as _now
 from time import sleep as _sleep
-from typing import Any
 
 from . import abstract, chain
 from .config import settings
 from .transport import Reason, Refused, Reservation, Transport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 Raw = _socket.socket
 _DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC

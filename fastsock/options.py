@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import _socket
 import struct
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Options = dict[tuple[int, int], Any]
 
 _LINGER = struct.Struct("ii")
 _TCP_ESTABLISHED = 1
 _checked: set[tuple[Any, ...]] = set()
-
-Options = dict[tuple[int, int], Any]
 
 
 def check(family: int, level: int, option: int, value: tuple[Any, ...]) -> None:

@@ -14,11 +14,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from os import dup as _dup
 from os import getpid as _getpid
-from typing import Any
 
 from . import kept
 from .config import settings
 from .transport import Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SO_COOKIE = 57  # the kernel's own name for an open socket, never used twice
 KEPT_CLOSED = 1000

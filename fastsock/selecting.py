@@ -1,33 +1,41 @@
 """Selectors that look at the rings of what they watch before they block, because the sleep is the cost.
 
-Under the launcher the standard selectors, and so asyncio, spin on the rings for a moment. While they watch a
-non-blocking connection its doorbell may stay rung (lazy), so that an exchange costs no system call; it is made
-exact ("settled") before the kernel is asked. Selectors that are not patched see exact doorbells all the same.
+Under the launcher the standard selectors, and so asyncio, spin on the rings for a moment, or hand their core over to
+the other ends that run on it. While they watch a non-blocking connection its doorbell may stay rung (lazy), so that an
+exchange costs no system call; it is made exact ("settled") before they block. Selectors that are not patched see exact
+doorbells all the same.
 """
 
 from __future__ import annotations
 
 import selectors
-from typing import Any
+from time import monotonic
 
 from . import core, registry
 from .config import settings
 from .patching import Patches
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _READ = selectors.EVENT_READ
 _KERNEL_EVERY = 16  # descriptors of others must be heard even while the rings keep us busy
 _POOR_SUCCESS = 0.3
 _PROBE_EVERY = 16
+_LOOK_EVERY = 0.001  # seconds: how long the death of a peer may hide behind a doorbell that was left rung
 
 
 class _Watch:
     """The fast connections that one selector watches for reading."""
 
-    __slots__ = ("by_descriptor", "channels", "skipped", "success", "turn", "writers")
+    __slots__ = ("by_descriptor", "channels", "patience", "settled_at", "skipped", "success", "turn", "writers")
 
     def __init__(self) -> None:
         self.by_descriptor: dict[int, Any] = {}
         self.channels: list[Any] = []
+        self.patience = core.Patience() if settings().spin_us > 0 else None
+        self.settled_at = 0.0
         self.writers = 0
         self.turn = 0
         self.success = 1.0
@@ -123,6 +131,18 @@ def _modify(original: Any) -> Any:
     return _like(original, modify)
 
 
+def _without_stale(watch: _Watch, found: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
+    """What the kernel found, less the doorbells that were left rung."""
+    kept = []
+    for key, events in found:
+        channel = watch.by_descriptor.get(key.fd)
+        if channel is not None and events & _READ and channel.is_stale():
+            events &= ~_READ
+        if events:
+            kept.append((key, events))
+    return kept
+
+
 def _select(original: Any) -> Any:
     ready_among, settle_all = core.ready_among, core.settle_all
 
@@ -132,12 +152,17 @@ def _select(original: Any) -> Any:
             return original(self, timeout)
         watch.turn += 1
         budget = watch.budget(timeout)
-        ready = ready_among(watch.channels, budget)
+        may_wait = timeout is None or timeout > 0
+        ready = ready_among(watch.channels, budget, watch.patience if may_wait else None)
         if budget:
             watch.success += ((1.0 if ready else 0.0) - watch.success) / 8
-        if not ready and not settle_all(watch.channels):
-            return original(self, timeout)
-        ready = ready or ready_among(watch.channels, 0.0)
+        if not ready:
+            if not may_wait and monotonic() - watch.settled_at < _LOOK_EVERY:
+                return _without_stale(watch, original(self, timeout))
+            if not settle_all(watch.channels):
+                watch.settled_at = monotonic()
+                return original(self, timeout)
+            ready = ready_among(watch.channels, 0.0)
         found = {}
         for channel in ready:
             key = self._fd_to_key.get(channel.fileno())

@@ -15,12 +15,14 @@ import signal
 import threading
 from collections import OrderedDict
 from os import close as _close
-from typing import TYPE_CHECKING, Any
 
 from . import core
 from .transport import Capability, Claim, Reason, Refused, Reservation, Transport
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .config import Settings
 
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)

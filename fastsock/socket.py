@@ -23,11 +23,14 @@ from os import close as _close
 from os import dup as _dup
 from os import dup2 as _dup2
 from os import get_inheritable as _get_inheritable
-from typing import Any
 
 from . import arrays, chain, core, guards, kept, meeting, options, registry, unix
 from .config import settings
 from .transport import Reason, Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
 _Base: Any = _socket.socket

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 import enum
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .config import Settings
 
 

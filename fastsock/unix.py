@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import _socket
 import contextlib
-from typing import TYPE_CHECKING, Any
 
 from .transport import Capability, Transport
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .config import Settings
 
 SO_SNDBUFFORCE = 32

@@ -569,10 +569,14 @@ cdef class Channel:
         """Makes the doorbell exact before a loop of ours blocks on it; whether there is something to read."""
         return fs_end_settle(self.shared.end, self.descriptor) != 0
 
+    def is_stale(self):
+        """Whether its doorbell, if it shows something to read, shows only what a lazy reader has left."""
+        return self.shared.end != NULL and fs_end_has_stale_token(self.shared.end) != 0
+
     def set_lazy(self, bint lazy):
         """While lazy a drained ring may leave the doorbell readable: the loop that watches it calls settle()."""
         if self.shared.end != NULL:
-            self.shared.end.lazy = lazy
+            fs_end_set_lazy(self.shared.end, lazy)
 
     def release(self):
         """Lets the descriptor itself carry the bytes from now on; False when unread ones are in the way."""
@@ -653,24 +657,43 @@ cdef enum:
     MOST_SPUN_ON = 64
 
 
-def ready_among(list channels, double spin_us):
-    """The channels that have something to read, as a list; spins up to `spin_us` until one has, without the GIL.
+@cython.final
+cdef class Patience:
+    """What one selector learned of handing its core to the other ends."""
+    cdef fs_yielding past
 
-    No more than 64 are spun on, and only those whose other end runs on another core.
+
+def ready_among(list channels, double spin_us, Patience patience=None):
+    """The channels that have something to read, as a list; waits for one a moment, without the GIL.
+
+    For those whose other end runs on another core it spins, up to `spin_us` and on no more than 64; for others it
+    hands the core over, if `patience` is given.
     """
     cdef fs_end *ends[MOST_SPUN_ON]
     cdef Channel channel
-    cdef int count = 0, found = 0, i
+    cdef int count = 0, near = 0, yielded = 0, found = 0, i
     cdef uint64_t start, limit
     cdef list ready = []
     for channel in channels:
         if channel.descriptor >= 0 and channel.shared.end != NULL:
             if fs_end_has_data(channel.shared.end):
                 ready.append(channel)
-            elif count < MOST_SPUN_ON and spin_us > 0 and fs_end_is_elsewhere(channel.shared.end):
+            elif not fs_end_is_elsewhere(channel.shared.end):
+                near += 1
+            elif count < MOST_SPUN_ON and spin_us > 0:
                 ends[count] = channel.shared.end
                 count += 1
-    if ready or count == 0:
+    if ready:
+        return ready
+    if near > 0 and patience is not None:
+        with nogil:
+            yielded = fs_yield_try(&patience.past, &start)
+        if yielded:
+            ready = having_data(channels)
+            fs_yield_learn(&patience.past, start, len(ready) != 0, near)
+            if ready:
+                return ready
+    if count == 0:
         return ready
     limit = <uint64_t>(spin_us * fs_ticks_per_us())
     with nogil:
@@ -681,11 +704,16 @@ def ready_among(list channels, double spin_us):
                     found = 1
                     break
             fs_pause()
-    if found:
-        for channel in channels:
-            if channel.descriptor >= 0 and channel.shared.end != NULL and fs_end_has_data(channel.shared.end):
-                ready.append(channel)
-    return ready
+    return having_data(channels) if found else ready
+
+
+cdef list having_data(list channels):
+    cdef Channel channel
+    cdef list found = []
+    for channel in channels:
+        if channel.descriptor >= 0 and channel.shared.end != NULL and fs_end_has_data(channel.shared.end):
+            found.append(channel)
+    return found
 
 
 def settle_all(list channels):

@@ -21,6 +21,9 @@ cdef extern from "end.h" nogil:
     struct fs_limits:
         double spin_us
 
+    struct fs_yielding:
+        pass
+
     struct fs_statistics:
         uint64_t bytes_sent
         uint64_t bytes_received
@@ -30,7 +33,6 @@ cdef extern from "end.h" nogil:
 
     struct fs_end:
         fs_statistics statistics
-        int lazy
         int gone
         int pending_error
         int raw_in
@@ -70,14 +72,18 @@ cdef extern from "end.h" nogil:
     int fs_end_wait_long(fs_end *end, int doorbell, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_end_look(fs_end *end, int what, uint64_t ticks)
     int fs_end_may_spin(fs_end *end, int what)
+    int fs_yield_try(fs_yielding *past, uint64_t *start)
+    void fs_yield_learn(fs_yielding *past, uint64_t start, int ready, int ends)
     void fs_wake_leaving()
     void fs_wake_leaving_done()
     void fs_end_wake(fs_end *end)
 
     int fs_end_has_data(const fs_end *end)
+    int fs_end_has_stale_token(const fs_end *end)
     int fs_end_is_elsewhere(const fs_end *end)
     void fs_end_knock(fs_end *end, int doorbell)
     void fs_end_watch(fs_end *end, int doorbell)
+    void fs_end_set_lazy(fs_end *end, int lazy)
     int fs_end_settle(fs_end *end, int doorbell)
     size_t fs_promised(const fs_end *end)
     int fs_end_release(fs_end *end, int doorbell)

@@ -65,7 +65,7 @@ void fs_doorbell_ring(struct fs_end *end, int doorbell)
     struct fs_direction *out = end->out.shared;
     uint64_t word = atomic_load(&out->bell);
     if ((word & FS_BELL_STATE) == FS_BELL_RUNG) {
-        if (!atomic_load_explicit(&out->watched, memory_order_relaxed)) return;
+        if (atomic_load_explicit(&out->watched, memory_order_relaxed) != FS_WATCHED_EXACTLY) return;
         if ((word >> 2) - atomic_load_explicit(&out->eaten, memory_order_relaxed) >= EDGES) return;
     }
     send_token(out, doorbell, 1);
@@ -93,11 +93,13 @@ static int is_under_way(uint64_t word)
     return (word & FS_BELL_STATE) == FS_BELL_RINGING || (word & FS_BELL_STATE) == FS_BELL_ABANDONED;
 }
 
-/* The bell's word once no token is under way; a producer that was stopped while ringing is not waited for long. */
-static uint64_t quiet_word(struct fs_direction *in)
+/* The bell's word once no token is under way; a producer that was stopped while ringing is not waited for long, and
+ * not at all where its token woke us on its own core: it cannot run before we sleep. */
+static uint64_t quiet_word(const struct fs_end *end)
 {
+    const struct fs_direction *in = end->in.shared;
     uint64_t word = atomic_load(&in->bell);
-    if (!is_under_way(word)) return word;
+    if (!is_under_way(word) || !fs_end_is_elsewhere(end)) return word;
     for (uint64_t limit = fs_now_ns() + RINGING_PATIENCE_NS; fs_now_ns() < limit;) {
         word = atomic_load(&in->bell);
         if (!is_under_way(word)) break;
@@ -126,7 +128,7 @@ int fs_doorbell_settle(struct fs_end *end, int doorbell)
     struct fs_direction *in = end->in.shared;
     for (;;) {
         if (fs_ring_used(&end->in) != 0) return 0;
-        uint64_t word = quiet_word(in), silent = word_of(word >> 2, FS_BELL_SILENT);
+        uint64_t word = quiet_word(end), silent = word_of(word >> 2, FS_BELL_SILENT);
         if ((word & FS_BELL_STATE) == FS_BELL_SILENT) {
             eat(in, doorbell, word, word >> 2);
             return fs_ring_used(&end->in) == 0;
@@ -155,7 +157,7 @@ int fs_doorbell_settle(struct fs_end *end, int doorbell)
 void fs_doorbell_unstuff(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
-    uint64_t word = quiet_word(in), count = word >> 2, eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
+    uint64_t word = quiet_word(end), count = word >> 2, eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
     int there = 0;
     /* fewer than counted: a process of ours died before it counted what it took */
     if (!is_under_way(word) && ioctl(doorbell, FIONREAD, &there) == 0 && (uint64_t)there < count - eaten)
@@ -167,7 +169,7 @@ void fs_doorbell_unstuff(struct fs_end *end, int doorbell)
 int fs_doorbell_eat_all(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
-    uint64_t word = quiet_word(in);
+    uint64_t word = quiet_word(end);
     eat(in, doorbell, word, word >> 2);
     return atomic_load_explicit(&in->eaten, memory_order_relaxed) >= word >> 2 ? 0 : -EAGAIN;
 }

@@ -35,6 +35,11 @@ struct fs_spin {
     _Atomic uint32_t skipped;
 };
 
+/* So does handing the core over: how many waits go without it. */
+struct fs_yielding {
+    _Atomic uint32_t rest;
+};
+
 struct fs_statistics {
     _Atomic uint64_t bytes_sent, bytes_received, waits, wakes, spins;
 };
@@ -66,6 +71,7 @@ struct fs_end {
     _Atomic int lazy;             /* a loop of ours settles the doorbell before it blocks */
     _Atomic int raw_in, raw_out;  /* that direction goes over the doorbell itself */
     struct fs_spin spin_read, spin_write;
+    struct fs_yielding yield_read, yield_write;
     struct fs_limits limits;
     struct fs_statistics statistics;
 };
@@ -128,15 +134,19 @@ int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, cons
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_look(struct fs_end *end, int what, uint64_t ticks); /* 1 when it became so within that time */
 int fs_end_may_spin(struct fs_end *end, int what);
+int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told whether that was answered */
+void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends); /* for how many ends at once */
 void fs_wake_leaving(void);       /* makes every sleeper of this process look at its `leaving` */
 void fs_wake_leaving_done(void);
 void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever they are */
 
 /* watch.c */
 void fs_end_watch(struct fs_end *end, int doorbell);   /* the descriptor was given away: be exact from now on */
+void fs_end_set_lazy(struct fs_end *end, int lazy);    /* whether a loop of ours settles it before it blocks */
 int fs_end_settle(struct fs_end *end, int doorbell);   /* before a loop of ours blocks: 1 when the ring holds something */
 
 int fs_end_has_data(const struct fs_end *end);         /* in the ring */
+int fs_end_has_stale_token(const struct fs_end *end);  /* the doorbell shows nothing else, as far as can be known here */
 int fs_end_is_elsewhere(const struct fs_end *end);     /* the other end ran last on another core */
 void fs_end_knock(struct fs_end *end, int doorbell);   /* a token without data: the other end may look */
 

@@ -22,6 +22,9 @@ enum { FS_RETURNED = 3, FS_RESERVED = 4, FS_BUSY = 8, FS_TICKET_SHIFT = 4 };
 /* The states of the doorbell, in the two low bits of `bell`; above them, how many token bytes were ever sent. */
 enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_ABANDONED = 3, FS_BELL_STATE = 3 };
 
+/* By somebody who deserves an edge for every arrival, or by a loop of ours that looks at the ring before it blocks. */
+enum { FS_WATCHED_NOT = 0, FS_WATCHED_EXACTLY = 1, FS_WATCHED_LAZILY = 2 };
+
 struct fs_direction {
     /* written by the producer */
     _Alignas(FS_LINE) _Atomic uint64_t head; /* bytes published since the start */
@@ -36,7 +39,7 @@ struct fs_direction {
     _Atomic uint32_t notice; /* moved when the producing end closed or shut down: the doorbell says which */
     _Atomic uint64_t bell;
     _Atomic uint32_t stuffed; /* the doorbell refuses writes because the ring is full */
-    _Atomic uint32_t watched; /* the consumer gave its descriptor away: every arrival deserves an edge */
+    _Atomic uint32_t watched; /* the consumer gave its descriptor away: FS_WATCHED_... */
     _Atomic uint32_t raw;     /* payload after the ring's end goes over the doorbell itself */
     _Alignas(FS_LINE) _Atomic uint64_t eaten; /* token bytes taken off the doorbell */
     _Alignas(FS_LINE) _Atomic uint32_t producer_lock;

@@ -33,6 +33,13 @@ uint64_t fs_now_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+uint64_t fs_tick_ns(void)
+{
+    struct timespec tick;
+    if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) != 0) return 0;
+    return (uint64_t)tick.tv_sec * NS_PER_S + (uint64_t)tick.tv_nsec;
+}
+
 static void count_fork(void) { atomic_fetch_add(&forks, 1); }
 static void watch_forks(void) { pthread_atfork(NULL, count_fork, count_fork); }
 

@@ -26,6 +26,7 @@ static inline uint64_t fs_ticks(void) { return fs_now_ns(); }
 #endif
 
 uint64_t fs_now_ns(void);           /* CLOCK_MONOTONIC */
+uint64_t fs_tick_ns(void);          /* of the kernel's periodic interrupt, 0 where unknown */
 double fs_ticks_per_us(void);       /* measured once against CLOCK_MONOTONIC */
 uint32_t fs_thread_id(void);        /* cached gettid(), right after fork too */
 uint32_t fs_process_id(void);       /* cached getpid(), right after fork too */

@@ -15,12 +15,15 @@
 #include "end.h"
 #include "system.h"
 
-#define FUTEX_SLEEP_NS 1000000ull
+#define SHORTEST_FUTEX_SLEEP_NS 1000000ull
 #define LOCK_PATIENCE_NS 50000000ull
 #define WRITER_SLICE_NS 100000000ull
 #define SPINS_PER_CLOCK 16
 #define POOR_SUCCESS 0.3f
-#define PROBE_EVERY 16
+#define PROBE_EVERY 16u
+#define YIELD_WORTH_US 50.0    /* an answer that takes longer is not made slower by a sleep */
+#define YIELD_BEARABLE_US 0.5
+#define LONGEST_REST 65536
 
 /* One pipe for the process: whoever closes a socket under a sleeper rings it.  A program may close every number that
  * it does not know, and use it again: so its ends are known by their file, not by their numbers alone. */
@@ -75,11 +78,15 @@ static int is_ready(struct fs_end *end, int what)
     return !end->raw_in && (atomic_load(&in->head) != atomic_load(&in->tail) || atomic_load(&in->raw));
 }
 
+static struct fs_spin *spin_of(struct fs_end *end, int what)
+{
+    return what == FS_READABLE ? &end->spin_read : &end->spin_write;
+}
+
 int fs_end_may_spin(struct fs_end *end, int what)
 {
-    struct fs_spin *spin = what == FS_READABLE ? &end->spin_read : &end->spin_write;
-    uint32_t other = atomic_load_explicit(&end->header->cpu[!end->side], memory_order_relaxed);
-    if (end->limits.spin_us <= 0 || other == fs_current_cpu()) return 0;
+    struct fs_spin *spin = spin_of(end, what);
+    if (end->limits.spin_us <= 0 || !fs_end_is_elsewhere(end)) return 0;
     return spin->success >= POOR_SUCCESS || ++spin->skipped % PROBE_EVERY == 0;
 }
 
@@ -97,12 +104,43 @@ int fs_end_look(struct fs_end *end, int what, uint64_t ticks)
 
 static int spin(struct fs_end *end, int what)
 {
-    struct fs_spin *measured = what == FS_READABLE ? &end->spin_read : &end->spin_write;
+    struct fs_spin *measured = spin_of(end, what);
     if (!fs_end_may_spin(end, what)) return 0;
     int won = fs_end_look(end, what, (uint64_t)(end->limits.spin_us * fs_ticks_per_us()));
     measured->success = measured->success + ((float)won - measured->success) / 10;
     fs_count(&end->statistics.spins, 1);
     return won;
+}
+
+/* Hands the core to the other end that runs on it: half the price of a sleep and its wake.  But others may take it,
+ * and for long.  What that cost is spread over so many waits without a try that each bears little of it. */
+int fs_yield_try(struct fs_yielding *past, uint64_t *start)
+{
+    uint32_t rest = past->rest;
+    if (rest > 0) {
+        past->rest = rest - 1;
+        return 0;
+    }
+    *start = fs_ticks();
+    sched_yield();
+    return 1;
+}
+
+void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends)
+{
+    double us = (double)(fs_ticks() - start) / fs_ticks_per_us(), waits = us / (YIELD_BEARABLE_US * ends);
+    if (ready && us <= YIELD_WORTH_US * ends) return;
+    past->rest = waits < 1 ? 1 : waits > LONGEST_REST ? LONGEST_REST : (uint32_t)waits;
+}
+
+static int yield(struct fs_end *end, int what)
+{
+    struct fs_yielding *past = what == FS_READABLE ? &end->yield_read : &end->yield_write;
+    uint64_t start;
+    if (end->limits.spin_us <= 0 || fs_end_is_elsewhere(end) || !fs_yield_try(past, &start)) return 0;
+    int ready = is_ready(end, what);
+    fs_yield_learn(past, start, ready, 1);
+    return ready;
 }
 
 static uint64_t until(uint64_t deadline_ns)
@@ -117,13 +155,30 @@ static int look_again(uint64_t deadline_ns)
     return deadline_ns != UINT64_MAX && fs_now_ns() >= deadline_ns ? -ETIMEDOUT : 0;
 }
 
+/* A timeout due before the next tick makes the kernel program the clock's hardware twice a sleep, which costs more than
+ * the sleep and the wake themselves where a hypervisor answers.  One that is due later costs nothing. */
+static uint64_t futex_sleep_ns(void)
+{
+    static _Atomic uint64_t known;
+    uint64_t limit = atomic_load_explicit(&known, memory_order_relaxed);
+    if (limit == 0) {
+        uint64_t tick = fs_tick_ns();
+        limit = tick + tick / 4;
+        if (limit < SHORTEST_FUTEX_SLEEP_NS) limit = SHORTEST_FUTEX_SLEEP_NS;
+        atomic_store_explicit(&known, limit, memory_order_relaxed);
+    }
+    return limit;
+}
+
 /* 1: look again, 0: slept in vain, or -errno. */
-static int sleep_on_futex(struct fs_end *end, int what, uint64_t left)
+static int sleep_on_futex(struct fs_end *end, int what, uint64_t left, const _Atomic int *leaving)
 {
     _Atomic uint32_t *word = what == FS_READABLE ? &end->in.shared->reader_sleeps : &end->out.shared->writer_sleeps;
+    uint64_t longest = futex_sleep_ns();
     atomic_store(word, 1);
     if (is_ready(end, what)) return 1;
-    if (fs_futex_wait(word, 1, left < FUTEX_SLEEP_NS ? left : FUTEX_SLEEP_NS) == 0) return 1;
+    if (atomic_load(leaving)) return -EBADF;
+    if (fs_futex_wait(word, 1, left < longest ? left : longest) == 0) return 1;
     if (errno == EINTR) return -EINTR;
     return errno == ETIMEDOUT ? 0 : 1;
 }
@@ -173,11 +228,11 @@ int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, cons
     if (atomic_load(leaving)) return -EBADF;
     if (is_ready(end, what)) return look_again(deadline_ns);
     if (what == FS_READABLE ? end->raw_in : end->raw_out) return FS_IN_VAIN;
-    if (spin(end, what)) return look_again(deadline_ns);
+    if (spin(end, what) || yield(end, what)) return look_again(deadline_ns);
     fs_count(&end->statistics.waits, 1);
     uint64_t left = until(deadline_ns);
     if (left == 0) return -ETIMEDOUT;
-    int slept = sleep_on_futex(end, what, left);
+    int slept = sleep_on_futex(end, what, left, leaving);
     return slept == 0 ? FS_IN_VAIN : slept < 0 ? slept : 0;
 }
 

@@ -8,12 +8,20 @@
 
 void fs_end_watch(struct fs_end *end, int doorbell)
 {
-    if (atomic_exchange(&end->in.shared->watched, 1)) return;
+    uint32_t nobody = FS_WATCHED_NOT;
+    if (!atomic_compare_exchange_strong(&end->in.shared->watched, &nobody, FS_WATCHED_EXACTLY)) return;
     if (end->raw_in || end->raw_out) return;
     fs_end_settle(end, doorbell);
     if (fs_lock(&end->out.shared->producer_lock, fs_end_shared(end), PATIENCE_NS) != 0) return;
     if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out)) fs_doorbell_stuff(end, doorbell);
     fs_unlock(&end->out.shared->producer_lock);
+}
+
+void fs_end_set_lazy(struct fs_end *end, int lazy)
+{
+    uint32_t now = lazy ? FS_WATCHED_EXACTLY : FS_WATCHED_LAZILY;
+    end->lazy = lazy;
+    atomic_compare_exchange_strong(&end->in.shared->watched, &now, lazy ? FS_WATCHED_LAZILY : FS_WATCHED_EXACTLY);
 }
 
 int fs_end_settle(struct fs_end *end, int doorbell)
@@ -27,6 +35,15 @@ int fs_end_settle(struct fs_end *end, int doorbell)
 int fs_end_has_data(const struct fs_end *end)
 {
     return !end->raw_in && atomic_load(&end->in.shared->head) != atomic_load(&end->in.shared->tail);
+}
+
+int fs_end_has_stale_token(const struct fs_end *end)
+{
+    const struct fs_direction *in = end->in.shared;
+    uint64_t word = atomic_load(&in->bell);
+    return !end->ended && !end->gone && !atomic_load(&in->raw) && atomic_load(&in->notice) == end->notice_seen &&
+           ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> 2) &&
+           atomic_load(&in->head) == atomic_load(&in->tail);
 }
 
 int fs_end_is_elsewhere(const struct fs_end *end)

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -96,6 +97,47 @@ TEST(each_arrival_gives_an_edge_while_few_are_unread, 0)
     connection_close(&c, 1);
 }
 
+static int tokens_at(int descriptor)
+{
+    int there = -1;
+    CHECK(ioctl(descriptor, FIONREAD, &there) == 0);
+    return there;
+}
+
+static void send_one(struct connection *c) { CHECK_EQUAL(fs_end_send(c->end[0], c->bell[0], "a", 1, FS_NO_SIGNAL), 1); }
+
+TEST(a_lazy_loop_gets_one_token_until_it_settles, 0)
+{
+    struct connection c = connection_both(4096, 0);
+    struct fs_end *end = c.end[1];
+    char got[16];
+    fs_end_set_lazy(end, 1); /* of no meaning before somebody watches */
+    fs_end_watch(end, c.bell[1]);
+    fs_end_set_lazy(end, 1);
+    CHECK(!fs_end_has_stale_token(end));
+    send_one(&c);
+    send_one(&c);
+    CHECK_EQUAL(tokens_at(c.bell[1]), 1);
+    CHECK(!fs_end_has_stale_token(end));
+    CHECK_EQUAL(fs_end_receive(end, c.bell[1], got, sizeof got, 0, 0), 2);
+    CHECK(fs_end_has_stale_token(end));
+    send_one(&c);
+    CHECK_EQUAL(tokens_at(c.bell[1]), 1);
+    CHECK_EQUAL(fs_end_receive(end, c.bell[1], got, sizeof got, 0, 0), 1);
+    CHECK_EQUAL(fs_end_settle(end, c.bell[1]), 0);
+    CHECK(!fs_end_has_stale_token(end));
+    CHECK_EQUAL(tokens_at(c.bell[1]), 0);
+    send_one(&c);
+    CHECK_EQUAL(tokens_at(c.bell[1]), 1);
+    fs_end_set_lazy(end, 0);
+    send_one(&c); /* others may watch from now on: an edge for each */
+    CHECK_EQUAL(tokens_at(c.bell[1]), 2);
+    CHECK_EQUAL(fs_end_receive(end, c.bell[1], got, sizeof got, 0, 0), 2);
+    connection_close(&c, 0);
+    CHECK(!fs_end_has_stale_token(end));
+    connection_close(&c, 1);
+}
+
 /* ---- two watchers that only trust their descriptor ---- */
 
 enum way { BY_POLL, BY_LEVEL, BY_EDGE, WAYS };
@@ -144,7 +186,7 @@ static void *watch_and_transfer(void *argument)
     static _Thread_local unsigned char block[40000];
     uint64_t sent = 0, received = 0;
     fs_end_watch(end, bell);
-    if (w->lazy) end->lazy = 1;
+    if (w->lazy) fs_end_set_lazy(end, 1);
     CHECK(epoll_ctl(poller, EPOLL_CTL_ADD, bell, &event) == 0);
     while (sent < w->total || received < w->total) {
         int seen = await(w, poller, bell, sent < w->total);

@@ -295,3 +295,20 @@ TEST(onlooker_sees_possible_amounts, 0)
     connection_close(&c, 0);
     connection_close(&c, 1);
 }
+
+TEST(the_core_is_not_handed_over_where_that_costs, 0)
+{
+    struct fs_yielding past = {0};
+    uint64_t start, ms = (uint64_t)(1000 * fs_ticks_per_us());
+    CHECK(fs_yield_try(&past, &start));
+    fs_yield_learn(&past, fs_ticks(), 1, 1);
+    CHECK(fs_yield_try(&past, &start));
+    fs_yield_learn(&past, fs_ticks() - ms, 0, 1); /* nobody answered */
+    while (!fs_yield_try(&past, &start)) {}
+    fs_yield_learn(&past, fs_ticks() - 3 * ms, 1, 1); /* somebody else had the core for a slice */
+    CHECK(past.rest >= 5000);
+    fs_yield_learn(&past, fs_ticks() - 3 * ms, 1, 10);
+    CHECK(past.rest >= 500 && past.rest < 5000);
+    for (uint32_t rest = past.rest; rest > 0; rest--) CHECK(!fs_yield_try(&past, &start));
+    CHECK(fs_yield_try(&past, &start));
+}
