@@ -234,7 +234,7 @@ def _forked() -> None:
 
 
 def _at_exit() -> None:
-    """A number that its program leaves open ends with the process: nothing of ours may complain of it at the very end."""
+    """A number that its program leaves open ends with the process, and nothing of ours may complain of it."""
     for keeper in kept.standing():
         connection = keeper._fast_connection
         if is_open(connection):

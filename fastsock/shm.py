@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 NO_MEMORY = (errno.ENOMEM, errno.EFBIG, errno.ENOSPC, errno.EAGAIN)
-MOST_KEPT = 8  # segments, in each process and role
+MOST_KEPT = 8  # segments, by the process that made them; the other ends keep as many for each of as many processes
 ENOUGH = 3  # for two processes that connect again before both are done with the connection before
 
 
@@ -37,6 +37,16 @@ def refusal(error: OSError) -> Refused:
     if error.errno in NO_MEMORY:
         return Refused(Reason.NO_MEMORY, str(error))
     return Refused(Reason.SYSTEM_ERROR, str(error))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 class _Made(Claim):
@@ -87,8 +97,7 @@ class _Reserved(Reservation):
     def withdraw(self, useless: bool = False) -> bool:
         if not self._segment.withdraw(self._ticket):
             return False
-        if not useless:
-            self._keeper.keep(self._key, self._segment)
+        self._keeper.keep(self._key, self._segment, last_resort=useless)
         return True
 
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
@@ -138,11 +147,15 @@ class ShmTransport(Transport):
                 self._made.popitem(last=False)
         return made, [memory]
 
-    def keep(self, key: tuple[int, int], segment: Any) -> None:
-        """For the next connection with that process."""
+    def keep(self, key: tuple[int, int], segment: Any, last_resort: bool = False) -> None:
+        """For the next connection with that process, which counts on it."""
         with self._lock:
             self._met[key] = segment
-            while len(self._met) > MOST_KEPT:
+            self._met.move_to_end(key, last=not last_resort)
+            if len(self._met) > MOST_KEPT:
+                for other in [other for other in list(self._met) if not _is_alive(other[0])]:
+                    self._met.pop(other, None)
+            while len(self._met) > MOST_KEPT * MOST_KEPT:
                 self._met.popitem(last=False)
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
@@ -172,7 +185,7 @@ class ShmTransport(Transport):
 
     def reserve(self, pid: int, ticket: int) -> Reservation | None:
         with self._lock:
-            for key, segment in list(self._met.items()):
+            for key, segment in reversed(list(self._met.items())):  # the last used is still in the caches
                 if key[0] == pid and segment.reserve(ticket):
                     self._met.pop(key, None)
                     return _Reserved(self, key, segment, ticket)
