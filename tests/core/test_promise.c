@@ -8,6 +8,12 @@
 
 #define SIZE (1u << 20)
 
+static void close_both(struct connection *c)
+{
+    connection_close(c, 0);
+    connection_close(c, 1);
+}
+
 static struct connection elsewhere(uint32_t small_bytes)
 {
     struct connection c = connection_both(small_bytes, 0);
@@ -27,6 +33,7 @@ TEST(no_promise_outlives_its_send, 0)
     stream_check(1, 0, block, (size_t)sent);
     CHECK_EQUAL(fs_promised(c.end[1]), 0);
     free(block);
+    close_both(&c);
 }
 
 static void *put_the_rest(void *argument)
@@ -51,11 +58,12 @@ TEST(a_promise_is_waited_for, 0)
     CHECK_EQUAL(fs_end_receive(c.end[1], c.bell[1], block, 100, 0, 0), 100);
     uint64_t patience = UINT64_MAX; /* the test ends by the promise alone */
     pthread_t other = start_thread(put_the_rest, &c);
-    CHECK_EQUAL(fs_await_promised(c.end[1], &patience), 1);
+    CHECK(fs_await_promised(c.end[1], &patience) || fs_end_has_data(c.end[1])); /* it may have been kept before */
     CHECK_EQUAL(fs_end_receive(c.end[1], c.bell[1], block, 200, 0, 0), 100);
     stream_check(1, 100, block, 100);
     join_thread(other);
     CHECK_EQUAL(fs_await_promised(c.end[1], &patience), 0);
+    close_both(&c);
 }
 
 TEST(a_promise_that_is_not_kept_ends_the_wait, 0)
@@ -71,6 +79,7 @@ TEST(a_promise_that_is_not_kept_ends_the_wait, 0)
         CHECK_EQUAL(fs_end_receive(c.end[1], c.bell[1], block, SIZE, 0, 0), -EAGAIN);
     }
     free(block);
+    close_both(&c);
 }
 
 static int readable(int bell)
@@ -90,4 +99,5 @@ TEST(a_large_send_rings_for_its_first_and_last_part, 0)
     CHECK_EQUAL(fs_end_receive(c.end[1], c.bell[1], block, SIZE, 0, 0), SIZE);
     CHECK(!readable(c.bell[1]));
     free(block);
+    close_both(&c);
 }
