@@ -9,7 +9,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
-from libc.errno cimport EAGAIN, EBADF, ECONNREFUSED, EINTR, EPROTO, ETIMEDOUT
+from libc.errno cimport EAGAIN, EBADF, ECONNREFUSED, ECONNRESET, EINTR, EPROTO, ETIMEDOUT
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
 from posix.unistd cimport close as close_descriptor, usleep
@@ -255,6 +255,7 @@ cdef class Channel:
         cdef fs_end *end = self.shared.end
         cdef int result
         cdef uint64_t before, ticks
+        self.alive()  # somebody may have closed it during a copy without the interpreter's lock
         if fs_end_may_spin(end, what) and not (contended and fs_ticks() > hold_until):
             ticks = <uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()) if contended else look_ticks
             if fs_end_look(end, what, ticks):
@@ -315,7 +316,7 @@ cdef class Channel:
         self.users += 1
         with nogil:
             result = fs_end_send(self.shared.end, self.descriptor, data, length, how)
-        self.users -= 1
+        self.leave()
         return result
 
     cdef ssize_t receive_some(self, char *target, Py_ssize_t length, int flags, bint look_for_end):
@@ -326,7 +327,7 @@ cdef class Channel:
         self.users += 1
         with nogil:
             result = fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
-        self.users -= 1
+        self.leave()
         return result
 
     cdef int check_out_of_band(self, int flags) except -1:
@@ -455,21 +456,23 @@ cdef class Channel:
     cdef receive_small_first(self, Py_ssize_t bufsize, int flags):
         """Nothing is there yet: receives up to what a small block holds, then looks how much more there is."""
         cdef char first[4096]
-        cdef Py_ssize_t got = self.receive_bytes(first, min(bufsize, <Py_ssize_t>sizeof(first)), flags), more, size
-        cdef ssize_t unread
-        if got < <Py_ssize_t>sizeof(first) or bufsize == got or flags & PEEK:
-            if not flags & PEEK or got < <Py_ssize_t>sizeof(first):
-                return PyBytes_FromStringAndSize(first, got)
-            got = 0  # a peek sees the same bytes again
+        cdef Py_ssize_t got = self.receive_bytes(first, min(bufsize, <Py_ssize_t>sizeof(first)), flags)
+        cdef Py_ssize_t kept = 0 if flags & PEEK else got, size  # a peek sees the same bytes again
+        cdef ssize_t unread, more
+        if got < <Py_ssize_t>sizeof(first) or bufsize == got or self.descriptor < 0 or self.closing:
+            return PyBytes_FromStringAndSize(first, got)
         unread = fs_end_unread(self.shared.end, self.descriptor)
-        more = min(bufsize - got, unread if unread > 0 else 0)
-        size = got + more
+        size = kept + min(bufsize - kept, unread if unread > 0 else 0)
+        if size <= got:
+            return PyBytes_FromStringAndSize(first, got)
         data = PyBytes_FromStringAndSize(NULL, size)
-        if got:
-            memcpy(PyBytes_AS_STRING(data), first, got)
-        if more:
-            got += self.receive_bytes(PyBytes_AS_STRING(data) + got, more, flags | DONT_WAIT)
-        return data if got == size else data[:got]
+        more = self.receive_some(PyBytes_AS_STRING(data) + kept, size - kept, flags, False)
+        if more <= 0:  # another reader was faster: what came first is the answer, an error the next call's
+            if more == -ECONNRESET:
+                self.shared.end.pending_error = ECONNRESET
+            return PyBytes_FromStringAndSize(first, got)
+        memcpy(PyBytes_AS_STRING(data), first, kept)
+        return data if kept + more == size else data[:kept + more]
 
     def sendmsg(self, buffers, int flags=0):
         """Sends the buffers one after the other; bytes sent. As socket.sendmsg() without ancillary data."""

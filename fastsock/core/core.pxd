@@ -31,6 +31,7 @@ cdef extern from "end.h" nogil:
         fs_statistics statistics
         int lazy
         int gone
+        int pending_error
         int raw_in
         int raw_out
 
