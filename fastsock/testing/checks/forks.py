@@ -8,7 +8,7 @@ import signal
 import socket
 from typing import Any
 
-from ..outcomes import on_pair, outcome, receive, receive_all
+from ..outcomes import on_pair, outcome, receive, receive_all, receive_until_error
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
 from ..process import FarProcess
@@ -95,6 +95,29 @@ def _read_to_the_end(here: Any) -> Any:
 
 def _send_and_shut(sock: Any, size: int) -> None:
     sock.sendall(Pattern(1).at(0, size))
+    sock.shutdown(socket.SHUT_WR)
+
+
+@on_pair
+def check_readers_race_for_each_block(pair: Pair) -> None:
+    """Whoever is too late for a block waits for the next one: never is a blocking call refused, or a block lost."""
+    blocks, size = 3000, 9984
+    with FarProcess(sock=pair.near) as child:
+        reading = child.begin(_count_to_the_end)
+        sending = pair.far.begin_run(_send_blocks_and_shut, blocks, size)
+        here = receive_until_error(pair.near)
+        there = reading.result()
+        sending.result()
+    assert (here[0] + there[0], here[1], there[1]) == (blocks * size, "EOF", "EOF")
+
+
+def _count_to_the_end(here: Any) -> tuple[int, str]:
+    return receive_until_error(here.sock)
+
+
+def _send_blocks_and_shut(sock: Any, blocks: int, size: int) -> None:
+    for _ in range(blocks):
+        sock.sendall(bytes(size))
     sock.shutdown(socket.SHUT_WR)
 
 

@@ -9,7 +9,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..outcomes import fill, like_plain_tcp, on_pair, on_sleeping_pair, outcome, receive, receive_all
+from ..outcomes import (
+    fill,
+    like_plain_tcp,
+    on_pair,
+    on_sleeping_pair,
+    outcome,
+    receive,
+    receive_all,
+    receive_until_error,
+)
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
 from ..process import until_asleep, until_blocked
@@ -311,3 +320,37 @@ def check_both_ends_in_one_thread_without_blocking(maker: PairMaker) -> None:
             assert receive(connecting, 5) == b"hello"
             connecting.sendall(b"back")
             assert receive(accepted, 4) == b"back"
+
+
+def check_close_while_another_thread_copies(maker: PairMaker) -> None:
+    """A close() in the midst of a stream: the thread's call ends, and so does the other end's."""
+    for round_number in range(12):
+        with maker.pair() as pair:
+            ours, theirs = (_send_for_ever, receive_until_error) if round_number % 2 else (_count, _send_for_ever)
+            there = pair.far.begin_run(theirs)
+            moved = [0]
+            worker = Worker(ours, pair.near, moved)
+            while moved[0] < (round_number + 1) << 20:
+                os.sched_yield()
+            pair.near.close()
+            worker.join()
+            there.result()
+
+
+def _send_for_ever(sock: Any, moved: list[int] | None = None) -> None:
+    block = bytes(1 << 20)
+    try:
+        while True:
+            sock.sendall(block)
+            if moved:
+                moved[0] += len(block)
+    except OSError:
+        return
+
+
+def _count(sock: Any, moved: list[int]) -> None:
+    try:
+        while block := sock.recv(1 << 20):
+            moved[0] += len(block)
+    except OSError:
+        return
