@@ -67,7 +67,7 @@ class Interpreter:
 
 def clean_environment() -> dict[str, str]:
     """This environment without what would make one machine's tests differ from another's."""
-    unwanted = re.compile(r"(?i)(PYTHON(?!PATH$)|FASTSOCK_|SSL_CERT_|VIRTUAL_ENV$|.*_proxy$)")
+    unwanted = re.compile(r"(?i)(PYTHON(?!PATH$)|FASTSOCK_(?!MEETING_MS$)|SSL_CERT_|VIRTUAL_ENV$|.*_proxy$)")
     return {name: value for name, value in os.environ.items() if not unwanted.match(name)}
 
 
