@@ -70,6 +70,7 @@ static void *pump_outwards(void *argument)
     }
     struct pollfd inner = {bridge->inner, 0, 0};
     int closed = poll(&inner, 1, 0) > 0 && (inner.revents & (POLLHUP | POLLERR));
+    shutdown(bridge->inner, SHUT_RD); /* whoever is blocked in sending must hear that nobody takes it any more */
     fs_end_shutdown(bridge->end, bridge->doorbell, closed ? SHUT_RDWR : SHUT_WR);
     free(buffer);
     leave(bridge);

@@ -247,6 +247,24 @@ def check_detached_number_sees_the_peer_die(pair: Pair) -> None:
         raw.close()
 
 
+@on_pair
+def check_detached_number_blocked_in_sending_sees_the_peer_die(pair: Pair) -> None:
+    """Both ends send more than anybody takes; one of them dies."""
+    from .threads import Worker
+
+    pair.far.begin("sendall", bytes(16 << 20))
+    pair.far.until_asleep()
+    raw = _detach(pair.near)
+    try:
+        sending = Worker(lambda: outcome(raw.sendall, bytes(64 << 20)))
+        sending.until_asleep()
+        pair.far.process.kill()
+        pair.far.process.wait()
+        assert sending.join() in ("BrokenPipeError EPIPE", "ConnectionResetError ECONNRESET")
+    finally:
+        raw.close()
+
+
 @like_plain_tcp
 def check_calls_after_close(pair: Pair) -> Any:
     near = pair.near
