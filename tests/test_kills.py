@@ -3,7 +3,7 @@
 Two processes make one connection after the other and talk: requests and answers of random sizes, half-closes,
 descriptors that are detached and taken up again (with bytes unread or not: release and bridge), duplicates, forked
 children that go on talking. One of them dies. Whoever is left must see what plain TCP shows, never hang, and never
-receive a wrong byte. FASTSOCK_SOAK=1 runs thousands of deaths.
+receive a wrong byte. FASTSOCK_SOAK=1 runs thousands of deaths, FASTSOCK_TEST_ROUNDS and FASTSOCK_TEST_SEED others.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fastsock.testing import PLAIN, FarProcess, PairMaker
 from fastsock.testing.outcomes import describe, receive, receive_all
 from fastsock.testing.patterns import Pattern
 
-ROUNDS = 2500 if os.environ.get("FASTSOCK_SOAK") else 20
-SEED = int(os.environ.get("FASTSOCK_SEED", "1"))  # which moments
+ROUNDS = int(os.environ.get("FASTSOCK_TEST_ROUNDS") or (2500 if os.environ.get("FASTSOCK_SOAK") else 20))
+SEED = int(os.environ.get("FASTSOCK_TEST_SEED", "1"))  # which moments
 HEADER = struct.Struct("!QII")  # seed, length of the request, length of the answer
 SIZES = (1, 100, 4096, 5000, 65_536, 300_000, 3 << 20)
 PATTERNS = [Pattern(seed) for seed in range(5)]
