@@ -178,8 +178,8 @@ def _serve_for_ever(here, maker):
     while True:
         sock, _ = here.listener.accept()
         thread = threading.Thread(target=_serve_one, args=(here, maker, sock, seed), daemon=True)
-        here.threads.append(thread)
         thread.start()
+        here.threads.append(thread)
         seed += 1
 
 
