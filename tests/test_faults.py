@@ -12,6 +12,7 @@ import mmap
 import os
 import random
 import resource
+import select
 import signal
 import socket
 import struct
@@ -28,6 +29,7 @@ from fastsock.testing.patterns import Pattern
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
 KILLS = 3000 if LONG else 100
 MEETINGS = 500 if LONG else 20
+HOSTILE = 1000 if LONG else 10
 MIB = 1 << 20
 
 
@@ -552,6 +554,67 @@ def test_nonsense_at_the_names(near, who):
         server.until_blocked()
         assert client.run(_exchange, near, address) in (near.transport or "plain", "tcp")
         serving.result()
+
+
+def _scribble_for_ever(here, seed):
+    """Write nonsense all over what this process can reach of the shared memory, and use the socket in between."""
+    chooser = random.Random(seed)
+    with open("/proc/self/maps") as file:
+        starts = [int(line.partition("-")[0], 16) for line in file if "memfd:fastsock" in line]
+    here.sock.settimeout(0)
+    with open("/proc/self/mem", "r+b", buffering=0) as memory:
+        while True:
+            for _ in range(chooser.randrange(1, 20)):
+                value = chooser.choice((0, 1, 2, os.getpid(), chooser.getrandbits(16), chooser.getrandbits(64)))
+                memory.seek(chooser.choice(starts) + 8 * chooser.randrange(2048 // 8))
+                memory.write(struct.pack("Q", value))
+            outcome(here.sock.send, bytes(chooser.choice((1, 5000))))
+            outcome(here.sock.recv, 5000)
+            here.progress.set(RECEIVED, here.progress.get(RECEIVED) + 1)
+
+
+def _endure(here):
+    """Use the socket in every way until it ends; each call must come back."""
+    here.sock.settimeout(0.05)
+    buffer = bytearray(300_000)
+    calls = (
+        lambda: here.sock.recv_into(buffer),
+        lambda: here.sock.send(buffer),
+        lambda: here.sock.recv(10, socket.MSG_PEEK),
+        lambda: here.sock.recv(70_000),
+        lambda: here.sock.send(b"x"),
+        lambda: select.select([here.sock], [here.sock], [], 0),
+    )
+    ends = 0
+    while ends < 10:
+        for call in calls:
+            found = outcome(call)
+            ends += found == b"" or str(found).startswith(("ConnectionReset", "BrokenPipe", "ProtocolViolation"))
+    here.sock.close()
+
+
+def test_hostile_memory(near):
+    """What the other end writes into the shared memory can end its own connection; it crashes and hangs nobody."""
+    if near.transport != "shm":
+        pytest.skip("no shared memory")
+    for seed in range(HOSTILE):
+        progress = Progress()
+        with FarProcess() as server, FarProcess(progress=progress) as client:
+            address = server.run(_listen, near)
+            accepting = server.begin(_accept, near)
+            client.run(_connect, near, address)
+            accepting.result()
+            enduring = server.begin(_endure)
+            client.begin(_scribble_for_ever, seed)
+            while progress.get(RECEIVED) < 50:
+                os.sched_yield()
+            client.kill()
+            client.wait()
+            enduring.result()
+            accepting = server.begin(_accept, near)  # others are served as ever
+            with near.connect(address) as sock:
+                accepting.result()
+                near.check(sock)
 
 
 # Listeners
