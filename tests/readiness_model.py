@@ -98,7 +98,9 @@ class Connection:
         total = fill(end.sock, bytes(30_000))
         if total:
             peer.unread.append(memoryview(bytes(total)))
-            peer.edges_due |= IN
+            # What a full connection still takes may stay in the sender's buffer: the receiver need not hear of it.
+            if not end.full:
+                peer.edges_due |= IN
         end.full = True
         # Edges from the time before it was full are of no interest: begin anew.
         end.watcher.poll(0)
