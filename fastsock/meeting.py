@@ -291,7 +291,7 @@ def _refused_by(error: OSError) -> Refused:
 class Offer:
     """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
 
-    def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport], may_reserve: bool) -> None:
+    def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport]) -> None:
         """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused."""
         self._where = (ip, port)
         self._reservation: Reservation | None = None
@@ -302,7 +302,7 @@ class Offer:
         if bound[0] in WILDCARDS:  # what the kernel will choose
             self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
         name = _connection_name("offer", (self._source, bound[1]), (target, port))
-        self._pid = memory.who_accepts(self._where) if may_reserve else 0
+        self._pid = memory.who_accepts(self._where)
         if self._pid:
             for path in paths:
                 self._reservation = path.reserve(self._pid, _ticket(name, bound[1]))

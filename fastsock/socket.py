@@ -224,8 +224,7 @@ class socket(_Plain):  # type: ignore[misc]
                 return None, Reason.DESCRIPTOR_WATCHED
             if _Base.getsockname(self)[1] == 0:
                 _Base.bind(self, ("0.0.0.0" if _family(self) == _socket.AF_INET else "::", 0))
-            may_wait = _Base.gettimeout(self) != 0
-            return meeting.Offer(_Base.getsockname(self), ip, port, paths, may_wait), Reason.JOINED
+            return meeting.Offer(_Base.getsockname(self), ip, port, paths), Reason.JOINED
         except Refused as refused:
             return None, refused.reason
         except OSError as error:
