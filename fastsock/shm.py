@@ -106,6 +106,14 @@ class _Reserved(Reservation):
         return channel
 
 
+def _channel(segment: Any, doorbell: Any, side: int, settings: Settings, peer: str, pid: int) -> Any:
+    # another user's process may not be read, and is told no addresses
+    direct_min = settings.direct_min if settings.peers == "same-user" else 0
+    return core.Channel(
+        segment, doorbell.fileno(), side, spin_us=settings.spin_us, direct_min=direct_min, peer_pid=pid, peer=peer
+    )
+
+
 class ShmTransport(Transport):
     name = "shm"
     number = 2
@@ -162,7 +170,7 @@ class ShmTransport(Transport):
         memory: list[int] = []
         try:
             made, memory = self._segment_for(pid, settings.ring_bytes)
-            channel = core.Channel(made.segment, doorbell.fileno(), core.ACCEPTED, spin_us=settings.spin_us, peer=peer)
+            channel = _channel(made.segment, doorbell, core.ACCEPTED, settings, peer, pid)
         except OSError as error:
             for descriptor in memory:
                 _close(descriptor)
@@ -177,7 +185,7 @@ class ShmTransport(Transport):
             raise Refused(Reason.PEER_DECLINED, "the other end counts on memory that is not kept here any more")
         try:
             segment = segment or core.Segment(descriptors[0])
-            channel = core.Channel(segment, doorbell.fileno(), core.CONNECTED, spin_us=settings.spin_us, peer=peer)
+            channel = _channel(segment, doorbell, core.CONNECTED, settings, peer, pid)
         except OSError as error:
             raise refusal(error) from error
         self.keep(key, segment)
