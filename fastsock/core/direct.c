@@ -17,9 +17,11 @@
 #define PROBE (4 * PIECE)
 #define WITHDRAWN (1u << 31)
 
-/* `offer` packs the offer's generation, the mark, and how many of its bytes were received. */
+/* `offer` packs the offer's generation, the mark, and how many of its bytes were received.  What it describes changes
+ * only while the mark stands, or before the first one: no offer has generation 0. */
 static uint64_t word_of(uint32_t generation, uint32_t done) { return (uint64_t)generation << 32 | done; }
 static uint32_t done_of(uint64_t word) { return (uint32_t)word & ~WITHDRAWN; }
+static int is_open(uint64_t word) { return word >> 32 != 0 && !((uint32_t)word & WITHDRAWN); }
 
 static uint64_t ticks_of(double microseconds) { return (uint64_t)(microseconds * fs_ticks_per_us()); }
 
@@ -47,6 +49,7 @@ int fs_direct_offer(struct fs_end *end, struct fs_offer *offer, const unsigned c
     if (want == 0 || want == end->unanswered) return 0;
     /* a forked process has another number than the one that the receiver knows */
     if (fs_end_shared(end) || !fs_end_is_elsewhere(end)) return 0;
+    if (end->offers == UINT32_MAX || is_open(atomic_load_explicit(&out->offer, memory_order_relaxed))) return 0;
     uint64_t head = atomic_load_explicit(&out->head, memory_order_relaxed), reach = want - head;
     if (reach > FARTHEST) return 0;
     if (reach > length) reach = length;
@@ -66,7 +69,8 @@ ssize_t fs_direct_await(struct fs_end *end, const struct fs_offer *offer)
 {
     _Atomic uint64_t *word = &end->out.shared->offer;
     _Atomic uint64_t *tail = &end->out.shared->tail;
-    uint64_t seen = atomic_load(word), read = atomic_load_explicit(tail, memory_order_relaxed), began = fs_ticks(), moved = began, spin = ticks_of(end->limits.spin_us);
+    uint64_t seen = atomic_load(word), read = atomic_load_explicit(tail, memory_order_relaxed);
+    uint64_t began = fs_ticks(), moved = began, spin = ticks_of(end->limits.spin_us);
     for (;; fs_pause()) {
         uint64_t now = fs_ticks(), next = atomic_load(word), next_read = atomic_load_explicit(tail, memory_order_relaxed);
         if (next != seen || next_read != read) moved = now;
@@ -87,7 +91,7 @@ ssize_t fs_direct_await(struct fs_end *end, const struct fs_offer *offer)
 void fs_direct_abandon(struct fs_end *end)
 {
     _Atomic uint64_t *word = &end->out.shared->offer;
-    if (!((uint32_t)atomic_load_explicit(word, memory_order_relaxed) & WITHDRAWN)) atomic_fetch_or(word, WITHDRAWN);
+    if (is_open(atomic_load_explicit(word, memory_order_relaxed))) atomic_fetch_or(word, WITHDRAWN);
 }
 
 /* ---- receiving ---- */
@@ -156,7 +160,7 @@ ssize_t fs_direct_pull(struct fs_end *end, unsigned char *target, size_t length)
     _Atomic uint64_t *word = &end->in.shared->offer;
     uint64_t seen = atomic_load(word);
     struct place place;
-    if (!end->wants || (uint32_t)seen & WITHDRAWN || !find(end, seen, &place)) return 0;
+    if (!end->wants || !is_open(seen) || !find(end, seen, &place)) return 0;
     uint32_t done = done_of(seen), part = place.length - done < PIECE ? place.length - done : PIECE;
     if (part > length) part = (uint32_t)length;
     uint64_t start = fs_ticks();

@@ -153,6 +153,19 @@ TEST(direct_not_for_a_receiver_that_does_not_wait_or_wants_little, 0)
     close_both(&c);
 }
 
+/* The words that describe an offer are there before it is. */
+TEST(direct_nothing_before_the_first_offer, 0)
+{
+    struct connection c = direct_connection(getpid());
+    struct fs_offer offer = make_offer(&c);
+    atomic_store(&c.end[SENDER]->out.shared->offer, 0);
+    CHECK_EQUAL(receive(&c, 0), FIRST);
+    CHECK_EQUAL(c.end[RECEIVER]->statistics.bytes_direct, 0);
+    CHECK_EQUAL(atomic_load(&c.end[SENDER]->out.shared->offer), 0);
+    CHECK_EQUAL(fs_direct_await(c.end[SENDER], &offer), -EPROTO);
+    close_both(&c);
+}
+
 TEST(direct_not_after_a_fork, NEEDS_PROCESSES)
 {
     struct connection c = direct_connection(getpid());
