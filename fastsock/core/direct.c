@@ -96,23 +96,33 @@ void fs_direct_abandon(struct fs_end *end)
 
 /* ---- receiving ---- */
 
-void fs_direct_note_take(struct fs_end *end, uint64_t ticks) { note(&end->take_cost, ticks); }
+static uint64_t received(const struct fs_end *end)
+{
+    return atomic_load_explicit(&end->statistics.bytes_received, memory_order_relaxed);
+}
+
+void fs_direct_note_take(struct fs_end *end, uint64_t ticks)
+{
+    note(&end->take_cost, ticks);
+    end->took_at = received(end);
+}
 
 /* Through the ring, both ends copy at once: the slower one counts. */
 static int is_cheaper(const struct fs_end *end)
 {
     uint64_t put = atomic_load_explicit(&end->in.shared->put_cost, memory_order_relaxed);
-    return end->pull_cost < (put > end->take_cost ? put : end->take_cost);
+    uint64_t ring = put > end->take_cost ? put : end->take_cost;
+    return end->pull_cost < ring - ring / 4;
 }
 
-/* How much of a buffer of that size to ask for: all of it, enough to measure from time to time, or nothing. */
+/* How much of a buffer of that size to ask for: all of it, enough to measure, or nothing.  Whichever way is taken, the
+ * other one is measured from time to time. */
 static size_t worth_asking(struct fs_end *end, size_t length)
 {
     size_t least = end->limits.direct_min, enough = 2 * least > PROBE ? 2 * least : PROBE;
     if (least == 0 || length < least || end->limits.peer <= 0 || end->unreadable) return 0;
-    if (end->pull_cost != 0 && is_cheaper(end)) return length;
-    uint64_t received = atomic_load_explicit(&end->statistics.bytes_received, memory_order_relaxed);
-    if (end->pull_cost != 0 && received - end->measured_at <= PROBE_EVERY) return 0;
+    if (end->pull_cost != 0 && is_cheaper(end)) return received(end) - end->took_at > PROBE_EVERY ? 0 : length;
+    if (end->pull_cost != 0 && received(end) - end->pulled_at <= PROBE_EVERY) return 0;
     return length < enough ? length : enough;
 }
 
@@ -173,7 +183,7 @@ ssize_t fs_direct_pull(struct fs_end *end, unsigned char *target, size_t length)
     if (!atomic_compare_exchange_strong(word, &seen, seen + part)) return 0; /* withdrawn: it comes through the ring */
     if (part == PIECE) {
         note(&end->pull_cost, fs_ticks() - start);
-        end->measured_at = atomic_load_explicit(&end->statistics.bytes_received, memory_order_relaxed);
+        end->pulled_at = received(end);
     }
     fs_count(&end->statistics.bytes_direct, part);
     return part;

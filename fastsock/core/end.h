@@ -75,7 +75,7 @@ struct fs_end {
     /* direct copy (direct.c), as sender and as receiver */
     uint64_t nonce, unanswered;
     uint32_t offers;
-    uint64_t measured_at;
+    uint64_t took_at, pulled_at; /* bytes received by then */
     int wants, unreadable;
     uint64_t take_cost, put_cost, pull_cost; /* ticks a piece, lately: out of the ring, into it, out of the other's memory */
     struct fs_spin spin_read, spin_write;
