@@ -6,7 +6,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 CORE = Path("fastsock/core")
-SOURCES = ["segment", "ring", "doorbell", "end", "wait", "watch", "promise", "raw", "bridge", "system", "abstract"]
+SOURCES = ["segment", "ring", "doorbell", "end", "wait", "watch", "promise", "direct", "raw", "bridge", "system", "abstract"]
 
 core = Extension(
     "fastsock.core._core",

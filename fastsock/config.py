@@ -148,6 +148,7 @@ class Settings(_Frozen):
     look_us: float
     meeting_ms: float
     ring_bytes: int
+    direct_min: int
     peers: str
     stats: str | None
     trace: bool
@@ -161,6 +162,7 @@ class Settings(_Frozen):
         "look_us",
         "meeting_ms",
         "ring_bytes",
+        "direct_min",
         "peers",
         "stats",
         "trace",
@@ -176,6 +178,7 @@ class Settings(_Frozen):
         look_us: float | str = 2.0,
         meeting_ms: float | str = 10.0,
         ring_bytes: int | str = 1 << 20,
+        direct_min: int | str = 256 << 10,
         peers: str = "same-user",
         stats: str | None = None,
         trace: bool | str = False,
@@ -187,6 +190,7 @@ class Settings(_Frozen):
         _set(self, "look_us", _duration("look_us", look_us))
         _set(self, "meeting_ms", _duration("meeting_ms", meeting_ms))
         _set(self, "ring_bytes", _ring_bytes(ring_bytes))
+        _set(self, "direct_min", _size("direct_min", direct_min))
         _set(self, "peers", _choice("peers", peers, PEERS))
         _set(self, "stats", stats or None)
         _set(self, "trace", _flag("trace", trace))
@@ -421,6 +425,7 @@ _VARIABLES = {
     "FASTSOCK_LOOK_US": "look_us",
     "FASTSOCK_MEETING_MS": "meeting_ms",
     "FASTSOCK_RING_BYTES": "ring_bytes",
+    "FASTSOCK_DIRECT_MIN": "direct_min",
     "FASTSOCK_PEERS": "peers",
     "FASTSOCK_STATS": "stats",
     "FASTSOCK_TRACE": "trace",

@@ -89,6 +89,7 @@ def examine(host: str | None = None, port: int | None = None, *, measuring: bool
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "native_core": {"built": bool(core.available), "why_not": core.why_not or None},
         "cores": _cores(),
+        "direct_copy": _direct_copy(settings),
         "transports": list(settings.transports),
         "rules": [str(rule) for rule in settings.rules],
         "paths": paths,
@@ -164,6 +165,16 @@ def _cores() -> Findings:
     return {"usable": usable, "cache_line_round_trip_us": round_trip, "distance": distance}
 
 
+def _direct_copy(settings: config.Settings) -> Findings:
+    """Whether large messages may be read out of the sender's memory, and from how many bytes on."""
+    error = core.direct_copy_error() if core.available else None
+    return {
+        "permitted": None if error is None else error == 0,
+        "why_not": os.strerror(error) if error else None,
+        "from_bytes": settings.direct_min or None,
+    }
+
+
 def _connection(host: str, port: int) -> Findings:
     from . import explain, socket
 
@@ -214,6 +225,7 @@ def lines(findings: Findings, colours: Colours) -> Iterator[str]:
     yield f"fastsock {findings['version']}, Python {findings['python']}, {findings['system']}"
     yield f"native core  {_said_of_core(findings['native_core'], colours)}"
     yield f"cores        {_said_of_cores(findings['cores'])}"
+    yield f"direct copy  {_said_of_direct_copy(findings['direct_copy'])}"
     yield f"order        {', '.join(findings['transports'])}"
     for rule in findings["rules"]:
         yield f"rule         {rule}"
@@ -248,6 +260,19 @@ def _said_of_cores(found: Findings) -> str:
         f"{text}, {found['distance']} {'to' if found['distance'] == 'near' else 'from'} each other now "
         f"(a cache line's round trip takes {found['cache_line_round_trip_us']:.2f} us){effect}"
     )
+
+
+def _said_of_direct_copy(found: Findings) -> str:
+    if found["permitted"] is None:
+        return "needs the native core"
+    if not found["permitted"]:
+        return (
+            f"not permitted ({found['why_not']}): large messages are copied twice; process_vm_readv needs "
+            "kernel.yama.ptrace_scope=0, and in a container a seccomp profile that allows it"
+        )
+    if found["from_bytes"] is None:
+        return "permitted, but turned off; see FASTSOCK_DIRECT_MIN"
+    return f"permitted, for messages of {found['from_bytes'] / 1024:,.0f} KiB and more"
 
 
 def _table(paths: list[Findings], colours: Colours) -> Iterator[str]:

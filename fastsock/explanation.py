@@ -23,6 +23,7 @@ class Explanation:
     pid: int
     bytes_sent: int | None
     bytes_received: int | None
+    bytes_direct: int | None  # of both: read by the receiver straight out of the sender's memory
     waits: int | None
     wakes: int | None
 
@@ -35,7 +36,7 @@ def explain(sock: Any) -> Explanation:
     transport = getattr(sock, "transport", "plain")
     reason = Reason.NOT_CONNECTED if transport == "tcp" else Reason.NOT_A_TCP_STREAM
     return Explanation(transport, str(reason), "none", "open" if sock.fileno() >= 0 else "closed",
-                       None, None, None, 0, None, None, None, None)  # fmt: skip
+                       None, None, None, 0, None, None, None, None, None)  # fmt: skip
 
 
 def connections() -> list[Explanation]:
@@ -56,6 +57,7 @@ def _explained(connection: registry.Connection) -> Explanation:
         pid=connection.pid,
         bytes_sent=counts.get("bytes_sent"),
         bytes_received=counts.get("bytes_received"),
+        bytes_direct=counts.get("bytes_direct"),
         waits=counts.get("waits"),
         wakes=counts.get("wakes"),
     )

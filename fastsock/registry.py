@@ -58,7 +58,7 @@ class Connection:
         return [sock for sock in alive if sock is not None]
 
     def counts(self) -> dict[str, int]:
-        """bytes_sent, bytes_received, waits and wakes, as far as the path counts them."""
+        """bytes_sent, bytes_received, bytes_direct, waits and wakes, as far as the path counts them."""
         if self.final is not None:
             return self.final
         if self.channel is not None:

@@ -126,6 +126,7 @@ def json_lines(rows: Iterable[Any], totals: Mapping[str, int], pid: int) -> list
                 "peer": row.peer,
                 "bytes_sent": row.bytes_sent,
                 "bytes_received": row.bytes_received,
+                "bytes_direct": row.bytes_direct,
             }
         )
         for row in rows

@@ -49,6 +49,14 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
+def _channel(segment: Any, doorbell: int, side: int, settings: Settings, peer: str, pid: int) -> Any:
+    # another user's process may not be read, and is told no addresses
+    direct_min = settings.direct_min if settings.peers == "same-user" else 0
+    return core.Channel(
+        segment, doorbell, side, spin_us=settings.spin_us, direct_min=direct_min, peer_pid=pid, peer=peer
+    )
+
+
 class _Made(Claim):
     """A segment that this process made, and for connections with whom."""
 
@@ -64,7 +72,7 @@ class _Made(Claim):
             self.process = os.pidfd_open(pid)
 
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
-        return core.Channel(self.segment, doorbell, core.ACCEPTED, spin_us=settings.spin_us, peer=peer)
+        return _channel(self.segment, doorbell, core.ACCEPTED, settings, peer, self.pid)
 
     def belongs_to_living(self) -> bool:
         """Whether the process that it was made with still runs, and no other one that got its number."""
@@ -101,7 +109,7 @@ class _Reserved(Reservation):
         return True
 
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
-        channel = core.Channel(self._segment, doorbell, core.CONNECTED, spin_us=settings.spin_us, peer=peer)
+        channel = _channel(self._segment, doorbell, core.CONNECTED, settings, peer, self._key[0])
         self._keeper.keep(self._key, self._segment)
         return channel
 
@@ -162,7 +170,7 @@ class ShmTransport(Transport):
         memory: list[int] = []
         try:
             made, memory = self._segment_for(pid, settings.ring_bytes)
-            channel = core.Channel(made.segment, doorbell.fileno(), core.ACCEPTED, spin_us=settings.spin_us, peer=peer)
+            channel = _channel(made.segment, doorbell.fileno(), core.ACCEPTED, settings, peer, pid)
         except OSError as error:
             for descriptor in memory:
                 _close(descriptor)
@@ -177,7 +185,7 @@ class ShmTransport(Transport):
             raise Refused(Reason.PEER_DECLINED, "the other end counts on memory that is not kept here any more")
         try:
             segment = segment or core.Segment(descriptors[0])
-            channel = core.Channel(segment, doorbell.fileno(), core.CONNECTED, spin_us=settings.spin_us, peer=peer)
+            channel = _channel(segment, doorbell.fileno(), core.CONNECTED, settings, peer, pid)
         except OSError as error:
             raise refusal(error) from error
         self.keep(key, segment)

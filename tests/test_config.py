@@ -199,6 +199,7 @@ class TestEnvironment:
         assert found.transports == ("shm", "unix", "tcp")
         assert (found.spin_us, found.look_us, found.meeting_ms) == (50.0, 2.0, 10.0)
         assert found.ring_bytes == 1 << 20
+        assert found.direct_min == 256 << 10
         assert (found.peers, found.stats, found.trace, found.rules) == ("same-user", None, False, ())
 
     def test_everything(self, tmp_path) -> None:
@@ -212,6 +213,7 @@ class TestEnvironment:
                 "FASTSOCK_LOOK_US": "1.5",
                 "FASTSOCK_MEETING_MS": "10",
                 "FASTSOCK_RING_BYTES": "64K",
+                "FASTSOCK_DIRECT_MIN": "0",
                 "FASTSOCK_PEERS": "any",
                 "FASTSOCK_STATS": "-",
                 "FASTSOCK_TRACE": "1",
@@ -221,6 +223,7 @@ class TestEnvironment:
         assert found.paths_for("connect", "127.0.0.1", 80)[0] == ("tcp",)
         assert (found.spin_us, found.look_us, found.meeting_ms) == (0.0, 1.5, 10.0)
         assert found.ring_bytes == 65536
+        assert found.direct_min == 0
         assert (found.peers, found.stats, found.trace) == ("any", "-", True)
 
     def test_an_empty_variable_counts_as_unset(self) -> None:
@@ -241,6 +244,7 @@ class TestEnvironment:
             ("FASTSOCK_RING_BYTES", "2048"),
             ("FASTSOCK_RING_BYTES", "2G"),
             ("FASTSOCK_RING_BYTES", "K"),
+            ("FASTSOCK_DIRECT_MIN", "-1"),
             ("FASTSOCK_PEERS", "everybody"),
             ("FASTSOCK_TRACE", "maybe"),
         ],

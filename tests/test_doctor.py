@@ -77,6 +77,7 @@ class TestCommand:
         assert findings["transports"] == ["shm", "unix", "tcp"]
         assert findings["native_core"]["built"] == core.available
         assert findings["cores"]["usable"] == len(os.sched_getaffinity(0))
+        assert findings["direct_copy"]["permitted"] in ((True, False) if core.available else (None,))
         paths = {path["name"]: path for path in findings["paths"]}
         assert {"shm", "unix", "tcp"} <= paths.keys()
         for path in paths.values():
@@ -189,17 +190,30 @@ class TestPaths:
         findings = examine(measuring=False)
         assert findings["native_core"] == {"built": False, "why_not": "no compiler was found; install one"}
         assert findings["cores"]["distance"] is None
+        assert findings["direct_copy"]["permitted"] is None
         assert findings["healthy"]
         text = said()
         assert "not built: no compiler was found; install one; until then on one host the unix path" in text
         assert "shm: no native core; " in text
+
+    @pytest.mark.parametrize(
+        ("permitted", "from_bytes", "text"),
+        [
+            (True, 256 << 10, "direct copy  permitted, for messages of 256 KiB and more"),
+            (True, None, "direct copy  permitted, but turned off; see FASTSOCK_DIRECT_MIN"),
+            (False, 256 << 10, "direct copy  not permitted (for a reason): large messages are copied twice"),
+            (None, None, "direct copy  needs the native core"),
+        ],
+    )
+    def test_direct_copy(self, permitted: bool | None, from_bytes: int | None, text: str) -> None:
+        why_not = "for a reason" if permitted is False else None
+        assert text in said(direct_copy={"permitted": permitted, "why_not": why_not, "from_bytes": from_bytes})
 
     def test_lost_child(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(measure, "LONGEST_SECONDS", 0.0)
         findings = examine()
         assert any("could not be measured" in problem for problem in findings["problems"])
         assert findings["healthy"]
-
 
     @pytest.mark.parametrize(
         ("round_trip", "distance", "text"),

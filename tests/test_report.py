@@ -31,6 +31,7 @@ ROWS = [
         peer=("127.0.0.1", 8000),
         bytes_sent=1234,
         bytes_received=5,
+        bytes_direct=0,
     ),
     SimpleNamespace(
         transport="tcp",
@@ -40,6 +41,7 @@ ROWS = [
         peer=("::1", 50000, 0, 0),
         bytes_sent=None,
         bytes_received=None,
+        bytes_direct=None,
     ),
 ]
 TOTALS = {"shm": 1, "unix": 0, "tcp": 12345}
@@ -73,6 +75,7 @@ def test_json_lines() -> None:
         "peer": ["127.0.0.1", 8000],
         "bytes_sent": 1234,
         "bytes_received": 5,
+        "bytes_direct": 0,
     }
     assert accepted["local"] == ["::1", 8000, 0, 0]
     assert accepted["bytes_sent"] is None

@@ -21,6 +21,7 @@ try:
         cache_line_round_trip_us,
         configure,
         create_segment,
+        direct_copy_error,
         ready_among,
         settle_all,
     )
@@ -47,6 +48,7 @@ __all__ = [
     "cache_line_round_trip_us",
     "configure",
     "create_segment",
+    "direct_copy_error",
     "ready_among",
     "settle_all",
     "why_not",

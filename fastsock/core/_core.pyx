@@ -69,6 +69,11 @@ def cache_line_round_trip_us():
     return result if result >= 0 else None
 
 
+def direct_copy_error():
+    """The errno with which a process of this user is refused to read this one's memory, or 0. Starts a short-lived child."""
+    return -fs_direct_probe()
+
+
 @cython.final
 cdef class Segment:
     """The mapping of a segment's memory, which can serve one connection after the other of the same two processes.
@@ -205,10 +210,13 @@ cdef class Channel:
     cdef public object peer
     cdef object __weakref__
 
-    def __init__(self, Segment segment not None, int doorbell, int side, *, double spin_us=50.0, peer=""):
+    def __init__(self, Segment segment not None, int doorbell, int side, *, double spin_us=50.0,
+                 size_t direct_min=0, int peer_pid=0, peer=""):
         cdef fs_limits limits
         cdef int error = 0
         limits.spin_us = spin_us
+        limits.direct_min = direct_min
+        limits.peer = peer_pid
         self.descriptor = -1
         self.timeout = -1
         self.peer = peer
@@ -608,12 +616,13 @@ cdef class Channel:
         return self.shared.end != NULL and self.shared.end.raw_in and self.shared.end.raw_out
 
     def statistics(self):
-        """Counts since the start: bytes_sent, bytes_received, waits (sleeps), wakes (of the other end), spins."""
+        """Counts since the start: bytes_sent, bytes_received, bytes_direct (of both, those that the receiver copied out
+        of the sender's memory), waits (sleeps), wakes (of the other end), spins."""
         if self.shared.end == NULL:
             return None
         cdef fs_statistics *s = &self.shared.end.statistics
-        return {"bytes_sent": s.bytes_sent, "bytes_received": s.bytes_received, "waits": s.waits,
-                "wakes": s.wakes, "spins": s.spins}
+        return {"bytes_sent": s.bytes_sent, "bytes_received": s.bytes_received,
+                "bytes_direct": s.bytes_direct, "waits": s.waits, "wakes": s.wakes, "spins": s.spins}
 
     def close(self, bint reset=False):
         """Closes the descriptor; calls of other threads that wait on it end with EBADF."""

@@ -13,6 +13,9 @@ cdef extern from "system.h" nogil:
     uint32_t fs_current_cpu()
     size_t fs_expect_blocks(size_t bytes)
 
+cdef extern from "direct.h" nogil:
+    int fs_direct_probe()
+
 cdef extern from "end.h" nogil:
     enum: FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED
     enum: FS_READABLE, FS_WRITABLE
@@ -20,6 +23,8 @@ cdef extern from "end.h" nogil:
 
     struct fs_limits:
         double spin_us
+        size_t direct_min
+        int peer
 
     struct fs_yielding:
         pass
@@ -27,6 +32,7 @@ cdef extern from "end.h" nogil:
     struct fs_statistics:
         uint64_t bytes_sent
         uint64_t bytes_received
+        uint64_t bytes_direct
         uint64_t waits
         uint64_t wakes
         uint64_t spins

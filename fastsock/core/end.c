@@ -7,9 +7,10 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "direct.h"
 #include "system.h"
 
-#define CHUNK (64u * 1024)            /* published at once, so that both ends' copies overlap */
+#define CHUNK FS_DIRECT_PIECE          /* published at once, so that both ends' copies overlap */
 #define LOCK_PATIENCE_NS 50000000ull    /* then "not right now": its owner is stopped, or a lie of the other end */
 #define PROMISE_US 100.0                /* spent at most in one receive on what the other end is about to publish */
 #define WORTH_WAITING (CHUNK / 2)       /* by who has room for so much */
@@ -134,12 +135,42 @@ static void wake_reader(struct fs_end *end)
     }
 }
 
+static void publish(struct fs_end *end, const unsigned char *data, size_t length)
+{
+    uint64_t start = length == CHUNK ? fs_ticks() : 0;
+    fs_ring_put(&end->out, data, length);
+    if (length == CHUNK) fs_direct_note_put(end, fs_ticks() - start);
+    wake_reader(end);
+}
+
+/* The receiver is there and asks for it: it reads the message itself.  Bytes that are on their way, 0, or -EPROTO. */
+static ssize_t send_directly(struct fs_end *end, int doorbell, const unsigned char *data, size_t length)
+{
+    struct fs_offer offer;
+    if (fs_ring_space(&end->out, FS_DIRECT_FIRST) < (ssize_t)FS_DIRECT_FIRST) return 0;
+    if (!fs_direct_offer(end, &offer, data, length)) return 0;
+    publish(end, data, FS_DIRECT_FIRST);
+    fs_doorbell_ring(end, doorbell);
+    ssize_t received = fs_direct_await(end, &offer);
+    return received < 0 ? received : (ssize_t)FS_DIRECT_FIRST + received;
+}
+
 static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
 {
     size_t done = 0, first = 0;
     fs_ring_shrink(&end->out);
     if (length > CHUNK) fs_promise(end, length);
     while (done < length) {
+        if (flags & FS_PATIENT && length - done >= end->limits.direct_min && end->limits.direct_min != 0) {
+            ssize_t sent = send_directly(end, doorbell, data + done, length - done);
+            if (sent < 0) return sent;
+            done += (size_t)sent;
+            if (sent != 0) {
+                first = done;                   /* has rung */
+                fs_promise(end, length - done); /* counted on from the ring's head */
+            }
+            if (done == length) break;
+        }
         size_t part = length - done < CHUNK ? length - done : CHUNK;
         ssize_t space = fs_ring_space(&end->out, part);
         if (space < 0) return space;
@@ -148,9 +179,8 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
             break;
         }
         if ((size_t)space < part) part = (size_t)space;
-        fs_ring_put(&end->out, data + done, part);
+        publish(end, data + done, part);
         done += part;
-        wake_reader(end);
         if (first == 0 || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell);
         if (first == 0) first = part;
     }
@@ -181,6 +211,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
         result = send_raw(end, doorbell, data, length, flags);
     } else {
         tell_where_we_run(end);
+        if (fs_end_shared(end)) fs_direct_abandon(end);
         result = length == 0 ? 0 : put_what_fits(end, doorbell, data, length, flags);
         if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell);
         if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
@@ -217,13 +248,17 @@ static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned cha
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
         if (used == 0) {
-            if (!fs_await_promised(end, patience)) break;
+            ssize_t pulled = fs_direct_pull(end, target + done, length - done);
+            if (pulled == 0 && !fs_await_promised(end, patience)) break;
+            done += (size_t)pulled;
             continue;
         }
         size_t part = length - done < (size_t)used ? length - done : (size_t)used;
         if (part > CHUNK) part = CHUNK;
+        uint64_t start = part == CHUNK ? fs_ticks() : 0;
         fs_ring_copy_out(&end->in, 0, target + done, part);
         fs_ring_consume(&end->in, part);
+        if (part == CHUNK) fs_direct_note_take(end, fs_ticks() - start);
         done += part;
         relieve_writer(end, doorbell);
     }
@@ -287,7 +322,9 @@ ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t le
     ssize_t result = lock(end, &in->consumer_lock);
     if (result != 0) return result;
     tell_where_we_run(end);
+    fs_direct_want(end, peek ? 0 : length);
     result = receive_locked(end, doorbell, target, length, peek, look_for_end);
+    if (result != -EAGAIN) fs_direct_want(end, 0);
     fs_unlock(&in->consumer_lock);
     return result;
 }

@@ -26,7 +26,9 @@ enum { FS_READABLE = 1, FS_WRITABLE = 2 };
 enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2 };
 
 struct fs_limits {
-    double spin_us; /* longest busy wait before sleeping */
+    double spin_us;    /* longest busy wait before sleeping */
+    size_t direct_min; /* bytes from which a message may be copied directly, 0 for never */
+    int peer;          /* the other process's number as the kernel tells it, 0 where unknown */
 };
 
 /* Busy waiting pays only where it is answered in time: its measured success, 0 to 1. */
@@ -41,7 +43,7 @@ struct fs_yielding {
 };
 
 struct fs_statistics {
-    _Atomic uint64_t bytes_sent, bytes_received, waits, wakes, spins;
+    _Atomic uint64_t bytes_sent, bytes_received, bytes_direct, waits, wakes, spins;
 };
 
 /* The mapping of one segment.  It can serve a later connection of the same two processes. */
@@ -70,6 +72,12 @@ struct fs_end {
     _Atomic int pretended;        /* one send after the other end's close was swallowed, as TCP does */
     _Atomic int lazy;             /* a loop of ours settles the doorbell before it blocks */
     _Atomic int raw_in, raw_out;  /* that direction goes over the doorbell itself */
+    /* direct copy (direct.c), as sender and as receiver */
+    uint64_t nonce, unanswered;
+    uint32_t offers;
+    uint64_t took_at, pulled_at; /* bytes received by then */
+    int wants, unreadable;
+    uint64_t take_cost, put_cost, pull_cost; /* ticks a piece, lately: out of the ring, into it, out of the other's memory */
     struct fs_spin spin_read, spin_write;
     struct fs_yielding yield_read, yield_write;
     struct fs_limits limits;

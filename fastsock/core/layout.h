@@ -11,7 +11,7 @@
 
 #define FS_LINE 128 /* two cache lines: the adjacent-line prefetcher would join smaller ones */
 #define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
-#define FS_VERSION 1u
+#define FS_VERSION 2u
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
@@ -33,6 +33,7 @@ struct fs_direction {
     _Atomic uint32_t producer_shut;          /* the producing end called shutdown(SHUT_WR) */
     /* written by the consumer */
     _Alignas(FS_LINE) _Atomic uint64_t tail; /* bytes consumed since the start */
+    _Atomic uint64_t want;                   /* as far as the buffer of a large receive reaches, 0 for none */
     /* read by both after every transfer, written only when somebody sleeps, watches or leaves */
     _Alignas(FS_LINE) _Atomic uint32_t reader_sleeps; /* futex word */
     _Atomic uint32_t writer_sleeps;                   /* futex word */
@@ -42,6 +43,12 @@ struct fs_direction {
     _Atomic uint32_t watched; /* the consumer gave its descriptor away: FS_WATCHED_... */
     _Atomic uint32_t raw;     /* payload after the ring's end goes over the doorbell itself */
     _Alignas(FS_LINE) _Atomic uint64_t eaten; /* token bytes taken off the doorbell */
+    /* direct copy (direct.c): how much of an offer was received; what it is, written by the producer */
+    _Alignas(FS_LINE) _Atomic uint64_t offer;
+    _Alignas(FS_LINE) _Atomic uint64_t offer_from; /* the ring's position at which it comes */
+    _Atomic uint64_t offer_address, nonce_address, nonce;
+    _Atomic uint32_t offer_length;
+    _Atomic uint32_t put_cost; /* ticks, lately, to put a piece into the ring; a hint */
     _Alignas(FS_LINE) _Atomic uint32_t producer_lock;
     _Alignas(FS_LINE) _Atomic uint32_t consumer_lock;
 };

@@ -24,7 +24,7 @@ struct connection connection_make(uint32_t small_bytes)
 
 void connection_open(struct connection *connection, int side, double spin_us)
 {
-    struct fs_limits limits = {spin_us};
+    struct fs_limits limits = {spin_us, connection->direct_min, connection->holder[!side]};
     int error = 0;
     connection->end[side] = fs_end_open(connection->memory, side, &limits, &error);
     CHECK_EQUAL(error, 0);

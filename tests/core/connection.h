@@ -16,6 +16,8 @@
 struct connection {
     int memory, bell[2];
     struct fs_end *end[2];
+    size_t direct_min; /* what ends that are opened from now on get; 0: no direct copies */
+    pid_t holder[2];   /* the process of each end; only for direct copies */
 };
 
 struct connection connection_make(uint32_t small_bytes);                 /* no end opened yet */

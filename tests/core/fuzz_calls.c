@@ -44,15 +44,16 @@ static size_t take_size(struct schedule *s) { return (size_t)(take(s, 1) << take
 static void lie(struct schedule *s, struct fs_segment_header *header)
 {
     struct fs_direction *d = &header->direction[take(s, 1) & 1];
-    _Atomic uint64_t *wide[] = {&d->head, &d->grown_at, &d->tail, &d->bell, &d->eaten, &d->promised};
+    _Atomic uint64_t *wide[] = {&d->head,     &d->grown_at, &d->tail,       &d->bell,          &d->eaten,
+                                &d->promised, &d->offer,    &d->offer_from, &d->offer_address, &d->nonce_address, &d->want};
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice, &d->stuffed,
                                   &d->watched,       &d->raw,           &header->reset[0], &header->reset[1], &header->cpu[0]};
     uint64_t which = take(s, 1), how = take(s, 1);
-    if (which % 17 < 6) {
-        _Atomic uint64_t *word = wide[which % 17];
+    if (which % 22 < 11) {
+        _Atomic uint64_t *word = wide[which % 22];
         atomic_store(word, how & 1 ? take(s, 8) : *word + (uint64_t)(int16_t)take(s, 2));
-    } else if (which % 17 < 16) {
-        _Atomic uint32_t *word = narrow[which % 17 - 6];
+    } else if (which % 22 < 21) {
+        _Atomic uint32_t *word = narrow[which % 22 - 11];
         atomic_store(word, how & 1 ? (uint32_t)take(s, 4) : *word + (uint32_t)take(s, 1));
     } else {
         atomic_store(how & 1 ? &d->producer_lock : &d->consumer_lock, how & 2 ? 0x7ffffff0u : fs_thread_id());
@@ -87,6 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     struct schedule s = {data, length};
     struct connection c = connection_make(4096);
+    c.direct_min = 1;
+    c.holder[0] = c.holder[1] = getpid();
     int side = (int)(take(&s, 1) & 1);
     connection_open(&c, side, 0);
     connection_open(&c, !side, 0);

@@ -45,7 +45,7 @@ static void use(struct fs_end *end)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     if (length < PREFIX) return 0;
-    struct fs_limits limits = {0};
+    struct fs_limits limits = {0, 1, getpid()};
     struct fs_segment_header header = {.magic = FS_MAGIC, .version = FS_VERSION, .small_bytes = 4096u << (data[1] & 3)};
     uint32_t size;
     int error = 0, seals = data[0] & (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);

@@ -35,7 +35,7 @@ static void unmap(struct both *both)
 static void use_and_return(struct fs_segment *segment, int side)
 {
     int error = 0;
-    struct fs_limits limits = {1.0};
+    struct fs_limits limits = {.spin_us = 1.0};
     struct fs_end *end = fs_end_open_on(segment, side, &limits, &error);
     CHECK(end != NULL);
     end->closed = 1;
@@ -58,7 +58,7 @@ TEST(segment_held_by_an_end_is_not_given_away, 0)
 {
     struct both both = mapped();
     int error = 0;
-    struct fs_limits limits = {1.0};
+    struct fs_limits limits = {.spin_us = 1.0};
     struct fs_end *end = fs_end_open_on(both.maker, FS_SIDE_ACCEPTED, &limits, &error);
     atomic_store(&both.maker->header->possession, FS_RETURNED); /* as a hostile other end would write */
     CHECK(!fs_segment_renew(both.maker) && !fs_segment_reserve(both.maker, 7));
