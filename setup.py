@@ -6,7 +6,9 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 CORE = Path("fastsock/core")
-SOURCES = ["segment", "ring", "doorbell", "end", "wait", "watch", "promise", "direct", "raw", "bridge", "system", "abstract"]
+SOURCES = """
+    abstract bridge direct doorbell end promise raw ring segment system wait watch
+""".split()
 
 core = Extension(
     "fastsock.core._core",
