@@ -6,9 +6,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 CORE = Path("fastsock/core")
-SOURCES = """
-    abstract bridge direct doorbell end promise raw ring segment system wait watch
-""".split()
+SOURCES = ["abstract", "bridge", "direct", "doorbell", "end", "promise"]
+SOURCES += ["raw", "ring", "segment", "system", "wait", "watch"]
 
 core = Extension(
     "fastsock.core._core",

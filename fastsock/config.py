@@ -20,6 +20,7 @@ KNOWN_TRANSPORTS = ("shm", "unix", "sdp", "rdma", "tcp")
 DEFAULT_TRANSPORTS = ("shm", "unix", "tcp")
 LAST_RESORT = "tcp"
 PEERS = ("same-user", "any")
+SHORT_LIVED = ("tcp", "path")
 SMALLEST_RING = 4096
 LARGEST_RING = 1 << 30
 
@@ -150,6 +151,7 @@ class Settings(_Frozen):
     ring_bytes: int
     direct_min: int
     peers: str
+    short_lived: str
     stats: str | None
     trace: bool
     _connect: tuple[tuple[Rule, tuple[str, ...]], ...]
@@ -164,6 +166,7 @@ class Settings(_Frozen):
         "ring_bytes",
         "direct_min",
         "peers",
+        "short_lived",
         "stats",
         "trace",
     )
@@ -180,6 +183,7 @@ class Settings(_Frozen):
         ring_bytes: int | str = 1 << 20,
         direct_min: int | str = 256 << 10,
         peers: str = "same-user",
+        short_lived: str = "tcp",
         stats: str | None = None,
         trace: bool | str = False,
     ) -> None:
@@ -192,6 +196,7 @@ class Settings(_Frozen):
         _set(self, "ring_bytes", _ring_bytes(ring_bytes))
         _set(self, "direct_min", _size("direct_min", direct_min))
         _set(self, "peers", _choice("peers", peers, PEERS))
+        _set(self, "short_lived", _choice("short_lived", short_lived, SHORT_LIVED))
         _set(self, "stats", stats or None)
         _set(self, "trace", _flag("trace", trace))
         allowed = self.transports
@@ -427,6 +432,7 @@ _VARIABLES = {
     "FASTSOCK_RING_BYTES": "ring_bytes",
     "FASTSOCK_DIRECT_MIN": "direct_min",
     "FASTSOCK_PEERS": "peers",
+    "FASTSOCK_SHORT_LIVED": "short_lived",
     "FASTSOCK_STATS": "stats",
     "FASTSOCK_TRACE": "trace",
 }

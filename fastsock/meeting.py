@@ -29,7 +29,7 @@ from os import read as _read
 from time import monotonic as _now
 from time import sleep as _sleep
 
-from . import abstract, chain
+from . import abstract, chain, learned
 from .config import settings
 from .transport import Reason, Refused, Reservation, Transport
 
@@ -48,8 +48,6 @@ _DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
 WILDCARDS = ("0.0.0.0", "::")
 _SOURCE_OF_LOOPBACK = "7f000001"
 _SPIN_SECONDS = 40e-6
-_MOST_SKIPPED = 64
-_MOST_TRUST = 8
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -195,50 +193,6 @@ def has_presence(ip: str, port: int) -> bool:
     return abstract.exists(exact) or abstract.exists(anywhere)
 
 
-# ---- what was learned of listeners ----
-
-
-class _Memory:
-    """Listeners that let offers lapse are asked ever more rarely, so that nobody pays for the wait twice."""
-
-    def __init__(self) -> None:
-        self._lapses: dict[tuple[str, int], list[int]] = {}
-        self._answered: dict[tuple[str, int], list[int]] = {}  # a process, and how sure that is
-
-    def skips(self, where: tuple[str, int]) -> bool:
-        entry = self._lapses.get(where)
-        if entry is None or entry[1] <= 0:
-            return False
-        entry[1] -= 1
-        return True
-
-    def lapsed(self, where: tuple[str, int]) -> None:
-        if len(self._lapses) > 4096:
-            self._lapses.clear()
-        entry = self._lapses.setdefault(where, [0, 0])
-        entry[0] = min(2 * entry[0] + 1, _MOST_SKIPPED)
-        entry[1] = entry[0]
-
-    def joined(self, where: tuple[str, int], pid: int) -> None:
-        if self._lapses:
-            self._lapses.pop(where, None)
-        entry = self._answered.get(where)
-        if entry is None or entry[0] != pid:
-            if len(self._answered) > 4096:
-                self._answered.clear()
-            self._answered[where] = [pid, 1 if entry is None else -_MOST_TRUST]
-        elif entry[1] < _MOST_TRUST:
-            entry[1] += 1
-
-    def who_accepts(self, where: tuple[str, int]) -> int:
-        """The process that will probably accept there, or 0: nobody knows, or several take turns."""
-        entry = self._answered.get(where)
-        return entry[0] if entry is not None and entry[1] > 0 else 0
-
-
-memory = _Memory()
-
-
 # ---- who may ----
 
 
@@ -302,7 +256,7 @@ class Offer:
         if bound[0] in WILDCARDS:  # what the kernel will choose
             self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
         name = _connection_name("offer", (self._source, bound[1]), (target, port))
-        self._pid = memory.who_accepts(self._where)
+        self._pid = learned.who_accepts(self._where)
         if self._pid:
             for path in paths:
                 self._reservation = path.reserve(self._pid, _ticket(name, bound[1]))
@@ -360,7 +314,7 @@ class Offer:
         self._doorbell = -1
         self._reservation = None
         self._close()
-        memory.joined(self._where, joined.pid)
+        learned.joined(self._where, joined.pid)
         return joined
 
     def _meet(self, descriptor: int) -> Joined:
@@ -378,7 +332,7 @@ class Offer:
                 return self._as_reserved(reservation, descriptor)
             self._reservation = None
         if late:
-            memory.lapsed(self._where)
+            learned.lapsed(self._where)
             raise Refused(Reason.LISTENER_DID_NOT_ANSWER)
         if failure:
             raise OSError(failure, os.strerror(failure))

@@ -39,6 +39,7 @@ class Connection:
     reset = False
     owner: weakref.ref[Any] | None = None
     final: dict[str, int] | None = None
+    began = 0.0  # when it moved, at the connecting end
 
     def __init__(
         self, role: str, transport: str, reason: Reason, family: int, proto: int, local: Any, peer: Any

@@ -23,8 +23,9 @@ from os import close as _close
 from os import dup as _dup
 from os import dup2 as _dup2
 from os import get_inheritable as _get_inheritable
+from time import monotonic as _now
 
-from . import arrays, chain, core, guards, kept, meeting, options, registry, unix
+from . import arrays, chain, core, guards, kept, learned, meeting, options, registry, unix
 from .config import settings
 from .transport import Reason, Refused
 
@@ -213,12 +214,14 @@ class socket(_Plain):  # type: ignore[misc]
             paths, reason = chain.candidates("connect", ip, port)
             if not paths:
                 return None, reason
+            if learned.has_short_connections((ip, port)):
+                return None, Reason.SHORT_LIVED_BEFORE
             if not meeting.has_presence(ip, port):
                 local = meeting.is_loopback(ip) or meeting.is_local(ip, _family(self))
                 return None, Reason.NO_LISTENER_PRESENCE if local else Reason.PEER_NOT_LOCAL
             if not meeting.is_local(ip, _family(self)):
                 return None, Reason.PEER_NOT_LOCAL
-            if meeting.memory.skips((ip, port)):
+            if learned.lets_offers_lapse((ip, port)):
                 return None, Reason.LISTENER_LAPSED_BEFORE
             if self._fast_watched:  # a poller follows the open file: it would watch the one that the move closes
                 return None, Reason.DESCRIPTOR_WATCHED
@@ -315,6 +318,8 @@ class socket(_Plain):  # type: ignore[misc]
             role, joined.path.name, Reason.JOINED, _family(self), _proto(self), local, peer
         )
         connection.peer_pid = joined.pid
+        if role == "connect":
+            connection.began = _now()
         connection.options = self._fast_options
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
         if role == "connect":  # which may not have seen yet that it is connected, when the accepting end leaves
@@ -493,6 +498,8 @@ class socket(_Plain):  # type: ignore[misc]
         channel, connection = self._fast_channel, self._fast_connection
         if connection is not None and not (connection.holders and self._fast_is_shared_object()):
             registry.closing(connection)
+            if connection.began and connection.final and settings().short_lived == "tcp":
+                learned.ended(connection.peer[:2], _now() - connection.began, connection.final)
         if channel is None:
             _ss.close(self)
             return

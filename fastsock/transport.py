@@ -25,6 +25,7 @@ class Reason(enum.Enum):
     LISTENER_DID_NOT_ANSWER = "listener_did_not_answer"
     CLOSED_BEFORE_MEETING = "closed_before_meeting"
     LISTENER_LAPSED_BEFORE = "listener_lapsed_before"
+    SHORT_LIVED_BEFORE = "short_lived_before"
     BACKLOG_FULL = "backlog_full"
     NO_OFFER = "no_offer"
     PEER_DID_NOT_JOIN = "peer_did_not_join"
@@ -51,6 +52,7 @@ ADVICE: dict[Reason, str] = {
     Reason.NO_LISTENER_PRESENCE: "start the server with `python -m fastsock.launcher` or import fastsock.socket in it",
     Reason.LISTENER_DID_NOT_ANSWER: "the server was busy, or foreign code accepts; FASTSOCK_MEETING_MS gives it longer",
     Reason.LISTENER_LAPSED_BEFORE: "the server let earlier offers lapse; it is tried again from time to time",
+    Reason.SHORT_LIVED_BEFORE: "nothing: TCP is faster for so little; FASTSOCK_SHORT_LIVED=path takes the path always",
     Reason.NO_OFFER: "start the client with `python -m fastsock.launcher` or import fastsock.socket in it",
     Reason.DESCRIPTOR_WATCHED: "connect first and register the descriptor with poll or epoll afterwards",
     Reason.OTHER_USER: "both ends must run as the same user, or set FASTSOCK_PEERS=any on both",

@@ -30,7 +30,11 @@ def environment(path: str) -> dict[str, str]:
     """Variables by which processes that are started by a test take the path; none for "plain"."""
     if path == "plain":
         return {}
-    return {"FASTSOCK_TRANSPORTS": f"{path},tcp" if path != "tcp" else "tcp", "FASTSOCK_MEETING_MS": MEETING_MS}
+    return {
+        "FASTSOCK_TRANSPORTS": f"{path},tcp" if path != "tcp" else "tcp",
+        "FASTSOCK_MEETING_MS": MEETING_MS,
+        "FASTSOCK_SHORT_LIVED": "path",  # a test's connections are
+    }
 
 
 @contextmanager

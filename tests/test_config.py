@@ -201,6 +201,7 @@ class TestEnvironment:
         assert found.ring_bytes == 1 << 20
         assert found.direct_min == 256 << 10
         assert (found.peers, found.stats, found.trace, found.rules) == ("same-user", None, False, ())
+        assert found.short_lived == "tcp"
 
     def test_everything(self, tmp_path) -> None:
         rules = tmp_path / "rules"
@@ -215,6 +216,7 @@ class TestEnvironment:
                 "FASTSOCK_RING_BYTES": "64K",
                 "FASTSOCK_DIRECT_MIN": "0",
                 "FASTSOCK_PEERS": "any",
+                "FASTSOCK_SHORT_LIVED": "path",
                 "FASTSOCK_STATS": "-",
                 "FASTSOCK_TRACE": "1",
             }
@@ -225,6 +227,7 @@ class TestEnvironment:
         assert found.ring_bytes == 65536
         assert found.direct_min == 0
         assert (found.peers, found.stats, found.trace) == ("any", "-", True)
+        assert found.short_lived == "path"
 
     def test_an_empty_variable_counts_as_unset(self) -> None:
         names = (*config._VARIABLES, *config._OTHER_VARIABLES)

@@ -135,7 +135,10 @@ class TcpPeer(SocketPeer):
         super().__init__(name, buffers)
         self.client, self.server, self.path = client, server, path
         if path and forced:
-            self.environment = {"FASTSOCK_TRANSPORTS": "tcp" if path == "tcp" else f"{path},tcp"}
+            self.environment = {
+                "FASTSOCK_TRANSPORTS": "tcp" if path == "tcp" else f"{path},tcp",
+                "FASTSOCK_SHORT_LIVED": "path",  # what is measured is the path
+            }
 
     def listen(self) -> Any:
         self.listener = socket_module(self.server).create_server(("127.0.0.1", 0))

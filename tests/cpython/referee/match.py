@@ -44,9 +44,13 @@ def ways(against: str, launcher: tuple[str, ...], paths: list[str] | None, nice:
     if against == "plain":
         return [Way("plain again", nice=nice)]
     return [
-        Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(PATHS[PATHS.index(path) :])),), nice)
+        Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(PATHS[PATHS.index(path) :])), _ALWAYS), nice)
         for path in paths or PATHS
     ]
+
+
+# the tests' connections are short: also those must take the path
+_ALWAYS = ("FASTSOCK_SHORT_LIVED", "path")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,109 @@
+"""What this process learned of the listeners that it connects to, so that nobody pays for the same thing twice.
+
+A listener that lets offers lapse, and one whose connections end as soon as they began, are better left on TCP: they are
+asked ever more rarely. Where one process always accepts, what the meeting needs can be reserved before.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Where = tuple[str, int]
+
+MOST_KNOWN = 4096
+MOST_SKIPPED = 64
+MOST_TRUST = 8
+
+# A connection that was not worth its meeting: what that costs more than TCP's, a few exchanges or some data earn back.
+SHORT_SECONDS = 2e-3
+SHORT_BYTES = 64 << 10
+SHORT_WAITS = 6
+ENOUGH_SHORT = 8  # in a row
+
+
+class _Rarely:
+    """Skips 1, 3, 7, ... occasions each time that it is told to."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Where, list[int]] = {}
+
+    def skips(self, where: Where) -> bool:
+        entry = self._entries.get(where)
+        if entry is None or entry[1] <= 0:
+            return False
+        entry[1] -= 1
+        return True
+
+    def more_rarely(self, where: Where) -> None:
+        if len(self._entries) > MOST_KNOWN:
+            self._entries.clear()
+        entry = self._entries.setdefault(where, [0, 0])
+        entry[0] = entry[1] = min(2 * entry[0] + 1, MOST_SKIPPED)
+
+    def always(self, where: Where) -> None:
+        if self._entries:
+            self._entries.pop(where, None)
+
+    def forget(self) -> None:
+        self._entries.clear()
+
+
+_lapses = _Rarely()
+_short = _Rarely()
+_short_in_a_row: dict[Where, int] = {}
+_accepting: dict[Where, list[int]] = {}  # a process, and how sure that is
+
+lets_offers_lapse = _lapses.skips
+"""Whether this time no offer should be made there."""
+
+has_short_connections = _short.skips
+"""Whether this connection should stay on TCP."""
+
+lapsed = _lapses.more_rarely
+"""Nobody answered there."""
+
+
+def joined(where: Where, pid: int) -> None:
+    """That process accepted there."""
+    _lapses.always(where)
+    entry = _accepting.get(where)
+    if entry is None or entry[0] != pid:
+        if len(_accepting) > MOST_KNOWN:
+            _accepting.clear()
+        _accepting[where] = [pid, 1 if entry is None else -MOST_TRUST]
+    elif entry[1] < MOST_TRUST:
+        entry[1] += 1
+
+
+def who_accepts(where: Where) -> int:
+    """The process that will probably accept there, or 0: nobody knows, or several take turns."""
+    entry = _accepting.get(where)
+    return entry[0] if entry is not None and entry[1] > 0 else 0
+
+
+def ended(where: Where, seconds: float, counts: Mapping[str, Any]) -> None:
+    """A connection that moved has ended: how long it lived, and what it counted."""
+    if (
+        seconds >= SHORT_SECONDS
+        or counts["bytes_sent"] + counts["bytes_received"] >= SHORT_BYTES
+        or counts["waits"] + counts["spins"] >= SHORT_WAITS
+    ):
+        if _short_in_a_row.pop(where, 0):
+            _short.always(where)
+        return
+    if len(_short_in_a_row) > MOST_KNOWN:
+        _short_in_a_row.clear()
+    row = _short_in_a_row[where] = _short_in_a_row.get(where, 0) + 1
+    if row >= ENOUGH_SHORT:
+        _short.more_rarely(where)
+
+
+def forget() -> None:
+    """Begins anew."""
+    _lapses.forget()
+    _short.forget()
+    _short_in_a_row.clear()
+    _accepting.clear()
