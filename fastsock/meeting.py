@@ -48,6 +48,7 @@ _DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
 WILDCARDS = ("0.0.0.0", "::")
 _SOURCE_OF_LOOPBACK = "7f000001"
 _SPIN_SECONDS = 40e-6
+_CLAIM_SLICE_MS = 20  # an accepting end that gave up its claim can tell nobody
 _MOST_SKIPPED = 64
 _MOST_TRUST = 8
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -396,6 +397,9 @@ class Offer:
             try:
                 self._doorbell = abstract.accept(self._listener)
             except BlockingIOError:
+                if not reservation.is_claimed():
+                    self._reservation = None
+                    raise Refused(Reason.PEER_DECLINED, "the other end could not connect back") from None
                 if not _comes_first(self._listener, descriptor):
                     self._reservation = None
                     raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end is gone") from None
@@ -481,6 +485,8 @@ def connect_back(source: Any, local: Any) -> Joined:
         peer = f"{source[0]}:{source[1]}"
         if claim is not None and claim.pid == pid:
             return Joined(paths[0], claim.join(doorbell, settings(), peer), doorbell, pid, awaited=False)
+        if claim is not None:
+            claim.give_up()
         for path in paths:
             try:
                 channel = _borrowed(doorbell, functools.partial(_offer_path, path, peer=peer, pid=pid))
@@ -491,6 +497,8 @@ def connect_back(source: Any, local: Any) -> Joined:
             return Joined(path, channel, doorbell, pid, awaited=False)
         raise Refused(reason)
     except BaseException as error:
+        if claim is not None:
+            claim.give_up()
         if doorbell >= 0:
             _close(doorbell)
         if isinstance(error, OSError):
@@ -551,11 +559,12 @@ def _take(token: int) -> bool:
 
 
 def _comes_first(listener: int, stream: int) -> bool:
-    """Waits for a connection at `listener` or the end of `stream`; whether the former came."""
+    """Waits a while for a connection at `listener` or the end of `stream`; False for the latter."""
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     poller.register(stream, select.POLLRDHUP)
-    return any(descriptor == listener for descriptor, _ in poller.poll())
+    found = poller.poll(_CLAIM_SLICE_MS)
+    return not found or any(descriptor == listener for descriptor, _ in found)
 
 
 def _borrowed(descriptor: int, action: Callable[[Any], Any]) -> Any:
