@@ -407,6 +407,9 @@ class Offer:
                 if error.errno not in _NO_DESCRIPTORS:
                     raise
                 self._doorbell = self._accept_without_spare(descriptor)
+        if not reservation.is_claimed():  # given up meanwhile: it goes on as with anybody
+            self._reservation = None
+            return self._join()
         channel = reservation.join(self._doorbell, settings(), f"{self._where[0]}:{self._where[1]}")
         return Joined(self._path, channel, self._doorbell, self._pid, awaited=False)
 

@@ -108,7 +108,7 @@ class _Reserved(Reservation):
 
     def withdraw(self, useless: bool = False) -> bool:
         if not self._segment.withdraw(self._ticket):
-            return False
+            return not self.is_claimed()  # claimed and given up: the other end's to keep
         self._keeper.keep(self._key, self._segment, last_resort=useless)
         return True
 
