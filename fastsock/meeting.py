@@ -48,6 +48,7 @@ _DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
 WILDCARDS = ("0.0.0.0", "::")
 _SOURCE_OF_LOOPBACK = "7f000001"
 _SPIN_SECONDS = 40e-6
+_CLAIM_SLICE_MS = 20  # an accepting end that gave up its claim can tell nobody
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -350,13 +351,19 @@ class Offer:
             try:
                 self._doorbell = abstract.accept(self._listener)
             except BlockingIOError:
-                if not _comes_first(self._listener, descriptor):
+                if not reservation.is_claimed():
+                    self._reservation = None
+                    raise Refused(Reason.PEER_DECLINED, "the other end could not connect back") from None
+                if not _comes_first(self._listener, descriptor, self._pid):
                     self._reservation = None
                     raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end is gone") from None
             except OSError as error:
                 if error.errno not in _NO_DESCRIPTORS:
                     raise
                 self._doorbell = self._accept_without_spare(descriptor)
+        if not reservation.is_claimed():  # given up meanwhile: it goes on as with anybody
+            self._reservation = None
+            return self._join()
         channel = reservation.join(self._doorbell, settings(), f"{self._where[0]}:{self._where[1]}")
         return Joined(self._path, channel, self._doorbell, self._pid, awaited=False)
 
@@ -435,6 +442,8 @@ def connect_back(source: Any, local: Any) -> Joined:
         peer = f"{source[0]}:{source[1]}"
         if claim is not None and claim.pid == pid:
             return Joined(paths[0], claim.join(doorbell, settings(), peer), doorbell, pid, awaited=False)
+        if claim is not None:
+            claim.give_up()
         for path in paths:
             try:
                 channel = _borrowed(doorbell, functools.partial(_offer_path, path, peer=peer, pid=pid))
@@ -445,6 +454,8 @@ def connect_back(source: Any, local: Any) -> Joined:
             return Joined(path, channel, doorbell, pid, awaited=False)
         raise Refused(reason)
     except BaseException as error:
+        if claim is not None:
+            claim.give_up()
         if doorbell >= 0:
             _close(doorbell)
         if isinstance(error, OSError):
@@ -504,12 +515,25 @@ def _take(token: int) -> bool:
     return True
 
 
-def _comes_first(listener: int, stream: int) -> bool:
-    """Waits for a connection at `listener` or the end of `stream`; whether the former came."""
+def _comes_first(listener: int, stream: int, pid: int) -> bool:
+    """Waits a while for a connection at `listener`; False where `stream` or the process ended instead."""
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     poller.register(stream, select.POLLRDHUP)
-    return any(descriptor == listener for descriptor, _ in poller.poll())
+    process = -1
+    try:
+        process = os.pidfd_open(pid)  # a child of it may hold the stream open
+        poller.register(process, select.POLLIN)
+    except ProcessLookupError:
+        return False
+    except OSError:  # an old kernel, or no descriptor now
+        pass
+    try:
+        found = poller.poll(_CLAIM_SLICE_MS)
+    finally:
+        if process >= 0:
+            _close(process)
+    return not found or any(descriptor == listener for descriptor, _ in found)
 
 
 def _borrowed(descriptor: int, action: Callable[[Any], Any]) -> Any:

@@ -60,19 +60,23 @@ def _channel(segment: Any, doorbell: int, side: int, settings: Settings, peer: s
 class _Made(Claim):
     """A segment that this process made, and for connections with whom."""
 
-    __slots__ = ("number", "pid", "process", "ring_bytes", "segment")
+    __slots__ = ("number", "pid", "process", "ring_bytes", "segment", "ticket")
 
     def __init__(self, memory: int, ring_bytes: int, pid: int) -> None:
         self.process = -1
         self.segment = core.Segment(memory)
         self.ring_bytes = ring_bytes
         self.pid = pid
+        self.ticket = 0
         self.number = int.from_bytes(os.urandom(8), "little")
         with contextlib.suppress(OSError):  # an old kernel or too many descriptors: then nobody claims it
             self.process = os.pidfd_open(pid)
 
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
         return _channel(self.segment, doorbell, core.ACCEPTED, settings, peer, self.pid)
+
+    def give_up(self) -> None:
+        self.segment.disclaim(self.ticket)
 
     def belongs_to_living(self) -> bool:
         """Whether the process that it was made with still runs, and no other one that got its number."""
@@ -104,7 +108,7 @@ class _Reserved(Reservation):
 
     def withdraw(self, useless: bool = False) -> bool:
         if not self._segment.withdraw(self._ticket):
-            return False
+            return not self.is_claimed()  # claimed and given up: the other end's to keep
         self._keeper.keep(self._key, self._segment, last_resort=useless)
         return True
 
@@ -202,7 +206,10 @@ class ShmTransport(Transport):
     def claim(self, ticket: int) -> Claim | None:
         with self._lock:
             for made in list(self._made.values()):
-                if made.segment.claim(ticket) and made.belongs_to_living():
-                    self._made.move_to_end(made.number)
-                    return made
+                if made.segment.claim(ticket):
+                    made.ticket = ticket
+                    if made.belongs_to_living():
+                        self._made.move_to_end(made.number)
+                        return made
+                    made.give_up()
         return None

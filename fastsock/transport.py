@@ -133,7 +133,7 @@ class Reservation(abc.ABC):
 
     @abc.abstractmethod
     def is_claimed(self) -> bool:
-        """Whether the other end claimed it."""
+        """Whether the other end claimed it, and did not give it up."""
 
     @abc.abstractmethod
     def withdraw(self, useless: bool = False) -> bool:
@@ -152,3 +152,7 @@ class Claim(abc.ABC):
     @abc.abstractmethod
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
         """The channel. Must not fail."""
+
+    @abc.abstractmethod
+    def give_up(self) -> None:
+        """Instead of join(): the connection stays on TCP after all, and the other end stops waiting."""

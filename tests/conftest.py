@@ -14,7 +14,6 @@ import pytest
 
 pytest.register_assert_rewrite("fastsock.testing")
 
-from fastsock import learned  # noqa: E402
 from fastsock.testing import PLAIN, PairMaker  # noqa: E402
 
 from .paths import PATHS, preferring, why_not  # noqa: E402
@@ -25,12 +24,6 @@ def _prefer(path: str):
     if reason:
         pytest.skip(reason)
     return preferring(path)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_learned():
-    """The port of an earlier test's listener may come back."""
-    learned.forget()
 
 
 @pytest.fixture(params=PATHS)

@@ -5,6 +5,7 @@ FASTSOCK_SOAK=1 runs the long forms (thousands of random moments).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import encodings.idna  # noqa: F401  (another user may not be able to load it later)
 import errno
@@ -396,6 +397,39 @@ def test_scarce_descriptors_of_a_server(near, spare):
         serving = server.begin(_serve_once, near)
         assert client.run(_exchange, near, address) in (near.transport or "plain", "tcp")
         serving.result()
+
+
+@pytest.mark.parametrize("spare", range(1, 5))
+def test_scarce_descriptors_of_a_server_that_was_met_before(near, spare):
+    """What earlier connections let both ends agree on must not be counted on when the descriptors are gone."""
+    with FarProcess() as server, FarProcess() as client:
+        address = server.run(_listen, near)
+        for _ in range(5):
+            serving = server.begin(_serve_once, near)
+            took = client.run(_exchange, near, address)
+            assert serving.result() == took
+        serving = server.begin(_serve_with_spare, near, spare)
+        took = client.run(_exchange, near, address)
+        assert serving.result() == took, took
+
+
+def test_server_that_closes_what_it_does_not_know(near):
+    """A daemon closes every number but its own, those that fastsock holds among them."""
+    with FarProcess() as server, FarProcess() as client:
+        address = server.run(_listen, near)
+        for round_number in range(8):
+            if round_number == 5:
+                server.run(_close_process_descriptors)
+            serving = server.begin(_serve_once, near)
+            took = client.run(_exchange, near, address)
+            assert serving.result() == took
+
+
+def _close_process_descriptors(here):
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if "pidfd" in os.readlink(f"/proc/self/fd/{name}"):
+                os.close(int(name))
 
 
 def test_no_descriptor_at_all(near):

@@ -106,6 +106,10 @@ cdef class Segment:
         """Takes it, if the other end reserved it for that connection; whether it had."""
         return fs_segment_claim(self.segment, ticket) != 0
 
+    def disclaim(self, uint64_t ticket):
+        """Undoes claim(), before anything used the segment."""
+        fs_segment_disclaim(self.segment, ticket)
+
     def is_claimed(self, uint64_t ticket):
         """Whether the other end claimed the reservation."""
         return fs_segment_is_claimed(self.segment, ticket) != 0

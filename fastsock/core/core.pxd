@@ -54,6 +54,7 @@ cdef extern from "end.h" nogil:
     int fs_segment_reserve(fs_segment *segment, uint64_t ticket)
     int fs_segment_withdraw(fs_segment *segment, uint64_t ticket)
     int fs_segment_claim(fs_segment *segment, uint64_t ticket)
+    int fs_segment_disclaim(fs_segment *segment, uint64_t ticket)
     int fs_segment_is_claimed(const fs_segment *segment, uint64_t ticket)
     fs_end *fs_end_open_on(fs_segment *segment, int side, const fs_limits *limits, int *error)
     void fs_end_free(fs_end *end)

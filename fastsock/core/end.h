@@ -102,6 +102,7 @@ int fs_segment_renew(struct fs_segment *segment);
 int fs_segment_reserve(struct fs_segment *segment, uint64_t ticket);
 int fs_segment_withdraw(struct fs_segment *segment, uint64_t ticket);
 int fs_segment_claim(struct fs_segment *segment, uint64_t ticket);
+int fs_segment_disclaim(struct fs_segment *segment, uint64_t ticket); /* undoes a claim that nobody used yet */
 int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket);
 struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);

@@ -142,6 +142,12 @@ int fs_segment_claim(struct fs_segment *segment, uint64_t ticket)
            atomic_compare_exchange_strong(&segment->header->possession, &expected, ticket << FS_TICKET_SHIFT);
 }
 
+int fs_segment_disclaim(struct fs_segment *segment, uint64_t ticket)
+{
+    uint64_t expected = ticket << FS_TICKET_SHIFT;
+    return atomic_compare_exchange_strong(&segment->header->possession, &expected, FS_RETURNED);
+}
+
 int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket)
 {
     return (atomic_load(&segment->header->possession) & ~(uint64_t)FS_RETURNED) == ticket << FS_TICKET_SHIFT;

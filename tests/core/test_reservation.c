@@ -87,6 +87,9 @@ TEST(reservation_is_claimed_by_its_ticket, 0)
     use_and_return(both.other, FS_SIDE_CONNECTED);
     CHECK(fs_segment_reserve(both.other, 8));
     CHECK(fs_segment_withdraw(both.other, 8) && !fs_segment_claim(both.maker, 8));
+    CHECK(fs_segment_reserve(both.other, 9) && fs_segment_claim(both.maker, 9));
+    CHECK(!fs_segment_disclaim(both.maker, 8) && fs_segment_is_claimed(both.other, 9));
+    CHECK(fs_segment_disclaim(both.maker, 9) && !fs_segment_is_claimed(both.other, 9));
     CHECK(fs_segment_renew(both.maker));
     unmap(&both);
 }
