@@ -6,6 +6,8 @@ asked ever more rarely. Where one process always accepts, what the meeting needs
 
 from __future__ import annotations
 
+from time import monotonic as _now
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,10 +20,11 @@ MOST_SKIPPED = 64
 MOST_TRUST = 8
 
 # A connection that was not worth its meeting: what that costs more than TCP's, a few exchanges or some data earn back.
-SHORT_SECONDS = 2e-3
+SHORT_SECONDS = 5e-3
 SHORT_BYTES = 64 << 10
 SHORT_WAITS = 6
-ENOUGH_SHORT = 8  # in a row
+ENOUGH_SHORT = 8  # one soon after the other: who connects now and then has the time
+SOON_SECONDS = 0.05
 
 
 class _Rarely:
@@ -53,14 +56,11 @@ class _Rarely:
 
 _lapses = _Rarely()
 _short = _Rarely()
-_short_in_a_row: dict[Where, int] = {}
+_in_a_row: dict[Where, list[float]] = {}  # how many short ones, and when the last one was
 _accepting: dict[Where, list[int]] = {}  # a process, and how sure that is
 
 lets_offers_lapse = _lapses.skips
 """Whether this time no offer should be made there."""
-
-has_short_connections = _short.skips
-"""Whether this connection should stay on TCP."""
 
 lapsed = _lapses.more_rarely
 """Nobody answered there."""
@@ -84,6 +84,19 @@ def who_accepts(where: Where) -> int:
     return entry[0] if entry is not None and entry[1] > 0 else 0
 
 
+def has_short_connections(where: Where) -> bool:
+    """Whether this connection should stay on TCP."""
+    row = _in_a_row.get(where)
+    if row is None or row[0] < ENOUGH_SHORT:
+        return False
+    now = _now()
+    if now - row[1] > SOON_SECONDS:
+        row[0] = 0
+        return False
+    row[1] = now
+    return _short.skips(where)
+
+
 def ended(where: Where, seconds: float, counts: Mapping[str, Any]) -> None:
     """A connection that moved has ended: how long it lived, and what it counted."""
     if (
@@ -91,13 +104,19 @@ def ended(where: Where, seconds: float, counts: Mapping[str, Any]) -> None:
         or counts["bytes_sent"] + counts["bytes_received"] >= SHORT_BYTES
         or counts["waits"] + counts["spins"] >= SHORT_WAITS
     ):
-        if _short_in_a_row.pop(where, 0):
+        if _in_a_row.pop(where, None):
             _short.always(where)
         return
-    if len(_short_in_a_row) > MOST_KNOWN:
-        _short_in_a_row.clear()
-    row = _short_in_a_row[where] = _short_in_a_row.get(where, 0) + 1
-    if row >= ENOUGH_SHORT:
+    now = _now()
+    if len(_in_a_row) > MOST_KNOWN:
+        _in_a_row.clear()
+    row = _in_a_row.setdefault(where, [0, now])
+    if now - row[1] > SOON_SECONDS:
+        row[0] = 0
+        _short.always(where)
+    row[0] += 1
+    row[1] = now
+    if row[0] >= ENOUGH_SHORT:
         _short.more_rarely(where)
 
 
@@ -105,5 +124,5 @@ def forget() -> None:
     """Begins anew."""
     _lapses.forget()
     _short.forget()
-    _short_in_a_row.clear()
+    _in_a_row.clear()
     _accepting.clear()

@@ -10,6 +10,25 @@ from fastsock.testing import FarProcess, PairMaker
 from fastsock.testing.outcomes import receive, receive_all
 
 HERE = ("127.0.0.1", 1)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """Time stands still unless a test moves it."""
+    clock = Clock()
+    monkeypatch.setattr(learned, "_now", clock)
+    learned.forget()
+    return clock
+
+
 SHORT = {"bytes_sent": 10, "bytes_received": 100, "waits": 1, "spins": 1}
 
 
@@ -45,6 +64,20 @@ def test_many_short_ones_are_tried_ever_more_rarely():
 def test_one_that_was_worth_it_ends_that(worth):
     _end(50)
     _end(1, **worth)
+    assert _taken(100) == 100
+
+
+def test_connections_now_and_then_are_not_judged(clock):
+    for _ in range(50):
+        clock.now += 2 * learned.SOON_SECONDS
+        _end(1)
+        assert _taken(1) == 1
+
+
+def test_a_pause_ends_that(clock):
+    _end(50)
+    assert _taken(10) == 0
+    clock.now += 2 * learned.SOON_SECONDS
     assert _taken(100) == 100
 
 
