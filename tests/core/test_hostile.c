@@ -163,10 +163,10 @@ static void run_hostile(uint64_t salt, int steps)
         while (atomic_load(&other_thread) == 0) exact_sleep_us(10);
     }
     struct words known = {getpid(), atomic_load(&other_thread), 0};
-    pid_t hostile = start_process(); /* its address space is a copy: what it claims to offer is there */
     c.direct_min = random_below(&random, 2);
-    c.holder[1] = hostile;
-    if (hostile != 0) connection_open(&c, 0, 20);
+    connection_open(&c, 0, 20);
+    pid_t hostile = start_process(); /* its address space is a copy: what it claims to offer is there */
+    c.end[0]->limits.peer = hostile;
     if (hostile == 0) {
         close(c.bell[0]);
         known.hostile = getpid();
