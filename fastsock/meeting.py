@@ -31,7 +31,7 @@ from time import sleep as _sleep
 
 from . import abstract, chain, learned
 from .config import settings
-from .transport import Reason, Refused, Reservation, Transport
+from .transport import Claim, Reason, Refused, Reservation, Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -425,34 +425,25 @@ class Offer:
 # ---- the accepting end ----
 
 
-def connect_back(source: Any, local: Any) -> Joined:
-    """Meets the connecting end of an accepted connection from `source`. Raises Refused."""
+def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined | None:
+    """Meets the connecting end of an accepted connection from `source`, over one of `paths`, or None: it made no offer.
+
+    Raises Refused.
+    """
     ip, port = local[0], local[1]
-    if not is_loopback(source[0]) and packed(source[0]) != packed(ip):
+    key, source_key = packed(ip), packed(source[0])
+    if source_key != key and not is_loopback(source[0]):
         raise Refused(Reason.PEER_NOT_LOCAL)
-    name = _connection_name("offer", (packed(source[0]), source[1]), (packed(ip), port))
-    paths, reason = chain.candidates("listen", ip, port)
-    claim = paths[0].claim(_ticket(name, source[1])) if paths else None
+    name = _connection_name("offer", (source_key, source[1]), (key, port))
+    claim = paths[0].claim(_ticket(name, source[1]))
     doorbell = -1
     try:
         doorbell = abstract.reach(name)
         if doorbell < 0:
-            raise Refused(Reason.NO_OFFER)
-        pid = _peer_process(doorbell)
-        peer = f"{source[0]}:{source[1]}"
-        if claim is not None and claim.pid == pid:
-            return Joined(paths[0], claim.join(doorbell, settings(), peer), doorbell, pid, awaited=False)
-        if claim is not None:
-            claim.give_up()
-        for path in paths:
-            try:
-                channel = _borrowed(doorbell, functools.partial(_offer_path, path, peer=peer, pid=pid))
-            except Refused as refused:
-                reason = refused.reason
-                chain.log.debug("%s path refused for %s: %s", path.name, source, refused)
-                continue
-            return Joined(path, channel, doorbell, pid, awaited=False)
-        raise Refused(reason)
+            if claim is not None:
+                claim.give_up()
+            return None
+        return _met_at(doorbell, claim, source, paths)
     except BaseException as error:
         if claim is not None:
             claim.give_up()
@@ -461,6 +452,25 @@ def connect_back(source: Any, local: Any) -> Joined:
         if isinstance(error, OSError):
             raise _refused_by(error) from error
         raise
+
+
+def _met_at(doorbell: int, claim: Claim | None, source: Any, paths: Sequence[Transport]) -> Joined:
+    pid = _peer_process(doorbell)
+    peer = f"{source[0]}:{source[1]}"
+    if claim is not None and claim.pid == pid:
+        return Joined(paths[0], claim.join(doorbell, settings(), peer), doorbell, pid, awaited=False)
+    if claim is not None:
+        claim.give_up()
+    reason = Reason.PEER_DECLINED
+    for path in paths:
+        try:
+            channel = _borrowed(doorbell, functools.partial(_offer_path, path, peer=peer, pid=pid))
+        except Refused as refused:
+            reason = refused.reason
+            chain.log.debug("%s path refused for %s: %s", path.name, source, refused)
+            continue
+        return Joined(path, channel, doorbell, pid, awaited=False)
+    raise Refused(reason)
 
 
 def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:

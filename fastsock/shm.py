@@ -204,6 +204,8 @@ class ShmTransport(Transport):
         return None
 
     def claim(self, ticket: int) -> Claim | None:
+        if not self._made:
+            return None
         with self._lock:
             for made in list(self._made.values()):
                 if made.segment.claim(ticket):

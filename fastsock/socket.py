@@ -150,9 +150,12 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_stay("accept", reason, local, address)
             return
         try:
-            joined = meeting.connect_back(address, local)
+            joined = meeting.connect_back(address, local, paths)
         except Refused as refused:
             self._fast_stay("accept", refused.reason, local, address)
+            return
+        if joined is None:
+            self._fast_stay("accept", Reason.NO_OFFER, local, address)
         else:
             self._fast_move("accept", joined, local, address)
 
