@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Any
 
+from fastsock import config
 from fastsock.shm import MOST_KEPT
 from fastsock.testing import FarProcess, PairMaker
 from fastsock.testing.outcomes import describe
@@ -133,6 +134,8 @@ def _run_clients(here: Any, maker: PairMaker, address: Any, seeds: list[int], en
 def soak(maker: PairMaker, seconds: float, connections: int, seed: int = 1, most: int = 2 << 20) -> Result:
     """Run the soak. most: upper bound of the bytes that one connection carries each way."""
     chooser = random.Random(seed)
+    # the server accepts in one of hundreds of threads: offers that lapse would only try plain TCP
+    config.configure(meeting_ms=30_000)
     result = Result(0, 0, 0, {}, None, None, [])  # type: ignore[arg-type]
     with FarProcess() as server:
         address = server.run(_start_server, maker, connections * 2, most)
