@@ -608,8 +608,9 @@ class socket(_Plain):  # type: ignore[misc]
         try:
             return _Base.send(self, data, flags)  # type: ignore[no-any-return]
         except BrokenPipeError:
-            if self._fast_forgive():
-                return memoryview(data).nbytes
+            length = memoryview(data).nbytes
+            if self._fast_forgive(length):
+                return length
             raise
 
     def sendall(self, data: Any, flags: int = 0, /) -> None:
@@ -619,15 +620,15 @@ class socket(_Plain):  # type: ignore[misc]
         try:
             _Base.sendall(self, data, flags)
         except BrokenPipeError:
-            if not self._fast_forgive():
+            if not self._fast_forgive(memoryview(data).nbytes):
                 raise
 
-    def _fast_forgive(self) -> bool:
-        """TCP lets the first send after the other end's close succeed; a UNIX stream does not, so this one is."""
+    def _fast_forgive(self, length: int) -> bool:
+        """TCP lets the first send of any bytes after the other end's close succeed; a UNIX stream does not."""
         connection = self._fast_connection
         if connection is None or connection.transport != "unix" or self._fast_pretended or self._fast_shut:
             return False
-        self._fast_pretended = True
+        self._fast_pretended = length > 0
         return meeting.has_hung_up(self)  # else it was shut here, by whoever shares the socket
 
     def _fast_note_reset(self) -> None:
@@ -644,9 +645,15 @@ class socket(_Plain):  # type: ignore[misc]
 
     def sendmsg(self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None, /) -> int:
         channel = self._fast_channel
-        if channel is None:
-            return super().sendmsg(buffers, ancdata, flags, address)  # type: ignore[no-any-return]
         buffers = list(buffers)
+        if channel is None:
+            try:
+                return super().sendmsg(buffers, ancdata, flags, address)  # type: ignore[no-any-return]
+            except BrokenPipeError:
+                length = sum(memoryview(buffer).nbytes for buffer in buffers)
+                if self._fast_forgive(length):
+                    return length
+                raise
         if ancdata or flags or address is not None:  # a TCP stream ignores what is well-formed, and refuses the rest
             options.check_arguments(_Base.sendmsg, [], ancdata, flags, address)
         return channel.sendmsg(buffers, flags)  # type: ignore[no-any-return]

@@ -508,6 +508,8 @@ cdef class Channel:
                 length = view.len
                 sent = self.send_bytes(<const char *>view.buf, length, flags, False)
             except OSError:
+                if done and self.shared.end.gone:  # all of them are one send, which TCP takes before it knows
+                    return sum([each.nbytes for each in views])
                 if done:
                     return done
                 raise

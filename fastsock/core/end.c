@@ -104,13 +104,14 @@ static ssize_t broken_pipe(int doorbell, int flags)
     return -EPIPE;
 }
 
-/* As TCP: a reset is told once, else the first send succeeds (its bytes would have been answered by the reset). */
+/* As TCP: a reset is told once, else the first send succeeds (its bytes would have been answered by the reset), and one
+ * without bytes always does (nothing would have been answered). */
 static ssize_t send_to_nobody(struct fs_end *end, int doorbell, size_t length, int flags)
 {
     int error = take_pending(end);
     if (error != 0 && error != EPIPE) return -error;
     if (end->pretended) return broken_pipe(doorbell, flags);
-    end->pretended = 1;
+    end->pretended = length != 0;
     return (ssize_t)length;
 }
 

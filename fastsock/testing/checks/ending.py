@@ -168,6 +168,19 @@ def check_first_send_unread_end(pair: Pair) -> None:
     assert error in ("BrokenPipeError EPIPE", "ConnectionResetError ECONNRESET")
 
 
+@on_pair
+def check_sends_of_nothing_after_the_peer_closed(pair: Pair) -> None:
+    """They provoke no reset: each succeeds, and so does the first of any bytes. TLS over memory makes them."""
+    near, far = pair.near, pair.far
+    far.close()
+    assert near.recv(1) == b""
+    for _ in range(3):
+        near.sendall(b"")
+        assert near.send(b"") == 0
+        assert near.sendmsg([b""]) == 0
+    assert near.sendmsg([b"x", b"y"]) == 2
+
+
 @like_plain_tcp
 def check_sends_after_the_peer_closed(pair: Pair) -> Any:
     near = pair.near
