@@ -320,7 +320,7 @@ class Offer:
 
     def _meet(self, descriptor: int) -> Joined:
         reservation, late, failure = self._reservation, False, 0
-        if reservation is None or not reservation.is_claimed():
+        if self._doorbell < 0 and (reservation is None or not reservation.is_claimed()):
             try:
                 self._doorbell = _soon(self._accept, self._deadline, self._listener)
             except TimeoutError:

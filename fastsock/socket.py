@@ -16,7 +16,6 @@ import os
 import socket as _standard
 import struct
 import sys
-import threading
 import types
 import weakref
 from os import close as _close
@@ -28,6 +27,7 @@ from time import monotonic as _now
 from . import arrays, chain, core, guards, kept, learned, meeting, options, registry, unix
 from .config import settings
 from .transport import Reason, Refused
+from .undecided import Undecided
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class socket(_Plain):  # type: ignore[misc]
 
     _fast_channel: Any = _FoundOut()
     _fast_connection: Any = _FoundOut()  # registry.Connection or None
-    _fast_undecided: _Undecided | None = None
+    _fast_undecided: Undecided | None = None
     _fast_presence: list[Any] | None = None  # while it listens on TCP
     _fast_listens_at: Any = None  # where every connection that it accepts has the same local address
     _fast_options: dict[tuple[int, int], Any] | None = None
@@ -265,7 +265,7 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_finish_connect(self, offer: meeting.Offer) -> None:
         offer.sent()
         try:
-            undecided = _Undecided(offer, _Base.getsockname(self), _Base.getpeername(self))
+            undecided = Undecided(self, offer, _Base.getsockname(self), _Base.getpeername(self))
         except OSError:  # reset already; the first use will say so
             self._fast_stay("connect", Reason.SYSTEM_ERROR, None, None)
             return
@@ -274,8 +274,6 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_undecided = undecided
         if not offer.is_reserved or self._fast_in_progress or _takes_descriptor(self):
             self._fast_decide()
-        else:
-            _undecided_sockets[id(undecided)] = weakref.ref(self, undecided.dropped)
 
     def _fast_decide(self) -> None:
         """Takes part in the meeting under way, if there is one, and stays or moves."""
@@ -292,11 +290,11 @@ class socket(_Plain):  # type: ignore[misc]
                 undecided.begun = False
                 if "_fast_connection" in self.__dict__:
                     self._fast_undecided = None
-                    _undecided_sockets.pop(id(undecided), None)
+                    undecided.over()
         if _takes_descriptor(self):
             self._fast_release()
 
-    def _fast_take_part(self, undecided: _Undecided) -> None:
+    def _fast_take_part(self, undecided: Undecided) -> None:
         local, peer = undecided.local, undecided.peer
         try:
             joined = undecided.offer.answer(local, _Base.fileno(self))
@@ -718,40 +716,6 @@ class socket(_Plain):  # type: ignore[misc]
 
 socket.__name__ = socket.__qualname__ = "socket"
 _OWN = {name: getattr(socket, name) for name in _BOUND}
-
-
-class _Undecided:
-    """A connection whose meeting is under way: the program has not used it since it connected."""
-
-    __slots__ = ("begun", "local", "lock", "offer", "peer")
-
-    def __init__(self, offer: meeting.Offer, local: Any, peer: Any) -> None:
-        self.offer = offer
-        self.local = local
-        self.peer = peer
-        self.lock = threading.RLock()
-        self.begun = False
-
-    def withdraw(self) -> bool:
-        with self.lock:
-            return self.offer.withdraw()
-
-    def dropped(self, _: Any) -> None:
-        _undecided_sockets.pop(id(self), None)
-
-
-_undecided_sockets: dict[int, weakref.ref[socket]] = {}
-
-
-def _decide_before_fork() -> None:
-    """A reservation is this process's alone."""
-    for reference in list(_undecided_sockets.values()):
-        sock = reference()
-        if sock is not None:
-            sock._fast_decide()
-
-
-os.register_at_fork(before=_decide_before_fork)
 
 
 def _takes_descriptor(sock: socket) -> bool:

@@ -6,6 +6,7 @@ Every test runs on plain TCP too. Each first lets the two processes meet, so tha
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import random
 import resource
@@ -18,6 +19,7 @@ from contextlib import closing
 
 import pytest
 
+from fastsock import learned
 from fastsock.testing import PLAIN, FarProcess, PairMaker
 from fastsock.testing.outcomes import outcome, receive, receive_all
 
@@ -394,6 +396,37 @@ def test_several_processes_accept(near, server):
                 assert receive(sock, len(str(number))) == b"%d" % number
     finally:
         server.run(_kill_workers, workers)
+
+
+class Interrupt(Exception):
+    """What a program's signal handler raises."""
+
+
+def _interrupt(number, frame):
+    raise Interrupt
+
+
+@pytest.mark.parametrize("met", [True, False], ids=["met", "strangers"])
+def test_interrupted_while_it_meets(near, server, met):
+    """A signal handler raises out of connect() or the first use: the connection goes on."""
+    module = importlib.import_module(near.module)
+    if not met:
+        learned.forget()
+    before = signal.signal(signal.SIGALRM, _interrupt)
+    with module.socket() as sock:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Interrupt):
+                sock.connect(server.address)
+                sock.recv(1)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        server.run(_accept)
+        server.run(_send, b"x")
+        assert receive(sock, 1) == b"x"
+        sock.sendall(b"y")
+        assert server.run(_receive, 1) == b"y"
 
 
 def test_connected_twice(near, server):

@@ -1,0 +1,55 @@
+"""Connections whose meeting is under way: their programs have not used them since they connected."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .meeting import Offer
+
+_waiting: dict[int, weakref.ref[Any]] = {}
+
+
+class Undecided:
+    """What the connecting end knows until its part of the meeting is over: its offer, and TCP's two addresses."""
+
+    __slots__ = ("begun", "local", "lock", "offer", "peer")
+
+    def __init__(self, sock: Any, offer: Offer, local: Any, peer: Any) -> None:
+        self.offer = offer
+        self.local = local
+        self.peer = peer
+        self.lock = threading.RLock()
+        self.begun = False
+        _waiting[id(self)] = weakref.ref(sock, self._dropped)
+
+    def _dropped(self, _: Any) -> None:
+        _waiting.pop(id(self), None)
+
+    def withdraw(self) -> bool:
+        """Ends the offer, unless the accepting end claimed what was reserved; whether it ended."""
+        with self.lock:
+            ended = self.offer.withdraw()
+            if ended:
+                self.over()
+            return ended
+
+    def over(self) -> None:
+        """The connection stays or has moved."""
+        _waiting.pop(id(self), None)
+
+
+def _decide_before_fork() -> None:
+    """A reservation is this process's alone."""
+    for reference in list(_waiting.values()):
+        sock = reference()
+        if sock is not None:
+            sock._fast_decide()
+
+
+os.register_at_fork(before=_decide_before_fork)
