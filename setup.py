@@ -6,19 +6,33 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 CORE = Path("fastsock/core")
-SOURCES = ["abstract", "bridge", "direct", "doorbell", "end", "promise"]
-SOURCES += ["raw", "ring", "segment", "system", "wait", "watch"]
+FOLDERS = (CORE, CORE / "message", CORE / "team")
+GENERATED = CORE / "_core.c"
+CALLS = Path("fastsock/mpj/_calls.pyx")
+
+OPTIONS = {
+    "include_dirs": [str(folder) for folder in FOLDERS if folder.is_dir()],
+    "extra_compile_args": ["-std=c11", "-O3", "-fno-strict-aliasing", "-pthread"],
+    "extra_link_args": ["-pthread"],
+}
+
+
+def files(*endings: str) -> list[str]:
+    found = [path for folder in FOLDERS for ending in endings for path in sorted(folder.glob(f"*{ending}"))]
+    return [str(path) for path in found if path != GENERATED]
+
 
 core = Extension(
     "fastsock.core._core",
-    sources=[str(CORE / "_core.pyx"), *(str(CORE / f"{name}.c") for name in SOURCES)],
-    depends=[str(path) for path in sorted(CORE.glob("*.h"))],
-    include_dirs=[str(CORE)],
-    extra_compile_args=["-std=c11", "-O3", "-fno-strict-aliasing", "-pthread"],
-    extra_link_args=["-pthread"],
+    sources=[str(CORE / "_core.pyx"), *files(".c")],
+    depends=files(".h", ".pxi", ".pxd"),
+    **OPTIONS,
 )
+modules = [core]
+if CALLS.exists():
+    modules.append(Extension("fastsock.mpj._calls", sources=[str(CALLS)], depends=files(".h", ".pxd"), **OPTIONS))
 
-extensions = cythonize([core], language_level=3)
+extensions = cythonize(modules, language_level=3)
 for extension in extensions:
     extension.optional = True  # cythonize() makes new ones and forgets it
 
