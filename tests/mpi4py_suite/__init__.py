@@ -1,0 +1,1 @@
+"""mpi4py's own tests, run over fastsock.mpj."""
