@@ -1,0 +1,94 @@
+"""The MPIs that stand beside each other: fastsock.mpj, mpi4py on MPICH, mpi4py on Open MPI; each runs the same program."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+
+from .process import Broken, Unusable
+
+PROGRAMS = Path(__file__).parent.parent / "mpi"
+VENVS = Path(__file__).parent.parent / ".venvs"
+FASTSOCK, FASTSOCK_TCP, MPICH, OPENMPI = "fastsock", "fastsock tcp", "mpich", "openmpi"
+OTHERS = (MPICH, OPENMPI)
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """One MPI: how its ranks are started. ``{ranks}`` is filled in."""
+
+    name: str
+    command: tuple[str, ...]
+    python: str
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def install(name: str) -> None:
+    """Make a virtual environment of the running interpreter with mpi4py and that MPI's wheel. Raises Unusable."""
+    folder = VENVS / name
+    steps = [
+        [sys.executable, "-m", "venv", str(folder)],
+        [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "numpy", "mpi4py", name],
+    ]
+    for step in steps:
+        done = subprocess.run(step, capture_output=True, text=True)
+        if done.returncode:
+            raise Unusable(f"{' '.join(step[:4])} failed: {done.stderr.strip()[-300:]}")
+
+
+def find(name: str) -> Mpi:
+    """The MPI of that name. Raises Unusable where it cannot run here."""
+    if name in (FASTSOCK, FASTSOCK_TCP):
+        if util.find_spec("fastsock") is None or util.find_spec("fastsock.mpj") is None:
+            raise Unusable("fastsock.mpj cannot be imported")
+        tcp = (("FASTSOCK_TRANSPORTS", "tcp"),) if name == FASTSOCK_TCP else ()
+        run = (sys.executable, "-m", "fastsock.mpj.run", "-n", "{ranks}", "--as-mpi4py")
+        return Mpi(name, run, sys.executable, tcp)
+    folder = VENVS / name / "bin"
+    if not (folder / "mpiexec").exists():
+        raise Unusable(f"{name} is not installed: run with --install")
+    extra: tuple[str, ...] = ()
+    if name == OPENMPI:
+        # the program places its ranks itself, the same for every MPI
+        extra = ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
+    return Mpi(name, (str(folder / "mpiexec"), *extra, "-n", "{ranks}", str(folder / "python")), str(folder / "python"))
+
+
+def run(mpi: Mpi, ranks: int, program: str, arguments: Sequence[str], timeout: float = 120.0) -> list[dict]:
+    """Run one of bench/mpi's programs to its end: the JSON lines that rank 0 printed. Raises Broken."""
+    command = [part.format(ranks=ranks) for part in mpi.command]
+    command += [str(PROGRAMS / f"{program}.py"), *arguments]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            env={**os.environ, **dict(mpi.environment)},
+            start_new_session=True,
+        )
+        lapsed = False
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            lapsed = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        out.seek(0)
+        errors.seek(0)
+        said = errors.read().strip().splitlines()[-1:] or [f"status {process.returncode}"]
+        if lapsed:
+            raise Broken(f"{mpi.name}: {program} did not end within {timeout:g} s: {said[0]}")
+        if process.returncode:
+            raise Broken(f"{mpi.name}: {program}: {said[0]}")
+        return [json.loads(line) for line in out.read().splitlines() if line.startswith("{")]

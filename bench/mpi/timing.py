@@ -1,0 +1,59 @@
+"""What the measured programs share: where a rank runs, how often a thing is repeated, how it is told."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+from collections.abc import Callable
+
+from mpi4py import MPI
+
+WORLD = MPI.COMM_WORLD
+RANK, SIZE = WORLD.Get_rank(), WORLD.Get_size()
+
+
+def arguments(text: str | None) -> argparse.Namespace:
+    """--cores, --seconds, --what and --sizes."""
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("--cores", default="0,1", help="rank r runs on the r-th of these, again from the first")
+    parser.add_argument("--seconds", type=float, default=0.05, help="for each measurement")
+    parser.add_argument("--what", default="", help="names, with commas (default: all)")
+    parser.add_argument("--sizes", default="8,1024,65536,1048576", help="bytes, with commas")
+    words = parser.parse_args()
+    words.sizes = [int(size) for size in words.sizes.split(",")]
+    cores = [int(core) for core in words.cores.split(",")]
+    os.sched_setaffinity(0, {cores[RANK % len(cores)]})
+    gc.disable()
+    return words
+
+
+def repeat(once: Callable[[], object], seconds: float) -> float:
+    """Microseconds of one call, which all ranks make together, in some ``seconds`` of them: the slowest rank's."""
+    once()
+    times = 1
+    while True:
+        took = _timed(once, times)
+        if took > seconds / 4 or times >= 1 << 20:
+            break
+        times *= 4
+    times = max(1, int(times * seconds / took)) if took > 0 else times
+    times = WORLD.bcast(times, 0)
+    return _timed(once, times) / times * 1e6
+
+
+def _timed(once: Callable[[], object], times: int) -> float:
+    calls = range(times)
+    WORLD.Barrier()
+    start = MPI.Wtime()
+    for _ in calls:
+        once()
+    took = MPI.Wtime() - start
+    return WORLD.allreduce(took, MPI.MAX)
+
+
+def tell(what: str, size: int, value: float) -> None:
+    """Print one result, on rank 0."""
+    if RANK == 0:
+        print(json.dumps({"what": what, "size": size, "value": value}), flush=True)
