@@ -1,4 +1,4 @@
-"""The MPIs that stand beside each other: fastsock.mpj, mpi4py on MPICH, mpi4py on Open MPI; each runs the same program."""
+"""The MPIs side by side: fastsock.mpj, and mpi4py on MPICH and on Open MPI, all with the same program."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 CHILD = Path(__file__).resolve().parent / "child" / "run_module.py"
 
@@ -77,21 +78,29 @@ def _run_once(
     with tempfile.TemporaryDirectory(prefix="mpi4py-suite-") as folder:
         command = [part.format(ranks=ranks, limit=limit) for part in way.command]
         command += [str(CHILD), str(tests), module, folder, *leave_out]
-        output, lapsed = _output_of(command, {**os.environ, **dict(way.environment)}, limit + 15)
+        output, lapsed, _ = output_of(command, {**os.environ, **dict(way.environment)}, limit + 15)
         lines = {rank: _lines(Path(folder) / f"{rank}.jsonl") for rank in range(ranks)}
     stopped = lapsed or any(not events or events[-1]["event"] != "end" for events in lines.values())
     return _judge(lines, "hang" if lapsed or "timeout" in output.lower() else "crash", output), stopped, output
 
 
-def _output_of(command: list[str], environment: dict[str, str], limit: float) -> tuple[str, bool]:
-    """The end of what a command printed, and whether it had to be stopped."""
+def output_of(
+    command: list[str],
+    environment: dict[str, str],
+    limit: float,
+    *,
+    stdin: IO[str] | int = subprocess.DEVNULL,
+    folder: Path | None = None,
+) -> tuple[str, bool, int]:
+    """The end of what a command printed, whether it had to be stopped, and its exit status."""
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=printed,
             stderr=subprocess.STDOUT,
             env=environment,
+            cwd=folder,
             start_new_session=True,
         )
         lapsed = False
@@ -103,7 +112,7 @@ def _output_of(command: list[str], environment: dict[str, str], limit: float) ->
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         printed.seek(0)
-        return printed.read()[-4000:], lapsed
+        return printed.read()[-4000:], lapsed, process.returncode
 
 
 def _lines(file: Path) -> list[dict]:
