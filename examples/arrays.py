@@ -1,6 +1,6 @@
 """Typed arrays between two processes: no pickle, no copy of the whole.
 
-    python examples/arrays.py
+python examples/arrays.py
 """
 
 from __future__ import annotations

@@ -1,0 +1,132 @@
+"""Run a program as the ranks of one job: ``python -m fastsock.mpj.run -n 4 app.py``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+_MODULE = "fastsock.mpj.run"
+USAGE = """\
+usage: python [python options] -m fastsock.mpj.run [options] [--] app.py [arguments]
+                                                          | -m module [arguments]
+                                                          | -c code [arguments]
+                                                          | program [arguments]
+
+Starts N ranks of a program, which find each other by `from fastsock.mpj import MPI`.
+
+  -n N                 how many ranks (default 1)
+  --device NAME        how messages travel: iodev (default), sysvdev, or smpdev: ranks are threads of one process
+  --timeout SECONDS    end all ranks after that time; the exit status is 124 then
+  --tag-output         begin each line that a rank prints with its number
+  --grace SECONDS      how long the others may go on after a rank has failed (default 2); they are told at once
+  --help, --version
+"""
+
+_DEVICES = ("iodev", "smpdev", "sysvdev")
+
+
+class UsageError(Exception):
+    """A command line that cannot be understood; the text says why."""
+
+
+class Options:
+    """The command line, understood."""
+
+    def __init__(self) -> None:
+        self.size = 1
+        self.device: str | None = None
+        self.timeout: float | None = None
+        self.grace = 2.0
+        self.tag = False
+        self.program: list[str] = []
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Raises UsageError. `program` is ["--help"] or ["--version"] where that is asked for."""
+    options = Options()
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] not in ("--", "-m", "-c"):
+        name, equals, value = rest.pop(0).partition("=")
+
+        def needed(name: str = name, equals: str = equals, value: str = value) -> str:
+            if equals:
+                return value
+            if not rest:
+                raise UsageError(f"{name} needs a value")
+            return rest.pop(0)
+
+        if name in ("-n", "-np"):
+            options.size = int(_number(name, needed(), int))
+        elif name == "--device":
+            options.device = needed()
+            if options.device not in _DEVICES:
+                raise UsageError(f"there is no device {options.device!r}; there are {', '.join(_DEVICES)}")
+        elif name == "--timeout":
+            options.timeout = _number(name, needed(), float)
+        elif name == "--grace":
+            options.grace = _number(name, needed(), float)
+        elif name == "--tag-output":
+            options.tag = True
+        elif name in ("-h", "--help", "--version"):
+            options.program = ["--help" if name == "-h" else name]
+            return options
+        else:
+            raise UsageError(f"there is no option {name}")
+    if rest and rest[0] == "--":
+        del rest[0]
+    if not rest:
+        raise UsageError("there is no program to run")
+    if rest[0] in ("-m", "-c") and len(rest) == 1:
+        raise UsageError(f"{rest[0]} needs a value")
+    options.program = rest
+    return options
+
+
+def _number(name: str, text: str, kind: type[int] | type[float]) -> int | float:
+    try:
+        number = kind(text)
+    except ValueError:
+        raise UsageError(f"{name} {text}: not a number") from None
+    if not 0 < number < 1e9:
+        raise UsageError(f"{name} {text}: must be more than 0")
+    return number
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line ``arguments`` (default: ``sys.argv[1:]``); exits as the first rank that failed, else with 0.
+
+    Exits with 2, and a text on standard error, for a command line that cannot be understood.
+    """
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+    except UsageError as error:
+        sys.stderr.write(f"python -m {_MODULE}: {error}\n\n{USAGE}")
+        sys.exit(2)
+    if options.program == ["--help"]:
+        print(USAGE, end="")
+        sys.exit(0)
+    if options.program == ["--version"]:
+        import fastsock
+
+        print(f"fastsock {fastsock.__version__}")
+        sys.exit(0)
+    from .runner import launch
+
+    status = launch.run(options)
+    if status < 0:  # as whoever waits for this process expects of an interrupted program
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    # Nothing is left to do that the end of the process does not do.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What `python -m fastsock.mpj.run` is made of."""

@@ -1,0 +1,133 @@
+"""The ranks of this host: started, fed, listened to, signalled, reaped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...xxdev.job.loop import Loop
+
+_PIECE = 1 << 16
+_PR_SET_PDEATHSIG = 1
+_CANNOT_RUN = 126
+_NOT_FOUND = 127
+
+
+class LocalRanks:
+    """Children of this process, each in a process group of its own: only the runner gets the terminal's signals.
+
+    on_exit(rank, pid, status as of os.waitstatus_to_exitcode); on_output(rank, 1 or 2, bytes; none at its end).
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        on_exit: Callable[[int, int, int], None],
+        on_output: Callable[[int, int, bytes], None] | None,
+    ) -> None:
+        """Without `on_output` the ranks write where this process does."""
+        self._loop, self._on_exit, self._on_output = loop, on_exit, on_output
+        self.pids: dict[int, int] = {}  # of the living, by rank
+        self._groups: set[int] = set()
+        self.streams: set[int] = set()  # descriptors of output that has not ended
+        self._prctl = _find_prctl()
+
+    def start(
+        self, rank: int, command: Sequence[str], environ: Mapping[str, str], directory: str | None, stdin: int
+    ) -> None:
+        """Start one rank that reads from the descriptor `stdin`. Raises OSError where no process can be made."""
+        pipes = [os.pipe(), os.pipe()] if self._on_output else []
+        outputs = [stdin, *(write for _, write in pipes)] if pipes else [stdin, 1, 2]
+        parent = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            self._become(parent, command, environ, directory, outputs)
+        with contextlib.suppress(OSError):  # it has done that itself, or is gone already
+            os.setpgid(pid, pid)
+        self.pids[rank] = pid
+        self._groups.add(pid)
+        for number, (read, write) in enumerate(pipes, 1):
+            os.close(write)
+            self._listen(rank, number, read)
+
+    def signal(self, number: int) -> None:
+        """Send it to every process group that a rank leads, also where the rank itself has ended."""
+        for group in self._groups:
+            with contextlib.suppress(OSError):
+                os.killpg(group, number)
+
+    def reap(self) -> None:
+        """After SIGCHLD."""
+        for rank, pid in list(self.pids.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                del self.pids[rank]
+                self._on_exit(rank, pid, os.waitstatus_to_exitcode(status))
+
+    def _listen(self, rank: int, number: int, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self.streams.add(descriptor)
+
+        def ready(_: int) -> None:
+            assert self._on_output is not None
+            try:
+                data = os.read(descriptor, _PIECE)
+            except BlockingIOError:
+                return
+            if not data:
+                self._loop.forget(descriptor)
+                self.streams.discard(descriptor)
+                os.close(descriptor)
+            self._on_output(rank, number, data)
+
+        self._loop.watch(descriptor, ready)
+
+    def _become(
+        self,
+        parent: int,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        directory: str | None,
+        streams: Sequence[int],
+    ) -> None:
+        """In the child: never returns."""
+        status = _CANNOT_RUN
+        try:
+            if self._prctl is not None:
+                self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:  # it died before it could be told
+                os._exit(1)
+            os.setpgid(0, 0)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python, which an exec would hand on
+                signal.signal(number, signal.SIG_DFL)
+            for target, descriptor in enumerate(streams):
+                os.dup2(descriptor, target, inheritable=True)
+            if directory is not None:
+                os.chdir(directory)
+            os.execvpe(command[0], list(command), dict(environ))
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                status = _NOT_FOUND
+            os.write(2, f"fastsock.mpj.run: {error.filename or command[0]}: {error.strerror}\n".encode())
+        finally:
+            os._exit(status)
+
+
+def _find_prctl() -> Callable[..., int] | None:
+    """The C library's, or None: then the end of its control connection still ends an orphan that has joined."""
+    try:
+        import ctypes
+
+        found: Callable[..., int] = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return None
+    return found

@@ -1,0 +1,47 @@
+"""The job that this process is a rank of: `current()` finds out who launched it, and joins the other ranks."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from .base import Job, JobError
+
+__all__ = ["Job", "JobError", "current"]
+
+JOINED = "FASTSOCK_MPJ_JOINED"  # in the environment of a rank's children: these are no ranks themselves
+
+_lock = threading.Lock()
+_job: Job | None = None
+_process = 0
+by_thread = threading.local()  # .job: of a thread that is a rank by itself
+
+
+def current() -> Job:
+    """The Job of this process, or of this thread where threads are ranks. The first call joins the other ranks.
+
+    Raises WireupError (a ConnectionError), which tells what to do.
+    """
+    global _job, _process
+    own: Job | None = getattr(by_thread, "job", None)
+    if own is not None:
+        return own
+    with _lock:
+        if _job is None or _process != os.getpid():  # a forked child is no rank
+            _job, _process = _start(), os.getpid()
+        return _job
+
+
+def _start() -> Job:
+    from . import own, singleton
+
+    for environment in (own,):
+        identity = environment.detect(os.environ)
+        if identity is None:
+            continue
+        if os.environ.get(JOINED) == identity:  # the rank is an ancestor of this process
+            break
+        job: Job = environment.start(os.environ)
+        os.environ[JOINED] = identity
+        return job
+    return singleton.start()

@@ -1,0 +1,121 @@
+"""What a rank knows of its job."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+
+class JobError(RuntimeError):
+    """The job cannot go on, or not do this: the text says why."""
+
+
+class Job:
+    """A rank's view of the job: who it is, where the others are, what they published, which of them have died.
+
+    Of one rank alone; the subclasses reach others.
+    """
+
+    launcher = "singleton"  # who started the ranks
+
+    def __init__(self, rank: int, size: int, name: str, secret: bytes) -> None:
+        self.rank, self.size, self.name, self.secret = rank, size, name, secret
+        self.host = identity.of_this_process()
+        self.device: str | None = os.environ.get("FASTSOCK_MPJ_DEVICE") or None
+        self.failed: dict[int, str] = {}
+        self._published: dict[str, bytes] = {}
+        self._finished = False
+
+    @property
+    def hosts(self) -> list[str]:
+        """Identity of the host of each rank: those with the same one share memory. Waits until all have joined."""
+        return [self.host]
+
+    @property
+    def hostnames(self) -> list[str]:
+        """Name of the host of each rank. Waits until all have joined."""
+        return [identity.host_name()]
+
+    @property
+    def pids(self) -> list[int]:
+        """Process of each rank, in the numbers of its own host. Waits until all have joined."""
+        return [os.getpid()]
+
+    @property
+    def local_ranks(self) -> list[int]:
+        """The ranks on this rank's host, this one too, in order. Waits until all have joined."""
+        return [rank for rank, host in enumerate(self.hosts) if host == self.host]
+
+    @property
+    def interface(self) -> str:
+        """The IP on which this rank can be reached by all others, to listen on and to announce."""
+        return "127.0.0.1"
+
+    def announce(self, ip: str, port: int) -> None:
+        """Publish where this rank listens."""
+        self.publish(f"address/{self.rank}", f"{port} {ip}".encode())
+
+    def address_of(self, rank: int, timeout: float | None = None) -> tuple[str, int]:
+        """Where that rank listens; waits until it has announced that. Raises JobError, TimeoutError."""
+        port, _, ip = self.lookup(f"address/{rank}", timeout, of=rank).decode().partition(" ")
+        return ip, int(port)
+
+    def publish(self, key: str, value: bytes) -> None:
+        """Let all ranks look the value up."""
+        self._published[key] = bytes(value)
+
+    def lookup(self, key: str, timeout: float | None = None, *, of: int | None = None) -> bytes:
+        """What some rank published; waits for it. Raises TimeoutError, and JobError when rank `of` dies meanwhile."""
+        try:
+            return self._published[key]
+        except KeyError:
+            raise JobError(f"nothing is published as {key!r}, and no other rank is there to do it") from None
+
+    def fence(self) -> None:
+        """Wait until every rank that still lives is here. Raises JobError when one dies meanwhile."""
+
+    def on_failure(self, callback: Callable[[int, str], None]) -> None:
+        """Call back once for each rank that dies: its number and a text that names it. Also for those dead already.
+
+        From another thread, or from within this call.
+        """
+
+    def crashed(self) -> str | None:
+        """The uncaught exception by which this process is ending, in words, or None. Then wait for nobody."""
+        error = getattr(sys, "last_value", None)  # set before exit functions run
+        if error is None or hasattr(sys, "ps1"):  # an interactive session goes on after errors
+            return None
+        return f"ended by an uncaught {type(error).__name__}: {str(error)[:200]}"
+
+    def abort(self, status: int = 1, reason: str = "") -> NoReturn:
+        """End all ranks now, this one included."""
+        tell(f"rank {self.rank} aborted the job{f': {reason}' if reason else ''}")
+        leave(status)
+
+    def finish(self) -> None:
+        """Say goodbye: from now on the end of this process is no death. Idempotent."""
+        self._finished = True
+
+
+def tell(text: str) -> None:
+    """One line for the user."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"fastsock.mpj: {text}\n")
+        sys.stderr.flush()
+
+
+def leave(status: int) -> NoReturn:
+    """End this process at once, after what it has printed."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            continue
+    os._exit(status & 0xFF or (1 if status else 0))

@@ -1,0 +1,288 @@
+"""A rank that has joined a wire-up server: one control connection, and a thread that hears what comes by it."""
+
+from __future__ import annotations
+
+import _socket
+import atexit
+import contextlib
+import os
+import threading
+from time import monotonic
+
+from .. import hello
+from . import addresses, frames, identity
+from .base import Job, JobError, leave, tell
+from .server import ROLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
+
+_ABORT_SECONDS = 5.0  # how long the server may take to end everybody, before this rank ends alone
+_GOODBYE_SECONDS = 5.0
+_PIECE = 1 << 16
+
+
+def start_seconds() -> float:
+    """How long a rank tries to reach the wire-up server."""
+    return float(os.environ.get("FASTSOCK_MPJ_START_TIMEOUT", "60"))
+
+
+class WiredJob(Job):
+    """Joins in its constructor. Raises WireupError."""
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        name: str,
+        secret: bytes,
+        servers: Sequence[str],
+        *,
+        launcher: str,
+        interface: str | None = None,
+        hosted: Callable[[], None] | None = None,
+    ) -> None:
+        """`hosted`: the server runs in this process, and this stops it once nobody needs it."""
+        super().__init__(rank, size, name, secret)
+        self.launcher = launcher
+        self._interface = interface
+        self._hosted = hosted
+        self._state = threading.Condition()
+        self._sending = threading.Lock()
+        self._table: list[tuple[str, str, int]] | None = None
+        self._outward = ""
+        self._asked: set[str] = set()
+        self._fences_sent = self._fences_passed = 0
+        self._acknowledged = False
+        self._gone: str | None = None  # why the control connection is over
+        self._callbacks: list[Callable[[int, str], None]] = []
+        self._process = os.getpid()
+        self._reader = frames.Reader()
+        self._sock = self._join(servers)
+        threading.Thread(target=self._listen, name="fastsock wire-up", daemon=True).start()
+        atexit.register(self._at_exit)
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _join(self, servers: Sequence[str]) -> addresses.Raw:
+        where = ", ".join(servers)
+        try:
+            sock = addresses.connect(servers, start_seconds(), retry=self.launcher != "fastsock")
+        except OSError as error:
+            raise addresses.WireupError(
+                f"rank {self.rank} of job {self.name} cannot reach the wire-up server at {where}: {error}"
+            ) from None
+        try:
+            hello.connect(sock, secret=self.secret, job=self.name, rank=self.rank, peer=hello.SERVER, role=ROLE)
+            process, host = str(os.getpid()).encode(), identity.host_name().encode()
+            sock.sendall(frames.pack(frames.JOIN, self.host.encode(), host, process))
+        except OSError as error:
+            sock.close()
+            raise addresses.WireupError(
+                f"rank {self.rank} of job {self.name} cannot join by the wire-up server at {where}: {error}"
+            ) from None
+        return sock
+
+    # ---- what the server told ----
+
+    @property
+    def hosts(self) -> list[str]:
+        return [host for host, _, _ in self._wait_for_table()]
+
+    @property
+    def hostnames(self) -> list[str]:
+        return [name for _, name, _ in self._wait_for_table()]
+
+    @property
+    def pids(self) -> list[int]:
+        return [process for _, _, process in self._wait_for_table()]
+
+    @property
+    def interface(self) -> str:
+        if self._interface:
+            return self._interface
+        own = self._sock.getsockname()
+        if isinstance(own, tuple) and not own[0].startswith("127."):
+            return str(own[0])
+        if all(host == self.host for host in self.hosts):
+            return "127.0.0.1"
+        if not self._outward:
+            raise JobError(
+                f"rank {self.rank} does not know by which of its addresses other hosts reach it; "
+                "set FASTSOCK_MPJ_INTERFACE to that IP"
+            )
+        return self._outward
+
+    def _wait_for_table(self) -> list[tuple[str, str, int]]:
+        with self._state:
+            while self._table is None:
+                self._check_alive("the other ranks to join")
+                for reason in self.failed.values():
+                    raise JobError(f"not all ranks have joined: {reason}")
+                self._state.wait()
+            return self._table
+
+    def publish(self, key: str, value: bytes) -> None:
+        self._send(frames.PUT, key.encode(), bytes(value))
+
+    def lookup(self, key: str, timeout: float | None = None, *, of: int | None = None) -> bytes:
+        deadline = None if timeout is None else monotonic() + timeout
+        with self._state:
+            ask = key not in self._published and key not in self._asked
+            self._asked.add(key)
+        if ask:
+            self._send(frames.GET, key.encode())
+        with self._state:
+            while key not in self._published:
+                if of is not None and of in self.failed:
+                    raise JobError(self.failed[of])
+                self._check_alive(f"{key!r} to be published")
+                left = None if deadline is None else deadline - monotonic()
+                if left is not None and left <= 0:
+                    raise TimeoutError(f"no rank has published {key!r} within {timeout:g} s")
+                self._state.wait(left)
+            return self._published[key]
+
+    def fence(self) -> None:
+        with self._state:
+            self._fences_sent += 1
+            mine = self._fences_sent
+            dead = len(self.failed)
+        self._send(frames.FENCE)
+        with self._state:
+            while self._fences_passed < mine:
+                self._check_alive("the other ranks at a fence")
+                if len(self.failed) > dead:
+                    raise JobError(f"a fence cannot be passed: {list(self.failed.values())[-1]}")
+                self._state.wait()
+
+    def on_failure(self, callback: Callable[[int, str], None]) -> None:
+        with self._state:
+            self._callbacks.append(callback)
+            known = list(self.failed.items())
+        for rank, reason in known:
+            callback(rank, reason)
+
+    def _check_alive(self, awaited: str) -> None:
+        if self._gone is not None:
+            raise JobError(f"rank {self.rank} waits for {awaited} in vain: {self._gone}")
+
+    # ---- leaving ----
+
+    def abort(self, status: int = 1, reason: str = "") -> NoReturn:
+        tell(f"rank {self.rank} aborted the job with status {status}{f': {reason}' if reason else ''}")
+        with contextlib.suppress(OSError, JobError):
+            self._send(frames.ABORT, b"%d" % status, reason.encode())
+            with self._state:
+                self._state.wait_for(lambda: self._gone is not None, _ABORT_SECONDS)
+        leave(status)
+
+    def finish(self) -> None:
+        with self._state:
+            if self._finished or self._process != os.getpid():
+                return
+            self._finished = True
+        with contextlib.suppress(OSError, JobError):
+            self._send(frames.FINISH)
+            with self._state:
+                self._state.wait_for(lambda: self._acknowledged or self._gone is not None, _GOODBYE_SECONDS)
+        if self._hosted is not None:
+            self._hosted()
+
+    def _at_exit(self) -> None:
+        if self._finished or self._process != os.getpid():
+            return
+        error = self.crashed()
+        if error is None:
+            self.finish()
+            return
+        with contextlib.suppress(OSError, JobError):
+            self._send(frames.CRASH, error.encode())
+
+    def _forked(self) -> None:
+        # The rank is the parent. Its end must be seen, so the child keeps no descriptor of the connection.
+        if self._process != os.getpid():
+            self._sock.close()
+            self._gone = "this process is a child of the rank"
+
+    # ---- the connection ----
+
+    def _send(self, kind: int, *strings: bytes) -> None:
+        data = frames.pack(kind, *strings)
+        try:
+            with self._sending:
+                self._sock.sendall(data)
+        except OSError as error:
+            raise JobError(f"rank {self.rank} has lost the wire-up server: {self._gone or error}") from None
+
+    def _listen(self) -> None:
+        reason = "the connection to the wire-up server is over"
+        try:
+            while True:
+                data = self._sock.recv(_PIECE)
+                if not data:
+                    break
+                for kind, strings in self._reader.feed(data):
+                    self._heard(kind, strings)
+        except (OSError, frames.FrameError) as error:
+            reason = f"the connection to the wire-up server failed: {error}"
+        self._lost(reason)
+
+    def _heard(self, kind: int, strings: list[bytes]) -> None:
+        if kind == frames.FAILED:
+            self._fail(frames.number(strings[0]), frames.text(strings[1]))
+            return
+        if kind == frames.ABORTED:
+            self._aborted(frames.number(strings[0]), frames.number(strings[1]), frames.text(strings[2]))
+            return
+        with self._state:
+            if kind == frames.VALUE:
+                self._published[frames.text(strings[0])] = strings[1]
+            elif kind == frames.FENCED:
+                self._fences_passed += 1
+            elif kind == frames.FINISHED:
+                self._acknowledged = True
+            elif kind == frames.TABLE:
+                self._outward = frames.text(strings[0])
+                hosts, names, processes = strings[1::3], strings[2::3], strings[3::3]
+                self._table = [
+                    (frames.text(host), frames.text(name), frames.number(process))
+                    for host, name, process in zip(hosts, names, processes, strict=True)
+                ]
+            self._state.notify_all()
+
+    def _fail(self, rank: int, reason: str) -> None:
+        with self._state:
+            if rank in self.failed:
+                return
+            self.failed[rank] = reason
+            callbacks = list(self._callbacks)
+            self._state.notify_all()
+        for callback in callbacks:
+            callback(rank, reason)
+
+    def _aborted(self, rank: int, status: int, reason: str) -> None:
+        if rank < 0:
+            tell(f"rank {self.rank} was refused: {reason}")
+        elif rank != self.rank and self.launcher != "fastsock":  # the runner tells it itself
+            tell(f"rank {self.rank} ends because rank {rank} aborted the job{f': {reason}' if reason else ''}")
+        leave(status)
+
+    def _lost(self, reason: str) -> None:
+        with self._state:
+            self._gone = reason
+            self._state.notify_all()
+        if self._finished:
+            return
+        if self.launcher == "fastsock":
+            tell(f"rank {self.rank} ends: the runner that started it is gone ({reason})")
+            leave(1)
+        if self._hosted is None:
+            lost = f"rank 0 ended, or its link was cut, without finishing ({reason})"
+            self._fail(0, lost)
+
+    def close(self) -> None:
+        """Drop the connection, as a death does: for tests."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(_socket.SHUT_RDWR)

@@ -1,0 +1,37 @@
+"""Ranks started by `python -m fastsock.mpj.run`: everything is told by the environment."""
+
+from __future__ import annotations
+
+from .base import Job
+from .client import WiredJob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RANK = "FASTSOCK_MPJ_RANK"
+SIZE = "FASTSOCK_MPJ_SIZE"
+JOB = "FASTSOCK_MPJ_JOB"
+SECRET = "FASTSOCK_MPJ_SECRET"
+SERVERS = "FASTSOCK_MPJ_WIREUP"  # addresses.py, separated by commas
+INTERFACE = "FASTSOCK_MPJ_INTERFACE"
+
+
+def detect(environ: Mapping[str, str]) -> str | None:
+    """What identifies this rank, where this launcher started it."""
+    if SERVERS not in environ:
+        return None
+    return f"{environ[JOB]} {environ[RANK]}"
+
+
+def start(environ: Mapping[str, str]) -> Job:
+    """Join. Raises WireupError."""
+    return WiredJob(
+        int(environ[RANK]),
+        int(environ[SIZE]),
+        environ[JOB],
+        bytes.fromhex(environ[SECRET]),
+        environ[SERVERS].split(","),
+        launcher="fastsock",
+        interface=environ.get(INTERFACE),
+    )

@@ -1,0 +1,13 @@
+"""A program that nobody launched as a rank: it is the only one."""
+
+from __future__ import annotations
+
+import os
+
+from ..hello import new_secret
+from .base import Job
+
+
+def start() -> Job:
+    """A job of one rank."""
+    return Job(0, 1, f"singleton-{os.getpid()}", new_secret())
