@@ -739,3 +739,6 @@ def settle_all(list channels):
         if channel.descriptor >= 0 and channel.shared.end != NULL and fs_end_settle(channel.shared.end, channel.descriptor):
             some = True
     return some
+
+
+include "engine.pxi"

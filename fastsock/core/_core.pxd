@@ -1,0 +1,48 @@
+# What other compiled modules may use of the core: the message engine's hot path.
+from libc.stdint cimport uint32_t, uint64_t
+from .core cimport fs_engine, fs_envelope, fs_request, fs_wait, iovec
+
+
+cdef class Engine:
+    cdef fs_engine *engine
+    cdef readonly int rank, size
+    cdef public object on_missing
+    cdef void *newest  # of the completed requests that nobody collected; not held
+    cdef dict attached
+    cdef object __weakref__
+
+    # As send() and recv() of plain memory; `envelope` may be NULL.
+    cdef int c_send(self, const void *data, size_t length, int peer, int tag, uint32_t context, int mode) except -1
+    cdef int c_recv(self, void *data, size_t length, int peer, int tag, uint32_t context,
+                    fs_envelope *envelope) except -1
+
+    cdef int alive(self) except -1
+    cdef int check_attached(self, int peer, int error) except -1
+    cdef int check_source(self, int peer, int tag, uint32_t context) except -1
+    cdef int await_message(self, uint32_t arrivals) except -1
+    cdef int wait_many(self, requests, bint all, timeout, Py_ssize_t *which) except -1
+    cdef int call_missing(self, int peer) except -1
+    cdef int finish_blocking(self, fs_request *request, int result) except -1
+    cdef int wait_until(self, fs_wait *wait) except -1
+    cdef int drain(self) except -1
+    cdef int begun(self, Request request, int result) except -1
+    cdef object failure(self, const fs_request *request)
+
+
+cdef class Request:
+    cdef fs_request request
+    cdef readonly Engine engine
+    cdef Py_buffer view
+    cdef Py_buffer *views
+    cdef iovec *vector
+    cdef int view_count
+    cdef object callback_, payload_
+    cdef void *newer
+    cdef void *older
+    cdef bint listed, settled
+    cdef object __weakref__
+
+    cdef int take_buffers(self, object data, int flags, int kind) except -1
+    cdef int drop_buffers(self) except -1
+    cdef int settle(self) except -1
+    cdef int collect(self) except -1

@@ -1,0 +1,794 @@
+# The binding of the message engine (message/): requests are Python objects, the messages' bytes are not.
+from cpython.exc cimport PyErr_WriteUnraisable
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdlib cimport free
+
+import weakref as _weakref
+
+cdef extern from "Python.h":
+    int PyBuffer_FillInfo(Py_buffer *view, object exporter, void *data, Py_ssize_t length, int readonly, int flags) except -1
+
+ANY = FS_ANY
+STANDARD = FS_STANDARD
+SYNCHRONOUS = FS_SYNCHRONOUS
+TRUNCATED = FS_TRUNCATED
+PEER_FAILED = FS_PEER_FAILED
+PROTOCOL = FS_PROTOCOL
+CANCELLED = FS_CANCELLED
+CLOSED = FS_CLOSED
+NO_MEMORY = FS_NO_MEMORY
+
+cdef enum:
+    REASON = 256
+    MANY = 64  # requests waited for without an allocation
+
+cdef double ENGINE_LOOK_US = 15.0  # with the interpreter's lock, before it is given up for a wait
+
+_engines = _weakref.WeakSet()
+
+
+class MessageError(OSError):
+    """A message operation failed: `code` says how (TRUNCATED, PEER_FAILED, PROTOCOL, CANCELLED, CLOSED, NO_MEMORY), `peer`
+    with whom."""
+
+    def __init__(self, code, peer, text):
+        super().__init__(text)
+        self.code = code
+        self.peer = peer
+
+    def __reduce__(self):
+        return type(self), (self.code, self.peer, str(self))
+
+
+@cython.final
+@cython.freelist(64)
+cdef class Envelope:
+    """Of a message: source, tag and length in bytes, and whether its request was cancelled instead."""
+    cdef readonly int source, tag
+    cdef readonly Py_ssize_t length
+    cdef readonly bint cancelled
+
+    def __repr__(self):
+        return f"Envelope(source={self.source}, tag={self.tag}, length={self.length}, cancelled={self.cancelled})"
+
+
+cdef inline Envelope new_envelope(const fs_envelope *envelope, bint cancelled):
+    cdef Envelope result = Envelope.__new__(Envelope)
+    result.source = envelope.source
+    result.tag = envelope.tag
+    result.length = envelope.length
+    result.cancelled = cancelled
+    return result
+
+
+@cython.final
+cdef class Payload:
+    """The memory of a message that was received into new memory: a writable buffer."""
+    cdef void *memory
+    cdef Py_ssize_t length
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.memory, self.length, 0, flags)
+
+    def __len__(self):
+        return self.length
+
+    def __dealloc__(self):
+        free(self.memory)
+
+
+cdef inline Payload new_payload(fs_request *request):
+    cdef Payload result = Payload.__new__(Payload)
+    result.memory = request.payload
+    result.length = request.envelope.length
+    request.payload = NULL
+    return result
+
+
+cdef class Request:
+    """One operation under way. Its buffers must stay as they are until it is `done`."""
+
+    def __cinit__(self):
+        self.request.payload = NULL
+
+    cdef int take_buffers(self, object data, int flags, int kind) except -1:
+        cdef Py_ssize_t count, i
+        if data is None:
+            self.request.one.iov_base = NULL
+            self.request.one.iov_len = 0
+            fs_request_prepare(&self.request, kind, NULL, 1)
+        elif isinstance(data, (list, tuple)):
+            count = len(data)
+            self.views = <Py_buffer *>PyMem_Malloc(max(count, 1) * sizeof(Py_buffer))
+            self.vector = <iovec *>PyMem_Malloc(max(count, 1) * sizeof(iovec))
+            if self.views == NULL or self.vector == NULL:
+                raise MemoryError()
+            for i in range(count):
+                PyObject_GetBuffer(data[i], &self.views[i], flags)
+                self.view_count = i + 1
+                self.vector[i].iov_base = self.views[i].buf
+                self.vector[i].iov_len = self.views[i].len
+            fs_request_prepare(&self.request, kind, self.vector, count)
+        else:
+            PyObject_GetBuffer(data, &self.view, flags)
+            self.view_count = 1
+            self.request.one.iov_base = self.view.buf
+            self.request.one.iov_len = self.view.len
+            fs_request_prepare(&self.request, kind, NULL, 1)
+        self.request.owner = <void *>self
+        return 0
+
+    cdef int drop_buffers(self) except -1:
+        cdef int i
+        if self.views != NULL:
+            for i in range(self.view_count):
+                PyBuffer_Release(&self.views[i])
+            PyMem_Free(self.views)
+            self.views = NULL
+        elif self.view_count:
+            PyBuffer_Release(&self.view)
+        self.view_count = 0
+        PyMem_Free(self.vector)
+        self.vector = NULL
+        return 0
+
+    cdef int settle(self) except -1:
+        """It is done: lets go of the buffers, and stands among the completed until it is collected."""
+        if self.settled:
+            return 0
+        self.settled = True
+        self.drop_buffers()
+        if self.request.payload != NULL:
+            self.payload_ = new_payload(&self.request)
+        self.older = self.engine.newest
+        if self.older != NULL:
+            (<Request>self.older).newer = <void *>self
+        self.newer = NULL
+        self.engine.newest = <void *>self
+        self.listed = True
+        return 0
+
+    cdef int collect(self) except -1:
+        if not self.listed:
+            return 0
+        self.listed = False
+        if self.older != NULL:
+            (<Request>self.older).newer = self.newer
+        if self.newer != NULL:
+            (<Request>self.newer).older = self.older
+        else:
+            self.engine.newest = self.older
+        return 0
+
+    def __dealloc__(self):
+        self.collect()
+        self.drop_buffers()
+        free(self.request.payload)
+
+    @property
+    def done(self):
+        """Whether it is complete; makes no progress."""
+        return fs_request_is_done(&self.request) != 0
+
+    @property
+    def envelope(self):
+        """Of a receive that is done: what came; of a send: whether it was cancelled. None before."""
+        if not fs_request_is_done(&self.request):
+            return None
+        return new_envelope(&self.request.envelope, self.request.cancelled)
+
+    @property
+    def error(self):
+        """The MessageError with which it ended, or None."""
+        if not fs_request_is_done(&self.request) or self.request.error == FS_FINE:
+            return None
+        return self.engine.failure(&self.request)
+
+    @property
+    def payload(self):
+        """Of irecv_new(), once done: the message, as a writable buffer."""
+        if fs_request_is_done(&self.request):
+            self.settle()
+        return self.payload_
+
+    @property
+    def callback(self):
+        """Called with the request when it completes, by whichever thread makes progress; at once where it is done."""
+        return self.callback_
+
+    @callback.setter
+    def callback(self, function):
+        self.callback_ = function
+        if function is not None and not fs_engine_set_callback(self.engine.engine, &self.request):
+            self.settle()
+            if self.callback_ is not None:  # else whoever drains calls it: it completed between the two
+                self.callback_ = None
+                function(self)
+
+    def test(self):
+        """Makes progress; whether it is done."""
+        if not fs_request_is_done(&self.request):
+            fs_engine_progress(self.engine.engine)
+        self.engine.drain()
+        if not fs_request_is_done(&self.request):
+            return False
+        self.settle()
+        self.collect()
+        return True
+
+    def wait(self, timeout=None):
+        """Until it is done: True, or False when that took longer than `timeout` seconds. Raises its error."""
+        cdef fs_request *one = &self.request
+        cdef fs_wait wait
+        if not fs_request_is_done(one):
+            if fs_engine_only_local(self.engine.engine) or not fs_engine_look(self.engine.engine, one, engine_look()):
+                fs_wait_prepare(&wait, self.engine.engine, &one, 1, 1, deadline_after(-1 if timeout is None else timeout))
+                if not self.engine.wait_until(&wait):
+                    return False
+        self.engine.drain()
+        self.settle()
+        self.collect()
+        if one.error != FS_FINE:
+            raise self.engine.failure(one)
+        return True
+
+    def cancel(self):
+        """Whether it is cancelled, or the other end was asked to: then `envelope.cancelled` tells once it is done."""
+        cdef bint cancelled = fs_engine_cancel(self.engine.engine, &self.request)
+        self.engine.drain()
+        return cancelled
+
+
+@cython.final
+cdef class Matched:
+    """A message that a matched probe took: no other receive finds it."""
+    cdef fs_message *message
+    cdef Engine engine
+    cdef readonly Envelope envelope
+
+    cdef fs_message *take(self) except NULL:
+        cdef fs_message *message = self.message
+        if message == NULL:
+            raise ValueError("this message was received already")
+        self.engine.alive()
+        self.message = NULL
+        return message
+
+    def irecv(self, buffer):
+        """Receives it into `buffer`: writable, contiguous, or None, or a list of them."""
+        cdef Request request = Request.__new__(Request)
+        request.engine = self.engine
+        request.take_buffers(buffer, PyBUF_WRITABLE, FS_RECEIVING)
+        cdef fs_message *message = self.take()
+        Py_INCREF(request)
+        self.engine.begun(request, fs_engine_receive_matched(self.engine.engine, &request.request, message))
+        return request
+
+    def irecv_new(self):
+        """Receives it into new memory: request.payload."""
+        cdef Request request = Request.__new__(Request)
+        request.engine = self.engine
+        request.take_buffers(None, 0, FS_RECEIVING)
+        request.request.allocates = 1
+        cdef fs_message *message = self.take()
+        Py_INCREF(request)
+        self.engine.begun(request, fs_engine_receive_matched(self.engine.engine, &request.request, message))
+        return request
+
+    def __dealloc__(self):
+        if self.message != NULL and fs_engine_is_usable(self.engine.engine):
+            fs_engine_drop_matched(self.engine.engine, self.message)
+
+
+cdef inline uint64_t engine_look() noexcept:
+    if contended and fs_ticks() > hold_until:
+        return 0
+    return <uint64_t>(ENGINE_LOOK_US * fs_ticks_per_us())
+
+
+cdef class Engine:
+    """The message engine of one rank among `size`; every method may be called by several threads at once.
+
+    eager_limit: bytes up to which a message travels with its envelope; credit: bytes of such messages that each peer may
+    have unconsumed here; spin_us: longest busy wait; crowded: there are more ranks than cores on this host.
+    """
+
+    def __cinit__(self, int rank, int size, *, size_t eager_limit=131072, size_t credit=4 << 20, double spin_us=200.0,
+                  bint crowded=False):
+        cdef fs_engine_options options
+        cdef int error = 0
+        options.eager_limit = eager_limit
+        options.credit = credit
+        options.spin_us = spin_us
+        options.crowded = crowded
+        self.engine = fs_engine_new(rank, size, &options, &error)
+        if self.engine == NULL:
+            raise OSError(-error, f"message engine of rank {rank} among {size}: {_os.strerror(-error)}")
+        self.rank = rank
+        self.size = size
+        self.attached = {}
+        _engines.add(self)
+
+    def __dealloc__(self):
+        if self.engine != NULL:
+            fs_engine_close(self.engine)
+            fs_engine_release(self.engine)
+
+    cdef int alive(self) except -1:
+        if not fs_engine_is_usable(self.engine):
+            raise MessageError(FS_CLOSED, -1, f"message engine of rank {self.rank}: closed, or inherited over a fork")
+        return 0
+
+    # ---- peers ----
+
+    cdef int check_attached(self, int peer, int error) except -1:
+        if error == 0:
+            return 0
+        if error == -17:
+            raise OSError(17, f"rank {peer} is attached to rank {self.rank} already")
+        raise OSError(-error, f"attaching rank {peer} to rank {self.rank}: {_os.strerror(-error)}")
+
+    def attach_channel(self, int peer, Channel channel not None):
+        """Messages with `peer` go through this shared-memory channel, which belongs to the engine from now on."""
+        cdef int error
+        self.alive()
+        channel.alive()
+        if channel.users or channel.shared.open_channels != 1:
+            raise ValueError("a channel that others use cannot be attached")
+        error = fs_engine_attach_end(self.engine, peer, channel.shared.end, channel.descriptor)
+        self.check_attached(peer, error)
+        channel.descriptor = -1
+        channel.shared.open_channels = 0
+
+    def attach_descriptor(self, int peer, int fd):
+        """Messages with `peer` go through this connected stream's descriptor, which belongs to the engine from now on."""
+        self.alive()
+        self.check_attached(peer, fs_engine_attach_descriptor(self.engine, peer, fd))
+
+    def attach_local(self, int peer, Engine engine not None):
+        """`peer` is a rank of this process; attach both to each other."""
+        cdef int error
+        cdef fs_engine *other = engine.engine
+        self.alive()
+        with nogil:
+            error = fs_engine_attach_local(self.engine, peer, other)
+        self.check_attached(peer, error)
+
+    def fail(self, int peer, str reason not None):
+        """The peer is gone: every pending and later operation with it ends with an error that says why."""
+        cdef bytes text = reason.encode("utf-8", "replace")[:REASON - 1]
+        fs_engine_fail(self.engine, peer, text)
+        self.drain()
+
+    def set_members(self, uint32_t context, ranks):
+        """Which ranks may send in that context: their failures end receives from anybody. None: all ranks again."""
+        cdef int *array
+        cdef int result
+        if ranks is None:
+            fs_engine_clear_members(self.engine, context)
+            return
+        ordered = sorted(ranks)
+        array = <int *>PyMem_Malloc(max(len(ordered), 1) * sizeof(int))
+        if array == NULL:
+            raise MemoryError()
+        for i, rank in enumerate(ordered):
+            array[i] = rank
+        result = fs_engine_set_members(self.engine, context, array, len(ordered))
+        PyMem_Free(array)
+        if result < 0:
+            raise MemoryError()
+
+    cdef int call_missing(self, int peer) except -1:
+        if self.on_missing is not None:
+            self.on_missing(peer)
+        return 0
+
+    # ---- errors ----
+
+    cdef object failure(self, const fs_request *request):
+        cdef char reason[REASON]
+        cdef const char *path = NULL
+        cdef bint sending = request.kind == FS_SENDING
+        cdef int code = request.error
+        cdef int peer = request.peer if sending or request.peer != FS_ANY else request.envelope.source
+        cdef bint known = fs_engine_reason(self.engine, peer, reason, REASON, &path)
+        what = (f"{'sending to' if sending else 'receiving from'} rank {peer}"
+                f" (tag {request.tag}, context {request.context})")
+        if request.peer == FS_ANY and code == FS_PEER_FAILED:
+            what = f"receiving from any rank (tag {request.tag}, context {request.context}): rank {peer}"
+        if path != NULL and path[0] != 0:
+            what += f" over {path.decode()}"
+        why = reason.decode("utf-8", "replace") if known and reason[0] != 0 else ""
+        if code == FS_TRUNCATED:
+            text = (f"the message from rank {request.envelope.source} (tag {request.envelope.tag}) has"
+                    f" {request.envelope.length} bytes, the buffer {request.length}; give a larger one")
+            peer = request.envelope.source
+        elif code == FS_PEER_FAILED:
+            text = why or ("there is no such rank" if not 0 <= peer < self.size else "the peer is gone")
+        elif code == FS_PROTOCOL:
+            text = f"the peer broke the protocol: {why}; check that both run the same version of fastsock"
+        elif code == FS_CANCELLED:
+            text = "the sender withdrew the message"
+        elif code == FS_CLOSED:
+            text = "the engine is closed, or was inherited over a fork"
+        else:
+            text = "no memory for the message"
+        return MessageError(code, peer, f"{what}: {text}")
+
+    # ---- requests ----
+
+    cdef int begun(self, Request request, int result) except -1:
+        """After starting it with a reference for the engine: gives that back where nothing will be heard of it."""
+        if result == FS_DONE:
+            request.request.owner = NULL
+            Py_DECREF(request)
+            request.settle()
+        return 0
+
+    def isend(self, data, int peer, int tag, uint32_t context, int mode=FS_STANDARD):
+        """Starts sending. data: a contiguous buffer, None, or a list of buffers that are one message."""
+        cdef Request request = Request.__new__(Request)
+        cdef int result
+        request.engine = self
+        request.take_buffers(data, PyBUF_SIMPLE, FS_SENDING)
+        Py_INCREF(request)
+        if request.request.length < <size_t>LONG_COPY:
+            result = fs_engine_send(self.engine, &request.request, peer, tag, context, mode)
+        else:
+            with nogil:
+                result = fs_engine_send(self.engine, &request.request, peer, tag, context, mode)
+        self.begun(request, result)
+        if result & FS_PEER_MISSING:
+            try:
+                self.call_missing(peer)
+            except:
+                fs_engine_cancel(self.engine, &request.request)
+                self.drain()
+                raise
+        return request
+
+    def irecv(self, buffer, int peer, int tag, uint32_t context):
+        """Starts receiving into `buffer`: writable, contiguous, or None for nothing, or a list of them."""
+        cdef Request request = Request.__new__(Request)
+        cdef int result
+        request.engine = self
+        request.take_buffers(buffer, PyBUF_WRITABLE, FS_RECEIVING)
+        Py_INCREF(request)
+        if request.request.length < <size_t>LONG_COPY:
+            result = fs_engine_receive(self.engine, &request.request, peer, tag, context)
+        else:
+            with nogil:
+                result = fs_engine_receive(self.engine, &request.request, peer, tag, context)
+        self.begun(request, result)
+        return request
+
+    def irecv_new(self, int peer, int tag, uint32_t context):
+        """Starts receiving into memory that is allocated when the message is there: request.payload."""
+        cdef Request request = Request.__new__(Request)
+        cdef int result
+        request.engine = self
+        request.take_buffers(None, 0, FS_RECEIVING)
+        request.request.allocates = 1
+        Py_INCREF(request)
+        with nogil:
+            result = fs_engine_receive(self.engine, &request.request, peer, tag, context)
+        self.begun(request, result)
+        return request
+
+    # ---- blocking calls, which make no Request ----
+
+    cdef int finish_blocking(self, fs_request *request, int result) except -1:
+        cdef fs_wait wait
+        try:
+            if result & FS_PEER_MISSING:
+                self.call_missing(request.peer)
+            if fs_engine_only_local(self.engine) or not fs_engine_look(self.engine, request, engine_look()):
+                fs_wait_prepare(&wait, self.engine, &request, 1, 1, UINT64_MAX)
+                self.wait_until(&wait)
+        except:
+            with nogil:
+                fs_engine_abandon(self.engine, request)
+            raise
+        return 0
+
+    cdef int c_send(self, const void *data, size_t length, int peer, int tag, uint32_t context, int mode) except -1:
+        cdef fs_request request
+        cdef int result
+        request.one.iov_base = <void *>data
+        request.one.iov_len = length
+        fs_request_prepare(&request, FS_SENDING, NULL, 1)
+        request.blocking = 1
+        if length < <size_t>LONG_COPY:
+            result = fs_engine_send(self.engine, &request, peer, tag, context, mode)
+        else:
+            with nogil:
+                result = fs_engine_send(self.engine, &request, peer, tag, context, mode)
+        if result != FS_DONE:
+            self.finish_blocking(&request, result)
+        if request.error != FS_FINE:
+            raise self.failure(&request)
+        return 0
+
+    cdef int c_recv(self, void *data, size_t length, int peer, int tag, uint32_t context,
+                    fs_envelope *envelope) except -1:
+        cdef fs_request request
+        cdef int result
+        request.one.iov_base = data
+        request.one.iov_len = length
+        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
+        request.blocking = 1
+        if length < <size_t>LONG_COPY:
+            result = fs_engine_receive(self.engine, &request, peer, tag, context)
+        else:
+            with nogil:
+                result = fs_engine_receive(self.engine, &request, peer, tag, context)
+        if result != FS_DONE:
+            self.finish_blocking(&request, result)
+        if request.error != FS_FINE:
+            raise self.failure(&request)
+        if envelope != NULL:
+            envelope[0] = request.envelope
+        return 0
+
+    def send(self, data, int peer, int tag, uint32_t context, int mode=FS_STANDARD):
+        """As isend() and wait()."""
+        cdef Py_buffer view
+        if data is None:
+            self.c_send(NULL, 0, peer, tag, context, mode)
+        elif isinstance(data, (list, tuple)):
+            self.isend(data, peer, tag, context, mode).wait()
+        else:
+            PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+            try:
+                self.c_send(view.buf, view.len, peer, tag, context, mode)
+            finally:
+                PyBuffer_Release(&view)
+
+    def recv(self, buffer, int peer, int tag, uint32_t context):
+        """As irecv() and wait(); the envelope."""
+        cdef Py_buffer view
+        cdef fs_envelope envelope
+        if buffer is None:
+            self.c_recv(NULL, 0, peer, tag, context, &envelope)
+        elif isinstance(buffer, (list, tuple)):
+            request = self.irecv(buffer, peer, tag, context)
+            request.wait()
+            return request.envelope
+        else:
+            PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+            try:
+                self.c_recv(view.buf, view.len, peer, tag, context, &envelope)
+            finally:
+                PyBuffer_Release(&view)
+        return new_envelope(&envelope, False)
+
+    def recv_new(self, int peer, int tag, uint32_t context):
+        """Receives into new memory: (payload, envelope)."""
+        cdef fs_request request
+        cdef int result
+        request.one.iov_base = NULL
+        request.one.iov_len = 0
+        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
+        request.allocates = 1
+        request.blocking = 1
+        result = fs_engine_receive(self.engine, &request, peer, tag, context)
+        if result != FS_DONE:
+            self.finish_blocking(&request, result)
+        if request.error != FS_FINE:
+            free(request.payload)
+            raise self.failure(&request)
+        return new_payload(&request), new_envelope(&request.envelope, False)
+
+    # ---- probes ----
+
+    def iprobe(self, int peer, int tag, uint32_t context):
+        """The envelope of the message that a receive would take now, or None."""
+        cdef fs_envelope envelope
+        self.alive()
+        if not fs_engine_probe(self.engine, peer, tag, context, &envelope):
+            fs_engine_progress(self.engine)
+            self.drain()
+            if not fs_engine_probe(self.engine, peer, tag, context, &envelope):
+                self.check_source(peer, tag, context)
+                return None
+        return new_envelope(&envelope, False)
+
+    def improbe(self, int peer, int tag, uint32_t context):
+        """As iprobe(), and takes the message: a Matched, or None."""
+        cdef fs_envelope envelope
+        cdef fs_message *message
+        cdef Matched matched
+        self.alive()
+        message = fs_engine_match(self.engine, peer, tag, context, &envelope)
+        if message == NULL:
+            fs_engine_progress(self.engine)
+            self.drain()
+            message = fs_engine_match(self.engine, peer, tag, context, &envelope)
+        if message == NULL:
+            self.check_source(peer, tag, context)
+            return None
+        matched = Matched.__new__(Matched)
+        matched.message = message
+        matched.engine = self
+        matched.envelope = new_envelope(&envelope, False)
+        return matched
+
+    cdef int check_source(self, int peer, int tag, uint32_t context) except -1:
+        """A probe for what can never come must not go on for ever."""
+        cdef fs_request request
+        request.one.iov_base = NULL
+        request.one.iov_len = 0
+        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
+        if fs_engine_probe_failed(self.engine, &request, peer, tag, context):
+            raise self.failure(&request)
+        return 0
+
+    cdef int await_message(self, uint32_t arrivals) except -1:
+        cdef fs_wait wait
+        fs_wait_prepare(&wait, self.engine, NULL, 0, 0, UINT64_MAX)
+        wait.any_message = 1
+        wait.events = arrivals
+        self.wait_until(&wait)
+        return 0
+
+    def probe(self, int peer, int tag, uint32_t context):
+        """The envelope of the message that a receive would take, once there is one."""
+        cdef uint32_t arrivals
+        while True:
+            arrivals = fs_engine_arrivals(self.engine)
+            envelope = self.iprobe(peer, tag, context)
+            if envelope is not None:
+                return envelope
+            self.await_message(arrivals)
+
+    def mprobe(self, int peer, int tag, uint32_t context):
+        """As probe(), and takes the message: a Matched."""
+        cdef uint32_t arrivals
+        while True:
+            arrivals = fs_engine_arrivals(self.engine)
+            matched = self.improbe(peer, tag, context)
+            if matched is not None:
+                return matched
+            self.await_message(arrivals)
+
+    # ---- waiting ----
+
+    cdef int drain(self) except -1:
+        """What completed since: lets go of its buffers and runs callbacks."""
+        cdef fs_request *finished
+        cdef Request request
+        while fs_engine_has_finished(self.engine):
+            finished = fs_engine_finished(self.engine)
+            if finished == NULL:
+                break
+            request = <Request>finished.owner
+            finished.owner = NULL
+            Py_DECREF(request)
+            request.settle()
+            if request.callback_ is not None:
+                callback = request.callback_
+                request.callback_ = None
+                try:
+                    callback(request)
+                except:
+                    PyErr_WriteUnraisable(callback)
+        return 0
+
+    cdef int wait_until(self, fs_wait *wait) except -1:
+        """1 when it is so, 0 when the deadline passed."""
+        cdef int result
+        cdef uint64_t before
+        while True:
+            with nogil:
+                result = fs_do_wait(wait)
+                before = fs_ticks()
+            note_lock_wait(before, fs_ticks())
+            if result == FS_SATISFIED:
+                self.drain()
+                return 1
+            if result == FS_FINISHED_SOME:
+                self.drain()
+                continue
+            PyErr_CheckSignals()
+            self.drain()
+            if result == -ETIMEDOUT:
+                return 0
+
+    cdef int wait_many(self, requests, bint all, timeout, Py_ssize_t *which) except -1:
+        cdef fs_request *here[MANY]
+        cdef fs_request **list_ = here
+        cdef fs_wait wait
+        cdef Py_ssize_t i, count = len(requests)
+        cdef int result
+        if count > MANY:
+            list_ = <fs_request **>PyMem_Malloc(count * sizeof(fs_request *))
+            if list_ == NULL:
+                raise MemoryError()
+        try:
+            for i in range(count):
+                list_[i] = &(<Request?>requests[i]).request
+            fs_wait_prepare(&wait, self.engine, list_, count, all, deadline_after(-1 if timeout is None else timeout))
+            result = self.wait_until(&wait)
+        finally:
+            if list_ != here:
+                PyMem_Free(list_)
+        which[0] = wait.first
+        return result
+
+    def wait_any(self, requests, timeout=None):
+        """The index of a request that is done, None after `timeout` seconds or for no requests. Raises no request's error."""
+        cdef Py_ssize_t which = 0
+        if len(requests) == 0 or not self.wait_many(requests, False, timeout, &which):
+            return None
+        (<Request>requests[which]).settle()
+        (<Request>requests[which]).collect()
+        return which
+
+    def wait_all(self, requests, timeout=None):
+        """Whether all are done, before `timeout` seconds have passed. Raises no request's error."""
+        cdef Py_ssize_t which = 0
+        if not self.wait_many(requests, True, timeout, &which):
+            return False
+        for request in requests:
+            (<Request>request).settle()
+            (<Request>request).collect()
+        return True
+
+    def progress(self):
+        """One round without waiting; whether anything was done."""
+        cdef bint some = fs_engine_progress(self.engine) != 0
+        self.drain()
+        return some
+
+    def peek(self, timeout=None):
+        """The request that completed last and was not collected by wait(), test() or peek() yet; None after `timeout`."""
+        cdef Request request
+        cdef fs_wait wait
+        while self.newest == NULL:
+            if fs_engine_has_finished(self.engine):
+                self.drain()
+                continue
+            self.alive()
+            fs_wait_prepare(&wait, self.engine, NULL, 0, 0, deadline_after(-1 if timeout is None else timeout))
+            wait.any_finished = 1
+            if not self.wait_until(&wait):
+                break
+        if self.newest == NULL:
+            return None
+        request = <Request>self.newest
+        request.collect()
+        return request
+
+    # ---- leaving ----
+
+    def close(self, timeout=5.0):
+        """Sends what is still to be sent, for `timeout` seconds at most, says goodbye and ends whatever is pending."""
+        cdef uint64_t deadline = deadline_after(timeout)
+        cdef bint flushed
+        if fs_engine_is_usable(self.engine):
+            while True:
+                with nogil:
+                    flushed = fs_engine_flushed(self.engine)
+                self.drain()
+                if flushed or fs_now_ns() >= deadline:
+                    break
+                with nogil:
+                    usleep(20)
+                PyErr_CheckSignals()
+            with nogil:
+                fs_engine_close(self.engine)
+        self.drain()
+
+    @property
+    def closed(self):
+        return not fs_engine_is_usable(self.engine)
+
+
+def _after_fork():
+    cdef Engine engine
+    for engine in list(_engines):
+        fs_engine_after_fork(engine.engine)
+
+
+_os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,148 @@
+/* The message engine of one rank: matching, progress and waiting, over links to the other ranks.
+ *
+ * Every function may be called by several threads at once; none calls back.  What a caller must do after a call is in
+ * its result.  A request belongs to the caller and is never moved; its buffers stay as they are until it is done.
+ */
+#ifndef FASTSOCK_ENGINE_H
+#define FASTSOCK_ENGINE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+enum { FS_ANY = -1 };                              /* source and tag */
+enum { FS_STANDARD = 0, FS_SYNCHRONOUS = 1 };      /* modes of sending */
+enum { FS_SENDING = 0, FS_RECEIVING = 1 };         /* kinds of request */
+enum fs_failure { FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY };
+
+/* What a call asks of its caller; FS_PENDING may come with FS_PEER_MISSING. */
+enum {
+    FS_DONE = 0,         /* the request is complete, and nothing else will be heard of it */
+    FS_PENDING = 1,      /* it will complete */
+    FS_PEER_MISSING = 2, /* first need of a peer that is not attached: connect to it */
+};
+
+/* Results of waiting. */
+enum {
+    FS_SATISFIED = 0,
+    FS_FINISHED_SOME = 1, /* requests with a callback completed: fs_engine_finished() has them */
+    FS_LOOK_UP = 2,       /* look for signals, then call again */
+};
+
+struct fs_engine;
+struct fs_message;
+struct fs_end;
+
+struct fs_envelope {
+    int source, tag;
+    size_t length;
+};
+
+struct fs_request {
+    struct fs_request *next, *previous; /* in whichever queue it stands */
+    struct fs_engine *engine;
+    struct iovec one;
+    const struct iovec *parts; /* &one, or the caller's */
+    size_t count, length;
+    size_t moved;          /* bytes that went, or came, already */
+    struct fs_envelope envelope; /* of a receive: what came */
+    void *payload;         /* of a receive that allocates; the caller's once done: free() */
+    void *owner;           /* the caller's; with it the request is handed to fs_engine_finished() */
+    struct fs_message *message; /* a send that waits in a queue of this process; a receive that waits for the rest */
+    uint64_t sequence;
+    int peer, tag;
+    uint32_t context;
+    uint32_t id; /* under which the other end knows it; 0 for none */
+    uint8_t kind, mode, allocates, tracked, state;
+    uint8_t has_callback; /* wakes whoever waits: he runs it */
+    uint8_t blocking;     /* its caller waits for this one and nothing else */
+    uint8_t cancelled;
+    int error; /* enum fs_failure */
+    _Atomic int done;
+};
+
+struct fs_engine_options {
+    size_t eager_limit; /* bytes up to which a message travels with its envelope */
+    size_t credit;      /* bytes of such messages that one peer may have unconsumed here */
+    double spin_us;     /* longest busy wait */
+    int crowded;        /* more ranks than cores on this host: hand the core over while waiting */
+};
+
+struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_options *options, int *error);
+void fs_engine_hold(struct fs_engine *engine);
+void fs_engine_release(struct fs_engine *engine);
+/* Everything that is pending ends with FS_CLOSED.  Then fs_engine_finished() once more, and release. */
+void fs_engine_close(struct fs_engine *engine);
+/* Whether everything that was sent has left this process; one round of progress. */
+int fs_engine_flushed(struct fs_engine *engine);
+int fs_engine_is_usable(const struct fs_engine *engine); /* not closed, and not a forked child's copy */
+void fs_engine_after_fork(struct fs_engine *engine);     /* in the child: gives the descriptors back */
+
+/* 0 or -errno: -EEXIST attached already, -EINVAL, -EPIPE failed already. The engine owns what it was given only on 0. */
+int fs_engine_attach_local(struct fs_engine *engine, int peer, struct fs_engine *other);
+int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end, int doorbell);
+int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descriptor);
+void fs_engine_fail(struct fs_engine *engine, int peer, const char *reason);
+/* Whose failure concerns a receive from anybody in that context; all by default. */
+int fs_engine_set_members(struct fs_engine *engine, uint32_t context, const int *ranks, size_t count);
+int fs_engine_clear_members(struct fs_engine *engine, uint32_t context);
+/* Copies why the peer failed and over which path it was reached; 1 when there was anything to tell. */
+int fs_engine_reason(struct fs_engine *engine, int peer, char *reason, size_t reason_size, const char **path);
+int fs_engine_rank(const struct fs_engine *engine);
+int fs_engine_size(const struct fs_engine *engine);
+int fs_engine_only_local(const struct fs_engine *engine); /* whoever it waits for is a thread of this process */
+
+/* 1: the waiting ones will be told of its completion by FS_FINISHED_SOME; 0: it is done already. */
+int fs_engine_set_callback(struct fs_engine *engine, struct fs_request *request);
+
+/* Prepares a request; `parts` stay the caller's, and may be NULL for `one`. */
+void fs_request_prepare(struct fs_request *request, int kind, const struct iovec *parts, size_t count);
+int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode);
+int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
+/* 1: cancelled, or the other end was asked to; 0: too late. */
+int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request);
+/* The caller's memory is about to go: on return the engine knows nothing more of the request. */
+void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request);
+
+/* 1 when there is one.  A matched message is found by nobody else, and must be received. */
+int fs_engine_probe(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope);
+/* 1: no such message will ever come; the request is filled in for the error. */
+int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
+uint32_t fs_engine_arrivals(const struct fs_engine *engine);
+struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope);
+int fs_engine_receive_matched(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
+void fs_engine_drop_matched(struct fs_engine *engine, struct fs_message *message);
+
+/* One round, without waiting; how much was done. */
+int fs_engine_progress(struct fs_engine *engine);
+/* Rounds for that many ticks or until the request is done: 1 when it is. */
+int fs_engine_look(struct fs_engine *engine, const struct fs_request *request, uint64_t ticks);
+/* The next request with an owner that completed, or NULL. */
+struct fs_request *fs_engine_finished(struct fs_engine *engine);
+int fs_engine_has_finished(const struct fs_engine *engine);
+
+struct fs_wait {
+    struct fs_engine *engine;
+    struct fs_request *const *requests;
+    size_t count, first; /* `first`: those before it are done (all), or the one that is (any) */
+    int all;
+    int any_message;      /* instead: until `events`, from fs_engine_arrivals() before a probe in vain, has moved */
+    int any_finished;     /* instead: until fs_engine_finished() has something */
+    uint64_t deadline_ns; /* UINT64_MAX for none */
+    uint64_t spin_until;
+    uint32_t events;
+    int looked_up;
+};
+void fs_wait_prepare(struct fs_wait *wait, struct fs_engine *engine, struct fs_request *const *requests, size_t count,
+                     int all, uint64_t deadline_ns);
+/* FS_SATISFIED, FS_FINISHED_SOME, FS_LOOK_UP, -ETIMEDOUT or -EINTR. */
+int fs_wait(struct fs_wait *wait);
+
+static inline int fs_request_is_done(const struct fs_request *request)
+{
+    return atomic_load_explicit(&request->done, memory_order_acquire);
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* What travels between two engines: frames of a fixed header, some with payload behind it.
+ *
+ * Both ends run the same version on machines of the same byte order: the greeting says so, and is checked.
+ */
+#ifndef FASTSOCK_FRAME_H
+#define FASTSOCK_FRAME_H
+
+#include <stdint.h>
+
+#define FS_FRAME_MAGIC 0xf5u
+#define FS_FRAME_VERSION 1u
+#define FS_FRAME_ORDER 0x01020304u
+
+enum fs_frame_kind {
+    FS_FRAME_GREETING = 1, /* first of all.  tag: byte order, id: rank, length: nonce, word: its address, context: version */
+    FS_FRAME_EAGER,        /* tag, context, length and as many bytes; id: to be acknowledged, or 0; word: consumed */
+    FS_FRAME_READY_TO_SEND,    /* tag, context, length, id; word: where the bytes lie, or 0 */
+    FS_FRAME_READY_TO_RECEIVE, /* id: of the send; length: bytes wanted; word: id of the receive */
+    FS_FRAME_DATA,             /* id: of the receive; length and as many bytes */
+    FS_FRAME_ACKNOWLEDGE,      /* id: of the send: matched, or its bytes were fetched */
+    FS_FRAME_CREDIT,           /* word: consumed so far */
+    FS_FRAME_CANCEL,           /* id: of the send.  Answered by: */
+    FS_FRAME_CANCELLED,        /* id: of the send; length: 1 done, 0 too late */
+    FS_FRAME_WITHDRAWN,        /* id: of the receive, whose bytes will not come */
+    FS_FRAME_GOODBYE,          /* nothing will follow */
+    FS_FRAME_KINDS
+};
+
+struct fs_frame {
+    uint8_t magic, kind;
+    uint8_t flags, reserved;
+    int32_t tag;
+    uint32_t context;
+    uint32_t id;
+    uint64_t length;
+    uint64_t word;
+};
+
+_Static_assert(sizeof(struct fs_frame) == 32, "no padding");
+
+#endif
