@@ -1,6 +1,8 @@
-# What other compiled modules may use of the core: the message engine's hot path.
+# What other compiled modules may use of the core: the message engine's hot path and a team's collectives.
+from cpython.pystate cimport PyThreadState
 from libc.stdint cimport uint32_t, uint64_t
 from .core cimport fs_engine, fs_envelope, fs_request, fs_wait, iovec
+from .team cimport fs_blocks, fs_team
 
 
 cdef class Engine:
@@ -46,3 +48,32 @@ cdef class Request:
     cdef int drop_buffers(self) except -1
     cdef int settle(self) except -1
     cdef int collect(self) except -1
+
+
+# What a team's waits do beside waiting.
+cdef struct Waiter:
+    PyThreadState *outside
+    fs_engine *engine
+    void *owner  # the Engine
+    uint64_t looked_at
+
+
+cdef class Team:
+    cdef fs_team *team
+    cdef Waiter waiter
+    cdef Engine engine
+    cdef readonly tuple ranks
+    cdef tuple bells, watches
+    cdef readonly int index, size
+
+    cdef int usable(self) except -1
+    cdef int ended(self, int result) except -1
+    cdef object failure(self, int result)
+    cdef Buffer own_part(self, source, Buffer target)
+
+    cdef int c_barrier(self) except -1
+    cdef int c_bcast(self, void *data, size_t length, int root) except -1
+    cdef int c_allreduce(self, const void *source, void *target, size_t count, int type, int operation) except -1
+
+cdef class Buffer:
+    cdef Py_buffer raw

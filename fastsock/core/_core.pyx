@@ -15,6 +15,7 @@ from libc.string cimport memcpy
 from posix.unistd cimport close as close_descriptor, usleep
 
 from .core cimport *
+from .team cimport *
 
 import errno as _errno
 import os as _os
@@ -742,3 +743,4 @@ def settle_all(list channels):
 
 
 include "engine.pxi"
+include "team.pxi"

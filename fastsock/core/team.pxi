@@ -1,0 +1,220 @@
+# The binding of the shared-memory collectives, part of _core: buffers in, errors that name a rank out.
+from libc.errno cimport EINVAL
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    static int fs_propagate(void) { return -1; }
+    """
+    int propagate "fs_propagate" () except -1 # an exception that is set already
+    enum: EOWNERDEAD
+
+cdef extern from "Python.h":
+    PyThreadState *PyEval_SaveThread() noexcept nogil
+    void PyEval_RestoreThread(PyThreadState *state) noexcept nogil
+    int handle_signals "PyErr_CheckSignals" () noexcept nogil
+
+cdef double SIGNALS_EVERY_US = 20000.0
+
+OPERATIONS = {
+    name: number
+    for number, name in enumerate(
+        "SUM PROD MAX MIN LAND LOR LXOR BAND BOR BXOR MAXLOC MINLOC REPLACE NO_OP".split()
+    )
+}
+TYPES = {
+    name: number
+    for number, name in enumerate(
+        "INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 FLOAT DOUBLE LONG_DOUBLE COMPLEX_FLOAT COMPLEX_DOUBLE "
+        "COMPLEX_LONG_DOUBLE BOOL FLOAT_INT DOUBLE_INT LONG_INT INT_INT SHORT_INT LONG_DOUBLE_INT".split()
+    )
+}
+TEAM_MOST = FS_TEAM_MOST
+
+
+def can_reduce(int operation, int type):
+    """Whether that operation (of OPERATIONS) is defined for that type (of TYPES)."""
+    return fs_kernel_of(operation, type) != NULL
+
+
+def reduce_local(int operation, int type, source, target, Py_ssize_t count=-1):
+    """target = source operation target, for `count` elements of TYPES, or all of them. Raises ValueError."""
+    cdef fs_kernel *kernel = fs_kernel_of(operation, type)
+    cdef Py_ssize_t size = <Py_ssize_t>fs_type_size(type)
+    cdef Py_buffer left, right
+    if kernel == NULL:
+        raise ValueError(f"reduction: operation {operation} is not defined for type {type}")
+    PyObject_GetBuffer(source, &left, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(target, &right, PyBUF_WRITABLE)
+        try:
+            if count < 0:
+                count = right.len // size
+            if count > left.len // size or count > right.len // size:
+                raise ValueError(f"reduction: {count} elements of {size} bytes, but buffers of {left.len} and {right.len}")
+            if count * size < LONG_COPY:
+                kernel(left.buf, right.buf, right.buf, <size_t>count)
+            else:
+                with nogil:
+                    kernel(left.buf, right.buf, right.buf, <size_t>count)
+        finally:
+            PyBuffer_Release(&right)
+    finally:
+        PyBuffer_Release(&left)
+
+
+def create_team_memory(int size, bint crowded):
+    """The descriptor of the memory for a team of that size; `crowded`: its host has more ranks than cores."""
+    return checked(fs_team_create_memory(size, crowded))
+
+
+cdef void leave_interpreter(void *context) noexcept nogil:
+    (<Waiter *>context).outside = PyEval_SaveThread()
+
+
+cdef void enter_interpreter(void *context) noexcept nogil:
+    PyEval_RestoreThread((<Waiter *>context).outside)
+
+
+cdef int progress_engine(void *context) noexcept nogil:
+    cdef Waiter *waiter = <Waiter *>context
+    cdef int did = fs_engine_progress(waiter.engine)
+    if fs_engine_has_finished(waiter.engine):
+        with gil:
+            (<Engine>waiter.owner).drain()
+    return did
+
+
+cdef int look_for_signals(void *context) noexcept nogil:
+    cdef Waiter *waiter = <Waiter *>context
+    cdef uint64_t now = fs_ticks()
+    cdef int result
+    if now - waiter.looked_at < <uint64_t>(SIGNALS_EVERY_US * fs_ticks_per_us()):
+        return 0
+    PyEval_RestoreThread(waiter.outside)
+    result = handle_signals()
+    waiter.outside = PyEval_SaveThread()
+    waiter.looked_at = fs_ticks()
+    return -EINTR if result != 0 else 0
+
+
+cdef class Team:
+    """The ranks of a communicator that share a host, and its collectives in the memory that they share.
+
+    Made by fastsock.xxdev.team, which hands `memory`, an eventfd and a descriptor of the process (or -1) per member, and
+    the members' ranks. Takes the descriptors over. Used by one thread at a time, and all members call the same methods in
+    the same order. Buffers are contiguous; a source of None means that the own part is in its place in the target.
+    Raises MessageError (PEER_FAILED), which names the member that died or left; ValueError; what a signal handler raised.
+    """
+
+    def __cinit__(self):
+        self.team = NULL
+
+    def __init__(self, Engine engine, int memory, int index, bells, watches, ranks, bint threads=False):
+        cdef int[FS_TEAM_MOST] bell, watch
+        cdef int error = 0, i
+        cdef fs_team_hooks hooks
+        self.bells, self.watches, self.ranks = tuple(bells), tuple(watches), tuple(ranks)
+        self.engine = engine
+        self.index, self.size = index, len(self.ranks)
+        if not (len(self.bells) == len(self.watches) == self.size <= FS_TEAM_MOST):
+            raise ValueError(f"team: {len(self.bells)} bells and {len(self.watches)} watches for {self.size} members")
+        for i in range(self.size):
+            bell[i], watch[i] = self.bells[i], self.watches[i]
+        hooks = fs_team_hooks(&self.waiter, leave_interpreter, enter_interpreter, NULL, look_for_signals)
+        if engine is not None:
+            self.waiter.owner = <void *>engine
+            self.waiter.engine = self.engine.engine
+            hooks.progress = progress_engine
+        self.team = fs_team_open(memory, index, self.size, bell, watch, threads, &hooks, &error)
+        close_descriptor(memory)
+        if self.team == NULL:
+            raise OSError(-error, f"collective over shared memory: {_os.strerror(-error)}")
+
+    def close(self):
+        """Gives the memory and the descriptors back. No collective may be under way."""
+        if self.team == NULL:
+            return
+        fs_team_close(self.team)
+        self.team = NULL
+        for descriptor in self.bells + self.watches:
+            if descriptor >= 0:
+                close_descriptor(descriptor)
+
+    def __dealloc__(self):
+        self.close()
+
+    cdef int usable(self) except -1:
+        if self.team == NULL:
+            raise ValueError("collective over shared memory: closed")
+        return 0
+
+    cdef int ended(self, int result) except -1:
+        if result == 0:
+            return 0
+        if result == -EINTR and handle_signals() != 0:
+            return propagate()
+        if result == -EINVAL:
+            raise ValueError("collective over shared memory: no such root, or an operation that is not defined for the type")
+        raise self.failure(result)
+
+    cdef object failure(self, int result):
+        cdef int culprit = fs_team_culprit(self.team)
+        if culprit < 0:
+            return OSError(-result, f"collective over shared memory: {_os.strerror(-result)}")
+        rank = self.ranks[culprit]
+        what = "died" if result == -EOWNERDEAD else "left a collective operation unfinished"
+        text = f"collective over shared memory: rank {rank} {what}; the communicator's other ranks cannot go on without it"
+        return MessageError(FS_PEER_FAILED, rank, text)
+
+    cdef int c_barrier(self) except -1:
+        self.usable()
+        return self.ended(fs_team_barrier(self.team))
+
+    cdef int c_bcast(self, void *data, size_t length, int root) except -1:
+        self.usable()
+        return self.ended(fs_team_bcast(self.team, data, length, root))
+
+    cdef int c_allreduce(self, const void *source, void *target, size_t count, int type, int operation) except -1:
+        self.usable()
+        return self.ended(fs_team_allreduce(self.team, source, target, count, type, operation))
+
+    def barrier(self):
+        """Returns when every member has called it."""
+        self.c_barrier()
+
+    def bcast(self, data, int root):
+        """Gives the root's data to all."""
+        cdef Buffer view = Buffer(data, self.index != root)
+        self.c_bcast(view.raw.buf, <size_t>view.raw.len, root)
+
+    def allreduce(self, source, target, int type, int operation):
+        """The members' sources combined in the order of their indices, in everybody's target; to the bit the same."""
+        cdef Buffer out = Buffer(target, True)
+        cdef Buffer own = self.own_part(source, out)
+        self.c_allreduce(own.raw.buf, out.raw.buf, elements(out, type), type, operation)
+
+    cdef Buffer own_part(self, source, Buffer target):
+        if source is None:
+            return target
+        cdef Buffer own = Buffer(source, False)
+        if own.raw.len < target.raw.len:
+            raise ValueError(f"collective over shared memory: the source has {own.raw.len} bytes, the target {target.raw.len}")
+        return own
+
+
+cdef size_t elements(Buffer buffer, int type) except? 0:
+    cdef size_t size = fs_type_size(type)
+    if size == 0 or <size_t>buffer.raw.len % size != 0:
+        raise ValueError(f"collective over shared memory: {buffer.raw.len} bytes are no array of type {type}")
+    return <size_t>buffer.raw.len // size
+
+
+cdef class Buffer:
+    """An exported buffer, released with this object."""
+
+    def __cinit__(self, exporter, bint writable):
+        PyObject_GetBuffer(exporter, &self.raw, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.raw)

@@ -1,0 +1,51 @@
+#include <errno.h>
+
+#include "inside.h"
+
+static int bcast_small(struct fs_team *team, void *data, size_t bytes, int root)
+{
+    struct fs_team_cell *cell = fs_team_cell(team, root);
+    if (team->index != root) {
+        int result = fs_team_await_cell(team, root);
+        if (result == 0) memcpy(data, cell->data, bytes);
+        return result;
+    }
+    int result = fs_team_claim_cell(team);
+    if (result != 0) return result;
+    memcpy(cell->data, data, bytes);
+    fs_team_publish_cell(team);
+    return 0;
+}
+
+/* The root fills buffer after buffer while the others empty them. */
+static int bcast_large(struct fs_team *team, unsigned char *data, size_t bytes, int root)
+{
+    size_t piece = fs_team_piece(team, bytes);
+    int steps = fs_team_steps(bytes, piece), result = steps < 0 ? steps : 0;
+    for (int step = 0; step < steps && result == 0; step++) {
+        size_t at = (size_t)step * piece, part = fs_smaller(bytes - at, piece);
+        unsigned char *buffer = fs_team_buffer(team, root, (uint64_t)step);
+        if (team->index == root) {
+            result = fs_team_claim(team, (uint64_t)step, -1, fs_place(team->number, (uint64_t)step + 1));
+            if (result != 0) return result;
+            memcpy(buffer, data + at, part);
+            fs_team_publish_ready(team, (uint64_t)step + 1);
+        } else {
+            result = fs_team_await_ready(team, root, (uint64_t)step + 1);
+            if (result != 0) return result;
+            memcpy(data + at, buffer, part);
+            fs_team_publish_done(team, (uint64_t)step + 1);
+        }
+    }
+    return result;
+}
+
+int fs_team_bcast(struct fs_team *team, void *data, size_t bytes, int root)
+{
+    if (root < 0 || root >= team->size) return -EINVAL;
+    int result = fs_team_begin(team, bytes);
+    if (result != 0) return result;
+    if (team->size > 1 && bytes <= FS_TEAM_INLINE) result = bcast_small(team, data, bytes, root);
+    else if (team->size > 1) result = bcast_large(team, data, bytes, root);
+    return fs_team_end(team, result);
+}

@@ -1,0 +1,132 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "inside.h"
+
+#define MAGIC 0x314d414554534646ull /* "FFSTEAM1" */
+#define VERSION 1u
+#define PAGE 4096u
+
+static size_t header_bytes(int size)
+{
+    size_t bytes = sizeof(struct fs_team_header) + (size_t)size * sizeof(struct fs_team_member);
+    return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+static size_t memory_bytes(int size)
+{
+    return header_bytes(size) + (size_t)size * FS_TEAM_BUFFERS * FS_TEAM_BUFFER;
+}
+
+/* The first number leaves room behind it: place arithmetic never goes below zero. */
+static void prepare(struct fs_team_header *header, int size, int crowded)
+{
+    for (int i = 0; i < size; i++) {
+        atomic_store(&header->members[i].ready, fs_place(FS_TEAM_CELLS, 0));
+        atomic_store(&header->members[i].done, fs_place(FS_TEAM_CELLS, 0));
+    }
+    header->version = VERSION;
+    header->size = (uint32_t)size;
+    header->crowded = crowded != 0;
+    header->magic = MAGIC;
+}
+
+int fs_team_create_memory(int size, int crowded)
+{
+    if (size < 1 || size > FS_TEAM_MOST) return -EINVAL;
+    int memory = memfd_create("fastsock-team", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory < 0) return -errno;
+    struct fs_team_header *header = MAP_FAILED;
+    if (ftruncate(memory, (off_t)memory_bytes(size)) == 0 &&
+        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        header = mmap(NULL, header_bytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (header == MAP_FAILED) {
+        int error = errno;
+        close(memory);
+        return -error;
+    }
+    prepare(header, size, crowded);
+    munmap(header, header_bytes(size));
+    return memory;
+}
+
+/* The descriptor may come from another process: one that could shrink under us would be a SIGBUS. */
+static int check_memory(int memory, int size)
+{
+    struct stat status;
+    const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
+    int seals = fcntl(memory, F_GET_SEALS);
+    if (seals < 0 || (seals & needed) != needed) return -EPROTO;
+    if (fstat(memory, &status) != 0) return -errno;
+    return (uint64_t)status.st_size == memory_bytes(size) ? 0 : -EPROTO;
+}
+
+static struct fs_team_header *map(int memory, int size, int *error)
+{
+    if (size < 1 || size > FS_TEAM_MOST) *error = -EINVAL;
+    else *error = check_memory(memory, size);
+    if (*error != 0) return NULL;
+    struct fs_team_header *header = mmap(NULL, memory_bytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (header == MAP_FAILED) {
+        *error = -errno;
+        return NULL;
+    }
+    if (header->magic == MAGIC && header->version == VERSION && header->size == (uint32_t)size) return header;
+    *error = -EPROTO;
+    munmap(header, memory_bytes(size));
+    return NULL;
+}
+
+static int *copy_of(const int *values, int many)
+{
+    int *copy = malloc((size_t)many * sizeof *copy);
+    if (copy != NULL) memcpy(copy, values, (size_t)many * sizeof *copy);
+    return copy;
+}
+
+void fs_team_close(struct fs_team *team)
+{
+    if (team->header != NULL) munmap(team->header, team->mapped);
+    free(team->bells);
+    free(team->watches);
+    free(team->polled);
+    free(team);
+}
+
+struct fs_team *fs_team_open(int memory, int index, int size, const int *bells, const int *watches, int at_once,
+                             const struct fs_team_hooks *hooks, int *error)
+{
+    struct fs_team *team = calloc(1, sizeof *team);
+    *error = team == NULL ? -ENOMEM : index < 0 || index >= size ? -EINVAL : 0;
+    if (*error == 0) team->header = map(memory, size, error);
+    if (*error == 0) {
+        team->bells = copy_of(bells, size);
+        team->watches = copy_of(watches, size);
+        team->polled = calloc((size_t)size + 1, sizeof *team->polled);
+        if (team->bells == NULL || team->watches == NULL || team->polled == NULL) *error = -ENOMEM;
+    }
+    if (*error != 0) {
+        if (team != NULL) fs_team_close(team);
+        return NULL;
+    }
+    team->mapped = memory_bytes(size);
+    team->own = &team->header->members[index];
+    team->buffers = (unsigned char *)team->header + header_bytes(size);
+    team->index = index, team->size = size, team->at_once = at_once;
+    team->crowded = team->header->crowded != 0;
+    team->watches[index] = -1;
+    team->number = FS_TEAM_CELLS;
+    team->all_done = fs_place(FS_TEAM_CELLS, 0);
+    for (int i = 0; i < FS_TEAM_BUFFERS; i++) team->reader[i] = -1;
+    team->hooks = *hooks;
+    team->culprit = -1;
+    return team;
+}
+
+int fs_team_culprit(const struct fs_team *team) { return team->culprit; }

@@ -1,0 +1,172 @@
+/* Waiting for a word of another member: look, hand the core over where members share one, and sleep after long. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "inside.h"
+
+#define LOOKS_PER_ROUND 16
+#define PROGRESS_EVERY_US 10.0
+#define CHECK_EVERY_US 2000.0      /* who has died, who has left, are there signals */
+#define PATIENCE_US 4000.0         /* then it sleeps: a wake costs tens of microseconds */
+#define PATIENCE_CROWDED_US 1000.0 /* those who yield take their share of the core from those who compute */
+#define FIRST_SLEEP_MS 1           /* bells may be missed, and other work waits meanwhile */
+#define LONGEST_SLEEP_MS 5
+
+static int reached(const _Atomic uint64_t *word, uint64_t least)
+{
+    return atomic_load_explicit(word, memory_order_acquire) >= least;
+}
+
+void fs_team_wake(struct fs_team *team)
+{
+    const uint64_t one = 1;
+    for (int i = 0; i < team->size; i++) {
+        _Atomic uint32_t *asleep = &team->header->members[i].asleep;
+        if (i == team->index || atomic_load_explicit(asleep, memory_order_relaxed) == 0) continue;
+        if (atomic_exchange(asleep, 0) != 0 && write(team->bells[i], &one, sizeof one) < 0) continue; /* rung already */
+    }
+}
+
+static uint64_t failure_word(uint64_t number, int culprit, int died)
+{
+    return number << 8 | (uint64_t)culprit << 1 | (uint64_t)died;
+}
+
+/* The others are told of the first failure only: whoever gave up because of it is not to blame. */
+void fs_team_fail(struct fs_team *team, int error)
+{
+    uint64_t none = 0;
+    int culprit = team->culprit >= 0 ? team->culprit : team->index;
+    if (team->failure == 0) team->failure = error;
+    uint64_t word = failure_word(team->number, culprit, error == -EOWNERDEAD);
+    atomic_compare_exchange_strong(&team->header->failure, &none, word);
+    fs_team_wake(team);
+}
+
+static int blame(struct fs_team *team, int member, int died)
+{
+    team->culprit = member;
+    return died ? -EOWNERDEAD : -ECONNABORTED;
+}
+
+/* A member that finished the collective under way before it ended is nobody's loss yet. */
+static int look_for_losses(struct fs_team *team)
+{
+    uint64_t failure = atomic_load(&team->header->failure);
+    int culprit = (int)(failure >> 1 & 127);
+    if (failure != 0 && failure >> 8 <= team->number && culprit < team->size) return blame(team, culprit, failure & 1);
+    for (int i = 0; i < team->size; i++)
+        if (team->dead[i] && !reached(&team->header->members[i].done, fs_place(team->number + 1, 0)))
+            return blame(team, i, 1);
+    return 0;
+}
+
+/* Sleeps up to that long, or looks at once for 0. */
+static int look_around(struct fs_team *team, int milliseconds)
+{
+    for (int i = 0; i < team->size; i++)
+        team->polled[i] = (struct pollfd){team->dead[i] ? -1 : team->watches[i], POLLIN, 0};
+    team->polled[team->size] = (struct pollfd){team->bells[team->index], POLLIN, 0};
+    int count = poll(team->polled, (nfds_t)team->size + 1, milliseconds);
+    for (int i = 0; count > 0 && i < team->size; i++)
+        if (team->polled[i].revents != 0) team->dead[i] = 1;
+    int result = look_for_losses(team);
+    if (result == 0 && team->hooks.interrupted != NULL) result = team->hooks.interrupted(team->hooks.context);
+    return result;
+}
+
+static int sleep_until(struct fs_team *team, const _Atomic uint64_t *word, uint64_t least, int milliseconds)
+{
+    uint64_t rung;
+    atomic_store(&team->own->asleep, 1);
+    atomic_fetch_add(&team->header->sleepers, 1);
+    sched_yield(); /* stores that were under way arrive */
+    int result = reached(word, least) ? 0 : look_around(team, milliseconds);
+    atomic_fetch_sub(&team->header->sleepers, 1);
+    atomic_store(&team->own->asleep, 0);
+    if (read(team->bells[team->index], &rung, sizeof rung) < 0 && errno != EAGAIN) return -errno;
+    return result;
+}
+
+int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint64_t least)
+{
+    double scale = fs_ticks_per_us();
+    uint64_t patience = (uint64_t)((team->crowded ? PATIENCE_CROWDED_US : PATIENCE_US) * scale);
+    uint64_t start = fs_ticks(), progressed = start, checked = start;
+    int nap = FIRST_SLEEP_MS;
+    fs_team_leave(team);
+    while (!reached(word, least)) {
+        for (int i = 0; !team->crowded && i < LOOKS_PER_ROUND; i++) {
+            if (reached(word, least)) return 0;
+            fs_pause();
+        }
+        sched_yield();
+        uint64_t now = fs_ticks();
+        int result = 0;
+        if (now - progressed > (uint64_t)(PROGRESS_EVERY_US * scale)) {
+            if (team->hooks.progress != NULL && team->hooks.progress(team->hooks.context)) start = now;
+            progressed = now;
+        }
+        if (result == 0 && now - checked > (uint64_t)(CHECK_EVERY_US * scale)) {
+            result = look_around(team, 0);
+            checked = now;
+        }
+        if (result == 0 && now - start > patience && !reached(word, least)) {
+            result = sleep_until(team, word, least, nap);
+            nap = LONGEST_SLEEP_MS;
+        }
+        /* it may have been published before its author went */
+        if (result != 0 && (result == -EINTR || !reached(word, least))) return result;
+        if (result != 0) team->culprit = -1;
+    }
+    return 0;
+}
+
+int fs_team_await_done(struct fs_team *team, uint64_t least)
+{
+    int result = 0;
+    for (int i = 0; i < team->size && result == 0; i++)
+        if (i != team->index) result = fs_team_await(team, &team->header->members[i].done, least);
+    if (result == 0) team->all_done = least;
+    return result;
+}
+
+int fs_team_await_cells(struct fs_team *team)
+{
+    int result = 0;
+    for (int i = 0; i < team->size && result == 0; i++)
+        if (i != team->index) result = fs_team_await_cell(team, i);
+    if (result == 0) fs_team_met(team);
+    return result;
+}
+
+int fs_team_await_all_ready(struct fs_team *team, uint64_t step)
+{
+    int result = 0;
+    for (int i = 0; i < team->size && result == 0; i++)
+        if (i != team->index) result = fs_team_await_ready(team, i, step);
+    if (result == 0) fs_team_met(team);
+    return result;
+}
+
+int fs_team_claim(struct fs_team *team, uint64_t step, int reader, uint64_t until)
+{
+    int slot = fs_team_slot(team, step), before = team->reader[slot], result = 0;
+    uint64_t free_at = team->until[slot];
+    if (team->all_done < free_at) {
+        if (before >= 0) result = fs_team_await(team, &team->header->members[before].done, free_at);
+        else result = fs_team_await_done(team, free_at);
+    }
+    team->until[slot] = until;
+    team->reader[slot] = reader;
+    return result;
+}
+
+int fs_team_steps(size_t bytes, size_t step)
+{
+    size_t steps = (bytes + step - 1) / step;
+    return steps < (size_t)1 << (FS_TEAM_STEP_BITS - 2) ? (int)steps : -EFBIG;
+}
