@@ -1,0 +1,159 @@
+"""What a collective works with: the ranks of its communicator, and the messages of one call among them.
+
+An algorithm is a generator function over an `Exchange`. It posts sends and receives and yields the requests it must
+see complete before it goes on. The same text so serves calls that block (`drive`) and calls that do not
+(`schedule.start`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import count
+from typing import Any, Protocol
+
+import numpy as np
+
+from .levels import Levels
+
+View = memoryview
+"""Contiguous bytes: format "B"."""
+Data = View | list[View]
+"""What one message carries: bytes, or several pieces that are gathered from or scattered into memory."""
+
+MESSAGES, HOST, HOSTS = "messages", "host", "hosts"
+"""How ranks reach each other: by messages only, through memory that all share, or some through memory and some not."""
+
+
+class Request(Protocol):
+    """An operation under way in the engine."""
+
+    done: bool
+    error: BaseException | None
+    callback: Callable[[Any], None] | None
+    payload: Any
+
+
+Steps = Iterable[Sequence[Request]]
+"""A running algorithm: each item is what must complete before the next is asked for."""
+
+
+class Combine(Protocol):
+    """A reduction on packed elements: target = source op target, where source comes from the lower ranks."""
+
+    commutative: bool
+    itemsize: int
+    """Bytes of one element: vectors are cut only at its multiples."""
+    kernel: Any
+    """What the native kernels know it by, (type, operation); None where they do not."""
+
+    def __call__(self, source: View, target: View) -> None: ...
+
+
+class Members:
+    """The ranks of a communicator, where they are, and what its collective calls share."""
+
+    __slots__ = ("_numbers", "context", "engine", "host_team", "hosts", "levels", "rank", "ranks", "size", "team")
+
+    def __init__(
+        self,
+        engine: Any,
+        context: int,
+        rank: int,
+        ranks: Sequence[int],
+        hosts: Sequence[Hashable],
+        team: Any = None,
+        host_team: Any = None,
+    ) -> None:
+        """`ranks` and `hosts` give each member's world rank and host; `team` is the shared memory of all members,
+        `host_team` of those on this host. All members must agree on whether there is a team."""
+        self.engine, self.context = engine, context
+        self.rank, self.ranks, self.size = rank, tuple(ranks), len(ranks)
+        self.hosts = tuple(hosts)
+        self.team, self.host_team = team, host_team
+        self.levels = Levels.of(rank, self.hosts)
+        self._numbers = count()
+
+    def exchange(self, blocking: bool = True) -> Exchange:
+        """The next collective call among these ranks; only one that blocks may use the shared memory of a team."""
+        return Exchange(self, next(self._numbers) & 0x7FFFFFFF, blocking)
+
+
+class Exchange:
+    """The messages of one collective call."""
+
+    __slots__ = (
+        "_irecv",
+        "_isend",
+        "_ranks",
+        "blocking",
+        "context",
+        "engine",
+        "host_team",
+        "levels",
+        "rank",
+        "size",
+        "tag",
+        "team",
+    )
+
+    def __init__(self, members: Members, tag: int, blocking: bool) -> None:
+        self.engine = engine = members.engine
+        self._isend, self._irecv, self._ranks = engine.isend, engine.irecv, members.ranks
+        self.context, self.tag, self.blocking = members.context, tag, blocking
+        self.rank, self.size, self.levels = members.rank, members.size, members.levels
+        self.team: Any = members.team if blocking else None
+        self.host_team: Any = members.host_team if blocking else None
+
+    @property
+    def reach(self) -> str:
+        """How these ranks reach each other: a key of the selection table."""
+        if self.team is not None:
+            return HOST
+        return MESSAGES if self.levels is None else HOSTS
+
+    def among(self, ranks: Sequence[int], team: Any = None) -> Exchange:
+        """The same call among some of its ranks only, of which this one is one; `team` is the memory they share."""
+        part = self.elsewhere([self._ranks[rank] for rank in ranks], self.context, self.tag)
+        part.rank, part.team = ranks.index(self.rank), team
+        return part
+
+    def elsewhere(self, ranks: Sequence[int], context: int, tag: int) -> Exchange:
+        """An exchange with other (world) ranks, under another tag."""
+        other = object.__new__(Exchange)
+        other.engine, other._isend, other._irecv = self.engine, self._isend, self._irecv
+        other.context, other.tag, other.blocking = context, tag, self.blocking
+        other._ranks, other.rank, other.size = tuple(ranks), self.rank, len(ranks)
+        other.levels = other.team = other.host_team = None
+        return other
+
+    def on_host(self) -> Exchange:
+        """The same call among the ranks of this rank's host."""
+        assert self.levels is not None
+        return self.among(self.levels.local, self.host_team)
+
+    def send(self, data: Data, to: int) -> Request:
+        """Start to send to a rank."""
+        request: Request = self._isend(data, self._ranks[to], self.tag, self.context)
+        return request
+
+    def receive(self, data: Data, source: int) -> Request:
+        """Start to receive from a rank."""
+        request: Request = self._irecv(data, self._ranks[source], self.tag, self.context)
+        return request
+
+    def receive_new(self, source: int) -> Request:
+        """Start to receive a message of unknown size: its bytes are the request's `payload`."""
+        request: Request = self.engine.irecv_new(self._ranks[source], self.tag, self.context)
+        return request
+
+    @staticmethod
+    def scratch(nbytes: int) -> View:
+        """Memory of one's own, with anything in it."""
+        return np.empty(nbytes, np.uint8).data
+
+
+def drive(exchange: Exchange, steps: Steps) -> None:
+    """Run an algorithm to its end."""
+    wait_all = exchange.engine.wait_all
+    for requests in steps:
+        wait_all(requests)

@@ -1,0 +1,27 @@
+"""The two ways to call a primitive, made from its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec
+
+from . import schedule
+from .exchange import Exchange, Request, Steps, drive
+
+Arguments = ParamSpec("Arguments")
+Blocking = Callable[Concatenate[Exchange, Arguments], None]
+Started = Callable[Concatenate[Exchange, Arguments], Request]
+
+
+def forms(
+    steps: Callable[Concatenate[Exchange, Arguments], Steps],
+) -> tuple[Blocking[Arguments], Started[Arguments]]:
+    """`run`, which returns when this rank's part is done, and `start`, which returns a request at once."""
+
+    def run(exchange: Exchange, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        drive(exchange, steps(exchange, *args, **kwargs))
+
+    def start(exchange: Exchange, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Request:
+        return schedule.start(exchange, steps(exchange, *args, **kwargs))
+
+    return run, start

@@ -1,0 +1,173 @@
+"""Collectives over an intercommunicator: between two groups of ranks, each of which gets what the other gives.
+
+With a root, its group passes ROOT (the root itself) or PROC_NULL (the others), the other group the root's rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Concatenate, Generic, ParamSpec
+
+from . import barrier as barriers
+from . import bcast as bcasts
+from . import reduce as reduces
+from . import schedule
+from .blocks import AnyBlocks, Blocks
+from .exchange import Combine, Exchange, Members, Request, Steps, View, drive
+from .neighbourhood import receives
+
+PROC_NULL = -2
+ROOT = -3
+
+
+class Inter:
+    """The two groups of an intercommunicator, as one rank sees them."""
+
+    __slots__ = ("_context", "_numbers", "local", "remote")
+
+    def __init__(self, local: Members, remote: Sequence[int], context: int) -> None:
+        """`local`: the members of this rank's group, in a context of their own; `remote`: the world ranks of the
+        other group; `context`: what messages between the groups go in."""
+        self.local, self.remote = local, tuple(remote)
+        self._context, self._numbers = context, count()
+
+    def exchange(self, blocking: bool = True) -> InterExchange:
+        """The next collective call."""
+        tag = next(self._numbers) & 0x7FFFFFFF
+        return InterExchange(self.local.exchange(blocking), self.remote, self._context, tag)
+
+
+class InterExchange:
+    """The messages of one collective call: `local` inside the group, `remote` to and from the other one."""
+
+    __slots__ = ("engine", "local", "rank", "remote")
+
+    def __init__(self, local: Exchange, remote: Sequence[int], context: int, tag: int) -> None:
+        self.engine, self.local, self.rank = local.engine, local, local.rank
+        self.remote = local.elsewhere(remote, context, tag)
+
+
+Arguments = ParamSpec("Arguments")
+
+
+class Collective(Generic[Arguments]):
+    """A collective over an intercommunicator: `run` returns when this rank's part is done, `start` at once."""
+
+    def __init__(self, steps: Callable[Concatenate[InterExchange, Arguments], Steps]) -> None:
+        self.steps = steps
+
+    def run(self, exchange: InterExchange, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        """Do it."""
+        drive(exchange.local, self.steps(exchange, *args, **kwargs))
+
+    def start(self, exchange: InterExchange, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Request:
+        """Begin it."""
+        return schedule.start(exchange.local, self.steps(exchange, *args, **kwargs))
+
+
+@Collective
+def barrier(exchange: InterExchange) -> Steps:
+    """No rank leaves before all of the other group have come."""
+    yield from barriers.steps(exchange.local)
+    if exchange.rank == 0:
+        yield [exchange.remote.receive(barriers.NOTHING, 0), exchange.remote.send(barriers.NOTHING, 0)]
+    yield from barriers.steps(exchange.local)
+
+
+@Collective
+def bcast(exchange: InterExchange, data: View, root: int) -> Steps:
+    """From the root to all of the other group: to its first rank, which tells the others."""
+    if root == ROOT:
+        yield [exchange.remote.send(data, 0)]
+    elif root >= 0:
+        if exchange.rank == 0:
+            yield [exchange.remote.receive(data, root)]
+        yield from bcasts.steps(exchange.local, data, 0)
+
+
+@Collective
+def gather(exchange: InterExchange, send: View | None, receive: AnyBlocks | None, root: int) -> Steps:
+    """From all of the other group to the root."""
+    if root == ROOT:
+        assert receive is not None
+        yield receives(exchange.remote, receive, range(len(receive)))
+    elif root >= 0:
+        assert send is not None
+        yield [exchange.remote.send(send, root)]
+
+
+@Collective
+def scatter(exchange: InterExchange, send: AnyBlocks | None, receive: View | None, root: int) -> Steps:
+    """From the root to all of the other group."""
+    if root == ROOT:
+        assert send is not None
+        yield [exchange.remote.send(send.range(to, to + 1), to) for to in range(len(send))]
+    elif root >= 0:
+        assert receive is not None
+        yield [exchange.remote.receive(receive, root)]
+
+
+@Collective
+def allgather(exchange: InterExchange, send: View, receive: AnyBlocks) -> Steps:
+    """From all of the other group to all of this one."""
+    remote = exchange.remote
+    requests = receives(remote, receive, range(remote.size))
+    requests += [remote.send(send, to) for to in range(remote.size)]
+    yield requests
+
+
+@Collective
+def alltoall(exchange: InterExchange, send: AnyBlocks, receive: AnyBlocks) -> Steps:
+    """From all of the other group to all of this one, each its own block."""
+    remote = exchange.remote
+    requests = receives(remote, receive, range(remote.size))
+    requests += [remote.send(send.range(to, to + 1), to) for to in range(remote.size)]
+    yield requests
+
+
+@Collective
+def reduce(exchange: InterExchange, send: View | None, receive: View | None, combine: Combine, root: int) -> Steps:
+    """The other group's vectors, combined, to the root."""
+    if root == ROOT:
+        assert receive is not None
+        yield [exchange.remote.receive(receive, 0)]
+    elif root >= 0:
+        assert send is not None
+        total = exchange.local.scratch(len(send)) if exchange.rank == 0 else None
+        yield from reduces.steps(exchange.local, send, total, combine, 0)
+        if total is not None:
+            yield [exchange.remote.send(total, root)]
+
+
+def _swapped(exchange: InterExchange, send: View, receive: View | None, combine: Combine) -> Steps:
+    """Rank 0 of each group gets what the other group's vectors give together."""
+    total = exchange.local.scratch(len(send)) if exchange.rank == 0 else None
+    yield from reduces.steps(exchange.local, send, total, combine, 0)
+    if total is not None:
+        assert receive is not None
+        yield [exchange.remote.receive(receive, 0), exchange.remote.send(total, 0)]
+
+
+@Collective
+def allreduce(exchange: InterExchange, send: View, receive: View, combine: Combine) -> Steps:
+    """The other group's vectors, combined, to all of this one."""
+    yield from _swapped(exchange, send, receive, combine)
+    yield from bcasts.steps(exchange.local, receive, 0)
+
+
+@Collective
+def reduce_scatter(
+    exchange: InterExchange, send: View, receive: View, bounds: Sequence[int], combine: Combine
+) -> Steps:
+    """The other group's vectors, combined, to each rank its block: `bounds` cut the vector for this group."""
+    if exchange.rank:
+        yield from _swapped(exchange, send, None, combine)
+        yield [exchange.local.receive(receive, 0)]
+        return
+    whole = exchange.local.scratch(len(send))
+    yield from _swapped(exchange, send, whole, combine)
+    found = Blocks(whole, bounds)
+    requests = [exchange.local.send(found[to], to) for to in range(1, exchange.local.size)]
+    receive[:] = found[0]
+    yield requests

@@ -1,0 +1,28 @@
+"""Reduce_scatter with blocks of one size, under settings of its own."""
+
+from __future__ import annotations
+
+from . import primitive, reduce_scatter
+from .blocks import Blocks
+from .exchange import Combine, Exchange, Steps, View
+from .forms import forms
+from .primitive import Primitive
+
+PRIMITIVE = Primitive("reduce_scatter_block")
+
+
+def steps(exchange: Exchange, send: Blocks, receive: View, combine: Combine, algorithm: str | None = None) -> Steps:
+    """The steps that combine block i of all ranks' `send` in the `receive` of rank i, which may overlap `send`."""
+    function = PRIMITIVE.choose(exchange, send.nbytes(0, exchange.size), algorithm, combine)
+    return function(exchange, send, receive, combine)  # type: ignore[no-any-return]
+
+
+run, start = forms(steps)
+
+PRIMITIVE.offer("reduce_scatterv", reduce_scatter.reduce_scatterv)
+PRIMITIVE.offer("bucket", reduce_scatter.bucket)
+PRIMITIVE.offer("bidirectional_exchange", reduce_scatter.bidirectional_exchange)
+PRIMITIVE.offer("flat_reduce_scatterv", reduce_scatter.flat_reduce_scatterv)
+PRIMITIVE.offer("binomial_reduce_scatterv", reduce_scatter.binomial_reduce_scatterv)
+PRIMITIVE.offer("shared_memory", reduce_scatter.shared_memory, primitive.team)
+PRIMITIVE.offer("two_level", reduce_scatter.two_level, primitive.levels)

@@ -1,0 +1,107 @@
+"""Which algorithm a collective call uses: one table, by primitive, reach, number of ranks and size.
+
+The shipped table (`table.txt`) is measured. The file that FASTSOCK_MPJ_COLLECTIVES names says otherwise where it has
+lines, and FASTSOCK_MPJ_<PRIMITIVE> names one algorithm for every call of a primitive that it can serve. All ranks of a
+job must see the same, since they must choose the same.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SHIPPED = Path(__file__).with_name("table.txt")
+FILE_VARIABLE = "FASTSOCK_MPJ_COLLECTIVES"
+PRIMITIVE_VARIABLE = "FASTSOCK_MPJ_"
+REACHES = ("messages", "host", "hosts")
+
+
+class Row(NamedTuple):
+    """From so many ranks and so many bytes on, these algorithms: the first that suits the call."""
+
+    primitive: str
+    reach: str
+    ranks: int
+    nbytes: int
+    algorithms: tuple[str, ...]
+
+
+def parse(text: str, name: str) -> list[Row]:
+    """The rows of a table file: primitive, reach, ranks, bytes, algorithms by preference; # starts a comment."""
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        if len(words) != 5 or words[1] not in REACHES or not words[2].isdecimal() or not words[3].isdecimal():
+            raise ValueError(
+                f"{name}, line {number}: {line.strip()!r} is not: primitive, one of {'/'.join(REACHES)}, "
+                "least ranks, least bytes, algorithms with commas between"
+            )
+        rows.append(Row(words[0], words[1], int(words[2]), int(words[3]), tuple(words[4].split(","))))
+    return rows
+
+
+class Table:
+    """The selection table."""
+
+    def __init__(self, rows: Iterable[Row], forced: Mapping[str, str] | None = None) -> None:
+        self._rows: dict[tuple[str, str], dict[int, list[Row]]] = {}
+        self._forced = dict(forced or {})
+        self._caches: list[dict[Any, Any]] = []
+        self.replace(rows)
+
+    def replace(self, rows: Iterable[Row]) -> None:
+        """Take these rows in place of all that the table has for the same primitives and reaches."""
+        fresh: dict[tuple[str, str], dict[int, list[Row]]] = {}
+        for row in sorted(rows):
+            fresh.setdefault((row.primitive, row.reach), {}).setdefault(row.ranks, []).append(row)
+        self._rows.update(fresh)
+        self._forget()
+
+    def force(self, primitive: str, algorithm: str | None) -> None:
+        """Use one algorithm for every call of a primitive that it can serve; None: as the rows say."""
+        self._forced.pop(primitive, None)
+        if algorithm is not None:
+            self._forced[primitive] = algorithm
+        self._forget()
+
+    def candidates(self, primitive: str, reach: str, ranks: int, nbytes: int) -> tuple[str, ...]:
+        """The algorithms for a call, the best first; empty where the table says nothing."""
+        forced = self._forced.get(primitive)
+        first = () if forced is None else (forced,)
+        by_ranks = self._rows.get((primitive, reach))
+        if by_ranks is None:
+            return first
+        few_enough = [least for least in by_ranks if least <= ranks]
+        rows = by_ranks[max(few_enough, default=min(by_ranks))]
+        place = bisect_right([row.nbytes for row in rows], nbytes)
+        return first + rows[max(place - 1, 0)].algorithms
+
+    def watch(self, cache: dict[Any, Any]) -> None:
+        """Empty this dictionary whenever the table changes."""
+        self._caches.append(cache)
+
+    def _forget(self) -> None:
+        for cache in self._caches:
+            cache.clear()
+
+
+def load(environment: Mapping[str, str] = os.environ) -> Table:
+    """The shipped table, with what the environment changes in it."""
+    forced = {
+        name[len(PRIMITIVE_VARIABLE) :].lower(): algorithm
+        for name, algorithm in environment.items()
+        if name.startswith(PRIMITIVE_VARIABLE) and name != FILE_VARIABLE and algorithm
+    }
+    table = Table(parse(SHIPPED.read_text(), SHIPPED.name), forced)
+    path = environment.get(FILE_VARIABLE)
+    if path:
+        table.replace(parse(Path(path).read_text(), f"{path} ({FILE_VARIABLE})"))
+    return table
+
+
+TABLE = load()
