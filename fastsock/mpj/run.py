@@ -22,6 +22,7 @@ Starts N ranks of a program, which find each other by `from fastsock.mpj import 
 
   -n N                 how many ranks (default 1)
   --device NAME        how messages travel: iodev (default), sysvdev, or smpdev: ranks are threads of one process
+  --as-mpi4py          `from mpi4py import MPI` means fastsock.mpj, in child Pythons too
   --timeout SECONDS    end all ranks after that time; the exit status is 124 then
   --tag-output         begin each line that a rank prints with its number
   --grace SECONDS      how long the others may go on after a rank has failed (default 2); they are told at once
@@ -44,6 +45,7 @@ class Options:
         self.timeout: float | None = None
         self.grace = 2.0
         self.tag = False
+        self.as_mpi4py = False
         self.program: list[str] = []
 
 
@@ -71,8 +73,10 @@ def parse(arguments: Sequence[str]) -> Options:
             options.timeout = _number(name, needed(), float)
         elif name == "--grace":
             options.grace = _number(name, needed(), float)
-        elif name == "--tag-output":
-            options.tag = True
+        elif name in ("--tag-output", "--as-mpi4py"):
+            if equals:
+                raise UsageError(f"{name} takes no value")
+            setattr(options, "tag" if name == "--tag-output" else "as_mpi4py", True)
         elif name in ("-h", "--help", "--version"):
             options.program = ["--help" if name == "-h" else name]
             return options
@@ -118,7 +122,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(0)
     from .runner import launch
 
-    status = launch.run(options)
+    try:
+        status = launch.run(options)
+    except launch.LaunchError as error:
+        sys.stderr.write(f"python -m {_MODULE}: {error}\n")
+        sys.exit(2)
     if status < 0:  # as whoever waits for this process expects of an interrupted program
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)

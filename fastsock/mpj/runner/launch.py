@@ -9,17 +9,27 @@ import sys
 from ...launcher import interpreter_options
 from ...xxdev import hello
 from ...xxdev.job import JOINED, addresses, own
+from . import environment
 from .supervisor import Supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+    from typing import NoReturn
+
     from ..run import Options
 
 _PYTHON_ENDINGS = (".py", ".pyw", ".pyc", ".pyz")
 
 
+class LaunchError(Exception):
+    """The ranks cannot be started; the text says why."""
+
+
 def run(options: Options) -> int:
-    """Start the ranks and wait for them; the exit status, negative for a signal."""
+    """Start the ranks and wait for them; the exit status, negative for a signal. Raises LaunchError."""
+    if options.device == "smpdev":
+        _run_threads(options)
     job = f"run-{os.uname().nodename}-{os.getpid()}-{binascii.hexlify(os.urandom(4)).decode()}"
     secret = hello.new_secret()
     supervisor = Supervisor(
@@ -42,14 +52,37 @@ def run(options: Options) -> int:
 
 def command(program: list[str]) -> list[str]:
     """The words to execute: Python's programs by the Python that runs here, with the options that it was given."""
-    first = program[0]
-    if not (first in ("-m", "-c") or first.endswith(_PYTHON_ENDINGS) or os.path.isdir(first)):
-        from shutil import which
-
-        if which(first) is not None:
-            return program
+    if not _is_python(program[0]):
+        return program
     options, _ = interpreter_options(sys.orig_argv)
     return [sys.executable, *options, *program]
+
+
+def _run_threads(options: Options) -> NoReturn:
+    """The ranks are threads of this very process."""
+    from . import threaded
+
+    if not _is_python(options.program[0]):
+        raise LaunchError(f"--device smpdev runs Python programs in threads, and {options.program[0]} is none")
+    os.environ["FASTSOCK_MPJ_DEVICE"] = "smpdev"
+    _cover(os.environ, options.as_mpi4py)
+    if options.as_mpi4py:
+        sys.path.insert(1, environment.AS_MPI4PY)
+    threaded.run(options.size, options.program, timeout=options.timeout, grace=options.grace, tag=options.tag)
+
+
+def _is_python(first: str) -> bool:
+    if first in ("-m", "-c") or first.endswith(_PYTHON_ENDINGS) or os.path.isdir(first):
+        return True
+    from shutil import which
+
+    return which(first) is None
+
+
+def _cover(environ: MutableMapping[str, str], as_mpi4py: bool) -> None:
+    why_not = environment.cover(environ, as_mpi4py)
+    if why_not is not None:
+        raise LaunchError(why_not)
 
 
 def _environment(options: Options, job: str, secret: bytes, servers: list[str]) -> dict[str, str]:
@@ -60,6 +93,9 @@ def _environment(options: Options, job: str, secret: bytes, servers: list[str]) 
     environ[own.SECRET] = secret.hex()
     environ[own.SERVERS] = ",".join(servers)
     environ[own.INTERFACE] = "127.0.0.1"
+    if options.size > 1 and sys.stdout.isatty():
+        environ["PYTHONUNBUFFERED"] = "1"  # what ranks print comes through a pipe, and should appear as on a terminal
     if options.device:
         environ["FASTSOCK_MPJ_DEVICE"] = options.device
+    _cover(environ, options.as_mpi4py)
     return environ

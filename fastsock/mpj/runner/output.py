@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _LONGEST_LINE = 1 << 16
+_PAUSE_SECONDS = (
+    0.1  # what has been printed so long ago is shown, though its line has not ended: a question, a progress
+)
 
 
 class Writer:
     """Joins the output of ranks that comes through the runner: no line is torn by another rank's."""
 
-    def __init__(self, tag: bool) -> None:
+    def __init__(self, tag: bool, after: Callable[[float, Callable[[], None]], object] | None = None) -> None:
+        """`after(seconds, callback)` makes begun lines appear after a while; without it they wait for their end."""
         self._tag = tag
+        self._after = after
         self._begun: dict[tuple[int, int], bytes] = {}
 
     def write(self, rank: int, stream: int, data: bytes) -> None:
@@ -22,9 +31,20 @@ class Writer:
         if not data or len(begun) - end > _LONGEST_LINE:
             end = len(begun)
         if end < len(begun):
-            self._begun[key] = begun[end:]
+            self._begun[key] = left = begun[end:]
+            if self._after is not None and not self._tag:
+                self._after(_PAUSE_SECONDS, lambda: self._show_begun(key, left))
         if end:
             self._emit(stream, self._tagged(rank, begun[:end]))
+
+    def flush(self, rank: int, stream: int) -> None:
+        """Show a begun line, unless lines are tagged: then it waits for its end."""
+        if not self._tag:
+            self.write(rank, stream, b"")
+
+    def _show_begun(self, key: tuple[int, int], text: bytes) -> None:
+        if self._begun.get(key) is text:
+            self.flush(*key)
 
     def say(self, line: str) -> None:
         """A line of the runner itself."""

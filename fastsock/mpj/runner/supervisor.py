@@ -34,8 +34,9 @@ class Supervisor:
         self.server.on_lost = self._lost
         self.server.on_crash = self._crashed
         self.server.on_abort = self._aborted
-        self.writer = Writer(tag)
-        self.local = LocalRanks(self.loop, self._exited_here, self.writer.write if tag else None)
+        self.writer = Writer(tag, self.loop.after)
+        # Through this process, so that no line is torn by another rank's.
+        self.local = LocalRanks(self.loop, self._exited_here, self.writer.write if tag or size > 1 else None)
         self._grace = grace
         self._timeout = timeout
         self._host = os.uname().nodename

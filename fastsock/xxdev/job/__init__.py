@@ -7,7 +7,7 @@ import threading
 
 from .base import Job, JobError
 
-__all__ = ["Job", "JobError", "current"]
+__all__ = ["Job", "JobError", "current", "joined"]
 
 JOINED = "FASTSOCK_MPJ_JOINED"  # in the environment of a rank's children: these are no ranks themselves
 
@@ -30,6 +30,11 @@ def current() -> Job:
         if _job is None or _process != os.getpid():  # a forked child is no rank
             _job, _process = _start(), os.getpid()
         return _job
+
+
+def joined() -> Job | None:
+    """What `current()` gave before in this process or thread, if it was called."""
+    return getattr(by_thread, "job", None) or (_job if _process == os.getpid() else None)
 
 
 def _start() -> Job:

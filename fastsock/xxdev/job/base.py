@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import sys
 
@@ -94,6 +96,10 @@ class Job:
             return None
         return f"ended by an uncaught {type(error).__name__}: {str(error)[:200]}"
 
+    def at_exit(self, callback: Callable[[], None]) -> None:
+        """Call back when this rank has run to its end, before `finish`: last registered, first called."""
+        atexit.register(callback)
+
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:
         """End all ranks now, this one included."""
         tell(f"rank {self.rank} aborted the job{f': {reason}' if reason else ''}")
@@ -106,7 +112,7 @@ class Job:
 
 def tell(text: str) -> None:
     """One line for the user."""
-    if sys.stderr is not None:
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # nobody reads it, or it is closed
         sys.stderr.write(f"fastsock.mpj: {text}\n")
         sys.stderr.flush()
 
@@ -114,8 +120,6 @@ def tell(text: str) -> None:
 def leave(status: int) -> NoReturn:
     """End this process at once, after what it has printed."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
-        except (AttributeError, OSError, ValueError):
-            continue
     os._exit(status & 0xFF or (1 if status else 0))

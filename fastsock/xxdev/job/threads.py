@@ -72,6 +72,7 @@ class ThreadJob(Job):
         self.device = "smpdev"
         self.ranks = ranks
         self._callbacks: list[Callable[[int, str], None]] = []
+        self._at_exit: list[Callable[[], None]] = []
         self.error: BaseException | None = None
 
     @property
@@ -133,6 +134,17 @@ class ThreadJob(Job):
             return None
         return f"ended by an uncaught {type(self.error).__name__}: {str(self.error)[:200]}"
 
+    def at_exit(self, callback: Callable[[], None]) -> None:
+        self._at_exit.append(callback)
+
+    def exit(self) -> None:
+        """The rank has run to its end: what was registered for that. An error there becomes the rank's."""
+        while self._at_exit:
+            try:
+                self._at_exit.pop()()
+            except BaseException as error:
+                self.error = self.error or error
+
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:
         if self.ranks.on_abort is not None:
             self.ranks.on_abort(self.rank, status, reason)
@@ -144,13 +156,11 @@ class ThreadJob(Job):
         self.ranks.finish(self.rank)
 
 
-def run(
-    size: int, function: Callable[[Job], Any], *, finish: Callable[[Job], None] | None = None
-) -> list[BaseException | None]:
+def run(size: int, function: Callable[[Job], Any]) -> list[BaseException | None]:
     """Call function(job) in a thread for each rank; the error that ended it, or None, for each.
 
-    In such a thread, and in those that it starts, `current()` is that job. `finish(job)` is called afterwards in the
-    same thread, whatever happened. What function(job) returns is not kept.
+    In such a thread, and in those that it starts, `current()` is that job. What function(job) returns is
+    not kept.
     """
     ranks = Ranks(size)
 
@@ -160,9 +170,7 @@ def run(
             function(job)
         except BaseException as error:
             job.error = error
-        finally:
-            if finish is not None:
-                finish(job)
+        job.exit()
         reason = job.crashed()
         if reason is not None:
             ranks.fail(job.rank, f"rank {job.rank} (a thread of pid {os.getpid()}) {reason}")

@@ -1,0 +1,30 @@
+"""Stands for mpi4py under ``python -m fastsock.mpj.run --as-mpi4py``: the same names, carried by fastsock.mpj."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from fastsock.mpj import rc
+
+__version__ = "4.1.2"  # whose names and behaviour these are
+__all__ = ["MPI"]
+
+sys.modules[f"{__name__}.rc"] = rc  # type: ignore[assignment]  # importable, as mpi4py's is
+
+
+def get_include() -> str:
+    """Extensions in C are compiled against a real MPI, which is none of this."""
+    raise NotImplementedError("fastsock.mpj has no C headers: an extension that needs mpi4py's must run with mpi4py")
+
+
+def get_config() -> dict[str, str]:
+    """Of the MPI that it was built with: none."""
+    return {}
+
+
+def profile(name: str, *, path: Any = None) -> None:
+    """PMPI libraries wrap the C functions of an MPI library, which are not called here."""
+    import warnings
+
+    warnings.warn(f"fastsock.mpj calls no MPI library, so {name!r} has nothing to profile", stacklevel=2)

@@ -1,0 +1,7 @@
+"""`mpi4py.typing` is `fastsock.mpj.typing`."""
+
+import sys
+
+from fastsock.mpj import typing
+
+sys.modules[__name__] = typing

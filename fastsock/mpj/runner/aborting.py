@@ -1,0 +1,127 @@
+"""Runs a program in this rank; where an uncaught exception ends it, all ranks end: what ``python -m mpi4py.run`` does.
+
+Under `python -m fastsock.mpj.run` they would anyway. Under other launchers an error in one rank may leave the others
+waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ...xxdev import job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, NoReturn
+
+USAGE = """\
+usage: python -m mpi4py.run [options] app.py [arguments] | -m module [arguments] | -c code [arguments] | - [arguments]
+
+  -rc key=value,...    set mpi4py.rc.key
+  --mpi-std-version    the version of the MPI standard
+  --mpi-lib-version    what carries the messages
+  --prefix, --version, --help
+"""
+
+_ABOUT: dict[str, Callable[[], str]] = {
+    "prefix": lambda: os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+    "version": lambda: f"mpi4py {sys.modules['mpi4py'].__version__}",
+    "mpi-library": lambda: _mpi().__file__,
+    "mpi-std-version": lambda: f"MPI {_mpi().VERSION}.{_mpi().SUBVERSION}",
+    "mpi-lib-version": lambda: _mpi().Get_library_version(),
+    "help": lambda: USAGE.rstrip(),
+    "h": lambda: USAGE.rstrip(),
+}
+
+
+def main() -> None:
+    """The command line of `mpi4py.run`."""
+    arguments = sys.argv[1:]
+    while arguments and arguments[0].startswith("-") and arguments[0] not in ("-m", "-c", "-"):
+        name, equals, value = arguments.pop(0).lstrip("-").partition("=")
+        if name in _ABOUT and not equals:
+            print(_ABOUT[name]())
+            return
+        if name != "rc":
+            _refuse(f"unknown option: {name}")
+        if not equals:
+            if not arguments:
+                _refuse("-rc needs key=value")
+            value = arguments.pop(0)
+        _choose(value)
+    if not arguments:
+        _refuse("no program to run")
+    if arguments[0] in ("-m", "-c") and len(arguments) < 2:
+        _refuse(f"{arguments[0]} needs a value")
+    try:
+        run_command_line(arguments)
+    except BaseException as error:
+        set_abort_status(error)
+        raise
+
+
+def run_command_line(args: Sequence[str] | None = None) -> None:
+    """Run ``app.py``, ``-m module``, ``-c code`` or ``-``, each with arguments, as ``__main__`` in this process."""
+    import runpy
+
+    sys.argv[:] = sys.argv[1:] if args is None else args
+    first = sys.argv[0]
+    if first in ("-", "-c"):
+        code, name = (sys.stdin.read(), "<stdin>") if first == "-" else (sys.argv.pop(1), "<string>")
+        runpy._run_module_code(  # type: ignore[attr-defined]
+            compile(code, name, "exec", dont_inherit=True), None, "__main__", script_name=first
+        )
+    elif first == "-m":
+        del sys.argv[0]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        if not sys.flags.isolated:
+            sys.path[0] = os.path.realpath(os.path.dirname(first))
+        runpy.run_path(first, run_name="__main__")
+
+
+def set_abort_status(status: Any) -> None:
+    """Let this process end all ranks when it exits; `status` is a number, or the exception that ends it."""
+    if isinstance(status, SystemExit):
+        status = status.code
+    elif isinstance(status, KeyboardInterrupt):
+        status = 130
+    number = status if isinstance(status, int) else 0 if status is None else 1
+    joined = job.joined()
+    if joined is None or number == 0:
+        return
+    import atexit
+
+    # Registered last, so it runs before the layer's own: nobody is waited for.
+    atexit.register(joined.abort, number, f"status {number} at its end")
+
+
+def _choose(text: str) -> None:
+    from ast import literal_eval
+
+    from .. import rc
+
+    for entry in text.split(","):
+        name, _, value = entry.partition("=")
+        if not name or not value:
+            _refuse(f"cannot understand rc option {entry!r}")
+        try:
+            rc(**{name: literal_eval(value)})
+        except (ValueError, SyntaxError):
+            rc(**{name: value})
+
+
+def _mpi() -> Any:
+    from importlib import import_module
+
+    from .. import rc
+
+    rc.initialize = rc.finalize = False
+    return import_module("fastsock.mpj.MPI")
+
+
+def _refuse(text: str) -> NoReturn:
+    sys.stderr.write(f"{text}\n{USAGE}")
+    sys.exit(1)

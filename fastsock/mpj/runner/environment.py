@@ -1,0 +1,50 @@
+"""What the environment of ranks must say besides who they are: where they import from."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+AS_MPI4PY = os.path.join(os.path.dirname(HERE), "as_mpi4py")
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # the directory that holds fastsock
+_SEARCH_PATH = "PYTHONPATH"
+
+
+def cover(environ: MutableMapping[str, str], as_mpi4py: bool) -> str | None:
+    """Let Pythons with this environment import fastsock, and fastsock.mpj as mpi4py. Gives why it cannot be, or None.
+
+    Idempotent.
+    """
+    entries = environ.get(_SEARCH_PATH, "")
+    others = [entry for entry in entries.split(os.pathsep) if entry not in (AS_MPI4PY, _ROOT)] if entries else []
+    first = [AS_MPI4PY] if as_mpi4py else []
+    last = [] if _found_anywhere() else [_ROOT]
+    for entry in (*first, *last):
+        if os.pathsep in entry:
+            return f"{entry} cannot stand in {_SEARCH_PATH}, because of the {os.pathsep!r} in it"
+    if first or last or others:
+        environ[_SEARCH_PATH] = os.pathsep.join([*first, *others, *last])
+    return None
+
+
+def _found_anywhere() -> bool:
+    """Whether a Python finds this very fastsock wherever it starts, not only where this one did."""
+    before = sys.path[:]
+    sys.path[:] = before[1:]  # the working directory, because of -m
+    try:
+        for finder in sys.meta_path:
+            spec = finder.find_spec("fastsock", None)
+            if spec is not None:
+                return bool(
+                    spec.origin and os.path.samefile(os.path.dirname(spec.origin), os.path.join(_ROOT, "fastsock"))
+                )
+    except (OSError, AttributeError):
+        return False
+    finally:
+        sys.path[:] = before
+    return False
