@@ -9,6 +9,7 @@ CORE = Path("fastsock/core")
 FOLDERS = (CORE, CORE / "message", CORE / "team")
 GENERATED = CORE / "_core.c"
 CALLS = Path("fastsock/mpj/_calls.pyx")
+MEMORY = Path("fastsock/mpj")
 
 OPTIONS = {
     "include_dirs": [str(folder) for folder in FOLDERS if folder.is_dir()],
@@ -28,7 +29,13 @@ core = Extension(
     depends=files(".h", ".pxi", ".pxd"),
     **OPTIONS,
 )
-modules = [core]
+memory = Extension(
+    "fastsock.mpj._memory",
+    sources=[str(MEMORY / "_memory.pyx"), str(MEMORY / "strided.c")],
+    depends=[str(MEMORY / "strided.h")],
+    **{**OPTIONS, "include_dirs": [str(MEMORY)]},
+)
+modules = [core, memory]
 if CALLS.exists():
     modules.append(Extension("fastsock.mpj._calls", sources=[str(CALLS)], depends=files(".h", ".pxd"), **OPTIONS))
 

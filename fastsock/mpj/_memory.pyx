@@ -1,0 +1,409 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+"""Memory: any contiguous buffer by address and length, the constants that stand for buffers, copies with gaps."""
+cimport cython
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromObject
+from cpython.number cimport PyIndex_Check
+from libc.stdint cimport int64_t, uintptr_t
+from libc.string cimport memmove, memset
+
+# Cython's own declaration takes `obj` for an object, but it may be NULL.
+cdef extern from "Python.h":
+    ctypedef struct PyObject
+    ctypedef struct Py_buffer:
+        PyObject *obj
+        void *buf
+        Py_ssize_t len
+        Py_ssize_t itemsize
+        bint readonly
+        char *format
+    enum: PyBUF_SIMPLE
+    enum: PyBUF_WRITABLE
+    enum: PyBUF_FORMAT
+    enum: PyBUF_ANY_CONTIGUOUS
+    int PyObject_CheckBuffer(object)
+    int PyObject_GetBuffer(object, Py_buffer *, int) except -1
+    void PyBuffer_Release(Py_buffer *)
+    int PyBuffer_FillInfo(Py_buffer *, PyObject *, void *, Py_ssize_t, bint, int) except -1
+
+cdef extern from "strided.h" nogil:
+    struct fs_run:
+        int64_t offset
+        int64_t length
+    void fs_pack(unsigned char *packed, const unsigned char *origin, const fs_run *runs, int64_t count,
+                 int64_t extent, int64_t start, int64_t size)
+    void fs_unpack(const unsigned char *packed, unsigned char *origin, const fs_run *runs, int64_t count,
+                   int64_t extent, int64_t start, int64_t size)
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    enum { LONG_DOUBLE_SIZE_ = sizeof(long double), LONG_DOUBLE_ALIGNMENT_ = _Alignof(long double),
+           WCHAR_SIZE_ = sizeof(wchar_t) };
+    """
+    enum: LONG_DOUBLE_SIZE_
+    enum: LONG_DOUBLE_ALIGNMENT_
+    enum: WCHAR_SIZE_
+
+LONG_DOUBLE_SIZE = LONG_DOUBLE_SIZE_
+LONG_DOUBLE_ALIGNMENT = LONG_DOUBLE_ALIGNMENT_
+WCHAR_SIZE = WCHAR_SIZE_
+
+cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is given up for a copy
+PUBLIC = "fastsock.mpj.MPI"
+
+
+cdef int _get(object source, Py_buffer *view, int flags) except -1:
+    """Fills `view`; objects that speak no buffer protocol may speak another one (see device_buffers.py)."""
+    if PyObject_CheckBuffer(source):
+        return PyObject_GetBuffer(source, view, flags)
+    cdef buffer found = _foreign(source, (flags & PyBUF_WRITABLE) != PyBUF_WRITABLE)
+    if found is None:
+        return PyObject_GetBuffer(source, view, flags)   # raises
+    PyObject_GetBuffer(found, view, flags & ~PyBUF_FORMAT)
+    return 0
+
+
+def _foreign(source, readonly):
+    from .foreign import buffer_of
+    return buffer_of(source, readonly)
+
+
+@cython.final
+cdef class buffer:
+    """Buffer."""
+
+    cdef Py_buffer view
+    cdef str _format
+    cdef Py_ssize_t _itemsize
+    cdef object __weakref__
+
+    def __cinit__(self, *args):
+        if args:
+            _get(args[0], &self.view, PyBUF_SIMPLE)
+        else:
+            PyBuffer_FillInfo(&self.view, NULL, NULL, 0, 0, PyBUF_SIMPLE)
+
+    def __init__(self, obj=None, /):
+        pass
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+    @staticmethod
+    def allocate(nbytes, clear=False):
+        """Buffer allocation."""
+        cdef Py_ssize_t size = nbytes
+        if size < 0:
+            raise ValueError("expecting non-negative size")
+        # a byte more, so that no bytes have an address too
+        owner = bytearray(max(size, 1)) if clear else PyByteArray_FromStringAndSize(NULL, max(size, 1))
+        cdef buffer self = _new(owner, PyBUF_WRITABLE)
+        if size == 0:
+            owner = memoryview(owner)[:0]
+            self = _part(owner, self.view.buf, 0, False)
+        return self
+
+    @staticmethod
+    def frombuffer(obj, readonly=False):
+        """Buffer from buffer-like object."""
+        cdef buffer self = _new(obj, PyBUF_SIMPLE if readonly else PyBUF_WRITABLE)
+        self.view.readonly = bool(readonly)
+        return self
+
+    @staticmethod
+    def fromaddress(address, nbytes, readonly=False):
+        """Buffer from address and size in bytes."""
+        cdef Py_ssize_t size = nbytes
+        cdef uintptr_t place = address
+        if size < 0:
+            raise ValueError("expecting non-negative buffer length")
+        if size > 0 and place == 0:
+            raise ValueError("expecting non-NULL address")
+        return _part(None, <void *>place, size, readonly)
+
+    @property
+    def address(self):
+        """Buffer address."""
+        return <uintptr_t>self.view.buf
+
+    @property
+    def obj(self):
+        """Object exposing buffer."""
+        if self.view.obj == NULL:
+            return None
+        return <object>self.view.obj
+
+    @property
+    def nbytes(self):
+        """Buffer size (in bytes)."""
+        return self.view.len
+
+    @property
+    def readonly(self):
+        """Buffer is read-only."""
+        return bool(self.view.readonly)
+
+    @property
+    def format(self):
+        """Format of each element."""
+        if self._format is not None:
+            return self._format
+        return "B" if self.view.format == NULL else self.view.format.decode()
+
+    @property
+    def itemsize(self):
+        """Size (in bytes) of each element."""
+        return self._itemsize or self.view.itemsize
+
+    def cast(self, format, shape=...):
+        """Cast to a `memoryview` with new format or shape."""
+        view = PyMemoryView_FromObject(self)
+        return view.cast(format) if shape is ... else view.cast(format, shape)
+
+    def tobytes(self, order=None):
+        """Return the data in the buffer as a byte string."""
+        return PyBytes_FromStringAndSize(<char *>self.view.buf, self.view.len)
+
+    def toreadonly(self):
+        """Return a readonly version of the buffer object."""
+        return _part(self if self.view.obj == NULL else <object>self.view.obj, self.view.buf, self.view.len, True)
+
+    def release(self):
+        """Release the underlying buffer exposed by the buffer object."""
+        PyBuffer_Release(&self.view)
+        PyBuffer_FillInfo(&self.view, NULL, NULL, 0, 0, PyBUF_SIMPLE)
+        self._format = None
+        self._itemsize = 0
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, <PyObject *>self, self.view.buf, self.view.len, self.view.readonly, flags)
+
+    def __len__(self):
+        """Return the number of bytes."""
+        return self.view.len
+
+    def __getitem__(self, item):
+        """Return a byte as an integer, or a part that shares the memory."""
+        cdef Py_ssize_t start, stop, step
+        cdef unsigned char *bytes_ = <unsigned char *>self.view.buf
+        if PyIndex_Check(item):
+            return bytes_[self._index(item)]
+        start, length = self._slice(item)
+        return _part(self, bytes_ + start, length, self.view.readonly)
+
+    def __setitem__(self, item, value):
+        """Set a byte, or the bytes of a part."""
+        if self.view.readonly:
+            raise TypeError("buffer is read-only")
+        cdef unsigned char *bytes_ = <unsigned char *>self.view.buf
+        cdef Py_ssize_t start, length
+        cdef buffer source
+        if PyIndex_Check(item):
+            bytes_[self._index(item)] = value
+            return
+        start, length = self._slice(item)
+        if PyIndex_Check(value):
+            memset(bytes_ + start, <unsigned char>value, length)
+            return
+        source = _new(value, PyBUF_ANY_CONTIGUOUS)
+        if source.view.len != length:
+            raise ValueError("slice length does not match buffer")
+        memmove(bytes_ + start, source.view.buf, length)
+
+    cdef Py_ssize_t _index(self, item) except -1:
+        cdef Py_ssize_t index = item
+        if index < 0:
+            index += self.view.len
+        if index < 0 or index >= self.view.len:
+            raise IndexError("index out of range")
+        return index
+
+    cdef _slice(self, item):
+        if not isinstance(item, slice):
+            raise TypeError("index must be integer or slice")
+        start, stop, step = item.indices(self.view.len)
+        if step != 1:
+            raise IndexError("slice with step not supported")
+        return start, max(stop - start, 0)
+
+
+memory = buffer
+
+
+cdef buffer _new(object source, int flags):
+    cdef buffer self = buffer.__new__(buffer)
+    _get(source, &self.view, flags)
+    return self
+
+
+cdef buffer _part(object owner, void *address, Py_ssize_t length, bint readonly):
+    cdef buffer self = buffer.__new__(buffer)
+    PyBuffer_FillInfo(&self.view, NULL if owner is None else <PyObject *>owner, address, length, readonly, PyBUF_SIMPLE)
+    return self
+
+
+def acquire(source, bint readonly, bint want_format):
+    """Returns a `buffer` of any contiguous object; raises TypeError or BufferError where that cannot be had."""
+    cdef int flags = PyBUF_ANY_CONTIGUOUS
+    if type(source) is buffer:
+        if (<buffer>source).view.readonly and not readonly:
+            raise BufferError("Object is not writable")
+        return source
+    if not readonly:
+        flags |= PyBUF_WRITABLE
+    if want_format:
+        flags |= PyBUF_FORMAT
+    return _new(source, flags)
+
+
+def part(buffer whole not None, Py_ssize_t offset, Py_ssize_t length):
+    """Returns `length` bytes of a buffer from `offset` on, which both the caller has checked."""
+    return _part(whole, <char *>whole.view.buf + offset, length, whole.view.readonly)
+
+
+def describe(source, str format, Py_ssize_t itemsize, address, Py_ssize_t nbytes, bint readonly):
+    """Returns a buffer of foreign memory whose elements are known; it keeps `source` alive."""
+    cdef uintptr_t place = address
+    cdef buffer self = _part(source, <void *>place, nbytes, readonly)
+    self._format = format
+    self._itemsize = itemsize
+    return self
+
+
+def is_buffer(source):
+    """Returns whether an object exports the buffer protocol."""
+    return PyObject_CheckBuffer(source)
+
+
+def pack(uintptr_t origin, runs, int64_t extent, int64_t start, target):
+    """Gathers bytes of items with gaps into the contiguous buffer `target`, whose length says how many.
+
+    `origin` is the address of the first item, `runs` an int64 array of (offset, length) pairs. The caller answers for
+    the memory.
+    """
+    cdef Py_buffer wide, narrow
+    PyObject_GetBuffer(runs, &wide, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(target, &narrow, PyBUF_WRITABLE)
+        try:
+            if narrow.len < LONG_COPY:
+                fs_pack(<unsigned char *>narrow.buf, <const unsigned char *>origin, <const fs_run *>wide.buf,
+                        wide.len // 16, extent, start, narrow.len)
+            else:
+                with nogil:
+                    fs_pack(<unsigned char *>narrow.buf, <const unsigned char *>origin, <const fs_run *>wide.buf,
+                            wide.len // 16, extent, start, narrow.len)
+        finally:
+            PyBuffer_Release(&narrow)
+    finally:
+        PyBuffer_Release(&wide)
+
+
+def unpack(source, uintptr_t origin, runs, int64_t extent, int64_t start):
+    """Scatters the contiguous bytes of `source` over items with gaps: the opposite of `pack`."""
+    cdef Py_buffer wide, narrow
+    PyObject_GetBuffer(runs, &wide, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(source, &narrow, PyBUF_SIMPLE)
+        try:
+            if narrow.len < LONG_COPY:
+                fs_unpack(<const unsigned char *>narrow.buf, <unsigned char *>origin, <const fs_run *>wide.buf,
+                          wide.len // 16, extent, start, narrow.len)
+            else:
+                with nogil:
+                    fs_unpack(<const unsigned char *>narrow.buf, <unsigned char *>origin, <const fs_run *>wide.buf,
+                              wide.len // 16, extent, start, narrow.len)
+        finally:
+            PyBuffer_Release(&narrow)
+    finally:
+        PyBuffer_Release(&wide)
+
+
+cdef class _Place:
+    """A constant that stands for a buffer."""
+
+    cdef uintptr_t _address(self):
+        return 0
+
+    cdef str _name(self):
+        return ""
+
+    def __bool__(self):
+        """Return bool(self)."""
+        return self._address() != 0
+
+    def __int__(self):
+        """Return int(self)."""
+        return self._address()
+
+    def __hash__(self):
+        """Return hash(self)."""
+        return hash(int(self))
+
+    def __eq__(self, other):
+        """Return self==value."""
+        if type(other) is type(self):
+            return True
+        if not PyIndex_Check(other):
+            return NotImplemented
+        return self._address() == int(other)
+
+    def __ne__(self, other):
+        """Return self!=value."""
+        if type(other) is type(self):
+            return False
+        if not PyIndex_Check(other):
+            return NotImplemented
+        return self._address() != int(other)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, NULL, <void *>self._address(), 0, 0, flags)
+
+    def __repr__(self):
+        """Return repr(self)."""
+        return self._name()
+
+    def __reduce__(self):
+        """Pickle by name."""
+        return self._name()
+
+
+@cython.final
+cdef class BottomType(_Place):
+    """Type of `BOTTOM`."""
+
+    cdef str _name(self):
+        return "BOTTOM"
+
+    def __index__(self):
+        """Return the address."""
+        return 0
+
+
+@cython.final
+cdef class InPlaceType(_Place):
+    """Type of `IN_PLACE`."""
+
+    cdef uintptr_t _address(self):
+        return 1
+
+    cdef str _name(self):
+        return "IN_PLACE"
+
+
+@cython.final
+cdef class BufferAutomaticType(_Place):
+    """Type of `BUFFER_AUTOMATIC`."""
+
+    cdef uintptr_t _address(self):
+        return 2
+
+    cdef str _name(self):
+        return "BUFFER_AUTOMATIC"
+
+
+BOTTOM = BottomType()
+IN_PLACE = InPlaceType()
+BUFFER_AUTOMATIC = BufferAutomaticType()

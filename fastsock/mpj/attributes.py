@@ -1,0 +1,166 @@
+"""Attributes: values that a program attaches to communicators and datatypes, under keys that it creates."""
+
+from __future__ import annotations
+
+import itertools
+from operator import index
+from threading import RLock
+
+from .constants import ERR_KEYVAL, ERR_OTHER, KEYVAL_INVALID
+from .exceptions import Exception
+from .handle import Handle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class _Key:
+    """A key of one kind of object, with what to do when an object with such an attribute is copied or freed.
+
+    `integers`: values are integers only, as a C program's.
+    """
+
+    __slots__ = ("copy", "delete", "family", "integers")
+
+    def __init__(
+        self,
+        family: type[Handle],
+        copy: Callable[..., Any] | bool | None,
+        delete: Callable[..., Any] | None,
+        integers: bool,
+    ) -> None:
+        self.family = family
+        self.copy = copy
+        self.delete = delete
+        self.integers = integers
+
+
+_FIRST_FREE = 1000  # the predefined keys come before
+_keys: dict[int, _Key] = {}
+_numbers = itertools.count(_FIRST_FREE)
+_lock = RLock()
+
+
+class Attributed(Handle):
+    """A handle of something that has attributes; its record has them as `attributes`: keyval -> (key, value)."""
+
+    __slots__ = ()
+
+    def _predefined_attribute(self, keyval: int) -> Any:
+        """The value of an attribute that the library sets; None where there is none."""
+        return None
+
+    def Get_attr(self, keyval: int) -> int | Any | None:
+        """Retrieve attribute value by key."""
+        if keyval < _FIRST_FREE:
+            value = self._predefined_attribute(keyval)
+            if value is None and keyval <= KEYVAL_INVALID:
+                raise Exception(ERR_KEYVAL, f"{keyval} is not an attribute key")
+            return value
+        self._attributes()
+        found = self.ob.attributes.get(keyval)
+        return None if found is None else found[1]
+
+    def Set_attr(self, keyval: int, attrval: Any) -> None:
+        """Store attribute value associated with a key."""
+        key = self._key(keyval)
+        if key.integers:
+            attrval = index(attrval)
+        with _lock:
+            self._delete_one(keyval)
+            self.ob.attributes[keyval] = (key, attrval)
+
+    def Delete_attr(self, keyval: int) -> None:
+        """Delete attribute value associated with a key."""
+        with _lock:
+            if keyval not in self._attributes():
+                self._key(keyval)
+                raise Exception(ERR_KEYVAL, f"no attribute has the key {keyval}")
+            self._delete_one(keyval)
+
+    @classmethod
+    def Create_keyval(
+        cls,
+        copy_fn: Callable[..., Any] | bool | None = None,
+        delete_fn: Callable[..., Any] | bool | None = None,
+        nopython: bool = False,
+    ) -> int:
+        """Create a new attribute key for objects of this class."""
+        with _lock:
+            keyval = next(_numbers)
+            _keys[keyval] = _Key(
+                cls._family, copy_fn or None, None if isinstance(delete_fn, bool) else delete_fn, bool(nopython)
+            )
+            return keyval
+
+    @classmethod
+    def Free_keyval(cls, keyval: int) -> int:
+        """Free an attribute key; what is stored under it stays until deleted."""
+        with _lock:
+            if keyval not in _keys or _keys[keyval].family is not cls._family:
+                raise Exception(ERR_KEYVAL, f"{keyval} is not a key that {cls.__name__} created")
+            del _keys[keyval]
+        return KEYVAL_INVALID
+
+    def _attributes(self) -> dict[int, tuple[_Key, Any]]:
+        """The attributes; raises where the handle is null."""
+        found: dict[int, tuple[_Key, Any]] = self.ob.attributes
+        return found
+
+    def _key(self, keyval: int) -> _Key:
+        self._attributes()
+        key = _keys.get(keyval)
+        if key is None or key.family is not self._family:
+            raise Exception(
+                ERR_KEYVAL, f"{keyval} is not an attribute key of a {self._family.__name__} that can be set"
+            )
+        return key
+
+    def _delete_one(self, keyval: int) -> None:
+        found = self.ob.attributes.get(keyval)
+        if found is None:
+            return
+        key, value = found
+        del self.ob.attributes[keyval]
+        if key.delete is not None:
+            _call(key.delete, self._family.of(self.ob), keyval, value)
+
+    def _delete_attributes(self) -> None:
+        """Deletes all attributes, the last set first: what freeing does."""
+        if self.ob.attributes:
+            with _lock:
+                for keyval in reversed(list(self.ob.attributes)):
+                    self._delete_one(keyval)
+
+
+def copy_attributes(old: Attributed, new: Any) -> None:
+    """Copies the attributes of `old` to the record `new`, as far as their keys say that they are copied."""
+    if not old.ob.attributes:
+        return
+    with _lock:
+        for keyval, (key, value) in list(old.ob.attributes.items()):
+            if key.copy is None:
+                continue
+            copied = value
+            if callable(key.copy):
+                copied = _call(key.copy, old._family.of(old.ob), keyval, value)
+                if copied is NotImplemented:
+                    continue
+            new.attributes[keyval] = (key, copied)
+
+
+def _call(function: Callable[..., Any], handle: Handle, keyval: int, value: Any) -> Any:
+    """Calls a program's function; its exceptions become errors, as for a program in C, and are told on stderr."""
+    try:
+        return function(handle, keyval, value)
+    except Exception:
+        raise
+    except BaseException as error:
+        import traceback
+
+        traceback.print_exc()
+        raise Exception(ERR_OTHER, f"a function of the attribute key {keyval} raised {error!r}") from error
+    finally:
+        handle.ob = handle.null

@@ -1,0 +1,48 @@
+"""What a program may ask about the library, the host and the time."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .constants import MAX_PROCESSOR_NAME, SUBVERSION, VERSION
+
+
+def Get_version() -> tuple[int, int]:
+    """Obtain the version number of the MPI standard."""
+    return VERSION, SUBVERSION
+
+
+def _release() -> str:
+    from importlib import metadata  # slow to import
+
+    try:
+        return metadata.version("fastsock")
+    except metadata.PackageNotFoundError:
+        return "0.0.0"
+
+
+def Get_library_version() -> str:
+    """Obtain the version string of the MPI library."""
+    return f"fastsock {_release()}"
+
+
+def get_vendor() -> tuple[str, tuple[int, int, int]]:
+    """Return the name and the version of this MPI implementation."""
+    numbers = [int(part) for part in _release().split(".")[:3] if part.isdigit()]
+    major, minor, micro = (*numbers, 0, 0, 0)[:3]
+    return "fastsock", (major, minor, micro)
+
+
+def Get_processor_name() -> str:
+    """Obtain the name of the calling processor."""
+    return os.uname().nodename[:MAX_PROCESSOR_NAME]
+
+
+Wtime = time.monotonic
+"""An elapsed time on this host, in seconds; the same clock for all ranks of one host."""
+
+
+def Wtick() -> float:
+    """Return the resolution of `Wtime`."""
+    return time.get_clock_info("monotonic").resolution

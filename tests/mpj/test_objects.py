@@ -1,0 +1,47 @@
+"""Objects that need no messages, through the public module."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fastsock.mpj import MPI
+
+
+def test_import_is_light() -> None:
+    heavy = "'numpy', 'typing', 'ctypes', 'logging', 'traceback'"
+    script = f"import sys; from fastsock.mpj import MPI; print([m for m in ({heavy}) if m in sys.modules])"
+    told = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _path() + script], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == "[]"
+
+
+def _path() -> str:
+    return f"import sys; sys.path[:0] = {[entry for entry in sys.path if entry]!r}; "
+
+
+@pytest.mark.parametrize("name", ["INT", "DATATYPE_NULL", "SUM", "OP_NULL", "GROUP_EMPTY"])
+def test_constants_are_pickled_by_name(name: str) -> None:
+    constant = getattr(MPI, name)
+    assert pickle.loads(pickle.dumps(constant)) is constant
+    copy = pickle.loads(pickle.dumps(type(constant)(constant)))
+    assert copy is not constant
+    assert copy == constant
+
+
+def test_operations_on_memory() -> None:
+    x, y = np.arange(5.0), np.ones(5)
+    MPI.SUM.Reduce_local(x, y)
+    assert y.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_errors_tell_class_and_detail() -> None:
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.DATATYPE_NULL.Get_size()
+    assert caught.value.Get_error_class() == MPI.ERR_TYPE
+    assert "null" in str(caught.value)
