@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from .constants import MAX_PROCESSOR_NAME, SUBVERSION, VERSION
+from .constants import ERR_ARG, MAX_PROCESSOR_NAME, SUBVERSION, VERSION
+from .exceptions import Exception
+from .info import Info
 
 
 def Get_version() -> tuple[int, int]:
@@ -46,3 +48,29 @@ Wtime = time.monotonic
 def Wtick() -> float:
     """Return the resolution of `Wtime`."""
     return time.get_clock_info("monotonic").resolution
+
+
+def Get_hw_resource_info() -> Info:
+    """Obtain information about the hardware platform of the calling processor."""
+    return Info.Create({"mpi_hw_resource_type": "host", "hostname": Get_processor_name()})
+
+
+def Get_abi_version() -> tuple[int, int]:
+    """Obtain the MPI ABI version number; none is offered."""
+    return -1, -1
+
+
+def Get_abi_info() -> Info:
+    """Obtain information about the MPI ABI."""
+    return Info.Create({"mpi_aint_size": "8", "mpi_count_size": "8", "mpi_offset_size": "8"})
+
+
+def Get_abi_fortran_info() -> Info:
+    """Obtain information about the Fortran MPI ABI."""
+    return Info.Create()
+
+
+def Pcontrol(level: int) -> None:
+    """Control profiling: there is none."""
+    if not 0 <= level <= 2:
+        raise Exception(ERR_ARG, f"profiling level {level} is not 0, 1 or 2")
