@@ -112,7 +112,7 @@ cdef extern from "<sys/uio.h>" nogil:
 cdef extern from "engine.h" nogil:
     enum: FS_ANY
     enum: FS_STANDARD, FS_SYNCHRONOUS
-    enum: FS_SENDING, FS_RECEIVING
+    enum: FS_SENDING, FS_RECEIVING, FS_PROMISED
     enum: FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY
     enum: FS_DONE, FS_PENDING, FS_PEER_MISSING
     enum: FS_SATISFIED, FS_FINISHED_SOME, FS_LOOK_UP
@@ -184,6 +184,8 @@ cdef extern from "engine.h" nogil:
     void fs_engine_drop_matched(fs_engine *engine, fs_message *message)
     int fs_engine_progress(fs_engine *engine)
     int fs_engine_look(fs_engine *engine, const fs_request *request, uint64_t ticks)
+    void fs_engine_promise(fs_engine *engine, fs_request *request)
+    void fs_engine_fulfil(fs_engine *engine, fs_request *request, int error)
     fs_request *fs_engine_finished(fs_engine *engine)
     int fs_engine_has_finished(const fs_engine *engine)
     void fs_wait_prepare(fs_wait *wait, fs_engine *engine, fs_request **requests, size_t count, int all,

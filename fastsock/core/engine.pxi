@@ -230,7 +230,7 @@ cdef class Request:
         self.settle()
         self.collect()
         if one.error != FS_FINE:
-            raise self.engine.failure(one)
+            raise self.error
         return True
 
     def cancel(self):
@@ -238,6 +238,26 @@ cdef class Request:
         cdef bint cancelled = fs_engine_cancel(self.engine.engine, &self.request)
         self.engine.drain()
         return cancelled
+
+
+@cython.final
+cdef class Promise(Request):
+    """A request that completes when its maker says so: of an operation that is more than one message."""
+    cdef object reason
+
+    def complete(self, error=None):
+        """It is done, or ended with that exception. Raises ValueError where it was complete already."""
+        if self.request.owner != NULL or fs_request_is_done(&self.request):
+            raise ValueError("a promise completes once")
+        self.reason = error
+        Py_INCREF(self)
+        self.request.owner = <void *>self
+        fs_engine_fulfil(self.engine.engine, &self.request, FS_FINE if error is None else FS_PROTOCOL)
+
+    @property
+    def error(self):
+        """The exception with which it ended, or None."""
+        return self.reason if fs_request_is_done(&self.request) else None
 
 
 @cython.final
@@ -651,6 +671,14 @@ cdef class Engine:
             if matched is not None:
                 return matched
             self.await_message(arrivals)
+
+    def promise(self):
+        """A Promise: a request among others, which completes when its complete() is called."""
+        cdef Promise promise = Promise.__new__(Promise)
+        self.alive()
+        promise.engine = self
+        fs_engine_promise(self.engine, &promise.request)
+        return promise
 
     # ---- waiting ----
 

@@ -310,3 +310,29 @@ def test_many_threads_call_at_once(engines):
     running = [in_thread(exchange, *pair, tag) for tag in range(threads) for pair in ((a, 1), (b, 0))]
     for thread in running:
         thread.join()
+
+
+def test_a_promise_is_a_request_among_others(engines):
+    a, b = engines(2)
+    promise, buffer = a.promise(), bytearray(1)
+    receive = a.irecv(buffer, 1, 0, 0)
+    assert not promise.done and a.wait_any([promise, receive], timeout=0.01) is None
+    receive.callback = lambda request: promise.complete()
+    sender = in_thread(b.send, b"x", 0, 0, 0)
+    assert promise.wait(10) and promise.error is None and buffer == b"x"
+    sender.join()
+    with pytest.raises(ValueError, match="once"):
+        promise.complete()
+
+
+def test_a_promise_may_end_with_an_error(engines):
+    (engine,) = engines(1)
+    promise, seen = engine.promise(), []
+    promise.callback = seen.append
+    waiter = in_thread(engine.wait_all, [promise])
+    promise.complete(KeyError("why"))
+    waiter.join(10)
+    engine.progress()
+    assert not waiter.is_alive() and seen == [promise] and isinstance(promise.error, KeyError)
+    with pytest.raises(KeyError, match="why"):
+        promise.wait()

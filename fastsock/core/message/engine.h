@@ -14,7 +14,7 @@
 
 enum { FS_ANY = -1 };                              /* source and tag */
 enum { FS_STANDARD = 0, FS_SYNCHRONOUS = 1 };      /* modes of sending */
-enum { FS_SENDING = 0, FS_RECEIVING = 1 };         /* kinds of request */
+enum { FS_SENDING, FS_RECEIVING, FS_PROMISED };    /* kinds of request */
 enum fs_failure { FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY };
 
 /* What a call asks of its caller; FS_PENDING may come with FS_PEER_MISSING. */
@@ -105,6 +105,10 @@ int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int 
 int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request);
 /* The caller's memory is about to go: on return the engine knows nothing more of the request. */
 void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request);
+
+/* A request that moves nothing: it completes when its caller says so, once. */
+void fs_engine_promise(struct fs_engine *engine, struct fs_request *request);
+void fs_engine_fulfil(struct fs_engine *engine, struct fs_request *request, int error);
 
 /* 1 when there is one.  A matched message is found by nobody else, and must be received. */
 int fs_engine_probe(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope);
