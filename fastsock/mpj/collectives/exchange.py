@@ -157,3 +157,6 @@ def drive(exchange: Exchange, steps: Steps) -> None:
     wait_all = exchange.engine.wait_all
     for requests in steps:
         wait_all(requests)
+        for request in requests:
+            if request.error is not None:
+                raise request.error

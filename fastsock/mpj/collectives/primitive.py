@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, TypeVar
 
-from .exchange import Combine, Exchange
+from .exchange import MESSAGES, Combine, Exchange
 from .table import TABLE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -95,14 +96,13 @@ class Primitive:
         return function
 
     def _from_table(self, exchange: Exchange, nbytes: int, combine: Combine | None) -> Callable[..., Any]:
-        for name in TABLE.candidates(self.name, exchange.reach, exchange.size, nbytes):
+        reaches = dict.fromkeys((exchange.reach, MESSAGES))
+        candidates = [TABLE.candidates(self.name, reach, exchange.size, nbytes) for reach in reaches]
+        for name in chain(*candidates, self.algorithms):
             if name not in self.algorithms:
                 raise ValueError(
                     f"the selection table names {name!r} for {self.name}, which has {', '.join(self.algorithms)}"
                 )
             if self.against(name, exchange, combine) is None:
                 return self.algorithms[name]
-        for name, function in self.algorithms.items():
-            if self.against(name, exchange, combine) is None:
-                return function
         raise AssertionError(f"{self.name} has no algorithm for every call")

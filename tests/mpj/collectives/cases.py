@@ -27,7 +27,7 @@ class Case:
 class Check:
     """What each rank gives to the collective, and what must be in its buffers afterwards."""
 
-    def __init__(self, case: Case, nbytes: int):
+    def __init__(self, case: Case):
         self.case = case
         self.random = random.Random(case.seed)
         self.results: list[tuple[bytearray, bytes]] = []

@@ -52,7 +52,7 @@ def test_gives_what_the_reference_gives(name, algorithm, case, hosts, neighbours
     reduces = name in ("reduce", "allreduce", "scan", "exscan") or name.startswith("reduce_scatter")
     if primitive.PRIMITIVE.against(algorithm, exchanges[0], case.operation if reduces else None):
         algorithm = None  # the table then chooses another
-    check = Check(case, 0)
+    check = Check(case)
     arguments = PRIMITIVES[name](check)
     world.run(
         [
@@ -71,7 +71,7 @@ def test_several_at_once_in_the_same_communicator(names, case):
     members = world.members()
     checks, promises = [], []
     for name, algorithm in names:
-        check = Check(case, 0)
+        check = Check(case)
         checks.append(check)
         arguments = PRIMITIVES[name](check)
         primitive = module(name)
