@@ -28,7 +28,9 @@ try:
         configure,
         create_segment,
         direct_copy_error,
+        format_system_v,
         ready_among,
+        segment_bytes,
         settle_all,
     )
 except ImportError as error:
@@ -61,7 +63,9 @@ __all__ = [
     "configure",
     "create_segment",
     "direct_copy_error",
+    "format_system_v",
     "ready_among",
+    "segment_bytes",
     "settle_all",
     "why_not",
 ]

@@ -9,7 +9,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
-from libc.errno cimport EAGAIN, EBADF, ECONNREFUSED, ECONNRESET, EINTR, EPROTO, ETIMEDOUT
+from libc.errno cimport EAGAIN, EBADF, ECONNREFUSED, ECONNRESET, EINTR, EPROTO, ESTALE, ETIMEDOUT
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
 from posix.unistd cimport close as close_descriptor, usleep
@@ -62,6 +62,16 @@ def create_segment(uint32_t ring_bytes):
     return memory
 
 
+def segment_bytes(uint32_t ring_bytes):
+    """The memory that a segment takes with rings of that size, 0 where there is no such size."""
+    return fs_segment_bytes(ring_bytes)
+
+
+def format_system_v(int id, uint32_t ring_bytes, uint64_t token):
+    """Makes fresh System V memory of segment_bytes(ring_bytes) a segment with that token; raises OSError."""
+    checked(fs_sysv_format(id, ring_bytes, token))
+
+
 def cache_line_round_trip_us():
     """Round trip of one cache line between two cores in microseconds, or None where there is one core only."""
     cdef double result
@@ -90,6 +100,19 @@ cdef class Segment:
             if error == -EPROTO:
                 raise ProtocolViolation(_errno.EPROTO, "shm path: the memory offered is not a fastsock segment")
             raise OSError(-error, _os.strerror(-error))
+
+    @staticmethod
+    def of_system_v(int id, uint64_t token):
+        """The segment in System V memory that has this number and token. Raises as the class does."""
+        cdef Segment self = Segment.__new__(Segment)
+        cdef int error = 0
+        self.segment = fs_sysv_attach(id, token, &error)
+        if self.segment == NULL:
+            if error == -EPROTO or error == -ESTALE:
+                raise ProtocolViolation(_errno.EPROTO, f"System V memory {id} is not the segment of this pair of ranks: "
+                                        "both must be in one IPC namespace")
+            raise OSError(-error, _os.strerror(-error))
+        return self
 
     def renew(self):
         """Makes it as new if both ends have returned it; whether they had."""

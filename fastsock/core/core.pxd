@@ -49,6 +49,9 @@ cdef extern from "end.h" nogil:
 
     int fs_segment_create(uint32_t small_bytes)
     fs_segment *fs_segment_map(int memory, int *error)
+    size_t fs_segment_bytes(uint32_t small_bytes)
+    int fs_sysv_format(int id, uint32_t small_bytes, uint64_t token)
+    fs_segment *fs_sysv_attach(int id, uint64_t token, int *error)
     void fs_segment_drop(fs_segment *segment)
     int fs_segment_renew(fs_segment *segment)
     int fs_segment_reserve(fs_segment *segment, uint64_t ticket)

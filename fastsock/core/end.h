@@ -52,6 +52,7 @@ struct fs_segment {
     struct fs_segment_header *header;
     size_t mapped;
     uint32_t small; /* checked copy of the header's */
+    int (*unmap)(void *, size_t);
 };
 
 struct fs_end {
@@ -93,6 +94,14 @@ static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
 /* segment.c: sealed memory.  `fs_segment_create` returns a descriptor or -errno. */
 int fs_segment_create(uint32_t small_bytes);
 struct fs_segment *fs_segment_map(int memory, int *error);
+/* The same for memory that is mapped already, page-aligned, and cannot shrink; `unmap` gives it back, also where this
+ * fails.  What it holds is checked as for any other segment. */
+struct fs_segment *fs_segment_adopt(void *memory, size_t size, int (*unmap)(void *, size_t), int *error);
+size_t fs_segment_bytes(uint32_t small_bytes); /* that a segment takes; 0 for a size that none can have */
+int fs_segment_format(void *memory, size_t size, uint32_t small_bytes); /* of zeroes, before anybody maps it */
+/* sysv.c: System V shared memory, by its identifier.  -ESTALE: a segment, but with another token. */
+int fs_sysv_format(int id, uint32_t small_bytes, uint64_t token);
+struct fs_segment *fs_sysv_attach(int id, uint64_t token, int *error);
 struct fs_segment *fs_segment_hold(struct fs_segment *segment);
 void fs_segment_drop(struct fs_segment *segment); /* the last holder unmaps it */
 /* A segment that both ends returned serves again.  1 where that was so, and it is as new; else 0. */

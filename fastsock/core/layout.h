@@ -57,6 +57,7 @@ struct fs_segment_header {
     uint64_t magic;
     uint32_t version;
     uint32_t small_bytes; /* ring size of a direction before it grows */
+    uint64_t token;       /* of System V memory, whose number means another segment in another namespace */
     _Alignas(FS_LINE) _Atomic uint64_t possession;
     _Alignas(FS_LINE) _Atomic uint32_t cpu[2];   /* where each end last ran, plus one */
     _Atomic uint32_t reset[2];                   /* that end was closed with SO_LINGER 0 */

@@ -28,6 +28,23 @@ static int size_is_sane(uint32_t small)
     return small >= SMALLEST && small <= LARGEST && (small & (small - 1)) == 0;
 }
 
+size_t fs_segment_bytes(uint32_t small_bytes) { return size_is_sane(small_bytes) ? segment_bytes(small_bytes) : 0; }
+
+static void format(struct fs_segment_header *header, uint32_t small_bytes)
+{
+    header->version = FS_VERSION;
+    header->small_bytes = small_bytes;
+    for (int side = 0; side < 2; side++) atomic_store(&header->direction[side].grown_at, FS_NOT_GROWN);
+    header->magic = FS_MAGIC;
+}
+
+int fs_segment_format(void *memory, size_t size, uint32_t small_bytes)
+{
+    if (!size_is_sane(small_bytes) || segment_bytes(small_bytes) > size) return -EINVAL;
+    format(memory, small_bytes);
+    return 0;
+}
+
 int fs_segment_create(uint32_t small_bytes)
 {
     if (!size_is_sane(small_bytes)) return -EINVAL;
@@ -42,10 +59,7 @@ int fs_segment_create(uint32_t small_bytes)
         close(memory);
         return -error;
     }
-    header->version = FS_VERSION;
-    header->small_bytes = small_bytes;
-    for (int side = 0; side < 2; side++) atomic_store(&header->direction[side].grown_at, FS_NOT_GROWN);
-    header->magic = FS_MAGIC;
+    format(header, small_bytes);
     munmap(header, sizeof *header);
     return memory;
 }
@@ -63,28 +77,34 @@ static int check_memory(int memory, size_t *size)
     return 0;
 }
 
+struct fs_segment *fs_segment_adopt(void *memory, size_t size, int (*unmap)(void *, size_t), int *error)
+{
+    struct fs_segment_header *header = memory;
+    struct fs_segment *segment = NULL;
+    *error = -EPROTO;
+    if (size >= header_bytes() && (uintptr_t)memory % PAGE == 0) {
+        uint32_t small = *(volatile uint32_t *)&header->small_bytes; /* read once: it may change under us */
+        if (header->magic == FS_MAGIC && header->version == FS_VERSION && size_is_sane(small) && segment_bytes(small) == size) {
+            segment = malloc(sizeof *segment);
+            *error = segment == NULL ? -ENOMEM : 0;
+        }
+        if (segment != NULL) *segment = (struct fs_segment){1, header, size, small, unmap};
+    }
+    if (segment == NULL) unmap(memory, size);
+    return segment;
+}
+
 struct fs_segment *fs_segment_map(int memory, int *error)
 {
     size_t size = 0;
     *error = check_memory(memory, &size);
     if (*error != 0) return NULL;
-    struct fs_segment_header *header = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (header == MAP_FAILED) {
+    void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (mapped == MAP_FAILED) {
         *error = -errno;
         return NULL;
     }
-    uint32_t small = *(volatile uint32_t *)&header->small_bytes; /* read once: it may change under us */
-    struct fs_segment *segment = NULL;
-    if (header->magic != FS_MAGIC || header->version != FS_VERSION || !size_is_sane(small) || segment_bytes(small) != size)
-        *error = -EPROTO;
-    else if ((segment = malloc(sizeof *segment)) == NULL)
-        *error = -ENOMEM;
-    if (segment == NULL) {
-        munmap(header, size);
-        return NULL;
-    }
-    *segment = (struct fs_segment){1, header, size, small};
-    return segment;
+    return fs_segment_adopt(mapped, size, munmap, error);
 }
 
 struct fs_segment *fs_segment_hold(struct fs_segment *segment)
@@ -96,7 +116,7 @@ struct fs_segment *fs_segment_hold(struct fs_segment *segment)
 void fs_segment_drop(struct fs_segment *segment)
 {
     if (atomic_fetch_sub(&segment->holders, 1) != 1) return;
-    munmap(segment->header, segment->mapped);
+    segment->unmap(segment->header, segment->mapped);
     free(segment);
 }
 
