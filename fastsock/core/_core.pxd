@@ -34,6 +34,7 @@ cdef class Engine:
 cdef class Request:
     cdef fs_request request
     cdef readonly Engine engine
+    cdef public object owner  # free for the caller, who finds it again on what peek() gives
     cdef Py_buffer view
     cdef Py_buffer *views
     cdef iovec *vector
