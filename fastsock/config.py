@@ -44,7 +44,7 @@ class ConfigError(ValueError):
         super().__init__(message if place is None else f"{place}: {message}")
 
 
-class _Frozen:
+class Frozen:
     """Equality, hash and repr by the public fields; no field changes after construction."""
 
     __slots__ = ()
@@ -77,7 +77,7 @@ def _rebuild(kind: type, fields: dict[str, object]) -> object:
     return kind(**fields)
 
 
-class Rule(_Frozen):
+class Rule(Frozen):
     """One line of the rules file: which paths the connections that it matches may take, in order."""
 
     direction: str
@@ -136,7 +136,7 @@ class Rule(_Frozen):
         return any(bits == wide and number & mask == network for wide, network, mask in self.networks)
 
 
-class Settings(_Frozen):
+class Settings(Frozen):
     """Every setting, checked. Times are microseconds (``*_us``) or milliseconds (``*_ms``), sizes are bytes.
 
     Numbers, sizes and flags may be given as text, as the environment does ("64K", "1"). A value
@@ -190,11 +190,11 @@ class Settings(_Frozen):
         text = transports if isinstance(transports, str) else ",".join(transports)
         _set(self, "transports", parse_transports(text))
         _set(self, "rules", _rules(rules))
-        _set(self, "spin_us", _duration("spin_us", spin_us))
-        _set(self, "look_us", _duration("look_us", look_us))
-        _set(self, "meeting_ms", _duration("meeting_ms", meeting_ms))
+        _set(self, "spin_us", duration("spin_us", spin_us))
+        _set(self, "look_us", duration("look_us", look_us))
+        _set(self, "meeting_ms", duration("meeting_ms", meeting_ms))
         _set(self, "ring_bytes", _ring_bytes(ring_bytes))
-        _set(self, "direct_min", _size("direct_min", direct_min))
+        _set(self, "direct_min", size("direct_min", direct_min))
         _set(self, "peers", _choice("peers", peers, PEERS))
         _set(self, "short_lived", _choice("short_lived", short_lived, SHORT_LIVED))
         _set(self, "stats", stats or None)
@@ -375,7 +375,8 @@ def _rules(value: Iterable[Rule]) -> tuple[Rule, ...]:
     return rules
 
 
-def _duration(name: str, value: object) -> float:
+def duration(name: str, value: object) -> float:
+    """A setting that is a time. Raises ConfigError."""
     form = "a number from 0 to 1000000"
     try:
         number = float(value)  # type: ignore[arg-type]
@@ -386,7 +387,8 @@ def _duration(name: str, value: object) -> float:
     return number
 
 
-def _size(name: str, value: object) -> int:
+def size(name: str, value: object) -> int:
+    """A setting that is a number of bytes. Raises ConfigError."""
     form = "a number of bytes, not negative, as 65536 or 64K"
     unit = 1
     if isinstance(value, str) and value.strip()[-1:].lower() in _UNITS:
@@ -403,7 +405,7 @@ def _size(name: str, value: object) -> int:
 
 
 def _ring_bytes(value: object) -> int:
-    number = _size("ring_bytes", value)
+    number = size("ring_bytes", value)
     if number & (number - 1) or not SMALLEST_RING <= number <= LARGEST_RING:
         advice = f"write a power of two from {SMALLEST_RING} to {LARGEST_RING}, as 1048576 or 1M"
         raise ConfigError(f"ring_bytes is {value!r}; {advice}")
@@ -436,6 +438,7 @@ _VARIABLES = {
     "FASTSOCK_STATS": "stats",
     "FASTSOCK_TRACE": "trace",
 }
+_MESSAGE_PASSING = "FASTSOCK_MPJ_"  # fastsock.xxdev.settings and the launcher of ranks know which there are
 _OTHER_VARIABLES = ("FASTSOCK_CONFIG", "FASTSOCK_INSTALL", "FASTSOCK_INTERPRETER", "FASTSOCK_LAUNCHED")
 
 
@@ -461,7 +464,10 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ..
         sorted(
             name
             for name in environ
-            if name.startswith("FASTSOCK_") and name not in _VARIABLES and name not in _OTHER_VARIABLES
+            if name.startswith("FASTSOCK_")
+            and not name.startswith(_MESSAGE_PASSING)
+            and name not in _VARIABLES
+            and name not in _OTHER_VARIABLES
         )
     )
 

@@ -22,7 +22,8 @@ import itertools
 import os
 import select
 import struct
-from collections.abc import Callable, Sequence
+from _thread import _local
+from collections.abc import Callable, Iterator, Sequence
 from os import close as _close
 from os import dup2 as _dup2
 from os import read as _read
@@ -277,7 +278,7 @@ class Offer:
 
     def sent(self) -> None:
         """From now on the accepting end may find it: the bounded time begins."""
-        self._deadline = _now() + settings().meeting_ms / 1e3
+        self._deadline = _now() + _bounded_seconds()
 
     def withdraw(self) -> bool:
         """Ends the offer, unless the accepting end claimed what was reserved; whether it ended."""
@@ -482,7 +483,7 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
         rights = struct.pack(f"{1 + len(passed)}i", token, *passed)
         hello = _HELLO.pack(_MAGIC, _VERSION, path.number, os.getpid(), number)
         doorbell.sendmsg([hello], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
-        deadline = _now() + settings().meeting_ms / 1e3
+        deadline = _now() + _bounded_seconds()
         try:
             _await_join(doorbell, deadline)
         except (TimeoutError, ConnectionError):
@@ -508,6 +509,24 @@ def _await_join(doorbell: Any, deadline: float) -> None:
 
 
 # ---- waiting ----
+
+_patience = _local()
+
+
+@contextlib.contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Inside, meetings of this thread may last so long: for whoever knows that the other end is ours and will come."""
+    before = getattr(_patience, "seconds", None)
+    _patience.seconds = seconds
+    try:
+        yield
+    finally:
+        _patience.seconds = before
+
+
+def _bounded_seconds() -> float:
+    own: float | None = getattr(_patience, "seconds", None)
+    return settings().meeting_ms / 1e3 if own is None else own
 
 
 def has_hung_up(stream: Any) -> bool:

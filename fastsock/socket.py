@@ -130,16 +130,24 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_accepts += 1
 
     def accept(self) -> tuple[socket, Any]:
+        sock, address = self._fast_take()
+        sock._fast_meet_from(self, address)
+        return sock, address
+
+    def _fast_take(self) -> tuple[socket, Any]:
+        """The first half of accept(), which waits for the kernel only; the other half waits for the connecting end."""
         descriptor, address = self._accept()
         sock = socket.__new__(socket)
         _Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
         if _socket.getdefaulttimeout() is None and self.gettimeout():
             sock.setblocking(True)
-        if address and self._fast_is_tcp_stream():
-            if not self._fast_presence:
-                self._fast_announce_again()
-            sock._fast_meet_connecting_end(self, address)
         return sock, address
+
+    def _fast_meet_from(self, listener: socket, address: Any) -> None:
+        if address and listener._fast_is_tcp_stream():
+            if not listener._fast_presence:
+                listener._fast_announce_again()
+            self._fast_meet_connecting_end(listener, address)
 
     def _fast_meet_connecting_end(self, listener: socket, address: Any) -> None:
         if listener._fast_options:
@@ -438,6 +446,21 @@ class socket(_Plain):  # type: ignore[misc]
         if connection is not None and _Base.fileno(self) >= 0:
             registry.closing(connection)
         return super().detach()  # type: ignore[no-any-return]
+
+    def _fast_give_away(self) -> tuple[Any, int]:
+        """The channel, or None, and the descriptor: for native code that owns them from now on.
+
+        This object only goes on telling of the connection, until `_fast_given_back`.
+        """
+        channel = self._fast_channel
+        if channel is not None:
+            self._fast_unbind()
+        return channel, _Base.detach(self)
+
+    def _fast_given_back(self) -> None:
+        connection = self._fast_connection
+        if connection is not None:
+            registry.closing(connection)
 
     def _fast_hand_on(self) -> socket:
         """Another object with this one's descriptor and connection; this one is closed."""
