@@ -1,4 +1,43 @@
-"""Message devices: how the ranks of a parallel program exchange messages.
+"""Message passing devices: matched messages between the ranks of a job.
+
+    from fastsock import xxdev
+
+    device = xxdev.Device.new_instance("iodev")
+    device.init()
+    if device.id() == 0:
+        device.send({"any": "object"}, dst=1, tag=7)
+    else:
+        print(device.recv(None, src=xxdev.ANY_SOURCE, tag=7).value)
+    device.finish()
+
+docs/message-passing.md tells which device is for what, and how to write one.
 
 Importing this package imports nothing else: the launcher of ranks starts with it.
 """
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .device import ANY_SOURCE, ANY_TAG, DEVICES, Device
+    from .errors import Code, XxdevError
+    from .request import Request
+    from .status import Status
+
+__all__ = ["ANY_SOURCE", "ANY_TAG", "DEVICES", "Code", "Device", "Request", "Status", "XxdevError"]
+
+_HOMES = {"Code": "errors", "XxdevError": "errors", "Request": "request", "Status": "status"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    from .. import core
+
+    if not core.available:
+        raise ImportError(f"fastsock.xxdev needs the native core: {core.why_not}")
+    value: object = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'device')}"), name)
+    globals()[name] = value
+    return value

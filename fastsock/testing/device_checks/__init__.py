@@ -1,0 +1,1 @@
+"""The checks of the device suite, one module for each concept."""

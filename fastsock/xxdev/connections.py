@@ -1,0 +1,376 @@
+"""How two ranks come to one connection: a listener, connections on first use, a hello, and one answer to a tie.
+
+Both ends of a pair may need the other for the first time at the same moment, and connect. The thesis's iodev keeps one
+connection for each direction; here one serves both, as a shared-memory path has a direction each way in it and one
+doorbell: the lower rank's attempt stands. An end that accepts answers, after the hello, with one verdict: welcome; or
+give way, since this rank has a connection or a standing attempt of its own. So an attempt that has begun ends in
+exactly one connection, whoever began, and no rank needs to wait for others at the start.
+
+No thread here waits for more than one peer: a slow one, or a stranger who says nothing, delays nobody else.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import errno
+import os
+import select
+import struct
+import threading
+import weakref
+from collections import OrderedDict
+from typing import Any
+
+from . import hello
+from .errors import Code, XxdevError
+from .settings import Settings
+
+_ROLE = "message"
+_VERDICT = struct.Struct("!cB")
+_WELCOME, _GIVE_WAY, _FAILED = b"W", b"G", b"F"
+_LONGEST_REASON = 255
+# A rank that computes without a pause answers late; one that died answers nothing, and its connection ends at once.
+_PATIENT = 24 * 3600.0
+_STRANGER_SECONDS = 30.0
+_MOST_STRANGERS = 128
+_TRIES = 3
+
+_CONNECTING, _STANDING, _LOST = "connecting", "standing", "lost"
+
+
+class GaveWay(Exception):
+    """The other end's own attempt stands."""
+
+
+class Connections(abc.ABC):
+    """The connections of one rank to the others. `want(peer)` is the engine's `on_missing`.
+
+    A device derives from it what differs: where a rank listens, how it is reached, and what a connection becomes.
+    """
+
+    def __init__(self, job: Any, engine: Any, settings: Settings) -> None:
+        self.job = job
+        self.engine = engine
+        self.settings = settings
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._states: dict[int, str] = {}
+        self._strangers: OrderedDict[int, Any] = OrderedDict()  # connections whose hello is not over
+        self._outgoing: set[Any] = set()
+        self._closing = False
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._listener: Any = None
+        self._acceptor: threading.Thread | None = None
+        _alive.add(self)
+
+    # ---- what a device has of its own ----
+
+    @abc.abstractmethod
+    def listen(self) -> Any:
+        """A listening socket. Raises OSError."""
+
+    @abc.abstractmethod
+    def publish(self, listener: Any) -> None:
+        """Tells the job where this rank listens."""
+
+    @abc.abstractmethod
+    def reach(self, peer: int) -> Any:
+        """A socket connected to where that rank listens. Raises OSError."""
+
+    def take(self, listener: Any) -> tuple[Any, Any]:
+        """Accepts: a socket and its address. Waits for nobody."""
+        return listener.accept()  # type: ignore[no-any-return]
+
+    def meet(self, sock: Any, listener: Any, address: Any) -> None:  # noqa: B027
+        """What else an accepted socket needs, before anything is read; may wait for the other end."""
+
+    def offer(self, peer: int) -> tuple[bytes, Any]:
+        """The accepting end, once it knows who connected: bytes for the other end, and what `settle` needs itself."""
+        return b"", None
+
+    @abc.abstractmethod
+    def settle(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
+        """The connection stands: gives it to the engine. `offered` is this end's offer, or None: then `told` is the
+        other's. Raises OSError."""
+
+    @abc.abstractmethod
+    def where(self, peer: int) -> str:
+        """Path and address of that rank, for messages."""
+
+    # ---- starting and ending ----
+
+    def start(self) -> None:
+        """Listens and tells so. Raises OSError."""
+        self._listener = self.listen()
+        self._listener.setblocking(False)
+        self._acceptor = threading.Thread(target=self._accept, name="fastsock-accept", daemon=True)
+        self._acceptor.start()
+        self.publish(self._listener)
+
+    def close(self) -> None:
+        """No further connection is made or accepted; those that stand are the engine's."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+            self._changed.notify_all()
+            half_made = [*self._strangers.values(), *self._outgoing]
+        os.eventfd_write(self._wake, 1)
+        for sock in half_made:
+            _hang_up(sock)
+        if self._acceptor is not None:
+            self._acceptor.join()
+        self._release()
+
+    def _release(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        os.close(self._wake)
+
+    def after_fork(self) -> None:
+        """In a forked child: the parent's listener must not stay open by it."""
+        if not self._closing:
+            self._closing = True
+            self._release()
+
+    def name(self, peer: int) -> str:
+        """A rank and its host, for messages."""
+        try:
+            return f"rank {peer} on {self.job.hostnames[peer]}"
+        except Exception:  # not everybody has joined yet: whatever goes wrong here must not hide what is told
+            return f"rank {peer}"
+
+    # ---- connecting ----
+
+    def want(self, peer: int) -> None:
+        """Begins a connection to that rank, unless there is one."""
+        with self._lock:
+            if self._closing or peer in self._states:
+                return
+            self._states[peer] = _CONNECTING
+        threading.Thread(target=self._connect, args=(peer,), name=f"fastsock-connect-{peer}", daemon=True).start()
+
+    def _connect(self, peer: int) -> None:
+        for attempt in range(1, _TRIES + 1):
+            try:
+                self._connect_once(peer)
+                return
+            except GaveWay:
+                self._await_other(peer)
+                return
+            except hello.HelloError as error:
+                # hung up in the middle: it may have had too many strangers, or too few descriptors
+                if attempt < _TRIES and "refused" not in str(error) and not self._closing:
+                    continue
+                self._lose(
+                    peer,
+                    Code.REFUSED,
+                    f"the hello of {self.name(peer)} over {self.where(peer)} failed: {error}: "
+                    "see that all ranks belong to one job, and that nothing else answers at that address",
+                )
+            except ConnectionRefusedError:
+                self._lose(
+                    peer,
+                    Code.UNREACHABLE,
+                    f"nothing listens for {self.name(peer)} at {self.where(peer)}: it has finished, or died",
+                )
+            except XxdevError as error:
+                self._lose(peer, error.code, str(error))
+            except Exception as error:  # whatever it is, who waits for the peer must hear of it
+                self._lose(
+                    peer,
+                    Code.UNREACHABLE,
+                    f"{self.name(peer)} cannot be reached over {self.where(peer)}: {_why(error)}: {_advice(error)}",
+                )
+            return
+
+    def _connect_once(self, peer: int) -> None:
+        sock = self.reach(peer)
+        with self._lock:
+            self._outgoing.add(sock)
+        try:
+            hello.connect(
+                sock, secret=self.job.secret, job=self.job.name, rank=self.job.rank, peer=peer, role=_ROLE,
+                timeout=_PATIENT,
+            )  # fmt: skip
+            sock.settimeout(None)
+            kind, length = _VERDICT.unpack(_exactly(sock, _VERDICT.size))
+            told = _exactly(sock, length)
+            if kind == _GIVE_WAY:
+                raise GaveWay
+            if kind == _FAILED:
+                raise OSError(errno.ECONNABORTED, told.decode("utf-8", "replace"))
+            if kind != _WELCOME:
+                raise hello.HelloError(f"its verdict is {kind!r}, which is none")
+            with self._lock:
+                self._outgoing.discard(sock)
+                if self._closing:
+                    raise GaveWay
+                self.settle(peer, sock, None, told)
+                self._states[peer] = _STANDING
+                self._changed.notify_all()
+        except BaseException:
+            with self._lock:
+                self._outgoing.discard(sock)
+            sock.close()
+            raise
+
+    def _await_other(self, peer: int) -> None:
+        """The other end's attempt stands: it comes, or something is wrong with it."""
+        with self._lock:
+            came = self._changed.wait_for(
+                lambda: self._closing or self._states.get(peer) != _CONNECTING, _STRANGER_SECONDS
+            )
+        if not came:
+            self._lose(
+                peer,
+                Code.UNREACHABLE,
+                f"{self.name(peer)} wanted to connect itself, and did not within "
+                f"{_STRANGER_SECONDS:.0f} s: see what it waits for",
+            )
+
+    def _lose(self, peer: int, code: int, reason: str) -> None:
+        with self._lock:
+            if self._closing or self._states.get(peer) == _STANDING:
+                return
+            self._states[peer] = _LOST
+            self._changed.notify_all()
+        self.engine.fail(peer, reason)
+
+    # ---- accepting ----
+
+    def _accept(self) -> None:
+        poller = select.poll()
+        poller.register(self._listener, select.POLLIN)
+        poller.register(self._wake, select.POLLIN)
+        while not self._closing:
+            poller.poll()
+            if self._closing:
+                return
+            try:
+                sock, address = self.take(self._listener)
+            except (BlockingIOError, ConnectionError):
+                continue
+            except OSError as error:
+                if not self._make_room(error):
+                    return
+                continue
+            self._begin_hello(sock, address)
+
+    def _make_room(self, error: OSError) -> bool:
+        """Out of descriptors or memory: a stranger goes, or some time; False where the listener itself is broken."""
+        if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+            return False
+        if not self._drop_oldest():
+            poller = select.poll()
+            poller.register(self._wake, select.POLLIN)
+            poller.poll(100)
+        return True
+
+    def _drop_oldest(self) -> bool:
+        with self._lock:
+            oldest = next(iter(self._strangers.values()), None)
+        if oldest is None:
+            return False
+        _hang_up(oldest)
+        return True
+
+    def _begin_hello(self, sock: Any, address: Any) -> None:
+        with self._lock:
+            self._strangers[id(sock)] = sock
+            crowded = len(self._strangers) > _MOST_STRANGERS
+        if crowded:
+            self._drop_oldest()
+        threading.Thread(target=self._welcome, args=(sock, address), name="fastsock-hello", daemon=True).start()
+
+    def _welcome(self, sock: Any, address: Any) -> None:
+        kept = False
+        try:
+            sock.setblocking(True)
+            self.meet(sock, self._listener, address)
+            caller = hello.accept(
+                sock, secret=self.job.secret, job=self.job.name, rank=self.job.rank, size=self.job.size,
+                roles=(_ROLE,), timeout=_STRANGER_SECONDS,
+            )  # fmt: skip
+            kept = self._judge(caller.rank, sock)
+        except (OSError, hello.HelloError):
+            pass  # a stranger, or a rank that will notice by itself
+        finally:
+            with self._lock:
+                self._strangers.pop(id(sock), None)
+            if not kept:
+                sock.close()
+
+    def _judge(self, peer: int, sock: Any) -> bool:
+        """The other end is rank `peer`: the verdict on its connection; whether it stands."""
+        with self._lock:
+            state = self._states.get(peer)
+            free = state is None or (state == _CONNECTING and peer < self.job.rank)
+            if self._closing or state == _LOST or peer == self.job.rank:
+                sock.sendall(_verdict(_FAILED, f"rank {self.job.rank} is finishing".encode()))
+                return False
+            if not free:
+                sock.sendall(_verdict(_GIVE_WAY))
+                return False
+            try:
+                told, offered = self.offer(peer)
+            except OSError as error:
+                sock.sendall(_verdict(_FAILED, _why(error).encode()))
+                return False
+            self._states[peer] = _STANDING
+            self._changed.notify_all()
+            try:
+                sock.settimeout(None)
+                sock.sendall(_verdict(_WELCOME, told))
+                self.settle(peer, sock, offered, b"")
+                return True
+            except (OSError, XxdevError) as error:
+                self._states[peer] = _LOST
+                reason = f"{self.name(peer)} was lost over {self.where(peer)} as it connected: {_why(error)}"
+        self.engine.fail(peer, reason)
+        return False
+
+
+def _verdict(kind: bytes, told: bytes = b"") -> bytes:
+    return _VERDICT.pack(kind, min(len(told), _LONGEST_REASON)) + told[:_LONGEST_REASON]
+
+
+def _exactly(sock: Any, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        block = sock.recv(count - len(data))
+        if not block:
+            raise hello.HelloError("it closed the connection after the hello")
+        data += block
+    return data
+
+
+def _hang_up(sock: Any) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(2)
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _advice(error: Exception) -> str:
+    if isinstance(error, TimeoutError) or getattr(error, "errno", 0) in (
+        errno.ETIMEDOUT,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+    ):
+        return "see that its host is up, and that no firewall stops connections between the ranks' hosts"
+    return "see that its host is up and the rank still runs"
+
+
+_alive: weakref.WeakSet[Connections] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for connections in list(_alive):
+        connections.after_fork()
+
+
+os.register_at_fork(after_in_child=_forked)

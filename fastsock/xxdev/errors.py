@@ -1,0 +1,31 @@
+"""The one exception of devices, and what kinds of failure it tells apart."""
+
+from __future__ import annotations
+
+import enum
+
+from ..core import _core
+
+XxdevError = _core.MessageError
+"""What every method of devices and requests raises: `code` is a Code, `peer` a rank or -1, the text says what to do."""
+
+
+class Code(enum.IntEnum):
+    """`XxdevError.code`; the first ones are the native core's own."""
+
+    TRUNCATED = _core.TRUNCATED
+    PEER_FAILED = _core.PEER_FAILED
+    PROTOCOL = _core.PROTOCOL
+    CANCELLED = _core.CANCELLED
+    CLOSED = _core.CLOSED
+    NO_MEMORY = _core.NO_MEMORY
+    ARGUMENT = 100
+    DATATYPE = 101
+    UNREACHABLE = 102
+    REFUSED = 103
+
+
+def failed(code: Code, text: str, peer: int = -1) -> OSError:
+    """An XxdevError."""
+    error: OSError = XxdevError(code, peer, text)
+    return error

@@ -1,0 +1,97 @@
+"""The settings of message passing: the FASTSOCK_MPJ_ variables that are no matter of a launcher, and defaults."""
+
+from __future__ import annotations
+
+import os
+
+from .. import config
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Settings(config.Frozen):
+    """Every setting, checked. Times are milliseconds, sizes are bytes; both may be text, as the environment's are.
+
+    device: the one that `Device.new_instance()` makes when no name is given.
+    eager_limit: up to this length a message is sent at once, beyond it only when its receive has begun.
+    credit: bytes of eager messages that one sender may have unreceived at one receiver.
+    spin_us: longest busy wait, in microseconds, before a waiting call sleeps.
+    connect_ms: how long the network may take to reach a rank before it counts as unreachable.
+    silence_ms: how long the network may be silent before the rank behind it counts as lost.
+    """
+
+    device: str
+    eager_limit: int
+    credit: int
+    spin_us: float
+    connect_ms: float
+    silence_ms: float
+
+    _fields = ("device", "eager_limit", "credit", "spin_us", "connect_ms", "silence_ms")
+    __slots__ = _fields
+
+    def __init__(
+        self,
+        *,
+        device: str = "iodev",
+        eager_limit: int | str = 128 << 10,
+        credit: int | str = 4 << 20,
+        spin_us: float | str = 50.0,
+        connect_ms: float | str = 5000.0,
+        silence_ms: float | str = 10_000.0,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "device", device)
+        put(self, "eager_limit", config.size("eager_limit", eager_limit))
+        put(self, "credit", config.size("credit", credit))
+        put(self, "spin_us", config.duration("spin_us", spin_us))
+        put(self, "connect_ms", config.duration("connect_ms", connect_ms))
+        put(self, "silence_ms", config.duration("silence_ms", silence_ms))
+
+    def replace(self, **changes: object) -> Settings:
+        """A copy with the named settings changed. Raises ConfigError for a bad value or an unknown name."""
+        for name in changes:
+            if name not in self._fields:
+                raise config.ConfigError(f"there is no setting {name!r}; there are {', '.join(self._fields)}")
+        fields = dict(zip(self._fields, self._values(), strict=True))
+        fields.update(changes)
+        return Settings(**fields)  # type: ignore[arg-type]
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings that the FASTSOCK_MPJ_ variables give; an empty one counts as unset. Raises ConfigError."""
+    environ = os.environ if environ is None else environ
+    found = Settings()
+    for name in Settings._fields:
+        variable = f"FASTSOCK_MPJ_{name.upper()}"
+        text = environ.get(variable, "").strip()
+        if text:
+            try:
+                found = found.replace(**{name: text})
+            except config.ConfigError as error:
+                raise config.ConfigError(str(error), file=variable) from None
+    return found
+
+
+_current: Settings | None = None
+
+
+def current() -> Settings:
+    """The settings in force; read from the environment when first asked for. Raises ConfigError then."""
+    return _current if _current is not None else reload()
+
+
+def reload() -> Settings:
+    """Reads the environment again, undoing `configure`. Raises ConfigError."""
+    global _current
+    _current = from_environment()
+    return _current
+
+
+def configure(**changes: object) -> Settings:
+    """Changes settings for devices that are started from now on. Raises ConfigError and changes nothing then."""
+    global _current
+    _current = current().replace(**changes)
+    return _current

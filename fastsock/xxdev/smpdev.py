@@ -1,0 +1,88 @@
+"""smpdev: ranks are threads of one process, as MPJ Express's first shared-memory device.
+
+The sender or the receiver, whoever comes second, copies the message once from the one's memory to the other's.
+
+    from fastsock.xxdev import smpdev
+
+    def rank(device):
+        ...
+
+    smpdev.run(4, rank)
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from . import job as jobs
+from . import settings
+from .device import Device
+from .errors import Code, failed
+from .job import threads
+from .networked import new_engine
+
+_lock = threading.Lock()
+_engines: weakref.WeakKeyDictionary[threads.Ranks, dict[int, Any]] = weakref.WeakKeyDictionary()
+
+
+class Smpdev(Device):
+    """Messages between threads of one process."""
+
+    name = "smpdev"
+
+    def init(self, args: Any = None) -> list[int]:
+        """Joins the ranks of the calling thread, or those of the ThreadJob `args`."""
+        if self.engine is not None:
+            raise failed(Code.ARGUMENT, "smpdev: init() was called before")
+        job = jobs.current() if args is None else args
+        if not isinstance(job, threads.ThreadJob):
+            if job.size > 1:
+                what = f"smpdev: rank {job.rank} of {job.size} is a process of its own"
+                raise failed(Code.ARGUMENT, f"{what}: start the ranks by smpdev.run(), or use iodev")
+            job = threads.Ranks(1).jobs[0]
+        self.job = job
+        self.engine = engine = new_engine(job, settings.current())
+        with _lock:
+            others = _engines.setdefault(job.ranks, {})
+            for rank, other in others.items():
+                engine.attach_local(rank, other)
+                other.attach_local(job.rank, engine)
+            others[job.rank] = engine
+        job.on_failure(engine.fail)
+        return list(range(job.size))
+
+    def finish(self) -> None:
+        """Ends this rank's part: what it sent is delivered first. May be called twice."""
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            with _lock:
+                _engines[self.job.ranks].pop(self.job.rank, None)
+            engine.close(timeout=-1)
+
+
+def run(size: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Runs `function(device, ...)` in one thread for each rank; what each returned, in the order of ranks.
+
+    A rank that raises has failed: the others' calls that need it raise XxdevError. Once all have ended, the exception
+    of the first one that raised is raised here.
+    """
+    results: list[Any] = [None] * size
+    raised: list[BaseException] = []
+
+    def rank(job: jobs.Job) -> None:
+        device = Smpdev()
+        try:
+            device.init(job)
+            results[job.rank] = function(device, *arguments)
+            device.finish()
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    threads.run(size, rank)
+    if raised:
+        raise raised[0]
+    return results

@@ -1,0 +1,72 @@
+"""Network namespaces as hosts, joined by one switch: for tests of ranks on several hosts. Needs root and iproute2."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def why_not() -> str | None:
+    """Why there can be none here, or None."""
+    if not shutil.which("ip"):
+        return "needs iproute2"
+    made = subprocess.run(["ip", "netns", "add", f"fastsock-probe-{os.getpid()}"], capture_output=True, text=True)
+    if made.returncode:
+        return f"needs the right to make network namespaces: {made.stderr.strip()}"
+    bridge = _ip("-n", f"fastsock-probe-{os.getpid()}", "link", "add", "switch", "type", "bridge", check=False)
+    _ip("netns", "del", f"fastsock-probe-{os.getpid()}")
+    return "needs bridges" if bridge else None
+
+
+class Hosts:
+    """`count` hosts at 10.9.0.1 and so on. A context manager."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._prefix = f"fastsock-{os.getpid()}-"
+        self._switch = f"{self._prefix}switch"
+
+    def __enter__(self) -> Hosts:
+        _ip("netns", "add", self._switch)
+        _ip("-n", self._switch, "link", "add", "switch", "type", "bridge")
+        _ip("-n", self._switch, "link", "set", "switch", "up")
+        for host in range(self.count):
+            name = self._name(host)
+            _ip("netns", "add", name)
+            _ip("-n", name, "link", "set", "lo", "up")
+            _ip("-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{host}", "netns", self._switch)
+            _ip("-n", name, "addr", "add", f"{self.ip(host)}/24", "dev", "eth0")
+            _ip("-n", name, "link", "set", "eth0", "up")
+            _ip("-n", self._switch, "link", "set", f"port{host}", "master", "switch", "up")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for host in range(self.count):
+            _ip("netns", "del", self._name(host), check=False)
+        _ip("netns", "del", self._switch, check=False)
+
+    def ip(self, host: int) -> str:
+        """The address of a host."""
+        return f"10.9.0.{host + 1}"
+
+    def enter(self, host: int) -> None:
+        """Moves the calling process there."""
+        with open(f"/run/netns/{self._name(host)}", "rb") as namespace:
+            if _libc.setns(namespace.fileno(), _CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+
+    def cut(self, host: int) -> None:
+        """Nothing reaches that host any more, and nobody is told."""
+        _ip("-n", self._switch, "link", "set", f"port{host}", "nomaster")
+
+    def _name(self, host: int) -> str:
+        return f"{self._prefix}{host}"
+
+
+def _ip(*arguments: str, check: bool = True) -> int:
+    return subprocess.run(["ip", *arguments], check=check, capture_output=not check).returncode
