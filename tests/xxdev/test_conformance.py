@@ -6,7 +6,7 @@ import pytest
 
 from fastsock.testing import name, ranks
 
-DEVICES = ("iodev", "sysvdev", "smpdev")
+DEVICES = ("smpdev",)
 
 
 @pytest.mark.parametrize("device", DEVICES)
