@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .exchange import Combine, Exchange, View
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Combine, View
 
 
 class Accumulator:

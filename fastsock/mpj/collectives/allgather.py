@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from . import blocks, moves, primitive, shared, trees
 from .blocks import AnyBlocks
-from .exchange import Exchange, Steps, View
 from .folding import Folding
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Steps, View
 
 PRIMITIVE = Primitive("allgather")
 
@@ -113,8 +117,7 @@ def flat_tree(exchange: Exchange, send: View | None, receive: AnyBlocks) -> Step
 @PRIMITIVE.algorithm(primitive.team)
 def shared_memory(exchange: Exchange, send: View | None, receive: AnyBlocks) -> Steps:
     """Through the memory that all ranks share."""
-    with shared.written(exchange, receive) as (data, sizes, offsets):
-        exchange.team.allgather(send, data, sizes, offsets)
+    shared.write(exchange, receive, lambda *placed: exchange.team.allgather(send, *placed))
     return ()
 
 

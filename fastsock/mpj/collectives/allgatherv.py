@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from . import allgather, primitive, shared
 from .blocks import AnyBlocks
-from .exchange import Exchange, Steps, View
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Steps, View
 
 PRIMITIVE = Primitive("allgatherv")
 
@@ -31,6 +35,5 @@ PRIMITIVE.offer("two_level", allgather.two_level, primitive.levels)
 @PRIMITIVE.algorithm(primitive.team)
 def shared_memory(exchange: Exchange, send: View | None, receive: AnyBlocks) -> Steps:
     """Through the memory that all ranks share."""
-    with shared.written(exchange, receive) as (data, sizes, offsets):
-        exchange.team.allgather(send, data, sizes, offsets)
+    shared.write(exchange, receive, lambda *placed: exchange.team.allgather(send, *placed))
     return ()

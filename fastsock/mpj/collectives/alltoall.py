@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from . import blocks, primitive, shared
 from .blocks import AnyBlocks
-from .exchange import Exchange, Steps
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Steps
 
 PRIMITIVE = Primitive("alltoall")
 
@@ -60,8 +64,8 @@ def pairwise_exchange(exchange: Exchange, send: AnyBlocks, receive: AnyBlocks) -
 @PRIMITIVE.algorithm(primitive.team)
 def shared_memory(exchange: Exchange, send: AnyBlocks, receive: AnyBlocks) -> Steps:
     """Through the memory that all ranks share."""
-    with shared.written(exchange, receive) as incoming:
-        exchange.team.alltoall(*shared.read(exchange, send), *incoming)
+    outgoing = shared.read(exchange, send)
+    shared.write(exchange, receive, lambda *placed: exchange.team.alltoall(*outgoing, *placed))
     return ()
 
 

@@ -6,9 +6,13 @@ from itertools import accumulate
 
 from . import alltoall, blocks, headed, primitive, shared
 from .blocks import AnyBlocks
-from .exchange import Exchange, Steps
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Steps
 
 PRIMITIVE = Primitive("alltoallv")
 
@@ -30,8 +34,8 @@ PRIMITIVE.offer("pairwise_exchange", alltoall.pairwise_exchange)
 @PRIMITIVE.algorithm(primitive.team)
 def shared_memory(exchange: Exchange, send: AnyBlocks, receive: AnyBlocks) -> Steps:
     """Through the memory that all ranks share."""
-    with shared.written(exchange, receive) as incoming:
-        exchange.team.alltoall(*shared.read(exchange, send), *incoming)
+    outgoing = shared.read(exchange, send)
+    shared.write(exchange, receive, lambda *placed: exchange.team.alltoall(*outgoing, *placed))
     return ()
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from . import alltoall, alltoallv, primitive
 from .blocks import AnyBlocks
-from .exchange import Exchange, Steps
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Steps
 
 PRIMITIVE = Primitive("alltoallw")
 

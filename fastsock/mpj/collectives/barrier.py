@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from . import primitive, trees
-from .exchange import Exchange, Steps, View
 from .forms import forms
 from .primitive import Primitive
 from .trees import Tree
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Steps
+
 PRIMITIVE = Primitive("barrier")
-NOTHING = View(bytearray())
+NOTHING = memoryview(bytearray())
 
 
 def steps(exchange: Exchange, algorithm: str | None = None) -> Steps:

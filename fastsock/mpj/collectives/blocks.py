@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from .exchange import Data, Exchange, View
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Data, View
 
-Placed = tuple[View, list[int], list[int]]
+
+Placed = tuple[memoryview, list[int], list[int]]
 """A buffer, and the sizes and places of blocks in it."""
 
 

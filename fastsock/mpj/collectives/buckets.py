@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from .blocks import AnyBlocks
-from .exchange import Combine, Exchange, Steps, View
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Combine, Steps, View
 
 
 def reduce(exchange: Exchange, send: AnyBlocks, receive: View, combine: Combine) -> Steps:

@@ -7,46 +7,20 @@ see complete before it goes on. The same text so serves calls that block (`drive
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import sys
+from collections.abc import Hashable, Sequence
 from itertools import count
-from typing import Any, Protocol
-
-import numpy as np
 
 from .levels import Levels
 
-View = memoryview
-"""Contiguous bytes: format "B"."""
-Data = View | list[View]
-"""What one message carries: bytes, or several pieces that are gathered from or scattered into memory."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .protocols import Data, Request, Steps, View
 
 MESSAGES, HOST, HOSTS = "messages", "host", "hosts"
 """How ranks reach each other: by messages only, through memory that all share, or some through memory and some not."""
-
-
-class Request(Protocol):
-    """An operation under way in the engine."""
-
-    done: bool
-    error: BaseException | None
-    callback: Callable[[Any], None] | None
-    payload: Any
-
-
-Steps = Iterable[Sequence[Request]]
-"""A running algorithm: each item is what must complete before the next is asked for."""
-
-
-class Combine(Protocol):
-    """A reduction on packed elements: target = source op target, where source comes from the lower ranks."""
-
-    commutative: bool
-    itemsize: int
-    """Bytes of one element: vectors are cut only at its multiples."""
-    kernel: Any
-    """What the native kernels know it by, (type, operation); None where they do not."""
-
-    def __call__(self, source: View, target: View) -> None: ...
 
 
 class Members:
@@ -149,7 +123,8 @@ class Exchange:
     @staticmethod
     def scratch(nbytes: int) -> View:
         """Memory of one's own, with anything in it."""
-        return np.empty(nbytes, np.uint8).data
+        numpy = sys.modules.get("numpy")  # never imported for this: it is slow to load
+        return memoryview(bytearray(nbytes)) if numpy is None else numpy.empty(nbytes, "u1").data
 
 
 def drive(exchange: Exchange, steps: Steps) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from . import prefixes, primitive
-from .exchange import Combine, Exchange, Steps, View
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Combine, Steps, View
 
 PRIMITIVE = Primitive("exscan")
 

@@ -7,19 +7,16 @@ computed on places stays in the order of the ranks.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 
-class Folding(NamedTuple):
-    """One rank's part."""
+class Folding:
+    """One rank's part: its place (-1: the rank below holds that for both), the other rank that shares the place (-1:
+    none), how many places there are and how many of them, the first ones, are shared."""
 
-    place: int
-    """-1: the rank below holds this one's place too"""
-    other: int
-    """the rank that shares the place; -1: none"""
-    places: int
-    extra: int
-    """how many places are shared"""
+    __slots__ = ("extra", "other", "place", "places")
+
+    def __init__(self, place: int, other: int, places: int, extra: int) -> None:
+        self.place, self.other, self.places, self.extra = place, other, places, extra
 
     @staticmethod
     @lru_cache(4096)

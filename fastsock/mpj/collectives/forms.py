@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Concatenate, ParamSpec
-
 from . import schedule
-from .exchange import Exchange, Request, Steps, drive
+from .exchange import drive
 
-Arguments = ParamSpec("Arguments")
-Blocking = Callable[Concatenate[Exchange, Arguments], None]
-Started = Callable[Concatenate[Exchange, Arguments], Request]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Concatenate, ParamSpec
+
+    from .exchange import Exchange
+    from .protocols import Request, Steps
+
+    Arguments = ParamSpec("Arguments")
+    Blocking = Callable[Concatenate[Exchange, Arguments], None]
+    Started = Callable[Concatenate[Exchange, Arguments], Request]
 
 
 def forms(

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from . import blocks, moves, primitive, shared, trees
 from .blocks import AnyBlocks
-from .exchange import Exchange, Steps, View
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Steps, View
 
 PRIMITIVE = Primitive("gather")
 
@@ -75,8 +79,7 @@ def through_memory(exchange: Exchange, send: View | None, receive: AnyBlocks | N
     if receive is None or exchange.rank != root:
         exchange.team.gather(send, None, None, None, root)
     else:
-        with shared.written(exchange, receive) as (data, sizes, offsets):
-            exchange.team.gather(send, data, sizes, offsets, root)
+        shared.write(exchange, receive, lambda *placed: exchange.team.gather(send, *placed, root))
     return ()
 
 

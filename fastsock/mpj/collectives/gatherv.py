@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from . import blocks, gather, headed, primitive, trees
 from .blocks import AnyBlocks
-from .exchange import Data, Exchange, Steps, View
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Data, Steps, View
 
 PRIMITIVE = Primitive("gatherv")
 

@@ -6,7 +6,10 @@ from array import array
 from itertools import accumulate
 
 from .blocks import AnyBlocks, Blocks
-from .exchange import View
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .protocols import View
 
 
 def message(blocks: AnyBlocks, first: int, end: int) -> list[View]:

@@ -5,17 +5,24 @@ With a root, its group passes ROOT (the root itself) or PROC_NULL (the others), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Concatenate, Generic, ParamSpec
 
 from . import barrier as barriers
 from . import bcast as bcasts
 from . import reduce as reduces
 from . import schedule
-from .blocks import AnyBlocks, Blocks
-from .exchange import Combine, Exchange, Members, Request, Steps, View, drive
+from .blocks import Blocks
+from .exchange import drive
 from .neighbourhood import receives
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from .blocks import AnyBlocks
+    from .exchange import Exchange, Members
+    from .protocols import Combine, Request, Steps, View
 
 PROC_NULL = -2
 ROOT = -3
@@ -48,22 +55,19 @@ class InterExchange:
         self.remote = local.elsewhere(remote, context, tag)
 
 
-Arguments = ParamSpec("Arguments")
-
-
-class Collective(Generic[Arguments]):
+class Collective:
     """A collective over an intercommunicator: `run` returns when this rank's part is done, `start` at once."""
 
-    def __init__(self, steps: Callable[Concatenate[InterExchange, Arguments], Steps]) -> None:
+    def __init__(self, steps: Callable[..., Steps]) -> None:
         self.steps = steps
 
-    def run(self, exchange: InterExchange, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+    def run(self, exchange: InterExchange, *args: Any) -> None:
         """Do it."""
-        drive(exchange.local, self.steps(exchange, *args, **kwargs))
+        drive(exchange.local, self.steps(exchange, *args))
 
-    def start(self, exchange: InterExchange, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Request:
+    def start(self, exchange: InterExchange, *args: Any) -> Request:
         """Begin it."""
-        return schedule.start(exchange.local, self.steps(exchange, *args, **kwargs))
+        return schedule.start(exchange.local, self.steps(exchange, *args))
 
 
 @Collective

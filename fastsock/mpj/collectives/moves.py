@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from .blocks import AnyBlocks
-from .exchange import Data, Exchange, Steps
 from .trees import Tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Data, Steps
 
 
 def spread(exchange: Exchange, data: Data, tree: Tree) -> Steps:

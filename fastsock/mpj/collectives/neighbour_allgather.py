@@ -6,9 +6,13 @@ from collections.abc import Sequence
 
 from . import neighbourhood
 from .blocks import AnyBlocks
-from .exchange import Exchange, Steps, View
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Steps, View
 
 PRIMITIVE = Primitive("neighbour_allgather")
 

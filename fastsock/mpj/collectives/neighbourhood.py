@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .blocks import AnyBlocks
-from .exchange import Exchange, Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Request
 
 
 def receives(exchange: Exchange, receive: AnyBlocks, sources: Sequence[int]) -> list[Request]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
 from itertools import pairwise
 
-from .exchange import Combine, Exchange, Request, View
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
 
-Prefix = Generator[Sequence[Request], None, "View | None"]
+    from .exchange import Exchange
+    from .protocols import Combine, Request, View
+
+    Prefix = Generator[Sequence[Request], None, View | None]
 
 
 def flat(exchange: Exchange, own: View, combine: Combine) -> Prefix:

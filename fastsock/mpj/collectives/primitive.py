@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import chain
-from typing import Any, TypeVar
 
-from .exchange import MESSAGES, Combine, Exchange
+from .exchange import MESSAGES
 from .table import TABLE
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Needs = Callable[[Exchange, "Combine | None"], "str | None"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    from .exchange import Exchange
+    from .protocols import Combine
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+    Needs = Callable[[Exchange, Combine | None], str | None]
 
 
 def team(exchange: Exchange, combine: Combine | None) -> str | None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from . import blocks, buckets, moves, primitive, trees
 from .accumulator import Accumulator, begin
 from .blocks import Blocks
-from .exchange import Combine, Exchange, Steps, View
 from .forms import forms
 from .primitive import Primitive
 from .trees import Tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Combine, Steps, View
 
 PRIMITIVE = Primitive("reduce")
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from . import blocks, buckets, moves, primitive, reduce, trees
 from .accumulator import Accumulator
 from .blocks import Blocks
-from .exchange import Combine, Exchange, Steps, View
 from .folding import Folding
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Combine, Steps, View
 
 PRIMITIVE = Primitive("reduce_scatter")
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from . import primitive, reduce_scatter
 from .blocks import Blocks
-from .exchange import Combine, Exchange, Steps, View
 from .forms import forms
 from .primitive import Primitive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .protocols import Combine, Steps, View
 
 PRIMITIVE = Primitive("reduce_scatter_block")
 

@@ -6,10 +6,13 @@ algorithm waits for, and so the algorithm's next steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
-from .exchange import Exchange, Request, Steps
+    from .exchange import Exchange
+    from .protocols import Request, Steps
 
 
 def start(exchange: Exchange, steps: Steps) -> Request:

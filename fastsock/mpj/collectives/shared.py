@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-from .blocks import AnyBlocks, Placed
-from .exchange import Exchange
+    from .blocks import AnyBlocks, Placed
+    from .exchange import Exchange
+    from .protocols import View
 
 
 def read(exchange: Exchange, blocks: AnyBlocks) -> Placed:
@@ -20,16 +22,15 @@ def read(exchange: Exchange, blocks: AnyBlocks) -> Placed:
     return placed
 
 
-@contextmanager
-def written(exchange: Exchange, blocks: AnyBlocks) -> Iterator[Placed]:
-    """Blocks to receive into: as they are, or side by side and copied to their places at the end."""
+def write(exchange: Exchange, blocks: AnyBlocks, call: Callable[[View, list[int], list[int]], None]) -> None:
+    """Call with blocks to receive into: as they are, or copied side by side, and to their places afterwards."""
     placed = blocks.placed()
     if placed is not None:
-        yield placed
+        call(*placed)
         return
     copy = blocks.fresh(exchange, 0, len(blocks))
     for rank in range(len(blocks)):
         copy[rank][:] = blocks[rank]
-    yield copy.placed()
+    call(*copy.placed())
     for rank in range(len(blocks)):
         blocks[rank][:] = copy[rank]

@@ -9,24 +9,26 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
 
-SHIPPED = Path(__file__).with_name("table.txt")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+SHIPPED = os.path.join(os.path.dirname(__file__), "table.txt")
 FILE_VARIABLE = "FASTSOCK_MPJ_COLLECTIVES"
 PRIMITIVE_VARIABLE = "FASTSOCK_MPJ_"
 REACHES = ("messages", "host", "hosts")
 
 
-class Row(NamedTuple):
+class Row:
     """From so many ranks and so many bytes on, these algorithms: the first that suits the call."""
 
-    primitive: str
-    reach: str
-    ranks: int
-    nbytes: int
-    algorithms: tuple[str, ...]
+    __slots__ = ("algorithms", "nbytes", "primitive", "ranks", "reach")
+
+    def __init__(self, primitive: str, reach: str, ranks: int, nbytes: int, algorithms: tuple[str, ...]) -> None:
+        self.primitive, self.reach, self.ranks, self.nbytes = primitive, reach, ranks, nbytes
+        self.algorithms = algorithms
 
 
 def parse(text: str, name: str) -> list[Row]:
@@ -57,7 +59,7 @@ class Table:
     def replace(self, rows: Iterable[Row]) -> None:
         """Take these rows in place of all that the table has for the same primitives and reaches."""
         fresh: dict[tuple[str, str], dict[int, list[Row]]] = {}
-        for row in sorted(rows):
+        for row in sorted(rows, key=lambda row: row.nbytes):
             fresh.setdefault((row.primitive, row.reach), {}).setdefault(row.ranks, []).append(row)
         self._rows.update(fresh)
         self._forget()
@@ -90,6 +92,11 @@ class Table:
             cache.clear()
 
 
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def load(environment: Mapping[str, str] = os.environ) -> Table:
     """The shipped table, with what the environment changes in it."""
     forced = {
@@ -97,10 +104,10 @@ def load(environment: Mapping[str, str] = os.environ) -> Table:
         for name, algorithm in environment.items()
         if name.startswith(PRIMITIVE_VARIABLE) and name != FILE_VARIABLE and algorithm
     }
-    table = Table(parse(SHIPPED.read_text(), SHIPPED.name), forced)
+    table = Table(parse(_read(SHIPPED), "table.txt"), forced)
     path = environment.get(FILE_VARIABLE)
     if path:
-        table.replace(parse(Path(path).read_text(), f"{path} ({FILE_VARIABLE})"))
+        table.replace(parse(_read(path), f"{path} ({FILE_VARIABLE})"))
     return table
 
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
 
 
-class Child(NamedTuple):
-    """A rank below another, and the ranks of its whole subtree: first to last but one."""
+class Child:
+    """A rank below another, and the ranks of its whole subtree: first to end - 1."""
 
-    rank: int
-    first: int
-    end: int
+    __slots__ = ("end", "first", "rank")
+
+    def __init__(self, rank: int, first: int = -1, end: int = -1) -> None:
+        self.rank, self.first, self.end = rank, first, end
 
 
-class Tree(NamedTuple):
-    """One rank's place in a tree. The children stand in the order in which data that spread reach them."""
+class Tree:
+    """One rank's place in a tree: the parent (-1 at the root), the children in the order in which data that spread
+    reach them, and this rank's own subtree, where subtrees are runs of ranks."""
 
-    parent: int
-    """-1 at the root"""
-    children: tuple[Child, ...]
-    first: int = -1
-    end: int = -1
-    """This rank's own subtree, where subtrees are runs of ranks."""
+    __slots__ = ("children", "end", "first", "parent")
+
+    def __init__(self, parent: int, children: Iterable[Child], first: int = -1, end: int = -1) -> None:
+        self.parent, self.children = parent, tuple(children)
+        self.first, self.end = first, end
 
 
 @lru_cache(4096)
@@ -47,7 +48,7 @@ def minimum_spanning(rank: int, size: int, root: int) -> Tree:
             end = middle
         else:
             first = middle
-    return Tree(parent, tuple(children), low, high)
+    return Tree(parent, children, low, high)
 
 
 @lru_cache(4096)
@@ -60,9 +61,9 @@ def binomial(rank: int, size: int, root: int) -> Tree:
     distance = 1 << high
     while place + distance < size:
         below = (place + distance + root) % size
-        children.append(Child(below, -1, -1))
+        children.append(Child(below))
         distance <<= 1
-    return Tree(parent, tuple(children))
+    return Tree(parent, children)
 
 
 @lru_cache(4096)
@@ -73,10 +74,10 @@ def binomial_reversed(rank: int, size: int, root: int) -> Tree:
     children = []
     distance = 1
     while not place & distance and place + distance < size:
-        children.append(Child((place + distance + root) % size, -1, -1))
+        children.append(Child((place + distance + root) % size))
         distance <<= 1
     parent = -1 if place == 0 else ((place & (place - 1)) + root) % size
-    return Tree(parent, tuple(reversed(children)))
+    return Tree(parent, reversed(children))
 
 
 @lru_cache(4096)
@@ -85,7 +86,7 @@ def four_ary(rank: int, size: int, root: int) -> Tree:
     place = (rank - root) % size
     parent = -1 if place == 0 else ((place - 1) // 4 + root) % size
     below = range(4 * place + 1, min(4 * place + 5, size))
-    return Tree(parent, tuple(Child((child + root) % size, -1, -1) for child in below))
+    return Tree(parent, [Child((child + root) % size) for child in below])
 
 
 @lru_cache(4096)
@@ -93,4 +94,4 @@ def flat(rank: int, size: int, root: int) -> Tree:
     """The root serves all others itself."""
     if rank != root:
         return Tree(root, (), rank, rank + 1)
-    return Tree(-1, tuple(Child(other, other, other + 1) for other in range(size) if other != root), 0, size)
+    return Tree(-1, [Child(other, other, other + 1) for other in range(size) if other != root], 0, size)

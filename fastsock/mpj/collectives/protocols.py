@@ -1,0 +1,36 @@
+"""What algorithms are written in terms of. For annotations only: nothing imports this when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+View = memoryview
+"""Contiguous bytes: format "B"."""
+Data = View | list[View]
+"""What one message carries: bytes, or several pieces that are gathered from or scattered into memory."""
+
+
+class Request(Protocol):
+    """An operation under way in the engine."""
+
+    done: bool
+    error: BaseException | None
+    callback: Callable[[Any], None] | None
+    payload: Any
+
+
+Steps = Iterable[Sequence[Request]]
+"""A running algorithm: each item is what must complete before the next is asked for."""
+
+
+class Combine(Protocol):
+    """A reduction on packed elements: target = source op target, where source comes from the lower ranks."""
+
+    commutative: bool
+    itemsize: int
+    """Bytes of one element: vectors are cut only at its multiples."""
+    kernel: Any
+    """What the native kernels know it by, (type, operation); None where they do not."""
+
+    def __call__(self, source: View, target: View) -> None: ...
