@@ -60,19 +60,29 @@ ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted)
     return space_seen(ring, head, ring->cached, grown_at);
 }
 
-void fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length)
+void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *source, size_t length)
 {
-    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+    uint64_t position = atomic_load_explicit(&ring->shared->head, memory_order_relaxed) + offset;
     uint64_t grown_at = atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed);
-    uint64_t position = head;
     while (length > 0) {
         struct run run = run_at(ring, position, grown_at);
         size_t part = run.length < length ? run.length : length;
         memcpy(ring->data + run.offset, source, part);
         source += part, position += part, length -= part;
     }
+}
+
+void fs_ring_publish(struct fs_ring *ring, size_t length)
+{
+    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
     /* sequentially consistent: the producer looks for sleepers next, and one of the two must see the other */
-    atomic_store(&ring->shared->head, position);
+    atomic_store(&ring->shared->head, head + length);
+}
+
+void fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length)
+{
+    fs_ring_fill(ring, 0, source, length);
+    fs_ring_publish(ring, length);
 }
 
 int fs_ring_grow(struct fs_ring *ring)
@@ -92,11 +102,11 @@ void fs_ring_shrink(struct fs_ring *ring)
     if (ring->cached == head) atomic_store_explicit(&ring->shared->grown_at, FS_NOT_GROWN, memory_order_release);
 }
 
-ssize_t fs_ring_used(struct fs_ring *ring)
+ssize_t fs_ring_used_at_least(struct fs_ring *ring, uint64_t wanted)
 {
     uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);
     uint64_t used = ring->cached - tail;
-    if (used == 0 || used > ring->large) { /* nothing seen yet, or another process of ours read on */
+    if (used < wanted || used > ring->large) { /* not seen yet, or another process of ours read on */
         ring->cached = atomic_load(&ring->shared->head);
         used = ring->cached - tail;
         uint64_t limit = LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;
@@ -104,6 +114,8 @@ ssize_t fs_ring_used(struct fs_ring *ring)
     }
     return (ssize_t)used;
 }
+
+ssize_t fs_ring_used(struct fs_ring *ring) { return fs_ring_used_at_least(ring, 1); }
 
 void fs_ring_copy_out(struct fs_ring *ring, uint64_t offset, unsigned char *target, size_t length)
 {

@@ -31,7 +31,7 @@ struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_optio
     engine->size = size;
     engine->options = *options;
     engine->spin_ticks = (uint64_t)(options->spin_us * fs_ticks_per_us());
-    engine->forks_at_start = fs_fork_count();
+    engine->process = fs_process_id();
     engine->kick = -1;
     engine->peers[rank].state = FS_LOCAL;
     *error = 0;
@@ -55,7 +55,8 @@ void fs_engine_release(struct fs_engine *engine)
         free(engine->members);
         engine->members = next;
     }
-    if (engine->kick >= 0 && engine->forks_at_start == fs_fork_count()) close(engine->kick);
+    if (engine->kick >= 0 && engine->process == fs_process_id()) close(engine->kick);
+    free((void *)engine->stamps);
     free(engine->slots);
     free(engine->links);
     free(engine->peers);
@@ -64,7 +65,7 @@ void fs_engine_release(struct fs_engine *engine)
 
 int fs_engine_is_usable(const struct fs_engine *engine)
 {
-    return !atomic_load_explicit(&engine->closed, memory_order_relaxed) && engine->forks_at_start == fs_fork_count();
+    return !atomic_load_explicit(&engine->closed, memory_order_relaxed) && engine->process == fs_process_id();
 }
 
 int fs_engine_rank(const struct fs_engine *engine) { return engine->rank; }
@@ -556,7 +557,7 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
     free(lost->reason);
     lost->reason = strdup(reason);
     if (!failed) error = FS_PEER_FAILED;
-    if (link) fs_link_lost(engine, link);
+    if (link) fs_link_lost(engine, link, error);
     while (lost->waiting.first) {
         struct fs_request *request = lost->waiting.first;
         fs_queue_remove(&lost->waiting, request);
@@ -566,8 +567,7 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
         struct fs_slot *slot = &engine->slots[i];
         if (slot->peer != peer) continue;
         struct fs_request *request = slot->request;
-        uint32_t id = slot->generation << 20 | i;
-        fs_slot_give(engine, id);
+        fs_slot_give(engine, i);
         if (request) fs_complete(engine, request, error);
     }
     lose_messages(engine, peer);
@@ -616,7 +616,7 @@ int fs_engine_flushed(struct fs_engine *engine)
     fs_engine_progress(engine);
     int busy = 0;
     fs_engine_lock(engine);
-    for (int i = 0; i < atomic_load(&engine->link_count); i++) busy |= fs_link_busy(engine->links[i]);
+    for (int i = 0; i < atomic_load(&engine->link_count); i++) busy |= fs_link_is_busy(engine->links[i]);
     fs_engine_unlock(engine);
     return !busy;
 }

@@ -9,11 +9,11 @@
 
 #define FS_FRAME_MAGIC 0xf5u
 #define FS_FRAME_VERSION 1u
-#define FS_FRAME_ORDER 0x01020304u
+#define FS_FRAME_ORDER 0x01020304u /* as the sender writes it */
 
 enum fs_frame_kind {
-    FS_FRAME_GREETING = 1, /* first of all.  tag: byte order, id: rank, length: nonce, word: its address, context: version */
-    FS_FRAME_EAGER,        /* tag, context, length and as many bytes; id: to be acknowledged, or 0; word: consumed */
+    FS_FRAME_GREETING = 1,     /* first of all, with a struct fs_greeting as its payload */
+    FS_FRAME_EAGER,            /* tag, context, length and as many bytes; id: to be acknowledged, or 0; word: consumed */
     FS_FRAME_READY_TO_SEND,    /* tag, context, length, id; word: where the bytes lie, or 0 */
     FS_FRAME_READY_TO_RECEIVE, /* id: of the send; length: bytes wanted; word: id of the receive */
     FS_FRAME_DATA,             /* id: of the receive; length and as many bytes */

@@ -8,9 +8,8 @@
 
 #define FS_BUCKETS 256u
 #define FS_MESSAGE_COST 96u /* what the bookkeeping of an unexpected message counts besides its bytes */
-#define FS_REASON 256
 
-enum fs_request_state { FS_IDLE, FS_POSTED, FS_QUEUED, FS_MATCHED, FS_AWAITING };
+enum fs_request_state { FS_IDLE, FS_POSTED, FS_QUEUED, FS_MATCHED, FS_AWAITING, FS_STREAMING, FS_FETCHING };
 
 struct fs_queue {
     struct fs_request *first, *last;
@@ -73,7 +72,7 @@ struct fs_engine {
     _Atomic uint32_t contenders;
     _Atomic int holders;
     _Atomic int closed;
-    uint32_t forks_at_start;
+    uint32_t process; /* a forked child has a copy that it must not use */
     int rank, size;
     struct fs_engine_options options;
     uint64_t spin_ticks;
@@ -92,6 +91,10 @@ struct fs_engine {
     /* what is known to the other ends by number */
     struct fs_slot *slots;
     uint32_t slot_count, free_slot;
+    _Atomic uint64_t *stamps; /* fetch.c: read by other processes */
+    uint64_t nonce;
+    int descriptor_links;
+    uint32_t round;
     /* completed requests that have an owner */
     struct fs_request *finished_first, *finished_last;
     _Atomic uint32_t finished, finished_callbacks;
@@ -171,6 +174,7 @@ static inline size_t fs_wanted(const struct fs_request *request, size_t length)
 }
 void fs_receive_message(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
 
+#define FS_INDEX_MASK ((1u << 20) - 1)
 /* slots.c: the numbers under which other ends know requests.  With the lock held */
 uint32_t fs_slot_take(struct fs_engine *engine, struct fs_request *request, int peer); /* 0: no memory */
 struct fs_slot *fs_slot_find(struct fs_engine *engine, uint32_t id, int peer, int kind); /* NULL: there is no such */
@@ -191,15 +195,15 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
 void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *message);
 
 /* link.c: with the lock held */
-void fs_link_lost(struct fs_engine *engine, struct fs_link *link); /* ends what is under way, closes it */
-int fs_link_busy(const struct fs_link *link);                      /* something is still to be written */
+void fs_link_lost(struct fs_engine *engine, struct fs_link *link, int error); /* ends what is under way, closes it */
+int fs_link_is_busy(struct fs_link *link);                      /* something is still to be written */
 void fs_link_goodbye(struct fs_engine *engine, struct fs_link *link);
 void fs_link_abandon_descriptor(struct fs_link *link); /* in a forked child */
 void fs_link_free(struct fs_link *link);
 const char *fs_link_path(const struct fs_link *link);
 int fs_links_progress(struct fs_engine *engine);
 int fs_links_have_work(const struct fs_engine *engine);  /* without the lock: a cache line a link */
-int fs_links_are_near(const struct fs_engine *engine);   /* every other end runs on this core */
+int fs_links_are_near(const struct fs_engine *engine);   /* every other end runs on this core; says where we do */
 struct pollfd;
 /* Before a sleep: what to poll for.  Fills at most `most`; -1: there is something to do at once.  With the lock. */
 int fs_links_watch(struct fs_engine *engine, struct pollfd *list, int most);

@@ -1,10 +1,10 @@
 /* Numbers that other ends know requests by: an index, and a generation so that an old number means nothing. */
 #include <stdlib.h>
 
-#include "inside.h"
+#include "link.h"
 
 #define INDEX_BITS 20
-#define INDEX_MASK ((1u << INDEX_BITS) - 1)
+#define INDEX_MASK FS_INDEX_MASK
 #define FIRST_COUNT 64u
 
 static int grow(struct fs_engine *engine)
@@ -49,6 +49,7 @@ void fs_slot_give(struct fs_engine *engine, uint32_t id)
 {
     struct fs_slot *slot = &engine->slots[id & INDEX_MASK];
     if (slot->request) slot->request->id = 0;
+    if (slot->kind == FS_SENDING) fs_unstamp(engine, id);
     *slot = (struct fs_slot){.peer = -1, .generation = slot->generation + 1, .next_free = engine->free_slot};
     engine->free_slot = id & INDEX_MASK;
 }

@@ -1,0 +1,96 @@
+/* Long messages on one host: the receiver reads them in the sender's memory.
+ *
+ * A send that may be fetched has a stamp, which stands while its bytes are there.  The receiver reads the stamp behind
+ * the bytes, in one call: they were the message's if it is the right one, whoever has that process number by now.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+
+#include "link.h"
+
+#define PIECE (1024u * 1024) /* then others have a turn */
+#define PARTS 8
+
+int fs_stamps_new(struct fs_engine *engine)
+{
+    _Atomic uint64_t *stamps = calloc(FS_STAMPS, sizeof *stamps);
+    if (!stamps) return 0;
+    if (getrandom(&engine->nonce, sizeof engine->nonce, GRND_NONBLOCK) != sizeof engine->nonce)
+        engine->nonce = fs_now_ns() ^ (uint64_t)(uintptr_t)stamps;
+    engine->nonce |= 1; /* no stamp is 0 */
+    engine->stamps = stamps;
+    return 1;
+}
+
+static uint64_t stamp_of(uint64_t nonce, uint32_t id) { return nonce + ((uint64_t)id << 1); }
+
+uint64_t fs_stamp(struct fs_engine *engine, struct fs_request *request)
+{
+    uint32_t index = request->id & FS_INDEX_MASK;
+    if (request->count != 1 || index >= FS_STAMPS || !engine->stamps) return 0;
+    atomic_store(&engine->stamps[index], stamp_of(engine->nonce, request->id));
+    return (uint64_t)(uintptr_t)request->parts[0].iov_base;
+}
+
+void fs_unstamp(struct fs_engine *engine, uint32_t id)
+{
+    uint32_t index = id & FS_INDEX_MASK;
+    if (index < FS_STAMPS && engine->stamps) atomic_store(&engine->stamps[index], 0);
+}
+
+int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address)
+{
+    return link->process > 0 && address != 0 && (id & FS_INDEX_MASK) < FS_STAMPS && request->length != 0;
+}
+
+/* `sequence`: the number of the send; `message`: where its bytes lie over there. */
+void fs_fetch_begin(struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address)
+{
+    request->sequence = id;
+    request->message = (struct fs_message *)(uintptr_t)address;
+    request->state = FS_FETCHING;
+    request->moved = 0;
+    fs_queue_add(&link->fetches, request);
+    atomic_store_explicit(&link->pending, 1, memory_order_relaxed);
+}
+
+static int read_there(const struct fs_link *link, const struct fs_request *request, size_t length)
+{
+    uint32_t id = (uint32_t)request->sequence;
+    uint64_t stamp = 0;
+    struct iovec into[PARTS + 1], out_of[2];
+    int count = fs_parts_from(request, request->moved, length, into, PARTS);
+    size_t there = 0;
+    for (int i = 0; i < count; i++) there += into[i].iov_len;
+    into[count] = (struct iovec){&stamp, sizeof stamp};
+    out_of[0] = (struct iovec){(char *)request->message + request->moved, there};
+    out_of[1] = (struct iovec){(uint64_t *)(uintptr_t)link->greeting.stamps + (id & FS_INDEX_MASK), sizeof stamp};
+    ssize_t got = process_vm_readv(link->process, into, (unsigned long)count + 1, out_of, 2, 0);
+    if (got != (ssize_t)(there + sizeof stamp) || stamp != stamp_of(link->greeting.nonce, id)) return -1;
+    return (int)there;
+}
+
+/* A piece of the oldest one: how much was done. */
+int fs_fetch_some(struct fs_engine *engine, struct fs_link *link)
+{
+    struct fs_request *request = link->fetches.first;
+    uint32_t id = (uint32_t)request->sequence;
+    size_t left = fs_wanted(request, request->envelope.length) - request->moved;
+    int got = read_there(link, request, left < PIECE ? left : PIECE);
+    if (got < 0) { /* not permitted, or withdrawn: whatever it is, the sender says so when it is asked for the bytes */
+        link->process = 0;
+        fs_queue_remove(&link->fetches, request);
+        request->message = NULL;
+        fs_rendezvous(engine, link, request, id, 0);
+        return 1;
+    }
+    request->moved += (size_t)got;
+    if ((size_t)got < left) return 1;
+    fs_queue_remove(&link->fetches, request);
+    request->message = NULL;
+    fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
+    fs_complete(engine, request, request->error);
+    return 1;
+}

@@ -1,0 +1,460 @@
+/* What comes in on a link. Every field of a frame is checked: the other end may be anything. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "link.h"
+
+#define FRAMES 64             /* of one round, then others have a turn */
+#define BYTES (1024u * 1024)
+#define LONGEST (1ull << 48)
+
+/* ---- credit ---- */
+
+static void consumed(struct fs_engine *engine, struct fs_link *link, size_t length)
+{
+    link->consumed += fs_cost(length);
+    if (link->consumed - link->told < engine->options.credit / 2) return;
+    link->told = link->consumed;
+    fs_link_control(engine, link, fs_frame_of(FS_FRAME_CREDIT, 0, 0, link->consumed));
+}
+
+static int credited(struct fs_link *link, uint64_t word)
+{
+    if (word - link->acknowledged > link->sent - link->acknowledged) return 0;
+    link->acknowledged = word;
+    return 1;
+}
+
+void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *message)
+{
+    struct fs_peer *peer = &engine->peers[message->envelope.source];
+    if (peer->state == FS_LOCAL && message->charged) peer->buffered -= fs_cost(message->envelope.length);
+    if (peer->state != FS_LINKED) return;
+    if (message->charged) consumed(engine, peer->link, message->envelope.length);
+    if (message->id) fs_link_control(engine, peer->link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, message->id, 0, 0));
+}
+
+/* ---- rendezvous ---- */
+
+void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address)
+{
+    int failure = fs_accept_envelope(request, &request->envelope);
+    size_t wanted = failure == FS_NO_MEMORY ? 0 : fs_wanted(request, request->envelope.length);
+    request->error = failure;
+    if (wanted == 0) {
+        fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
+        fs_complete(engine, request, failure);
+        return;
+    }
+    if (fs_fetch_is_possible(link, request, id, address)) {
+        fs_fetch_begin(link, request, id, address);
+        return;
+    }
+    request->state = FS_STREAMING;
+    if (!fs_slot_take(engine, request, link->peer)) {
+        fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
+        fs_complete(engine, request, FS_NO_MEMORY);
+        return;
+    }
+    fs_link_control(engine, link, fs_frame_of(FS_FRAME_READY_TO_RECEIVE, id, wanted, request->id));
+}
+
+void fs_protocol_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message)
+{
+    struct fs_peer *peer = &engine->peers[message->envelope.source];
+    request->envelope = message->envelope;
+    if (peer->state == FS_LINKED) {
+        fs_rendezvous(engine, peer->link, request, message->id, message->address);
+        if (atomic_load(&peer->link->open)) fs_link_flush(engine, peer->link);
+    } else {
+        fs_complete(engine, request, FS_PEER_FAILED);
+    }
+    fs_message_free(message);
+}
+
+/* ---- frames ---- */
+
+static int take_greeting(struct fs_engine *engine, struct fs_link *link)
+{
+    const struct fs_greeting *greeting = &link->greeting;
+    if (greeting->byte_order != FS_FRAME_ORDER || greeting->version != FS_FRAME_VERSION) {
+        fs_link_broken(engine, link, "it speaks another version, or has another byte order");
+        return 0;
+    }
+    if (greeting->rank != link->peer) {
+        fs_link_broken(engine, link, "it says that it is another rank");
+        return 0;
+    }
+    link->credit = greeting->credit;
+    link->greeted = 1;
+    fs_link_set_pending(link); /* what waited for this may go */
+    return 1;
+}
+
+static int begin_eager(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+{
+    struct fs_envelope envelope = {link->peer, frame->tag, frame->length};
+    uint64_t cost = fs_cost(frame->length);
+    uint64_t most = engine->options.credit > FS_FIRST_CREDIT ? engine->options.credit : FS_FIRST_CREDIT;
+    if (frame->length > LONGEST || link->received - link->consumed + cost > most) {
+        fs_link_broken(engine, link, "it sent more than its credit");
+        return 0;
+    }
+    if (!credited(link, frame->word)) {
+        fs_link_broken(engine, link, "it consumed more than was sent");
+        return 0;
+    }
+    link->received += cost;
+    struct fs_request *request = fs_find_posted(engine, frame->context, link->peer, frame->tag);
+    if (request) {
+        request->error = fs_accept_envelope(request, &envelope);
+        request->state = FS_AWAITING;
+        link->in_request = request;
+        link->in_wanted = request->error == FS_NO_MEMORY ? 0 : fs_wanted(request, frame->length);
+        return 1;
+    }
+    struct fs_message *message = fs_message_new(frame->context, link->peer, frame->tag, frame->length);
+    if (message) message->payload = aligned_alloc(64, ((frame->length + 63) & ~(size_t)63) + 64);
+    if (!message || !message->payload) {
+        if (message) fs_message_free(message);
+        fs_peer_lost(engine, link->peer, FS_NO_MEMORY, "no memory for a message of its");
+        return 0;
+    }
+    message->id = frame->id;
+    message->charged = 1;
+    link->in_message = message;
+    return 1;
+}
+
+static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+{
+    if (frame->length > LONGEST || frame->id == 0) {
+        fs_link_broken(engine, link, "an impossible announcement");
+        return 0;
+    }
+    struct fs_request *request = fs_find_posted(engine, frame->context, link->peer, frame->tag);
+    if (request) {
+        request->envelope = (struct fs_envelope){link->peer, frame->tag, frame->length};
+        fs_rendezvous(engine, link, request, frame->id, frame->word);
+        return 1;
+    }
+    struct fs_message *message = fs_message_new(frame->context, link->peer, frame->tag, frame->length);
+    if (!message) {
+        fs_peer_lost(engine, link->peer, FS_NO_MEMORY, "no memory for a message of its");
+        return 0;
+    }
+    message->id = frame->id;
+    message->announced = 1;
+    message->address = frame->word;
+    fs_message_add(engine, message);
+    return 1;
+}
+
+static int take_ready_to_receive(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+{
+    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_SENDING);
+    if (!slot || frame->word > UINT32_MAX) {
+        fs_link_broken(engine, link, "it is ready for a message that was not announced");
+        return 0;
+    }
+    struct fs_request *request = slot->request;
+    if (!request) { /* abandoned meanwhile */
+        fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)frame->word, 0, 0));
+        fs_slot_give(engine, frame->id);
+        return 1;
+    }
+    if (request->state != FS_AWAITING || frame->length == 0 || frame->length > request->length) {
+        fs_link_broken(engine, link, "it is ready for what was not announced");
+        return 0;
+    }
+    request->envelope.length = frame->length;
+    request->sequence = frame->word;
+    request->moved = 0;
+    request->state = FS_STREAMING;
+    fs_queue_add(&link->streams, request);
+    atomic_store_explicit(&link->pending, 1, memory_order_relaxed);
+    return 1;
+}
+
+static int begin_data(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+{
+    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_RECEIVING);
+    struct fs_request *request = slot ? slot->request : NULL;
+    size_t left = !slot ? 0 : request ? fs_wanted(request, request->envelope.length) - request->moved : slot->left;
+    if (frame->length == 0 || frame->length > left) {
+        fs_link_broken(engine, link, "bytes that nobody asked for");
+        return 0;
+    }
+    link->in_request = request;
+    link->in_wanted = frame->length;
+    if (!request) slot->left -= frame->length;
+    if (!request && slot->left == 0) fs_slot_give(engine, frame->id);
+    return 1;
+}
+
+static int take_answer(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+{
+    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_SENDING);
+    struct fs_request *request = slot ? slot->request : NULL;
+    /* a refusal to cancel may come behind what made it too late */
+    if (!slot && frame->kind == FS_FRAME_CANCELLED && frame->length == 0) return 1;
+    if (!slot || (request && request->state != FS_AWAITING)) {
+        if (slot && frame->kind == FS_FRAME_CANCELLED && frame->length == 0) return 1;
+        fs_link_broken(engine, link, "an answer to nothing");
+        return 0;
+    }
+    if (frame->kind == FS_FRAME_CANCELLED && frame->length == 0) return 1;
+    fs_slot_give(engine, frame->id);
+    if (!request) return 1;
+    request->cancelled = frame->kind == FS_FRAME_CANCELLED;
+    fs_complete(engine, request, FS_FINE);
+    return 1;
+}
+
+static void take_cancel(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+{
+    struct fs_message *message = engine->oldest;
+    while (message && (message->envelope.source != link->peer || message->id != frame->id || message->id == 0))
+        message = message->newer;
+    int found = message != NULL && (message->announced || message->received == message->envelope.length);
+    if (found) {
+        fs_message_remove(engine, message);
+        if (message->charged) consumed(engine, link, message->envelope.length);
+        fs_message_free(message);
+    }
+    fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCELLED, frame->id, (uint64_t)found, 0));
+}
+
+static int take_withdrawn(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+{
+    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_RECEIVING);
+    if (!slot) {
+        fs_link_broken(engine, link, "it withdraws what it did not promise");
+        return 0;
+    }
+    struct fs_request *request = slot->request;
+    fs_slot_give(engine, frame->id);
+    if (request) fs_complete(engine, request, FS_CANCELLED);
+    return 1;
+}
+
+/* 1: go on. */
+static int begin_frame(struct fs_engine *engine, struct fs_link *link)
+{
+    const struct fs_frame *frame = &link->frame;
+    if (frame->magic != FS_FRAME_MAGIC || (link->greeted ? frame->kind <= FS_FRAME_GREETING : frame->kind != FS_FRAME_GREETING)) {
+        fs_link_broken(engine, link, "these are not its frames");
+        return 0;
+    }
+    link->in_request = NULL;
+    link->in_message = NULL;
+    link->in_wanted = 0;
+    link->in_left = 0;
+    switch (frame->kind) {
+    case FS_FRAME_GREETING:
+        if (frame->length == sizeof link->greeting) break;
+        fs_link_broken(engine, link, "it speaks another version");
+        return 0;
+    case FS_FRAME_EAGER:
+        if (!begin_eager(engine, link, frame)) return 0;
+        break;
+    case FS_FRAME_DATA:
+        if (!begin_data(engine, link, frame)) return 0;
+        break;
+    case FS_FRAME_READY_TO_SEND:
+        return take_ready_to_send(engine, link, frame);
+    case FS_FRAME_READY_TO_RECEIVE:
+        return take_ready_to_receive(engine, link, frame);
+    case FS_FRAME_ACKNOWLEDGE:
+    case FS_FRAME_CANCELLED:
+        return take_answer(engine, link, frame);
+    case FS_FRAME_CREDIT:
+        if (credited(link, frame->word)) return 1;
+        fs_link_broken(engine, link, "it consumed more than was sent");
+        return 0;
+    case FS_FRAME_CANCEL:
+        take_cancel(engine, link, frame);
+        return 1;
+    case FS_FRAME_WITHDRAWN:
+        return take_withdrawn(engine, link, frame);
+    case FS_FRAME_GOODBYE:
+        fs_peer_lost(engine, link->peer, FS_FINE, "it has finished");
+        return 0;
+    default:
+        fs_link_broken(engine, link, "a frame of no known kind");
+        return 0;
+    }
+    link->in_left = frame->length;
+    link->in_payload = 1;
+    if (link->in_message) fs_message_add(engine, link->in_message);
+    return 1;
+}
+
+/* ---- payload ---- */
+
+static void end_of_eager(struct fs_engine *engine, struct fs_link *link)
+{
+    struct fs_request *request = link->in_request;
+    struct fs_message *message = link->in_message;
+    link->in_request = NULL;
+    link->in_message = NULL;
+    if (message) {
+        struct fs_request *claimed = message->claimed;
+        if (!claimed) return;
+        message->claimed = NULL;
+        claimed->message = NULL;
+        fs_receive_message(engine, claimed, message);
+        return;
+    }
+    consumed(engine, link, link->frame.length);
+    if (link->frame.id) fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, link->frame.id, 0, 0));
+    if (request) fs_complete(engine, request, request->error);
+}
+
+static void end_of_data(struct fs_engine *engine, struct fs_link *link)
+{
+    struct fs_request *request = link->in_request;
+    link->in_request = NULL;
+    if (!request || request->moved < fs_wanted(request, request->envelope.length)) return;
+    fs_slot_give(engine, request->id);
+    fs_complete(engine, request, request->error);
+}
+
+static int end_of_payload(struct fs_engine *engine, struct fs_link *link)
+{
+    link->in_payload = 0;
+    link->frame_bytes = 0;
+    if (link->frame.kind == FS_FRAME_GREETING) return take_greeting(engine, link);
+    if (link->frame.kind == FS_FRAME_EAGER) end_of_eager(engine, link);
+    else end_of_data(engine, link);
+    return atomic_load_explicit(&link->open, memory_order_relaxed);
+}
+
+static ssize_t read_into_request(struct fs_link *link, struct fs_request *request)
+{
+    struct iovec part;
+    size_t wanted = link->in_wanted < link->in_left ? link->in_wanted : link->in_left;
+    if (fs_parts_from(request, request->moved, wanted, &part, 1) == 0) return -EPROTO;
+    ssize_t got = link->calls->read(link, part.iov_base, part.iov_len);
+    if (got > 0) {
+        request->moved += (size_t)got;
+        link->in_wanted -= (size_t)got;
+    }
+    return got;
+}
+
+static ssize_t read_payload(struct fs_link *link)
+{
+    if (link->frame.kind == FS_FRAME_GREETING)
+        return link->calls->read(link, (char *)(&link->greeting + 1) - link->in_left, link->in_left);
+    if (link->in_request && link->in_wanted) return read_into_request(link, link->in_request);
+    if (link->in_message) {
+        struct fs_message *message = link->in_message;
+        ssize_t got = link->calls->read(link, message->payload + message->received, link->in_left);
+        if (got > 0) message->received += (size_t)got;
+        return got;
+    }
+    return link->calls->read(link, NULL, link->in_left);
+}
+
+static void read_failed(struct fs_engine *engine, struct fs_link *link, int error)
+{
+    if (error == -EPROTO) fs_link_broken(engine, link, "impossible values in the shared memory");
+    else fs_peer_lost(engine, link->peer, FS_PEER_FAILED, "the peer died or closed its end without a goodbye");
+}
+
+/* A round of reading: how much was done. */
+int fs_link_take(struct fs_engine *engine, struct fs_link *link)
+{
+    size_t bytes = 0;
+    int frames = 0;
+    while (frames < FRAMES && bytes < BYTES) {
+        ssize_t got = 0;
+        if (!link->in_payload) {
+            got = link->calls->read(link, (char *)&link->frame + link->frame_bytes, sizeof link->frame - link->frame_bytes);
+            if (got > 0) link->frame_bytes += (size_t)got;
+            if (link->frame_bytes == sizeof link->frame) {
+                frames++;
+                if (!begin_frame(engine, link)) break;
+                if (!link->in_payload) link->frame_bytes = 0;
+            }
+        }
+        if (got >= 0 && link->in_payload && link->in_left) {
+            ssize_t more = read_payload(link);
+            if (more > 0) link->in_left -= (size_t)more;
+            got = more < 0 ? more : got + more;
+        }
+        if (got < 0) {
+            read_failed(engine, link, (int)got);
+            break;
+        }
+        if (got == 0 && !(link->in_payload && link->in_left == 0)) break;
+        bytes += (size_t)got;
+        if (link->in_payload && link->in_left == 0 && !end_of_payload(engine, link)) break;
+    }
+    if (!atomic_load_explicit(&link->open, memory_order_relaxed)) return 1;
+    link->calls->taken(link);
+    return frames + (bytes != 0);
+}
+
+/* ---- the end of what was under way ---- */
+
+int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request)
+{
+    struct fs_link *link = NULL;
+    if (request->message) { /* the rest of it is still on its way */
+        struct fs_message *message = request->message;
+        link = engine->peers[message->envelope.source].link;
+        link->in_message = NULL;
+        fs_message_free(message);
+        return 1;
+    }
+    link = engine->peers[request->envelope.source].link;
+    if (!link) return 0;
+    if (link->in_request == request) link->in_request = NULL;
+    if (request->state == FS_FETCHING) {
+        fs_queue_remove(&link->fetches, request);
+        fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, (uint32_t)request->sequence, 0, 0));
+        fs_link_flush(engine, link);
+    } else if (request->state == FS_STREAMING) {
+        struct fs_slot *slot = fs_slot_find(engine, request->id, link->peer, FS_RECEIVING);
+        slot->request = NULL;
+        slot->left = fs_wanted(request, request->envelope.length) - request->moved;
+        if (link->frame.kind == FS_FRAME_DATA && link->in_payload && link->frame.id == request->id)
+            slot->left -= link->in_left < slot->left ? link->in_left : slot->left;
+        if (slot->left == 0) fs_slot_give(engine, request->id);
+    }
+    return 1;
+}
+
+static void end_queue(struct fs_engine *engine, struct fs_queue *queue, int error)
+{
+    while (queue->first) {
+        struct fs_request *request = queue->first;
+        fs_queue_remove(queue, request);
+        fs_complete(engine, request, error);
+    }
+}
+
+/* Requests that have a number are ended by whoever calls: the other end may know them without a queue. */
+void fs_link_lost(struct fs_engine *engine, struct fs_link *link, int error)
+{
+    atomic_store(&link->open, 0);
+    atomic_store(&link->pending, 0);
+    struct fs_request *out = link->out_request, *in = link->in_request;
+    link->out_request = link->in_request = NULL;
+    link->out_header = link->out_left = 0;
+    if (out && out->id == 0) fs_complete(engine, out, error);
+    if (in && in->id == 0) fs_complete(engine, in, error);
+    struct fs_message *message = link->in_message;
+    link->in_message = NULL;
+    if (message && message->claimed) {
+        fs_complete(engine, message->claimed, error);
+        fs_message_free(message);
+    }
+    link->streams = (struct fs_queue){NULL, NULL};
+    end_queue(engine, &link->fetches, error);
+    end_queue(engine, &link->sends, error);
+    engine->descriptor_links -= link->staging != NULL;
+    link->calls->close(link);
+}

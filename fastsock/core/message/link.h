@@ -1,0 +1,108 @@
+/* A peer in another process: a stream of frames in each direction, over whatever carries bytes in order. */
+#ifndef FASTSOCK_LINK_H
+#define FASTSOCK_LINK_H
+
+#include <poll.h>
+
+#include "inside.h"
+
+struct fs_link;
+
+/* With the engine's lock unless said otherwise. */
+struct fs_link_calls {
+    const char *path;
+    /* As many bytes as can go, or come, now: 0 for none, or -errno (-EPIPE: the other end is gone). */
+    ssize_t (*write)(struct fs_link *link, const struct iovec *parts, int count);
+    ssize_t (*read)(struct fs_link *link, void *target, size_t length);
+    void (*taken)(struct fs_link *link);             /* the end of a round of reading */
+    int (*has_input)(const struct fs_link *link);    /* without the lock: worth reading */
+    int (*has_room)(const struct fs_link *link);     /* without the lock: worth writing */
+    int (*watch)(struct fs_link *link, struct pollfd *one); /* before a sleep; 1: there is something to do already */
+    int (*is_near)(const struct fs_link *link);      /* without the lock: the other end runs on this core */
+    void (*close)(struct fs_link *link);
+};
+
+struct fs_greeting {
+    uint32_t version, byte_order;
+    int32_t rank;
+    uint32_t reserved;
+    uint64_t credit, eager_limit;
+    uint64_t nonce, stamps; /* where its stamps lie (fetch.c) */
+};
+
+struct fs_link {
+    const struct fs_link_calls *calls;
+    int peer, descriptor;
+    _Atomic int open, hung_up, pending; /* `pending`: something is still to be written or fetched */
+    /* coming in */
+    struct fs_frame frame;
+    size_t frame_bytes;  /* of it that are there */
+    int in_payload;
+    size_t in_left;      /* bytes of payload still to come */
+    struct fs_request *in_request; /* they go there */
+    size_t in_wanted;              /* and so many of them */
+    struct fs_message *in_message; /* or there; or nowhere */
+    struct fs_greeting greeting;
+    int greeted;
+    /* going out */
+    struct fs_frame out_frame;
+    size_t out_header, out_left;    /* bytes of the frame under way that have not gone */
+    struct fs_request *out_request; /* whose payload it carries */
+    unsigned char *out_copy;        /* or what is left of one that was abandoned */
+    size_t out_copied;
+    struct fs_frame *control;       /* frames that go before others */
+    size_t control_first, control_count, control_room;
+    struct fs_queue sends;          /* their first frame is still to go */
+    struct fs_queue streams;        /* their bytes are asked for */
+    struct fs_queue fetches;        /* receives that read the other process's memory */
+    int turn;
+    /* credit: cost of eager messages since the start */
+    uint64_t credit, sent, acknowledged; /* ours over there */
+    uint64_t received, consumed, told;   /* theirs here */
+    /* the other process's memory */
+    int process;     /* 0: cannot be read */
+    /* stream_end.c */
+    struct fs_end *end;
+    _Atomic uint64_t position; /* read up to here; what was published may lag behind */
+    uint64_t published;
+    /* stream_descriptor.c */
+    unsigned char *staging;
+    size_t staged_from, staged;
+    int drained, ready;
+};
+
+#define FS_FIRST_CREDIT 65536u /* until the greeting says more */
+#define FS_STAMPS 4096u        /* sends that can be fetched at the same time */
+
+/* link.c */
+struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int descriptor);
+int fs_link_attach(struct fs_engine *engine, struct fs_link *link);
+
+/* outgoing.c */
+void fs_link_greet(struct fs_engine *engine, struct fs_link *link);
+void fs_link_control(struct fs_engine *engine, struct fs_link *link, struct fs_frame frame);
+int fs_link_flush(struct fs_engine *engine, struct fs_link *link);
+void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what);
+void fs_link_set_pending(struct fs_link *link);
+
+/* incoming.c */
+int fs_link_take(struct fs_engine *engine, struct fs_link *link);
+/* Asks for the bytes of a message that was matched, beginning at the first. */
+void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
+
+/* fetch.c: the receiver reads the sender's memory */
+int fs_stamps_new(struct fs_engine *engine);
+uint64_t fs_stamp(struct fs_engine *engine, struct fs_request *request); /* the address to tell, 0 for none */
+void fs_unstamp(struct fs_engine *engine, uint32_t id);
+int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address);
+void fs_fetch_begin(struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
+int fs_fetch_some(struct fs_engine *engine, struct fs_link *link);
+
+static inline struct fs_frame fs_frame_of(int kind, uint32_t id, uint64_t length, uint64_t word)
+{
+    return (struct fs_frame){.magic = FS_FRAME_MAGIC, .kind = (uint8_t)kind, .id = id, .length = length, .word = word};
+}
+
+static inline uint64_t fs_cost(size_t length) { return length + FS_MESSAGE_COST; }
+
+#endif

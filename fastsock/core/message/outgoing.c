@@ -1,0 +1,319 @@
+/* What goes out on a link: frames one after the other, of the messages that wait and of those that are asked for. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "link.h"
+
+#define PARTS 16              /* of one write */
+#define PIECE (256u * 1024)   /* of a long message, before others have a turn */
+#define CONTROL_ROOM 16
+#define ROUNDS 256            /* frames of one flush */
+
+static int has_credit(const struct fs_link *link, const struct fs_request *request)
+{
+    return link->sent - link->acknowledged + fs_cost(request->length) <= link->credit;
+}
+
+/* The first send, once the other end has said how much it takes: before that it would go by rendezvous without need. */
+static struct fs_request *next_send(const struct fs_link *link)
+{
+    struct fs_request *next = link->sends.first;
+    if (!next || link->greeted || has_credit(link, next)) return next;
+    return NULL;
+}
+
+void fs_link_set_pending(struct fs_link *link)
+{
+    int pending = link->out_header + link->out_left != 0 || link->control_count != 0 || next_send(link) ||
+                  link->streams.first || link->fetches.first;
+    if (atomic_load_explicit(&link->pending, memory_order_relaxed) != pending) atomic_store(&link->pending, pending);
+}
+
+int fs_link_is_busy(struct fs_link *link)
+{
+    if (!atomic_load(&link->open)) return 0;
+    return link->out_header + link->out_left != 0 || link->control_count != 0 || link->sends.first != NULL ||
+           link->streams.first != NULL;
+}
+
+void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what)
+{
+    fs_peer_lost(engine, link->peer, FS_PROTOCOL, what);
+}
+
+static void write_failed(struct fs_engine *engine, struct fs_link *link, int error)
+{
+    if (error == -EPROTO) {
+        fs_link_broken(engine, link, "impossible values in the shared memory");
+        return;
+    }
+    /* what the other end sent before it went is still there to read: reading finds the end */
+    atomic_store(&link->hung_up, 1);
+}
+
+/* ---- frames under way ---- */
+
+static int is_idle(const struct fs_link *link) { return link->out_header + link->out_left == 0; }
+
+static void next_control(struct fs_link *link)
+{
+    link->out_frame = link->control[link->control_first];
+    link->control_first = (link->control_first + 1) % link->control_room;
+    link->control_count--;
+    link->out_header = sizeof link->out_frame;
+    link->out_request = NULL;
+}
+
+/* 0, or FS_NO_MEMORY. */
+static int begin_send(struct fs_engine *engine, struct fs_link *link, struct fs_request *request)
+{
+    int eager = request->length <= engine->options.eager_limit && has_credit(link, request);
+    int numbered = !eager || request->mode == FS_SYNCHRONOUS;
+    if (numbered && !fs_slot_take(engine, request, link->peer)) return FS_NO_MEMORY;
+    struct fs_frame *frame = &link->out_frame;
+    *frame = (struct fs_frame){.magic = FS_FRAME_MAGIC,
+                               .kind = eager ? FS_FRAME_EAGER : FS_FRAME_READY_TO_SEND,
+                               .tag = request->tag,
+                               .context = request->context,
+                               .id = request->id,
+                               .length = request->length};
+    if (eager) {
+        frame->word = link->told = link->consumed;
+        link->sent += fs_cost(request->length);
+    } else {
+        frame->word = fs_stamp(engine, request);
+        frame->flags = request->blocking;
+    }
+    request->moved = 0;
+    request->state = FS_MATCHED; /* its turn has come: it cannot be taken back by itself */
+    link->out_header = sizeof *frame;
+    link->out_left = eager ? request->length : 0;
+    link->out_request = request;
+    return FS_FINE;
+}
+
+static void next_piece(struct fs_link *link)
+{
+    struct fs_request *request = link->streams.first;
+    fs_queue_remove(&link->streams, request);
+    size_t left = request->envelope.length - request->moved;
+    link->out_left = left < PIECE ? left : PIECE;
+    link->out_frame = fs_frame_of(FS_FRAME_DATA, (uint32_t)request->sequence, link->out_left, 0);
+    link->out_header = sizeof link->out_frame;
+    link->out_request = request;
+}
+
+static void frame_gone(struct fs_engine *engine, struct fs_link *link)
+{
+    struct fs_request *request = link->out_request;
+    link->out_request = NULL;
+    free(link->out_copy);
+    link->out_copy = NULL;
+    if (!request) return;
+    if (link->out_frame.kind == FS_FRAME_DATA) {
+        if (request->moved < request->envelope.length) {
+            fs_queue_add(&link->streams, request);
+            return;
+        }
+        fs_slot_give(engine, request->id);
+        fs_complete(engine, request, FS_FINE);
+    } else if (request->id != 0) {
+        request->state = FS_AWAITING;
+    } else {
+        fs_complete(engine, request, FS_FINE);
+    }
+}
+
+/* What is left of the frame under way.  1: it is gone; 0: no room, or the link is lost. */
+static int write_on(struct fs_engine *engine, struct fs_link *link)
+{
+    while (!is_idle(link)) {
+        struct iovec parts[PARTS];
+        int count = 0;
+        size_t header = link->out_header;
+        if (header) parts[count++] = (struct iovec){(char *)(&link->out_frame + 1) - header, header};
+        if (link->out_left && link->out_request) {
+            count += fs_parts_from(link->out_request, link->out_request->moved, link->out_left, parts + count, PARTS - count);
+        } else if (link->out_left) {
+            parts[count++] = (struct iovec){link->out_copy + link->out_copied, link->out_left};
+        }
+        ssize_t written = link->calls->write(link, parts, count);
+        if (written < 0) write_failed(engine, link, (int)written);
+        if (written <= 0) return 0;
+        size_t of_header = (size_t)written < header ? (size_t)written : header, of_payload = (size_t)written - of_header;
+        link->out_header -= of_header;
+        link->out_left -= of_payload;
+        if (link->out_request) link->out_request->moved += of_payload;
+        else link->out_copied += of_payload;
+    }
+    return 1;
+}
+
+int fs_link_flush(struct fs_engine *engine, struct fs_link *link)
+{
+    int done = 0;
+    while (done < ROUNDS && atomic_load_explicit(&link->open, memory_order_relaxed)) {
+        if (is_idle(link)) {
+            struct fs_request *next = next_send(link);
+            if (link->control_count) {
+                next_control(link);
+            } else if (link->streams.first && ((link->turn ^= 1) || !next)) {
+                next_piece(link);
+            } else if (next) {
+                fs_queue_remove(&link->sends, next);
+                int failure = begin_send(engine, link, next);
+                if (failure) {
+                    fs_complete(engine, next, failure);
+                    continue;
+                }
+            } else {
+                break;
+            }
+        }
+        size_t before = link->out_header + link->out_left;
+        int gone = write_on(engine, link);
+        done += link->out_header + link->out_left < before;
+        if (!gone) break;
+        frame_gone(engine, link);
+    }
+    if (atomic_load_explicit(&link->open, memory_order_relaxed)) fs_link_set_pending(link);
+    return done;
+}
+
+/* ---- what the engine asks for ---- */
+
+int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link)
+{
+    int short_of_credit = request->length <= engine->options.eager_limit && !has_credit(link, request);
+    if (atomic_load_explicit(&link->pending, memory_order_relaxed) || link->sends.first || short_of_credit) {
+        request->state = FS_QUEUED;
+        fs_queue_add(&link->sends, request);
+        fs_link_set_pending(link);
+        fs_links_progress(engine); /* there may be room, or news of credit */
+        return fs_request_is_done(request) ? FS_DONE : FS_PENDING;
+    }
+    request->error = begin_send(engine, link, request);
+    if (request->error) return FS_DONE;
+    if (!write_on(engine, link)) {
+        if (atomic_load(&link->open)) fs_link_set_pending(link);
+        return fs_request_is_done(request) ? FS_DONE : FS_PENDING;
+    }
+    link->out_request = NULL;
+    if (request->id == 0) return FS_DONE;
+    request->state = FS_AWAITING;
+    return FS_PENDING;
+}
+
+void fs_link_control(struct fs_engine *engine, struct fs_link *link, struct fs_frame frame)
+{
+    if (!atomic_load(&link->open)) return;
+    if (link->control_count == link->control_room) {
+        size_t room = link->control_room ? link->control_room * 2 : CONTROL_ROOM;
+        struct fs_frame *larger = malloc(room * sizeof *larger);
+        if (!larger) {
+            fs_peer_lost(engine, link->peer, FS_NO_MEMORY, "no memory for control frames");
+            return;
+        }
+        for (size_t i = 0; i < link->control_count; i++)
+            larger[i] = link->control[(link->control_first + i) % link->control_room];
+        free(link->control);
+        link->control = larger;
+        link->control_first = 0;
+        link->control_room = room;
+    }
+    link->control[(link->control_first + link->control_count++) % link->control_room] = frame;
+    atomic_store_explicit(&link->pending, 1, memory_order_relaxed);
+}
+
+void fs_link_greet(struct fs_engine *engine, struct fs_link *link)
+{
+    struct fs_greeting greeting = {
+        .version = FS_FRAME_VERSION,
+        .byte_order = FS_FRAME_ORDER,
+        .rank = engine->rank,
+        .credit = engine->options.credit,
+        .eager_limit = engine->options.eager_limit,
+        .nonce = engine->nonce,
+        .stamps = (uint64_t)(uintptr_t)engine->stamps,
+    };
+    link->credit = FS_FIRST_CREDIT;
+    link->out_copy = malloc(sizeof greeting);
+    if (!link->out_copy) {
+        fs_peer_lost(engine, link->peer, FS_NO_MEMORY, "no memory for a greeting");
+        return;
+    }
+    memcpy(link->out_copy, &greeting, sizeof greeting);
+    link->out_copied = 0;
+    link->out_frame = fs_frame_of(FS_FRAME_GREETING, 0, sizeof greeting, 0);
+    link->out_header = sizeof link->out_frame;
+    link->out_left = sizeof greeting;
+    link->out_request = NULL;
+    fs_link_flush(engine, link);
+}
+
+void fs_link_goodbye(struct fs_engine *engine, struct fs_link *link)
+{
+    /* in the middle of a message no goodbye can be said: the peer will hear of a failure, as it should */
+    if (!is_idle(link)) return;
+    fs_link_control(engine, link, fs_frame_of(FS_FRAME_GOODBYE, 0, 0, 0));
+    while (atomic_load(&link->open) && link->control_count) {
+        next_control(link);
+        if (!write_on(engine, link)) break;
+    }
+}
+
+int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link)
+{
+    if (request->state == FS_QUEUED) {
+        fs_queue_remove(&link->sends, request);
+        fs_link_set_pending(link);
+        return 1;
+    }
+    if (request->state != FS_AWAITING || request->id == 0) return 0;
+    fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCEL, request->id, 0, 0));
+    fs_link_flush(engine, link);
+    return 2;
+}
+
+/* The rest of its bytes must go all the same: the other end counts on them. */
+static int copy_rest(struct fs_link *link)
+{
+    struct fs_request *request = link->out_request;
+    unsigned char *copy = NULL;
+    if (link->out_left) {
+        copy = malloc(link->out_left);
+        if (!copy) return 0;
+        fs_copy_out(request, request->moved, copy, link->out_left);
+    }
+    link->out_copy = copy;
+    link->out_copied = 0;
+    link->out_request = NULL;
+    return 1;
+}
+
+int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link)
+{
+    if (request->state == FS_QUEUED) {
+        fs_queue_remove(&link->sends, request);
+        fs_link_set_pending(link);
+        return 1;
+    }
+    int under_way = link->out_request == request;
+    if (under_way && !copy_rest(link)) return 0;
+    if (request->id != 0) {
+        struct fs_slot *slot = fs_slot_find(engine, request->id, link->peer, FS_SENDING);
+        fs_unstamp(engine, request->id);
+        if (request->state == FS_STREAMING) { /* `sequence` is the number of the receive */
+            if (!under_way) fs_queue_remove(&link->streams, request);
+            fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)request->sequence, 0, 0));
+            fs_slot_give(engine, request->id);
+        } else {
+            slot->request = NULL; /* until the other end answers */
+            fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCEL, request->id, 0, 0));
+        }
+    }
+    fs_link_flush(engine, link);
+    return 1;
+}
