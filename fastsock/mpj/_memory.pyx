@@ -10,16 +10,8 @@ from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memmove, memset
 
-# Cython's own declaration takes `obj` for an object, but it may be NULL.
+# Cython's own declaration of Py_buffer takes `obj` for an object, but it may be NULL: _memory.pxd has another.
 cdef extern from "Python.h":
-    ctypedef struct PyObject
-    ctypedef struct Py_buffer:
-        PyObject *obj
-        void *buf
-        Py_ssize_t len
-        Py_ssize_t itemsize
-        bint readonly
-        char *format
     enum: PyBUF_SIMPLE
     enum: PyBUF_WRITABLE
     enum: PyBUF_FORMAT
@@ -97,11 +89,6 @@ PUBLIC = "fastsock.mpj.MPI"
 @cython.final
 cdef class buffer:
     """Buffer."""
-
-    cdef Py_buffer view
-    cdef bytes _format
-    cdef bint device      # a device's memory: the processor may reach it for messages, but not byte by byte
-    cdef object __weakref__
 
     def __cinit__(self, *args):
         if args:
@@ -293,7 +280,7 @@ cdef buffer _part(object owner, void *address, Py_ssize_t length, bint readonly)
     return self
 
 
-def acquire(source, bint readonly, bint want_format):
+cpdef buffer acquire(source, bint readonly, bint want_format):
     """Returns a `buffer` of any contiguous object; raises TypeError or BufferError where that cannot be had."""
     cdef int flags = PyBUF_ANY_CONTIGUOUS
     if type(source) is buffer:
@@ -373,6 +360,113 @@ def is_readable(uintptr_t address, Py_ssize_t nbytes):
 def is_buffer(source):
     """Returns whether an object exports the buffer protocol."""
     return PyObject_CheckBuffer(source)
+
+
+cdef class Simple:
+    """`count` items of a datatype, one after another from `address` on; `owner` is the buffer of that memory."""
+
+    def __init__(self, uintptr_t address, Py_ssize_t count, datatype, owner):
+        self.address = address
+        self.count = count
+        self.datatype = datatype
+        self.owner = owner
+
+
+# What buffers.py is asked where the arguments are not of the usual kind.
+cdef object _Datatype = None
+cdef dict _codes = {}
+cdef dict _formats = {}
+cdef object _general = None
+cdef object _outgoing = None
+cdef object _landing = None
+
+
+def configure(datatype_class, dict codes, dict formats, general, outgoing_packed, landing_packed):
+    """Tells this module what it cannot import: the class Datatype, types by code, the rules for rarer arguments."""
+    global _Datatype, _codes, _formats, _general, _outgoing, _landing
+    _Datatype, _codes, _formats = datatype_class, codes, formats
+    _general, _outgoing, _landing = general, outgoing_packed, landing_packed
+
+
+cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
+    """Reads a message argument; buffers.py has the rules. The usual ones are read here: a buffer, or [buf(, n), type]."""
+    cdef object where = message, datatype = None
+    cdef Py_ssize_t count = -1, size, length
+    cdef Py_ssize_t parts
+    cdef buffer memory
+    if type(message) is list or type(message) is tuple:
+        parts = len(message)
+        if parts < 2 or parts > 3:
+            return _general(message, readonly, blocks)
+        where = message[0]
+        datatype = message[parts - 1]
+        if type(datatype) is str:
+            datatype = _codes.get(datatype)
+        if type(datatype) is not _Datatype:
+            return _general(message, readonly, blocks)
+        if parts == 3:
+            if type(message[1]) is not int:
+                return _general(message, readonly, blocks)
+            count = message[1]
+            if count < 0:
+                return _general(message, readonly, blocks)
+    if not PyObject_CheckBuffer(where) or where is BOTTOM:
+        return _general(message, readonly, blocks)
+    memory = acquire(where, readonly, datatype is None)
+    if datatype is None:
+        if memory.view.format == NULL:
+            datatype = _formats["B"]
+        else:
+            datatype = _formats.get(memory.view.format.decode())
+            if datatype is None:
+                return _general(message, readonly, blocks)
+    record = datatype.ob
+    size = record.size
+    if size <= 0 or not record.dense:
+        return _general(message, readonly, blocks)
+    length = memory.view.len
+    if count < 0:
+        count = length // size
+        if count * size != length:
+            return _general(message, readonly, blocks)
+        if blocks > 1:
+            if count % blocks:
+                return _general(message, readonly, blocks)
+            count //= blocks
+    elif count > length // size // (blocks if blocks > 1 else 1):
+        return _general(message, readonly, blocks)
+    cdef Simple found = Simple.__new__(Simple)
+    found.address = <uintptr_t>memory.view.buf
+    found.count = count
+    found.datatype = datatype
+    found.owner = memory
+    return found
+
+
+cdef Py_ssize_t dense_bytes(object datatype, Py_ssize_t count) except -2:
+    record = datatype.ob
+    if not record.dense:
+        return -1
+    return <Py_ssize_t>record.size * count
+
+
+def outgoing(uintptr_t address, Py_ssize_t count, datatype):
+    """Returns the data of items as contiguous bytes to send: the memory itself where the type is dense."""
+    cdef Py_ssize_t size = dense_bytes(datatype, count)
+    if size > 0:
+        return _part(None, <void *>address, size, False)
+    return _outgoing(address, count, datatype)
+
+
+def landing(uintptr_t address, Py_ssize_t count, datatype):
+    """Returns contiguous bytes to receive into, and what to call with the number of bytes that arrived there.
+
+    That is None where the type is dense: then the bytes are the memory itself.
+    """
+    cdef Py_ssize_t size = dense_bytes(datatype, count)
+    if size > 0:
+        return _part(None, <void *>address, size, False), None
+    return _landing(address, count, datatype)
 
 
 def pack(uintptr_t origin, runs, int64_t extent, int64_t start, target):
