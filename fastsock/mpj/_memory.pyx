@@ -5,19 +5,13 @@ from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.number cimport PyIndex_Check
-from libc.stdint cimport int64_t, uintptr_t
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memmove, memset
 
-# Cython's own declaration takes `obj` for an object, but it may be NULL.
+# Cython's own declaration of Py_buffer takes `obj` for an object, but it may be NULL: _memory.pxd has another.
 cdef extern from "Python.h":
-    ctypedef struct PyObject
-    ctypedef struct Py_buffer:
-        PyObject *obj
-        void *buf
-        Py_ssize_t len
-        Py_ssize_t itemsize
-        bint readonly
-        char *format
     enum: PyBUF_SIMPLE
     enum: PyBUF_WRITABLE
     enum: PyBUF_FORMAT
@@ -35,6 +29,44 @@ cdef extern from "strided.h" nogil:
                  int64_t extent, int64_t start, int64_t size)
     void fs_unpack(const unsigned char *packed, unsigned char *origin, const fs_run *runs, int64_t count,
                    int64_t extent, int64_t start, int64_t size)
+
+cdef extern from "<sys/uio.h>" nogil:
+    struct iovec:
+        void *iov_base
+        size_t iov_len
+    Py_ssize_t process_vm_readv(int, const iovec *, unsigned long, const iovec *, unsigned long, unsigned long)
+
+cdef extern from "<unistd.h>" nogil:
+    int getpid()
+
+# Of dlpack.h.
+ctypedef struct Device:
+    int32_t kind
+    int32_t number
+
+ctypedef struct Number:
+    uint8_t code
+    uint8_t bits
+    uint16_t lanes
+
+ctypedef struct Tensor:
+    void *data
+    Device device
+    int32_t ndim
+    Number dtype
+    int64_t *shape
+    int64_t *strides
+    uint64_t byte_offset
+
+ctypedef struct Versioned:
+    uint32_t major
+    uint32_t minor
+    void *manager
+    void *deleter
+    uint64_t flags
+    Tensor tensor
+
+cdef uint64_t TENSOR_READ_ONLY = 1
 
 cdef extern from *:
     """
@@ -54,34 +86,13 @@ cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is gi
 PUBLIC = "fastsock.mpj.MPI"
 
 
-cdef int _get(object source, Py_buffer *view, int flags) except -1:
-    """Fills `view`; objects that speak no buffer protocol may speak another one (see device_buffers.py)."""
-    if PyObject_CheckBuffer(source):
-        return PyObject_GetBuffer(source, view, flags)
-    cdef buffer found = _foreign(source, (flags & PyBUF_WRITABLE) != PyBUF_WRITABLE)
-    if found is None:
-        return PyObject_GetBuffer(source, view, flags)   # raises
-    PyObject_GetBuffer(found, view, flags & ~PyBUF_FORMAT)
-    return 0
-
-
-def _foreign(source, readonly):
-    from .foreign import buffer_of
-    return buffer_of(source, readonly)
-
-
 @cython.final
 cdef class buffer:
     """Buffer."""
 
-    cdef Py_buffer view
-    cdef str _format
-    cdef Py_ssize_t _itemsize
-    cdef object __weakref__
-
     def __cinit__(self, *args):
         if args:
-            _get(args[0], &self.view, PyBUF_SIMPLE)
+            _fill(self, args[0], PyBUF_SIMPLE)
         else:
             PyBuffer_FillInfo(&self.view, NULL, NULL, 0, 0, PyBUF_SIMPLE)
 
@@ -97,13 +108,8 @@ cdef class buffer:
         cdef Py_ssize_t size = nbytes
         if size < 0:
             raise ValueError("expecting non-negative size")
-        # a byte more, so that no bytes have an address too
-        owner = bytearray(max(size, 1)) if clear else PyByteArray_FromStringAndSize(NULL, max(size, 1))
-        cdef buffer self = _new(owner, PyBUF_WRITABLE)
-        if size == 0:
-            owner = memoryview(owner)[:0]
-            self = _part(owner, self.view.buf, 0, False)
-        return self
+        owner = bytearray(size) if clear else PyByteArray_FromStringAndSize(NULL, size)
+        return _new(owner, PyBUF_WRITABLE)
 
     @staticmethod
     def frombuffer(obj, readonly=False):
@@ -148,34 +154,41 @@ cdef class buffer:
     @property
     def format(self):
         """Format of each element."""
-        if self._format is not None:
-            return self._format
         return "B" if self.view.format == NULL else self.view.format.decode()
 
     @property
     def itemsize(self):
         """Size (in bytes) of each element."""
-        return self._itemsize or self.view.itemsize
+        return self.view.itemsize
 
     def cast(self, format, shape=...):
         """Cast to a `memoryview` with new format or shape."""
+        self._check()
         view = PyMemoryView_FromObject(self)
         return view.cast(format) if shape is ... else view.cast(format, shape)
 
     def tobytes(self, order=None):
         """Return the data in the buffer as a byte string."""
+        self._check()
         return PyBytes_FromStringAndSize(<char *>self.view.buf, self.view.len)
 
     def toreadonly(self):
         """Return a readonly version of the buffer object."""
-        return _part(self if self.view.obj == NULL else <object>self.view.obj, self.view.buf, self.view.len, True)
+        cdef buffer other
+        if self.view.obj == NULL or not PyObject_CheckBuffer(<object>self.view.obj):
+            return _part(self, self.view.buf, self.view.len, True)
+        other = _new(<object>self.view.obj, PyBUF_SIMPLE)
+        other.view.buf = self.view.buf
+        other.view.len = self.view.len
+        other.view.readonly = True
+        return other
 
     def release(self):
         """Release the underlying buffer exposed by the buffer object."""
         PyBuffer_Release(&self.view)
         PyBuffer_FillInfo(&self.view, NULL, NULL, 0, 0, PyBUF_SIMPLE)
         self._format = None
-        self._itemsize = 0
+        self.device = False
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         PyBuffer_FillInfo(view, <PyObject *>self, self.view.buf, self.view.len, self.view.readonly, flags)
@@ -186,7 +199,8 @@ cdef class buffer:
 
     def __getitem__(self, item):
         """Return a byte as an integer, or a part that shares the memory."""
-        cdef Py_ssize_t start, stop, step
+        cdef Py_ssize_t start, length
+        self._check()
         cdef unsigned char *bytes_ = <unsigned char *>self.view.buf
         if PyIndex_Check(item):
             return bytes_[self._index(item)]
@@ -195,6 +209,7 @@ cdef class buffer:
 
     def __setitem__(self, item, value):
         """Set a byte, or the bytes of a part."""
+        self._check()
         if self.view.readonly:
             raise TypeError("buffer is read-only")
         cdef unsigned char *bytes_ = <unsigned char *>self.view.buf
@@ -211,6 +226,11 @@ cdef class buffer:
         if source.view.len != length:
             raise ValueError("slice length does not match buffer")
         memmove(bytes_ + start, source.view.buf, length)
+
+    cdef int _check(self) except -1:
+        if self.device:
+            raise BufferError("buffer is not CPU-accessible")
+        return 0
 
     cdef Py_ssize_t _index(self, item) except -1:
         cdef Py_ssize_t index = item
@@ -234,17 +254,33 @@ memory = buffer
 
 cdef buffer _new(object source, int flags):
     cdef buffer self = buffer.__new__(buffer)
-    _get(source, &self.view, flags)
+    _fill(self, source, flags)
     return self
 
 
+cdef int _fill(buffer self, object source, int flags) except -1:
+    """Makes `self` the memory of an object; one that speaks no buffer protocol may speak another (see foreign.py)."""
+    if PyObject_CheckBuffer(source):
+        return PyObject_GetBuffer(source, &self.view, flags)
+    from .foreign import buffer_of
+    cdef buffer found = buffer_of(source, (flags & PyBUF_WRITABLE) != PyBUF_WRITABLE)
+    if found is None:
+        return PyObject_GetBuffer(source, &self.view, flags)   # raises
+    self.view = found.view
+    self.view.obj = <PyObject *>found
+    Py_INCREF(found)
+    self.device = found.device
+    return 0
+
+
+# `owner` is kept alive and must not count its exports: this goes past its own way of exporting.
 cdef buffer _part(object owner, void *address, Py_ssize_t length, bint readonly):
     cdef buffer self = buffer.__new__(buffer)
     PyBuffer_FillInfo(&self.view, NULL if owner is None else <PyObject *>owner, address, length, readonly, PyBUF_SIMPLE)
     return self
 
 
-def acquire(source, bint readonly, bint want_format):
+cpdef buffer acquire(source, bint readonly, bint want_format):
     """Returns a `buffer` of any contiguous object; raises TypeError or BufferError where that cannot be had."""
     cdef int flags = PyBUF_ANY_CONTIGUOUS
     if type(source) is buffer:
@@ -263,18 +299,174 @@ def part(buffer whole not None, Py_ssize_t offset, Py_ssize_t length):
     return _part(whole, <char *>whole.view.buf + offset, length, whole.view.readonly)
 
 
-def describe(source, str format, Py_ssize_t itemsize, address, Py_ssize_t nbytes, bint readonly):
+def describe(source, str format, Py_ssize_t itemsize, address, Py_ssize_t nbytes, bint readonly, bint device):
     """Returns a buffer of foreign memory whose elements are known; it keeps `source` alive."""
     cdef uintptr_t place = address
     cdef buffer self = _part(source, <void *>place, nbytes, readonly)
-    self._format = format
-    self._itemsize = itemsize
+    self._format = format.encode()
+    self.view.format = self._format
+    if format != "B":
+        self.view.itemsize = itemsize
+    self.device = device
     return self
+
+
+def tensor(capsule, bint versioned):
+    """Returns what a capsule of DLPack tells, or None where it is none that may be used.
+
+    (address, shape, strides or None, (code, bits, lanes), whether it is read-only, major version)
+    """
+    cdef const char *name = b"dltensor_versioned" if versioned else b"dltensor"
+    cdef Versioned *whole
+    cdef Tensor *found
+    cdef bint readonly = False
+    cdef uint32_t major = 0
+    if not PyCapsule_IsValid(capsule, name):
+        return None
+    if versioned:
+        whole = <Versioned *>PyCapsule_GetPointer(capsule, name)
+        major = whole.major
+        if major < 1:
+            return 0, (), None, (0, 8, 1), False, major
+        readonly = (whole.flags & TENSOR_READ_ONLY) != 0
+        found = &whole.tensor
+    else:
+        found = <Tensor *>PyCapsule_GetPointer(capsule, name)
+    if found.ndim < 0:
+        raise BufferError("dlpack: number of dimensions is negative")
+    if found.ndim > 0 and found.shape == NULL:
+        raise BufferError("dlpack: shape is NULL")
+    shape = tuple([found.shape[i] for i in range(found.ndim)])
+    strides = None if found.strides == NULL else tuple([found.strides[i] for i in range(found.ndim)])
+    kind = found.dtype.code, found.dtype.bits, found.dtype.lanes
+    return <uintptr_t>found.data + found.byte_offset, shape, strides, kind, readonly, major
+
+
+def is_readable(uintptr_t address, Py_ssize_t nbytes):
+    """Returns whether the processor can read the first and the last byte of this memory."""
+    cdef char byte = 0
+    cdef iovec here, there
+    here.iov_base = &byte
+    here.iov_len = there.iov_len = 1
+    if nbytes <= 0:
+        return True
+    for place in (address, address + nbytes - 1):
+        there.iov_base = <void *><uintptr_t>place
+        if process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1:
+            return False
+    return True
 
 
 def is_buffer(source):
     """Returns whether an object exports the buffer protocol."""
     return PyObject_CheckBuffer(source)
+
+
+cdef class Simple:
+    """`count` items of a datatype, one after another from `address` on; `owner` is the buffer of that memory."""
+
+    def __init__(self, uintptr_t address, Py_ssize_t count, datatype, owner):
+        self.address = address
+        self.count = count
+        self.datatype = datatype
+        self.owner = owner
+
+
+# What buffers.py is asked where the arguments are not of the usual kind.
+cdef object _Datatype = None
+cdef dict _codes = {}
+cdef dict _formats = {}
+cdef object _general = None
+cdef object _outgoing = None
+cdef object _landing = None
+
+
+def configure(datatype_class, dict codes, dict formats, general, outgoing_packed, landing_packed):
+    """Tells this module what it cannot import: the class Datatype, types by code, the rules for rarer arguments."""
+    global _Datatype, _codes, _formats, _general, _outgoing, _landing
+    _Datatype, _codes, _formats = datatype_class, codes, formats
+    _general, _outgoing, _landing = general, outgoing_packed, landing_packed
+
+
+cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
+    """Reads a message argument; buffers.py has the rules. The usual ones are read here: a buffer, or [buf(, n), type]."""
+    cdef object where = message, datatype = None
+    cdef Py_ssize_t count = -1, size, length
+    cdef Py_ssize_t parts
+    cdef buffer memory
+    if type(message) is list or type(message) is tuple:
+        parts = len(message)
+        if parts < 2 or parts > 3:
+            return _general(message, readonly, blocks)
+        where = message[0]
+        datatype = message[parts - 1]
+        if type(datatype) is str:
+            datatype = _codes.get(datatype)
+        if type(datatype) is not _Datatype:
+            return _general(message, readonly, blocks)
+        if parts == 3:
+            if type(message[1]) is not int:
+                return _general(message, readonly, blocks)
+            count = message[1]
+            if count < 0:
+                return _general(message, readonly, blocks)
+    if not PyObject_CheckBuffer(where) or where is BOTTOM:
+        return _general(message, readonly, blocks)
+    memory = acquire(where, readonly, datatype is None)
+    if datatype is None:
+        if memory.view.format == NULL:
+            datatype = _formats["B"]
+        else:
+            datatype = _formats.get(memory.view.format.decode())
+            if datatype is None:
+                return _general(message, readonly, blocks)
+    record = datatype.ob
+    size = record.size
+    if size <= 0 or not record.dense:
+        return _general(message, readonly, blocks)
+    length = memory.view.len
+    if count < 0:
+        count = length // size
+        if count * size != length:
+            return _general(message, readonly, blocks)
+        if blocks > 1:
+            if count % blocks:
+                return _general(message, readonly, blocks)
+            count //= blocks
+    elif count > length // size // (blocks if blocks > 1 else 1):
+        return _general(message, readonly, blocks)
+    cdef Simple found = Simple.__new__(Simple)
+    found.address = <uintptr_t>memory.view.buf
+    found.count = count
+    found.datatype = datatype
+    found.owner = memory
+    return found
+
+
+cdef Py_ssize_t dense_bytes(object datatype, Py_ssize_t count) except -2:
+    record = datatype.ob
+    if not record.dense:
+        return -1
+    return <Py_ssize_t>record.size * count
+
+
+def outgoing(uintptr_t address, Py_ssize_t count, datatype):
+    """Returns the data of items as contiguous bytes to send: the memory itself where the type is dense."""
+    cdef Py_ssize_t size = dense_bytes(datatype, count)
+    if size > 0:
+        return _part(None, <void *>address, size, False)
+    return _outgoing(address, count, datatype)
+
+
+def landing(uintptr_t address, Py_ssize_t count, datatype):
+    """Returns contiguous bytes to receive into, and what to call with the number of bytes that arrived there.
+
+    That is None where the type is dense: then the bytes are the memory itself.
+    """
+    cdef Py_ssize_t size = dense_bytes(datatype, count)
+    if size > 0:
+        return _part(None, <void *>address, size, False), None
+    return _landing(address, count, datatype)
 
 
 def pack(uintptr_t origin, runs, int64_t extent, int64_t start, target):

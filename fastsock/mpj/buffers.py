@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from operator import index
 
-from ._memory import BOTTOM, IN_PLACE, acquire, buffer, is_buffer
+from ._memory import (
+    BOTTOM,
+    IN_PLACE,
+    Simple,
+    acquire,
+    buffer,
+    configure,
+    is_buffer,
+    landing,
+    outgoing,
+    simple,
+)
 from .datatype import BYTE, Datatype, by_code
 from .typemap import TypeRecord, pack_into, span, unpack_from
 
@@ -21,18 +32,6 @@ if TYPE_CHECKING:
     Finish = Callable[[int], None]
 
 _by_format: dict[str, Datatype] = {"B": BYTE}
-
-
-class Simple:
-    """`count` items of a datatype, one after another from `address` on."""
-
-    __slots__ = ("address", "count", "datatype", "owner")
-
-    def __init__(self, address: int, count: int, datatype: Datatype, owner: buffer | None) -> None:
-        self.address = address
-        self.count = count
-        self.datatype = datatype
-        self.owner = owner
 
 
 class Vector:
@@ -79,7 +78,7 @@ def is_dense(datatype: Datatype) -> bool:
     return datatype.ob.dense
 
 
-def simple(message: Any, readonly: bool, blocks: int = 0) -> Simple:
+def _simple(message: Any, readonly: bool, blocks: int) -> Simple:
     """Reads a buffer, or a list or tuple: [buf, type], [buf, count], [buf, (count, displ)], [buf, count, type], ...
 
     `readonly`: it is to be sent. `blocks`: so many equal blocks make up the memory; `count` is that of one of them.
@@ -206,8 +205,7 @@ def check_equal(send: Simple, receive: Simple) -> None:
         raise ValueError(f"mismatch in send count {send.count} and receive count {receive.count}")
 
 
-def outgoing(address: int, count: int, datatype: Datatype) -> buffer:
-    """Returns the data of items as contiguous bytes to send: the memory itself where the type is dense."""
+def _packed(address: int, count: int, datatype: Datatype) -> buffer:
     type_ = datatype._type()
     size = count * type_.size
     if type_.dense:
@@ -218,11 +216,7 @@ def outgoing(address: int, count: int, datatype: Datatype) -> buffer:
     return packed
 
 
-def landing(address: int, count: int, datatype: Datatype) -> tuple[buffer, Finish | None]:
-    """Returns contiguous bytes to receive into, and what to call with the number of bytes that arrived there.
-
-    That is None where the type is dense: then the bytes are the memory itself.
-    """
+def _scratch(address: int, count: int, datatype: Datatype) -> tuple[buffer, Finish | None]:
     type_ = datatype._type()
     size = count * type_.size
     if type_.dense:
@@ -381,3 +375,22 @@ def _reach(memory: buffer) -> tuple[int, int]:
             low, high = min(low, whole.address), max(high, whole.address + whole.nbytes)
         owner = getattr(owner, "obj", None) if isinstance(owner, (buffer, memoryview)) else getattr(owner, "base", None)
     return low, high
+
+
+configure(Datatype, by_code, _by_format, _simple, _packed, _scratch)
+
+__all__ = [
+    "NOTHING",
+    "Simple",
+    "Vector",
+    "VectorW",
+    "check_equal",
+    "is_dense",
+    "is_in_place",
+    "landing",
+    "outgoing",
+    "simple",
+    "vector",
+    "vector_w",
+    "view",
+]

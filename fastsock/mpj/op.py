@@ -10,6 +10,7 @@ from .constants import ERR_OP
 from .datatype import Datatype
 from .exceptions import Exception
 from .handle import Handle, Record, public
+from .native_kernels import kernel_of, reduce_local
 from .typemap import pack_into, span, unpack_from
 
 TYPE_CHECKING = False
@@ -39,16 +40,25 @@ class Combine:
     Both are contiguous buffers of as many whole items of `itemsize` bytes each.
     """
 
-    __slots__ = ("commutative", "datatype", "itemsize", "record")
+    __slots__ = ("commutative", "datatype", "itemsize", "kernel", "record")
+
+    kernel: tuple[int, int] | None
+    """(type, operation) as the native kernels number them; None where these do not know it."""
 
     def __init__(self, record: OpRecord, datatype: Datatype) -> None:
         self.record = record
         self.commutative = record.commutative
         self.datatype = datatype
-        self.itemsize = datatype._type().size
+        type_ = datatype._type()
+        self.itemsize = type_.size
+        self.kernel = kernel_of(record.name, type_) if record.name else None
 
     def __call__(self, source: Any, target: Any) -> None:
         """Combine the source into the target."""
+        if self.kernel is not None:
+            type_number, operation = self.kernel
+            reduce_local(operation, type_number, source, target)
+            return
         record, type_ = self.record, self.datatype.ob
         if record.name:
             from . import kernels

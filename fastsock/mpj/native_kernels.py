@@ -1,0 +1,54 @@
+"""By which numbers the native kernels know operations and types."""
+
+from __future__ import annotations
+
+from fastsock.core._core import OPERATIONS, TYPES, can_reduce, reduce_local
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .typemap import TypeRecord
+
+__all__ = ["kernel_of", "reduce_local"]
+
+_BY_KIND = {
+    **{("i", size): f"INT{8 * size}" for size in (1, 2, 4, 8)},
+    **{("u", size): f"UINT{8 * size}" for size in (1, 2, 4, 8)},
+    ("f", 4): "FLOAT",
+    ("f", 8): "DOUBLE",
+    ("c", 8): "COMPLEX_FLOAT",
+    ("c", 16): "COMPLEX_DOUBLE",
+    ("b", 1): "BOOL",
+}
+# Fortran's logical values, and bytes, are integers of which only some operations are defined
+_LOGICAL = {("b", size): f"INT{8 * size}" for size in (2, 4, 8)}
+_LOGICAL_OPERATIONS = ("LAND", "LOR", "LXOR", "REPLACE", "NO_OP")
+_BYTE_OPERATIONS = ("BAND", "BOR", "BXOR", "REPLACE", "NO_OP")
+_BY_CODE = {"g": "LONG_DOUBLE", "G": "COMPLEX_LONG_DOUBLE"}
+
+_found: dict[tuple[str, TypeRecord], tuple[int, int] | None] = {}
+
+
+def kernel_of(operation: str, type_: TypeRecord) -> tuple[int, int] | None:
+    """Returns (type, operation) as numbers of the native kernels; None where these do not know them."""
+    key = (operation, type_)
+    if key not in _found:
+        name = _name(operation, type_)
+        numbers = None if name is None else (TYPES[name], OPERATIONS[operation])
+        _found[key] = None if numbers is None or not can_reduce(numbers[1], numbers[0]) else numbers
+    return _found[key]
+
+
+def _name(operation: str, type_: TypeRecord) -> str | None:
+    if not type_.dense:
+        return None
+    if type_.parts and type_.constant_name in TYPES:
+        return type_.constant_name  # a pair without a gap
+    basic = type_.basic
+    if basic is None or basic.parts:
+        return None
+    kind = (basic.kind, basic.size)
+    if kind in _LOGICAL:
+        return _LOGICAL[kind] if operation in _LOGICAL_OPERATIONS else None
+    if basic.kind == "V" and basic.size == 1:
+        return "UINT8" if operation in _BYTE_OPERATIONS else None
+    return _BY_CODE.get(basic.code) or _BY_KIND.get(kind)

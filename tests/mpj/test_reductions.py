@@ -1,0 +1,94 @@
+"""Operations on every type that they are defined on, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastsock.mpj import MPI
+
+NUMBERS = "bhilqBHILQ"
+REALS = "efdg"
+COMPLEX = "FDG"
+REFERENCES = {
+    "SUM": np.add,
+    "PROD": np.multiply,
+    "MAX": np.maximum,
+    "MIN": np.minimum,
+    "LAND": np.logical_and,
+    "LOR": np.logical_or,
+    "LXOR": np.logical_xor,
+    "BAND": np.bitwise_and,
+    "BOR": np.bitwise_or,
+    "BXOR": np.bitwise_xor,
+}
+DEFINED = (
+    [(name, code) for name in REFERENCES for code in NUMBERS]
+    + [(name, code) for name in ("SUM", "PROD", "MAX", "MIN") for code in REALS]
+    + [(name, code) for name in ("SUM", "PROD") for code in COMPLEX]
+    + [(name, "?") for name in ("LAND", "LOR", "LXOR")]
+)
+
+
+def combine(name: str, datatype: MPI.Datatype, source: np.ndarray, target: np.ndarray) -> None:
+    getattr(MPI, name).Reduce_local([source, datatype], [target, datatype])
+
+
+@pytest.mark.parametrize(("name", "code"), DEFINED)
+def test_as_numpy(name: str, code: str) -> None:
+    random = np.random.default_rng(7)
+    source, target = (random.integers(0, 5, 37).astype(code) for _ in range(2))
+    expected = REFERENCES[name](source, target).astype(code)
+    combine(name, MPI.Datatype.fromcode(code), source, target)
+    assert target.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("name", "code"), [("BAND", "d"), ("MAX", "D"), ("MAXLOC", "i"), ("SUM", "c")])
+def test_what_is_not_defined_is_an_error(name: str, code: str) -> None:
+    with pytest.raises(MPI.Exception) as caught:
+        combine(name, MPI.Datatype.fromcode(code), np.zeros(4, code), np.zeros(4, code))
+    assert caught.value.Get_error_class() == MPI.ERR_OP
+
+
+@pytest.mark.parametrize("logical", ["LOGICAL1", "LOGICAL2", "LOGICAL4", "LOGICAL8"])
+def test_logical_values_of_fortran(logical: str) -> None:
+    datatype = getattr(MPI, logical)
+    source, target = np.array([0, 0, 1, 1], f"i{datatype.size}"), np.array([0, 1, 0, 1], f"i{datatype.size}")
+    combine("LXOR", datatype, source, target)
+    assert target.tolist() == [0, 1, 1, 0]
+
+
+def test_bytes_take_bitwise_operations() -> None:
+    source, target = np.array([1, 2, 6], "u1"), np.array([3, 4, 5], "u1")
+    combine("BXOR", MPI.BYTE, source, target)
+    assert target.tolist() == [2, 6, 3]
+
+
+@pytest.mark.parametrize("name", ["SHORT_INT", "INT_INT", "LONG_INT", "FLOAT_INT", "DOUBLE_INT", "LONG_DOUBLE_INT"])
+@pytest.mark.parametrize("operation", ["MAXLOC", "MINLOC"])
+def test_locations(name: str, operation: str) -> None:
+    value = {"S": "h", "I": "i", "F": "f", "D": "d"}.get(name[0], "g" if "DOUBLE" in name else "l")
+    pair = np.dtype([("value", value), ("index", "i")], align=True)
+    assert pair.itemsize == getattr(MPI, name).extent
+    source = np.array([(5, 0), (7, 0), (9, 4), (1, 0)], pair)
+    target = np.array([(5, 1), (6, 1), (9, 2), (2, 1)], pair)
+    combine(operation, getattr(MPI, name), source, target)
+    expected = {"MAXLOC": [(5, 0), (7, 0), (9, 2), (2, 1)], "MINLOC": [(5, 0), (6, 1), (9, 2), (1, 0)]}
+    assert target.tolist() == expected[operation]
+
+
+def test_own_operation_sees_items_with_their_gaps() -> None:
+    every_other = MPI.INT.Create_vector(2, 1, 2).Create_resized(0, 16).Commit()
+
+    def add(source: MPI.buffer, target: MPI.buffer, datatype: MPI.Datatype) -> None:
+        assert datatype == every_other
+        left, right = np.frombuffer(source, "i"), np.frombuffer(target, "i")
+        right[::2] += left[::2]
+
+    operation = MPI.Op.Create(add, commute=True)
+    try:
+        source, target = np.arange(8, dtype="i"), np.full(8, 100, "i")
+        operation.Reduce_local([source, 2, every_other], [target, 2, every_other])
+        assert target.tolist() == [100, 100, 102, 100, 104, 100, 106, 100]
+    finally:
+        operation.Free()
