@@ -71,10 +71,23 @@ cdef class Team:
     cdef int ended(self, int result) except -1
     cdef object failure(self, int result)
     cdef Buffer own_part(self, source, Buffer target)
+    cdef int within(self, size_t bytes, Buffer buffer) except -1
+    cdef size_t sizes(self, sequence, size_t *array) except? 0
+    cdef int layout(self, sizes, offsets, size_t *size, size_t *offset, Buffer buffer) except -1
 
+    # As the methods without c_, on plain memory; counts are elements, lengths bytes.
     cdef int c_barrier(self) except -1
     cdef int c_bcast(self, void *data, size_t length, int root) except -1
+    cdef int c_reduce(self, const void *source, void *target, size_t count, int type, int operation, int root) except -1
     cdef int c_allreduce(self, const void *source, void *target, size_t count, int type, int operation) except -1
+    cdef int c_scan(self, const void *source, void *target, size_t count, int type, int operation) except -1
+    cdef int c_exscan(self, const void *source, void *target, size_t count, int type, int operation) except -1
+    cdef int c_reduce_scatter(self, const void *source, void *target, const size_t *counts, int type,
+                              int operation) except -1
+    cdef int c_gather(self, const void *source, size_t length, void *target, const fs_blocks *blocks, int root) except -1
+    cdef int c_scatter(self, const void *source, const fs_blocks *blocks, void *target, size_t length, int root) except -1
+    cdef int c_allgather(self, const void *source, void *target, const fs_blocks *blocks) except -1
+    cdef int c_alltoall(self, const void *source, const fs_blocks *out, void *target, const fs_blocks *in_) except -1
 
 cdef class Buffer:
     cdef Py_buffer raw

@@ -167,6 +167,8 @@ cdef class Team:
         text = f"collective over shared memory: rank {rank} {what}; the communicator's other ranks cannot go on without it"
         return MessageError(FS_PEER_FAILED, rank, text)
 
+    # ---- plain memory: for other compiled modules ----
+
     cdef int c_barrier(self) except -1:
         self.usable()
         return self.ended(fs_team_barrier(self.team))
@@ -175,9 +177,44 @@ cdef class Team:
         self.usable()
         return self.ended(fs_team_bcast(self.team, data, length, root))
 
+    cdef int c_reduce(self, const void *source, void *target, size_t count, int type, int operation, int root) except -1:
+        self.usable()
+        return self.ended(fs_team_reduce(self.team, source, target, count, type, operation, root))
+
     cdef int c_allreduce(self, const void *source, void *target, size_t count, int type, int operation) except -1:
         self.usable()
         return self.ended(fs_team_allreduce(self.team, source, target, count, type, operation))
+
+    cdef int c_scan(self, const void *source, void *target, size_t count, int type, int operation) except -1:
+        self.usable()
+        return self.ended(fs_team_scan(self.team, source, target, count, type, operation))
+
+    cdef int c_exscan(self, const void *source, void *target, size_t count, int type, int operation) except -1:
+        self.usable()
+        return self.ended(fs_team_exscan(self.team, source, target, count, type, operation))
+
+    cdef int c_reduce_scatter(self, const void *source, void *target, const size_t *counts, int type,
+                              int operation) except -1:
+        self.usable()
+        return self.ended(fs_team_reduce_scatter(self.team, source, target, counts, type, operation))
+
+    cdef int c_gather(self, const void *source, size_t length, void *target, const fs_blocks *blocks, int root) except -1:
+        self.usable()
+        return self.ended(fs_team_gather(self.team, source, length, target, blocks, root))
+
+    cdef int c_scatter(self, const void *source, const fs_blocks *blocks, void *target, size_t length, int root) except -1:
+        self.usable()
+        return self.ended(fs_team_scatter(self.team, source, blocks, target, length, root))
+
+    cdef int c_allgather(self, const void *source, void *target, const fs_blocks *blocks) except -1:
+        self.usable()
+        return self.ended(fs_team_allgather(self.team, source, target, blocks))
+
+    cdef int c_alltoall(self, const void *source, const fs_blocks *out, void *target, const fs_blocks *in_) except -1:
+        self.usable()
+        return self.ended(fs_team_alltoall(self.team, source, out, target, in_))
+
+    # ---- buffers ----
 
     def barrier(self):
         """Returns when every member has called it."""
@@ -188,19 +225,136 @@ cdef class Team:
         cdef Buffer view = Buffer(data, self.index != root)
         self.c_bcast(view.raw.buf, <size_t>view.raw.len, root)
 
+    def reduce(self, source, target, int type, int operation, int root):
+        """The members' sources combined in the order of their indices, in the root's target. The others' is not used."""
+        cdef Buffer own, out
+        if self.index == root:
+            out = Buffer(target, True)
+            own = self.own_part(source, out)
+            self.c_reduce(own.raw.buf, out.raw.buf, elements(out, type), type, operation, root)
+        else:
+            own = Buffer(source, False)
+            self.c_reduce(own.raw.buf, NULL, elements(own, type), type, operation, root)
+
     def allreduce(self, source, target, int type, int operation):
         """The members' sources combined in the order of their indices, in everybody's target; to the bit the same."""
         cdef Buffer out = Buffer(target, True)
         cdef Buffer own = self.own_part(source, out)
         self.c_allreduce(own.raw.buf, out.raw.buf, elements(out, type), type, operation)
 
+    def scan(self, source, target, int type, int operation):
+        """The sources of the members up to this one, combined."""
+        cdef Buffer out = Buffer(target, True)
+        cdef Buffer own = self.own_part(source, out)
+        self.c_scan(own.raw.buf, out.raw.buf, elements(out, type), type, operation)
+
+    def exscan(self, source, target, int type, int operation):
+        """The sources of the members before this one, combined; the first one's target stays as it is."""
+        cdef Buffer out = Buffer(target, True)
+        cdef Buffer own = self.own_part(source, out)
+        self.c_exscan(own.raw.buf, out.raw.buf, elements(out, type), type, operation)
+
+    def reduce_scatter(self, source, target, counts, int type, int operation):
+        """The sources combined; each member's target gets its own part of so many elements. In place, the target is the
+        source, and the result lies at its start."""
+        cdef size_t[FS_TEAM_MOST] elements_of
+        cdef size_t total = self.sizes(counts, elements_of), size = fs_type_size(type)
+        cdef Buffer out = Buffer(target, True)
+        cdef Buffer own = out if source is None else Buffer(source, False)
+        self.within(total * size, own)
+        self.within(elements_of[self.index] * size, out)
+        self.c_reduce_scatter(NULL if source is None else own.raw.buf, out.raw.buf, elements_of, type, operation)
+
+    def gather(self, source, target, sizes, offsets, int root):
+        """The members' sources in the root's target, at the bytes that the root says. The others' is not used."""
+        cdef size_t[FS_TEAM_MOST] size, offset
+        cdef fs_blocks blocks = fs_blocks(size, offset)
+        cdef Buffer own = None if source is None else Buffer(source, False)
+        cdef Buffer out
+        if self.index == root:
+            out = Buffer(target, True)
+            self.layout(sizes, offsets, size, offset, out)
+            if own is not None:
+                self.within(size[root], own)
+            self.c_gather(NULL if own is None else own.raw.buf, 0, out.raw.buf, &blocks, root)
+        else:
+            self.c_gather(own.raw.buf, <size_t>own.raw.len, NULL, NULL, root)
+
+    def scatter(self, source, sizes, offsets, target, int root):
+        """The parts of the root's source, which lie at the bytes that the root says, in the members' targets."""
+        cdef size_t[FS_TEAM_MOST] size, offset
+        cdef fs_blocks blocks = fs_blocks(size, offset)
+        cdef Buffer out = None if target is None else Buffer(target, True)
+        cdef Buffer own
+        if self.index == root:
+            own = Buffer(source, False)
+            self.layout(sizes, offsets, size, offset, own)
+            if out is not None:
+                self.within(size[root], out)
+            self.c_scatter(own.raw.buf, &blocks, NULL if out is None else out.raw.buf, 0, root)
+        else:
+            self.c_scatter(NULL, NULL, out.raw.buf, <size_t>out.raw.len, root)
+
+    def allgather(self, source, target, sizes, offsets):
+        """The members' sources in everybody's target, at the bytes said."""
+        cdef size_t[FS_TEAM_MOST] size, offset
+        cdef fs_blocks blocks = fs_blocks(size, offset)
+        cdef Buffer out = Buffer(target, True)
+        cdef Buffer own = None if source is None else Buffer(source, False)
+        self.layout(sizes, offsets, size, offset, out)
+        if own is not None:
+            self.within(size[self.index], own)
+        self.c_allgather(NULL if own is None else own.raw.buf, out.raw.buf, &blocks)
+
+    def alltoall(self, source, out_sizes, out_offsets, target, in_sizes, in_offsets):
+        """Part i of the source goes to member i; what comes from member i becomes part i of the target. In place (a
+        source of None, without sizes and offsets), what goes lies where what comes will be."""
+        cdef size_t[FS_TEAM_MOST] out_size, out_offset, in_size, in_offset
+        cdef fs_blocks out = fs_blocks(out_size, out_offset), in_ = fs_blocks(in_size, in_offset)
+        cdef Buffer into = Buffer(target, True)
+        cdef Buffer own = None if source is None else Buffer(source, False)
+        self.layout(in_sizes, in_offsets, in_size, in_offset, into)
+        if own is not None:
+            self.layout(out_sizes, out_offsets, out_size, out_offset, own)
+            if out_size[self.index] != in_size[self.index]:
+                raise ValueError("collective over shared memory: other sizes to and from oneself")
+        self.c_alltoall(NULL if own is None else own.raw.buf, &out, into.raw.buf, &in_)
+
+    # ---- checks ----
+
     cdef Buffer own_part(self, source, Buffer target):
         if source is None:
             return target
         cdef Buffer own = Buffer(source, False)
-        if own.raw.len < target.raw.len:
-            raise ValueError(f"collective over shared memory: the source has {own.raw.len} bytes, the target {target.raw.len}")
+        self.within(<size_t>target.raw.len, own)
         return own
+
+    cdef int within(self, size_t bytes, Buffer buffer) except -1:
+        if bytes > <size_t>buffer.raw.len:
+            raise ValueError(f"collective over shared memory: {bytes} bytes asked of a buffer of {buffer.raw.len}")
+        return 0
+
+    cdef size_t sizes(self, sequence, size_t *array) except? 0:
+        """Copies them; their sum."""
+        cdef size_t total = 0
+        cdef int i
+        if len(sequence) != self.size:
+            raise ValueError(f"collective over shared memory: {len(sequence)} sizes or offsets for {self.size} members")
+        for i in range(self.size):
+            array[i] = sequence[i]
+            total += array[i]
+        return total
+
+    cdef int layout(self, sizes, offsets, size_t *size, size_t *offset, Buffer buffer) except -1:
+        cdef int i
+        self.sizes(sizes, size)
+        self.sizes(offsets, offset)
+        for i in range(self.size):
+            if size[i] > <size_t>buffer.raw.len:
+                self.within(size[i], buffer)
+            if size[i] > 0:
+                self.within(offset[i] + size[i], buffer)
+        return 0
 
 
 cdef size_t elements(Buffer buffer, int type) except? 0:

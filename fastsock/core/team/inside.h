@@ -189,6 +189,20 @@ static inline size_t fs_team_small_reduction(const struct fs_team *team)
     return team->crowded ? 4096 : 8192;
 }
 
+/* ---- rounds.c ---- */
+struct fs_team_rounds {
+    int many; /* the same on every member, or a negative errno */
+    void *context;
+    void (*show)(struct fs_team *team, void *context, size_t round, unsigned char *buffer); /* fills it for that round */
+    void (*take)(struct fs_team *team, void *context, size_t round); /* what the others have shown */
+};
+int fs_team_show(struct fs_team *team, const struct fs_team_rounds *rounds, int round);
+int fs_team_run(struct fs_team *team, const struct fs_team_rounds *rounds, int shown); /* shown: the first one is */
+
+/* A buffer, or a cell, cut into a part for each member. */
+static inline size_t fs_team_part(const struct fs_team *team) { return FS_TEAM_BUFFER / (size_t)team->size / 64 * 64; }
+static inline size_t fs_team_share(const struct fs_team *team, size_t bytes) { return bytes / (size_t)team->size / 8 * 8; }
+
 /* How many steps so many bytes take, or a negative errno. */
 int fs_team_steps(size_t bytes, size_t step);
 

@@ -1,0 +1,64 @@
+#include "inside.h"
+
+struct gathering {
+    const unsigned char *own; /* this member's block */
+    unsigned char *target;
+    const struct fs_blocks *blocks;
+    size_t piece;
+};
+
+static size_t length_of(const struct gathering *what, int member, size_t round)
+{
+    size_t size = what->blocks->sizes[member], at = round * what->piece;
+    return at < size ? fs_smaller(size - at, what->piece) : 0;
+}
+
+static void show(struct fs_team *team, void *context, size_t round, unsigned char *buffer)
+{
+    const struct gathering *what = context;
+    size_t length = length_of(what, team->index, round);
+    if (length > 0) memcpy(buffer, what->own + round * what->piece, length);
+}
+
+static void take(struct fs_team *team, void *context, size_t round)
+{
+    const struct gathering *what = context;
+    for (int i = 0; i < team->size; i++) {
+        size_t length = length_of(what, i, round);
+        if (i == team->index || length == 0) continue;
+        memcpy(what->target + what->blocks->offsets[i] + round * what->piece, fs_team_buffer(team, i, round), length);
+    }
+}
+
+static int allgather_small(struct fs_team *team, const struct gathering *what)
+{
+    const struct fs_blocks *blocks = what->blocks;
+    int result = fs_team_claim_cell(team);
+    if (result != 0) return result;
+    if (blocks->sizes[team->index] > 0)
+        memcpy(fs_team_cell(team, team->index)->data, what->own, blocks->sizes[team->index]);
+    fs_team_publish_cell(team);
+    result = fs_team_await_cells(team);
+    for (int i = 0; i < team->size && result == 0; i++)
+        if (i != team->index && blocks->sizes[i] > 0)
+            memcpy(what->target + blocks->offsets[i], fs_team_cell(team, i)->data, blocks->sizes[i]);
+    return result;
+}
+
+int fs_team_allgather(struct fs_team *team, const void *source, void *target, const struct fs_blocks *blocks)
+{
+    size_t largest = 0, total = 0, size = blocks->sizes[team->index];
+    for (int i = 0; i < team->size; i++) {
+        total += blocks->sizes[i];
+        if (blocks->sizes[i] > largest) largest = blocks->sizes[i];
+    }
+    unsigned char *place = (unsigned char *)target + blocks->offsets[team->index];
+    struct gathering what = {source != NULL ? source : place, target, blocks, fs_team_piece(team, largest)};
+    struct fs_team_rounds rounds = {fs_team_steps(largest, what.piece), &what, show, take};
+    int result = fs_team_begin(team, total);
+    if (result != 0) return result;
+    if (largest <= FS_TEAM_INLINE) result = allgather_small(team, &what);
+    else result = fs_team_run(team, &rounds, 0);
+    if (result == 0 && what.own != place && size > 0) memcpy(place, what.own, size);
+    return fs_team_end(team, result);
+}

@@ -1,0 +1,106 @@
+#include <errno.h>
+
+#include "inside.h"
+
+/* Nobody knows what passes between others.  So every member says in its cell how many rounds its blocks need, beside
+ * those of them that are small enough to lie there; the first round is shown before, which saves a wait. */
+struct exchange {
+    const unsigned char *source;
+    unsigned char *target;
+    const struct fs_blocks *out, *in;
+    size_t share, part;
+};
+
+static void show(struct fs_team *team, void *context, size_t round, unsigned char *buffer)
+{
+    const struct exchange *what = context;
+    size_t at = round * what->part;
+    for (int i = 0; i < team->size; i++) {
+        size_t size = what->out->sizes[i];
+        if (i == team->index || size <= what->share || at >= size) continue;
+        memcpy(buffer + (size_t)i * what->part, what->source + what->out->offsets[i] + at,
+               fs_smaller(size - at, what->part));
+    }
+}
+
+static void take(struct fs_team *team, void *context, size_t round)
+{
+    const struct exchange *what = context;
+    size_t at = round * what->part, mine = (size_t)team->index * what->part;
+    for (int i = 0; i < team->size; i++) {
+        size_t size = what->in->sizes[i];
+        if (i == team->index || size <= what->share || at >= size) continue;
+        memcpy(what->target + what->in->offsets[i] + at, fs_team_buffer(team, i, round) + mine,
+               fs_smaller(size - at, what->part));
+    }
+}
+
+static int rounds_of(const struct fs_team *team, const struct exchange *what)
+{
+    size_t largest = 0;
+    for (int i = 0; i < team->size; i++)
+        if (i != team->index && what->out->sizes[i] > largest) largest = what->out->sizes[i];
+    return largest <= what->share ? 0 : fs_team_steps(largest, what->part);
+}
+
+static int fill_cell(struct fs_team *team, const struct exchange *what, int rounds)
+{
+    int result = fs_team_claim_cell(team);
+    if (result != 0) return result;
+    unsigned char *data = fs_team_cell(team, team->index)->data;
+    uint64_t said = (uint64_t)rounds;
+    memcpy(data, &said, sizeof said);
+    for (int i = 0; i < team->size; i++) {
+        size_t size = what->out->sizes[i];
+        if (i != team->index && size > 0 && size <= what->share)
+            memcpy(data + sizeof said + (size_t)i * what->share, what->source + what->out->offsets[i], size);
+    }
+    fs_team_publish_cell(team);
+    return 0;
+}
+
+static int empty_cells(struct fs_team *team, const struct exchange *what, int *rounds)
+{
+    uint64_t said;
+    int result = fs_team_await_cells(team);
+    for (int i = 0; i < team->size && result == 0; i++) {
+        const unsigned char *data = fs_team_cell(team, i)->data;
+        size_t size = what->in->sizes[i];
+        if (i == team->index) continue;
+        memcpy(&said, data, sizeof said);
+        if (said >> FS_TEAM_STEP_BITS != 0) return -EPROTO;
+        if ((int)said > *rounds) *rounds = (int)said;
+        if (size > 0 && size <= what->share)
+            memcpy(what->target + what->in->offsets[i], data + sizeof said + (size_t)team->index * what->share, size);
+    }
+    return result;
+}
+
+static int exchange_all(struct fs_team *team, struct exchange *what)
+{
+    struct fs_team_rounds rounds = {rounds_of(team, what), what, show, take};
+    int result = rounds.many < 0 ? rounds.many : 0;
+    if (result == 0 && rounds.many > 0) result = fs_team_show(team, &rounds, 0);
+    else if (result == 0) fs_team_publish_ready(team, 1); /* the others may have something to show */
+    if (result == 0) result = fill_cell(team, what, rounds.many);
+    if (result == 0) result = empty_cells(team, what, &rounds.many);
+    if (result == 0) result = fs_team_run(team, &rounds, 1);
+    return result;
+}
+
+int fs_team_alltoall(struct fs_team *team, const void *source, const struct fs_blocks *out, void *target,
+                     const struct fs_blocks *in)
+{
+    struct exchange what = {source, target, out, in, fs_team_share(team, FS_TEAM_INLINE - sizeof(uint64_t)),
+                            fs_team_part(team)};
+    size_t total = 0;
+    if (source == NULL) what.source = target, what.out = in;
+    for (int i = 0; i < team->size; i++) total += what.out->sizes[i] + in->sizes[i];
+    int result = fs_team_begin(team, total);
+    if (result != 0) return result;
+    if (team->size > 1) result = exchange_all(team, &what);
+    size_t own = in->sizes[team->index];
+    if (result == 0 && source != NULL && own > 0)
+        memcpy(what.target + in->offsets[team->index], what.source + what.out->offsets[team->index], own);
+    return fs_team_end(team, result);
+}

@@ -1,0 +1,79 @@
+#include <errno.h>
+
+#include "inside.h"
+
+struct reduction {
+    size_t count, element;
+    fs_kernel *kernel;
+};
+
+static int reduce_small(struct fs_team *team, const void *source, void *target, const struct reduction *what, int root)
+{
+    const unsigned char *pieces[FS_TEAM_MOST];
+    int result = 0;
+    if (team->index != root) {
+        result = fs_team_claim_cell(team);
+        if (result != 0) return result;
+        memcpy(fs_team_cell(team, team->index)->data, source, what->count * what->element);
+        fs_team_publish_cell(team);
+        return 0;
+    }
+    for (int i = 0; i < team->size && result == 0; i++) {
+        if (i != root) result = fs_team_await_cell(team, i);
+        pieces[i] = i != root ? fs_team_cell(team, i)->data : source;
+    }
+    if (result == 0) fs_reduce_pieces(what->kernel, what->element, pieces, team->size, target, what->count);
+    return result;
+}
+
+static int give(struct fs_team *team, const unsigned char *source, size_t bytes, uint64_t step, int root)
+{
+    int result = fs_team_claim(team, step, root, fs_place(team->number, step + 1));
+    if (result != 0) return result;
+    memcpy(fs_team_buffer(team, team->index, step), source, bytes);
+    fs_team_publish_ready(team, step + 1);
+    return 0;
+}
+
+static int combine(struct fs_team *team, const unsigned char *source, unsigned char *target, size_t count,
+                   const struct reduction *what, uint64_t step)
+{
+    const unsigned char *pieces[FS_TEAM_MOST];
+    int result = 0;
+    for (int i = 0; i < team->size && result == 0; i++) {
+        if (i != team->index) result = fs_team_await_ready(team, i, step + 1);
+        pieces[i] = i != team->index ? fs_team_buffer(team, i, step) : source;
+    }
+    if (result != 0) return result;
+    fs_reduce_pieces(what->kernel, what->element, pieces, team->size, target, count);
+    fs_team_publish_done(team, step + 1);
+    return 0;
+}
+
+/* The others fill buffers, the root reduces them all. */
+static int reduce_large(struct fs_team *team, const unsigned char *source, unsigned char *target,
+                        const struct reduction *what, int root)
+{
+    size_t most = fs_team_piece(team, what->count * what->element) / what->element;
+    int steps = fs_team_steps(what->count, most), result = steps < 0 ? steps : 0;
+    for (int step = 0; step < steps && result == 0; step++) {
+        size_t first = (size_t)step * most, count = fs_smaller(what->count - first, most), at = first * what->element;
+        if (team->index == root) result = combine(team, source + at, target + at, count, what, (uint64_t)step);
+        else result = give(team, source + at, count * what->element, (uint64_t)step, root);
+    }
+    return result;
+}
+
+int fs_team_reduce(struct fs_team *team, const void *source, void *target, size_t count, int type, int operation, int root)
+{
+    struct reduction what = {count, fs_type_size(type), fs_kernel_of(operation, type)};
+    size_t bytes = count * what.element;
+    if (what.kernel == NULL || root < 0 || root >= team->size) return -EINVAL;
+    int result = fs_team_begin(team, bytes);
+    if (result != 0) return result;
+    if (source == NULL) source = target;
+    if (team->size == 1 && source != target) memcpy(target, source, bytes);
+    if (team->size > 1 && bytes <= FS_TEAM_INLINE) result = reduce_small(team, source, target, &what, root);
+    else if (team->size > 1) result = reduce_large(team, source, target, &what, root);
+    return fs_team_end(team, result);
+}

@@ -1,0 +1,97 @@
+#include <errno.h>
+#include <stdlib.h>
+
+#include "inside.h"
+
+struct scattering {
+    const unsigned char *source;
+    unsigned char *target;
+    const size_t *counts;
+    size_t firsts[FS_TEAM_MOST], own, most, element; /* elements, and the most of a round */
+    fs_kernel *kernel;
+};
+
+static size_t length_of(const struct scattering *what, int member, size_t round)
+{
+    size_t done = round * what->most;
+    return done < what->counts[member] ? fs_smaller(what->counts[member] - done, what->most) : 0;
+}
+
+static const unsigned char *source_of(const struct scattering *what, int member, size_t round)
+{
+    return what->source + (what->firsts[member] + round * what->most) * what->element;
+}
+
+static void show(struct fs_team *team, void *context, size_t round, unsigned char *buffer)
+{
+    const struct scattering *what = context;
+    size_t part = fs_team_part(team);
+    for (int i = 0; i < team->size; i++) {
+        size_t bytes = length_of(what, i, round) * what->element;
+        if (i != team->index && bytes > 0) memcpy(buffer + (size_t)i * part, source_of(what, i, round), bytes);
+    }
+}
+
+static void take(struct fs_team *team, void *context, size_t round)
+{
+    const struct scattering *what = context;
+    const unsigned char *pieces[FS_TEAM_MOST];
+    size_t at = (size_t)team->index * fs_team_part(team), length = length_of(what, team->index, round);
+    if (length == 0) return;
+    for (int i = 0; i < team->size; i++) pieces[i] = fs_team_buffer(team, i, round) + at;
+    pieces[team->index] = source_of(what, team->index, round);
+    fs_reduce_pieces(what->kernel, what->element, pieces, team->size,
+                     what->target + round * what->most * what->element, length);
+}
+
+static int scatter_small(struct fs_team *team, const struct scattering *what, size_t total)
+{
+    const unsigned char *pieces[FS_TEAM_MOST];
+    int result = fs_team_claim_cell(team);
+    if (result != 0) return result;
+    memcpy(fs_team_cell(team, team->index)->data, what->source, total);
+    fs_team_publish_cell(team);
+    result = fs_team_await_cells(team);
+    if (result != 0) return result;
+    for (int i = 0; i < team->size; i++)
+        pieces[i] = fs_team_cell(team, i)->data + what->firsts[team->index] * what->element;
+    fs_reduce_pieces(what->kernel, what->element, pieces, team->size, what->target, what->counts[team->index]);
+    return 0;
+}
+
+static int scatter_rounds(struct fs_team *team, struct scattering *what)
+{
+    struct fs_team_rounds rounds = {0, what, show, take};
+    for (int i = 0; i < team->size && rounds.many >= 0; i++) {
+        int steps = fs_team_steps(what->counts[i], what->most);
+        if (steps < 0 || steps > rounds.many) rounds.many = steps;
+    }
+    return fs_team_run(team, &rounds, 0);
+}
+
+int fs_team_reduce_scatter(struct fs_team *team, const void *source, void *target, const size_t *counts, int type,
+                           int operation)
+{
+    struct scattering what = {.source = source, .target = target, .counts = counts, .element = fs_type_size(type),
+                              .kernel = fs_kernel_of(operation, type)};
+    unsigned char *aside = NULL;
+    size_t total = 0;
+    if (what.kernel == NULL) return -EINVAL;
+    for (int i = 0; i < team->size; i++) what.firsts[i] = total, total += counts[i];
+    what.most = fs_team_part(team) / what.element;
+    size_t own = counts[team->index] * what.element;
+    if (source == NULL) { /* in place, the result lies over what is still to be shown */
+        what.source = target;
+        what.target = aside = malloc(own + 1);
+        if (aside == NULL) return -ENOMEM;
+    }
+    int result = fs_team_begin(team, total * what.element);
+    if (result == 0) {
+        if (total * what.element <= FS_TEAM_INLINE) result = scatter_small(team, &what, total * what.element);
+        else result = scatter_rounds(team, &what);
+        if (result == 0 && aside != NULL) memcpy(target, aside, own);
+        result = fs_team_end(team, result);
+    }
+    free(aside);
+    return result;
+}
