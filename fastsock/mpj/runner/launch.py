@@ -31,9 +31,14 @@ def run(options: Options) -> int:
     if options.device == "smpdev":
         _run_threads(options)
     job = f"run-{os.uname().nodename}-{os.getpid()}-{binascii.hexlify(os.urandom(4)).decode()}"
-    secret = hello.new_secret()
+    secret = hello.new_secret().hex()
     supervisor = Supervisor(
-        size=options.size, job=job, secret=secret, grace=options.grace, timeout=options.timeout, tag=options.tag
+        size=options.size,
+        job=job,
+        secret=secret.encode(),
+        grace=options.grace,
+        timeout=options.timeout,
+        tag=options.tag,
     )
     name = f"fastsock/mpj/{job}"
     supervisor.server.listen(addresses.listen_unix(name), addresses.unix(name))
@@ -85,12 +90,12 @@ def _cover(environ: MutableMapping[str, str], as_mpi4py: bool) -> None:
         raise LaunchError(why_not)
 
 
-def _environment(options: Options, job: str, secret: bytes, servers: list[str]) -> dict[str, str]:
+def _environment(options: Options, job: str, secret: str, servers: list[str]) -> dict[str, str]:
     environ = dict(os.environ)
     environ.pop(JOINED, None)
     environ[own.JOB] = job
     environ[own.SIZE] = str(options.size)
-    environ[own.SECRET] = secret.hex()
+    environ[own.SECRET] = secret
     environ[own.SERVERS] = ",".join(servers)
     environ[own.INTERFACE] = "127.0.0.1"
     if options.size > 1 and sys.stdout.isatty():

@@ -10,7 +10,7 @@ from time import monotonic, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 Raw = _socket.socket
 STREAM = _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC
@@ -41,22 +41,35 @@ def split_host(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def connect(addresses: Iterable[str], timeout: float, retry: bool) -> Raw:
-    """A blocking stream to the first address that answers; with `retry` until the time is over.
+def connect(
+    addresses: Iterable[str], timeout: float, retry: bool, greet: Callable[[Raw, float], None] | None = None
+) -> Raw:
+    """A blocking stream to the first address that answers, and that `greet(stream, seconds)` likes.
 
-    Raises WireupError, which names the addresses and the last error.
+    With `retry` until the time is over: its listener may come later. Raises WireupError, which names the addresses and
+    the last error of each.
     """
     deadline = monotonic() + timeout
     pause = 0.001
     known = list(addresses)
     while True:
         failures = []
+        again = False
         for address in known:
+            seconds = max(0.05, min(deadline - monotonic(), timeout / len(known)))
             try:
-                return _connect_one(address, max(0.05, min(deadline - monotonic(), timeout / len(known))))
+                stream = _connect_one(address, seconds)
+                if greet is None:
+                    return stream
+                try:
+                    greet(stream, seconds)
+                    return stream
+                except BaseException:
+                    stream.close()
+                    raise
             except OSError as error:
                 failures.append(f"{address}: {error.strerror or error}")
-                again = error.errno in _NOT_YET or isinstance(error, TimeoutError)
+                again = again or error.errno in _NOT_YET or isinstance(error, TimeoutError)
         if not known or not retry or not again or monotonic() >= deadline:
             raise WireupError("; ".join(failures) or "no address to connect to")
         sleep(pause)
