@@ -7,6 +7,7 @@ import shlex
 import sys
 
 from ...xxdev.job import frames
+from ...xxdev.job.loop import WRITE
 from . import environment, wire
 
 TYPE_CHECKING = False
@@ -18,16 +19,7 @@ if TYPE_CHECKING:
 
 SSH = "FASTSOCK_MPJ_SSH"
 _PIECE = 1 << 16
-_OPTIONS = (
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=20",
-    "-o",
-    "ServerAliveInterval=5",
-    "-o",
-    "ServerAliveCountMax=3",
-)
+_OPTIONS = ("BatchMode=yes", "ConnectTimeout=20", "ServerAliveInterval=5", "ServerAliveCountMax=3")
 # of this host or this session, so meaningless there
 _OWN = ("HOSTNAME", "PWD", "OLDPWD", "SHLVL", "_", "TMPDIR", "DISPLAY", "XAUTHORITY")
 _OWN_PREFIXES = ("SSH_", "XDG_", "DBUS_")
@@ -71,7 +63,7 @@ class RemoteRanks:
         self._running = set(ranks)
         code = f"import sys; sys.path.append({environment.ROOT!r}); from fastsock.mpj.runner import agent; agent.main()"
         asked = os.environ.get(SSH)
-        ssh = shlex.split(asked) if asked else ["ssh", *_OPTIONS]
+        ssh = shlex.split(asked) if asked else ["ssh", *(word for option in _OPTIONS for word in ("-o", option))]
         words = [*ssh, self.host, f"exec {shlex.quote(python)} -c {shlex.quote(code)}"]
         reads, self._to = os.pipe2(os.O_CLOEXEC)
         self._from, writes = os.pipe2(os.O_CLOEXEC)
@@ -80,7 +72,7 @@ class RemoteRanks:
         self._starter.start_helper(number, words, os.environ, reads, writes)
         os.close(reads)
         os.close(writes)
-        self._loop.watch(self._from, lambda _: self._read())
+        self._loop.watch(self._from, self._readable)
         sent = {name: value for name, value in environ.items() if not _is_own(name)}
         count = b"%d" % len(command)
         self._send(wire.START, directory.encode(), count, *map(os.fsencode, command), *wire.variables(sent))
@@ -118,8 +110,6 @@ class RemoteRanks:
         self._flush()
 
     def _flush(self, _: int = 0) -> None:
-        from ...xxdev.job.loop import WRITE
-
         try:
             del self._output[: os.write(self._to, self._output)]
         except BlockingIOError:
@@ -131,7 +121,11 @@ class RemoteRanks:
         else:
             self._loop.forget(self._to)
 
+    def _readable(self, _: int) -> None:
+        self._read()
+
     def _read(self) -> bool:
+        """Whether there was something."""
         try:
             data = os.read(self._from, _PIECE)
         except BlockingIOError:
@@ -141,7 +135,7 @@ class RemoteRanks:
             return False
         if not self._met:
             self._begun = (self._begun + data)[-_PIECE:]
-            noise, magic, data = self._begun.partition(wire.MAGIC)
+            _, magic, data = self._begun.partition(wire.MAGIC)
             if not magic:
                 return True
             self._met = True

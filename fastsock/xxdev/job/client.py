@@ -268,7 +268,7 @@ class WiredJob(Job):
 
     def _fail(self, rank: int, reason: str) -> None:
         with self._state:
-            if rank in self.failed:
+            if rank in self.failed or rank == self.rank:  # of its own end this rank knows
                 return
             self.failed[rank] = reason
             callbacks = list(self._callbacks)
@@ -293,8 +293,8 @@ class WiredJob(Job):
             tell(f"rank {self.rank} ends: the runner that started it is gone ({reason})")
             leave(1)
         if self._hosted is None:
-            lost = f"rank 0 ended, or its link was cut, without finishing ({reason})"
-            self._fail(0, lost)
+            who = f" (host {self._table[0][1]}, pid {self._table[0][2]})" if self._table else ""
+            self._fail(0, f"rank 0{who} ended, or its link was cut, without finishing: {reason}")
 
     def close(self) -> None:
         """Drop the connection, as a death does: for tests."""
