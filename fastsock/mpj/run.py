@@ -20,7 +20,9 @@ usage: python [python options] -m fastsock.mpj.run [options] [--] app.py [argume
 
 Starts N ranks of a program, which find each other by `from fastsock.mpj import MPI`.
 
-  -n N                 how many ranks (default 1)
+  -n N                 how many ranks (default 1, or as many as the host file has places)
+  --hostfile FILE      start them on these hosts, by ssh: lines of host, host:4 or host slots=4
+  --python PATH        the Python of the other hosts (default: where this one is)
   --device NAME        how messages travel: iodev (default), sysvdev, or smpdev: ranks are threads of one process
   --as-mpi4py          `from mpi4py import MPI` means fastsock.mpj, in child Pythons too
   --timeout SECONDS    end all ranks after that time; the exit status is 124 then
@@ -40,7 +42,9 @@ class Options:
     """The command line, understood."""
 
     def __init__(self) -> None:
-        self.size = 1
+        self.size = 0  # not told: one, or as many as the host file has places
+        self.hostfile: str | None = None
+        self.python: str | None = None
         self.device: str | None = None
         self.timeout: float | None = None
         self.grace = 2.0
@@ -69,6 +73,10 @@ def parse(arguments: Sequence[str]) -> Options:
             options.device = needed()
             if options.device not in _DEVICES:
                 raise UsageError(f"there is no device {options.device!r}; there are {', '.join(_DEVICES)}")
+        elif name == "--hostfile":
+            options.hostfile = needed()
+        elif name == "--python":
+            options.python = needed()
         elif name == "--timeout":
             options.timeout = _number(name, needed(), float)
         elif name == "--grace":

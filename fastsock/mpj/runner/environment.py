@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 AS_MPI4PY = os.path.join(os.path.dirname(HERE), "as_mpi4py")
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # the directory that holds fastsock
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # the directory that holds fastsock
 _SEARCH_PATH = "PYTHONPATH"
 
 
@@ -21,9 +21,9 @@ def cover(environ: MutableMapping[str, str], as_mpi4py: bool) -> str | None:
     Idempotent.
     """
     entries = environ.get(_SEARCH_PATH, "")
-    others = [entry for entry in entries.split(os.pathsep) if entry not in (AS_MPI4PY, _ROOT)] if entries else []
+    others = [entry for entry in entries.split(os.pathsep) if entry not in (AS_MPI4PY, ROOT)] if entries else []
     first = [AS_MPI4PY] if as_mpi4py else []
-    last = [] if _found_anywhere() else [_ROOT]
+    last = [] if _found_anywhere() else [ROOT]
     for entry in (*first, *last):
         if os.pathsep in entry:
             return f"{entry} cannot stand in {_SEARCH_PATH}, because of the {os.pathsep!r} in it"
@@ -41,7 +41,7 @@ def _found_anywhere() -> bool:
             spec = finder.find_spec("fastsock", None)
             if spec is not None:
                 return bool(
-                    spec.origin and os.path.samefile(os.path.dirname(spec.origin), os.path.join(_ROOT, "fastsock"))
+                    spec.origin and os.path.samefile(os.path.dirname(spec.origin), os.path.join(ROOT, "fastsock"))
                 )
     except (OSError, AttributeError):
         return False

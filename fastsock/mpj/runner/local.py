@@ -58,6 +58,17 @@ class LocalRanks:
             os.close(write)
             self._listen(rank, number, read)
 
+    def start_helper(self, number: int, command: Sequence[str], environ: Mapping[str, str], *streams: int) -> None:
+        """Start a process that is no rank: on_exit tells its end too, but signal() leaves it alone.
+
+        It ends with this process as ranks do. `streams`: its standard input and output.
+        """
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become(parent, command, environ, None, [*streams, 2])
+        self.pids[number] = pid
+
     def signal(self, number: int) -> None:
         """Send it to every process group that a rank leads, also where the rank itself has ended."""
         for group in self._groups:
@@ -70,6 +81,8 @@ class LocalRanks:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del self.pids[rank]
+                if pid in self._groups and not _has_members(pid):  # the number may become somebody else's
+                    self._groups.discard(pid)
                 self._on_exit(rank, pid, os.waitstatus_to_exitcode(status))
 
     def _listen(self, rank: int, number: int, descriptor: int) -> None:
@@ -120,6 +133,14 @@ class LocalRanks:
             os.write(2, f"fastsock.mpj.run: {error.filename or command[0]}: {error.strerror}\n".encode())
         finally:
             os._exit(status)
+
+
+def _has_members(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except OSError:
+        return False
+    return True
 
 
 def _find_prctl() -> Callable[..., int] | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...xxdev.job.loop import Timer
+    from .remote import RemoteRanks
 
 TIMED_OUT = 124  # as of timeout(1)
 _NOTICED_SECONDS = 0.3  # between the end of a rank's connection and the end of its process
@@ -36,7 +37,8 @@ class Supervisor:
         self.server.on_abort = self._aborted
         self.writer = Writer(tag, self.loop.after)
         # Through this process, so that no line is torn by another rank's.
-        self.local = LocalRanks(self.loop, self._exited_here, self.writer.write if tag or size > 1 else None)
+        through = self.writer.write if tag or size > 1 else None
+        self.local = LocalRanks(self.loop, self._exited_here, through)
         self._grace = grace
         self._timeout = timeout
         self._host = os.uname().nodename
@@ -45,7 +47,8 @@ class Supervisor:
         self._first: int | None = None  # the rank that failed first
         self._status: int | None = None  # decided by something else than a rank's status
         self._ending: Timer | None = None
-        self._wakeup = os.pipe()
+        self._wakeup = os.pipe2(os.O_CLOEXEC)
+        self._remotes: dict[int, RemoteRanks] = {}  # by the number that `local` knows their ssh by
 
     def run(self, start: Callable[[], None]) -> int:
         """Call `start`, which starts the ranks, and wait for their end."""
@@ -59,7 +62,7 @@ class Supervisor:
                 self.loop.step()
             self._drain()
         except BaseException:
-            self.local.signal(signal.SIGKILL)
+            self.signal(signal.SIGKILL)
             raise
         finally:
             self.server.close()
@@ -86,14 +89,40 @@ class Supervisor:
             self._failed(rank, f"{who} exited with status 0, but without finishing")
 
     def _exited_here(self, rank: int, pid: int, status: int) -> None:
-        self.exited(rank, self._host, pid, status)
+        if rank in self._remotes:
+            self._remotes[rank].ended(status)
+        else:
+            self.exited(rank, self._host, pid, status)
+
+    def add_host(self, host: str) -> tuple[int, RemoteRanks]:
+        """Another host to start ranks on, and the number by which its ssh goes."""
+        from .remote import RemoteRanks
+
+        remote = RemoteRanks(
+            self.loop,
+            self.local,
+            host,
+            on_exit=self.exited,
+            on_output=self.writer.write,
+            on_loss=self._lost_host,
+        )
+        number = -1 - len(self._remotes)
+        self._remotes[number] = remote
+        return number, remote
+
+    def _lost_host(self, ranks: list[int], reason: str) -> None:
+        for rank in ranks:
+            self._running.discard(rank)
+            self._statuses[rank] = 1
+            self._failed(rank, f"{self.server.name_of(rank)}: {reason}")
 
     def _lost(self, rank: int) -> None:
         self.loop.after(_NOTICED_SECONDS, lambda: self._still_lost(rank))
 
     def _still_lost(self, rank: int) -> None:
         if rank in self._running:
-            self._failed(rank, f"{self.server.name_of(rank)} closed its connection to the runner without finishing")
+            how = "closed its connection to the runner, or was cut off, without finishing"
+            self._failed(rank, f"{self.server.name_of(rank)} {how}")
 
     def _crashed(self, rank: int, reason: str) -> None:
         self._failed(rank, reason)
@@ -131,6 +160,8 @@ class Supervisor:
     def signal(self, number: int) -> None:
         """To all ranks that still run, and what they started."""
         self.local.signal(number)
+        for remote in self._remotes.values():
+            remote.signal(number)
 
     def _interrupted(self, number: int) -> None:
         if self._status is not None and self._status < 0:  # asked a second time

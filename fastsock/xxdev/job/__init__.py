@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
+from importlib import import_module
 
 from .base import Job, JobError
 
 __all__ = ["Job", "JobError", "current", "joined"]
 
 JOINED = "FASTSOCK_MPJ_JOINED"  # in the environment of a rank's children: these are no ranks themselves
+
+# The most specific first: a launcher may itself have been started by another.
+_ENVIRONMENTS = ("own", "by_hand", "hydra", "openmpi", "slurm", "torchrun", "kubernetes")
 
 _lock = threading.Lock()
 _job: Job | None = None
@@ -38,12 +42,14 @@ def joined() -> Job | None:
 
 
 def _start() -> Job:
-    from . import own, singleton
+    from . import singleton
 
-    for environment in (own,):
+    for name in _ENVIRONMENTS:
+        environment = import_module(f"{__name__}.{name}")
         identity = environment.detect(os.environ)
         if identity is None:
             continue
+        identity = f"{name} {identity}"
         if os.environ.get(JOINED) == identity:  # the rank is an ancestor of this process
             break
         job: Job = environment.start(os.environ)

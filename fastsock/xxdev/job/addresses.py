@@ -10,12 +10,12 @@ from time import monotonic, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 Raw = _socket.socket
 STREAM = _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC
-# A link that is cut must not look like a quiet one: the kernel asks after 5 s, and gives up within 10 more.
-_KEEPALIVE = ((_socket.TCP_KEEPIDLE, 5), (_socket.TCP_KEEPINTVL, 2), (_socket.TCP_KEEPCNT, 5))
+# A link that is cut must not look like a quiet one: the kernel asks after 4 s, and gives up within 6 more.
+_KEEPALIVE = ((_socket.TCP_KEEPIDLE, 4), (_socket.TCP_KEEPINTVL, 2), (_socket.TCP_KEEPCNT, 3))
 _NOT_YET = (errno.ECONNREFUSED, errno.ENOENT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, errno.EAGAIN)
 
 
@@ -41,22 +41,35 @@ def split_host(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def connect(addresses: Iterable[str], timeout: float, retry: bool) -> Raw:
-    """A blocking stream to the first address that answers; with `retry` until the time is over.
+def connect(
+    addresses: Iterable[str], timeout: float, retry: bool, greet: Callable[[Raw, float], None] | None = None
+) -> Raw:
+    """A blocking stream to the first address that answers, and that `greet(stream, seconds)` likes.
 
-    Raises WireupError, which names the addresses and the last error.
+    With `retry` until the time is over: its listener may come later. Raises WireupError, which names the addresses and
+    the last error of each.
     """
     deadline = monotonic() + timeout
     pause = 0.001
     known = list(addresses)
     while True:
         failures = []
+        again = False
         for address in known:
+            seconds = max(0.05, min(deadline - monotonic(), timeout / len(known)))
             try:
-                return _connect_one(address, max(0.05, min(deadline - monotonic(), timeout / len(known))))
+                stream = _connect_one(address, seconds)
+                if greet is None:
+                    return stream
+                try:
+                    greet(stream, seconds)
+                    return stream
+                except BaseException:
+                    stream.close()
+                    raise
             except OSError as error:
                 failures.append(f"{address}: {error.strerror or error}")
-                again = error.errno in _NOT_YET or isinstance(error, TimeoutError)
+                again = again or error.errno in _NOT_YET or isinstance(error, TimeoutError)
         if not known or not retry or not again or monotonic() >= deadline:
             raise WireupError("; ".join(failures) or "no address to connect to")
         sleep(pause)
@@ -100,7 +113,7 @@ def quicken(sock: Raw) -> None:
     sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_KEEPALIVE, 1)
     for option, seconds in _KEEPALIVE:
         sock.setsockopt(_socket.IPPROTO_TCP, option, seconds)
-    sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_USER_TIMEOUT, 15000)
+    sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_USER_TIMEOUT, 10000)
 
 
 def route_towards(host: str) -> str | None:

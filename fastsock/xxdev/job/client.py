@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ABORT_SECONDS = 5.0  # how long the server may take to end everybody, before this rank ends alone
 _GOODBYE_SECONDS = 5.0
+_CRASH_SECONDS = 1.0
 _PIECE = 1 << 16
 
 
@@ -58,6 +59,7 @@ class WiredJob(Job):
         self._acknowledged = False
         self._gone: str | None = None  # why the control connection is over
         self._callbacks: list[Callable[[int, str], None]] = []
+        self._on_finish: list[Callable[[], None]] = []
         self._process = os.getpid()
         self._reader = frames.Reader()
         self._sock = self._join(servers)
@@ -66,23 +68,26 @@ class WiredJob(Job):
         os.register_at_fork(after_in_child=self._forked)
 
     def _join(self, servers: Sequence[str]) -> addresses.Raw:
-        where = ", ".join(servers)
-        try:
-            sock = addresses.connect(servers, start_seconds(), retry=self.launcher != "fastsock")
-        except OSError as error:
-            raise addresses.WireupError(
-                f"rank {self.rank} of job {self.name} cannot reach the wire-up server at {where}: {error}"
-            ) from None
-        try:
-            hello.connect(sock, secret=self.secret, job=self.name, rank=self.rank, peer=hello.SERVER, role=ROLE)
+        def greet(stream: addresses.Raw, seconds: float) -> None:
+            hello.connect(
+                stream,
+                secret=self.secret,
+                job=self.name,
+                rank=self.rank,
+                peer=hello.SERVER,
+                role=ROLE,
+                timeout=seconds,
+            )
             process, host = str(os.getpid()).encode(), identity.host_name().encode()
-            sock.sendall(frames.pack(frames.JOIN, self.host.encode(), host, process))
+            stream.sendall(frames.pack(frames.JOIN, self.host.encode(), host, process))
+
+        try:
+            return addresses.connect(servers, start_seconds(), self.launcher != "fastsock", greet)
         except OSError as error:
-            sock.close()
             raise addresses.WireupError(
-                f"rank {self.rank} of job {self.name} cannot join by the wire-up server at {where}: {error}"
+                f"rank {self.rank} of job {self.name} ({self.launcher}) cannot join the others by their wire-up "
+                f"server: {error}"
             ) from None
-        return sock
 
     # ---- what the server told ----
 
@@ -189,6 +194,12 @@ class WiredJob(Job):
                 self._state.wait_for(lambda: self._acknowledged or self._gone is not None, _GOODBYE_SECONDS)
         if self._hosted is not None:
             self._hosted()
+        for callback in self._on_finish:
+            callback()
+
+    def on_finish(self, callback: Callable[[], None]) -> None:
+        """Call back at the end of `finish`."""
+        self._on_finish.append(callback)
 
     def _at_exit(self) -> None:
         if self._finished or self._process != os.getpid():
@@ -197,8 +208,11 @@ class WiredJob(Job):
         if error is None:
             self.finish()
             return
+        self._finished = True  # whatever becomes of the connection is no news to this rank
         with contextlib.suppress(OSError, JobError):
             self._send(frames.CRASH, error.encode())
+            with self._state:  # all others have been told then
+                self._state.wait_for(lambda: self._gone is not None, _CRASH_SECONDS)
 
     def _forked(self) -> None:
         # The rank is the parent. Its end must be seen, so the child keeps no descriptor of the connection.
@@ -254,7 +268,7 @@ class WiredJob(Job):
 
     def _fail(self, rank: int, reason: str) -> None:
         with self._state:
-            if rank in self.failed:
+            if rank in self.failed or rank == self.rank:  # of its own end this rank knows
                 return
             self.failed[rank] = reason
             callbacks = list(self._callbacks)
@@ -279,8 +293,8 @@ class WiredJob(Job):
             tell(f"rank {self.rank} ends: the runner that started it is gone ({reason})")
             leave(1)
         if self._hosted is None:
-            lost = f"rank 0 ended, or its link was cut, without finishing ({reason})"
-            self._fail(0, lost)
+            who = f" (host {self._table[0][1]}, pid {self._table[0][2]})" if self._table else ""
+            self._fail(0, f"rank 0{who} ended, or its link was cut, without finishing: {reason}")
 
     def close(self) -> None:
         """Drop the connection, as a death does: for tests."""

@@ -30,7 +30,7 @@ def start(environ: Mapping[str, str]) -> Job:
         int(environ[RANK]),
         int(environ[SIZE]),
         environ[JOB],
-        bytes.fromhex(environ[SECRET]),
+        environ[SECRET].encode(),
         environ[SERVERS].split(","),
         launcher="fastsock",
         interface=environ.get(INTERFACE),

@@ -190,8 +190,8 @@ class Server:
             self._tell_all(frames.pack(frames.FENCED))
 
     def _tell_all(self, frame: bytes) -> None:
-        for connection in list(self._ranks.values()):
-            connection.send(frame)
+        for rank in sorted(self._ranks, reverse=True):  # rank 0 last: it may end with its process, which this may be
+            self._ranks[rank].send(frame)
 
     def _lost(self, rank: int) -> None:
         self.fail(rank, f"{self.name_of(rank)} ended, or lost its connection, without finishing")
