@@ -13,6 +13,7 @@ cdef extern from "Python.h":
     PyThreadState *PyEval_SaveThread() noexcept nogil
     void PyEval_RestoreThread(PyThreadState *state) noexcept nogil
     int handle_signals "PyErr_CheckSignals" () noexcept nogil
+    void *PyErr_Occurred()
 
 cdef double SIGNALS_EVERY_US = 20000.0
 
@@ -152,7 +153,7 @@ cdef class Team:
     cdef int ended(self, int result) except -1:
         if result == 0:
             return 0
-        if result == -EINTR and handle_signals() != 0:
+        if PyErr_Occurred() != NULL:
             return propagate()
         if result == -EINVAL:
             raise ValueError("collective over shared memory: no such root, or an operation that is not defined for the type")
@@ -268,7 +269,8 @@ cdef class Team:
     def gather(self, source, target, sizes, offsets, int root):
         """The members' sources in the root's target, at the bytes that the root says. The others' is not used."""
         cdef size_t[FS_TEAM_MOST] size, offset
-        cdef fs_blocks blocks = fs_blocks(size, offset)
+        cdef fs_blocks blocks
+        blocks.sizes, blocks.offsets = &size[0], &offset[0]
         cdef Buffer own = None if source is None else Buffer(source, False)
         cdef Buffer out
         if self.index == root:
@@ -283,7 +285,8 @@ cdef class Team:
     def scatter(self, source, sizes, offsets, target, int root):
         """The parts of the root's source, which lie at the bytes that the root says, in the members' targets."""
         cdef size_t[FS_TEAM_MOST] size, offset
-        cdef fs_blocks blocks = fs_blocks(size, offset)
+        cdef fs_blocks blocks
+        blocks.sizes, blocks.offsets = &size[0], &offset[0]
         cdef Buffer out = None if target is None else Buffer(target, True)
         cdef Buffer own
         if self.index == root:
@@ -298,7 +301,8 @@ cdef class Team:
     def allgather(self, source, target, sizes, offsets):
         """The members' sources in everybody's target, at the bytes said."""
         cdef size_t[FS_TEAM_MOST] size, offset
-        cdef fs_blocks blocks = fs_blocks(size, offset)
+        cdef fs_blocks blocks
+        blocks.sizes, blocks.offsets = &size[0], &offset[0]
         cdef Buffer out = Buffer(target, True)
         cdef Buffer own = None if source is None else Buffer(source, False)
         self.layout(sizes, offsets, size, offset, out)
@@ -310,7 +314,8 @@ cdef class Team:
         """Part i of the source goes to member i; what comes from member i becomes part i of the target. In place (a
         source of None, without sizes and offsets), what goes lies where what comes will be."""
         cdef size_t[FS_TEAM_MOST] out_size, out_offset, in_size, in_offset
-        cdef fs_blocks out = fs_blocks(out_size, out_offset), in_ = fs_blocks(in_size, in_offset)
+        cdef fs_blocks out, in_
+        out.sizes, out.offsets, in_.sizes, in_.offsets = &out_size[0], &out_offset[0], &in_size[0], &in_offset[0]
         cdef Buffer into = Buffer(target, True)
         cdef Buffer own = None if source is None else Buffer(source, False)
         self.layout(in_sizes, in_offsets, in_size, in_offset, into)
