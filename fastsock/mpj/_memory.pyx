@@ -219,7 +219,7 @@ cdef class buffer:
             bytes_[self._index(item)] = value
             return
         start, length = self._slice(item)
-        if PyIndex_Check(value):
+        if PyIndex_Check(value) and not PyObject_CheckBuffer(value):
             memset(bytes_ + start, <unsigned char>value, length)
             return
         source = _new(value, PyBUF_ANY_CONTIGUOUS)

@@ -66,8 +66,8 @@ def Get_abi_info() -> Info:
 
 
 def Get_abi_fortran_info() -> Info:
-    """Obtain information about the Fortran MPI ABI."""
-    return Info.Create()
+    """Obtain information about the Fortran MPI ABI; there is none."""
+    return Info()
 
 
 def Pcontrol(level: int) -> None:

@@ -172,7 +172,7 @@ def derived_type(
     """Returns the type whose data are those of `parts`, in order; `bounds` are its lower bound and extent, if set."""
     record = TypeRecord(combiner, name)
     record.contents = contents
-    record.parts = parts
+    record.parts = parts = [part for part in parts if part.total()]
     record.size = sum(part.total() * part.type.size for part in parts)
     record.elements = sum(part.total() * part.type.elements for part in parts)
     record.alignment = max((part.type.alignment for part in parts), default=1)
