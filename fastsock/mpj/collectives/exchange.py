@@ -20,13 +20,26 @@ if TYPE_CHECKING:
     from .protocols import Data, Request, Steps, View
 
 MESSAGES, HOST, HOSTS = "messages", "host", "hosts"
-"""How ranks reach each other: by messages only, through memory that all share, or some through memory and some not."""
+"""How ranks reach each other, for the selection table: by messages on one host, through memory that all share, or by
+messages between hosts."""
 
 
 class Members:
     """The ranks of a communicator, where they are, and what its collective calls share."""
 
-    __slots__ = ("_numbers", "context", "engine", "host_team", "hosts", "levels", "rank", "ranks", "size", "team")
+    __slots__ = (
+        "_numbers",
+        "context",
+        "engine",
+        "host_team",
+        "hosts",
+        "levels",
+        "rank",
+        "ranks",
+        "several_hosts",
+        "size",
+        "team",
+    )
 
     def __init__(
         self,
@@ -45,6 +58,7 @@ class Members:
         self.hosts = tuple(hosts)
         self.team, self.host_team = team, host_team
         self.levels = Levels.of(rank, self.hosts)
+        self.several_hosts = len(set(self.hosts)) > 1
         self._numbers = count()
 
     def exchange(self, blocking: bool = True) -> Exchange:
@@ -65,6 +79,7 @@ class Exchange:
         "host_team",
         "levels",
         "rank",
+        "reach",
         "size",
         "tag",
         "team",
@@ -77,18 +92,12 @@ class Exchange:
         self.rank, self.size, self.levels = members.rank, members.size, members.levels
         self.team: Any = members.team if blocking else None
         self.host_team: Any = members.host_team if blocking else None
+        self.reach = HOST if self.team is not None else HOSTS if members.several_hosts else MESSAGES
 
-    @property
-    def reach(self) -> str:
-        """How these ranks reach each other: a key of the selection table."""
-        if self.team is not None:
-            return HOST
-        return MESSAGES if self.levels is None else HOSTS
-
-    def among(self, ranks: Sequence[int], team: Any = None) -> Exchange:
-        """The same call among some of its ranks only, of which this one is one; `team` is the memory they share."""
+    def among(self, ranks: Sequence[int]) -> Exchange:
+        """The same call among some of its ranks only, of which this one is one and each on a host of its own."""
         part = self.elsewhere([self._ranks[rank] for rank in ranks], self.context, self.tag)
-        part.rank, part.team = ranks.index(self.rank), team
+        part.rank = ranks.index(self.rank)
         return part
 
     def elsewhere(self, ranks: Sequence[int], context: int, tag: int) -> Exchange:
@@ -98,12 +107,16 @@ class Exchange:
         other.context, other.tag, other.blocking = context, tag, self.blocking
         other._ranks, other.rank, other.size = tuple(ranks), self.rank, len(ranks)
         other.levels = other.team = other.host_team = None
+        other.reach = HOSTS
         return other
 
     def on_host(self) -> Exchange:
         """The same call among the ranks of this rank's host."""
         assert self.levels is not None
-        return self.among(self.levels.local, self.host_team)
+        part = self.among(self.levels.local)
+        part.team = self.host_team
+        part.reach = MESSAGES if part.team is None else HOST
+        return part
 
     def send(self, data: Data, to: int) -> Request:
         """Start to send to a rank."""

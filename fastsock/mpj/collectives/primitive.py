@@ -83,7 +83,7 @@ class Primitive:
         if name is not None:
             return self._named(name, exchange, combine)
         kind = None if combine is None else (combine.commutative, combine.kernel is None)
-        key = (nbytes, exchange.size, exchange.team is None, exchange.levels, kind)
+        key = (nbytes, exchange.size, exchange.reach, exchange.levels, kind)
         function = self._chosen.get(key)
         if function is None:
             function = self._from_table(exchange, nbytes, combine)

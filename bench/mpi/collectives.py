@@ -1,0 +1,141 @@
+"""Every collective among all ranks. A size is the bytes of the longest buffer that a rank has in it."""
+
+from __future__ import annotations
+
+import numpy
+from mpi4py import MPI
+from timing import SIZE, WORLD, arguments, repeat, tell
+
+DOUBLE = 8
+
+
+def _bytes(size):
+    return numpy.zeros(size, "u1")
+
+
+def _doubles(size):
+    return numpy.ones(max(1, size // DOUBLE))
+
+
+def _part(size):
+    return max(1, size // SIZE)
+
+
+def _counts(each):
+    return [each] * SIZE, [each * rank for rank in range(SIZE)]
+
+
+def barrier(size, comm):
+    return ()
+
+
+def bcast(size, comm):
+    return (_bytes(size), 0)
+
+
+def scatter(size, comm):
+    return (_bytes(_part(size) * SIZE), _bytes(_part(size)), 0)
+
+
+def gather(size, comm):
+    return (_bytes(_part(size)), _bytes(_part(size) * SIZE), 0)
+
+
+def scatterv(size, comm):
+    each = _part(size)
+    return ([_bytes(each * SIZE), *_counts(each), MPI.BYTE], _bytes(each), 0)
+
+
+def gatherv(size, comm):
+    each = _part(size)
+    return (_bytes(each), [_bytes(each * SIZE), *_counts(each), MPI.BYTE], 0)
+
+
+def allgather(size, comm):
+    return (_bytes(_part(size)), _bytes(_part(size) * SIZE))
+
+
+def allgatherv(size, comm):
+    each = _part(size)
+    return (_bytes(each), [_bytes(each * SIZE), *_counts(each), MPI.BYTE])
+
+
+def alltoall(size, comm):
+    return (_bytes(_part(size) * SIZE), _bytes(_part(size) * SIZE))
+
+
+def alltoallv(size, comm):
+    each = _part(size)
+    return tuple([_bytes(each * SIZE), *_counts(each), MPI.BYTE] for _ in range(2))
+
+
+def alltoallw(size, comm):
+    each = _part(size)
+    return tuple([_bytes(each * SIZE), *_counts(each), [MPI.BYTE] * SIZE] for _ in range(2))
+
+
+def reduce(size, comm):
+    return (_doubles(size), _doubles(size), MPI.SUM, 0)
+
+
+def allreduce(size, comm):
+    return (_doubles(size), _doubles(size), MPI.SUM)
+
+
+def reduce_scatter_block(size, comm):
+    each = max(1, size // DOUBLE // SIZE)
+    return (numpy.ones(each * SIZE), numpy.ones(each), MPI.SUM)
+
+
+def reduce_scatter(size, comm):
+    each = max(1, size // DOUBLE // SIZE)
+    return (numpy.ones(each * SIZE), numpy.ones(each), [each] * SIZE, MPI.SUM)
+
+
+def scan(size, comm):
+    return allreduce(size, comm)
+
+
+def exscan(size, comm):
+    return allreduce(size, comm)
+
+
+def neighbor_allgather(size, comm):
+    return (_bytes(size // 2 or 1), _bytes(2 * (size // 2 or 1)))
+
+
+def neighbor_alltoall(size, comm):
+    return (_bytes(2 * (size // 2 or 1)), _bytes(2 * (size // 2 or 1)))
+
+
+COLLECTIVES = (
+    barrier, bcast, scatter, scatterv, gather, gatherv, allgather, allgatherv, alltoall, alltoallv, alltoallw,
+    reduce, allreduce, reduce_scatter, reduce_scatter_block, scan, exscan, neighbor_allgather, neighbor_alltoall,
+)  # fmt: skip
+SIZELESS = ("barrier", "ibarrier")
+
+
+def main():
+    options = arguments(__doc__)
+    known = {function.__name__: function for function in COLLECTIVES}
+    ring = WORLD.Create_cart([SIZE], periods=[True])
+    for name in options.what.split(",") if options.what else known:
+        begins = name not in known  # ibcast: begin, then wait
+        function = known[name[1:] if begins else name]
+        comm = ring if "neighbor" in name else WORLD
+        method = getattr(comm, name.capitalize())
+        for size in [0] if name in SIZELESS else options.sizes:
+            given = function(size, comm)
+            once = _begun(method, given) if begins else _called(method, given)
+            tell(name, size, repeat(once, options.seconds))
+
+
+def _called(method, given):
+    return lambda: method(*given)
+
+
+def _begun(method, given):
+    return lambda: method(*given).Wait()
+
+
+main()
