@@ -6,7 +6,7 @@ import pytest
 
 from fastsock.testing import name, ranks
 
-DEVICES = ("smpdev",)
+DEVICES = ("iodev", "sysvdev", "smpdev")
 
 
 @pytest.mark.parametrize("device", DEVICES)
