@@ -150,7 +150,7 @@ def check_cancel_races(device):
     if device.id() == 0:
         for number in range(count):
             device.send(number, 1, 1)
-        device.send(b"", 1, 2)
+        device.recv(None, 1, 2)
         return
     taken, cancelled = [], 0
     while len(taken) < count:
@@ -163,4 +163,4 @@ def check_cancel_races(device):
         else:
             taken.append(status.value)
     assert taken == list(range(count))
-    device.recv(None, 0, 2)
+    device.send(b"", 0, 2)
