@@ -9,7 +9,7 @@ CORE = Path("fastsock/core")
 FOLDERS = (CORE, CORE / "message", CORE / "team")
 GENERATED = CORE / "_core.c"
 CALLS = Path("fastsock/mpj/_calls.pyx")
-MEMORY = Path("fastsock/mpj")
+MEMORY = Path("fastsock/mpj/_memory.pyx")
 
 OPTIONS = {
     "include_dirs": [str(folder) for folder in FOLDERS if folder.is_dir()],
@@ -31,9 +31,9 @@ core = Extension(
 )
 memory = Extension(
     "fastsock.mpj._memory",
-    sources=[str(MEMORY / "_memory.pyx"), str(MEMORY / "strided.c")],
-    depends=[str(MEMORY / "strided.h")],
-    **{**OPTIONS, "include_dirs": [str(MEMORY)]},
+    sources=[str(MEMORY), str(CORE / "strided.c")],
+    depends=[str(MEMORY.with_suffix(".pxd")), str(CORE / "strided.h")],
+    **OPTIONS,
 )
 modules = [core, memory]
 if CALLS.exists():

@@ -11,7 +11,7 @@ from .handle import Handle, Record, public
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Self
+    from typing import Any, Self
 
 
 class GroupRecord(Record):
@@ -132,6 +132,11 @@ class Group(Handle):
         """Create a new group by excluding ranges of members."""
         self._members()
         return self.Excl(_ranges(ranks))
+
+    @classmethod
+    def Create_from_session_pset(cls, session: Any, pset_name: str) -> Self:
+        """Create a new group from session and process set."""
+        return cls.of(session.Create_group(pset_name).ob)
 
     def Free(self) -> None:
         """Free a group."""

@@ -19,8 +19,17 @@ static inline void copy(unsigned char *target, const unsigned char *source, int6
     case 8:
         memcpy(target, source, 8);
         break;
+    case 12:
+        memcpy(target, source, 12);
+        break;
     case 16:
         memcpy(target, source, 16);
+        break;
+    case 24:
+        memcpy(target, source, 24);
+        break;
+    case 32:
+        memcpy(target, source, 32);
         break;
     default:
         memcpy(target, source, (size_t)length);
