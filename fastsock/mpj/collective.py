@@ -1,0 +1,208 @@
+"""Collective operations on memory: the upper-case calls, blocking, non-blocking and persistent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import calls, reductions
+from .info import INFO_NULL, Info
+from .objects import Objects
+from .op import SUM, Op
+from .request import Prequest, Request
+
+
+class Collective(Objects):
+    """Collective operations on memory."""
+
+    __slots__ = ()
+
+    # Blocking
+
+    def Barrier(self) -> None:
+        """Barrier synchronization."""
+        calls.barrier(self.ob).run()
+
+    def Bcast(self, buf: Any, root: int = 0) -> None:
+        """Broadcast data from one process to all."""
+        calls.bcast(self.ob, buf, root).run()
+
+    def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """Gather data to one process."""
+        calls.gather(self.ob, sendbuf, recvbuf, root, False).run()
+
+    def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """Gather blocks of different sizes to one process."""
+        calls.gather(self.ob, sendbuf, recvbuf, root, True).run()
+
+    def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """Scatter data from one process."""
+        calls.scatter(self.ob, sendbuf, recvbuf, root, False).run()
+
+    def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """Scatter blocks of different sizes from one process."""
+        calls.scatter(self.ob, sendbuf, recvbuf, root, True).run()
+
+    def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Gather data to all."""
+        calls.allgather(self.ob, sendbuf, recvbuf, False).run()
+
+    def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Gather blocks of different sizes to all."""
+        calls.allgather(self.ob, sendbuf, recvbuf, True).run()
+
+    def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
+        """All to all scatter/gather."""
+        calls.alltoall(self.ob, sendbuf, recvbuf, False).run()
+
+    def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """All to all scatter/gather of blocks of different sizes."""
+        calls.alltoall(self.ob, sendbuf, recvbuf, True).run()
+
+    def Alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
+        """All to all scatter/gather of blocks of different types."""
+        calls.alltoallw(self.ob, sendbuf, recvbuf).run()
+
+    def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
+        """Reduce to root."""
+        reductions.reduce(self.ob, sendbuf, recvbuf, op, root).run()
+
+    def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+        """Reduce to all."""
+        reductions.allreduce(self.ob, sendbuf, recvbuf, op).run()
+
+    def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+        """Reduce and scatter blocks of one size."""
+        reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).run()
+
+    def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
+        """Reduce and scatter blocks."""
+        reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).run()
+
+    # Non-blocking
+
+    def Ibarrier(self) -> Request:
+        """Nonblocking barrier synchronization."""
+        return Request.of(calls.barrier(self.ob).start())
+
+    def Ibcast(self, buf: Any, root: int = 0) -> Request:
+        """Nonblocking broadcast data from one process to all."""
+        return Request.of(calls.bcast(self.ob, buf, root).start())
+
+    def Igather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
+        """Nonblocking gather data to one process."""
+        return Request.of(calls.gather(self.ob, sendbuf, recvbuf, root, False).start())
+
+    def Igatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
+        """Nonblocking gather blocks of different sizes to one process."""
+        return Request.of(calls.gather(self.ob, sendbuf, recvbuf, root, True).start())
+
+    def Iscatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
+        """Nonblocking scatter data from one process."""
+        return Request.of(calls.scatter(self.ob, sendbuf, recvbuf, root, False).start())
+
+    def Iscatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
+        """Nonblocking scatter blocks of different sizes from one process."""
+        return Request.of(calls.scatter(self.ob, sendbuf, recvbuf, root, True).start())
+
+    def Iallgather(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Nonblocking gather data to all."""
+        return Request.of(calls.allgather(self.ob, sendbuf, recvbuf, False).start())
+
+    def Iallgatherv(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Nonblocking gather blocks of different sizes to all."""
+        return Request.of(calls.allgather(self.ob, sendbuf, recvbuf, True).start())
+
+    def Ialltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Nonblocking all to all scatter/gather."""
+        return Request.of(calls.alltoall(self.ob, sendbuf, recvbuf, False).start())
+
+    def Ialltoallv(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Nonblocking all to all scatter/gather of blocks of different sizes."""
+        return Request.of(calls.alltoall(self.ob, sendbuf, recvbuf, True).start())
+
+    def Ialltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Nonblocking all to all scatter/gather of blocks of different types."""
+        return Request.of(calls.alltoallw(self.ob, sendbuf, recvbuf).start())
+
+    def Ireduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> Request:
+        """Nonblocking reduce to root."""
+        return Request.of(reductions.reduce(self.ob, sendbuf, recvbuf, op, root).start())
+
+    def Iallreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
+        """Nonblocking reduce to all."""
+        return Request.of(reductions.allreduce(self.ob, sendbuf, recvbuf, op).start())
+
+    def Ireduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
+        """Nonblocking reduce and scatter blocks of one size."""
+        return Request.of(reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).start())
+
+    def Ireduce_scatter(
+        self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM
+    ) -> Request:
+        """Nonblocking reduce and scatter blocks."""
+        return Request.of(reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).start())
+
+    # Persistent
+
+    def Barrier_init(self, info: Info = INFO_NULL) -> Prequest:
+        """Persistent barrier synchronization."""
+        return Prequest.of(calls.barrier(self.ob).persistent())
+
+    def Bcast_init(self, buf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+        """Persistent broadcast data from one process to all."""
+        return Prequest.of(calls.bcast(self.ob, buf, root).persistent())
+
+    def Gather_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+        """Persistent gather data to one process."""
+        return Prequest.of(calls.gather(self.ob, sendbuf, recvbuf, root, False).persistent())
+
+    def Gatherv_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+        """Persistent gather blocks of different sizes to one process."""
+        return Prequest.of(calls.gather(self.ob, sendbuf, recvbuf, root, True).persistent())
+
+    def Scatter_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+        """Persistent scatter data from one process."""
+        return Prequest.of(calls.scatter(self.ob, sendbuf, recvbuf, root, False).persistent())
+
+    def Scatterv_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+        """Persistent scatter blocks of different sizes from one process."""
+        return Prequest.of(calls.scatter(self.ob, sendbuf, recvbuf, root, True).persistent())
+
+    def Allgather_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """Persistent gather data to all."""
+        return Prequest.of(calls.allgather(self.ob, sendbuf, recvbuf, False).persistent())
+
+    def Allgatherv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """Persistent gather blocks of different sizes to all."""
+        return Prequest.of(calls.allgather(self.ob, sendbuf, recvbuf, True).persistent())
+
+    def Alltoall_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """Persistent all to all scatter/gather."""
+        return Prequest.of(calls.alltoall(self.ob, sendbuf, recvbuf, False).persistent())
+
+    def Alltoallv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """Persistent all to all scatter/gather of blocks of different sizes."""
+        return Prequest.of(calls.alltoall(self.ob, sendbuf, recvbuf, True).persistent())
+
+    def Alltoallw_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        """Persistent all to all scatter/gather of blocks of different types."""
+        return Prequest.of(calls.alltoallw(self.ob, sendbuf, recvbuf).persistent())
+
+    def Reduce_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+        """Persistent reduce to root."""
+        return Prequest.of(reductions.reduce(self.ob, sendbuf, recvbuf, op, root).persistent())
+
+    def Allreduce_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
+        """Persistent reduce to all."""
+        return Prequest.of(reductions.allreduce(self.ob, sendbuf, recvbuf, op).persistent())
+
+    def Reduce_scatter_block_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
+        """Persistent reduce and scatter blocks of one size."""
+        return Prequest.of(reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).persistent())
+
+    def Reduce_scatter_init(
+        self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM, info: Info = INFO_NULL
+    ) -> Prequest:
+        """Persistent reduce and scatter blocks."""
+        return Prequest.of(reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).persistent())

@@ -1,0 +1,167 @@
+"""What a communicator is: the record that Comm handles refer to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG
+from .exceptions import Exception as MPIException
+from .failures import translated
+from .handle import Record
+
+if TYPE_CHECKING:
+    from .world import World
+
+SEQUENCE = 1 << 29
+"""Collective operations are told apart by their tag, a number below this one."""
+
+CREATION = SEQUENCE
+"""First of as many tags that serve to create communicators from a part of the members."""
+
+OBJECTS = 1 << 30
+"""First of the tags of objects to and from a remote group."""
+
+PARTITIONED = OBJECTS + SEQUENCE
+"""First of the tags that introduce partitioned sends to their receivers."""
+
+
+class NoCommunicator(Record):
+    """What the null handle refers to: whatever is asked of it, the answer is ERR_COMM."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        raise MPIException(ERR_COMM, "the communicator is null: it was freed, or this process is not a member")
+
+
+class Communicator(NoCommunicator):
+    """
+    A group of ranks with contexts of its own.
+
+    `ranks` are the members' ranks in the world; `peers` are those that messages go to: the members of an
+    intracommunicator, the remote group of an intercommunicator.
+    """
+
+    __slots__ = (
+        "attributes",
+        "buffered",
+        "context",
+        "engine",
+        "errhandler",
+        "hosts",
+        "index",
+        "info",
+        "inter",
+        "local",
+        "locks",
+        "name",
+        "peers",
+        "rank",
+        "ranks",
+        "revoked",
+        "sequence",
+        "size",
+        "team",
+        "topology",
+        "world",
+    )
+
+    def __init__(self, world: World, number: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> None:
+        super().__init__()
+        self.world: World = world
+        self.engine: Any = world.engine
+        self.ranks: tuple[int, ...] = tuple(ranks)
+        self.rank: int = self.ranks.index(world.rank)
+        self.size: int = len(self.ranks)
+        self.inter: bool = remote is not None
+        self.peers: tuple[int, ...] = self.ranks if remote is None else tuple(remote)
+        identity = self.peers == tuple(range(len(self.peers)))
+        # None: ranks here are ranks in the world
+        self.index: dict[int, int] | None = None if identity else {peer: i for i, peer in enumerate(self.peers)}
+        self.name: str = ""
+        self.attributes: dict[int, Any] = {}
+        self.errhandler: Any = world.default_errhandler
+        self.info: Any = None
+        self.topology: Any = None
+        self.local: Communicator | None = None
+        self.team: Any = None
+        self.buffered: Any = None
+        self.sequence = itertools.count()
+        self.revoked: bool = False
+        self.locks: dict[Any, Any] = {}
+        self.hosts: tuple[Any, ...] = tuple(world.hosts[rank] for rank in self.ranks)
+        self.context: int = -1
+        if number >= 0:
+            self.open(number)
+
+    def open(self, number: int) -> None:
+        """Gives it its contexts: one for messages between two ranks, the next one for collective operations."""
+        self.context = 2 * number
+        members = self.ranks if not self.inter else self.ranks + self.peers
+        self.world.open_context(self.context, members)
+
+    def close(self) -> None:
+        """Forgets what the process keeps for it. Operations under way complete; nothing new can start."""
+        self.world.close_context(self.context)
+        if self.local is not None:
+            self.local.close()
+
+    # Errors
+
+    def fail(self, code: int, detail: str) -> MPIException:
+        """Tells the error handler; returns what the caller is to raise."""
+        return self.failed(MPIException(code, detail))
+
+    def failed(self, error: BaseException) -> BaseException:
+        """Makes an MPI exception of an error of the engine and tells the error handler; returns what to raise."""
+        exception = translated(error, self)
+        if isinstance(exception, MPIException):
+            self.errhandler.invoke(self, exception)
+        return exception
+
+    # Ranks and tags
+
+    def target(self, dest: int, tag: int) -> int:
+        """Returns the world's rank of the one that a message goes to."""
+        if tag < 0:
+            raise self.fail(ERR_TAG, f"tag {tag} of a message to rank {dest}: a tag is 0 or more")
+        if 0 <= dest < len(self.peers):
+            return self.peers[dest]
+        raise self.fail(ERR_RANK, f"no rank {dest} among the {len(self.peers)} of {self.title}")
+
+    def origin(self, source: int, tag: int) -> int:
+        """Returns the world's rank of the one that a message comes from, or ANY_SOURCE."""
+        if tag < 0 and tag != ANY_TAG:
+            raise self.fail(ERR_TAG, f"tag {tag} of a message from rank {source}: a tag is 0 or more, or ANY_TAG")
+        if 0 <= source < len(self.peers):
+            return self.peers[source]
+        if source == ANY_SOURCE:
+            return ANY_SOURCE
+        raise self.fail(ERR_RANK, f"no rank {source} among the {len(self.peers)} of {self.title}")
+
+    def root(self, root: int, members: int) -> int:
+        """Returns `root` where it is a rank below `members`."""
+        if 0 <= root < members:
+            return root
+        raise self.fail(ERR_ROOT, f"no root {root} among the {members} ranks of {self.title}")
+
+    def rank_of(self, world_rank: int) -> int:
+        """Returns the rank here of a peer."""
+        return world_rank if self.index is None else self.index.get(world_rank, ANY_SOURCE)
+
+    @property
+    def title(self) -> str:
+        """How messages to people call it."""
+        return self.name or f"communicator {self.context // 2}"
+
+    def fill(self, status: Any, envelope: Any, error: int = 0) -> None:
+        """Says in a status what arrived."""
+        status._set(self.rank_of(envelope.source), envelope.tag, envelope.length, error)
+
+    # Collective operations
+
+    def next_tag(self) -> int:
+        """Returns the tag of the next collective operation: the same on every member, which all start them in one order."""
+        return next(self.sequence) % SEQUENCE

@@ -1,0 +1,39 @@
+"""Errors of the engine, said as the standard's error classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastsock.core._core import CLOSED, NO_MEMORY, PEER_FAILED, PROTOCOL, TRUNCATED, MessageError
+
+from .constants import ERR_INTERN, ERR_NO_MEM, ERR_OTHER, ERR_PROC_FAILED, ERR_TRUNCATE
+from .exceptions import Exception as MPIException
+
+if TYPE_CHECKING:
+    from .communicator import Communicator
+
+_CLASSES = {
+    TRUNCATED: ERR_TRUNCATE,
+    PEER_FAILED: ERR_PROC_FAILED,
+    PROTOCOL: ERR_PROC_FAILED,
+    CLOSED: ERR_OTHER,
+    NO_MEMORY: ERR_NO_MEM,
+}
+
+
+def error_class(error: MessageError) -> int:
+    """Returns the error class of an error of the engine."""
+    return _CLASSES.get(error.code, ERR_INTERN)
+
+
+def translated(error: BaseException, communicator: Communicator) -> BaseException:
+    """Returns the MPI exception for an error of the engine; what is none stays as it is."""
+    if isinstance(error, MPIException) or not isinstance(error, MessageError):
+        return error
+    text = str(error)
+    peer = getattr(error, "peer", None)
+    if peer is not None and communicator.index is not None and peer in communicator.index:
+        text += f" (rank {communicator.index[peer]} of {communicator.title})"
+    exception = MPIException(error_class(error), text)
+    exception.__cause__ = error
+    return exception

@@ -1,0 +1,139 @@
+"""Generalized requests: operations of the program's own, waited for as any other."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from fastsock.core._core import STANDARD
+
+from . import world
+from .constants import ANY_SOURCE, ANY_TAG, ERR_OTHER, ERR_REQUEST, SUCCESS
+from .exceptions import Exception as MPIException
+from .handle import public
+from .operations import Operation
+from .request import Request
+from .status import Status
+
+
+class Generalized(Operation):
+    """Complete when the program says so. A message to oneself tells whoever waits."""
+
+    __slots__ = ("_engine", "arguments", "bell", "cancel_function", "channel", "completed", "free_function", "home")
+    __slots__ += ("keywords", "query_function", "value")  # noqa: PLE0604
+
+    def __init__(self, query: Any, free: Any, cancel: Any, arguments: Any, keywords: Any) -> None:
+        super().__init__()
+        self.query_function = query
+        self.free_function = free
+        self.cancel_function = cancel
+        self.arguments = tuple(arguments or ())
+        self.keywords = dict(keywords or {})
+        self.completed = False
+        self.value: Any = None
+        home = world.current()
+        self.home = home
+        self.channel = home.channels(1)
+        self.bell = home.engine.irecv(None, home.rank, self.channel, home.internal_context)
+
+    @property
+    def engine(self) -> Any:
+        return self.home.engine
+
+    @property
+    def active(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        return self.completed
+
+    def waits_for(self) -> list[Any]:
+        return [self.bell]
+
+    def complete(self) -> None:
+        """Says that it is complete."""
+        if self.completed:
+            raise MPIException(ERR_REQUEST, "the request is complete already")
+        self.completed = True
+        self.home.engine.isend(None, self.home.rank, self.channel, self.home.internal_context, STANDARD)
+
+    def look(self, status: Any) -> None:
+        inner = Status()
+        inner._set(ANY_SOURCE, ANY_TAG, 0, SUCCESS)
+        if self.query_function is not None:
+            self._call(self.query_function, inner)
+            if self.cancel_function is None:
+                inner.Set_cancelled(False)
+        if status is not None:
+            Status._copy(status, inner)
+
+    def finish(self, status: Any) -> None:
+        try:
+            self.look(status)
+        finally:
+            self.free()
+
+    def result(self) -> Any:
+        return self.value
+
+    def cancel(self) -> None:
+        if self.cancel_function is not None:
+            self._call(self.cancel_function, self.completed)
+
+    def free(self) -> None:
+        function, self.free_function = self.free_function, None
+        if function is not None:
+            self._call(function)
+
+    def _call(self, function: Callable[..., Any], *first: Any) -> None:
+        """Calls the program; what it raises is printed and becomes an error of the request."""
+        try:
+            function(*first, *self.arguments, **self.keywords)
+        except BaseException as error:
+            traceback.print_exc(file=sys.stderr)
+            code = int(error) if isinstance(error, MPIException) else ERR_OTHER
+            raise MPIException(code, f"a callback of the generalized request raised {error!r}") from error
+
+
+@public
+class Grequest(Request):
+    """Generalized request handler."""
+
+    __slots__ = ("_started",)
+
+    def __new__(cls, request: Request | None = None) -> Grequest:
+        """Returns another handle of a generalized request."""
+        if request is not None and request and not isinstance(request, Grequest):
+            raise TypeError(f"expected a Grequest, got {type(request).__name__}")
+        self = super().__new__(cls, request)
+        self._started = self.ob
+        return self
+
+    @classmethod
+    def Start(
+        cls,
+        query_fn: Callable[..., None] | None = None,
+        free_fn: Callable[..., None] | None = None,
+        cancel_fn: Callable[..., None] | None = None,
+        args: tuple[Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> Grequest:
+        """Create and return a user-defined request."""
+        request = cls.of(Generalized(query_fn, free_fn, cancel_fn, args, kwargs))
+        request._started = request.ob
+        return request
+
+    def Complete(self) -> None:
+        """Notify that a user-defined request is complete."""
+        operation = self._started
+        if not isinstance(operation, Generalized):
+            raise MPIException(ERR_REQUEST, "the request is not a generalized one")
+        operation.complete()
+
+    def complete(self, obj: Any = None) -> None:
+        """Notify that a user-defined request is complete."""
+        if isinstance(self._started, Generalized):
+            self._started.value = obj
+        Grequest.Complete(self)
