@@ -40,10 +40,9 @@ class Call:
         arguments, land = self.prepare()
         try:
             if communicator.inter:
-                getattr(_intercommunicator(), self.name)(communicator.remote, *arguments)
+                _between(self.name).run(communicator.remote.exchange(), *arguments)
             else:
-                exchange = communicator.members.exchange()
-                import_module(_PACKAGE + self.name).run(exchange, *arguments)
+                _among(self.name).run(communicator.exchange(), *arguments)
         except MessageError as error:
             raise communicator.failed(error) from error
         if land is not None:
@@ -55,21 +54,34 @@ class Call:
         arguments, land = self.prepare()
         try:
             if communicator.inter:
-                request = getattr(_intercommunicator(), self.name).start(communicator.remote, *arguments)
+                request = _between(self.name).start(communicator.remote.exchange(blocking=False), *arguments)
             else:
-                exchange = communicator.members.exchange(blocking=False)
-                request = import_module(_PACKAGE + self.name).start(exchange, *arguments)
+                request = _among(self.name).start(communicator.members.exchange(blocking=False), *arguments)
         except MessageError as error:
             raise communicator.failed(error) from error
-        return Collective(communicator, request, receives=False, owner=arguments, land=land and (lambda _: land()))
+        return Collective(communicator, request, receives=False, owner=(self, arguments), land=land and (lambda _: land()))
 
     def persistent(self) -> Persistent:
         """Makes it startable again and again."""
         return Persistent(self.start)
 
 
-def _intercommunicator() -> Any:
-    return import_module(_PACKAGE + "intercommunicator")
+_primitives: dict[str, Any] = {}
+
+
+def _among(name: str) -> Any:
+    """Returns the primitive of that name."""
+    found = _primitives.get(name)
+    if found is None:
+        found = import_module(_PACKAGE + name)
+        _primitives[name] = found = getattr(found, name, found)
+    return found
+
+
+def _between(name: str) -> Any:
+    """Returns the primitive of that name over an intercommunicator; there the `v` and `w` forms are the same."""
+    plain = name if name == "reduce" else name.rstrip("vw")
+    return getattr(import_module(_PACKAGE + "intercommunicator"), plain.removesuffix("_block"))
 
 
 def check_root(communicator: Any, root: int) -> None:
@@ -212,9 +224,9 @@ class _Whole:
         self.message: Any = None
         self.blocks: Any = None
         if vector:
-            self.blocks = buffers.vector(buf, readonly, 0, size)
+            self.blocks = buffers.vector(buf, readonly, size)
         else:
-            self.message = buffers.simple(buf, readonly, 0, size).times(size)
+            self.message = buffers.simple(buf, readonly, size)
 
     @classmethod
     def of_types(cls, buf: Any, readonly: bool, size: int) -> _Whole:
@@ -229,13 +241,13 @@ class _Whole:
         """The blocks to send."""
         if self.message is None:
             return memory.outgoing_blocks(self.blocks)
-        return _equal(memory.outgoing(self.message), self.size)
+        return _equal(memory.outgoing(self.message, self.size), self.size)
 
     def incoming(self, kept: bool = False) -> tuple[Any, Land | None]:
         """Where to receive the blocks; with `kept` what is there now is there too."""
         if self.message is None:
             return memory.incoming_blocks(self.blocks, kept=kept)
-        view, land = memory.incoming(self.message, kept=kept)
+        view, land = memory.incoming(self.message, self.size, kept=kept)
         return _equal(view, self.size), land
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -50,20 +49,18 @@ class Communicator(NoCommunicator):
         "context",
         "engine",
         "errhandler",
-        "hosts",
         "index",
         "info",
         "inter",
-        "local",
         "locks",
+        "members_",
         "name",
         "peers",
         "rank",
         "ranks",
-        "revoked",
-        "sequence",
+        "remote_",
         "size",
-        "team",
+        "teamed",
         "topology",
         "world",
     )
@@ -85,13 +82,11 @@ class Communicator(NoCommunicator):
         self.errhandler: Any = world.default_errhandler
         self.info: Any = None
         self.topology: Any = None
-        self.local: Communicator | None = None
-        self.team: Any = None
+        self.members_: Any = None
+        self.remote_: Any = None
+        self.teamed: bool = False
         self.buffered: Any = None
-        self.sequence = itertools.count()
-        self.revoked: bool = False
         self.locks: dict[Any, Any] = {}
-        self.hosts: tuple[Any, ...] = tuple(world.hosts[rank] for rank in self.ranks)
         self.context: int = -1
         if number >= 0:
             self.open(number)
@@ -105,8 +100,7 @@ class Communicator(NoCommunicator):
     def close(self) -> None:
         """Forgets what the process keeps for it. Operations under way complete; nothing new can start."""
         self.world.close_context(self.context)
-        if self.local is not None:
-            self.local.close()
+        self.members_ = self.remote_ = None
 
     # Errors
 
@@ -162,6 +156,38 @@ class Communicator(NoCommunicator):
 
     # Collective operations
 
-    def next_tag(self) -> int:
-        """Returns the tag of the next collective operation: the same on every member, which all start them in one order."""
-        return next(self.sequence) % SEQUENCE
+    @property
+    def hosts(self) -> tuple[Any, ...]:
+        """Which host each member is on. Waits until all ranks have joined."""
+        hosts = self.world.hosts
+        return tuple([hosts[rank] for rank in self.ranks])
+
+    @property
+    def members(self) -> Any:
+        """The members (the local group) as the collective algorithms see them."""
+        if self.members_ is None:
+            from .collectives.exchange import Members
+
+            self.members_ = Members(self.engine, self.context + 1, self.rank, self.ranks, self.hosts)
+        return self.members_
+
+    @property
+    def remote(self) -> Any:
+        """Both groups of an intercommunicator as the collective algorithms see them."""
+        if self.remote_ is None:
+            from .collectives.intercommunicator import Inter
+
+            self.remote_ = Inter(self.members, self.peers, self.context + 1)
+        return self.remote_
+
+    def exchange(self) -> Any:
+        """The next blocking collective call. The first one lets members on one host share memory."""
+        members = self.members
+        if not self.teamed:
+            self.teamed = True
+            if self.size > 1 and len(set(members.hosts)) == 1:
+                from ..xxdev import team
+
+                crowded = self.world.crowded
+                members.team = team.form(self.engine, self.context + 1, self.ranks, self.rank, crowded=crowded)
+        return members.exchange()

@@ -2,56 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from .buffers import Blocks, Message
+from . import buffers
+from .buffers import Simple, Vector, VectorW
 from .collectives import blocks
 
 Land = Callable[[], None]
 """Puts what was received where it belongs; called once everything is there."""
 
 
-def landing(message: Message) -> tuple[Any, Callable[[int], None] | None]:
-    """Returns where to receive a message that may be shorter, and what to call with its length; None: nothing."""
-    room = message.room()
-    if message.type.simple:
-        return room, None
-    return room, lambda nbytes: message.store(room, nbytes)
+def outgoing(message: Simple, repeat: int = 1) -> memoryview:
+    """Returns `repeat` times the message's items as bytes to send."""
+    return _bytes(buffers.outgoing(message.address, message.count * repeat, message.datatype))
 
 
-def outgoing(message: Message) -> memoryview:
-    """Returns a message as bytes to send."""
-    return _bytes(message.data())
-
-
-def incoming(message: Message, *, kept: bool = False) -> tuple[memoryview, Land | None]:
-    """Returns where to receive a message; with `kept` what is in its memory now is there too."""
-    room = _bytes(message.room())
-    if message.type.simple:
-        return room, None
+def incoming(message: Simple, repeat: int = 1, *, kept: bool = False) -> tuple[memoryview, Land | None]:
+    """Returns where to receive `repeat` times the message's items; with `kept` what is there now is there too."""
+    count = message.count * repeat
+    room, finish = buffers.landing(message.address, count, message.datatype)
+    data = _bytes(room)
+    if finish is None:
+        return data, None
     if kept:
-        room[:] = _bytes(message.data())
-    return room, lambda: message.store(room)
+        data[:] = _bytes(buffers.outgoing(message.address, count, message.datatype))
+    return data, lambda: finish(len(data))
 
 
-def outgoing_blocks(given: Blocks) -> Any:
-    """Returns a block for each rank as bytes to send."""
-    data, lengths, offsets = given.data()
-    return blocks.counted(_bytes(data), lengths, offsets)
+def outgoing_blocks(given: Vector | VectorW) -> Any:
+    """Returns the blocks for all ranks as bytes to send."""
+    if isinstance(given, Vector) and buffers.is_dense(given.datatype):
+        return _dense(given)
+    return blocks.separate([_bytes(buffers.outgoing(*place)) for place in _places(given)])
 
 
-def incoming_blocks(given: Blocks, *, kept: bool = False) -> tuple[Any, Land | None]:
-    """Returns where to receive a block from each rank; with `kept` what is in their memory now is there too."""
-    data, lengths, offsets = given.room()
-    room = _bytes(data)
-    found = blocks.counted(room, lengths, offsets)
-    if given.simple:
-        return found, None
-    if kept:
-        for block, length, offset in zip(given.blocks, lengths, offsets, strict=True):
-            room[offset : offset + length] = _bytes(block.data())
-    return found, lambda: given.store(room)
+def incoming_blocks(given: Vector | VectorW, *, kept: bool = False) -> tuple[Any, Land | None]:
+    """Returns where to receive the blocks from all ranks; with `kept` what is there now is there too."""
+    if isinstance(given, Vector) and buffers.is_dense(given.datatype):
+        return _dense(given), None
+    views = []
+    lands: list[tuple[Callable[[int], None], int]] = []
+    for place in _places(given):
+        room, finish = buffers.landing(*place)
+        data = _bytes(room)
+        views.append(data)
+        if finish is not None:
+            lands.append((finish, len(data)))
+            if kept:
+                data[:] = _bytes(buffers.outgoing(*place))
+
+    def land() -> None:
+        for finish, nbytes in lands:
+            finish(nbytes)
+
+    return blocks.separate(views), land if lands else None
+
+
+def _places(given: Vector | VectorW) -> list[tuple[int, int, Any]]:
+    """Returns address, number of items and datatype of each block."""
+    if isinstance(given, VectorW):
+        types: Sequence[Any] = given.datatypes
+        offsets = given.displs
+    else:
+        types = [given.datatype] * len(given.counts)
+        extent = given.datatype.extent
+        offsets = [displ * extent for displ in given.displs]
+    return [
+        (given.address + offset, count, datatype)
+        for offset, count, datatype in zip(offsets, given.counts, types, strict=True)
+    ]
+
+
+def _dense(given: Vector) -> Any:
+    """Returns the blocks where they are."""
+    size = given.datatype.size
+    lengths = [count * size for count in given.counts]
+    offsets = [displ * size for displ in given.displs]
+    used = [(at, at + length) for at, length in zip(offsets, lengths, strict=True) if length]
+    low = min((at for at, _ in used), default=0)
+    data = _bytes(buffers.view(given.address + low, max((end for _, end in used), default=low) - low))
+    return blocks.counted(data, lengths, [at - low if length else 0 for at, length in zip(offsets, lengths, strict=True)])
 
 
 def _bytes(buffer: Any) -> memoryview:

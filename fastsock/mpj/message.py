@@ -9,8 +9,7 @@ from fastsock.core._core import MessageError
 from . import buffers
 from .constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST, PROC_NULL
 from .exceptions import Exception as MPIException
-from .handle import Handle, Record, Self, public
-from .memory import landing
+from .handle import Handle, Record, public
 from .operations import Nothing, Operation, Transfer
 from .pickling import load_payload
 from .request import Request
@@ -43,17 +42,17 @@ class Message(Handle):
 
     @classmethod
     def Probe(
-        cls: type[Self], comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Self:
+        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Any:
         """Blocking test for a matched message."""
-        return cls._probed(comm.ob, source, tag, status, "mprobe")  # type: ignore[attr-defined,no-any-return]
+        return cls._probed(comm.ob, source, tag, status, "mprobe")
 
     @classmethod
     def Iprobe(
-        cls: type[Self], comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Self | None:
+        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Any:
         """Non-blocking test for a matched message."""
-        return cls._probed(comm.ob, source, tag, status, "improbe")  # type: ignore[attr-defined,no-any-return]
+        return cls._probed(comm.ob, source, tag, status, "improbe")
 
     @classmethod
     def _probed(cls, communicator: Any, source: int, tag: int, status: Status | None, how: str) -> Any:
@@ -83,7 +82,7 @@ class Message(Handle):
         if record.matched is None:
             return Nothing(receives=True)
         message = buffers.simple(buf, False)
-        room, land = landing(message)
+        room, land = buffers.landing(message.address, message.count, message.datatype)
         request = record.matched.irecv(room)
         return Transfer(record.communicator, request, receives=True, owner=(message, room), land=land)
 
@@ -106,17 +105,17 @@ class Message(Handle):
 
     @classmethod
     def probe(
-        cls: type[Self], comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Self:
+        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Any:
         """Blocking test for a matched message."""
-        return cls._probed(comm.ob, source, tag, status, "mprobe")  # type: ignore[attr-defined,no-any-return]
+        return cls._probed(comm.ob, source, tag, status, "mprobe")
 
     @classmethod
     def iprobe(
-        cls: type[Self], comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Self | None:
+        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Any:
         """Non-blocking test for a matched message."""
-        return cls._probed(comm.ob, source, tag, status, "improbe")  # type: ignore[attr-defined,no-any-return]
+        return cls._probed(comm.ob, source, tag, status, "improbe")
 
     def recv(self, status: Status | None = None) -> Any:
         """Blocking receive of matched message."""

@@ -16,7 +16,6 @@ from fastsock.core._core import STANDARD
 from . import buffers
 from .communicator import PARTITIONED, SEQUENCE
 from .constants import ANY_TAG, ERR_ARG, ERR_TRUNCATE, PROC_NULL
-from .memory import landing
 from .operations import Nothing, Operation, Persistent, fill_empty
 
 _HELLO = struct.Struct("<qqq")
@@ -38,7 +37,7 @@ class _Partitioned(Persistent):
         if partitions < 1:
             raise communicator.fail(ERR_ARG, f"{partitions} partitions: at least 1 is needed")
         if peer != PROC_NULL:
-            self.message = buffers.simple(buf, readonly, 0, partitions)
+            self.message = buffers.simple(buf, readonly, partitions)
 
     def _begin(self) -> Operation:
         raise NotImplementedError
@@ -99,7 +98,7 @@ class PartitionedSend(_Partitioned):
             return
         peer = communicator.target(dest, tag)
         self.base = communicator.world.channels(partitions)
-        nbytes = self.message.nbytes
+        nbytes = self.message.count * self.message.datatype.size
         hello = _HELLO.pack(self.base, partitions, nbytes)
         context = communicator.context + 1
         self.hello = communicator.engine.isend(hello, peer, PARTITIONED + tag % SEQUENCE, context, STANDARD)
@@ -119,7 +118,9 @@ class PartitionedSend(_Partitioned):
         with self.lock:
             if current.owners[partition] is not None:
                 raise self.communicator.fail(ERR_ARG, f"partition {partition} is marked as ready already")
-            data = self.message.block(partition).data()
+            message = self.message
+            address = message.address + partition * message.count * message.datatype.extent
+            data = buffers.outgoing(address, message.count, message.datatype)
             current.owners[partition] = (data,)
         communicator = self.communicator
         peer = communicator.peers[self.peer]
@@ -135,7 +136,8 @@ class _Incoming(Operation):
     def __init__(self, owner: PartitionedReceive) -> None:
         super().__init__()
         self.owner = owner
-        self.view, self.land = landing(owner.message.times(owner.partitions))
+        message = owner.message
+        self.view, self.land = buffers.landing(message.address, message.count * owner.partitions, message.datatype)
         self.requests: list[Any] | None = None
 
     @property

@@ -10,7 +10,6 @@ from . import buffers
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from .handle import Handle
 from .info import INFO_NULL, Info
-from .memory import landing
 from .message import Message
 from .operations import Nothing, Operation, Pair, Persistent, Transfer
 from .partitioned import PartitionedReceive, PartitionedSend
@@ -23,7 +22,7 @@ def start_send(communicator: Any, buf: Any, dest: int, tag: int, mode: int) -> O
     if dest == PROC_NULL:
         return Nothing(receives=False)
     message = buffers.simple(buf, True)
-    data = message.data()
+    data = buffers.outgoing(message.address, message.count, message.datatype)
     request = _isend(communicator, data, dest, tag, mode)
     return Transfer(communicator, request, receives=False, owner=(message, data))
 
@@ -40,7 +39,7 @@ def start_buffered(communicator: Any, buf: Any, dest: int, tag: int) -> Operatio
     """Copies the memory that a specification names and starts to send the copy."""
     if dest != PROC_NULL:
         message = buffers.simple(buf, True)
-        data = bytes(message.data())
+        data = bytes(buffers.outgoing(message.address, message.count, message.datatype))
         send_buffered(communicator, data, dest, tag)
     return Nothing(receives=False)
 
@@ -58,7 +57,7 @@ def start_receive(communicator: Any, buf: Any, source: int, tag: int) -> Operati
     if source == PROC_NULL:
         return Nothing(receives=True)
     message = buffers.simple(buf, False)
-    room, land = landing(message)
+    room, land = buffers.landing(message.address, message.count, message.datatype)
     peer = communicator.origin(source, tag)
     try:
         request = communicator.engine.irecv(room, peer, tag, communicator.context)
@@ -78,7 +77,7 @@ def start_exchange(
 def start_replacement(communicator: Any, buf: Any, dest: int, sendtag: int, source: int, recvtag: int) -> Pair:
     """Starts to send a copy of some memory and to receive into that memory."""
     message = buffers.simple(buf, False)
-    data = bytes(message.data())
+    data = bytes(buffers.outgoing(message.address, message.count, message.datatype))
     outgoing: Operation = Nothing(receives=False)
     incoming = start_receive(communicator, buf, source, recvtag)
     if dest != PROC_NULL:
@@ -100,7 +99,7 @@ class PointToPoint(Handle):
             communicator.context  # noqa: B018  (a null communicator refuses)
             return
         message = buffers.simple(buf, True)
-        data = message.data()
+        data = buffers.outgoing(message.address, message.count, message.datatype)
         peer = communicator.target(dest, tag)
         try:
             communicator.engine.send(data, peer, tag, communicator.context, mode)

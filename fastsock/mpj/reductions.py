@@ -5,60 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastsock.core._core import OPERATIONS, can_reduce
-
-from . import buffers, kernels
-from ._memory import buffer
-from .buffers import Message
+from . import buffers, memory
 from .calls import Call, Prepared, check_root, is_root
 from .collectives import blocks
 from .constants import PROC_NULL
-from .memory import Land
 from .op import Op
-
-
-class Combine:
-    """An operation on one type, as the algorithms see it; they work on memory that has the type's gaps."""
-
-    __slots__ = ("_combine", "_type", "commutative", "itemsize", "kernel")
-
-    def __init__(self, op: Op, type_: Any) -> None:
-        self._combine = op.combine
-        self._type = type_
-        self.commutative = op.Is_commutative()
-        self.itemsize: int = type_.extent
-        self.kernel = kernel_of(op, type_)
-
-    def __call__(self, source: memoryview, target: memoryview) -> None:
-        """Does target = source op target."""
-        self._combine(self._type, source, target)
-
-
-def kernel_of(op: Op, type_: Any) -> tuple[int, int] | None:
-    """Returns what the native kernels know an operation and a type by; None where they do not."""
-    name, number = op.ob.name, kernels.native_type(type_)
-    if not name or number is None or name not in OPERATIONS or not can_reduce(OPERATIONS[name], number):
-        return None
-    return OPERATIONS[name], number
-
-
-def _spread(message: Message) -> memoryview:
-    """Returns the memory of a message to send, gaps included."""
-    return memoryview(message.span()).cast("B")
-
-
-def _result(message: Message, *, kept: bool = False) -> tuple[memoryview, Land | None]:
-    """Returns where to make a result. A type with gaps gets memory of its own: what is in the gaps must stay."""
-    span = memoryview(message.span()).cast("B")
-    if message.type.simple:
-        return span, None
-    scratch = bytearray(span) if kept else bytearray(len(span))
-
-    def land() -> None:
-        made = Message(buffer.frombuffer(scratch), 0, message.count, message.datatype)
-        message.store(made.data())
-
-    return memoryview(scratch), land
 
 
 def reduce(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Call:
@@ -68,18 +19,18 @@ def reduce(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> 
         return Call(communicator, "reduce", lambda: ((None, None, None, root), None))
     if not is_root(communicator, root):
         message = buffers.simple(sendbuf, True)
-        combine = Combine(op, message.type)
-        return Call(communicator, "reduce", lambda: ((_spread(message), None, combine, root), None))
+        combine = op._combine(message.datatype)
+        return Call(communicator, "reduce", lambda: ((memory.outgoing(message), None, combine, root), None))
     result = buffers.simple(recvbuf, False)
-    combine = Combine(op, result.type)
+    combine = op._combine(result.datatype)
     in_place = not communicator.inter and buffers.is_in_place(sendbuf)
     own = None if in_place or communicator.inter else buffers.simple(sendbuf, True)
     if own is not None:
         buffers.check_equal(own, result)
 
     def prepare() -> Prepared:
-        view, land = _result(result, kept=in_place)
-        return (None if own is None else _spread(own), view, combine, root), land
+        view, land = memory.incoming(result, kept=in_place)
+        return (None if own is None else memory.outgoing(own), view, combine, root), land
 
     return Call(communicator, "reduce", prepare)
 
@@ -91,11 +42,11 @@ def _symmetric(communicator: Any, name: str, sendbuf: Any, recvbuf: Any, op: Op)
     own = None if not communicator.inter and buffers.is_in_place(sendbuf) else buffers.simple(sendbuf, True)
     if own is not None:
         buffers.check_equal(own, result)
-    combine = Combine(op, result.type)
+    combine = op._combine(result.datatype)
 
     def prepare() -> Prepared:
-        view, land = _result(result, kept=own is None)
-        return (None if own is None else _spread(own), view, combine), land
+        view, land = memory.incoming(result, kept=own is None)
+        return (None if own is None else memory.outgoing(own), view, combine), land
 
     return Call(communicator, name, prepare)
 
@@ -119,11 +70,11 @@ def reduce_scatter_block(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op) 
     """Brings to each its block of the reduction; all blocks have one size."""
     size = communicator.size
     if not communicator.inter and buffers.is_in_place(sendbuf):
-        result = buffers.simple(recvbuf, False, 0, size)
+        result = buffers.simple(recvbuf, False, size)
         counts = [result.count] * size
         return _in_place(communicator, "reduce_scatter_block", result, counts, size, op)
     result = buffers.simple(recvbuf, False)
-    own = buffers.simple(sendbuf, True, 0, size)
+    own = buffers.simple(sendbuf, True, size)
     buffers.check_equal(own, result)
     return _scattered(communicator, "reduce_scatter_block", own, result, [own.count] * size, size, op)
 
@@ -148,7 +99,7 @@ def reduce_scatter(communicator: Any, sendbuf: Any, recvbuf: Any, recvcounts: Se
         if result.count != total:
             raise ValueError(f"mismatch in receive count {result.count} and sum(counts) {total}")
         return _in_place(communicator, "reduce_scatter", result, counts, 1, op)
-    if own.type is not result.type:
+    if own.datatype != result.datatype:
         raise ValueError("mismatch in send and receive MPI datatypes")
     if own.count != total:
         raise ValueError(f"mismatch in send count {own.count} and sum(counts) {total}")
@@ -160,23 +111,25 @@ def reduce_scatter(communicator: Any, sendbuf: Any, recvbuf: Any, recvcounts: Se
 def _scattered(
     communicator: Any, name: str, own: Any, result: Any, counts: list[int], repeat: int, op: Op
 ) -> Call:
-    combine = Combine(op, result.type)
-    lengths, places = _lengths(counts, result.type.extent)
+    combine = op._combine(result.datatype)
+    lengths, places = _lengths(counts, result.datatype.size)
 
     def prepare() -> Prepared:
-        view, land = _result(result)
-        return (blocks.counted(_spread(own.times(repeat)), lengths, places), view, combine), land
+        view, land = memory.incoming(result)
+        if communicator.inter:
+            return (memory.outgoing(own, repeat), view, [*places, sum(lengths)], combine), land
+        return (blocks.counted(memory.outgoing(own, repeat), lengths, places), view, combine), land
 
     return Call(communicator, name, prepare)
 
 
 def _in_place(communicator: Any, name: str, result: Any, counts: list[int], repeat: int, op: Op) -> Call:
     """The messages are in the receive buffer; the result is written to its head."""
-    combine = Combine(op, result.type)
-    lengths, places = _lengths(counts, result.type.extent)
+    combine = op._combine(result.datatype)
+    lengths, places = _lengths(counts, result.datatype.size)
 
     def prepare() -> Prepared:
-        view, land = _result(result.times(repeat), kept=True)
+        view, land = memory.incoming(result, repeat, kept=True)
         return (blocks.counted(view, lengths, places), view[: lengths[communicator.rank]], combine), land
 
     return Call(communicator, name, prepare)

@@ -1,0 +1,89 @@
+"""Parts of the standard that are not there: one-sided communication, files, dynamic processes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn
+
+from .handle import Handle, Record, public
+from .info import INFO_NULL, Info
+
+ONE_SIDED = "one-sided communication (Win) is not there; send and receive messages instead"
+FILES = "MPI files (File) are not there; use Python's files, each rank its own"
+DYNAMIC = "dynamic processes are not there; start all ranks together, with python -m fastsock.mpj.run -n N"
+
+
+class _Absent(Handle):
+    __slots__ = ()
+
+    _reason: ClassVar[str]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") or not name[:1].isupper():
+            raise AttributeError(name)
+        raise NotImplementedError(self._reason)
+
+
+def _refuses(reason: str) -> Any:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError(reason)
+
+    return staticmethod(refuse)
+
+
+@public
+class Win(_Absent):
+    """Remote memory access context. Not there."""
+
+    __slots__ = ()
+
+    null: ClassVar[Record] = Record()
+    _reason = ONE_SIDED
+    Create = _refuses(ONE_SIDED)
+    Allocate = _refuses(ONE_SIDED)
+    Allocate_shared = _refuses(ONE_SIDED)
+    Create_dynamic = _refuses(ONE_SIDED)
+    Create_keyval = _refuses(ONE_SIDED)
+    Create_errhandler = _refuses(ONE_SIDED)
+
+
+@public
+class File(_Absent):
+    """File I/O context. Not there."""
+
+    __slots__ = ()
+
+    null: ClassVar[Record] = Record()
+    _reason = FILES
+    Open = _refuses(FILES)
+    Delete = _refuses(FILES)
+    Create_errhandler = _refuses(FILES)
+
+
+def Open_port(info: Info = INFO_NULL) -> str:
+    """Return an address used to connect group of processes."""
+    raise NotImplementedError(DYNAMIC)
+
+
+def Close_port(port_name: str) -> None:
+    """Close a port."""
+    raise NotImplementedError(DYNAMIC)
+
+
+def Publish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> None:
+    """Publish a service name."""
+    raise NotImplementedError(DYNAMIC)
+
+
+def Unpublish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> None:
+    """Unpublish a service name."""
+    raise NotImplementedError(DYNAMIC)
+
+
+def Lookup_name(service_name: str, info: Info = INFO_NULL) -> str:
+    """Lookup a port name given a service name."""
+    raise NotImplementedError(DYNAMIC)
+
+
+def Register_datarep(datarep: str, read_fn: Any, write_fn: Any, extent_fn: Any) -> None:
+    """Register user-defined data representations."""
+    raise NotImplementedError(FILES)
