@@ -4,6 +4,41 @@
 from __future__ import annotations
 
 from .. import core as _core
+from . import lifecycle as _lifecycle
+from . import world as _world
+from .absent import (
+    Close_port,
+    File,
+    Lookup_name,
+    Open_port,
+    Publish_name,
+    Register_datarep,
+    Unpublish_name,
+    Win,
+)
+from .comm import Comm
+from .grequest import Grequest
+from .intercomm import Intercomm
+from .intracomm import Intracomm
+from .lifecycle import (
+    Attach_buffer,
+    Detach_buffer,
+    Finalize,
+    Flush_buffer,
+    Iflush_buffer,
+    Init,
+    Init_thread,
+    Is_finalized,
+    Is_initialized,
+    Is_thread_main,
+    Query_thread,
+)
+from .message import NO_PROC as _NO_PROC
+from .message import Message
+from .pickling import Pickle, pickle
+from .request import Prequest, Request
+from .topology import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
+
 from . import datatype as _datatype
 from . import op as _op
 from ._memory import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE, BottomType, BufferAutomaticType, InPlaceType, buffer, memory
@@ -51,3 +86,32 @@ _typedict = _datatype.by_code
 _typedict_c = _datatype.by_code_c
 _typedict_f = _datatype.by_code_fortran
 MPIException = Exception
+
+
+
+def _comm_lock_table(comm: Comm) -> dict[object, object]:
+    """Returns the locks of the calls on objects of a communicator."""
+    locks: dict[object, object] = comm.ob.locks
+    return locks
+
+
+COMM_NULL = Comm.named(Comm.null, "COMM_NULL")
+REQUEST_NULL = Request.named(Request.null, "REQUEST_NULL")
+MESSAGE_NULL = Message.named(Message.null, "MESSAGE_NULL")
+MESSAGE_NO_PROC = Message.named(_NO_PROC, "MESSAGE_NO_PROC")
+WIN_NULL = Win.named(Win.null, "WIN_NULL")
+FILE_NULL = File.named(File.null, "FILE_NULL")
+
+
+def __getattr__(name: str) -> object:
+    """The predefined communicators of the calling thread's rank, where ranks are threads."""
+    if name == "COMM_WORLD":
+        return _world.predefined().everyone.constant
+    if name == "COMM_SELF":
+        return _world.predefined().alone.constant
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_lifecycle.initialize()
+if not _world.ranks_are_threads():
+    COMM_WORLD, COMM_SELF = _world.static_handles()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 from . import creation, world
@@ -25,7 +24,7 @@ from .constants import (
     UNDEFINED,
     UNEQUAL,
 )
-from .errhandler import Errhandler
+from .errhandler import Watched
 from .exceptions import Exception as MPIException
 from .group import Group, GroupRecord
 from .handle import public
@@ -37,7 +36,7 @@ SHARED_MEMORY = "mpi_shared_memory"
 
 
 @public
-class Comm(Collective, Attributed):
+class Comm(Collective, Attributed, Watched):
     """Communication context."""
 
     __slots__ = ()
@@ -60,12 +59,10 @@ class Comm(Collective, Attributed):
         return Intracomm.of(record)
 
     @classmethod
-    def fromint(cls, arg: int, /) -> Any:
-        """Translate integer handle to object."""
-        found = super().fromint(arg)
-        record = found.ob
-        if not isinstance(record, Communicator) or record.constant is not None:
-            return found
+    def handle_for(cls, record: Any) -> Any:
+        """Returns the constant of a record that has one, else a new handle of the class that suits it."""
+        if record.constant is not None:
+            return record.constant
         if record.topology is not None:
             return record.topology.handle_class().of(record)
         return Comm._wrap(record)
@@ -338,27 +335,12 @@ class Comm(Collective, Attributed):
             raise MPIException(ERR_COMM, "the communicator is null")
         return world.attribute(communicator, keyval)
 
-    # Error handlers
+    # Errors
 
-    @classmethod
-    def Create_errhandler(cls, errhandler_fn: Callable[[Any, int], None]) -> Errhandler:
-        """Create a new error handler for communicators."""
-        return Errhandler._create(errhandler_fn, cls)
-
-    def Get_errhandler(self) -> Errhandler:
-        """Get the error handler for a communicator."""
-        return Errhandler.of(self.ob.errhandler)
-
-    def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Set the error handler for a communicator."""
+    def _record(self) -> Communicator:
         communicator = self.ob
         communicator.context  # noqa: B018  (a null communicator refuses)
-        communicator.errhandler = errhandler._defined()
-
-    def Call_errhandler(self, errorcode: int) -> None:
-        """Call the error handler installed on a communicator."""
-        communicator = self.ob
-        communicator.errhandler.invoke(communicator, MPIException(errorcode))
+        return communicator  # type: ignore[no-any-return]
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
         """Terminate the MPI execution environment: all ranks end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold
 from typing import Any
@@ -46,11 +47,18 @@ class _Round:
 
 
 def _told(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Errors of the engine become errors of the communicator, which is the first argument."""
+    """
+    Errors of the engine become errors of the communicator, which is the first argument.
+
+    Of the calls of several threads on one communicator one goes on at a time.
+    """
+    name = function.__name__
 
     def call(communicator: Any, *arguments: Any) -> Any:
+        lock = communicator.locks.get(name) or communicator.locks.setdefault(name, threading.Lock())
         try:
-            return function(communicator, *arguments)
+            with lock:
+                return function(communicator, *arguments)
         except MessageError as error:
             raise communicator.failed(error) from error
 

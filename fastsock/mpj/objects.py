@@ -38,6 +38,8 @@ def _start_buffered(communicator: Any, obj: Any, dest: int, tag: int) -> Operati
 
 
 def _start_receive(communicator: Any, source: int, tag: int, buf: Any = None) -> Operation:
+    if buf is not None:
+        warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)
     if source == PROC_NULL:
         communicator.context  # noqa: B018  (a null communicator refuses)
         return Nothing(receives=True)
@@ -50,7 +52,6 @@ def _start_receive(communicator: Any, source: int, tag: int, buf: Any = None) ->
 
 def _start_receive_into(communicator: Any, peer: int, tag: int, buf: Any) -> Operation:
     """Receives through memory that the program gives, or through so many bytes."""
-    warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=4)
     memory = bytearray(buf) if hasattr(buf, "__index__") else buf
     view = memoryview(memory).cast("B")
     request = communicator.engine.irecv(view, peer, tag, communicator.context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastsock.core._core import CANCELLED, MessageError
+from fastsock.core._core import MessageError
 
 from .constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST, PROC_NULL, SUCCESS
 from .exceptions import Exception as MPIException
@@ -157,7 +157,7 @@ class Transfer(Operation):
             return
         request = self.request
         error = request.error
-        if error is not None and _cancelled(error):
+        if _cancelled(request):
             status._set(ANY_SOURCE, ANY_TAG, 0, SUCCESS, True)
         elif not self.receives:
             fill_empty(status)
@@ -172,9 +172,9 @@ class Transfer(Operation):
         self.look(status)
         request = self.request
         error = request.error
-        if error is not None and not _cancelled(error):
-            raise self.communicator.failed(error)
-        if error is None:
+        if not _cancelled(request):
+            if error is not None:
+                raise self.communicator.failed(error)
             self._arrived()
         self.owner = None
 
@@ -205,8 +205,9 @@ class Transfer(Operation):
             self._arrived()
 
 
-def _cancelled(error: Any) -> bool:
-    return getattr(error, "code", None) == CANCELLED
+def _cancelled(request: Any) -> bool:
+    envelope = request.envelope
+    return envelope is not None and bool(envelope.cancelled)
 
 
 class Collective(Transfer):

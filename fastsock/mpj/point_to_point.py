@@ -76,9 +76,11 @@ def start_exchange(
 
 def start_replacement(communicator: Any, buf: Any, dest: int, sendtag: int, source: int, recvtag: int) -> Pair:
     """Starts to send a copy of some memory and to receive into that memory."""
-    message = buffers.simple(buf, False)
-    data = bytes(buffers.outgoing(message.address, message.count, message.datatype))
     outgoing: Operation = Nothing(receives=False)
+    data = b""
+    if dest != PROC_NULL:
+        message = buffers.simple(buf, False)
+        data = bytes(buffers.outgoing(message.address, message.count, message.datatype))
     incoming = start_receive(communicator, buf, source, recvtag)
     if dest != PROC_NULL:
         request = _isend(communicator, data, dest, sendtag, STANDARD)

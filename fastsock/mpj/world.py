@@ -9,10 +9,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from . import constants, rc
+from . import constants, group, rc
 from .buffered import Buffered
 from .communicator import Communicator, NoCommunicator
 from .creation import INTERNAL, SELF, WORLD, ContextNumbers
+from .errhandler import ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Abort
 from .exceptions import Exception as MPIException
 from .exceptions import last_used_code
 
@@ -147,6 +148,8 @@ def start(level: int) -> World:
         raise MPIException(constants.ERR_OTHER, "MPI is initialized already")
     world = World(level)
     job = current_job()
+    Abort.job = staticmethod(_abort)
+    group.world_group = _world_group
     with _ranks.lock:
         _ranks.by_job[id(job)] = world
         if job.launcher != "threads":
@@ -192,6 +195,15 @@ class _NotYet(NoCommunicator):
         raise MPIException(constants.ERR_OTHER, "MPI is not initialized: call MPI.Init() first")
 
 
+def _abort(code: int, text: str) -> None:
+    current().job.abort(code, text)
+
+
+def _world_group() -> group.Group:
+    home = current()
+    return group.Group.of(group.GroupRecord(range(home.size), home.rank))
+
+
 def finish_at_exit() -> None:
     """Ends the ranks of this process that the program did not end."""
     for world in list(_ranks.by_job.values()):
@@ -203,8 +215,6 @@ atexit.register(finish_at_exit)
 
 def _errhandler(errors: str) -> Any:
     """Returns the error handler that a program chose by `rc.errors` for all communicators."""
-    from .errhandler import ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN
-
     chosen = {"abort": ERRORS_ABORT, "fatal": ERRORS_ARE_FATAL}.get(errors, ERRORS_RETURN)
     return chosen.ob
 
