@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from .. import core as _core
+from . import datatype as _datatype
 from . import lifecycle as _lifecycle
+from . import op as _op
 from . import world as _world
+from ._memory import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE, BottomType, BufferAutomaticType, InPlaceType, buffer, memory
 from .absent import (
     Close_port,
     File,
@@ -16,33 +19,8 @@ from .absent import (
     Unpublish_name,
     Win,
 )
-from .comm import Comm
-from .grequest import Grequest
-from .intercomm import Intercomm
-from .intracomm import Intracomm
-from .lifecycle import (
-    Attach_buffer,
-    Detach_buffer,
-    Finalize,
-    Flush_buffer,
-    Iflush_buffer,
-    Init,
-    Init_thread,
-    Is_finalized,
-    Is_initialized,
-    Is_thread_main,
-    Query_thread,
-)
-from .message import NO_PROC as _NO_PROC
-from .message import Message
-from .pickling import Pickle, pickle
-from .request import Prequest, Request
-from .topology import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
-
-from . import datatype as _datatype
-from . import op as _op
-from ._memory import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE, BottomType, BufferAutomaticType, InPlaceType, buffer, memory
 from .allocation import Aint_add, Aint_diff, Alloc_mem, Free_mem, Get_address
+from .comm import Comm
 from .constants import *  # noqa: F403
 from .datatype import Datatype, _datatype_create, _datatype_decode, _typealign, _typecode
 from .environment import (
@@ -70,11 +48,32 @@ from .exceptions import (
     Remove_error_code,
     Remove_error_string,
 )
+from .grequest import Grequest
 from .group import GROUP_EMPTY, GROUP_NULL, Group
 from .info import INFO_ENV, INFO_NULL, Info
+from .intercomm import Intercomm
+from .intracomm import Intracomm
 from .introspection import _addressof, _handleof, _sizeof
+from .lifecycle import (
+    Attach_buffer,
+    Detach_buffer,
+    Finalize,
+    Flush_buffer,
+    Iflush_buffer,
+    Init,
+    Init_thread,
+    Is_finalized,
+    Is_initialized,
+    Is_thread_main,
+    Query_thread,
+)
+from .message import NO_PROC as _NO_PROC
+from .message import Message
 from .op import Op
+from .pickling import Pickle, pickle
+from .request import Prequest, Request
 from .status import Status
+from .topology import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
 
 if not _core.available:
     raise ImportError(f"fastsock.mpj needs the native core: {_core.why_not}")
@@ -86,7 +85,6 @@ _typedict = _datatype.by_code
 _typedict_c = _datatype.by_code_c
 _typedict_f = _datatype.by_code_fortran
 MPIException = Exception
-
 
 
 def _comm_lock_table(comm: Comm) -> dict[object, object]:

@@ -59,7 +59,9 @@ class Call:
                 request = _among(self.name).start(communicator.members.exchange(blocking=False), *arguments)
         except MessageError as error:
             raise communicator.failed(error) from error
-        return Collective(communicator, request, receives=False, owner=(self, arguments), land=land and (lambda _: land()))
+        return Collective(
+            communicator, request, receives=False, owner=(self, arguments), land=land and (lambda _: land())
+        )
 
     def persistent(self) -> Persistent:
         """Makes it startable again and again."""
@@ -73,8 +75,8 @@ def _among(name: str) -> Any:
     """Returns the primitive of that name."""
     found = _primitives.get(name)
     if found is None:
-        found = import_module(_PACKAGE + name)
-        _primitives[name] = found = getattr(found, name, found)
+        module = name.rstrip("vw") if name.startswith("neighbour_") else name
+        _primitives[name] = found = import_module(_PACKAGE + module)
     return found
 
 

@@ -374,5 +374,3 @@ class Comm(Collective, Attributed, Watched):
 
 def _hints(info: Info) -> dict[str, str] | None:
     return dict(info.items()) if info else None
-
-

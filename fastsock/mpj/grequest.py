@@ -7,8 +7,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from fastsock.core._core import STANDARD
-
 from . import world
 from .constants import ANY_SOURCE, ANY_TAG, ERR_OTHER, ERR_REQUEST, SUCCESS
 from .exceptions import Exception as MPIException
@@ -19,10 +17,19 @@ from .status import Status
 
 
 class Generalized(Operation):
-    """Complete when the program says so. A message to oneself tells whoever waits."""
+    """Complete when the program says so. A promise tells whoever waits."""
 
-    __slots__ = ("_engine", "arguments", "bell", "cancel_function", "channel", "completed", "free_function", "home")
-    __slots__ += ("keywords", "query_function", "value")  # noqa: PLE0604
+    __slots__ = (
+        "arguments",
+        "bell",
+        "cancel_function",
+        "completed",
+        "free_function",
+        "home",
+        "keywords",
+        "query_function",
+        "value",
+    )
 
     def __init__(self, query: Any, free: Any, cancel: Any, arguments: Any, keywords: Any) -> None:
         super().__init__()
@@ -35,8 +42,10 @@ class Generalized(Operation):
         self.value: Any = None
         home = world.current()
         self.home = home
-        self.channel = home.channels(1)
-        self.bell = home.engine.irecv(None, home.rank, self.channel, home.internal_context)
+        self.bell = home.engine.promise()
+
+    def handle_class(self) -> Any:
+        return Grequest
 
     @property
     def engine(self) -> Any:
@@ -57,7 +66,7 @@ class Generalized(Operation):
         if self.completed:
             raise MPIException(ERR_REQUEST, "the request is complete already")
         self.completed = True
-        self.home.engine.isend(None, self.home.rank, self.channel, self.home.internal_context, STANDARD)
+        self.bell.complete()
 
     def look(self, status: Any) -> None:
         inner = Status()
@@ -67,7 +76,7 @@ class Generalized(Operation):
             if self.cancel_function is None:
                 inner.Set_cancelled(False)
         if status is not None:
-            Status._copy(status, inner)
+            status._set(inner.Get_source(), inner.Get_tag(), inner.count, inner.Get_error(), inner.Is_cancelled())
 
     def finish(self, status: Any) -> None:
         try:

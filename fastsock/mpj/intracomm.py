@@ -108,9 +108,7 @@ class Intracomm(Comm):
 
         return topology.create_distributed(self.ob, sources, degrees, destinations, weights)
 
-    def Create_intercomm(
-        self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0
-    ) -> Intercomm:
+    def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
         """Create intercommunicator."""
         from .intercomm import Intercomm
 

@@ -82,7 +82,9 @@ def _dense(given: Vector) -> Any:
     used = [(at, at + length) for at, length in zip(offsets, lengths, strict=True) if length]
     low = min((at for at, _ in used), default=0)
     data = _bytes(buffers.view(given.address + low, max((end for _, end in used), default=low) - low))
-    return blocks.counted(data, lengths, [at - low if length else 0 for at, length in zip(offsets, lengths, strict=True)])
+    return blocks.counted(
+        data, lengths, [at - low if length else 0 for at, length in zip(offsets, lengths, strict=True)]
+    )
 
 
 def _bytes(buffer: Any) -> memoryview:

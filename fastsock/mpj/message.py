@@ -41,16 +41,12 @@ class Message(Handle):
     ob: Matched
 
     @classmethod
-    def Probe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Any:
+    def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Blocking test for a matched message."""
         return cls._probed(comm.ob, source, tag, status, "mprobe")
 
     @classmethod
-    def Iprobe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Any:
+    def Iprobe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Non-blocking test for a matched message."""
         return cls._probed(comm.ob, source, tag, status, "improbe")
 
@@ -104,16 +100,12 @@ class Message(Handle):
         return Request.of(self._receive(buf))
 
     @classmethod
-    def probe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Any:
+    def probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Blocking test for a matched message."""
         return cls._probed(comm.ob, source, tag, status, "mprobe")
 
     @classmethod
-    def iprobe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Any:
+    def iprobe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Non-blocking test for a matched message."""
         return cls._probed(comm.ob, source, tag, status, "improbe")
 

@@ -92,9 +92,7 @@ class Objects(PointToPoint):
         """Send in synchronous mode."""
         self._send_object(obj, dest, tag, SYNCHRONOUS)
 
-    def recv(
-        self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Any:
+    def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Receive."""
         communicator = self.ob
         if buf is not None or source == PROC_NULL:
@@ -145,9 +143,7 @@ class Objects(PointToPoint):
         """Non-blocking receive."""
         return Request.of(_start_receive(self.ob, source, tag, buf))
 
-    def probe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Literal[True]:
+    def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
         """Blocking test for a message."""
         return self.Probe(source, tag, status)
 
@@ -159,9 +155,7 @@ class Objects(PointToPoint):
         """Blocking test for a matched message."""
         return Message.probe(self, source, tag, status)
 
-    def improbe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Message | None:
+    def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
         """Non-blocking test for a matched message."""
         return Message.iprobe(self, source, tag, status)
 

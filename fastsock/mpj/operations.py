@@ -30,6 +30,12 @@ class Operation(Record):
     persistent = False
     """Whether the request stays after completion, to be started again."""
 
+    def handle_class(self) -> Any:
+        """Returns the class of requests that stand for such an operation."""
+        from .request import Request
+
+        return Request
+
     @property
     def engine(self) -> Any:
         """The engine whose progress brings it further; None: it needs none."""
@@ -281,6 +287,11 @@ class Persistent(Operation):
         super().__init__()
         self.begin = begin
         self.current: Operation | None = None
+
+    def handle_class(self) -> Any:
+        from .request import Prequest
+
+        return Prequest
 
     def start(self) -> None:
         """Starts it."""

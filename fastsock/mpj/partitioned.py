@@ -243,5 +243,3 @@ class PartitionedReceive(_Partitioned):
         super().free()
         if self.peer != PROC_NULL and not self.hello.done:
             self.hello.cancel()
-
-

@@ -250,9 +250,7 @@ class PointToPoint(Handle):
 
     # Probes
 
-    def Probe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Literal[True]:
+    def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
         """Blocking test for a message."""
         communicator = self.ob
         if source == PROC_NULL:
@@ -288,8 +286,6 @@ class PointToPoint(Handle):
         """Blocking test for a matched message."""
         return Message.Probe(self, source, tag, status)
 
-    def Improbe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Message | None:
+    def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
         """Non-blocking test for a matched message."""
         return Message.Iprobe(self, source, tag, status)

@@ -108,9 +108,7 @@ def reduce_scatter(communicator: Any, sendbuf: Any, recvbuf: Any, recvcounts: Se
     return _scattered(communicator, "reduce_scatter", own, result, counts, 1, op)
 
 
-def _scattered(
-    communicator: Any, name: str, own: Any, result: Any, counts: list[int], repeat: int, op: Op
-) -> Call:
+def _scattered(communicator: Any, name: str, own: Any, result: Any, counts: list[int], repeat: int, op: Op) -> Call:
     combine = op._combine(result.datatype)
     lengths, places = _lengths(counts, result.datatype.size)
 

@@ -21,6 +21,13 @@ class Request(Handle):
     null: ClassVar[Operation] = Operation()
     ob: Operation
 
+    @classmethod
+    def handle_for(cls, record: Any) -> Any:
+        """Returns the constant of a record that has one, else a new handle of the class that suits it."""
+        if record.constant is not None:
+            return record.constant
+        return record.handle_class().of(record)
+
     def _take(self, status: Status | None) -> Any:
         """Takes the result of the operation, which is complete; a request that is not persistent becomes null."""
         operation = self.ob
@@ -278,7 +285,6 @@ def _progressed(requests: Sequence[Request]) -> bool:
     return all(request.ob.ready() for request in requests)
 
 
-
 def _statuses(statuses: list[Status] | None, count: int) -> list[Status | None]:
     """Returns `count` statuses to fill; a list that is too short grows."""
     if statuses is None:
@@ -343,9 +349,7 @@ def _ready_indices(requests: Sequence[Request]) -> list[int] | None:
     return [index for index, request in enumerate(requests) if request.ob.active and request.ob.ready()]
 
 
-def _test_some(
-    requests: Sequence[Request], statuses: list[Status] | None
-) -> tuple[list[int] | None, list[Any] | None]:
+def _test_some(requests: Sequence[Request], statuses: list[Status] | None) -> tuple[list[int] | None, list[Any] | None]:
     indices = _ready_indices(requests)
     if indices is None:
         return None, None
@@ -353,9 +357,7 @@ def _test_some(
     return indices, _take_all(chosen, _statuses(statuses, len(chosen)))
 
 
-def _wait_some(
-    requests: Sequence[Request], statuses: list[Status] | None
-) -> tuple[list[int] | None, list[Any] | None]:
+def _wait_some(requests: Sequence[Request], statuses: list[Status] | None) -> tuple[list[int] | None, list[Any] | None]:
     while True:
         indices = _ready_indices(requests)
         if indices is None or indices:

@@ -334,9 +334,7 @@ def _weights(weights: Any, count: int) -> list[int] | None:
     return _checked(weights, count)
 
 
-def create_adjacent(
-    communicator: Any, sources: Any, destinations: Any, sourceweights: Any, destweights: Any
-) -> Any:
+def create_adjacent(communicator: Any, sources: Any, destinations: Any, sourceweights: Any, destweights: Any) -> Any:
     """Returns a communicator of a graph of which each member gives its edges, in and out."""
     incoming = [_member(communicator, as_index(each)) for each in sources or ()]
     outgoing = [_member(communicator, as_index(each)) for each in destinations or ()]
