@@ -1,8 +1,8 @@
 """
 Collective operations as the program calls them, made ready for the algorithms.
 
-Each function checks and normalizes the arguments of one primitive and returns a `Call`, which blocks (`run`), goes on by
-itself (`start`), or is started again and again by a persistent request. Memory is packed each time it starts.
+Each function checks and normalizes the arguments of one primitive and returns a `Call`, which blocks (`run`), goes on
+by itself (`start`), or is started again and again by a persistent request. Memory is packed each time it starts.
 """
 
 from __future__ import annotations

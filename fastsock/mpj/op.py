@@ -226,3 +226,5 @@ constants_by_name: dict[str, Op] = {"OP_NULL": OP_NULL}
 for _name, _function in _FUNCTIONS.items():
     _commutative = _name not in ("REPLACE", "NO_OP")
     constants_by_name[_name] = Op.named(OpRecord(_name, _function, _commutative), _name)
+
+SUM = constants_by_name["SUM"]

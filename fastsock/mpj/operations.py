@@ -1,8 +1,9 @@
-"""What a request stands for: one message, a collective operation, a user's own operation, or one to be started again."""
+"""What requests stand for: a message, a collective operation, a program's own one, or one to be started again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fastsock.core._core import MessageError
@@ -80,10 +81,8 @@ class Operation(Record):
 
 def wait_any(engine: Any, requests: Sequence[Any]) -> None:
     """Waits until one of the engine's requests is complete, well or not."""
-    try:
+    with suppress(MessageError):  # the request that failed tells its owner
         engine.wait_any(requests)
-    except MessageError:
-        pass  # the request that failed tells its owner
 
 
 class Nothing(Operation):
