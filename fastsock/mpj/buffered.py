@@ -22,7 +22,7 @@ class Buffered:
         self.messages: list[tuple[Any, int]] = []
 
     def attach(self, memory: Any, capacity: int | None) -> None:
-        """Attaches memory; without a capacity there is no limit. The copies live elsewhere: the memory sets the limit."""
+        """Attaches memory; without a capacity there is no limit. The copies lie elsewhere."""
         if self.attached is not None:
             raise MPIException(ERR_BUFFER, "a buffer is attached already: detach it first")
         self.attached = memory

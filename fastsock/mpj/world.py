@@ -220,7 +220,7 @@ def _errhandler(errors: str) -> Any:
 
 
 def attached(memory: Any) -> Buffered:
-    """Returns room for buffered messages in memory that the program gives; None, BUFFER_AUTOMATIC: as much as needed."""
+    """Returns room for buffered messages in memory that the program gives; None, BUFFER_AUTOMATIC: no limit."""
     buffered = Buffered()
     attach(buffered, memory)
     return buffered
