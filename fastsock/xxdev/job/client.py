@@ -23,11 +23,12 @@ _ABORT_SECONDS = 5.0  # how long the server may take to end everybody, before th
 _GOODBYE_SECONDS = 5.0
 _CRASH_SECONDS = 1.0
 _PIECE = 1 << 16
+_WATCHING = ("fastsock", "hydra", "openmpi")  # launchers that end all ranks when one of them fails
 
 
 def start_seconds() -> float:
-    """How long a rank tries to reach the wire-up server."""
-    return float(os.environ.get("FASTSOCK_MPJ_START_TIMEOUT", "60"))
+    """How long a rank tries to reach the wire-up server, and waits for ranks that nobody watches over."""
+    return float(os.environ.get("FASTSOCK_MPJ_START_TIMEOUT", "120"))
 
 
 class WiredJob(Job):
@@ -120,12 +121,20 @@ class WiredJob(Job):
         return self._outward
 
     def _wait_for_table(self) -> list[tuple[str, str, int]]:
+        # A launcher tells when a rank cannot start; without one only time can.
+        patience = None if self.launcher in _WATCHING else start_seconds()
+        deadline = None if patience is None else monotonic() + patience
         with self._state:
             while self._table is None:
                 self._check_alive("the other ranks to join")
                 for reason in self.failed.values():
                     raise JobError(f"not all ranks have joined: {reason}")
-                self._state.wait()
+                if deadline is not None and monotonic() > deadline:
+                    raise JobError(
+                        f"not all of the {self.size} ranks have joined within {patience:g} s; where they start one "
+                        "after the other, set FASTSOCK_MPJ_START_TIMEOUT to more seconds"
+                    )
+                self._state.wait(None if deadline is None else max(0.01, deadline - monotonic()))
             return self._table
 
     def publish(self, key: str, value: bytes) -> None:
@@ -242,6 +251,7 @@ class WiredJob(Job):
         except (OSError, frames.FrameError) as error:
             reason = f"the connection to the wire-up server failed: {error}"
         self._lost(reason)
+        self._sock.close()
 
     def _heard(self, kind: int, strings: list[bytes]) -> None:
         if kind == frames.FAILED:

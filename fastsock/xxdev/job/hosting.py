@@ -43,6 +43,7 @@ class Hosted:
         self._over = threading.Condition()
         self._left = set(range(1, size))
         self._stopping = False
+        self._offers: list[addresses.Raw] = []
         self._wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._loop.watch(self._wakeup[0], lambda _: None)
         self.server = Server(self._loop, size=size, job=job, secret=secret)
@@ -79,13 +80,14 @@ class Hosted:
                         accepted.send(text.encode())
 
         self._loop.watch(listener.fileno(), ready)
+        self._offers.append(listener)
 
     def finish(self) -> None:
         """Wait until no other rank needs the server any more, and stop it."""
         with self._over:
             self._over.wait_for(lambda: not self._left)
             self._stopping = True
-        os.write(self._wakeup[1], b"x")
+            os.write(self._wakeup[1], b"x")
 
     def _gone(self, rank: int) -> None:
         with self._over:
@@ -96,7 +98,11 @@ class Hosted:
         while not self._stopping:
             self._loop.step()
         self.server.close()
+        for listener in self._offers:
+            listener.close()
         self._loop.close()
+        for descriptor in self._wakeup:
+            os.close(descriptor)
 
 
 def own_ips() -> list[str]:

@@ -19,18 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _KEY = "fastsock-wireup"
+_BY_DESCRIPTOR = ("PMI_FD", "PMI_RANK", "PMI_SIZE")
+_BY_PORT = ("PMI_PORT", "PMI_ID")
 
 
 def detect(environ: Mapping[str, str]) -> str | None:
     """What identifies this rank, where such a launcher started it."""
-    if "PMI_RANK" not in environ or "PMI_SIZE" not in environ or not ({"PMI_FD", "PMI_PORT"} & environ.keys()):
+    if not any(all(name in environ for name in names) for names in (_BY_DESCRIPTOR, _BY_PORT)):
         return None
-    return " ".join(environ.get(name, "") for name in ("PMI_FD", "PMI_PORT", "PMI_RANK", "PMI_SIZE", "PMI_ID"))
+    return " ".join(environ.get(name, "") for name in (*_BY_DESCRIPTOR, *_BY_PORT))
 
 
 def start(environ: Mapping[str, str]) -> WiredJob:
     """Join. Raises WireupError."""
-    rank, size = int(environ["PMI_RANK"]), int(environ["PMI_SIZE"])
     manager = Pmi1(environ)
 
     def put(text: str) -> None:
@@ -45,7 +46,9 @@ def start(environ: Mapping[str, str]) -> WiredJob:
         return text
 
     one_host = _hosts(manager.get("PMI_process_mapping") or "") == 1
-    job = by_exchange(environ, rank, size, manager.name, launcher="hydra", one_host=one_host, put=put, get=get)
+    job = by_exchange(
+        environ, manager.rank, manager.size, manager.name, launcher="hydra", one_host=one_host, put=put, get=get
+    )
 
     def finalize() -> None:
         with contextlib.suppress(WireupError):

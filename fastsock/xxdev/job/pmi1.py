@@ -23,24 +23,23 @@ class Pmi1:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._buffer = b""
         try:
-            if "PMI_FD" in environ:
-                self._sock = Raw(fileno=int(environ["PMI_FD"]))
-                self._sock.setblocking(True)
-            else:
-                host, port = split_host(environ["PMI_PORT"])
-                self._sock = Raw(_socket.AF_INET, STREAM)
-                self._sock.connect(_socket.getaddrinfo(host, port, _socket.AF_INET)[0][4])
-                self._ask("initack", f"cmd=initack pmiid={environ.get('PMI_ID', environ.get('PMI_RANK', '0'))}")
-                for _ in ("size", "rank", "debug"):  # told unasked
-                    self._read_line()
+            self._sock = _inherited(environ["PMI_FD"]) if "PMI_FD" in environ else _connected(environ["PMI_PORT"])
         except (OSError, ValueError) as error:
             raise WireupError(
                 "the environment names a PMI process manager (PMI_FD, PMI_PORT) that cannot be reached: "
-                f"{error}. Where this process is no rank of its own, unset PMI_RANK"
+                f"{error}. Where this process is no rank of its own, unset these"
             ) from None
-        os.set_inheritable(self._sock.fileno(), False)
-        self._ask("response_to_init", "cmd=init pmi_version=1 pmi_subversion=1")
-        self._space = self._ask("my_kvsname", "cmd=get_my_kvsname")["kvsname"]
+        try:
+            told = environ if "PMI_FD" in environ else self._introduce(environ)
+            self.rank, self.size = int(told["PMI_RANK"]), int(told["PMI_SIZE"])
+            self._ask("response_to_init", "cmd=init pmi_version=1 pmi_subversion=1")
+            self._space = self._ask("my_kvsname", "cmd=get_my_kvsname")["kvsname"]
+        except (KeyError, ValueError):
+            self._sock.close()
+            raise WireupError("the PMI process manager does not tell what each rank must know") from None
+        except WireupError:
+            self._sock.close()
+            raise
 
     @property
     def name(self) -> str:
@@ -64,6 +63,16 @@ class Pmi1:
         """From now on the end of this process is no failure to the process manager."""
         self._ask("finalize_ack", "cmd=finalize")
         self._sock.close()
+
+    def _introduce(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Over TCP: what its environment tells other ranks."""
+        self._ask("initack", f"cmd=initack pmiid={environ['PMI_ID']}")
+        told = {}
+        for _ in ("size", "rank", "debug"):  # in any order
+            _, _, words = self._read_line().partition("cmd=set ")
+            name, _, value = words.strip().partition("=")
+            told[f"PMI_{name.upper()}"] = value
+        return told
 
     def _ask(self, answer: str, question: str) -> dict[str, str]:
         words = self._talk(answer, question)
@@ -90,3 +99,21 @@ class Pmi1:
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("latin-1")
+
+
+def _inherited(number: str) -> Raw:
+    sock = Raw(fileno=int(number))
+    sock.setblocking(True)
+    os.set_inheritable(sock.fileno(), False)
+    return sock
+
+
+def _connected(address: str) -> Raw:
+    host, port = split_host(address)
+    sock = Raw(_socket.AF_INET, STREAM)
+    try:
+        sock.connect(_socket.getaddrinfo(host, port, _socket.AF_INET)[0][4])
+    except OSError:
+        sock.close()
+        raise
+    return sock
