@@ -19,13 +19,14 @@ SIZELESS = ("scatterv", "gatherv", "alltoallv", "alltoallw", "barrier")
 # What two levels gain cannot be seen on one host: they use the slow links between hosts once.
 LEVELLED = ("barrier", "bcast", "scatter", "scatterv", "gather", "gatherv", "allgather", "allgatherv", "reduce",
             "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan")  # fmt: skip
+REACHES = ("host", "messages", "hosts")
 Measured = dict[tuple[str, str, int, int], dict[str, float]]
 
 
 def main(words: argparse.Namespace) -> int:
-    """Measure, print and write."""
+    """Measure, print and write; what is not measured this time stays in the file."""
     measured: Measured = {}
-    for reach in ("host", "messages", "hosts"):
+    for reach in REACHES:
         runner = mpi.find(mpi.FASTSOCK_TCP if reach == "hosts" else mpi.FASTSOCK)
         for ranks in words.ranks:
             print(f"{reach}, {ranks} ranks", file=sys.stderr, flush=True)
@@ -37,10 +38,18 @@ def main(words: argparse.Namespace) -> int:
                 measured.setdefault(key, {})[entry["algorithm"]] = entry["value"]
     rows = list(chosen(measured))
     lines = [f"{' '.join(map(str, key))} {algorithm}  # {note}" for *key, algorithm, note in rows]
-    text = HEADER + "\n".join([*lines, *UNMEASURED]) + "\n"
-    Path(words.tune).write_text(text)
-    print(text)
+    fresh = {tuple(line.split()[:3]) for line in lines}
+    file = Path(words.tune)
+    kept = file.read_text().splitlines() if file.exists() else UNMEASURED
+    lines += [line for line in kept if line[:1] != "#" and tuple(line.split()[:3]) not in fresh]
+    file.write_text(HEADER + "\n".join(sorted(lines, key=_order)) + "\n")
+    print("\n".join(line for line in lines if tuple(line.split()[:3]) in fresh))
     return 0
+
+
+def _order(line: str) -> tuple[str, int, int, int]:
+    name, reach, ranks, nbytes = line.split()[:4]
+    return name, REACHES.index(reach), int(ranks), int(nbytes)
 
 
 HEADER = f"""\

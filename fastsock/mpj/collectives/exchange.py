@@ -7,17 +7,17 @@ see complete before it goes on. The same text so serves calls that block (`drive
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable, Sequence
 from itertools import count
 
 from .levels import Levels
+from .scratch import scratch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .protocols import Data, Request, Steps, View
+    from .protocols import Data, Request, Steps
 
 MESSAGES, HOST, HOSTS = "messages", "host", "hosts"
 """How ranks reach each other, for the selection table: by messages on one host, through memory that all share, or by
@@ -133,11 +133,7 @@ class Exchange:
         request: Request = self.engine.irecv_new(self._ranks[source], self.tag, self.context)
         return request
 
-    @staticmethod
-    def scratch(nbytes: int) -> View:
-        """Memory of one's own, with anything in it."""
-        numpy = sys.modules.get("numpy")  # never imported for this: it is slow to load
-        return memoryview(bytearray(nbytes)) if numpy is None else numpy.empty(nbytes, "u1").data
+    scratch = staticmethod(scratch)
 
 
 def drive(exchange: Exchange, steps: Steps) -> None:
