@@ -21,9 +21,9 @@ def cover(environ: MutableMapping[str, str], as_mpi4py: bool) -> str | None:
     Idempotent.
     """
     entries = environ.get(_SEARCH_PATH, "")
-    others = [entry for entry in entries.split(os.pathsep) if entry not in (AS_MPI4PY, ROOT)] if entries else []
+    others = [entry for entry in entries.split(os.pathsep) if entry != AS_MPI4PY] if entries else []
     first = [AS_MPI4PY] if as_mpi4py else []
-    last = [] if _found_anywhere() else [ROOT]
+    last = [] if ROOT in others or _found_anywhere() else [ROOT]
     for entry in (*first, *last):
         if os.pathsep in entry:
             return f"{entry} cannot stand in {_SEARCH_PATH}, because of the {os.pathsep!r} in it"
