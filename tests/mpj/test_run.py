@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ..xxdev import hosts as network_hosts
+
 RUN = [sys.executable, "-m", "fastsock.mpj.run"]
 DEADLINE = 60.0
 
@@ -280,9 +282,10 @@ def test_nothing_outlives_a_killed_runner_below_a_shell(program):
         gone(pids)
 
 
-def start(*words):
+def start(*words, env=None):
     return subprocess.Popen(
         [*RUN, *map(str, words)],
+        env=os.environ | (env or {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -356,3 +359,158 @@ def test_as_mpi4py_wins_over_an_installed_one(tmp_path):
     (tmp_path / "app.py").write_text("import mpi4py.rc; print(mpi4py.__version__ > '4')")
     done = run("-n", 1, "--as-mpi4py", tmp_path / "app.py", env={"PYTHONPATH": str(tmp_path / "elsewhere")})
     assert done.stdout == "True\n", done.stderr
+
+
+# ---- other hosts ----
+
+SSH = """#!/bin/sh
+# options... host command, as ssh takes them: each host is this one
+for last; do host=$command; command=$last; done
+echo "Welcome to $host"
+echo "warned by $host" >&2
+exec sh -c "$command"
+"""
+
+
+@pytest.fixture
+def ssh(tmp_path):
+    """Stands for ssh, by the environment; a shell there prints a greeting."""
+    path = tmp_path / "ssh"
+    path.write_text(SSH)
+    path.chmod(0o755)
+    return {"FASTSOCK_MPJ_SSH": f"{path} -o Option=yes", "PYTHONUNBUFFERED": ""}
+
+
+@pytest.fixture
+def hostfile(tmp_path):
+    path = tmp_path / "hosts"
+    path.write_text("localhost\n127.0.0.2 slots=2\n127.0.0.3:1\n")
+    return path
+
+
+def test_ranks_on_other_hosts(program, ssh, hostfile):
+    app = program("job.fence(); print(job.rank, job.size, sys.argv[1:], os.getcwd() == os.environ['WHERE'])")
+    done = run("--hostfile", hostfile, "--tag-output", app, "it's a", env=ssh | {"WHERE": os.getcwd()})
+    assert lines(done) == [f'[{rank}] {rank} 4 ["it\'s a"] True' for rank in range(4)], done.stderr
+    assert done.returncode == 0
+
+
+def test_standard_input_of_a_rank_elsewhere(program, ssh, tmp_path):
+    (tmp_path / "far").write_text("127.0.0.2:2\n")
+    app = program("data = sys.stdin.buffer.read(); print(job.rank, len(data), data[:5], data[-5:])")
+    done = run("--hostfile", tmp_path / "far", app, env=ssh, input="begin" + "x" * 500000 + "end..")
+    assert lines(done) == ["0 500010 b'begin' b'end..'", "1 0 b'' b''"], done.stderr
+
+
+def test_a_death_elsewhere_is_named_with_its_host(program, ssh, hostfile):
+    app = program("""
+job.fence()
+if job.rank == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+import threading
+heard = threading.Event()
+job.on_failure(lambda rank, reason: (print(job.rank, reason, flush=True), heard.set()))
+heard.wait(30)
+""")
+    done = run("--hostfile", hostfile, app, env=ssh)
+    assert done.returncode == 128 + signal.SIGKILL
+    assert [line.partition(" ")[0] for line in lines(done)] == ["0", "1", "3"]
+    for line in lines(done):
+        assert re.fullmatch(r". rank 2 \(host 127.0.0.2, pid \d+\) was killed by signal 9 \(SIGKILL\)", line)
+
+
+def test_a_host_that_cannot_be_reached(program, tmp_path):
+    (tmp_path / "hosts").write_text("localhost\nnowhere\n")
+    ssh = {"FASTSOCK_MPJ_SSH": "sh -c 'echo no route >&2; exit 255' --"}
+    done = run("--hostfile", tmp_path / "hosts", "--grace", "0.1", program(""), env=ssh)
+    assert done.returncode == 1
+    assert "host nowhere could not be reached" in done.stderr
+    assert "no route" in done.stderr
+
+
+def test_an_interrupted_runner_ends_ranks_elsewhere(program, ssh, hostfile):
+    app = program("job.fence()\nprint(os.getpid(), flush=True)\ntime.sleep(60)")
+    with start("--hostfile", hostfile, app, env=ssh) as runner:
+        pids = [int(runner.stdout.readline()) for _ in range(4)]
+        runner.send_signal(signal.SIGINT)
+        runner.communicate(timeout=DEADLINE)
+        assert runner.returncode == -signal.SIGINT
+        gone(pids)
+
+
+def test_nothing_outlives_a_killed_runner_elsewhere(program, ssh, hostfile):
+    app = program("job.fence()\nprint(os.getpid(), flush=True)\ntime.sleep(60)")
+    with start("--hostfile", hostfile, app, env=ssh) as runner:
+        pids = [int(runner.stdout.readline()) for _ in range(4)]
+        runner.kill()
+        runner.wait()
+        gone(pids)
+
+
+def test_a_program_that_never_joins_does_not_outlive_a_killed_runner_elsewhere(ssh, hostfile):
+    with start("--hostfile", hostfile, "sh", "-c", "echo $$; exec sleep 60", env=ssh) as runner:
+        pids = [int(runner.stdout.readline()) for _ in range(4)]
+        runner.kill()
+        runner.wait()
+        gone(pids)
+
+
+@pytest.mark.parametrize("text", ["a b c\n", "# none\n"])
+def test_a_wrong_host_file_is_explained(tmp_path, text):
+    (tmp_path / "hosts").write_text(text)
+    done = run("--hostfile", tmp_path / "hosts", "app.py")
+    assert done.returncode == 2
+    assert str(tmp_path / "hosts") in done.stderr
+
+
+# ---- network namespaces as hosts ----
+
+
+@pytest.fixture
+def network(tmp_path):
+    """Two hosts, the runner on the first, and an `ssh` that enters the other."""
+    reason = network_hosts.why_not()
+    if reason:
+        pytest.skip(reason)
+    with network_hosts.Hosts(2) as made:
+        path = tmp_path / "ssh"
+        # the namespace's name ends with the number that its address begins to count at 1
+        path.write_text(f'#!/bin/sh\nexec ip netns exec {made._prefix}$((${{1##*.}} - 1)) sh -c "$2"\n')
+        path.chmod(0o755)
+        (tmp_path / "hosts").write_text(f"localhost:2\n{made.ip(1)}:2\n")
+        made.words = ["ip", "netns", "exec", made._name(0), *RUN, "--hostfile", str(tmp_path / "hosts")]
+        made.env = os.environ | {"FASTSOCK_MPJ_SSH": str(path)}
+        yield made
+
+
+def test_across_hosts_ranks_know_who_is_near_and_where_the_others_are(network, program):
+    app = program("""
+job.announce(job.interface, 1000 + job.rank)
+print(job.rank, job.local_ranks, [job.address_of(rank)[0] for rank in range(4)], flush=True)
+job.fence()
+""")
+    done = subprocess.run([*network.words, str(app)], env=network.env, capture_output=True, text=True, timeout=DEADLINE)
+    places = [network.ip(0)] * 2 + [network.ip(1)] * 2
+    assert lines(done) == [f"{rank} {[0, 1] if rank < 2 else [2, 3]} {places}" for rank in range(4)], done.stderr
+
+
+def test_a_cut_link_is_a_failure_and_no_hang(network, program):
+    app = program("""
+job.fence()
+heard = []
+job.on_failure(lambda rank, reason: heard.append(rank))
+print("up", flush=True)
+end = time.monotonic() + 60
+while not heard and time.monotonic() < end:
+    time.sleep(0.1)
+print(job.rank, "heard", flush=True)
+""")
+    words = [*network.words, str(app)]
+    with subprocess.Popen(words, env=network.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as runner:
+        for _ in range(4):
+            assert runner.stdout.readline() == "up\n"
+        network.cut(1)
+        output, errors = runner.communicate(timeout=DEADLINE)
+    assert runner.returncode != 0
+    assert {"0 heard", "1 heard"} <= set(output.splitlines())
+    assert re.search(r"rank [23] \(host", errors)
