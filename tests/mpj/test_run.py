@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -361,6 +364,31 @@ def test_as_mpi4py_wins_over_an_installed_one(tmp_path):
     assert done.stdout == "True\n", done.stderr
 
 
+def alone(*words, cwd=None):
+    """One rank without a launcher."""
+    command = [sys.executable, "-m", "fastsock.mpj", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, cwd=cwd, stdin=subprocess.DEVNULL)
+
+
+def test_one_rank_as_mpi4py(tmp_path):
+    (tmp_path / "app.py").write_text("import mpi4py, sys; print(mpi4py.rc.threads, mpi4py.__file__, sys.argv[1:])")
+    done = alone("--as-mpi4py", "-rc", "threads=False,errors=fatal", tmp_path / "app.py", "-x")
+    assert re.fullmatch(r"False .*as_mpi4py/mpi4py/__init__.py \['-x'\]\n", done.stdout), done.stderr
+    assert alone("--as-mpi4py", "-m", "mpi4py", "-c", "print(1)").stdout == "1\n"
+
+
+@pytest.mark.parametrize("words", [["-x"], [], ["-m"], ["-rc"], ["-rc", "nonsense=1"]])
+def test_one_rank_with_a_wrong_command_line(words):
+    assert alone(*words).returncode == 1
+
+
+def test_an_error_in_one_rank_ends_all_at_once(program):
+    app = program("job.fence()\nif job.rank: sys.exit('no')\ntime.sleep(60)")
+    done = run("-n", 2, "--grace", 50, "-m", "fastsock.mpj", app)
+    assert done.returncode == 1
+    assert "rank 1" in done.stderr
+
+
 # ---- other hosts ----
 
 SSH = """#!/bin/sh
@@ -514,3 +542,43 @@ print(job.rank, "heard", flush=True)
     assert runner.returncode != 0
     assert {"0 heard", "1 heard"} <= set(output.splitlines())
     assert re.search(r"rank [23] \(host", errors)
+
+
+# ---- a terminal ----
+
+
+def test_from_a_terminal_rank_0_reads_and_an_interrupt_is_clean(program):
+    app = program("""
+job.fence()
+if job.rank == 0:
+    print("got", repr(input()), sys.stdin.isatty())
+job.fence()
+print("ready", flush=True)
+time.sleep(60)
+""")
+    master, slave = os.openpty()
+    runner = subprocess.Popen(
+        [*RUN, "-n", "2", str(app)],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        preexec_fn=_control,
+    )
+    os.close(slave)
+    os.write(master, b"hello\n")
+    shown = b""
+    while shown.count(b"ready") < 2:
+        shown += os.read(master, 1000)
+    os.write(master, b"\x03")
+    with contextlib.suppress(OSError):  # the end of a terminal is an error
+        while data := os.read(master, 1000):
+            shown += data
+    os.close(master)
+    assert runner.wait(DEADLINE) == -signal.SIGINT
+    assert b"got 'hello' False" in shown
+    assert b"Traceback" not in shown
+
+
+def _control():
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

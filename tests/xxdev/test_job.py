@@ -615,3 +615,33 @@ def test_no_host_file(tmp_path, text):
     path.write_text(text)
     with pytest.raises(ValueError):
         hosts.read(str(path))
+
+
+FORKS = """
+import os, signal, sys, threading
+from fastsock.xxdev.job import current
+job = current()
+heard = threading.Event()
+job.on_failure(lambda rank, reason: (print(job.rank, "heard of", rank, flush=True), heard.set()))
+job.fence()
+if job.rank == 0:
+    reads, writes = os.pipe()
+    if os.fork() == 0:
+        os.close(writes)
+        os.close(1), os.close(2)  # nobody waits for this child
+        os.read(reads, 1)  # until the rank is dead
+        signal.alarm(5)
+        signal.pause()
+    print(flush=True)
+    job.lookup("others heard")
+    os.kill(os.getpid(), signal.SIGKILL)
+job.publish("others heard", b"")
+heard.wait(20)
+os._exit(0)
+"""
+
+
+def test_the_death_of_rank_0_is_heard_though_its_child_lives():
+    port = free_port()
+    _, (_, second, errors) = start_ranks([by_hand(rank, 2, port) | SHARED for rank in range(2)], FORKS)
+    assert second == "1 heard of 0\n", errors

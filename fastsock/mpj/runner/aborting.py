@@ -1,7 +1,7 @@
 """Runs a program in this rank; where an uncaught exception ends it, all ranks end: what ``python -m mpi4py.run`` does.
 
 Under `python -m fastsock.mpj.run` they would anyway. Under other launchers an error in one rank may leave the others
-waiting.
+waiting; and only this can let their ranks take fastsock.mpj for mpi4py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import sys
 
 from ...xxdev import job
+from . import environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,33 +18,44 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 USAGE = """\
-usage: python -m mpi4py.run [options] app.py [arguments] | -m module [arguments] | -c code [arguments] | - [arguments]
+usage: python -m {module} [options] app.py [arguments] | -m module [arguments] | -c code [arguments] | - [arguments]
 
+Runs the program as one rank of whatever launcher started it. An uncaught exception ends all ranks.
+
+  --as-mpi4py          `from mpi4py import MPI` means fastsock.mpj, in child Pythons too
   -rc key=value,...    set mpi4py.rc.key
   --mpi-std-version    the version of the MPI standard
   --mpi-lib-version    what carries the messages
   --prefix, --version, --help
 """
 
+_module = ""  # by which this was started
+
 _ABOUT: dict[str, Callable[[], str]] = {
     "prefix": lambda: os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-    "version": lambda: f"mpi4py {sys.modules['mpi4py'].__version__}",
+    "version": lambda: _version(),
     "mpi-library": lambda: _mpi().__file__,
     "mpi-std-version": lambda: f"MPI {_mpi().VERSION}.{_mpi().SUBVERSION}",
     "mpi-lib-version": lambda: _mpi().Get_library_version(),
-    "help": lambda: USAGE.rstrip(),
-    "h": lambda: USAGE.rstrip(),
+    "help": lambda: _usage(),
+    "h": lambda: _usage(),
 }
 
 
-def main() -> None:
-    """The command line of `mpi4py.run`."""
+def main(module: str = "mpi4py.run") -> None:
+    """The command line of `mpi4py.run`, by that or another name."""
+    global _module
+    _module = module
     arguments = sys.argv[1:]
     while arguments and arguments[0].startswith("-") and arguments[0] not in ("-m", "-c", "-"):
         name, equals, value = arguments.pop(0).lstrip("-").partition("=")
         if name in _ABOUT and not equals:
             print(_ABOUT[name]())
             return
+        if name == "as-mpi4py" and not equals:
+            environment.cover(os.environ, as_mpi4py=True)
+            sys.path.insert(1, environment.AS_MPI4PY)
+            continue
         if name != "rc":
             _refuse(f"unknown option: {name}")
         if not equals:
@@ -113,6 +125,15 @@ def _choose(text: str) -> None:
             rc(**{name: value})
 
 
+def _usage() -> str:
+    return USAGE.format(module=_module).rstrip()
+
+
+def _version() -> str:
+    package = _module.partition(".")[0]
+    return f"{package} {sys.modules[package].__version__}"
+
+
 def _mpi() -> Any:
     from importlib import import_module
 
@@ -123,5 +144,5 @@ def _mpi() -> Any:
 
 
 def _refuse(text: str) -> NoReturn:
-    sys.stderr.write(f"{text}\n{USAGE}")
+    sys.stderr.write(f"{text}\n{_usage()}\n")
     sys.exit(1)

@@ -10,9 +10,10 @@ import os
 import signal
 
 from ...xxdev.job import addresses, frames, own
-from ...xxdev.job.loop import WRITE, Loop
+from ...xxdev.job.loop import Loop
 from . import wire
 from .local import LocalRanks
+from .stdin import Pipe
 
 _PIECE = 1 << 16
 _OUTPUT_SECONDS = 1.0
@@ -35,8 +36,7 @@ class Agent:
         self._directory: str | None = None
         self._command: list[str] = []
         self._environ: dict[str, str] = {}
-        self._feed: int | None = None  # where rank 0 reads from
-        self._pending = bytearray()
+        self._feed: Pipe | None = None  # where rank 0 reads from
         self._started = self._over = False
         self._wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
@@ -106,11 +106,8 @@ class Agent:
         elif kind == wire.RANK:
             self._start(strings)
         elif kind == wire.STDIN:
-            self._pending += strings[0]
-            if not strings[0]:
-                self._close_feed()
-            else:
-                self._feed_rank()
+            if self._feed is not None:
+                self._feed.feed(strings[0])
         elif kind == wire.SIGNAL:
             self._ranks.signal(frames.number(strings[0]))
 
@@ -133,36 +130,14 @@ class Agent:
         reads = self._nothing
         if strings[-1] == b"stdin":
             del strings[-1]
-            reads, self._feed = os.pipe2(os.O_CLOEXEC)
-            os.set_blocking(self._feed, False)
+            self._feed = Pipe(self._loop)
+            self._feed.on_taken = lambda: self._send(wire.TAKEN)
+            reads = self._feed.reads
         environ = self._environ | wire.environment(strings[1:])
         self._ranks.start(rank, self._command, environ, self._directory, reads)
         self._started = True
         if reads != self._nothing:
             os.close(reads)
-
-    def _feed_rank(self, _: int = 0) -> None:
-        if self._feed is None:
-            self._pending.clear()
-        else:
-            try:
-                del self._pending[: os.write(self._feed, self._pending)]
-            except BlockingIOError:
-                pass
-            except OSError:  # the rank reads no more
-                self._pending.clear()
-        if self._pending and self._feed is not None:
-            self._loop.watch(self._feed, self._feed_rank, WRITE)
-            return
-        if self._feed is not None:
-            self._loop.forget(self._feed)
-        self._send(wire.TAKEN)
-
-    def _close_feed(self) -> None:
-        if self._feed is not None:
-            self._loop.forget(self._feed)
-            os.close(self._feed)
-            self._feed = None
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from ...launcher import interpreter_options
 from ...xxdev import hello
 from ...xxdev.job import JOINED, addresses, own
 from . import environment, hosts
-from .stdin import Feeder
+from .stdin import Feeder, Pipe
 from .supervisor import Supervisor
 
 TYPE_CHECKING = False
@@ -59,10 +59,15 @@ def run(options: Options) -> int:
 
     def start() -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
+        terminal = Pipe(supervisor.loop) if 0 in here and os.isatty(0) else None
+        first = terminal.reads if terminal is not None else 0
         for rank in here:
             own_part = {own.RANK: str(rank)}
-            supervisor.local.start(rank, program, environ | own_part, None, 0 if rank == 0 else nothing)
+            supervisor.local.start(rank, program, environ | own_part, None, nothing if rank else first)
         os.close(nothing)
+        if terminal is not None:
+            os.close(terminal.reads)
+            Feeder(supervisor.loop, terminal)
         for host, ranks in others.items():
             number, remote = supervisor.add_host(host)
             shared = {name: value for name, value in environ.items() if name != own.INTERFACE}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import sys
 
@@ -37,6 +38,9 @@ class LocalRanks:
         self._groups: set[int] = set()
         self.streams: set[int] = set()  # descriptors of output that has not ended
         self._prctl = _find_prctl()
+        self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with contextlib.suppress(OSError, ValueError):  # each rank takes some descriptors here
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self._limit[1], self._limit[1]))
 
     def start(
         self, rank: int, command: Sequence[str], environ: Mapping[str, str], directory: str | None, stdin: int
@@ -119,6 +123,7 @@ class LocalRanks:
             if os.getppid() != parent:  # it died before it could be told
                 os._exit(1)
             os.setpgid(0, 0)
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._limit)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python, which an exec would hand on
                 signal.signal(number, signal.SIG_DFL)

@@ -66,6 +66,7 @@ class Hosted:
 
     def start(self) -> None:
         """Serve from now on."""
+        os.register_at_fork(after_in_child=self._abandon)
         threading.Thread(target=self._serve, name="fastsock wire-up server", daemon=True).start()
 
     def offer_to_user(self, name: str) -> None:
@@ -88,6 +89,14 @@ class Hosted:
             self._over.wait_for(lambda: not self._left)
             self._stopping = True
             os.write(self._wakeup[1], b"x")
+
+    def _abandon(self) -> None:
+        """In a forked child: the other ranks must see the end of this server when its process ends."""
+        if not self._stopping:
+            self._stopping = True
+            self.server.abandon()
+            for listener in self._offers:
+                listener.close()
 
     def _gone(self, rank: int) -> None:
         with self._over:

@@ -94,6 +94,13 @@ class Server:
         self._strangers.clear()
         self._ranks.clear()
 
+    def abandon(self) -> None:
+        """In a forked child: the parent serves on, so only the child's descriptors are closed."""
+        for listener in self._listeners:
+            listener.close()
+        for connection in (*self._strangers, *self._ranks.values()):
+            connection.abandon()
+
     def _accept(self, listener: addresses.Raw) -> None:
         while (accepted := addresses.accept(listener)) is not None:
             if len(self._strangers) >= _STRANGERS:
@@ -237,6 +244,11 @@ class _Connection:
             self._patience.cancel()
             self._server.loop.forget(self._sock.fileno())
             self._sock.close()
+
+    def abandon(self) -> None:
+        """In a forked child."""
+        self._open = False
+        self._sock.close()
 
     def _flush(self) -> None:
         try:
