@@ -298,7 +298,10 @@ def start(*words, env=None):
 
 def gone(pids):
     """Wait until these processes have ended."""
-    alive = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+    alive = []
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            alive.append(psutil.Process(pid))
     end = time.monotonic() + 30
     while any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in alive):
         assert time.monotonic() < end, f"still running: {alive}"
