@@ -104,7 +104,7 @@ class Communicator(NoCommunicator):
 
     # Errors
 
-    def fail(self, code: int, detail: str) -> MPIException:
+    def fail(self, code: int, detail: str) -> BaseException:
         """Tells the error handler; returns what the caller is to raise."""
         return self.failed(MPIException(code, detail))
 

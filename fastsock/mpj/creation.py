@@ -21,7 +21,7 @@ from .communicator import CREATION, Communicator
 from .constants import ERR_INTERN, UNDEFINED
 from .exceptions import Exception as MPIException
 from .operations import Collective, Nothing, Operation
-from .pickling import dump_message, load_payload
+from .pickling import CODEC
 
 if TYPE_CHECKING:
     from .world import World
@@ -75,10 +75,10 @@ class ContextNumbers:
 def everything(communicator: Any, obj: Any) -> tuple[list[Any], list[Any]]:
     """Returns the objects of all members, and those of the remote group where there is one."""
     if not communicator.inter:
-        return object_collectives.allgather(communicator, obj), []
-    remote = object_collectives.allgather(communicator, obj)
+        return object_collectives.allgather(communicator, CODEC, obj), []
+    remote = object_collectives.allgather(communicator, CODEC, obj)
     # each side tells the other what it got: its own objects
-    return object_collectives.allgather(communicator, remote)[0], remote
+    return object_collectives.allgather(communicator, CODEC, remote)[0], remote
 
 
 def first_side(communicator: Any) -> bool:
@@ -95,7 +95,7 @@ def duplicate(communicator: Any) -> Communicator:
         number = local[0] if first_side(communicator) else remote[0]
         return Communicator(world, number, communicator.ranks, communicator.peers)
     number = world.numbers.take() if communicator.rank == 0 else None
-    number = object_collectives.bcast(communicator, number, 0)
+    number = object_collectives.bcast(communicator, CODEC, number, 0)
     return inherit(Communicator(world, number, communicator.ranks), communicator)
 
 
@@ -125,7 +125,7 @@ def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None
     """Returns a communicator of some members, named by their ranks here; None where this rank is not one of them."""
     world = communicator.world
     number = world.numbers.take() if ranks and ranks[0] == communicator.rank else None
-    numbers = object_collectives.allgather(communicator, number)
+    numbers = object_collectives.allgather(communicator, CODEC, number)
     if not ranks or communicator.rank not in ranks:
         return None
     return Communicator(world, numbers[ranks[0]], [communicator.ranks[rank] for rank in ranks])
@@ -186,13 +186,13 @@ class _Channel:
         self.tag = CREATION + tag % CREATION
 
     def send(self, obj: Any, peer: int) -> None:
-        self.engine.send(dump_message(obj), peer, self.tag, self.context, STANDARD)
+        self.engine.send(CODEC.message(obj), peer, self.tag, self.context, STANDARD)
 
     def recv(self, peer: int) -> Any:
-        return load_payload(self.engine.recv_new(peer, self.tag, self.context)[0])
+        return CODEC.load(self.engine.recv_new(peer, self.tag, self.context)[0])
 
     def swap(self, obj: Any, peer: int) -> Any:
-        request = self.engine.isend(dump_message(obj), peer, self.tag, self.context, STANDARD)
+        request = self.engine.isend(CODEC.message(obj), peer, self.tag, self.context, STANDARD)
         found = self.recv(peer)
         request.wait()
         return found
@@ -232,7 +232,7 @@ def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, 
         else:
             agreed = remote, their_number
             world.numbers.give_back(number)
-    remote, number = object_collectives.bcast(communicator, agreed, local_leader)
+    remote, number = object_collectives.bcast(communicator, CODEC, agreed, local_leader)
     return Communicator(world, number, communicator.ranks, remote)
 
 

@@ -112,11 +112,13 @@ class Grequest(Request):
 
     __slots__ = ("_started",)
 
-    def __new__(cls, request: Request | None = None) -> Grequest:
+    _started: Operation
+
+    def __new__(cls, request: Request | None = None) -> Any:
         """Returns another handle of a generalized request."""
         if request is not None and request and not isinstance(request, Grequest):
             raise TypeError(f"expected a Grequest, got {type(request).__name__}")
-        self = super().__new__(cls, request)
+        self: Any = super().__new__(cls, request)
         self._started = self.ob
         return self
 

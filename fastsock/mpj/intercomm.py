@@ -43,7 +43,7 @@ class Intercomm(Comm):
         if home.rank not in local:
             return Comm()
         if set(local) & set(remote):
-            raise home.world_record.fail(ERR_GROUP, "the two groups of an intercommunicator have a common member")
+            raise home.everyone.fail(ERR_GROUP, "the two groups of an intercommunicator have a common member")
         tag = creation.string_tag(f"{stringtag} {sorted([local, remote])}")
         record = creation.from_groups(home, local, local_leader, remote, remote_leader, tag)
         if errhandler is not None:

@@ -18,7 +18,6 @@ from .request import Prequest, Request
 
 if TYPE_CHECKING:
     from .intercomm import Intercomm
-    from .topology import Cartcomm, Distgraphcomm, Graphcomm
 
 DYNAMIC = "dynamic processes: {} is not there; start all ranks together"
 
@@ -66,15 +65,13 @@ class Intracomm(Comm):
             record.errhandler = errhandler._defined()
         return Intracomm.of(record)
 
-    def Create_cart(
-        self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False
-    ) -> Cartcomm:
+    def Create_cart(self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False) -> Any:
         """Create cartesian communicator."""
         from . import topology
 
         return topology.create_cart(self.ob, dims, periods)
 
-    def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Graphcomm:
+    def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Any:
         """Create graph communicator."""
         from . import topology
 
@@ -88,7 +85,7 @@ class Intracomm(Comm):
         destweights: Sequence[int] | None = None,
         info: Info = INFO_NULL,
         reorder: bool = False,
-    ) -> Distgraphcomm:
+    ) -> Any:
         """Create distributed graph communicator."""
         from . import topology
 
@@ -102,7 +99,7 @@ class Intracomm(Comm):
         weights: Sequence[int] | None = None,
         info: Info = INFO_NULL,
         reorder: bool = False,
-    ) -> Distgraphcomm:
+    ) -> Any:
         """Create distributed graph communicator."""
         from . import topology
 
@@ -160,11 +157,11 @@ class Intracomm(Comm):
 
     def scan(self, sendobj: Any, op: Function = SUM) -> Any:
         """Inclusive Scan."""
-        return object_collectives.scan(self.ob, sendobj, op)
+        return object_collectives.scan(self.ob, self._codec, sendobj, op)
 
     def exscan(self, sendobj: Any, op: Function = SUM) -> Any:
         """Exclusive Scan."""
-        return object_collectives.exscan(self.ob, sendobj, op)
+        return object_collectives.exscan(self.ob, self._codec, sendobj, op)
 
     # Dynamic processes
 

@@ -11,7 +11,7 @@ from .constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST, PROC_NULL
 from .exceptions import Exception as MPIException
 from .handle import Handle, Record, public
 from .operations import Nothing, Operation, Transfer
-from .pickling import load_payload
+from .pickling import CODEC, Codec
 from .request import Request
 from .status import Status
 
@@ -39,6 +39,7 @@ class Message(Handle):
 
     null: ClassVar[Matched] = Matched()
     ob: Matched
+    _codec: ClassVar[Codec] = CODEC
 
     @classmethod
     def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
@@ -87,7 +88,7 @@ class Message(Handle):
         if record.matched is None:
             return Nothing(receives=True)
         request = record.matched.irecv_new()
-        return Transfer(record.communicator, request, receives=True, load=load_payload)
+        return Transfer(record.communicator, request, receives=True, load=self._codec.load)
 
     def Recv(self, buf: Any, status: Status | None = None) -> None:
         """Blocking receive of matched message."""

@@ -86,13 +86,11 @@ class Neighbourhood(Intracomm):
     def neighbor_allgather(self, sendobj: Any) -> list[Any]:
         """Neighbor gather to all."""
         sources, destinations = calls.neighbours(self.ob)
-        return object_collectives.neighbor_alltoall(  # type: ignore[no-any-return]
-            self.ob, [sendobj] * len(destinations), sources, destinations
+        return object_collectives.neighbor_alltoall(
+            self.ob, self._codec, [sendobj] * len(destinations), sources, destinations
         )
 
     def neighbor_alltoall(self, sendobj: list[Any]) -> list[Any]:
         """Neighbor all to all scatter/gather."""
         sources, destinations = calls.neighbours(self.ob)
-        return object_collectives.neighbor_alltoall(  # type: ignore[no-any-return]
-            self.ob, sendobj, sources, destinations
-        )
+        return object_collectives.neighbor_alltoall(self.ob, self._codec, sendobj, sources, destinations)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold
-from typing import Any
+from typing import Any, TypeVar
 
 from fastsock.core._core import STANDARD, MessageError
 
 from .communicator import OBJECTS, SEQUENCE
 from .constants import ERR_ROOT, PROC_NULL, ROOT
-from .pickling import dump_message, dump_pieces, load_payload
+from .pickling import CODEC, Codec
 
 DIRECT = 8
 """Up to so many ranks an allgather is a message from each to each; among more it is gathered, then broadcast."""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Round:
@@ -46,7 +49,7 @@ class _Round:
         return self.engine.recv_new(self.peers[source], self.tag, self.context)[0]
 
 
-def _told(function: Callable[..., Any]) -> Callable[..., Any]:
+def _told(function: Function) -> Function:
     """
     Errors of the engine become errors of the communicator, which is the first argument.
 
@@ -62,10 +65,10 @@ def _told(function: Callable[..., Any]) -> Callable[..., Any]:
         except MessageError as error:
             raise communicator.failed(error) from error
 
-    return call
+    return call  # type: ignore[return-value]
 
 
-# Among the members. What travels are messages; `load_payload` makes objects of them.
+# Among the members. What travels are messages; a codec makes objects of them.
 
 
 def _spread(messages: _Round, data: Any, root: int) -> Any:
@@ -112,22 +115,22 @@ def _everyone(messages: _Round, data: Any) -> list[Any]:
     if messages.size <= DIRECT:
         return _swap(messages, [data] * messages.size, messages.rank)
     collected = _collect(messages, data, 0)
-    packed = None if collected is None else dump_message([bytes(message) for message in collected])
-    found: list[Any] = load_payload(_spread(messages, packed, 0))
+    packed = None if collected is None else CODEC.message([bytes(message) for message in collected])
+    found: list[Any] = CODEC.load(_spread(messages, packed, 0))
     return found
 
 
-def _folded(messages: _Round, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
+def _folded(messages: _Round, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
     """Binomial reduction in rank order; returns the result at rank 0."""
-    result = load_payload(dump_message(obj))  # operations may change their operands
+    result = codec.load(codec.message(obj))  # operations may change their operands
     mask = 1
     while mask < messages.size:
         if messages.rank & mask:
-            messages.send(dump_pieces(result), messages.rank & ~mask)
+            messages.send(codec.pieces(result), messages.rank & ~mask)
             break
         other = messages.rank | mask
         if other < messages.size:
-            result = op(result, load_payload(messages.recv(other)))
+            result = op(result, codec.load(messages.recv(other)))
         mask <<= 1
     return result
 
@@ -153,177 +156,178 @@ def _items(objects: Iterable[Any] | None, count: int) -> list[Any]:
 
 
 @_told
-def bcast(communicator: Any, obj: Any, root: int) -> Any:
+def bcast(communicator: Any, codec: Codec, obj: Any, root: int) -> Any:
     """Returns the root's object."""
     if communicator.inter:
-        return _bcast_inter(communicator, obj, root)
+        return _bcast_inter(communicator, codec, obj, root)
     _root(communicator, root)
     messages = _Round(communicator)
-    data = dump_pieces(obj) if communicator.rank == root else None
-    data = _spread(messages, data, root)
-    return obj if communicator.rank == root else load_payload(data)
+    data = codec.message(obj) if communicator.rank == root else None
+    return codec.load(_spread(messages, data, root))
 
 
-def _bcast_inter(communicator: Any, obj: Any, root: int) -> Any:
+def _bcast_inter(communicator: Any, codec: Codec, obj: Any, root: int) -> Any:
     _remote_root(communicator, root)
     local = _Round(communicator)
     remote = _Round(communicator, True, local.exchange)
     if root == PROC_NULL:
         return None
     if root == ROOT:
-        remote.send(dump_pieces(obj), 0)
+        remote.send(codec.pieces(obj), 0)
         return None
     data = remote.recv(root) if local.rank == 0 else None
-    return load_payload(_spread(local, data, 0))
+    return codec.load(_spread(local, data, 0))
 
 
 @_told
-def gather(communicator: Any, obj: Any, root: int) -> list[Any] | None:
+def gather(communicator: Any, codec: Codec, obj: Any, root: int) -> list[Any] | None:
     """Returns every rank's object, at the root."""
     if communicator.inter:
-        return _gather_inter(communicator, obj, root)
+        return _gather_inter(communicator, codec, obj, root)
     _root(communicator, root)
     messages = _Round(communicator)
-    collected = _collect(messages, dump_message(obj), root)
-    return None if collected is None else [load_payload(data) for data in collected]
+    collected = _collect(messages, codec.message(obj), root)
+    return None if collected is None else [codec.load(data) for data in collected]
 
 
-def _gather_inter(communicator: Any, obj: Any, root: int) -> list[Any] | None:
+def _gather_inter(communicator: Any, codec: Codec, obj: Any, root: int) -> list[Any] | None:
     _remote_root(communicator, root)
     remote = _Round(communicator, True)
     if root == PROC_NULL:
         return None
     if root != ROOT:
-        remote.send(dump_pieces(obj), root)
+        remote.send(codec.pieces(obj), root)
         return None
     requests = [remote.irecv(rank) for rank in range(remote.size)]
     remote.engine.wait_all(requests)
-    return [load_payload(request.payload) for request in requests]
+    return [codec.load(request.payload) for request in requests]
 
 
 @_told
-def scatter(communicator: Any, objects: Iterable[Any] | None, root: int) -> Any:
+def scatter(communicator: Any, codec: Codec, objects: Iterable[Any] | None, root: int) -> Any:
     """Returns this rank's object of those that the root has for each."""
     if communicator.inter:
-        return _scatter_inter(communicator, objects, root)
+        return _scatter_inter(communicator, codec, objects, root)
     _root(communicator, root)
     if communicator.rank == root:
-        data = [dump_message(item) for item in _items(objects, communicator.size)]
+        data = [codec.message(item) for item in _items(objects, communicator.size)]
     messages = _Round(communicator)
     if communicator.rank != root:
-        return load_payload(messages.recv(root))
+        return codec.load(messages.recv(root))
     requests = [messages.isend(data[rank], rank) for rank in range(messages.size) if rank != root]
     messages.engine.wait_all(requests)
-    return load_payload(data[root])
+    return codec.load(data[root])
 
 
-def _scatter_inter(communicator: Any, objects: Iterable[Any] | None, root: int) -> Any:
+def _scatter_inter(communicator: Any, codec: Codec, objects: Iterable[Any] | None, root: int) -> Any:
     _remote_root(communicator, root)
     remote = _Round(communicator, True)
     if root == PROC_NULL:
         return None
     if root != ROOT:
-        return load_payload(remote.recv(root))
+        return codec.load(remote.recv(root))
     items = _items(objects, remote.size)
-    remote.engine.wait_all([remote.isend(dump_message(item), rank) for rank, item in enumerate(items)])
+    remote.engine.wait_all([remote.isend(codec.message(item), rank) for rank, item in enumerate(items)])
     return None
 
 
 @_told
-def allgather(communicator: Any, obj: Any) -> list[Any]:
+def allgather(communicator: Any, codec: Codec, obj: Any) -> list[Any]:
     """Returns every rank's object; those of the remote group on an intercommunicator."""
-    data = dump_message(obj)
+    data = codec.message(obj)
     if communicator.inter:
         remote = _Round(communicator, True)
         found = _swap(remote, [data] * remote.size, None)
     else:
         found = _everyone(_Round(communicator), data)
-    return [load_payload(each) for each in found]
+    return [codec.load(each) for each in found]
 
 
 @_told
-def alltoall(communicator: Any, objects: Iterable[Any]) -> list[Any]:
+def alltoall(communicator: Any, codec: Codec, objects: Iterable[Any]) -> list[Any]:
     """Returns what each rank had for this one."""
-    items = [dump_message(item) for item in _items(objects, len(communicator.peers))]
+    items = [codec.message(item) for item in _items(objects, len(communicator.peers))]
     messages = _Round(communicator, communicator.inter)
     own = None if communicator.inter else communicator.rank
-    return [load_payload(data) for data in _swap(messages, items, own)]
+    return [codec.load(data) for data in _swap(messages, items, own)]
 
 
 @_told
-def neighbor_alltoall(communicator: Any, objects: Sequence[Any], sources: Any, destinations: Any) -> list[Any]:
+def neighbor_alltoall(
+    communicator: Any, codec: Codec, objects: Sequence[Any], sources: Any, destinations: Any
+) -> list[Any]:
     """Returns what each source had for this rank; objects go to the destinations in their order."""
-    items = [dump_message(item) for item in _items(objects, len(destinations))]
+    items = [codec.message(item) for item in _items(objects, len(destinations))]
     messages = _Round(communicator)
     incoming = [None if rank == PROC_NULL else messages.irecv(rank) for rank in sources]
     outgoing = [messages.isend(data, rank) for data, rank in zip(items, destinations, strict=True) if rank != PROC_NULL]
     messages.engine.wait_all([*(request for request in incoming if request is not None), *outgoing])
-    return [None if request is None else load_payload(request.payload) for request in incoming]
+    return [None if request is None else codec.load(request.payload) for request in incoming]
 
 
 @_told
-def reduce(communicator: Any, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
+def reduce(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
     """Returns the reduction of all objects, at the root."""
     if communicator.inter:
-        return _reduce_inter(communicator, obj, op, root)
+        return _reduce_inter(communicator, codec, obj, op, root)
     _root(communicator, root)
     messages = _Round(communicator)
-    result = _folded(messages, obj, op)
+    result = _folded(messages, codec, obj, op)
     if root != 0:
         if messages.rank == 0:
-            messages.send(dump_pieces(result), root)
+            messages.send(codec.pieces(result), root)
         elif messages.rank == root:
-            result = load_payload(messages.recv(0))
+            result = codec.load(messages.recv(0))
     return result if messages.rank == root else None
 
 
-def _reduce_inter(communicator: Any, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
+def _reduce_inter(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
     _remote_root(communicator, root)
     local = _Round(communicator)
     remote = _Round(communicator, True, local.exchange)
     if root == PROC_NULL:
         return None
     if root == ROOT:
-        return load_payload(remote.recv(0))
-    result = _folded(local, obj, op)
+        return codec.load(remote.recv(0))
+    result = _folded(local, codec, obj, op)
     if local.rank == 0:
-        remote.send(dump_pieces(result), root)
+        remote.send(codec.pieces(result), root)
     return None
 
 
 @_told
-def allreduce(communicator: Any, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
+def allreduce(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
     """Returns the reduction of all objects; of the remote group's on an intercommunicator."""
     local = _Round(communicator)
-    result = _folded(local, obj, op)
-    data = dump_pieces(result) if local.rank == 0 else None
+    result = _folded(local, codec, obj, op)
+    data = codec.pieces(result) if local.rank == 0 else None
     if communicator.inter and local.rank == 0:
         remote = _Round(communicator, True, local.exchange)
         incoming = remote.irecv(0)
         outgoing = remote.isend(data, 0)
         remote.engine.wait_all([incoming, outgoing])
         data = incoming.payload
-        result = load_payload(data)
+        result = codec.load(data)
     spread = _Round(communicator)  # the tree's own messages
     data = _spread(spread, data, 0)
-    return result if local.rank == 0 else load_payload(data)
+    return result if local.rank == 0 else codec.load(data)
 
 
-def _before(communicator: Any, obj: Any) -> list[Any]:
+def _before(communicator: Any, codec: Codec, obj: Any) -> list[Any]:
     """Returns the objects of the ranks up to this one: each hands them on."""
     messages = _Round(communicator)
-    found = _everyone(messages, dump_message(obj))
-    return [load_payload(data) for data in found[: messages.rank + 1]]
+    found = _everyone(messages, codec.message(obj))
+    return [codec.load(data) for data in found[: messages.rank + 1]]
 
 
 @_told
-def scan(communicator: Any, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
+def scan(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
     """Returns the reduction of the objects of the ranks up to this one."""
-    return fold(op, _before(communicator, obj))
+    return fold(op, _before(communicator, codec, obj))
 
 
 @_told
-def exscan(communicator: Any, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
+def exscan(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
     """Returns the reduction of the objects of the ranks below this one; None at rank 0."""
-    below = _before(communicator, obj)[:-1]
+    below = _before(communicator, codec, obj)[:-1]
     return fold(op, below) if below else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from fastsock.core._core import STANDARD, SYNCHRONOUS, MessageError
 
@@ -13,7 +13,7 @@ from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from .message import Message
 from .op import SUM, Op
 from .operations import Nothing, Operation, Pair, Transfer
-from .pickling import dump_message, dump_pieces, load_payload
+from .pickling import CODEC, Codec
 from .point_to_point import PointToPoint, send_buffered
 from .request import Request
 from .status import Status
@@ -21,23 +21,23 @@ from .status import Status
 Function = Op | Callable[[Any, Any], Any]
 
 
-def _start_send(communicator: Any, obj: Any, dest: int, tag: int, mode: int) -> Operation:
+def _start_send(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int, mode: int) -> Operation:
     if dest == PROC_NULL:
         communicator.context  # noqa: B018  (a null communicator refuses)
         return Nothing(receives=False)
     peer = communicator.target(dest, tag)
-    data = dump_message(obj)
+    data = codec.message(obj)
     request = communicator.engine.isend(data, peer, tag, communicator.context, mode)
     return Transfer(communicator, request, receives=False, owner=data)
 
 
-def _start_buffered(communicator: Any, obj: Any, dest: int, tag: int) -> Operation:
+def _start_buffered(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int) -> Operation:
     if dest != PROC_NULL:
-        send_buffered(communicator, dump_message(obj), dest, tag)
+        send_buffered(communicator, codec.message(obj), dest, tag)
     return Nothing(receives=False)
 
 
-def _start_receive(communicator: Any, source: int, tag: int, buf: Any = None) -> Operation:
+def _start_receive(communicator: Any, codec: Codec, source: int, tag: int, buf: Any = None) -> Operation:
     if buf is not None:
         warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)
     if source == PROC_NULL:
@@ -46,11 +46,11 @@ def _start_receive(communicator: Any, source: int, tag: int, buf: Any = None) ->
     peer = communicator.origin(source, tag)
     if buf is None:
         request = communicator.engine.irecv_new(peer, tag, communicator.context)
-        return Transfer(communicator, request, receives=True, load=load_payload)
-    return _start_receive_into(communicator, peer, tag, buf)
+        return Transfer(communicator, request, receives=True, load=codec.load)
+    return _start_receive_into(communicator, codec, peer, tag, buf)
 
 
-def _start_receive_into(communicator: Any, peer: int, tag: int, buf: Any) -> Operation:
+def _start_receive_into(communicator: Any, codec: Codec, peer: int, tag: int, buf: Any) -> Operation:
     """Receives through memory that the program gives, or through so many bytes."""
     memory = bytearray(buf) if hasattr(buf, "__index__") else buf
     view = memoryview(memory).cast("B")
@@ -60,7 +60,7 @@ def _start_receive_into(communicator: Any, peer: int, tag: int, buf: Any) -> Ope
         request,
         receives=True,
         owner=memory,
-        load=lambda _: load_payload(view[: request.envelope.length]),
+        load=lambda _: codec.load(view[: request.envelope.length]),
     )
 
 
@@ -69,6 +69,8 @@ class Objects(PointToPoint):
 
     __slots__ = ()
 
+    _codec: ClassVar[Codec] = CODEC
+
     def _send_object(self, obj: Any, dest: int, tag: int, mode: int) -> None:
         communicator = self.ob
         if dest == PROC_NULL:
@@ -76,7 +78,7 @@ class Objects(PointToPoint):
             return
         peer = communicator.target(dest, tag)
         try:
-            communicator.engine.send(dump_pieces(obj), peer, tag, communicator.context, mode)
+            communicator.engine.send(self._codec.pieces(obj), peer, tag, communicator.context, mode)
         except MessageError as error:
             raise communicator.failed(error) from error
 
@@ -86,7 +88,7 @@ class Objects(PointToPoint):
 
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send in buffered mode."""
-        _start_buffered(self.ob, obj, dest, tag)
+        _start_buffered(self.ob, self._codec, obj, dest, tag)
 
     def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send in synchronous mode."""
@@ -96,7 +98,7 @@ class Objects(PointToPoint):
         """Receive."""
         communicator = self.ob
         if buf is not None or source == PROC_NULL:
-            operation = _start_receive(communicator, source, tag, buf)
+            operation = _start_receive(communicator, self._codec, source, tag, buf)
             operation.wait()
             operation.finish(status)
             return operation.result()
@@ -107,7 +109,7 @@ class Objects(PointToPoint):
             raise communicator.failed(error) from error
         if status is not None:
             communicator.fill(status, envelope)
-        return load_payload(payload)
+        return self._codec.load(payload)
 
     def sendrecv(
         self,
@@ -121,27 +123,27 @@ class Objects(PointToPoint):
     ) -> Any:
         """Send and receive."""
         communicator = self.ob
-        incoming = _start_receive(communicator, source, recvtag, recvbuf)
-        operation = Pair(_start_send(communicator, sendobj, dest, sendtag, STANDARD), incoming)
+        incoming = _start_receive(communicator, self._codec, source, recvtag, recvbuf)
+        operation = Pair(_start_send(communicator, self._codec, sendobj, dest, sendtag, STANDARD), incoming)
         operation.wait()
         operation.finish(status)
         return operation.result()
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Non-blocking send."""
-        return Request.of(_start_send(self.ob, obj, dest, tag, STANDARD))
+        return Request.of(_start_send(self.ob, self._codec, obj, dest, tag, STANDARD))
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Non-blocking send in buffered mode."""
-        return Request.of(_start_buffered(self.ob, obj, dest, tag))
+        return Request.of(_start_buffered(self.ob, self._codec, obj, dest, tag))
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Non-blocking send in synchronous mode."""
-        return Request.of(_start_send(self.ob, obj, dest, tag, SYNCHRONOUS))
+        return Request.of(_start_send(self.ob, self._codec, obj, dest, tag, SYNCHRONOUS))
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Non-blocking receive."""
-        return Request.of(_start_receive(self.ob, source, tag, buf))
+        return Request.of(_start_receive(self.ob, self._codec, source, tag, buf))
 
     def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
         """Blocking test for a message."""
@@ -151,11 +153,11 @@ class Objects(PointToPoint):
         """Non-blocking test for a message."""
         return self.Iprobe(source, tag, status)
 
-    def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+    def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Blocking test for a matched message."""
         return Message.probe(self, source, tag, status)
 
-    def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
+    def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Non-blocking test for a matched message."""
         return Message.iprobe(self, source, tag, status)
 
@@ -167,28 +169,28 @@ class Objects(PointToPoint):
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
         """Broadcast."""
-        return object_collectives.bcast(self.ob, obj, root)
+        return object_collectives.bcast(self.ob, self._codec, obj, root)
 
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
         """Gather."""
-        return object_collectives.gather(self.ob, sendobj, root)
+        return object_collectives.gather(self.ob, self._codec, sendobj, root)
 
     def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
         """Scatter."""
-        return object_collectives.scatter(self.ob, sendobj, root)
+        return object_collectives.scatter(self.ob, self._codec, sendobj, root)
 
     def allgather(self, sendobj: Any) -> list[Any]:
         """Gather to All."""
-        return object_collectives.allgather(self.ob, sendobj)
+        return object_collectives.allgather(self.ob, self._codec, sendobj)
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
         """All to All Scatter/Gather."""
-        return object_collectives.alltoall(self.ob, sendobj)
+        return object_collectives.alltoall(self.ob, self._codec, sendobj)
 
     def reduce(self, sendobj: Any, op: Function = SUM, root: int = 0) -> Any | None:
         """Reduce to Root."""
-        return object_collectives.reduce(self.ob, sendobj, op, root)
+        return object_collectives.reduce(self.ob, self._codec, sendobj, op, root)
 
     def allreduce(self, sendobj: Any, op: Function = SUM) -> Any:
         """Reduce to All."""
-        return object_collectives.allreduce(self.ob, sendobj, op)
+        return object_collectives.allreduce(self.ob, self._codec, sendobj, op)

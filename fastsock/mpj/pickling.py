@@ -15,7 +15,10 @@ from pickle import dumps as _dumps
 from pickle import loads as _loads
 from typing import Any
 
+from ._memory import buffer
 from .handle import public
+
+frombuffer = buffer.frombuffer
 
 PROTOCOL = int(os.environ.get("MPI4PY_PICKLE_PROTOCOL", HIGHEST_PROTOCOL))
 THRESHOLD = int(os.environ.get("MPI4PY_PICKLE_THRESHOLD", 1024 * 1024 // 4))
@@ -28,6 +31,7 @@ _HEAD = struct.Struct("<8sQQ")  # magic, number of buffers, length of the pickle
 _LENGTH = struct.Struct("<Q")
 _ALIGNMENT = 64
 _PADDING = bytes(_ALIGNMENT)
+DAMAGED = "a message with an object is damaged: it names more bytes than it has"
 
 
 @public
@@ -57,7 +61,7 @@ class Pickle:
         """Deserialize object from pickle data stream."""
         return self._loads(data)
 
-    def dumps_oob(self, obj: Any) -> tuple[bytes, list[Any]]:
+    def dumps_oob(self, obj: Any) -> tuple[bytes, list[buffer]]:
         """Serialize object to pickle data stream and out-of-band buffers."""
         return self._beside(obj, self._threshold)
 
@@ -65,17 +69,17 @@ class Pickle:
         """Deserialize object from pickle data stream and out-of-band buffers."""
         return self._loads(data, buffers=buffers)
 
-    def _beside(self, obj: Any, threshold: int) -> tuple[bytes, list[Any]]:
-        buffers: list[memoryview] = []
+    def _beside(self, obj: Any, threshold: int) -> tuple[bytes, list[buffer]]:
+        buffers: list[buffer] = []
 
-        def stays(buffer: PickleBuffer) -> bool:
+        def stays(given: PickleBuffer) -> bool:
             try:
-                raw = buffer.raw()
+                raw = given.raw()
             except BufferError:  # not contiguous
                 return True
             if raw.nbytes < threshold:
                 return True
-            buffers.append(raw)
+            buffers.append(frombuffer(raw))
             return False
 
         protocol = PROTOCOL if self._protocol is None else self._protocol
@@ -106,47 +110,61 @@ pickle = Pickle()
 """What the lower-case calls serialize with; a program may give it other functions."""
 
 
-def dump_pieces(obj: Any) -> Any:
-    """Returns the message for an object: bytes, or a list of buffers of which some are the object's own memory."""
-    if pickle._dumps is not _dumps or pickle._loads is not _loads or (pickle._protocol or 0) < 5:
-        return pickle.dumps(obj)
-    data, buffers = pickle._beside(obj, BESIDE)
-    if not buffers:
-        return data
-    lengths = b"".join([_LENGTH.pack(buffer.nbytes) for buffer in buffers])
-    pieces = [_HEAD.pack(_MAGIC, len(buffers), len(data)) + lengths, data]
-    at = len(pieces[0]) + len(data)
-    for buffer in buffers:
-        pieces += [_PADDING[: -at % _ALIGNMENT], buffer]
-        at += -at % _ALIGNMENT + buffer.nbytes
-    return pieces
+class Codec:
+    """Makes messages of objects and objects of messages; `beside`: the least length of buffers beside the pickle."""
+
+    def __init__(self, find: Callable[[], Pickle], beside: int | None) -> None:
+        self.find = find
+        self.beside = beside
+
+    def pieces(self, obj: Any) -> Any:
+        """Returns the message for an object: bytes, or a list of buffers of which some are the object's own memory."""
+        chosen = self.find()
+        if self.beside is None:
+            data, buffers = chosen.dumps_oob(obj)
+        elif chosen._dumps is not _dumps or chosen._loads is not _loads or (chosen._protocol or 0) < 5:
+            return chosen.dumps(obj)
+        else:
+            data, buffers = chosen._beside(obj, self.beside)
+        if not buffers:
+            return data
+        lengths = b"".join([_LENGTH.pack(len(each)) for each in buffers])
+        pieces = [_HEAD.pack(_MAGIC, len(buffers), len(data)) + lengths, data]
+        at = len(pieces[0]) + len(data)
+        for each in buffers:
+            pieces += [_PADDING[: -at % _ALIGNMENT], each]
+            at += -at % _ALIGNMENT + len(each)
+        return pieces
+
+    def message(self, obj: Any) -> Any:
+        """Returns the message for an object, with no memory of the object in it."""
+        pieces = self.pieces(obj)
+        return bytearray().join(pieces) if isinstance(pieces, list) else pieces
+
+    def load(self, payload: Any) -> Any:
+        """Returns the object of a message; None for an empty one."""
+        view = memoryview(payload)
+        if view.nbytes == 0:
+            return None
+        chosen = self.find()
+        if view[0] != 0 or view[:8] != _MAGIC:
+            return chosen._loads(payload)
+        _, count, length = _HEAD.unpack_from(view)
+        at = _HEAD.size + count * _LENGTH.size
+        if count > view.nbytes // _LENGTH.size or at + length > view.nbytes:
+            raise ValueError(DAMAGED)
+        lengths = [_LENGTH.unpack_from(view, _HEAD.size + i * _LENGTH.size)[0] for i in range(count)]
+        data = view[at : at + length]
+        at += length
+        buffers = []
+        for nbytes in lengths:
+            at += -at % _ALIGNMENT
+            if at + nbytes > view.nbytes:
+                raise ValueError(DAMAGED)
+            buffers.append(view[at : at + nbytes])
+            at += nbytes
+        return chosen._loads(data, buffers=buffers)
 
 
-def dump_message(obj: Any) -> bytes:
-    """Returns the message for an object, with no memory of the object in it."""
-    pieces = dump_pieces(obj)
-    return b"".join(pieces) if isinstance(pieces, list) else pieces
-
-
-def load_payload(payload: Any) -> Any:
-    """Returns the object of a message; None for an empty one."""
-    view = memoryview(payload)
-    if view.nbytes == 0:
-        return None
-    if view[0] != 0 or view[:8] != _MAGIC:
-        return pickle._loads(payload)
-    _, count, length = _HEAD.unpack_from(view)
-    at = _HEAD.size + count * _LENGTH.size
-    if count > view.nbytes // _LENGTH.size or at + length > view.nbytes:
-        raise ValueError("a message with an object is damaged: it names more bytes than it has")
-    lengths = [_LENGTH.unpack_from(view, _HEAD.size + i * _LENGTH.size)[0] for i in range(count)]
-    data = view[at : at + length]
-    at += length
-    buffers = []
-    for nbytes in lengths:
-        at += -at % _ALIGNMENT
-        if at + nbytes > view.nbytes:
-            raise ValueError("a message with an object is damaged: it names more bytes than it has")
-        buffers.append(view[at : at + nbytes])
-        at += nbytes
-    return pickle._loads(data, buffers=buffers)
+CODEC = Codec(lambda: pickle, BESIDE)
+"""What communicators use."""

@@ -282,10 +282,10 @@ class PointToPoint(Handle):
             communicator.fill(status, envelope)
         return True
 
-    def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+    def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Blocking test for a matched message."""
         return Message.Probe(self, source, tag, status)
 
-    def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
+    def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Non-blocking test for a matched message."""
         return Message.Iprobe(self, source, tag, status)

@@ -87,8 +87,9 @@ def reduce_scatter(communicator: Any, sendbuf: Any, recvbuf: Any, recvcounts: Se
     own = None if in_place else buffers.simple(sendbuf, True)
     if recvcounts is None and own is not None and not communicator.inter:
         from .object_collectives import allgather
+        from .pickling import CODEC
 
-        recvcounts = allgather(communicator, result.count)
+        recvcounts = allgather(communicator, CODEC, result.count)
     if recvcounts is None:
         raise TypeError("recvcounts: needed on an intercommunicator and in place")
     counts = [int(count) for count in recvcounts]

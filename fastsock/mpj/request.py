@@ -228,7 +228,7 @@ class Prequest(Request):
 
     __slots__ = ()
 
-    def __new__(cls, request: Request | None = None) -> Prequest:
+    def __new__(cls, request: Request | None = None) -> Any:
         """Returns another handle of a persistent request."""
         if request is not None and request and not isinstance(request, Prequest):
             raise TypeError(f"expected a Prequest, got {type(request).__name__}")

@@ -13,6 +13,7 @@ from .communicator import Communicator
 from .constants import CART, DIST_GRAPH, ERR_ARG, ERR_DIMS, ERR_RANK, ERR_TOPOLOGY, GRAPH, UNDEFINED
 from .handle import public
 from .neighbourhood import Neighbourhood
+from .pickling import CODEC
 from .topologies import Cartesian, Distributed, General, balanced
 
 
@@ -355,7 +356,7 @@ def create_distributed(
     given = _weights(weights, len(ends))
     froms = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
     edges = list(zip(froms, ends, given or [1] * len(ends), strict=True))
-    told = object_collectives.allgather(communicator, (edges, given is not None))
+    told = object_collectives.allgather(communicator, CODEC, (edges, given is not None))
     every = [edge for theirs, _ in told for edge in theirs]
     mine = communicator.rank
     incoming = [(start, weight) for start, end, weight in every if end == mine]

@@ -9,13 +9,15 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from . import constants, group, rc
+from . import constants, rc
 from .buffered import Buffered
 from .communicator import Communicator, NoCommunicator
 from .creation import INTERNAL, SELF, WORLD, ContextNumbers
 from .errhandler import ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Abort
 from .exceptions import Exception as MPIException
 from .exceptions import last_used_code
+from .group import Group, GroupRecord
+from .group import World as GroupOfWorld
 
 LEVELS = {
     "single": constants.THREAD_SINGLE,
@@ -149,7 +151,7 @@ def start(level: int) -> World:
     world = World(level)
     job = current_job()
     Abort.job = staticmethod(_abort)
-    group.world_group = _world_group
+    GroupOfWorld.group = staticmethod(_world_group)
     with _ranks.lock:
         _ranks.by_job[id(job)] = world
         if job.launcher != "threads":
@@ -199,9 +201,9 @@ def _abort(code: int, text: str) -> None:
     current().job.abort(code, text)
 
 
-def _world_group() -> group.Group:
+def _world_group() -> Group:
     home = current()
-    return group.Group.of(group.GroupRecord(range(home.size), home.rank))
+    return Group.of(GroupRecord(range(home.size), home.rank))
 
 
 def finish_at_exit() -> None:

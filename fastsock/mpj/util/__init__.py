@@ -1,0 +1,1 @@
+"""Additions to the standard, with mpi4py's names."""
