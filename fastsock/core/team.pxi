@@ -69,6 +69,13 @@ def create_team_memory(int size, bint crowded):
     return checked(fs_team_create_memory(size, crowded))
 
 
+def team_identity():
+    """What the other members need to read this process's memory, where they may; see Team.meet()."""
+    cdef fs_team_identity own
+    fs_team_identify(&own)
+    return PyBytes_FromStringAndSize(<char *>&own, sizeof(own))
+
+
 cdef void leave_interpreter(void *context) noexcept nogil:
     (<Waiter *>context).outside = PyEval_SaveThread()
 
@@ -131,6 +138,14 @@ cdef class Team:
         close_descriptor(memory)
         if self.team == NULL:
             raise OSError(-error, f"collective over shared memory: {_os.strerror(-error)}")
+
+    def meet(self, bytes identities not None):
+        """Whether the memory of all other members, whose team_identity() these are, may be read by this process. To be
+        called by all before any calls a collective; where one cannot, large messages are copied twice."""
+        if len(identities) != self.size * <int>sizeof(fs_team_identity):
+            raise ValueError(f"collective over shared memory: {len(identities)} bytes of identities")
+        self.usable()
+        return fs_team_meet(self.team, <const fs_team_identity *>PyBytes_AS_STRING(identities)) != 0
 
     def close(self):
         """Gives the memory and the descriptors back. No collective may be under way."""

@@ -14,10 +14,10 @@ import os
 import struct
 from array import array
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from fastsock.core._core import TEAM_MOST, Team, abstract_accept, create_team_memory
+from fastsock.core._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
 
 if TYPE_CHECKING:
     from fastsock.core._core import Engine
@@ -26,7 +26,7 @@ TAG = 2**31 - 1  # of the messages about a team, in the communicator's collectiv
 PATIENCE_S = 10.0  # for what has been sent already
 PREFIX = b"\0fastsock-team-"
 OFFER = struct.Struct("32s32s")  # random part of the name, token
-HELLO = struct.Struct("I32s")  # index, token
+HELLO = struct.Struct("i32s24s")  # index, token, identity
 CREDENTIALS = struct.Struct("iII")  # process, user, group
 SO_PEERPIDFD = 77
 DESCRIPTORS_A_MESSAGE = 100
@@ -71,16 +71,18 @@ class _Meeting:
         self.stack.callback(made.close)
         return made
 
-    def open(self, descriptors: list[int], threads: bool) -> Team | None:
+    def open(self, descriptors: list[int], identities: bytes, threads: bool) -> Team | None:
         """Takes the descriptors over."""
         size = len(self.ranks)
         memory, bells, watches = descriptors[0], descriptors[1 : size + 1], descriptors[size + 1 :]
         try:
-            return Team(self.engine, memory, self.index, bells, watches, self.ranks, threads)
+            team = Team(self.engine, memory, self.index, bells, watches, self.ranks, threads)
         except OSError:
             for descriptor in bells + watches:
                 os.close(descriptor)
             return None
+        team.meet(identities)
+        return team
 
 
 class _Leader(_Meeting):
@@ -91,6 +93,7 @@ class _Leader(_Meeting):
         for member in members:
             self.tell(member, OFFER.pack(name if listener else b"", token))
         connected = [self.hear(member, 1) == YES for member in members]
+        self.identities = [team_identity()] * len(self.ranks)
         streams = self.accept_all(listener, token) if listener and all(connected) else None
         descriptors = self.make(streams) if streams else None
         verdict = NO if descriptors is None else THREADS if self.threads(streams) else YES
@@ -125,9 +128,10 @@ class _Leader(_Meeting):
                 if _peer(stream)[1] != os.geteuid():
                     stream.close()
                     continue
-                index, proof = HELLO.unpack(_exactly(stream, HELLO.size))
+                index, proof, identity = HELLO.unpack(_exactly(stream, HELLO.size))
                 if hmac.compare_digest(proof, token) and 0 < index < len(self.ranks):
                     streams[index] = stream
+                    self.identities[index] = identity
         except OSError:
             return None
         return streams
@@ -151,6 +155,7 @@ class _Leader(_Meeting):
         return len(set(processes)) < len(processes)
 
     def hand_over(self, streams: dict[int, _socket.socket], descriptors: list[int], threads: bool) -> Team | None:
+        identities = b"".join(self.identities)
         for stream in streams.values():
             for start in range(0, len(descriptors), DESCRIPTORS_A_MESSAGE):
                 part = array("i", descriptors[start : start + DESCRIPTORS_A_MESSAGE])
@@ -158,7 +163,9 @@ class _Leader(_Meeting):
                     stream.sendmsg([b"d"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, part)])
                 except OSError:
                     break  # that member misses them, and says so
-        return self.open(descriptors, threads)
+            with suppress(OSError):
+                stream.sendall(identities)
+        return self.open(descriptors, identities, threads)
 
 
 class _Member(_Meeting):
@@ -170,7 +177,7 @@ class _Member(_Meeting):
         if verdict == NO or stream is None:
             return None
         descriptors = self.take(stream)
-        team = self.open(descriptors, verdict == THREADS) if descriptors else None
+        team = self.open(descriptors, self.identities, verdict == THREADS) if descriptors else None
         self.tell(0, YES if team else NO)
         return _kept(team, self.hear(0, 1) == YES)
 
@@ -178,7 +185,7 @@ class _Member(_Meeting):
         try:
             stream = self.stream()
             stream.connect(PREFIX + name)
-            stream.sendall(HELLO.pack(self.index, token))
+            stream.sendall(HELLO.pack(self.index, token, team_identity()))
         except OSError:
             return None
         return stream
@@ -195,10 +202,11 @@ class _Member(_Meeting):
                         taken.frombytes(content[: len(content) - len(content) % taken.itemsize])
                 if not data:
                     raise ConnectionResetError
+            self.identities = _exactly(stream, len(self.ranks) * len(team_identity()))
+            if len(taken) == wanted:
+                return list(taken)
         except OSError:
             pass
-        if len(taken) == wanted:
-            return list(taken)
         for descriptor in taken:
             os.close(descriptor)
         return None

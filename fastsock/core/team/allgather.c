@@ -5,19 +5,20 @@ struct gathering {
     unsigned char *target;
     const struct fs_blocks *blocks;
     size_t piece;
+    uint64_t addresses[FS_TEAM_MOST]; /* of the blocks that are read where they lie, or 0 */
 };
 
 static size_t length_of(const struct gathering *what, int member, size_t round)
 {
     size_t size = what->blocks->sizes[member], at = round * what->piece;
-    return at < size ? fs_smaller(size - at, what->piece) : 0;
+    return at < size && what->addresses[member] == 0 ? fs_smaller(size - at, what->piece) : 0;
 }
 
 static void show(struct fs_team *team, void *context, size_t round, unsigned char *buffer)
 {
     const struct gathering *what = context;
     size_t length = length_of(what, team->index, round);
-    if (length > 0) memcpy(buffer, what->own + round * what->piece, length);
+    if (length > 0) fs_team_put(team, buffer, what->own + round * what->piece, length, what->blocks->sizes[team->index]);
 }
 
 static void take(struct fs_team *team, void *context, size_t round)
@@ -26,7 +27,8 @@ static void take(struct fs_team *team, void *context, size_t round)
     for (int i = 0; i < team->size; i++) {
         size_t length = length_of(what, i, round);
         if (i == team->index || length == 0) continue;
-        memcpy(what->target + what->blocks->offsets[i] + round * what->piece, fs_team_buffer(team, i, round), length);
+        fs_team_take(team, what->target + what->blocks->offsets[i] + round * what->piece, fs_team_buffer(team, i, round),
+                     length, what->blocks->sizes[i]);
     }
 }
 
@@ -45,6 +47,40 @@ static int allgather_small(struct fs_team *team, const struct gathering *what)
     return result;
 }
 
+/* Every member says first which way its own block goes: where it lies, or 0. */
+static int tell_ways(struct fs_team *team, struct gathering *what)
+{
+    size_t size = what->blocks->sizes[team->index];
+    int result = fs_team_claim_cell(team), direct = size > 0 && fs_team_is_direct(team, size, 1);
+    if (result != 0) return result;
+    what->addresses[team->index] = direct ? (uint64_t)(uintptr_t)what->own : 0;
+    memcpy(fs_team_cell(team, team->index)->data, &what->addresses[team->index], sizeof(uint64_t));
+    fs_team_publish_cell(team);
+    result = fs_team_await_cells(team);
+    for (int i = 0; i < team->size && result == 0; i++)
+        if (i != team->index) memcpy(&what->addresses[i], fs_team_cell(team, i)->data, sizeof(uint64_t));
+    return result;
+}
+
+static int allgather_large(struct fs_team *team, struct gathering *what)
+{
+    struct fs_team_rounds rounds = {0, what, show, take};
+    int result = tell_ways(team, what);
+    for (int i = 0; i < team->size; i++) {
+        int steps = what->addresses[i] == 0 ? fs_team_steps(what->blocks->sizes[i], what->piece) : 0;
+        if (steps < 0) return steps;
+        if (steps > rounds.many) rounds.many = steps;
+    }
+    for (int step = 1; step < team->size && result == 0; step++) {
+        int from = (team->index + step) % team->size;
+        if (what->addresses[from] != 0)
+            result = fs_team_pull(team, from, what->addresses[from], what->target + what->blocks->offsets[from],
+                                  what->blocks->sizes[from]);
+    }
+    if (result == 0) result = fs_team_run(team, &rounds, 0);
+    return result == 0 ? fs_team_part_after(team, what->addresses) : result;
+}
+
 int fs_team_allgather(struct fs_team *team, const void *source, void *target, const struct fs_blocks *blocks)
 {
     size_t largest = 0, total = 0, size = blocks->sizes[team->index];
@@ -53,12 +89,14 @@ int fs_team_allgather(struct fs_team *team, const void *source, void *target, co
         if (blocks->sizes[i] > largest) largest = blocks->sizes[i];
     }
     unsigned char *place = (unsigned char *)target + blocks->offsets[team->index];
-    struct gathering what = {source != NULL ? source : place, target, blocks, fs_team_piece(team, largest)};
+    struct gathering what = {.own = source != NULL ? source : place, .target = target, .blocks = blocks};
+    what.piece = fs_team_piece(team, largest);
     struct fs_team_rounds rounds = {fs_team_steps(largest, what.piece), &what, show, take};
     int result = fs_team_begin(team, total);
     if (result != 0) return result;
     if (largest <= FS_TEAM_INLINE) result = allgather_small(team, &what);
-    else result = fs_team_run(team, &rounds, 0);
+    else if (largest < FS_TEAM_DIRECT) result = fs_team_run(team, &rounds, 0);
+    else result = allgather_large(team, &what);
     if (result == 0 && what.own != place && size > 0) memcpy(place, what.own, size);
     return fs_team_end(team, result);
 }

@@ -3,23 +3,35 @@
 #include "inside.h"
 
 /* Nobody knows what passes between others.  So every member says in its cell how many rounds its blocks need, beside
- * those of them that are small enough to lie there; the first round is shown before, which saves a wait. */
+ * those of them that are small enough to lie there; the first round is shown before, which saves a wait.  Blocks that
+ * are to be read where they lie need no rounds: then the first buffer has their addresses. */
 struct exchange {
     const unsigned char *source;
     unsigned char *target;
     const struct fs_blocks *out, *in;
-    size_t share, part;
+    size_t share, part, largest;
+    int direct;
+    uint64_t ways[FS_TEAM_MOST]; /* whose blocks are read where they lie */
 };
+
+#define DIRECTLY (1ull << 63)
+
+static int is_in_cell(const struct exchange *what, size_t size) { return size <= what->share; }
 
 static void show(struct fs_team *team, void *context, size_t round, unsigned char *buffer)
 {
     const struct exchange *what = context;
     size_t at = round * what->part;
-    for (int i = 0; i < team->size; i++) {
+    for (int i = 0; i < team->size && !what->direct; i++) {
         size_t size = what->out->sizes[i];
-        if (i == team->index || size <= what->share || at >= size) continue;
-        memcpy(buffer + (size_t)i * what->part, what->source + what->out->offsets[i] + at,
-               fs_smaller(size - at, what->part));
+        if (i == team->index || is_in_cell(what, size) || at >= size) continue;
+        fs_team_put(team, buffer + (size_t)i * what->part, what->source + what->out->offsets[i] + at,
+                    fs_smaller(size - at, what->part), what->largest);
+    }
+    if (!what->direct || round > 0) return;
+    for (int i = 0; i < team->size; i++) {
+        uint64_t address = (uint64_t)(uintptr_t)(what->source + what->out->offsets[i]);
+        memcpy(buffer + (size_t)i * sizeof address, &address, sizeof address);
     }
 }
 
@@ -29,18 +41,15 @@ static void take(struct fs_team *team, void *context, size_t round)
     size_t at = round * what->part, mine = (size_t)team->index * what->part;
     for (int i = 0; i < team->size; i++) {
         size_t size = what->in->sizes[i];
-        if (i == team->index || size <= what->share || at >= size) continue;
-        memcpy(what->target + what->in->offsets[i] + at, fs_team_buffer(team, i, round) + mine,
-               fs_smaller(size - at, what->part));
+        if (i == team->index || is_in_cell(what, size) || at >= size || what->ways[i]) continue;
+        fs_team_take(team, what->target + what->in->offsets[i] + at, fs_team_buffer(team, i, round) + mine,
+                     fs_smaller(size - at, what->part), size);
     }
 }
 
-static int rounds_of(const struct fs_team *team, const struct exchange *what)
+static int rounds_of(const struct exchange *what)
 {
-    size_t largest = 0;
-    for (int i = 0; i < team->size; i++)
-        if (i != team->index && what->out->sizes[i] > largest) largest = what->out->sizes[i];
-    return largest <= what->share ? 0 : fs_team_steps(largest, what->part);
+    return is_in_cell(what, what->largest) ? 0 : what->direct ? 1 : fs_team_steps(what->largest, what->part);
 }
 
 static int fill_cell(struct fs_team *team, const struct exchange *what, int rounds)
@@ -48,18 +57,18 @@ static int fill_cell(struct fs_team *team, const struct exchange *what, int roun
     int result = fs_team_claim_cell(team);
     if (result != 0) return result;
     unsigned char *data = fs_team_cell(team, team->index)->data;
-    uint64_t said = (uint64_t)rounds;
+    uint64_t said = (uint64_t)rounds | (what->direct ? DIRECTLY : 0);
     memcpy(data, &said, sizeof said);
     for (int i = 0; i < team->size; i++) {
         size_t size = what->out->sizes[i];
-        if (i != team->index && size > 0 && size <= what->share)
+        if (i != team->index && size > 0 && is_in_cell(what, size))
             memcpy(data + sizeof said + (size_t)i * what->share, what->source + what->out->offsets[i], size);
     }
     fs_team_publish_cell(team);
     return 0;
 }
 
-static int empty_cells(struct fs_team *team, const struct exchange *what, int *rounds)
+static int empty_cells(struct fs_team *team, struct exchange *what, int *rounds)
 {
     uint64_t said;
     int result = fs_team_await_cells(team);
@@ -68,34 +77,58 @@ static int empty_cells(struct fs_team *team, const struct exchange *what, int *r
         size_t size = what->in->sizes[i];
         if (i == team->index) continue;
         memcpy(&said, data, sizeof said);
+        what->ways[i] = said & DIRECTLY;
+        said &= ~DIRECTLY;
         if (said >> FS_TEAM_STEP_BITS != 0) return -EPROTO;
         if ((int)said > *rounds) *rounds = (int)said;
-        if (size > 0 && size <= what->share)
+        if (size > 0 && is_in_cell(what, size))
             memcpy(what->target + what->in->offsets[i], data + sizeof said + (size_t)team->index * what->share, size);
+    }
+    return result;
+}
+
+static int read_directly(struct fs_team *team, struct exchange *what)
+{
+    int result = 0;
+    for (int step = 1; step < team->size && result == 0; step++) {
+        int from = (team->index + step) % team->size;
+        size_t size = what->in->sizes[from];
+        uint64_t address;
+        if (!what->ways[from] || is_in_cell(what, size)) continue;
+        memcpy(&address, fs_team_buffer(team, from, 0) + (size_t)team->index * sizeof address, sizeof address);
+        result = fs_team_pull(team, from, address, what->target + what->in->offsets[from], size);
     }
     return result;
 }
 
 static int exchange_all(struct fs_team *team, struct exchange *what)
 {
-    struct fs_team_rounds rounds = {rounds_of(team, what), what, show, take};
+    struct fs_team_rounds rounds = {rounds_of(what), what, show, take};
     int result = rounds.many < 0 ? rounds.many : 0;
     if (result == 0 && rounds.many > 0) result = fs_team_show(team, &rounds, 0);
     else if (result == 0) fs_team_publish_ready(team, 1); /* the others may have something to show */
     if (result == 0) result = fill_cell(team, what, rounds.many);
     if (result == 0) result = empty_cells(team, what, &rounds.many);
+    if (result == 0) result = read_directly(team, what);
     if (result == 0) result = fs_team_run(team, &rounds, 1);
-    return result;
+    what->ways[team->index] = (uint64_t)what->direct;
+    return result == 0 ? fs_team_part_after(team, what->ways) : result;
 }
 
 int fs_team_alltoall(struct fs_team *team, const void *source, const struct fs_blocks *out, void *target,
                      const struct fs_blocks *in)
 {
-    struct exchange what = {source, target, out, in, fs_team_share(team, FS_TEAM_INLINE - sizeof(uint64_t)),
-                            fs_team_part(team)};
+    struct exchange what = {.source = source, .target = target, .out = out, .in = in, .part = fs_team_part(team)};
     size_t total = 0;
+    what.share = fs_team_share(team, FS_TEAM_INLINE - sizeof(uint64_t));
     if (source == NULL) what.source = target, what.out = in;
-    for (int i = 0; i < team->size; i++) total += what.out->sizes[i] + in->sizes[i];
+    for (int i = 0; i < team->size; i++) {
+        size_t size = what.out->sizes[i];
+        total += size + in->sizes[i];
+        if (i != team->index && size > what.largest) what.largest = size;
+    }
+    /* in place, what goes lies where what comes will be: nobody else may read there */
+    what.direct = source != NULL && fs_team_is_direct(team, what.largest, 1);
     int result = fs_team_begin(team, total);
     if (result != 0) return result;
     if (team->size > 1) result = exchange_all(team, &what);

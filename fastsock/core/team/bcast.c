@@ -18,7 +18,7 @@ static int bcast_small(struct fs_team *team, void *data, size_t bytes, int root)
 }
 
 /* The root fills buffer after buffer while the others empty them. */
-static int bcast_large(struct fs_team *team, unsigned char *data, size_t bytes, int root)
+static int bcast_buffered(struct fs_team *team, unsigned char *data, size_t bytes, int root)
 {
     size_t piece = fs_team_piece(team, bytes);
     int steps = fs_team_steps(bytes, piece), result = steps < 0 ? steps : 0;
@@ -28,16 +28,33 @@ static int bcast_large(struct fs_team *team, unsigned char *data, size_t bytes, 
         if (team->index == root) {
             result = fs_team_claim(team, (uint64_t)step, -1, fs_place(team->number, (uint64_t)step + 1));
             if (result != 0) return result;
-            memcpy(buffer, data + at, part);
+            fs_team_put(team, buffer, data + at, part, bytes);
             fs_team_publish_ready(team, (uint64_t)step + 1);
         } else {
             result = fs_team_await_ready(team, root, (uint64_t)step + 1);
             if (result != 0) return result;
-            memcpy(data + at, buffer, part);
+            fs_team_take(team, data + at, buffer, part, bytes);
             fs_team_publish_done(team, (uint64_t)step + 1);
         }
     }
     return result;
+}
+
+/* The root says first which way it takes: where its data lie, or 0. */
+static int bcast_large(struct fs_team *team, void *data, size_t bytes, int root)
+{
+    uint64_t address = 0;
+    int result = team->index == root ? fs_team_claim_cell(team) : fs_team_await_cell(team, root);
+    if (result != 0) return result;
+    if (team->index != root) {
+        memcpy(&address, fs_team_cell(team, root)->data, sizeof address);
+        return address != 0 ? fs_team_pull(team, root, address, data, bytes) : bcast_buffered(team, data, bytes, root);
+    }
+    if (fs_team_is_direct(team, bytes, 0)) address = (uint64_t)(uintptr_t)data;
+    memcpy(fs_team_cell(team, root)->data, &address, sizeof address);
+    fs_team_publish_cell(team);
+    if (address == 0) return bcast_buffered(team, data, bytes, root);
+    return fs_team_await_done(team, fs_place(team->number + 1, 0));
 }
 
 int fs_team_bcast(struct fs_team *team, void *data, size_t bytes, int root)
@@ -46,6 +63,7 @@ int fs_team_bcast(struct fs_team *team, void *data, size_t bytes, int root)
     int result = fs_team_begin(team, bytes);
     if (result != 0) return result;
     if (team->size > 1 && bytes <= FS_TEAM_INLINE) result = bcast_small(team, data, bytes, root);
+    else if (team->size > 1 && bytes < FS_TEAM_DIRECT) result = bcast_buffered(team, data, bytes, root);
     else if (team->size > 1) result = bcast_large(team, data, bytes, root);
     return fs_team_end(team, result);
 }

@@ -18,6 +18,9 @@ enum {
     FS_TEAM_LONG = 32 * 1024,           /* bytes: to copy so many is a wait too */
     FS_TEAM_LOOKS = 64,                 /* before a wait begins to cost anything else */
     FS_TEAM_STEP_BITS = 20,
+    FS_TEAM_LAST_STEP = (1 << FS_TEAM_STEP_BITS) - 1,
+    FS_TEAM_DIRECT = 8 * 1024,          /* bytes from which reading another's memory may be worth a system call */
+    FS_TEAM_CLASSES = 10,               /* of sizes, each the double of the one before */
 };
 
 /* How far a member has come: which collective, and which step in it.  Such words only grow. */
@@ -32,6 +35,7 @@ struct fs_team_member {
     _Alignas(FS_LINE) _Atomic uint64_t ready; /* its buffers are filled up to this place */
     _Alignas(FS_LINE) _Atomic uint64_t done;  /* and it has read the others' up to this one */
     _Alignas(FS_LINE) _Atomic uint32_t asleep;
+    _Alignas(FS_LINE) _Atomic uint32_t take_cost[FS_TEAM_CLASSES], pull_cost[FS_TEAM_CLASSES]; /* hints */
     _Alignas(FS_LINE) struct fs_team_cell cells[FS_TEAM_CELLS];
     _Alignas(FS_LINE) unsigned char apart[FS_LINE]; /* members' cells fall into different sets of a cache */
 };
@@ -39,9 +43,15 @@ struct fs_team_member {
 struct fs_team_header {
     uint64_t magic;
     uint32_t version, size, crowded;
+    _Atomic uint32_t readers; /* members who can read all the others' memory */
     _Alignas(FS_LINE) _Atomic uint32_t sleepers;
     _Atomic uint64_t failure; /* the first: in which collective, through whom, how; 0 for none */
     _Alignas(FS_LINE) struct fs_team_member members[];
+};
+
+struct fs_team_costs {
+    uint32_t put, take, pull; /* ticks for 16 KiB, lately; 0 for unknown */
+    uint32_t uses;
 };
 
 struct fs_team {
@@ -54,6 +64,8 @@ struct fs_team {
     uint64_t all_done;                 /* everybody is known to be done up to this place */
     uint64_t until[FS_TEAM_BUFFERS];   /* my buffer is free when its readers are done up to this place */
     int reader[FS_TEAM_BUFFERS];       /* its only reader, or -1 */
+    struct fs_team_costs costs[FS_TEAM_CLASSES];
+    struct fs_team_identity *identities; /* NULL: nobody reads another's memory */
     struct fs_team_hooks hooks;
     int left;                          /* the leave hook was called */
     int failure, culprit;
@@ -68,6 +80,7 @@ int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint
 void fs_team_wake(struct fs_team *team);
 void fs_team_fail(struct fs_team *team, int error); /* inside a collective: nobody waits for this member any more */
 int fs_team_await_done(struct fs_team *team, uint64_t least); /* of everybody */
+int fs_team_lost(struct fs_team *team, int member); /* its memory cannot be read: the error for that */
 
 static inline int fs_team_await(struct fs_team *team, const _Atomic uint64_t *word, uint64_t least)
 {
@@ -198,6 +211,17 @@ struct fs_team_rounds {
 };
 int fs_team_show(struct fs_team *team, const struct fs_team_rounds *rounds, int round);
 int fs_team_run(struct fs_team *team, const struct fs_team_rounds *rounds, int shown); /* shown: the first one is */
+int fs_team_part_after(struct fs_team *team, const uint64_t *addresses); /* of what was read directly; 0 for nothing */
+
+/* ---- direct.c ---- */
+/* Whether the others should read these bytes out of this member's memory.  `both_ways`: each of them gives and takes. */
+int fs_team_is_direct(struct fs_team *team, size_t bytes, int both_ways);
+/* Copies out of a member's memory; while it does, that member waits.  0 or -errno. */
+int fs_team_pull(struct fs_team *team, int member, uint64_t address, void *target, size_t bytes);
+
+/* memcpy into the own buffer and out of another's, with a look at the clock; `whole` is the size that the choice is for. */
+void fs_team_put(struct fs_team *team, void *buffer, const void *source, size_t bytes, size_t whole);
+void fs_team_take(struct fs_team *team, void *target, const void *buffer, size_t bytes, size_t whole);
 
 /* A buffer, or a cell, cut into a part for each member. */
 static inline size_t fs_team_part(const struct fs_team *team) { return FS_TEAM_BUFFER / (size_t)team->size / 64 * 64; }

@@ -96,6 +96,7 @@ void fs_team_close(struct fs_team *team)
     free(team->bells);
     free(team->watches);
     free(team->polled);
+    free(team->identities);
     free(team);
 }
 

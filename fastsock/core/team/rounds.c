@@ -24,3 +24,12 @@ int fs_team_run(struct fs_team *team, const struct fs_team_rounds *rounds, int s
     }
     return result;
 }
+
+/* Whose memory was read stays until all others have done so. */
+int fs_team_part_after(struct fs_team *team, const uint64_t *addresses)
+{
+    int any = 0;
+    for (int i = 0; i < team->size; i++) any |= addresses[i] != 0;
+    if (any) fs_team_publish_ready(team, FS_TEAM_LAST_STEP);
+    return addresses[team->index] != 0 ? fs_team_await_all_ready(team, FS_TEAM_LAST_STEP) : 0;
+}

@@ -12,6 +12,7 @@
 #define CHECK_EVERY_US 2000.0      /* who has died, who has left, are there signals */
 #define PATIENCE_US 4000.0         /* then it sleeps: a wake costs tens of microseconds */
 #define PATIENCE_CROWDED_US 1000.0 /* those who yield take their share of the core from those who compute */
+#define LONGEST_DEATH_MS 500
 #define FIRST_SLEEP_MS 1           /* bells may be missed, and other work waits meanwhile */
 #define LONGEST_SLEEP_MS 5
 
@@ -62,6 +63,14 @@ static int look_for_losses(struct fs_team *team)
         if (team->dead[i] && !reached(&team->header->members[i].done, fs_place(team->number + 1, 0)))
             return blame(team, i, 1);
     return 0;
+}
+
+/* Memory goes a moment before the process is seen to end. */
+int fs_team_lost(struct fs_team *team, int member)
+{
+    struct pollfd watch = {team->watches[member], POLLIN, 0};
+    if (poll(&watch, 1, LONGEST_DEATH_MS) <= 0) return -EPROTO;
+    return blame(team, member, 1);
 }
 
 /* Sleeps up to that long, or looks at once for 0. */
