@@ -323,9 +323,11 @@ class Offer:
         reservation, late, failure = self._reservation, False, 0
         if self._doorbell < 0 and (reservation is None or not reservation.is_claimed()):
             try:
-                self._doorbell = _soon(self._accept, self._deadline, self._listener)
+                self._doorbell = _soon(self._accept, self._deadline, self._listener, descriptor)
             except TimeoutError:
                 late = True
+            except EOFError:
+                failure = errno.ECONNRESET
             except OSError as error:
                 failure = error.errno or errno.EIO
         if reservation is not None:
@@ -575,11 +577,11 @@ def _borrowed(descriptor: int, action: Callable[[Any], Any]) -> Any:
         stream.detach()
 
 
-def _soon(attempt: Any, deadline: float, descriptor: int) -> Any:
+def _soon(attempt: Any, deadline: float, descriptor: int, stream: int = -1) -> Any:
     """The result of the non-blocking `attempt`: tried in a short spin, then whenever `descriptor` becomes readable.
 
     The other end is mostly in the middle of answering, so that a sleep costs more than the whole meeting.
-    Raises TimeoutError.
+    Raises TimeoutError, and EOFError where the other end of `stream` hung up meanwhile.
     """
     spin_until = _now() + _SPIN_SECONDS
     while True:
@@ -594,4 +596,8 @@ def _soon(attempt: Any, deadline: float, descriptor: int) -> Any:
             raise TimeoutError
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
-        poller.poll((deadline - now) * 1e3)
+        if stream >= 0:
+            poller.register(stream, select.POLLRDHUP)
+        found = poller.poll((deadline - now) * 1e3)
+        if [each for each, _ in found] == [stream]:
+            raise EOFError

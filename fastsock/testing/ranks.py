@@ -28,12 +28,14 @@ class RankMaker:
     device: its name, or "module:Class".
     environment: variables that the ranks find.
     threads: whether ranks are threads, which cannot be killed one by one.
-    enter: called in each rank's process before anything else with the rank's number, as to enter a namespace.
+    enter: called in each rank's process before anything else with the rank's number, as to enter a namespace; with -1
+        in that of the job's server, which the ranks reach at `server`.
     """
 
     device: str = "iodev"
     environment: tuple[tuple[str, str], ...] = ()
     enter: Callable[[int], None] | None = field(default=None, compare=False)
+    server: str = "127.0.0.1"
 
     @property
     def threads(self) -> bool:
@@ -57,9 +59,9 @@ class RankMaker:
         """Ranks that are processes, each of which does what it is told. Their devices are initialised."""
         with ExitStack() as stack:
             job = _Job(size)
-            server = stack.enter_context(FarProcess(job=job))
+            server = stack.enter_context(FarProcess(maker=self, job=job))
             job.addresses = server.run(_serve_job)
-            found = Ranks()
+            found = Ranks(job)
             for rank in range(size):
                 process = FarProcess(maker=self, job=job, rank=rank, **inherited)
                 stack.push(process)
@@ -71,7 +73,8 @@ class RankMaker:
 class Ranks:
     """The processes of one job, by rank."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: Any) -> None:
+        self.job = job
         self.processes: list[FarProcess] = []
 
     def begin(self, rank: int, function: Callable[..., Any], *arguments: Any) -> Pending:
@@ -113,11 +116,13 @@ def _serve_job(here: SimpleNamespace) -> list[str]:
     from ..xxdev.job.loop import Loop
     from ..xxdev.job.server import Server
 
+    if here.maker.enter is not None:
+        here.maker.enter(-1)
     loop = Loop()
     server = Server(loop, size=here.job.size, job=here.job.name, secret=here.job.secret)
     server.listen(addresses.listen_unix(here.job.name), addresses.unix(here.job.name))
     listener = addresses.listen_tcp()
-    server.listen(listener, addresses.tcp("127.0.0.1", listener.getsockname()[1]))
+    server.listen(listener, addresses.tcp(here.maker.server, listener.getsockname()[1]))
 
     def serve() -> None:
         while True:

@@ -23,7 +23,7 @@ from collections import OrderedDict
 from typing import Any
 
 from . import hello
-from .errors import Code, XxdevError
+from .errors import XxdevError
 from .settings import Settings
 
 _ROLE = "message"
@@ -39,8 +39,8 @@ _TRIES = 3
 _CONNECTING, _STANDING, _LOST = "connecting", "standing", "lost"
 
 
-class GaveWay(Exception):
-    """The other end's own attempt stands."""
+class _Leaving(Exception):
+    """The other end belongs to the job, but does not connect: why."""
 
 
 class Connections(abc.ABC):
@@ -54,10 +54,10 @@ class Connections(abc.ABC):
         self.engine = engine
         self.settings = settings
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
         self._states: dict[int, str] = {}
         self._strangers: OrderedDict[int, Any] = OrderedDict()  # connections whose hello is not over
         self._outgoing: set[Any] = set()
+        self._waiting: dict[int, list[Any]] = {}  # connections of those who gave way to an attempt of this rank
         self._closing = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._listener: Any = None
@@ -114,8 +114,11 @@ class Connections(abc.ABC):
             if self._closing:
                 return
             self._closing = True
-            self._changed.notify_all()
-            half_made = [*self._strangers.values(), *self._outgoing]
+            half_made = [
+                *self._strangers.values(),
+                *self._outgoing,
+                *(sock for all_ in self._waiting.values() for sock in all_),
+            ]
         os.eventfd_write(self._wake, 1)
         for sock in half_made:
             _hang_up(sock)
@@ -155,88 +158,87 @@ class Connections(abc.ABC):
         for attempt in range(1, _TRIES + 1):
             try:
                 self._connect_once(peer)
-                return
-            except GaveWay:
-                self._await_other(peer)
-                return
             except hello.HelloError as error:
                 # hung up in the middle: it may have had too many strangers, or too few descriptors
                 if attempt < _TRIES and "refused" not in str(error) and not self._closing:
                     continue
                 self._lose(
                     peer,
-                    Code.REFUSED,
-                    f"the hello of {self.name(peer)} over {self.where(peer)} failed: {error}: "
-                    "see that all ranks belong to one job, and that nothing else answers at that address",
+                    f"the hello of {self.name(peer)} at {self.where(peer)} failed: {error}: "
+                    "see that all ranks belong to one job, and that nothing else answers there",
                 )
+            except _Leaving as error:
+                self._lose(peer, f"{self.name(peer)} takes no connection any more: {error}")
             except ConnectionRefusedError:
-                self._lose(
-                    peer,
-                    Code.UNREACHABLE,
-                    f"nothing listens for {self.name(peer)} at {self.where(peer)}: it has finished, or died",
-                )
+                where = f"nothing listens for {self.name(peer)} at {self.where(peer)}"
+                self._lose(peer, f"{where}: it has finished, or died")
             except XxdevError as error:
-                self._lose(peer, error.code, str(error))
+                self._lose(peer, str(error))
             except Exception as error:  # whatever it is, who waits for the peer must hear of it
-                self._lose(
-                    peer,
-                    Code.UNREACHABLE,
-                    f"{self.name(peer)} cannot be reached over {self.where(peer)}: {_why(error)}: {_advice(error)}",
-                )
+                where = f"{self.name(peer)} cannot be reached at {self.where(peer)}"
+                self._lose(peer, f"{where}: {_why(error)}: {_advice(error)}")
             return
 
     def _connect_once(self, peer: int) -> None:
         sock = self.reach(peer)
+        kept = False
         with self._lock:
             self._outgoing.add(sock)
         try:
             hello.connect(
-                sock, secret=self.job.secret, job=self.job.name, rank=self.job.rank, peer=peer, role=_ROLE,
+                sock,
+                secret=self.job.secret,
+                job=self.job.name,
+                rank=self.job.rank,
+                peer=peer,
+                role=_ROLE,
                 timeout=_PATIENT,
-            )  # fmt: skip
+            )
             sock.settimeout(None)
             kind, length = _VERDICT.unpack(_exactly(sock, _VERDICT.size))
             told = _exactly(sock, length)
             if kind == _GIVE_WAY:
-                raise GaveWay
-            if kind == _FAILED:
-                raise OSError(errno.ECONNABORTED, told.decode("utf-8", "replace"))
-            if kind != _WELCOME:
+                self._await_other(peer, sock)
+            elif kind == _WELCOME:
+                kept = self._stand(peer, sock, told)
+            elif kind == _FAILED:
+                raise _Leaving(told.decode("utf-8", "replace"))
+            else:
                 raise hello.HelloError(f"its verdict is {kind!r}, which is none")
+        finally:
             with self._lock:
                 self._outgoing.discard(sock)
-                if self._closing:
-                    raise GaveWay
-                self.settle(peer, sock, None, told)
-                self._states[peer] = _STANDING
-                self._changed.notify_all()
-        except BaseException:
-            with self._lock:
-                self._outgoing.discard(sock)
-            sock.close()
-            raise
+            if not kept:
+                sock.close()
 
-    def _await_other(self, peer: int) -> None:
-        """The other end's attempt stands: it comes, or something is wrong with it."""
+    def _stand(self, peer: int, sock: Any, told: bytes) -> bool:
         with self._lock:
-            came = self._changed.wait_for(
-                lambda: self._closing or self._states.get(peer) != _CONNECTING, _STRANGER_SECONDS
-            )
-        if not came:
-            self._lose(
-                peer,
-                Code.UNREACHABLE,
-                f"{self.name(peer)} wanted to connect itself, and did not within "
-                f"{_STRANGER_SECONDS:.0f} s: see what it waits for",
-            )
+            if self._closing:
+                return False
+            self.settle(peer, sock, None, told)
+            self._decided(peer, _STANDING)
+            return True
 
-    def _lose(self, peer: int, code: int, reason: str) -> None:
+    def _await_other(self, peer: int, sock: Any) -> None:
+        """The other end's attempt stands. It keeps this connection open for as long as its own is not decided."""
+        with contextlib.suppress(OSError):
+            sock.recv(1)
+        with self._lock:
+            if self._states.get(peer) == _CONNECTING and not self._closing:
+                raise hello.HelloError("its own attempt to connect failed")
+
+    def _lose(self, peer: int, reason: str) -> None:
         with self._lock:
             if self._closing or self._states.get(peer) == _STANDING:
                 return
-            self._states[peer] = _LOST
-            self._changed.notify_all()
+            self._decided(peer, _LOST)
         self.engine.fail(peer, reason)
+
+    def _decided(self, peer: int, state: str) -> None:
+        """With the lock. Whoever gave way to an attempt of ours need not wait any more."""
+        self._states[peer] = state
+        for sock in self._waiting.pop(peer, ()):
+            sock.close()
 
     # ---- accepting ----
 
@@ -307,19 +309,21 @@ class Connections(abc.ABC):
         with self._lock:
             state = self._states.get(peer)
             free = state is None or (state == _CONNECTING and peer < self.job.rank)
-            if self._closing or state == _LOST or peer == self.job.rank:
-                sock.sendall(_verdict(_FAILED, f"rank {self.job.rank} is finishing".encode()))
+            if self._closing or state == _LOST:
+                why = "it has finished, or is about to" if self._closing else f"it has given up on rank {peer}"
+                sock.sendall(_verdict(_FAILED, why.encode()))
                 return False
             if not free:
                 sock.sendall(_verdict(_GIVE_WAY))
-                return False
+                if state == _CONNECTING:
+                    self._waiting.setdefault(peer, []).append(sock)
+                return state == _CONNECTING
             try:
                 told, offered = self.offer(peer)
             except OSError as error:
                 sock.sendall(_verdict(_FAILED, _why(error).encode()))
                 return False
-            self._states[peer] = _STANDING
-            self._changed.notify_all()
+            self._decided(peer, _STANDING)
             try:
                 sock.settimeout(None)
                 sock.sendall(_verdict(_WELCOME, told))
