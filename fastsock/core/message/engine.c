@@ -613,6 +613,7 @@ int fs_engine_reason(struct fs_engine *engine, int peer, char *reason, size_t re
 
 int fs_engine_flushed(struct fs_engine *engine)
 {
+    fs_links_look(engine); /* what a peer that is gone would have got never goes */
     fs_engine_progress(engine);
     int busy = 0;
     fs_engine_lock(engine);

@@ -106,6 +106,7 @@ struct fs_engine {
     _Atomic uint32_t asleep;   /* the driver */
     _Atomic uint32_t arrivals; /* messages that were unexpected */
     _Atomic uint32_t watchers; /* who wait for one */
+    _Atomic uint32_t idle;     /* rounds of progress without anything to do */
     int kick;                  /* eventfd, -1 until needed */
 };
 

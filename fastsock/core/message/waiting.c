@@ -15,6 +15,7 @@
 
 #define SLICE_NS 200000000ull /* longest sleep without a look at the world */
 #define LOOKS_PER_CLOCK 8
+#define IDLE_ROUNDS 64 /* of progress without anything to do, until the other ends' lives are looked at */
 #define HANG_UP_US 1000.0     /* how old the knowledge of the other ends' lives may be while spinning */
 #define POLLED_ON_STACK 64
 
@@ -28,9 +29,21 @@ void fs_wake(struct fs_engine *engine)
     }
 }
 
+/* Who only tests, and never waits, must hear of a hang-up too. */
+static void look_now_and_then(struct fs_engine *engine)
+{
+    uint32_t idle = atomic_load_explicit(&engine->idle, memory_order_relaxed) + 1;
+    atomic_store_explicit(&engine->idle, idle, memory_order_relaxed);
+    if (idle % IDLE_ROUNDS == 0) fs_links_look(engine);
+}
+
 int fs_engine_progress(struct fs_engine *engine)
 {
-    if (!fs_links_have_work(engine) || !fs_engine_is_usable(engine)) return 0;
+    if (!fs_engine_is_usable(engine)) return 0;
+    if (!fs_links_have_work(engine)) {
+        look_now_and_then(engine);
+        return 0;
+    }
     fs_engine_lock(engine);
     int done = fs_links_progress(engine);
     fs_engine_unlock(engine);
