@@ -347,7 +347,8 @@ int fs_engine_receive_matched(struct fs_engine *engine, struct fs_request *reque
 void fs_engine_drop_matched(struct fs_engine *engine, struct fs_message *message)
 {
     struct fs_request nobody;
-    fs_request_prepare(&nobody, FS_RECEIVING, NULL, 0);
+    nobody.one = (struct iovec){NULL, 0};
+    fs_request_prepare(&nobody, FS_RECEIVING, NULL, 1);
     if (fs_engine_receive_matched(engine, &nobody, message) == FS_PENDING) fs_engine_abandon(engine, &nobody);
 }
 

@@ -52,6 +52,7 @@ struct fs_request {
     void *owner;           /* the caller's; with it the request is handed to fs_engine_finished() */
     struct fs_message *message; /* a send that waits in a queue of this process; a receive that waits for the rest */
     uint64_t sequence;
+    uint64_t there;        /* where the bytes lie in the other process */
     int peer, tag;
     uint32_t context;
     uint32_t id; /* under which the other end knows it; 0 for none */

@@ -45,11 +45,11 @@ int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *re
     return link->process > 0 && address != 0 && (id & FS_INDEX_MASK) < FS_STAMPS && request->length != 0;
 }
 
-/* `sequence`: the number of the send; `message`: where its bytes lie over there. */
+/* `sequence`: the number of the send. */
 void fs_fetch_begin(struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address)
 {
     request->sequence = id;
-    request->message = (struct fs_message *)(uintptr_t)address;
+    request->there = address;
     request->state = FS_FETCHING;
     request->moved = 0;
     fs_queue_add(&link->fetches, request);
@@ -65,7 +65,7 @@ static int read_there(const struct fs_link *link, const struct fs_request *reque
     size_t there = 0;
     for (int i = 0; i < count; i++) there += into[i].iov_len;
     into[count] = (struct iovec){&stamp, sizeof stamp};
-    out_of[0] = (struct iovec){(char *)request->message + request->moved, there};
+    out_of[0] = (struct iovec){(char *)(uintptr_t)request->there + request->moved, there};
     out_of[1] = (struct iovec){(uint64_t *)(uintptr_t)link->greeting.stamps + (id & FS_INDEX_MASK), sizeof stamp};
     ssize_t got = process_vm_readv(link->process, into, (unsigned long)count + 1, out_of, 2, 0);
     if (got != (ssize_t)(there + sizeof stamp) || stamp != stamp_of(link->greeting.nonce, id)) return -1;
@@ -82,14 +82,12 @@ int fs_fetch_some(struct fs_engine *engine, struct fs_link *link)
     if (got < 0) { /* not permitted, or withdrawn: whatever it is, the sender says so when it is asked for the bytes */
         link->process = 0;
         fs_queue_remove(&link->fetches, request);
-        request->message = NULL;
-        fs_rendezvous(engine, link, request, id, 0);
+            fs_rendezvous(engine, link, request, id, 0);
         return 1;
     }
     request->moved += (size_t)got;
     if ((size_t)got < left) return 1;
     fs_queue_remove(&link->fetches, request);
-    request->message = NULL;
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
     fs_complete(engine, request, request->error);
     return 1;

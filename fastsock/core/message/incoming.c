@@ -32,6 +32,8 @@ void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *mes
     if (peer->state != FS_LINKED) return;
     if (message->charged) consumed(engine, peer->link, message->envelope.length);
     if (message->id) fs_link_control(engine, peer->link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, message->id, 0, 0));
+    /* at once: the program may make no other call for long */
+    if (peer->link->control_count) fs_link_flush(engine, peer->link);
 }
 
 /* ---- rendezvous ---- */

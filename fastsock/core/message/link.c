@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "end.h"
+
 #define POLLED_AT_ONCE 64
 
 struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int descriptor)
@@ -21,6 +23,7 @@ struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int des
 
 void fs_link_free(struct fs_link *link)
 {
+    if (link->end) fs_end_free(link->end);
     free(link->control);
     free(link->out_copy);
     free(link->staging);

@@ -9,6 +9,7 @@
 #define PARTS 16              /* of one write */
 #define PIECE (256u * 1024)   /* of a long message, before others have a turn */
 #define CONTROL_ROOM 16
+#define MOST_CONTROL (1u << 20)
 #define ROUNDS 256            /* frames of one flush */
 
 static int has_credit(const struct fs_link *link, const struct fs_request *request)
@@ -211,6 +212,10 @@ void fs_link_control(struct fs_engine *engine, struct fs_link *link, struct fs_f
     if (!atomic_load(&link->open)) return;
     if (link->control_count == link->control_room) {
         size_t room = link->control_room ? link->control_room * 2 : CONTROL_ROOM;
+        if (room > MOST_CONTROL) {
+            fs_link_broken(engine, link, "it asks and asks, and does not read the answers");
+            return;
+        }
         struct fs_frame *larger = malloc(room * sizeof *larger);
         if (!larger) {
             fs_peer_lost(engine, link->peer, FS_NO_MEMORY, "no memory for control frames");
@@ -307,7 +312,8 @@ int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *reques
         fs_unstamp(engine, request->id);
         if (request->state == FS_STREAMING) { /* `sequence` is the number of the receive */
             if (!under_way) fs_queue_remove(&link->streams, request);
-            fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)request->sequence, 0, 0));
+            int complete = request->moved + (under_way ? link->out_left : 0) == request->envelope.length;
+            if (!complete) fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)request->sequence, 0, 0));
             fs_slot_give(engine, request->id);
         } else {
             slot->request = NULL; /* until the other end answers */

@@ -132,9 +132,6 @@ int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end,
     link->published = atomic_load(&end->in.shared->tail);
     link->position = link->published;
     int error = fs_link_attach(engine, link);
-    if (error) {
-        fs_end_free(end);
-        fs_link_free(link);
-    }
+    if (error) fs_link_free(link);
     return error;
 }
