@@ -129,7 +129,7 @@ class Codec:
         if not buffers:
             return data
         lengths = b"".join([_LENGTH.pack(len(each)) for each in buffers])
-        pieces = [_HEAD.pack(_MAGIC, len(buffers), len(data)) + lengths, data]
+        pieces: list[Any] = [_HEAD.pack(_MAGIC, len(buffers), len(data)) + lengths, data]
         at = len(pieces[0]) + len(data)
         for each in buffers:
             pieces += [_PADDING[: -at % _ALIGNMENT], each]

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NoReturn
 
-from .. import MPI
+from .. import MPI as _MPI  # noqa: F401  (which initializes)
+from .. import comm as _comm
+from .. import intercomm as _intercomm
+from .. import intracomm as _intracomm
+from .. import message as _message
+from .. import request as _request
 from ..constants import ANY_SOURCE, ANY_TAG
 from ..pickling import Codec, Pickle
 
@@ -28,13 +33,13 @@ class _BigMPI:
 _bigmpi = _BigMPI()
 
 
-class Request(MPI.Request):
+class Request(_request.Request):
     """Request."""
 
     __slots__ = ()
 
 
-class Message(MPI.Message):
+class Message(_message.Message):
     """Message."""
 
     __slots__ = ()
@@ -42,7 +47,7 @@ class Message(MPI.Message):
     _codec: ClassVar[Codec] = _codec
 
 
-class Comm(MPI.Comm):
+class Comm(_comm.Comm):
     """Communicator."""
 
     __slots__ = ()
@@ -72,15 +77,15 @@ class Comm(MPI.Comm):
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Any:
         """Non-blocking send in standard mode."""
-        return Request(super().isend(obj, dest, tag))
+        return Request.of(super().isend(obj, dest, tag).ob)
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Any:
         """Non-blocking send in buffered mode."""
-        return Request(super().ibsend(obj, dest, tag))
+        return Request.of(super().ibsend(obj, dest, tag).ob)
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Any:
         """Non-blocking send in synchronous mode."""
-        return Request(super().issend(obj, dest, tag))
+        return Request.of(super().issend(obj, dest, tag).ob)
 
     def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Any = None) -> Any:
         """Blocking test for a matched message."""
@@ -91,13 +96,13 @@ class Comm(MPI.Comm):
         return Message.iprobe(self, source, tag, status)
 
 
-class Intracomm(Comm, MPI.Intracomm):
+class Intracomm(Comm, _intracomm.Intracomm):
     """Intracommunicator."""
 
     __slots__ = ()
 
 
-class Intercomm(Comm, MPI.Intercomm):
+class Intercomm(Comm, _intercomm.Intercomm):
     """Intercommunicator."""
 
     __slots__ = ()
