@@ -69,7 +69,10 @@ def start_receive(communicator: Any, buf: Any, source: int, tag: int) -> Operati
 def start_exchange(
     communicator: Any, sendbuf: Any, dest: int, sendtag: int, recvbuf: Any, source: int, recvtag: int
 ) -> Pair:
-    """Starts a send and a receive."""
+    """Starts a send and a receive; neither of them where the other cannot be."""
+    if dest != PROC_NULL:
+        buffers.simple(sendbuf, True)
+        communicator.target(dest, sendtag)
     incoming = start_receive(communicator, recvbuf, source, recvtag)
     return Pair(start_send(communicator, sendbuf, dest, sendtag, STANDARD), incoming)
 
