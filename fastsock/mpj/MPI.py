@@ -72,6 +72,7 @@ from .message import Message
 from .op import Op
 from .pickling import Pickle, pickle
 from .request import Prequest, Request
+from .session import SESSION_NULL, Session
 from .status import Status
 from .topology import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
 
