@@ -173,7 +173,12 @@ class Handle:
             raise ValueError(f"no object has the handle {arg}")
         if not isinstance(record, type(cls.null)):
             raise TypeError(f"handle {arg} is not of a {cls.__name__}")
-        found: Self = cls._family.handle_for(record)  # type: ignore[assignment]
+        constant = record.constant
+        if isinstance(constant, cls):
+            return constant
+        if cls is not cls._family:
+            return cls.of(record)
+        found: Self = cls.handle_for(record)
         return found
 
     def py2f(self) -> int:
