@@ -8,8 +8,8 @@ from setuptools import Extension, setup
 CORE = Path("fastsock/core")
 FOLDERS = (CORE, CORE / "message", CORE / "team")
 GENERATED = CORE / "_core.c"
-CALLS = Path("fastsock/mpj/_calls.pyx")
-MEMORY = Path("fastsock/mpj/_memory.pyx")
+MPJ = Path("fastsock/mpj")
+MEMORY = MPJ / "_memory.pyx"
 
 OPTIONS = {
     "include_dirs": [str(folder) for folder in FOLDERS if folder.is_dir()],
@@ -36,8 +36,9 @@ memory = Extension(
     **OPTIONS,
 )
 modules = [core, memory]
-if CALLS.exists():
-    modules.append(Extension("fastsock.mpj._calls", sources=[str(CALLS)], depends=files(".h", ".pxd"), **OPTIONS))
+for calls in sorted(MPJ.glob("_*calls.pyx")):
+    depends = [*files(".h", ".pxd"), *map(str, MPJ.glob("*.pxd"))]
+    modules.append(Extension(f"fastsock.mpj.{calls.stem}", sources=[str(calls)], depends=depends, **OPTIONS))
 
 extensions = cythonize(modules, language_level=3)
 for extension in extensions:

@@ -21,15 +21,21 @@ class Collective(Objects):
 
     def Barrier(self) -> None:
         """Barrier synchronization."""
-        calls.barrier(self.ob).run()
+        fast = self.ob.fast
+        if fast is None or not fast.barrier():
+            calls.barrier(self.ob).run()
 
     def Bcast(self, buf: Any, root: int = 0) -> None:
         """Broadcast data from one process to all."""
-        calls.bcast(self.ob, buf, root).run()
+        fast = self.ob.fast
+        if fast is None or not fast.bcast(buf, root):
+            calls.bcast(self.ob, buf, root).run()
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Gather data to one process."""
-        calls.gather(self.ob, sendbuf, recvbuf, root, False).run()
+        fast = self.ob.fast
+        if fast is None or not fast.gather(sendbuf, recvbuf, root):
+            calls.gather(self.ob, sendbuf, recvbuf, root, False).run()
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Gather blocks of different sizes to one process."""
@@ -37,7 +43,9 @@ class Collective(Objects):
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Scatter data from one process."""
-        calls.scatter(self.ob, sendbuf, recvbuf, root, False).run()
+        fast = self.ob.fast
+        if fast is None or not fast.scatter(sendbuf, recvbuf, root):
+            calls.scatter(self.ob, sendbuf, recvbuf, root, False).run()
 
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Scatter blocks of different sizes from one process."""
@@ -45,7 +53,9 @@ class Collective(Objects):
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gather data to all."""
-        calls.allgather(self.ob, sendbuf, recvbuf, False).run()
+        fast = self.ob.fast
+        if fast is None or not fast.allgather(sendbuf, recvbuf):
+            calls.allgather(self.ob, sendbuf, recvbuf, False).run()
 
     def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gather blocks of different sizes to all."""
@@ -53,7 +63,9 @@ class Collective(Objects):
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """All to all scatter/gather."""
-        calls.alltoall(self.ob, sendbuf, recvbuf, False).run()
+        fast = self.ob.fast
+        if fast is None or not fast.alltoall(sendbuf, recvbuf):
+            calls.alltoall(self.ob, sendbuf, recvbuf, False).run()
 
     def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
         """All to all scatter/gather of blocks of different sizes."""
@@ -65,15 +77,21 @@ class Collective(Objects):
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
         """Reduce to root."""
-        reductions.reduce(self.ob, sendbuf, recvbuf, op, root).run()
+        fast = self.ob.fast
+        if fast is None or not fast.reduce(sendbuf, recvbuf, op, root):
+            reductions.reduce(self.ob, sendbuf, recvbuf, op, root).run()
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Reduce to all."""
-        reductions.allreduce(self.ob, sendbuf, recvbuf, op).run()
+        fast = self.ob.fast
+        if fast is None or not fast.allreduce(sendbuf, recvbuf, op):
+            reductions.allreduce(self.ob, sendbuf, recvbuf, op).run()
 
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Reduce and scatter blocks of one size."""
-        reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).run()
+        fast = self.ob.fast
+        if fast is None or not fast.reduce_scatter_block(sendbuf, recvbuf, op):
+            reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).run()
 
     def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
         """Reduce and scatter blocks."""

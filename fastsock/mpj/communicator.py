@@ -49,6 +49,7 @@ class Communicator(NoCommunicator):
         "context",
         "engine",
         "errhandler",
+        "fast",
         "index",
         "info",
         "inter",
@@ -85,6 +86,7 @@ class Communicator(NoCommunicator):
         self.members_: Any = None
         self.remote_: Any = None
         self.teamed: bool = False
+        self.fast: Any = None  # blocking collective calls among members that share memory
         self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
         self.context: int = -1
@@ -100,7 +102,7 @@ class Communicator(NoCommunicator):
     def close(self) -> None:
         """Forgets what the process keeps for it. Operations under way complete; nothing new can start."""
         self.world.close_context(self.context)
-        self.members_ = self.remote_ = None
+        self.members_ = self.remote_ = self.fast = None
 
     # Errors
 
@@ -190,4 +192,8 @@ class Communicator(NoCommunicator):
 
                 crowded = self.world.crowded
                 members.team = team.form(self.engine, self.context + 1, self.ranks, self.rank, crowded=crowded)
+                if members.team is not None:
+                    from ._team_calls import TeamCalls
+
+                    self.fast = TeamCalls(self, members)
         return members.exchange()

@@ -127,11 +127,15 @@ class Intracomm(Comm):
 
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Inclusive scan."""
-        reductions.scan(self.ob, sendbuf, recvbuf, op).run()
+        fast = self.ob.fast
+        if fast is None or not fast.scan(sendbuf, recvbuf, op):
+            reductions.scan(self.ob, sendbuf, recvbuf, op).run()
 
     def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Exclusive scan."""
-        reductions.exscan(self.ob, sendbuf, recvbuf, op).run()
+        fast = self.ob.fast
+        if fast is None or not fast.exscan(sendbuf, recvbuf, op):
+            reductions.exscan(self.ob, sendbuf, recvbuf, op).run()
 
     # Non-blocking
 

@@ -69,12 +69,18 @@ _KERNELS: dict[str, tuple[Kernel, str]] = {
 _dtypes: dict[TypeRecord, tuple[Any, str]] = {}
 
 
+def check_defined(name: str, type_: TypeRecord) -> None:
+    """Refuses an operation that is not defined on a type."""
+    _, kind = _dtypes.get(type_) or _dtype(type_)
+    if kind not in _KERNELS[name][1]:
+        raise Exception(ERR_OP, f"{name} is not defined on {type_.name or 'a derived datatype'}")
+
+
 def reduce_packed(name: str, type_: TypeRecord, source: Any, target: Any) -> None:
     """Combines all items of two contiguous buffers of packed items: `target = source op target`."""
-    dtype, kind = _dtypes.get(type_) or _dtype(type_)
-    kernel, kinds = _KERNELS[name]
-    if kind not in kinds:
-        raise Exception(ERR_OP, f"{name} is not defined on {type_.name or 'a derived datatype'}")
+    check_defined(name, type_)
+    dtype, _ = _dtypes[type_]
+    kernel, _ = _KERNELS[name]
     with np.errstate(all="ignore"):
         kernel(np.frombuffer(source, dtype), np.frombuffer(target, dtype))
 

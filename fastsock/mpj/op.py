@@ -52,6 +52,10 @@ class Combine:
         type_ = datatype._type()
         self.itemsize = type_.size
         self.kernel = kernel_of(record.name, type_) if record.name else None
+        if record.name and self.kernel is None:
+            from . import kernels
+
+            kernels.check_defined(record.name, type_)  # before anybody waits for this rank
 
     def __call__(self, source: Any, target: Any) -> None:
         """Combine the source into the target."""

@@ -28,12 +28,12 @@ class Members:
     """The ranks of a communicator, where they are, and what its collective calls share."""
 
     __slots__ = (
-        "_numbers",
         "context",
         "engine",
         "host_team",
         "hosts",
         "levels",
+        "numbers",
         "rank",
         "ranks",
         "several_hosts",
@@ -59,11 +59,11 @@ class Members:
         self.team, self.host_team = team, host_team
         self.levels = Levels.of(rank, self.hosts)
         self.several_hosts = len(set(self.hosts)) > 1
-        self._numbers = count()
+        self.numbers = count()
 
     def exchange(self, blocking: bool = True) -> Exchange:
         """The next collective call among these ranks; only one that blocks may use the shared memory of a team."""
-        return Exchange(self, next(self._numbers) & 0x7FFFFFFF, blocking)
+        return Exchange(self, next(self.numbers) & 0x7FFFFFFF, blocking)
 
 
 class Exchange:

@@ -8,6 +8,7 @@ job must see the same, since they must choose the same.
 from __future__ import annotations
 
 import os
+import sys
 from bisect import bisect_right
 
 TYPE_CHECKING = False
@@ -82,6 +83,17 @@ class Table:
         rows = by_ranks[max(few_enough, default=min(by_ranks))]
         place = bisect_right([row.nbytes for row in rows], nbytes)
         return first + rows[max(place - 1, 0)].algorithms
+
+    def spans(self, primitive: str, ranks: int, algorithm: str) -> list[tuple[int, int]]:
+        """The sizes, from one to before another, for which an algorithm is the first choice where all share memory."""
+        bounds = sorted({0, *(row.nbytes for rows in self._rows.get((primitive, "host"), {}).values() for row in rows)})
+        found: list[tuple[int, int]] = []
+        for least, end in zip(bounds, [*bounds[1:], sys.maxsize], strict=True):
+            if self.candidates(primitive, "host", ranks, least)[:1] == (algorithm,):
+                if found and found[-1][1] == least:
+                    least = found.pop()[0]
+                found.append((least, end))
+        return found
 
     def watch(self, cache: dict[Any, Any]) -> None:
         """Empty this dictionary whenever the table changes."""

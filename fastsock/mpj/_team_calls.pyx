@@ -1,0 +1,432 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Blocking collective calls on plain arrays among ranks that share memory: the hot path past the general one.
+
+Each method says whether it did the call. It does not where an argument is anything but a contiguous array of a common
+type, or where the selection table prefers messages: then the general path is to be taken, which also knows the errors.
+"""
+cimport cython
+from fastsock.core._core cimport Team
+from fastsock.core.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
+
+from fastsock.core._core import OPERATIONS, TYPES, MessageError, can_reduce
+
+from ._memory import IN_PLACE, buffer
+from .collectives.table import TABLE
+
+cdef extern from "Python.h":
+    ctypedef struct Py_buffer:
+        void *buf
+        Py_ssize_t len
+        Py_ssize_t itemsize
+        const char *format
+    enum: PyBUF_FORMAT
+    enum: PyBUF_ANY_CONTIGUOUS
+    enum: PyBUF_WRITABLE
+    int PyObject_CheckBuffer(object)
+    int PyObject_GetBuffer(object, Py_buffer *, int) except -1
+    void PyBuffer_Release(Py_buffer *)
+
+# Which primitive's sizes go through shared memory.
+cdef enum:
+    BARRIER, BCAST, SCATTER, GATHER, ALLGATHER, ALLTOALL, REDUCE, ALLREDUCE, REDUCE_SCATTER_BLOCK, SCAN, EXSCAN, PRIMITIVES
+    SPANS = 4  # of sizes, for each
+
+NAMES = ("barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce",
+         "reduce_scatter_block", "scan", "exscan")
+
+cdef struct Span:
+    Py_ssize_t least, end
+
+cdef bint[32][32] reducible  # operation, type
+assert FS_OPERATIONS <= 32 and FS_TYPES <= 32
+for _operation in OPERATIONS.values():
+    for _type in TYPES.values():
+        reducible[_operation][_type] = can_reduce(_operation, _type)
+
+cdef int INT8 = TYPES["INT8"], UINT8 = TYPES["UINT8"]
+cdef int BAND = OPERATIONS["BAND"], BXOR = OPERATIONS["BXOR"]
+assert BXOR == BAND + 2
+cdef int FLOAT = TYPES["FLOAT"], DOUBLE = TYPES["DOUBLE"], LONG_DOUBLE = TYPES["LONG_DOUBLE"]
+cdef int COMPLEX_FLOAT = TYPES["COMPLEX_FLOAT"], COMPLEX_DOUBLE = TYPES["COMPLEX_DOUBLE"], BOOL = TYPES["BOOL"]
+
+
+cdef inline int sized(int smallest, size_t size) noexcept:
+    """Of four types of integers: one, two, four and eight bytes."""
+    return smallest + (0 if size == 1 else 1 if size == 2 else 2 if size == 4 else 3)
+
+
+cdef int type_of(const char *format) noexcept:
+    """The number of the native kernels for the items of an array; -1 for any that is not plain."""
+    if format == NULL:
+        return UINT8
+    cdef char first = format[0]
+    if first == c"Z":
+        if format[1] == 0 or format[2] != 0:
+            return -1
+        return COMPLEX_DOUBLE if format[1] == c"d" else COMPLEX_FLOAT if format[1] == c"f" else -1
+    if first == 0 or format[1] != 0:
+        return -1
+    if first == c"d":
+        return DOUBLE
+    if first == c"f":
+        return FLOAT
+    if first == c"l":
+        return sized(INT8, sizeof(long))
+    if first == c"i":
+        return sized(INT8, sizeof(int))
+    if first == c"q":
+        return sized(INT8, 8)
+    if first == c"b":
+        return INT8
+    if first == c"h":
+        return sized(INT8, 2)
+    if first == c"B":
+        return UINT8
+    if first == c"H":
+        return sized(UINT8, 2)
+    if first == c"I":
+        return sized(UINT8, sizeof(int))
+    if first == c"L":
+        return sized(UINT8, sizeof(long))
+    if first == c"Q":
+        return sized(UINT8, 8)
+    if first == c"g":
+        return LONG_DOUBLE
+    return BOOL if first == c"?" else -1
+
+
+cdef inline bint is_in_place(object argument):
+    return argument is None or argument is IN_PLACE
+
+
+cdef inline int take(object argument, bint writable, Py_buffer *view) except -2:
+    """Its type, or -1 where the general path is to look at it, and then nothing is held."""
+    cdef int type_
+    if not PyObject_CheckBuffer(argument) or isinstance(argument, buffer):
+        return -1
+    try:
+        PyObject_GetBuffer(argument, view, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
+    except (BufferError, ValueError, TypeError):
+        return -1
+    type_ = type_of(view.format)
+    if type_ < 0 or view.len == 0:
+        PyBuffer_Release(view)
+        return -1
+    return type_
+
+
+@cython.final
+cdef class TeamCalls:
+    """The calls of one communicator."""
+    cdef Team team
+    cdef object communicator, numbers, operation
+    cdef int operation_number
+    cdef int size, rank
+    cdef Span[PRIMITIVES][SPANS] spans
+    cdef Py_ssize_t block
+    cdef size_t[FS_TEAM_MOST] sizes, offsets
+
+    def __init__(self, communicator, members):
+        cdef int which, number = 0
+        self.communicator = communicator
+        self.team, self.numbers = members.team, members.numbers
+        self.size, self.rank = members.size, members.rank
+        for which in range(PRIMITIVES):
+            number = 0
+            for least, end in TABLE.spans(NAMES[which], members.size, "shared_memory")[:SPANS]:
+                self.spans[which][number] = Span(least, end)
+                number += 1
+            while number < SPANS:
+                self.spans[which][number] = Span(0, 0)
+                number += 1
+
+    cdef inline bint prefers(self, int which, Py_ssize_t nbytes) noexcept:
+        cdef int i
+        for i in range(SPANS):
+            if self.spans[which][i].least <= nbytes < self.spans[which][i].end:
+                return True
+        return False
+
+    cdef int kernel(self, object op, int type_) except -2:
+        """The operation's number where the kernels know it on the type, or -1."""
+        record = op.ob
+        if record is not self.operation:
+            self.operation_number = OPERATIONS.get(record.name, -1)
+            self.operation = record
+        if self.operation_number < 0 or not reducible[self.operation_number][type_]:
+            return -1
+        if type_ == UINT8 and not (BAND <= self.operation_number <= BXOR):
+            return -1  # an array of bytes, of MPI's BYTE: no numbers
+        return self.operation_number
+
+    cdef int member(self, root) except -2:
+        """The root's rank; -1 where it is none."""
+        cdef Py_ssize_t rank
+        if type(root) is not int:
+            return -1
+        rank = root
+        return <int>rank if 0 <= rank < self.size else -1
+
+    cdef object failed(self, error):
+        raise self.communicator.failed(error) from error
+
+    cdef int equal_blocks(self, Py_ssize_t nbytes) except -1:
+        """Lays a buffer out in blocks of that size, one for each member."""
+        cdef int i
+        if nbytes != self.block:
+            self.block = nbytes
+            for i in range(self.size):
+                self.sizes[i] = nbytes
+                self.offsets[i] = i * nbytes
+        return 0
+
+    def barrier(self):
+        """Barrier."""
+        if not self.prefers(BARRIER, 0):
+            return False
+        next(self.numbers)
+        try:
+            self.team.c_barrier()
+        except MessageError as error:
+            self.failed(error)
+        return True
+
+    def bcast(self, argument, root):
+        """Bcast."""
+        cdef Py_buffer data
+        cdef int source = self.member(root)
+        if source < 0 or take(argument, source != self.rank, &data) < 0:
+            return False
+        try:
+            if not self.prefers(BCAST, data.len):
+                return False
+            next(self.numbers)
+            self.team.c_bcast(data.buf, data.len, source)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            PyBuffer_Release(&data)
+        return True
+
+    def reduce(self, send, receive, op, root):
+        """Reduce."""
+        cdef Py_buffer out
+        cdef int target = self.member(root), type_, number
+        if target < 0:
+            return False
+        if target == self.rank:
+            return self.symmetric(REDUCE, send, receive, op, target)
+        type_ = take(send, False, &out)
+        if type_ < 0:
+            return False
+        try:
+            number = self.kernel(op, type_)
+            if number < 0 or not self.prefers(REDUCE, out.len):
+                return False
+            next(self.numbers)
+            self.team.c_reduce(out.buf, NULL, out.len // out.itemsize, type_, number, target)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            PyBuffer_Release(&out)
+        return True
+
+    def allreduce(self, send, receive, op):
+        """Allreduce."""
+        return self.symmetric(ALLREDUCE, send, receive, op, 0)
+
+    def scan(self, send, receive, op):
+        """Scan."""
+        return self.symmetric(SCAN, send, receive, op, 0)
+
+    def exscan(self, send, receive, op):
+        """Exscan."""
+        return self.symmetric(EXSCAN, send, receive, op, 0)
+
+    cdef bint symmetric(self, int which, object send, object receive, object op, int root) except -1:
+        cdef Py_buffer out, into
+        cdef bint in_place = is_in_place(send)
+        cdef int type_ = take(receive, True, &into), other = -1, number
+        cdef const void *source = NULL
+        if type_ < 0:
+            return False
+        try:
+            number = self.kernel(op, type_)
+            if number < 0 or not self.prefers(which, into.len):
+                return False
+            if not in_place:
+                other = take(send, False, &out)
+                if other != type_ or out.len != into.len:
+                    return False
+                source = out.buf
+            next(self.numbers)
+            if which == ALLREDUCE:
+                self.team.c_allreduce(source, into.buf, into.len // into.itemsize, type_, number)
+            elif which == REDUCE:
+                self.team.c_reduce(source, into.buf, into.len // into.itemsize, type_, number, root)
+            elif which == SCAN:
+                self.team.c_scan(source, into.buf, into.len // into.itemsize, type_, number)
+            else:
+                self.team.c_exscan(source, into.buf, into.len // into.itemsize, type_, number)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            if other >= 0:
+                PyBuffer_Release(&out)
+            PyBuffer_Release(&into)
+        return True
+
+    def gather(self, send, receive, root):
+        """Gather."""
+        cdef Py_buffer out, into
+        cdef fs_blocks blocks
+        cdef int target = self.member(root), type_ = -1, other = -1
+        cdef bint at_root = target == self.rank
+        cdef Py_ssize_t block
+        if target < 0 or (at_root and is_in_place(send)):
+            return False
+        type_ = take(send, False, &out)
+        if type_ < 0:
+            return False
+        try:
+            block = out.len
+            if not self.prefers(GATHER, block):
+                return False
+            if at_root:
+                other = take(receive, True, &into)
+                if other != type_ or into.len != block * self.size:
+                    return False
+            next(self.numbers)
+            if at_root:
+                self.equal_blocks(block)
+                blocks.sizes, blocks.offsets = self.sizes, self.offsets
+                self.team.c_gather(out.buf, block, into.buf, &blocks, target)
+            else:
+                self.team.c_gather(out.buf, block, NULL, NULL, target)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            if other >= 0:
+                PyBuffer_Release(&into)
+            PyBuffer_Release(&out)
+        return True
+
+    def scatter(self, send, receive, root):
+        """Scatter."""
+        cdef Py_buffer out, into
+        cdef fs_blocks blocks
+        cdef int source = self.member(root), type_ = -1, other = -1
+        cdef bint at_root = source == self.rank
+        cdef Py_ssize_t block
+        if source < 0 or (at_root and is_in_place(receive)):
+            return False
+        type_ = take(receive, True, &into)
+        if type_ < 0:
+            return False
+        try:
+            block = into.len
+            if not self.prefers(SCATTER, block):
+                return False
+            if at_root:
+                other = take(send, False, &out)
+                if other != type_ or out.len != block * self.size:
+                    return False
+            next(self.numbers)
+            if at_root:
+                self.equal_blocks(block)
+                blocks.sizes, blocks.offsets = self.sizes, self.offsets
+                self.team.c_scatter(out.buf, &blocks, into.buf, block, source)
+            else:
+                self.team.c_scatter(NULL, NULL, into.buf, block, source)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            if other >= 0:
+                PyBuffer_Release(&out)
+            PyBuffer_Release(&into)
+        return True
+
+    def allgather(self, send, receive):
+        """Allgather."""
+        cdef Py_buffer out, into
+        cdef fs_blocks blocks
+        cdef bint in_place = is_in_place(send)
+        cdef int type_ = take(receive, True, &into), other = -1
+        cdef const void *source = NULL
+        if type_ < 0:
+            return False
+        try:
+            if into.len % (self.size * into.itemsize) or not self.prefers(ALLGATHER, into.len):
+                return False
+            if not in_place:
+                other = take(send, False, &out)
+                if other != type_ or out.len * self.size != into.len:
+                    return False
+                source = out.buf
+            next(self.numbers)
+            self.equal_blocks(into.len // self.size)
+            blocks.sizes, blocks.offsets = self.sizes, self.offsets
+            self.team.c_allgather(source, into.buf, &blocks)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            if other >= 0:
+                PyBuffer_Release(&out)
+            PyBuffer_Release(&into)
+        return True
+
+    def alltoall(self, send, receive):
+        """Alltoall."""
+        cdef Py_buffer out, into
+        cdef fs_blocks blocks
+        cdef bint in_place = is_in_place(send)
+        cdef int type_ = take(receive, True, &into), other = -1
+        cdef const void *source = NULL
+        if type_ < 0:
+            return False
+        try:
+            if into.len % (self.size * into.itemsize) or not self.prefers(ALLTOALL, into.len):
+                return False
+            if not in_place:
+                other = take(send, False, &out)
+                if other != type_ or out.len != into.len:
+                    return False
+                source = out.buf
+            next(self.numbers)
+            self.equal_blocks(into.len // self.size)
+            blocks.sizes, blocks.offsets = self.sizes, self.offsets
+            self.team.c_alltoall(source, &blocks, into.buf, &blocks)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            if other >= 0:
+                PyBuffer_Release(&out)
+            PyBuffer_Release(&into)
+        return True
+
+    def reduce_scatter_block(self, send, receive, op):
+        """Reduce_scatter_block."""
+        cdef Py_buffer out, into
+        cdef int type_, other = -1, number
+        if is_in_place(send):
+            return False
+        type_ = take(receive, True, &into)
+        if type_ < 0:
+            return False
+        try:
+            number = self.kernel(op, type_)
+            if number < 0 or not self.prefers(REDUCE_SCATTER_BLOCK, into.len * self.size):
+                return False
+            other = take(send, False, &out)
+            if other != type_ or out.len != into.len * self.size:
+                return False
+            next(self.numbers)
+            self.equal_blocks(into.len // into.itemsize)
+            self.team.c_reduce_scatter(out.buf, into.buf, self.sizes, type_, number)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            if other >= 0:
+                PyBuffer_Release(&out)
+            PyBuffer_Release(&into)
+        return True
