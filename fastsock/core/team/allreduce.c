@@ -3,11 +3,10 @@
 #include "inside.h"
 
 /* Everybody reduces everything, in the same order. */
-static int allreduce_small(struct fs_team *team, const void *source, void *target, size_t count, size_t element,
-                           fs_kernel *kernel)
+static int allreduce_small(struct fs_team *team, const void *source, void *target, const struct fs_reduction *what)
 {
     const unsigned char *pieces[FS_TEAM_MOST];
-    size_t bytes = count * element;
+    size_t bytes = what->count * what->element;
     int in_line = bytes <= FS_TEAM_INLINE, result = fs_team_claim_cell(team);
     if (result == 0 && !in_line) result = fs_team_claim(team, 0, -1, fs_place(team->number + 1, 0));
     if (result != 0) return result;
@@ -16,109 +15,55 @@ static int allreduce_small(struct fs_team *team, const void *source, void *targe
     memcpy((unsigned char *)pieces[team->index], source, bytes);
     fs_team_publish_cell(team);
     result = fs_team_await_cells(team);
-    if (result == 0) fs_reduce_pieces(kernel, element, pieces, team->size, target, count);
+    if (result == 0) fs_reduce_pieces(what->kernel, what->element, pieces, team->size, target, what->count);
     return result;
 }
 
-/* A round: everybody shows what the others' slices need, reduces its own slice, and shows the result in the place where
- * a contribution of its own would be.  The next round's contributions are shown before this one's results are awaited. */
-struct round {
-    uint64_t number;
-    size_t first, count, slice; /* elements */
+struct said {
+    uint64_t direct, source, target;
 };
 
-static struct round round_of(const struct fs_team *team, int number, size_t most, size_t count, size_t element)
+/* Everybody says where its arrays lie; the first member's word decides which way all go. */
+static int tell_ways(struct fs_team *team, const void *source, const void *target, const struct fs_reduction *what,
+                     struct said *all)
 {
-    struct round round = {(uint64_t)number, (size_t)number * most, 0, 0};
-    size_t even = element < 64 ? 64 / element : 1;
-    round.count = fs_smaller(count - round.first, most);
-    round.slice = (round.count + (size_t)team->size - 1) / (size_t)team->size;
-    round.slice = (round.slice + even - 1) / even * even;
-    return round;
-}
-
-static size_t slice_start(const struct round *round, int member)
-{
-    return fs_smaller((size_t)member * round->slice, round->count);
-}
-
-static uint64_t shown_at(uint64_t round) { return round == 0 ? 1 : 2 * round; }
-static uint64_t reduced_at(uint64_t round) { return 2 * round + 3; }
-
-static int show(struct fs_team *team, const struct round *round, const unsigned char *source, size_t element)
-{
-    int result = 0;
-    if (round->number < FS_TEAM_BUFFERS)
-        result = fs_team_claim(team, round->number, -1, fs_place(team->number + 1, 0));
+    int result = fs_team_claim_cell(team);
     if (result != 0) return result;
-    unsigned char *buffer = fs_team_buffer(team, team->index, round->number);
-    size_t from = slice_start(round, team->index) * element, to = slice_start(round, team->index + 1) * element;
-    source += round->first * element;
-    memcpy(buffer, source, from);
-    memcpy(buffer + to, source + to, round->count * element - to);
-    fs_team_publish_ready(team, shown_at(round->number));
-    return 0;
-}
-
-static int reduce_slice(struct fs_team *team, const struct round *round, const unsigned char *source,
-                        unsigned char *target, size_t element, fs_kernel *kernel)
-{
-    const unsigned char *pieces[FS_TEAM_MOST];
-    size_t start = slice_start(round, team->index), length = slice_start(round, team->index + 1) - start;
-    unsigned char *own = fs_team_buffer(team, team->index, round->number) + start * element;
-    int result = fs_team_await_all_ready(team, shown_at(round->number));
-    if (result != 0) return result;
-    for (int i = 0; i < team->size; i++) pieces[i] = fs_team_buffer(team, i, round->number) + start * element;
-    pieces[team->index] = source + (round->first + start) * element;
-    fs_reduce_pieces(kernel, element, pieces, team->size, own, length);
-    fs_team_publish_ready(team, reduced_at(round->number));
-    memcpy(target + (round->first + start) * element, own, length * element);
-    return 0;
-}
-
-static int collect(struct fs_team *team, const struct round *round, unsigned char *target, size_t element)
-{
-    int result = 0;
-    for (int i = 0; i < team->size && result == 0; i++) {
-        size_t start = slice_start(round, i), length = slice_start(round, i + 1) - start;
-        if (i == team->index || length == 0) continue;
-        result = fs_team_await_ready(team, i, reduced_at(round->number));
-        if (result != 0) return result;
-        memcpy(target + (round->first + start) * element,
-               fs_team_buffer(team, i, round->number) + start * element, length * element);
-    }
+    size_t slice = what->count / (size_t)team->size * what->element;
+    all[team->index] = (struct said){(uint64_t)fs_team_is_direct(team, slice, 1), (uintptr_t)source, (uintptr_t)target};
+    memcpy(fs_team_cell(team, team->index)->data, &all[team->index], sizeof *all);
+    fs_team_publish_cell(team);
+    result = fs_team_await_cells(team);
+    for (int i = 0; i < team->size && result == 0; i++)
+        if (i != team->index) memcpy(&all[i], fs_team_cell(team, i)->data, sizeof *all);
     return result;
 }
 
-static int allreduce_large(struct fs_team *team, const unsigned char *source, unsigned char *target, size_t count,
-                           size_t element, fs_kernel *kernel)
+static int allreduce_large(struct fs_team *team, const void *source, void *target, const struct fs_reduction *what)
 {
-    size_t most = fs_team_piece(team, count * element) / element;
-    int rounds = fs_team_steps(count, most), result = rounds < 0 ? rounds : 0;
-    for (int i = 0; i < rounds && result == 0; i++) {
-        struct round round = round_of(team, i, most, count, element);
-        if (i == 0) result = show(team, &round, source, element);
-        if (result == 0 && i + 1 < rounds) {
-            struct round next = round_of(team, i + 1, most, count, element);
-            result = show(team, &next, source, element);
-        }
-        if (result == 0) result = reduce_slice(team, &round, source, target, element, kernel);
-        if (result == 0) result = collect(team, &round, target, element);
-    }
-    return result;
+    struct said all[FS_TEAM_MOST];
+    uint64_t sources[FS_TEAM_MOST], targets[FS_TEAM_MOST];
+    int result = tell_ways(team, source, target, what, all);
+    if (result != 0) return result;
+    for (int i = 0; i < team->size; i++) sources[i] = all[i].source, targets[i] = all[i].target;
+    if (!all[0].direct) return fs_allreduce_buffered(team, source, target, what);
+    if (!fs_team_have_scratch(team)) return -ENOMEM;
+    return fs_allreduce_direct(team, source, target, what, sources, targets);
 }
 
 int fs_team_allreduce(struct fs_team *team, const void *source, void *target, size_t count, int type, int operation)
 {
-    fs_kernel *kernel = fs_kernel_of(operation, type);
-    size_t element = fs_type_size(type), bytes = count * element;
-    if (kernel == NULL) return -EINVAL;
+    struct fs_reduction what = {count, fs_type_size(type), fs_kernel_of(operation, type)};
+    size_t bytes = count * what.element;
+    if (what.kernel == NULL) return -EINVAL;
     int result = fs_team_begin(team, bytes);
     if (result != 0) return result;
     if (source == NULL) source = target;
     if (team->size == 1 && source != target) memcpy(target, source, bytes);
     if (team->size > 1 && bytes <= fs_team_small_reduction(team))
-        result = allreduce_small(team, source, target, count, element, kernel);
-    else if (team->size > 1) result = allreduce_large(team, source, target, count, element, kernel);
+        result = allreduce_small(team, source, target, &what);
+    else if (team->size > 1 && bytes / (size_t)team->size < FS_TEAM_DIRECT)
+        result = fs_allreduce_buffered(team, source, target, &what);
+    else if (team->size > 1) result = allreduce_large(team, source, target, &what);
     return fs_team_end(team, result);
 }

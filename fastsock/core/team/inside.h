@@ -20,6 +20,7 @@ enum {
     FS_TEAM_STEP_BITS = 20,
     FS_TEAM_LAST_STEP = (1 << FS_TEAM_STEP_BITS) - 1,
     FS_TEAM_DIRECT = 8 * 1024,          /* bytes from which reading another's memory may be worth a system call */
+    FS_TEAM_BLOCK = 64 * 1024,          /* bytes that are read from one member and reduced, then from the next */
     FS_TEAM_CLASSES = 10,               /* of sizes, each the double of the one before */
 };
 
@@ -65,6 +66,7 @@ struct fs_team {
     uint64_t until[FS_TEAM_BUFFERS];   /* my buffer is free when its readers are done up to this place */
     int reader[FS_TEAM_BUFFERS];       /* its only reader, or -1 */
     struct fs_team_costs costs[FS_TEAM_CLASSES];
+    unsigned char *scratch;              /* two blocks, once they were needed */
     struct fs_team_identity *identities; /* NULL: nobody reads another's memory */
     struct fs_team_hooks hooks;
     int left;                          /* the leave hook was called */
@@ -212,6 +214,20 @@ struct fs_team_rounds {
 int fs_team_show(struct fs_team *team, const struct fs_team_rounds *rounds, int round);
 int fs_team_run(struct fs_team *team, const struct fs_team_rounds *rounds, int shown); /* shown: the first one is */
 int fs_team_part_after(struct fs_team *team, const uint64_t *addresses); /* of what was read directly; 0 for nothing */
+
+/* ---- reductions ---- */
+struct fs_reduction {
+    size_t count, element;
+    fs_kernel *kernel;
+};
+int fs_allreduce_buffered(struct fs_team *team, const unsigned char *source, unsigned char *target,
+                          const struct fs_reduction *what);
+int fs_allreduce_direct(struct fs_team *team, const unsigned char *source, unsigned char *target,
+                        const struct fs_reduction *what, const uint64_t *sources, const uint64_t *targets);
+int fs_team_have_scratch(struct fs_team *team);
+/* Part of an array, of at most FS_TEAM_BLOCK bytes, out of the members' memory; `sources` are its arrays' addresses. */
+int fs_team_reduce_block(struct fs_team *team, const struct fs_reduction *what, const uint64_t *sources,
+                         const unsigned char *own, unsigned char *target, size_t first, size_t count);
 
 /* ---- direct.c ---- */
 /* Whether the others should read these bytes out of this member's memory.  `both_ways`: each of them gives and takes. */

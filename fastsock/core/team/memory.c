@@ -97,6 +97,7 @@ void fs_team_close(struct fs_team *team)
     free(team->watches);
     free(team->polled);
     free(team->identities);
+    free(team->scratch);
     free(team);
 }
 

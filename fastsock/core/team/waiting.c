@@ -8,6 +8,7 @@
 #include "inside.h"
 
 #define LOOKS_PER_ROUND 16
+#define HOLD_US 10.0               /* before locks are given up: that costs both them and this wait something */
 #define PROGRESS_EVERY_US 10.0
 #define CHECK_EVERY_US 2000.0      /* who has died, who has left, are there signals */
 #define PATIENCE_US 4000.0         /* then it sleeps: a wake costs tens of microseconds */
@@ -106,7 +107,6 @@ int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint
     uint64_t patience = (uint64_t)((team->crowded ? PATIENCE_CROWDED_US : PATIENCE_US) * scale);
     uint64_t start = fs_ticks(), progressed = start, checked = start;
     int nap = FIRST_SLEEP_MS;
-    fs_team_leave(team);
     while (!reached(word, least)) {
         for (int i = 0; !team->crowded && i < LOOKS_PER_ROUND; i++) {
             if (reached(word, least)) return 0;
@@ -115,6 +115,8 @@ int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint
         sched_yield();
         uint64_t now = fs_ticks();
         int result = 0;
+        if (now - start < (uint64_t)(HOLD_US * scale)) continue;
+        fs_team_leave(team);
         if (now - progressed > (uint64_t)(PROGRESS_EVERY_US * scale)) {
             if (team->hooks.progress != NULL && team->hooks.progress(team->hooks.context)) start = now;
             progressed = now;
