@@ -294,6 +294,11 @@ cpdef buffer acquire(source, bint readonly, bint want_format):
     return _new(source, flags)
 
 
+def format_of(buffer memory not None):
+    """Returns what is known of a buffer's elements, as the buffer protocol writes it; empty where nothing is."""
+    return "" if memory.view.format == NULL else memory.view.format.decode()
+
+
 def part(buffer whole not None, Py_ssize_t offset, Py_ssize_t length):
     """Returns `length` bytes of a buffer from `offset` on, which both the caller has checked."""
     return _part(whole, <char *>whole.view.buf + offset, length, whole.view.readonly)
@@ -303,9 +308,9 @@ def describe(source, str format, Py_ssize_t itemsize, address, Py_ssize_t nbytes
     """Returns a buffer of foreign memory whose elements are known; it keeps `source` alive."""
     cdef uintptr_t place = address
     cdef buffer self = _part(source, <void *>place, nbytes, readonly)
-    self._format = format.encode()
-    self.view.format = self._format
-    if format != "B":
+    if format:
+        self._format = format.encode()
+        self.view.format = self._format
         self.view.itemsize = itemsize
     self.device = device
     return self
@@ -314,13 +319,13 @@ def describe(source, str format, Py_ssize_t itemsize, address, Py_ssize_t nbytes
 def tensor(capsule, bint versioned):
     """Returns what a capsule of DLPack tells, or None where it is none that may be used.
 
-    (address, shape, strides or None, (code, bits, lanes), whether it is read-only, major version)
+    (address, shape, strides or None, (code, bits, lanes), whether it is read-only, major version or None)
     """
     cdef const char *name = b"dltensor_versioned" if versioned else b"dltensor"
     cdef Versioned *whole
     cdef Tensor *found
     cdef bint readonly = False
-    cdef uint32_t major = 0
+    major = None
     if not PyCapsule_IsValid(capsule, name):
         return None
     if versioned:
@@ -415,7 +420,7 @@ cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
     memory = acquire(where, readonly, datatype is None)
     if datatype is None:
         if memory.view.format == NULL:
-            datatype = _formats["B"]
+            datatype = _formats[""]
         else:
             datatype = _formats.get(memory.view.format.decode())
             if datatype is None:

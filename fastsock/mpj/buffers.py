@@ -16,6 +16,7 @@ from ._memory import (
     acquire,
     buffer,
     configure,
+    format_of,
     is_buffer,
     landing,
     outgoing,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     Finish = Callable[[int], None]
 
-_by_format: dict[str, Datatype] = {"B": BYTE}
+_by_format: dict[str, Datatype] = {"": BYTE, "B": by_code["B"]}
 
 
 class Vector:
@@ -276,7 +277,7 @@ def _resolve(where: Any, type_: Any, readonly: bool) -> tuple[buffer | None, Dat
         return None, _datatype(type_)
     memory = acquire(where, readonly, type_ is None)
     if type_ is None:
-        format_ = memory.format
+        format_ = format_of(memory)
         return memory, _by_format.get(format_) or _of_format(format_)
     return memory, _datatype(type_)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from .constants import UNDEFINED
 from .typemap import TypeRecord
 
@@ -37,3 +39,11 @@ def count_elements(type_: TypeRecord, length: int) -> int:
         rest -= basic.size
         count += 1
     return UNDEFINED if rest < 0 else count
+
+
+def element_bytes(type_: TypeRecord, count: int) -> int:
+    """Returns how many bytes the data of the first `count` basic elements are."""
+    if type_.elements == 0:
+        return 0
+    whole, rest = divmod(count, type_.elements)
+    return whole * type_.size + sum(basic.size for basic, _ in islice(basics(type_), rest))

@@ -54,11 +54,12 @@ def _dlpack(source: Any, readonly: bool) -> _memory.buffer:
     except TypeError:
         versioned = False
         capsule = source.__dlpack__(**where)
-    tensor = _memory.tensor(capsule, versioned)
+    # one that is asked for the newer form may give the older one all the same
+    tensor = _memory.tensor(capsule, versioned) or _memory.tensor(capsule, False)
     if tensor is None:
         raise BufferError("dlpack: invalid capsule object")
     address, shape, strides, (code, bits, lanes), fixed, major = tensor
-    if versioned and major < _NEWEST[0]:
+    if major is not None and major < _NEWEST[0]:
         raise BufferError("dlpack: unexpected version")
     if any(extent < 0 for extent in shape):
         raise BufferError("dlpack: shape item is negative")
@@ -71,9 +72,9 @@ def _dlpack(source: Any, readonly: bool) -> _memory.buffer:
         raise BufferError("dlpack: buffer is not writable")
     size = (bits * lanes + 7) // 8
     if lanes == 1:
-        format_ = _FORMATS.get(_KINDS.get(code, ""), {}).get(size, "B")
+        format_ = _FORMATS.get(_KINDS.get(code, ""), {}).get(size, "")
     else:
-        format_ = _FORMATS["c"].get(size, "B") if code == _FLOAT and lanes == 2 else "B"
+        format_ = _FORMATS["c"].get(size, "") if code == _FLOAT and lanes == 2 else ""
     return _described(capsule, address, _product(shape) * size, format_, size, bool(fixed), device)
 
 
@@ -111,7 +112,7 @@ def _cuda(source: Any, readonly: bool) -> _memory.buffer:
         import warnings
 
         warnings.warn("__cuda_array_interface__: ignoring 'descr' key", RuntimeWarning, stacklevel=2)
-    format_ = _FORMATS.get(kind[1:2], {}).get(size, "B")
+    format_ = _FORMATS.get(kind[1:2], {}).get(size, "")
     return _described(source, address, _product(shape) * size, format_, size, bool(fixed), _CUDA)
 
 

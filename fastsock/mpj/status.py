@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 
 from .constants import ANY_SOURCE, ANY_TAG, ERR_TYPE, F_ERROR, F_SOURCE, F_STATUS_SIZE, F_TAG, SUCCESS, UNDEFINED
-from .elements import count_elements
+from .elements import count_elements, element_bytes
 from .exceptions import Exception
 from .handle import public
 from .typemap import TypeRecord
@@ -142,10 +142,7 @@ class Status:
 
     def Set_elements(self, datatype: Datatype, count: int) -> None:
         """Set the number of elements in a status; for generalized requests."""
-        type_ = _type(datatype)
-        whole, rest = divmod(count, type_.elements) if type_.elements else (0, 0)
-        basic_size = type_.size // type_.elements if type_.elements else 0
-        self._length = whole * type_.size + rest * basic_size
+        self._length = element_bytes(_type(datatype), count)
 
     def _get_count(self) -> int:
         return self._length

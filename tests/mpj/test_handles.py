@@ -1,0 +1,136 @@
+"""Handles and what hangs on them: attributes, error handlers, info, statuses, error codes."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from fastsock.mpj import MPI
+
+
+def test_freeing_one_handle_leaves_the_others() -> None:
+    first = MPI.INT.Create_contiguous(3)
+    second = MPI.Datatype(first)
+    first.Free()
+    assert not first
+    assert second.size == 12
+
+
+def test_constants_cannot_be_freed() -> None:
+    for free in (MPI.INT.Free, MPI.SUM.Free, MPI.DATATYPE_NULL.Free, MPI.OP_NULL.Free, MPI.INFO_NULL.Free):
+        with pytest.raises(MPI.Exception):
+            free()
+    assert MPI.INT.size == 4
+
+
+def test_numbers_stand_for_objects() -> None:
+    made = MPI.INT.Create_contiguous(3)
+    assert MPI.Datatype.fromhandle(made.handle) == made
+    assert MPI.Datatype.f2py(MPI.INT.py2f()) is MPI.INT
+    with pytest.raises(TypeError):
+        MPI.Op.fromint(made.toint())
+    with pytest.raises(ValueError, match="no object"):
+        MPI.Op.fromint(123456789)
+
+
+def test_attributes_follow_copies_and_end_with_their_object() -> None:
+    told: list[Any] = []
+
+    def copy(datatype: MPI.Datatype, keyval: int, value: Any) -> Any:
+        told.append(("copy", datatype == original, value))
+        return value + 1
+
+    def delete(datatype: MPI.Datatype, keyval: int, value: Any) -> None:
+        told.append(("delete", value))
+
+    keyval = MPI.Datatype.Create_keyval(copy, delete)
+    original = MPI.INT.Dup()
+    original.Set_attr(keyval, 1)
+    duplicate = original.Dup()
+    assert duplicate.Get_attr(keyval) == 2
+    duplicate.Free()
+    original.Set_attr(keyval, 5)
+    original.Free()
+    assert MPI.Datatype.Free_keyval(keyval) == MPI.KEYVAL_INVALID
+    assert told == [("copy", True, 1), ("delete", 2), ("delete", 1), ("delete", 5)]
+
+
+def test_keys_of_another_kind_are_refused() -> None:
+    keyval = MPI.Comm.Create_keyval()
+    datatype = MPI.INT.Dup()
+    for call in (lambda: datatype.Set_attr(keyval, 1), lambda: datatype.Set_attr(MPI.TAG_UB, 1)):
+        with pytest.raises(MPI.Exception) as caught:
+            call()
+        assert caught.value.Get_error_class() == MPI.ERR_KEYVAL
+    MPI.Comm.Free_keyval(keyval)
+
+
+def test_info_is_an_ordered_mapping_of_strings() -> None:
+    info = MPI.Info.Create({"b": "1", "a": "2"})
+    info["c"] = "3"
+    del info["b"]
+    assert info.items() == [("a", "2"), ("c", "3")]
+    assert pickle.loads(pickle.dumps(info)).items() == info.items()
+    with pytest.raises(MPI.Exception) as caught:
+        info.Set("k" * (MPI.MAX_INFO_KEY + 1), "v")
+    assert caught.value.Get_error_class() == MPI.ERR_INFO_KEY
+
+
+def test_a_status_counts_in_any_type() -> None:
+    status = MPI.Status()
+    status.Set_elements(MPI.BYTE, 40)
+    pair = MPI.Datatype.Create_struct([1, 1], [0, 8], [MPI.DOUBLE, MPI.INT])
+    assert (status.Get_count(MPI.DOUBLE), status.Get_count(MPI.BYTE)) == (5, 40)
+    assert (status.Get_count(pair), status.Get_elements(pair)) == (MPI.UNDEFINED, MPI.UNDEFINED)
+    status.Set_elements(pair, 7)
+    assert (status.count, status.Get_elements(pair), status.Get_count(pair)) == (44, 7, MPI.UNDEFINED)
+    assert MPI.Status.f2py(status.py2f()) == status
+
+
+def test_added_error_codes_have_class_and_text() -> None:
+    errorclass = MPI.Add_error_class()
+    code = MPI.Add_error_code(errorclass)
+    MPI.Add_error_string(code, "no more paper")
+    error = MPI.Exception(code)
+    assert (error.Get_error_class(), str(error)) == (errorclass, "no more paper")
+    assert pickle.loads(pickle.dumps(error)) == error
+
+
+def test_an_error_handler_is_called_with_its_object() -> None:
+    told: list[Any] = []
+    session = MPI.Session.Init()
+    handler = MPI.Session.Create_errhandler(lambda where, code: told.append((where == session, code)))
+    session.Set_errhandler(handler)
+    handler.Free()
+    session.Call_errhandler(MPI.ERR_TAG)
+    session.Finalize()
+    assert told == [(True, MPI.ERR_TAG)]
+
+
+def test_operations_pickle_with_their_function() -> None:
+    with pytest.raises(ValueError, match="cannot call"):
+        MPI.OP_NULL(1, 2)
+    operation = MPI.Op.Create(_longest, commute=False)
+    other = pickle.loads(pickle.dumps(operation))
+    assert other("a", "bc") == "bc"
+    assert not other.Is_commutative()
+    operation.Free()
+    other.Free()
+
+
+def _longest(x: str, y: str, datatype: None) -> str:
+    return max(x, y, key=len)
+
+
+def test_buffers_of_the_library() -> None:
+    memory = MPI.Alloc_mem(8)
+    memory[:] = 7
+    memory[2:4] = b"ab"
+    assert memory.tobytes() == b"\7\7ab\7\7\7\7"
+    assert memoryview(memory[2:4]).tobytes() == b"ab"
+    assert MPI.Get_address(memory[2:]) == memory.address + 2
+    assert MPI.Aint_add(memory.address, 2) - memory.address == 2
+    MPI.Free_mem(memory)
+    assert (memory.address, len(memory)) == (0, 0)
