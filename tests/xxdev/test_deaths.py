@@ -148,6 +148,24 @@ def test_what_is_received_of_a_dead_rank_is_the_beginning(maker):
         assert all(value[:2] == (2, 1) for value in got[len(whole) :]), got
 
 
+def _announce(here):
+    here.request = here.device.isend(bytes(1 << 20), 0, 1)
+    here.device.send("after it", 0, 1)
+    here.device.send("known", 0, 2)
+
+
+def test_a_message_is_not_taken_for_one_before_it_that_was_lost(maker):
+    """The first one's bytes were still in the dead rank: a receive must not skip it."""
+    with maker.ranks(2) as ranks:
+        ranks.run(1, _announce)
+        assert ranks.run(0, _wait_for, 1, 2) == "known"
+        ranks.processes[1].kill()
+        ranks.processes[1].wait()
+        waiting = ranks.run(0, _wait_for, 1, 9)
+        assert waiting[:2] == (2, 1), "the death is known from here on"
+        assert ranks.run(0, _wait_for, 1, 1)[:2] == (2, 1)
+
+
 def test_a_rank_that_has_finished_is_told_apart_from_a_dead_one(maker):
     with maker.ranks(2) as ranks:
         ranks.run(1, _send, "last", 0, 1)

@@ -525,11 +525,14 @@ static int never_arrives(const struct fs_message *message, int peer)
            (message->announced || message->sender || message->received < message->envelope.length);
 }
 
-static void lose_messages(struct fs_engine *engine, int peer)
+/* `failed`: what it sent after one that is lost is lost too, or a receive would take it for the earlier one. */
+static void lose_messages(struct fs_engine *engine, int peer, int failed)
 {
+    int lost = 0;
     for (struct fs_message *message = engine->oldest, *next; message; message = next) {
         next = message->newer;
-        if (!never_arrives(message, peer)) continue;
+        if (!never_arrives(message, peer) && !(lost && failed && message->envelope.source == peer)) continue;
+        lost = 1;
         fs_message_remove(engine, message);
         if (message->sender) {
             fs_complete_elsewhere(engine, message->request, FS_PEER_FAILED);
@@ -571,7 +574,7 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
         fs_slot_give(engine, i);
         if (request) fs_complete(engine, request, error);
     }
-    lose_messages(engine, peer);
+    lose_messages(engine, peer, failed);
     for (uint32_t i = 0; i < FS_BUCKETS; i++) fail_posted(engine, &engine->buckets[i].posted, peer, failed, error);
     fail_posted(engine, &engine->posted_any, peer, failed, error);
     atomic_fetch_add(&engine->arrivals, 1); /* probes look again */
@@ -588,7 +591,7 @@ void fs_engine_fail(struct fs_engine *engine, int peer, const char *reason)
     fs_engine_unlock(engine);
     if (!other) return;
     fs_engine_lock(other);
-    lose_messages(other, engine->rank);
+    lose_messages(other, engine->rank, 1);
     fs_engine_unlock(other);
     fs_engine_release(other);
 }
@@ -653,7 +656,7 @@ void fs_engine_close(struct fs_engine *engine)
         struct fs_peer *peer = &engine->peers[rank];
         if (peer->state == FS_LINKED) fs_link_goodbye(engine, peer->link);
         if (rank != engine->rank) fs_peer_lost(engine, rank, FS_CLOSED, "this rank's engine was closed");
-        lose_messages(engine, rank);
+        lose_messages(engine, rank, 0);
     }
     for (uint32_t i = 0; i < FS_BUCKETS; i++)
         while (engine->buckets[i].posted.first) {
