@@ -309,7 +309,7 @@ class Connections(abc.ABC):
         with self._lock:
             state = self._states.get(peer)
             free = state is None or (state == _CONNECTING and peer < self.job.rank)
-            if self._closing or state == _LOST:
+            if self._closing or state == _LOST or peer == self.job.rank:
                 why = "it has finished, or is about to" if self._closing else f"it has given up on rank {peer}"
                 sock.sendall(_verdict(_FAILED, why.encode()))
                 return False

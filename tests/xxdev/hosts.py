@@ -32,6 +32,14 @@ class Hosts:
         self._switch = f"{self._prefix}switch"
 
     def __enter__(self) -> Hosts:
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _make(self) -> None:
         _ip("netns", "add", self._switch)
         _ip("-n", self._switch, "link", "add", "switch", "type", "bridge")
         _ip("-n", self._switch, "link", "set", "switch", "up")
@@ -43,7 +51,6 @@ class Hosts:
             _ip("-n", name, "addr", "add", f"{self.ip(host)}/24", "dev", "eth0")
             _ip("-n", name, "link", "set", "eth0", "up")
             _ip("-n", self._switch, "link", "set", f"port{host}", "master", "switch", "up")
-        return self
 
     def __exit__(self, *_: object) -> None:
         for host in range(self.count):
