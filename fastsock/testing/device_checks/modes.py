@@ -165,8 +165,8 @@ def check_a_long_message_does_not_stop_short_ones(device):
 
 @on_ranks(2)
 def check_unexpected_messages_use_bounded_memory(device):
-    """160 MiB that nobody receives yet: the receiver's memory stays far below that, and all of it arrives."""
-    count, size = 2500, 64 * 1024
+    """100 MiB that nobody receives yet: the receiver's memory stays far below that, and all of it arrives."""
+    count, size = 1600, 64 * 1024
     if device.id() == 0:
         block = bytes(size)
         sends = [device.isend(block, 1, 1) for _ in range(count)]
