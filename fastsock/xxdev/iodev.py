@@ -10,7 +10,7 @@ import _socket
 import os
 from typing import Any
 
-from .. import explanation, meeting
+from .. import meeting
 from .. import socket as fast
 from .connections import Connections
 from .networked import NetworkedDevice
@@ -31,7 +31,11 @@ class Iodev(NetworkedDevice):
         """How messages to that rank travel, as `fastsock.explain()`; None before the first one, and to oneself."""
         connections = self.connections
         sock = connections.standing.get(peer) if isinstance(connections, _Streams) else None
-        return None if sock is None else explanation.explain(sock)
+        if sock is None:
+            return None
+        from .. import explanation  # slow to import, and few ask
+
+        return explanation.explain(sock)
 
 
 class _Streams(Connections):
