@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +100,8 @@ class Generalized(Operation):
         try:
             function(*first, *self.arguments, **self.keywords)
         except BaseException as error:
+            import traceback  # slow to import
+
             traceback.print_exc(file=sys.stderr)
             code = int(error) if isinstance(error, MPIException) else ERR_OTHER
             raise MPIException(code, f"a callback of the generalized request raised {error!r}") from error
