@@ -7,9 +7,11 @@ ours stands for the number until it is closed, or released because somebody else
 
 from __future__ import annotations
 
-from typing import Any
-
 from .patching import is_replacement
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _kept: dict[int, Any] = {}
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn
-
 from .handle import Handle, Record, public
 from .info import INFO_NULL, Info
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, NoReturn
 
 ONE_SIDED = "one-sided communication (Win) is not there; send and receive messages instead"
 FILES = "MPI files (File) are not there; use Python's files, each rank its own"

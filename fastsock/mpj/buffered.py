@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from .constants import BSEND_OVERHEAD, ERR_BUFFER
 from .exceptions import Exception as MPIException
 from .operations import Operation, wait_any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Buffered:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 from fastsock.core._core import MessageError
 
@@ -19,7 +18,11 @@ from .constants import ERR_TOPOLOGY, PROC_NULL, ROOT
 from .memory import Land
 from .operations import Collective, Operation, Persistent
 
-Prepared = tuple[tuple[Any, ...], Land | None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Prepared = tuple[tuple[Any, ...], Land | None]
 
 _PACKAGE = __package__ + ".collectives."
 

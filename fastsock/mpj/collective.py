@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from . import calls, reductions
 from .info import INFO_NULL, Info
 from .objects import Objects
 from .op import SUM, Op
 from .request import Prequest, Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Collective(Objects):

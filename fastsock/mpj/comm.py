@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar, NoReturn
 
 from . import creation, world
 from .attributes import Attributed, copy_attributes
@@ -30,6 +29,10 @@ from .group import Group, GroupRecord
 from .handle import public
 from .info import INFO_NULL, Info
 from .request import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, NoReturn
 
 RESOURCE_TYPE = "mpi_hw_resource_type"
 SHARED_MEMORY = "mpi_shared_memory"

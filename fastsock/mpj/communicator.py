@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from .constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG
 from .exceptions import Exception as MPIException
 from .failures import translated
 from .handle import Record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .world import World
 
 SEQUENCE = 1 << 29

@@ -11,7 +11,6 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
 
 from fastsock.core._core import STANDARD, MessageError
 
@@ -23,7 +22,10 @@ from .exceptions import Exception as MPIException
 from .operations import Collective, Nothing, Operation
 from .pickling import CODEC
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .world import World
 
 WORLD, SELF, INTERNAL = 0, 1, 2

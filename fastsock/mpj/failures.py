@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fastsock.core._core import CLOSED, NO_MEMORY, PEER_FAILED, PROTOCOL, TRUNCATED, MessageError
 
 from .constants import ERR_INTERN, ERR_NO_MEM, ERR_OTHER, ERR_PROC_FAILED, ERR_TRUNCATE
 from .exceptions import Exception as MPIException
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .communicator import Communicator
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from . import world
 from .constants import ANY_SOURCE, ANY_TAG, ERR_OTHER, ERR_REQUEST, SUCCESS
@@ -13,6 +12,10 @@ from .handle import public
 from .operations import Operation
 from .request import Request
 from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Generalized(Operation):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import creation, world
 from .comm import Comm
 from .constants import ERR_GROUP
@@ -12,6 +10,10 @@ from .group import Group, GroupRecord
 from .handle import public
 from .info import INFO_NULL, Info
 from .intracomm import Intracomm
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @public

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from . import creation, object_collectives, reductions, world
 from .comm import Comm
@@ -12,12 +11,15 @@ from .errhandler import Errhandler
 from .group import Group
 from .handle import public
 from .info import INFO_NULL, Info
-from .objects import Function
 from .op import SUM, Op
 from .request import Prequest, Request
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .intercomm import Intercomm
+    from .objects import Function
 
 DYNAMIC = "dynamic processes: {} is not there; start all ranks together"
 

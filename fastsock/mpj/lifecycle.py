@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from . import rc, world
 from .buffered import Flush
 from .constants import THREAD_MULTIPLE, THREAD_SINGLE
 from .request import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def Init() -> None:

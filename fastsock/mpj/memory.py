@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from . import buffers
 from .buffers import Simple, Vector, VectorW
 from .collectives import blocks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 Land = Callable[[], None]
 """Puts what was received where it belongs; called once everything is there."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from fastsock.core._core import MessageError
 
 from . import buffers
@@ -14,6 +12,10 @@ from .operations import Nothing, Operation, Transfer
 from .pickling import CODEC, Codec
 from .request import Request
 from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 class Matched(Record):

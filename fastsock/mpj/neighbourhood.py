@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import calls, object_collectives
 from .info import INFO_NULL, Info
 from .intracomm import Intracomm
 from .request import Prequest, Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Neighbourhood(Intracomm):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold
-from typing import Any, TypeVar
 
 from fastsock.core._core import STANDARD, MessageError
 
@@ -16,8 +15,11 @@ from .pickling import CODEC, Codec
 DIRECT = 8
 """Up to so many ranks an allgather is a message from each to each; among more it is gathered, then broadcast."""
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+    Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Round:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
 
 from fastsock.core._core import STANDARD, SYNCHRONOUS, MessageError
 
@@ -18,7 +17,11 @@ from .point_to_point import PointToPoint, send_buffered
 from .request import Request
 from .status import Status
 
-Function = Op | Callable[[Any, Any], Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Literal
+
+    Function = Op | Callable[[Any, Any], Any]
 
 
 def _start_send(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int, mode: int) -> Operation:

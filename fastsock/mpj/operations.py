@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 from fastsock.core._core import MessageError
 
@@ -13,7 +12,10 @@ from .exceptions import Exception as MPIException
 from .failures import error_class
 from .handle import Record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .communicator import Communicator
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 import threading
-from typing import Any
 
 from fastsock.core._core import STANDARD
 
@@ -17,6 +16,10 @@ from . import buffers
 from .communicator import PARTITIONED, SEQUENCE
 from .constants import ANY_TAG, ERR_ARG, ERR_TRUNCATE, PROC_NULL
 from .operations import Nothing, Operation, Persistent, fill_empty
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _HELLO = struct.Struct("<qqq")
 

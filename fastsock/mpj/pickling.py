@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterable
 from pickle import HIGHEST_PROTOCOL, PickleBuffer
 from pickle import dumps as _dumps
 from pickle import loads as _loads
-from typing import Any
 
 from ._memory import buffer
 from .handle import public
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 frombuffer = buffer.frombuffer
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 from fastsock.core._core import STANDARD, SYNCHRONOUS, MessageError
 
 from . import buffers
@@ -15,6 +13,10 @@ from .operations import Nothing, Operation, Pair, Persistent, Transfer
 from .partitioned import PartitionedReceive, PartitionedSend
 from .request import Prequest, Request
 from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal
 
 
 def start_send(communicator: Any, buf: Any, dest: int, tag: int, mode: int) -> Operation:

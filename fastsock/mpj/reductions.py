@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from . import buffers, memory
-from .calls import Call, Prepared, check_root, is_root
+from .calls import Call, check_root, is_root
 from .collectives import blocks
 from .constants import PROC_NULL
 from .op import Op
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .calls import Prepared
 
 
 def reduce(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Call:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
 
 from .constants import ERR_IN_STATUS, ERR_REQUEST, SUCCESS, UNDEFINED
 from .exceptions import Exception as MPIException
 from .handle import Handle, public
 from .operations import Operation, Persistent, fill_empty, wait_any
 from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Literal
 
 
 @public

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from .constants import CART, DIST_GRAPH, ERR_DIMS, GRAPH, PROC_NULL
 from .exceptions import Exception as MPIException
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 Neighbours = tuple[list[int], list[int]]
 

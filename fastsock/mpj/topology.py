@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from operator import index as as_index
-from typing import Any
 
 from . import constants, creation, object_collectives
 from .comm import Comm
@@ -15,6 +14,10 @@ from .handle import public
 from .neighbourhood import Neighbourhood
 from .pickling import CODEC
 from .topologies import Cartesian, Distributed, General, balanced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @public

@@ -7,7 +7,6 @@ import itertools
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 from . import constants, rc
 from .buffered import Buffered
@@ -18,6 +17,10 @@ from .exceptions import Exception as MPIException
 from .exceptions import last_used_code
 from .group import Group, GroupRecord
 from .group import World as GroupOfWorld
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 LEVELS = {
     "single": constants.THREAD_SINGLE,

@@ -20,11 +20,14 @@ import struct
 import threading
 import weakref
 from collections import OrderedDict
-from typing import Any
 
 from . import hello
 from .errors import XxdevError
 from .settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _ROLE = "message"
 _VERDICT = struct.Struct("!cB")

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import abc
 import importlib
-from typing import Any
 
 from ..core._core import STANDARD, SYNCHRONOUS
 from . import framing, settings
 from .errors import Code, failed
 from .request import Request
 from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 ANY_SOURCE = -1
 """As a source: from any rank."""

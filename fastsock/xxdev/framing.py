@@ -21,10 +21,13 @@ from __future__ import annotations
 import pickle
 import struct
 import sys
-from typing import Any
 
 from .. import array_format
 from .errors import Code, failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 HEADER_BYTES = array_format.HEADER_BYTES
 

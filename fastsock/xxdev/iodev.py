@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import _socket
 import os
-from typing import Any
 
 from .. import meeting
 from .. import socket as fast
 from .connections import Connections
 from .networked import NetworkedDevice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _MEETING_SECONDS = 30.0  # the other end is a rank of ours: it comes, however busy
 _PROBES = 4

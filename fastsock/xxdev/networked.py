@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import abc
 import os
-from typing import Any
 
 from ..core._core import Engine
 from . import settings
 from .connections import Connections
 from .device import Device
 from .errors import Code, XxdevError, failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class NetworkedDevice(Device):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from . import framing
 from .errors import Code, XxdevError
 from .status import Status
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .device import Device
 
 

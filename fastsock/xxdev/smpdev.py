@@ -15,7 +15,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 from . import job as jobs
 from . import settings
@@ -23,6 +22,10 @@ from .device import Device
 from .errors import Code, failed
 from .job import threads
 from .networked import new_engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _lock = threading.Lock()
 _engines: weakref.WeakKeyDictionary[threads.Ranks, dict[int, Any]] = weakref.WeakKeyDictionary()

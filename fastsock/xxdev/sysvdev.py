@@ -13,13 +13,16 @@ import os
 import socket
 import struct
 import threading
-from typing import Any
 
 from .. import config, core
 from . import hello
 from .connections import Connections
 from .errors import Code, failed
 from .networked import NetworkedDevice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 try:
     import sysv_ipc

@@ -15,10 +15,10 @@ import struct
 from array import array
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
 
 from fastsock.core._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fastsock.core._core import Engine
 

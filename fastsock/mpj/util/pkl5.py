@@ -7,8 +7,6 @@ Here `pickle.THRESHOLD` says from which size on.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn
-
 from .. import MPI as _MPI  # noqa: F401  (which initializes)
 from .. import comm as _comm
 from .. import intercomm as _intercomm
@@ -17,6 +15,10 @@ from .. import message as _message
 from .. import request as _request
 from ..constants import ANY_SOURCE, ANY_TAG
 from ..pickling import Codec, Pickle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, NoReturn
 
 pickle = Pickle()
 """What the communicators of this module serialize with; another one may be put here."""
