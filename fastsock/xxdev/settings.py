@@ -38,7 +38,7 @@ class Settings(config.Frozen):
         device: str = "iodev",
         eager_limit: int | str = 128 << 10,
         credit: int | str = 4 << 20,
-        spin_us: float | str = 50.0,
+        spin_us: float | str = 200.0,
         connect_ms: float | str = 5000.0,
         silence_ms: float | str = 10_000.0,
     ) -> None:
