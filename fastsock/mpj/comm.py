@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import creation, world
+from ._calls import CALLS
 from .attributes import Attributed, copy_attributes
 from .buffered import Flush
 from .collective import Collective
@@ -377,3 +378,7 @@ class Comm(Collective, Attributed, Watched):
 
 def _hints(info: Info) -> dict[str, str] | None:
     return dict(info.items()) if info else None
+
+
+for _call in CALLS:
+    setattr(Comm, _call.__name__, _call)

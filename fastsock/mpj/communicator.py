@@ -58,6 +58,7 @@ class Communicator(NoCommunicator):
         "locks",
         "members_",
         "name",
+        "path",
         "peers",
         "rank",
         "ranks",
@@ -92,6 +93,7 @@ class Communicator(NoCommunicator):
         self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
         self.context: int = -1
+        self.path: Any = None  # the calls that programs make most go by it
         if number >= 0:
             self.open(number)
 
@@ -100,6 +102,9 @@ class Communicator(NoCommunicator):
         self.context = 2 * number
         members = self.ranks if not self.inter else self.ranks + self.peers
         self.world.open_context(self.context, members)
+        from ._calls import Path
+
+        self.path = Path(self)
 
     def close(self) -> None:
         """Forgets what the process keeps for it. Operations under way complete; nothing new can start."""

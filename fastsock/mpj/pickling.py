@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pickle import HIGHEST_PROTOCOL, PickleBuffer
 from pickle import dumps as _dumps
 from pickle import loads as _loads
@@ -113,6 +113,17 @@ pickle = Pickle()
 """What the lower-case calls serialize with; a program may give it other functions."""
 
 
+def assembled(data: bytes, buffers: Sequence[Any]) -> list[Any]:
+    """Returns the pieces of a message of a pickle and the buffers beside it."""
+    lengths = b"".join([_LENGTH.pack(len(each)) for each in buffers])
+    pieces: list[Any] = [_HEAD.pack(_MAGIC, len(buffers), len(data)) + lengths, data]
+    at = len(pieces[0]) + len(data)
+    for each in buffers:
+        pieces += [_PADDING[: -at % _ALIGNMENT], each]
+        at += -at % _ALIGNMENT + len(each)
+    return pieces
+
+
 class Codec:
     """Makes messages of objects and objects of messages; `beside`: the least length of buffers beside the pickle."""
 
@@ -131,13 +142,7 @@ class Codec:
             data, buffers = chosen._beside(obj, self.beside)
         if not buffers:
             return data
-        lengths = b"".join([_LENGTH.pack(len(each)) for each in buffers])
-        pieces: list[Any] = [_HEAD.pack(_MAGIC, len(buffers), len(data)) + lengths, data]
-        at = len(pieces[0]) + len(data)
-        for each in buffers:
-            pieces += [_PADDING[: -at % _ALIGNMENT], each]
-            at += -at % _ALIGNMENT + len(each)
-        return pieces
+        return assembled(data, buffers)
 
     def message(self, obj: Any) -> Any:
         """Returns the message for an object, with no memory of the object in it."""

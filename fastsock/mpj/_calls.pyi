@@ -1,0 +1,10 @@
+from collections.abc import Callable
+from typing import Any, final
+
+from .communicator import Communicator
+
+@final
+class Path:
+    def __init__(self, record: Communicator) -> None: ...
+
+CALLS: tuple[Callable[..., Any], ...]
