@@ -68,7 +68,7 @@ cdef object span_of(object spec, Span *span, bint writable):
         if get_buffer(spec, &span.view, flags) < 0:
             PyErr_Clear()
             return None
-        if not plain_format(span.view.format):
+        if span.view.len == 0 or not plain_format(span.view.format):
             PyBuffer_Release(&span.view)
             return None
         span.held = True

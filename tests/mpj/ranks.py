@@ -1,0 +1,40 @@
+"""Runs a test's function on several ranks, and fails with what the ranks wrote."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+
+PREFIX = """
+import faulthandler
+faulthandler.dump_traceback_later(50, exit=True)
+from fastsock.mpj import MPI
+import numpy as np
+comm = MPI.COMM_WORLD
+rank, size = comm.rank, comm.size
+"""
+
+
+def source_of(function):
+    """The statements in a function without arguments."""
+    lines = inspect.getsource(function).splitlines()  # of a nested function: `body`
+    first = next(number for number, line in enumerate(lines) if line.rstrip().endswith(":"))
+    return textwrap.dedent("\n".join(lines[first + 1 :])) + "\n"
+
+
+def run(function, ranks, device="iodev", status=0):
+    """Runs the body of a function on so many ranks; what they wrote."""
+    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--device", device, "--timeout", "55"]
+    finished = subprocess.run(
+        [*command, "-c", PREFIX + source_of(function)],
+        capture_output=True,
+        text=True,
+        timeout=80,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONWARNINGS": "error"},
+    )
+    assert (finished.returncode == 0) == (status == 0), finished.stdout + finished.stderr
+    return finished.stdout + finished.stderr
