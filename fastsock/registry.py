@@ -118,9 +118,11 @@ def closing(connection: Connection) -> None:
     owner = connection.owner
     if owner is None or id(owner) not in _open:
         return
-    if connection.channel is not None or settings().stats:
+    if connection.channel is not None:
         connection.final = connection.counts()
         connection.channel = None
+    elif settings().stats:
+        connection.final = connection.counts()
     _lost(owner)
 
 

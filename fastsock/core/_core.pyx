@@ -125,9 +125,9 @@ cdef object checked(int result):
     return result
 
 
-def abstract_exists(bytes name not None):
-    """Whether a datagram socket is bound to the abstract name. Raises OSError."""
-    return checked(fs_abstract_exists(name, len(name))) != 0
+def abstract_knock(bytes name not None):
+    """Whether a datagram socket is bound to the abstract name, which is told. Raises OSError."""
+    return checked(fs_abstract_knock(name, len(name))) != 0
 
 
 def abstract_listen(bytes name not None):
@@ -739,3 +739,6 @@ def settle_all(list channels):
         if channel.descriptor >= 0 and channel.shared.end != NULL and fs_end_settle(channel.shared.end, channel.descriptor):
             some = True
     return some
+
+
+include "staying.pxi"

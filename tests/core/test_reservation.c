@@ -145,7 +145,7 @@ TEST(abstract_names, 0)
     uid_t user;
     for (int round = 0; round < 3; round++) {
         CHECK_EQUAL(fs_abstract_reach(none, sizeof none), -ECONNREFUSED);
-        CHECK_EQUAL(fs_abstract_exists(name, sizeof name), 0);
+        CHECK_EQUAL(fs_abstract_knock(name, sizeof name), 0);
         int listener = fs_abstract_listen(name, sizeof name);
         CHECK(listener >= 0);
         CHECK_EQUAL(fs_abstract_listen(name, sizeof name), -EADDRINUSE);
@@ -162,7 +162,7 @@ TEST(abstract_names, 0)
     }
     char endless[200] = {0};
     CHECK_EQUAL(fs_abstract_reach(endless, sizeof endless), -ENAMETOOLONG);
-    CHECK_EQUAL(fs_abstract_exists(endless, sizeof endless), 0);
+    CHECK_EQUAL(fs_abstract_knock(endless, sizeof endless), 0);
 }
 
 /* A program that closes every number may open its own files there: they are left alone. */
@@ -170,11 +170,11 @@ TEST(abstract_probes_leave_the_numbers_of_others_alone, 0)
 {
     static const char name[] = "\0fastsock/test/presence", none[] = "\0fastsock/test/none";
     int bound = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), pair[2];
-    CHECK_EQUAL(fs_abstract_exists(none, sizeof none), 0);
+    CHECK_EQUAL(fs_abstract_knock(none, sizeof none), 0);
     CHECK_EQUAL(fs_abstract_reach(none, sizeof none), -ECONNREFUSED);
     for (int number = bound + 1; number < bound + 20; number++) close(number);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
-    CHECK_EQUAL(fs_abstract_exists(name, sizeof name), 0);
+    CHECK_EQUAL(fs_abstract_knock(name, sizeof name), 0);
     CHECK_EQUAL(fs_abstract_reach(none, sizeof none), -ECONNREFUSED);
     char byte = 'x';
     CHECK(send(pair[0], &byte, 1, 0) == 1 && recv(pair[1], &byte, 1, 0) == 1);
