@@ -186,7 +186,7 @@ class Presence:
 
 
 def announce(local: Any, dual_stack: bool) -> tuple[list[Presence], bool]:
-    """Binds the presence names of a listener at `local`; one that somebody else holds is as good. Whether all are ours."""
+    """Binds the presence names of a listener at `local`; somebody else's is as good. Also whether all are ours."""
     ip, port = local[0], local[1]
     if ip == "0.0.0.0":
         places = ["any4"]
