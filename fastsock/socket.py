@@ -714,8 +714,8 @@ class socket(_Plain):  # type: ignore[misc]
 
 
 socket.__name__ = socket.__qualname__ = "socket"
-_OWN = {name: getattr(socket, name) for name in _BOUND}
 staying.bind_class(socket, _Plain)
+_OWN = {name: getattr(socket, name) for name in _BOUND}
 _HELD = (vars(socket)["_fast_connection"], vars(socket)["_fast_channel"])
 
 

@@ -22,6 +22,10 @@ cdef extern from "Python.h":
 cdef object plain_class = _socket.socket
 cdef object plain_connect = _socket.socket.connect
 cdef object plain_close = _socket.socket.close
+cdef object plain_recv = _socket.socket.recv
+cdef object plain_recv_into = _socket.socket.recv_into
+cdef object plain_send = _socket.socket.send
+cdef object plain_sendall = _socket.socket.sendall
 cdef object plain_timeout = _socket.socket.gettimeout
 cdef object plain_name = _socket.socket.getsockname
 cdef object default_timeout = _socket.getdefaulttimeout
@@ -67,6 +71,7 @@ cdef inline bint is_tcp_stream(object sock) noexcept:
 
 cdef object fast_class = None
 cdef object own_init, own_connect, own_accept, own_close, own_real_close
+cdef object own_recv, own_recv_into, own_send, own_sendall
 cdef Py_ssize_t connection_at, channel_at, references_at, closed_at
 cdef dict open_connections, totals
 cdef object closed_connections, lost, kernel_counts, no_offer
@@ -405,9 +410,47 @@ def close(self):
         own_real_close(self)
 
 
+# ---- using ----
+
+cdef inline bint stays_on_tcp(object sock) noexcept:
+    cdef PyObject *held = place(sock, connection_at)[0] if is_ours(sock) else NULL
+    return held != NULL and type(<object>held) is Stayed
+
+
+def recv(self, bufsize, flags=0, /):
+    return (plain_recv if stays_on_tcp(self) else own_recv)(self, bufsize, flags)
+
+
+def recv_into(self, buffer, nbytes=0, flags=0):
+    return (plain_recv_into if stays_on_tcp(self) else own_recv_into)(self, buffer, nbytes, flags)
+
+
+def send(self, data, flags=0, /):
+    return (plain_send if stays_on_tcp(self) else own_send)(self, data, flags)
+
+
+def sendall(self, data, flags=0, /):
+    return (plain_sendall if stays_on_tcp(self) else own_sendall)(self, data, flags)
+
+
+def passing(str name):
+    """A call that is the standard class's for a connection that stays."""
+    own, plain = getattr(fast_class, name), getattr(plain_class, name)
+
+    def call(self, *arguments):
+        return (plain if stays_on_tcp(self) else own)(self, *arguments)
+
+    call.__name__, call.__wrapped__ = name, own
+    return call
+
+
+PASSED = ("fileno", "settimeout", "setblocking", "shutdown", "setsockopt", "getsockopt", "getsockname", "getpeername")
+
+
 def bind_class(fast, plain, registry, config, reason):
     """Gives these calls to the class `fast`; its own ones stay what they lead to. reason: of accepted ones without an offer."""
     global fast_class, own_init, own_connect, own_accept, own_close, own_real_close
+    global own_recv, own_recv_into, own_send, own_sendall
     global connection_at, channel_at, references_at, closed_at
     global open_connections, closed_connections, totals, lost, kernel_counts, no_offer, settings_of
     own_init, own_connect, own_accept = fast.__init__, fast.connect, fast.accept
@@ -419,7 +462,9 @@ def bind_class(fast, plain, registry, config, reason):
     lost, kernel_counts, no_offer, settings_of = registry._lost, registry.kernel_counts, reason, vars(config)
     fast_class = fast
     fast._fast_connection, fast._fast_channel = Held(connection), Held(channel)
-    for call in (__init__, connect, accept, close, _real_close):
+    own_recv, own_recv_into, own_send, own_sendall = fast.recv, fast.recv_into, fast.send, fast.sendall
+    calls = [__init__, connect, accept, close, _real_close, recv, recv_into, send, sendall]
+    for call in calls + [passing(name) for name in PASSED]:
         own = getattr(fast, call.__name__)
         call.__qualname__, call.__module__, call.__doc__ = f"socket.{call.__name__}", fast.__module__, own.__doc__
         setattr(fast, call.__name__, call)

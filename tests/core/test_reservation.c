@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "abstract.h"
@@ -163,6 +166,33 @@ TEST(abstract_names, 0)
     char endless[200] = {0};
     CHECK_EQUAL(fs_abstract_reach(endless, sizeof endless), -ENAMETOOLONG);
     CHECK_EQUAL(fs_abstract_knock(endless, sizeof endless), 0);
+}
+
+TEST(abstract_name_is_told, 0)
+{
+    struct sockaddr_un address = {AF_UNIX, "\0fastsock/test/told"};
+    socklen_t size = offsetof(struct sockaddr_un, sun_path) + 19;
+    struct stat status;
+    int bound = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(bound, (struct sockaddr *)&address, size) == 0 && fstat(bound, &status) == 0);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 0), 0);
+    for (int count = 0; count < 100; count++) CHECK_EQUAL(fs_abstract_knock(address.sun_path, 19), 1);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 1), 1);
+    CHECK_EQUAL(fs_abstract_told(other, status.st_ino, 0), -EBADF);
+    CHECK(fs_abstract_told(bound, status.st_ino, 0) > 0);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 0), 0);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 1), 0);
+    CHECK_EQUAL(fs_abstract_knock(address.sun_path, 19), 1);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 0), 1);
+    close(other);
+    close(bound);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 0), -EBADF);
+
+    unsigned int forks = fs_abstract_forks();
+    CHECK_EQUAL(fs_abstract_forks(), forks);
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    CHECK(waitpid(child, NULL, 0) == child && fs_abstract_forks() != forks);
 }
 
 /* A program that closes every number may open its own files there: they are left alone. */
