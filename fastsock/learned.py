@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_KNOWN = 4096
 MOST_SKIPPED = 64
+MOST_SHORT = 1000  # of short ones: one that carries much ends that wherever the kernel's counts can be seen
 MOST_TRUST = 8
 
 # A connection that was not worth its meeting: what that costs more than TCP's, a few exchanges or some data earn back.
@@ -32,7 +33,8 @@ _UNUSED = {"bytes_sent": 0, "bytes_received": 0, "waits": 0, "spins": 0}
 class _Rarely:
     """Skips 1, 3, 7, ... occasions each time that it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._entries: dict[Where, list[int]] = {}
 
     def skips(self, where: Where) -> bool:
@@ -53,7 +55,7 @@ class _Rarely:
         if len(self._entries) > MOST_KNOWN:
             self._entries.clear()
         entry = self._entries.setdefault(where, [0, 0])
-        entry[0] = entry[1] = min(2 * entry[0] + 1, MOST_SKIPPED)
+        entry[0] = entry[1] = min(2 * entry[0] + 1, self._most)
 
     def always(self, where: Where) -> None:
         if self._entries:
@@ -63,8 +65,8 @@ class _Rarely:
         self._entries.clear()
 
 
-_lapses = _Rarely()
-_short = _Rarely()
+_lapses = _Rarely(MOST_SKIPPED)
+_short = _Rarely(MOST_SHORT)
 _in_a_row: dict[Where, list[float]] = {}  # how many short ones, and when the last one was
 _nobody: dict[Where, list[float]] = {}  # how many found nobody of ours, and when the last one was
 _accepting: dict[Where, list[int]] = {}  # a process, and how sure that is

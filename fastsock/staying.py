@@ -93,7 +93,7 @@ def last(address: Any) -> float:
 def bind_class(fast: type, plain: type) -> None:
     """Gives the socket class the native calls."""
     if core.available:
-        core.bind_class(fast, plain, registry, config, Reason.NO_OFFER)
+        core.bind_class(fast, plain, registry, config, Reason.NO_OFFER, learned.SHORT_BYTES)
 
 
 def remember(address: Any, reason: Reason) -> None:

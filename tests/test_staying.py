@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 import fastsock
-from fastsock import config, core, registry, socket, staying
+from fastsock import config, core, learned, registry, socket, staying
 from fastsock.testing import PLAIN, FarProcess, PairMaker
 
 from .paths import preferring
@@ -255,6 +255,36 @@ def test_bytes_of_closed_ones_for_a_report(tmp_path):
             with socket.create_connection(listener.getsockname()) as sock:
                 sock.sendall(b"abc")
             assert fastsock.explain(sock).bytes_sent == 3
+
+
+@pytest.mark.skipif(not core.available, reason="only the shm path counts what it carries")
+def test_short_ones_until_one_carries_much(server, monkeypatch):
+    config.configure(short_lived="tcp")
+    monkeypatch.setattr(learned, "SHORT_SECONDS", 60.0)
+    monkeypatch.setattr(learned, "SOON_SECONDS", 60.0)
+    answered = server.process.begin(_answer, 121)
+
+    def exchange(size):
+        with socket.create_connection(server.address) as sock:
+            sock.sendall(b"x" * size)
+            sock.shutdown(plain.SHUT_WR)
+            assert sum(iter(lambda: len(sock.recv(1 << 20)), 0)) == size
+            return fastsock.explain(sock).reason
+
+    short = [exchange(10) for _ in range(100)]
+    assert short.count("joined") == learned.ENOUGH_SHORT + 5  # and after 1, 3, 7, 15, 31 others
+    assert short[-1] == "short_lived_before"
+    assert exchange(learned.SHORT_BYTES) == "short_lived_before"
+    assert [exchange(learned.SHORT_BYTES) for _ in range(20)] == ["joined"] * 20
+    answered.result()
+
+
+def _answer(here, count):
+    for _ in range(count):
+        sock, _ = here.listener.accept()
+        with sock:
+            data = b"".join(iter(lambda: sock.recv(1 << 20), b""))  # noqa: B023
+            sock.sendall(data)
 
 
 def test_connecting_twice_without_blocking():

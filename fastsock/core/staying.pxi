@@ -28,11 +28,15 @@ cdef object plain_send = _socket.socket.send
 cdef object plain_sendall = _socket.socket.sendall
 cdef object plain_timeout = _socket.socket.gettimeout
 cdef object plain_name = _socket.socket.getsockname
+cdef object plain_option = _socket.socket.getsockopt
+cdef object TCP = _socket.IPPROTO_TCP, TCP_INFO = _socket.TCP_INFO
 cdef object default_timeout = _socket.getdefaulttimeout
 cdef object AF_INET = _socket.AF_INET, SOCK_STREAM = _socket.SOCK_STREAM
 cdef tuple NO_ARGUMENTS = ()
 
 cdef enum:
+    TCP_INFO_COUNTS = 120    # where the kernel's record has tcpi_bytes_acked and tcpi_bytes_received
+    TCP_INFO_BYTES = 136     # and so much of it is asked for
     MOST_STAYS = 4096
     MOST_MISSES = 256    # so many accepted connections without an offer, and none is expected any more
 
@@ -74,12 +78,37 @@ cdef object own_init, own_connect, own_accept, own_close, own_real_close
 cdef object own_recv, own_recv_into, own_send, own_sendall
 cdef Py_ssize_t connection_at, channel_at, references_at, closed_at
 cdef dict open_connections, totals
-cdef object closed_connections, lost, kernel_counts, no_offer
+cdef object closed_connections, lost, counts_of, kernel_counts, no_offer
+cdef uint64_t worth                     # bytes that earn a meeting back
 cdef dict settings_of                   # the dictionary of the module that holds the settings in force
 cdef object settings_known = None       # those that the rest was learned with
 cdef object nothing_but_tcp = None      # the reason, where they allow nothing else to anybody
 cdef bint statistics_wanted = False
 cdef dict stays = {}
+
+
+@cython.final
+cdef class Stay:
+    """That connections to a destination stay on TCP: how many, or until when."""
+    cdef object reason
+    cdef long left          # -1: any number
+    cdef uint64_t until, pause, last
+    cdef bint doubtful      # one that carries much ends it
+
+    cdef bint holds(self) noexcept:
+        cdef uint64_t now
+        if self.left == 0:
+            return False
+        if self.until != 0:
+            now = fs_now_ns()
+            if now >= self.until:
+                return False
+            if self.pause != 0:
+                self.until = now + self.pause
+                self.last = now
+        if self.left > 0:
+            self.left -= 1
+        return True
 
 
 @cython.final
@@ -97,11 +126,15 @@ cdef class Stayed:
     cdef readonly object role, reason, local, peer
     cdef readonly int family, proto, pid
     cdef public object owner, final
+    cdef object told        # what the kernel said when it was closed
+    cdef Stay because       # where the next ones may be told from what it carried, or None
 
     def sockets(self):
         return []
 
     def counts(self):
+        if self.told is not None:
+            return counts_of(self.told)
         if self.final is not None:
             return self.final
         owner = self.owner() if self.owner is not None else None
@@ -173,9 +206,13 @@ def staying_begin(settings, reason):
 
 def staying_note(sock, role, reason, local, peer):
     """`sock` has a connection, which stays on TCP."""
-    cdef Stayed stayed = Stayed.__new__(Stayed)
     if not is_ours(sock):
         raise TypeError("not a fast socket")
+    note(sock, role, reason, local, peer, None)
+
+
+cdef int note(object sock, object role, object reason, object local, object peer, Stay because) except -1:
+    cdef Stayed stayed = Stayed.__new__(Stayed)
     stayed.role = role
     stayed.reason = reason
     stayed.family = number(sock, family_at)
@@ -183,42 +220,21 @@ def staying_note(sock, role, reason, local, peer):
     stayed.local = local
     stayed.peer = peer
     stayed.pid = getpid()
+    stayed.because = because
     stayed.owner = PyWeakref_NewRef(sock, lost)
     open_connections[PyLong_FromVoidPtr(<void *>stayed.owner)] = stayed
     totals["tcp"] = totals.get("tcp", 0) + 1
     put(sock, channel_at, None)
     put(sock, connection_at, stayed)
+    return 0
 
 
 # ---- connecting ----
 
-@cython.final
-cdef class Stay:
-    """That connections to a destination stay on TCP: how many, or until when."""
-    cdef object reason
-    cdef long left          # -1: any number
-    cdef uint64_t until, pause, last
-
-    cdef bint holds(self) noexcept:
-        cdef uint64_t now
-        if self.left == 0:
-            return False
-        if self.until != 0:
-            now = fs_now_ns()
-            if now >= self.until:
-                return False
-            if self.pause != 0:
-                self.until = now + self.pause
-                self.last = now
-        if self.left > 0:
-            self.left -= 1
-        return True
-
-
 def staying_remember(address, reason, long left, double seconds, bint renewed):
     """The next `left` (-1: any number of) connections to that address stay, if they come within that many seconds.
 
-    seconds 0: whenever they come; renewed: the time begins anew with each of them.
+    seconds 0: whenever they come; renewed: the time begins anew with each of them, and one that carries much ends it.
     """
     cdef Stay stay = Stay.__new__(Stay)
     if type(address) is not tuple:
@@ -227,6 +243,7 @@ def staying_remember(address, reason, long left, double seconds, bint renewed):
         stays.clear()
     stay.reason = reason
     stay.left = left
+    stay.doubtful = renewed
     if seconds > 0:
         stay.last = fs_now_ns()
         stay.until = stay.last + <uint64_t>(seconds * 1e9)
@@ -244,9 +261,10 @@ def staying_last(address):
     return 0.0 if stay is None else <double>stay.last / 1e9
 
 
-cdef object reason_to_stay(object sock, object address):
-    """Why this connection will stay on TCP, where that is known already; else None."""
+cdef object reason_to_stay(object sock, object address, PyObject **because):
+    """Why this connection will stay on TCP, where that is known already; else None. because: see Stayed, borrowed."""
     cdef Stay stay
+    because[0] = NULL
     if type(address) is not tuple or place(sock, connection_at)[0] != NULL or not settings_are_known():
         return None
     if not is_tcp_stream(sock) or sock._fast_undecided is not None:
@@ -257,23 +275,30 @@ cdef object reason_to_stay(object sock, object address):
         stay = stays.get(address)
     except TypeError:
         return None
-    return stay.reason if stay is not None and stay.holds() else None
+    if stay is None or not stay.holds():
+        return None
+    if stay.doubtful:
+        because[0] = <PyObject *>stay
+    return stay.reason
 
 
 def connect(self, address, /):
-    reason = reason_to_stay(self, address) if is_ours(self) else None
+    cdef PyObject *because = NULL
+    cdef Stay doubtful
+    reason = reason_to_stay(self, address, &because) if is_ours(self) else None
     if reason is None:
         return own_connect(self, address)
+    doubtful = None if because == NULL else <Stay>because
     try:
         plain_connect(self, address)
     except BlockingIOError as error:
         if error.errno == _errno.EINPROGRESS:
-            staying_note(self, "connect", reason, None, address)
+            note(self, "connect", reason, None, address, doubtful)
         raise
     except BaseException:
         stays.pop(address, None)  # what listens there next may be another one
         raise
-    staying_note(self, "connect", reason, None, address)
+    note(self, "connect", reason, None, address, doubtful)
 
 
 # ---- accepting ----
@@ -343,7 +368,7 @@ cdef bint accepted_stays(object listener, object sock, object address) except -1
         if address[0] != local[0] or listening.expects():
             return False
         reason = no_offer
-    staying_note(sock, "accept", reason, local, address)
+    note(sock, "accept", reason, local, address, None)
     return True
 
 
@@ -378,6 +403,22 @@ def __init__(self, family=-1, type=-1, proto=-1, fileno=None):
     make(self, AF_INET if family == -1 else family, SOCK_STREAM if type == -1 else type, 0 if proto == -1 else proto, None)
 
 
+cdef object kernel_tells(object sock):
+    """The kernel's record of a TCP connection, or None."""
+    try:
+        return plain_option(sock, TCP, TCP_INFO, <int>TCP_INFO_BYTES)
+    except OSError:
+        return None
+
+
+cdef uint64_t carried(bytes told):
+    cdef uint64_t counts[2]
+    if told is None or len(told) < TCP_INFO_BYTES:
+        return 0
+    memcpy(counts, <const char *>told + TCP_INFO_COUNTS, sizeof(counts))
+    return counts[0] + counts[1]
+
+
 cdef bint close_staying(object sock) except -1:
     """Closes a socket that never was anything but a plain one; False where it may have been."""
     cdef PyObject *held = place(sock, connection_at)[0]
@@ -386,9 +427,16 @@ cdef bint close_staying(object sock) except -1:
         return False
     if held != NULL:
         connection = <object>held
-        if type(connection) is not Stayed or not settings_are_known() or statistics_wanted:
+        if type(connection) is not Stayed or not settings_are_known():
             return False
         stayed = <Stayed>connection
+        if stayed.owner is not None and (statistics_wanted or stayed.because is not None):
+            told = kernel_tells(sock)
+            if stayed.because is not None and carried(told) >= worth:
+                stayed.because.left = 0
+            if statistics_wanted:
+                stayed.told = told
+        stayed.because = None
         if open_connections.pop(PyLong_FromVoidPtr(<void *>stayed.owner), None) is not None:
             closed_connections.append(stayed)
         stayed.owner = None
@@ -447,19 +495,25 @@ def passing(str name):
 PASSED = ("fileno", "settimeout", "setblocking", "shutdown", "setsockopt", "getsockopt", "getsockname", "getpeername")
 
 
-def bind_class(fast, plain, registry, config, reason):
-    """Gives these calls to the class `fast`; its own ones stay what they lead to. reason: of accepted ones without an offer."""
+def bind_class(fast, plain, registry, config, reason, uint64_t much):
+    """Gives these calls to the class `fast`; its own ones stay what they lead to.
+
+    reason: of accepted ones without an offer; much: so many bytes on one connection are better off on another path.
+    """
     global fast_class, own_init, own_connect, own_accept, own_close, own_real_close
     global own_recv, own_recv_into, own_send, own_sendall
     global connection_at, channel_at, references_at, closed_at
-    global open_connections, closed_connections, totals, lost, kernel_counts, no_offer, settings_of
+    global open_connections, closed_connections, totals, lost, no_offer, settings_of
+    global counts_of, kernel_counts, worth
     own_init, own_connect, own_accept = fast.__init__, fast.connect, fast.accept
     own_close, own_real_close = fast.close, fast._real_close
     connection, channel = vars(fast)["_fast_held_connection"], vars(fast)["_fast_held_channel"]
     connection_at, channel_at = offset_of(connection), offset_of(channel)
     references_at, closed_at = offset_of(vars(plain)["_io_refs"]), offset_of(vars(plain)["_closed"])
     open_connections, closed_connections, totals = registry._open, registry._closed, registry._totals
-    lost, kernel_counts, no_offer, settings_of = registry._lost, registry.kernel_counts, reason, vars(config)
+    lost, no_offer, settings_of = registry._lost, reason, vars(config)
+    counts_of, kernel_counts = registry.counts_of, registry.kernel_counts
+    worth = much
     fast_class = fast
     fast._fast_connection, fast._fast_channel = Held(connection), Held(channel)
     own_recv, own_recv_into, own_send, own_sendall = fast.recv, fast.recv_into, fast.send, fast.sendall
