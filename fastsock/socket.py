@@ -97,22 +97,22 @@ class socket(_Plain):  # type: ignore[misc]
     def listen(self, *backlog: int) -> None:
         _Base.listen(self, *backlog)
         if self._fast_presence is None and self._fast_is_tcp_stream():
-            self._fast_announce()
+            self._fast_announce(first=True)
 
-    def _fast_announce(self) -> None:
+    def _fast_announce(self, first: bool = False) -> None:
         local = _Base.getsockname(self)
         self._fast_listens_at = local if local[0] not in meeting.WILDCARDS else None
         paths, reason = chain.candidates("listen", local[0], local[1])
         if not paths:
             chain.log.debug("listener at %s stays on tcp: %s", local, reason)
             self._fast_presence = []
-            self._fast_listening = staying.listening([], False, self._fast_listens_at, reason)
+            self._fast_listening = staying.listening([], False, self._fast_listens_at, reason, first)
             return
         dual = _family(self) == _socket.AF_INET6 and not _Base.getsockopt(
             self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY
         )
         self._fast_presence, complete = meeting.announce(local, dual)
-        self._fast_listening = staying.listening(self._fast_presence, complete, self._fast_listens_at, None)
+        self._fast_listening = staying.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
 
     def _fast_announce_again(self) -> None:
         """Another process may hold our name and leave: a listener without one asks for it from time to time."""

@@ -62,10 +62,11 @@ def _begin(current: Settings) -> None:
     core.staying_begin(current, chain.nothing_but_tcp())
 
 
-def listening(presences: list[Any], complete: bool, local: Any, reason: Reason | None) -> Any:
+def listening(presences: list[Any], complete: bool, local: Any, reason: Reason | None, first: bool) -> Any:
     """What is known of the connections that a listener will accept.
 
-    local: their address, where they all have the same; reason: why all of them stay on TCP, or None.
+    local: their address, where they all have the same; reason: why all of them stay on TCP, or None; first: whether the
+    listener had no presence before, here or in another process.
     """
     current = config.settings()
     if not core.available or (local is None and current.rules):
@@ -73,7 +74,7 @@ def listening(presences: list[Any], complete: bool, local: Any, reason: Reason |
     if _are_new(current):
         _begin(current)
     held = [presence.identity() for presence in presences] if complete and presences else None
-    return core.Listening(held, _at_most_told(), local, reason)
+    return core.Listening(held, _at_most_told(), local, reason, first)
 
 
 def _at_most_told() -> int:

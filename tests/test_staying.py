@@ -125,6 +125,18 @@ def test_settings_that_change(server):
         assert accepted.result() == ["joined"]
 
 
+@pytest.mark.parametrize("address", [(["a"], 80), (None, 80), 80, ("127.0.0.1",), ("127.0.0.1", -1)], ids=str)
+def test_wrong_addresses(address):
+    """What the standard class says, whatever is known to stay."""
+    config.configure(transports="tcp")
+    raised = []
+    for make in (plain.socket, socket.socket):
+        with make() as sock, pytest.raises(Exception) as caught:  # noqa: PT011
+            sock.connect(address)
+        raised.append((caught.type, str(caught.value)))
+    assert raised[0] == raised[1]
+
+
 def test_rule_is_told(tmp_path):
     rules = config.parse_rules("connect 127.0.0.0/8 * tcp")
     config.configure(rules=rules)

@@ -38,6 +38,7 @@ cdef enum:
     TCP_INFO_COUNTS = 120    # where the kernel's record has tcpi_bytes_acked and tcpi_bytes_received
     TCP_INFO_BYTES = 136     # and so much of it is asked for
     MOST_STAYS = 4096
+    UNKNOWN = 1 << 30        # offers
     MOST_MISSES = 256    # so many accepted connections without an offer, and none is expected any more
 
 
@@ -296,7 +297,7 @@ def connect(self, address, /):
             note(self, "connect", reason, None, address, doubtful)
         raise
     except BaseException:
-        stays.pop(address, None)  # what listens there next may be another one
+        staying_last(address)  # forgotten: what listens there next may be another one
         raise
     note(self, "connect", reason, None, address, doubtful)
 
@@ -309,15 +310,16 @@ cdef class Listening:
 
     presences: (descriptor, inode) of each name that connecting ends tell of their offers, or None where not all of them
     are held here; at_most: how many telling them they hold; local: the accepted ends' address where they all have the
-    same; reason: why all of them stay on TCP, or None.
+    same; reason: why all of them stay on TCP, or None; first: whether nobody held these names for the listener before.
     """
     cdef object local, reason, settings
     cdef list presences
     cdef long pending, misses, at_most
     cdef unsigned int forks
 
-    def __init__(self, presences, long at_most, local, reason):
+    def __init__(self, presences, long at_most, local, reason, bint first):
         self.presences = presences
+        self.pending = 0 if first else UNKNOWN
         self.at_most = at_most
         self.local = local
         self.reason = reason
@@ -349,7 +351,7 @@ cdef class Listening:
                 self.presences = None
                 return True
             # where no more fitted, others could not tell: until MOST_MISSES have none
-            self.pending += told if told <= self.at_most else 1 << 30
+            self.pending += told if told <= self.at_most else UNKNOWN
         return self.pending > 0
 
 
