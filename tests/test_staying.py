@@ -131,7 +131,7 @@ def test_wrong_addresses(address):
     config.configure(transports="tcp")
     raised = []
     for make in (plain.socket, socket.socket):
-        with make() as sock, pytest.raises(Exception) as caught:  # noqa: PT011
+        with make() as sock, pytest.raises(Exception) as caught:
             sock.connect(address)
         raised.append((caught.type, str(caught.value)))
     assert raised[0] == raised[1]
