@@ -20,13 +20,18 @@ _DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _CREDENTIALS = struct.Struct("3i")
 
 
-def _exists(name: bytes) -> bool:
-    """Whether a datagram socket is bound to the name. Raises OSError."""
+def _knock(name: bytes) -> bool:
+    """Whether a datagram socket is bound to the name, which is told. Raises OSError."""
     probe = _socket.socket(_socket.AF_UNIX, _DATAGRAM)
     try:
+        probe.sendto(b"", name)
+    except ConnectionRefusedError:
+        return False
+    except BlockingIOError:  # told often enough already
         return probe.connect_ex(name) == 0
     finally:
         probe.close()
+    return True
 
 
 def _listen(name: bytes) -> int:
@@ -77,7 +82,7 @@ def _peer(stream: int) -> tuple[int, int]:
     return process, user
 
 
-exists: Callable[[bytes], bool] = core.abstract_exists if core.available else _exists
+knock: Callable[[bytes], bool] = core.abstract_knock if core.available else _knock
 listen: Callable[[bytes], int] = core.abstract_listen if core.available else _listen
 accept: Callable[[int], int] = core.abstract_accept if core.available else _accept
 reach: Callable[[bytes], int] = core.abstract_reach if core.available else _reach

@@ -62,6 +62,12 @@ def candidates(direction: str, ip: str, port: int) -> tuple[Sequence[Transport],
     return known
 
 
+def nothing_but_tcp() -> Reason | None:
+    """Why no connection to or from anybody may take another path, or None."""
+    current = settings()
+    return Reason.EXCLUDED_BY_SETTING if current.transports[0] == "tcp" and not current.rules else None
+
+
 # asked at every connect and accept, and the same as long as the settings are
 _found: dict[tuple[str, str, int], tuple[Sequence[Transport], Reason]] = {}
 _found_for: Settings | None = None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_KNOWN = 4096
 MOST_SKIPPED = 64
+MOST_SHORT = 1000  # of short ones: one that carries much ends that wherever the kernel's counts can be seen
 MOST_TRUST = 8
 
 # A connection that was not worth its meeting: what that costs more than TCP's, a few exchanges or some data earn back.
@@ -25,12 +26,15 @@ SHORT_BYTES = 64 << 10
 SHORT_WAITS = 6
 ENOUGH_SHORT = 8  # one soon after the other: who connects now and then has the time
 SOON_SECONDS = 0.05
+ENOUGH_NOBODY = 4
+_UNUSED = {"bytes_sent": 0, "bytes_received": 0, "waits": 0, "spins": 0}
 
 
 class _Rarely:
     """Skips 1, 3, 7, ... occasions each time that it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._entries: dict[Where, list[int]] = {}
 
     def skips(self, where: Where) -> bool:
@@ -40,11 +44,18 @@ class _Rarely:
         entry[1] -= 1
         return True
 
+    def skip_all(self, where: Where) -> int:
+        entry = self._entries.get(where)
+        if entry is None:
+            return 0
+        left, entry[1] = entry[1], 0
+        return left
+
     def more_rarely(self, where: Where) -> None:
         if len(self._entries) > MOST_KNOWN:
             self._entries.clear()
         entry = self._entries.setdefault(where, [0, 0])
-        entry[0] = entry[1] = min(2 * entry[0] + 1, MOST_SKIPPED)
+        entry[0] = entry[1] = min(2 * entry[0] + 1, self._most)
 
     def always(self, where: Where) -> None:
         if self._entries:
@@ -54,9 +65,10 @@ class _Rarely:
         self._entries.clear()
 
 
-_lapses = _Rarely()
-_short = _Rarely()
+_lapses = _Rarely(MOST_SKIPPED)
+_short = _Rarely(MOST_SHORT)
 _in_a_row: dict[Where, list[float]] = {}  # how many short ones, and when the last one was
+_nobody: dict[Where, list[float]] = {}  # how many found nobody of ours, and when the last one was
 _accepting: dict[Where, list[int]] = {}  # a process, and how sure that is
 
 lets_offers_lapse = _lapses.skips
@@ -84,17 +96,42 @@ def who_accepts(where: Where) -> int:
     return entry[0] if entry is not None and entry[1] > 0 else 0
 
 
-def has_short_connections(where: Where) -> bool:
-    """Whether this connection should stay on TCP."""
+def has_short_connections(where: Where, last: float = 0.0) -> bool:
+    """Whether this connection should stay on TCP. last: when one did that was taken into account by skip_more()."""
     row = _in_a_row.get(where)
     if row is None or row[0] < ENOUGH_SHORT:
         return False
+    row[1] = max(row[1], last)
     now = _now()
     if now - row[1] > SOON_SECONDS:
         row[0] = 0
         return False
     row[1] = now
     return _short.skips(where)
+
+
+def skip_more(where: Where) -> int:
+    """How many more should stay, one soon after the other, without being asked for again."""
+    return _short.skip_all(where)
+
+
+def closed_unused(where: Where, seconds: float) -> None:
+    """A connection ended that its program never used."""
+    if seconds < SHORT_SECONDS:
+        ended(where, seconds, _UNUSED)
+
+
+def finds_nobody(where: Where) -> bool:
+    """Nobody of ours listens there; whether several connections, one soon after the other, found that."""
+    now = _now()
+    if len(_nobody) > MOST_KNOWN:
+        _nobody.clear()
+    row = _nobody.setdefault(where, [0, now])
+    if now - row[1] > SOON_SECONDS:
+        row[0] = 0
+    row[0] += 1
+    row[1] = now
+    return row[0] >= ENOUGH_NOBODY
 
 
 def ended(where: Where, seconds: float, counts: Mapping[str, Any]) -> None:
@@ -125,4 +162,5 @@ def forget() -> None:
     _lapses.forget()
     _short.forget()
     _in_a_row.clear()
+    _nobody.clear()
     _accepting.clear()

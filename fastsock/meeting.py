@@ -126,6 +126,15 @@ def name_bridge(stream: Any, local: Any, peer: Any) -> None:
         stream.bind(b"%s/%d.%d" % (name, os.getpid(), next(_bridges)))
 
 
+def is_numeric(host: Any) -> bool:
+    """Whether it is an address, and not a name for one."""
+    try:
+        packed(host)
+    except (OSError, TypeError, ValueError):
+        return False
+    return True
+
+
 def is_loopback(ip: str) -> bool:
     return ip.startswith("127.") or ip == "::1" or ip.startswith("::ffff:127.")
 
@@ -172,9 +181,13 @@ class Presence:
     def __del__(self) -> None:
         self.close()
 
+    def identity(self) -> tuple[int, int]:
+        """Descriptor and inode."""
+        return self._descriptor, self._file
 
-def announce(local: Any, dual_stack: bool) -> list[Presence]:
-    """Binds the presence names of a listener at `local`; a name somebody else holds is as good."""
+
+def announce(local: Any, dual_stack: bool) -> tuple[list[Presence], bool]:
+    """Binds the presence names of a listener at `local`; somebody else's is as good. Also whether all are ours."""
     ip, port = local[0], local[1]
     if ip == "0.0.0.0":
         places = ["any4"]
@@ -186,13 +199,16 @@ def announce(local: Any, dual_stack: bool) -> list[Presence]:
     for place in places:
         with contextlib.suppress(OSError):
             held.append(Presence(_presence_name(place, port)))
-    return held
+    return held, len(held) == len(places)
 
 
 def has_presence(ip: str, port: int) -> bool:
-    """Whether a listener at that address, or at every address of its port, says that it is ours."""
+    """Whether a listener at that address, or at every address of its port, says that it is ours.
+
+    It is told that somebody asked, so that it looks for offers only where there may be some.
+    """
     exact, anywhere = _presence_names(ip, port)
-    return abstract.exists(exact) or abstract.exists(anywhere)
+    return abstract.knock(exact) or abstract.knock(anywhere)
 
 
 # ---- who may ----

@@ -81,11 +81,17 @@ channel_of = _channels.get
 def kernel_counts(sock: Any) -> dict[str, int]:
     """What the kernel counted on a TCP socket; nothing where it cannot say."""
     try:
-        sent, received = _TCP_INFO_BYTES.unpack(
-            _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO_BYTES.size)
-        )
-    except (OSError, struct.error):
+        told = _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO_BYTES.size)
+    except OSError:
         return {}
+    return counts_of(told)
+
+
+def counts_of(told: bytes) -> dict[str, int]:
+    """What the kernel's record of a TCP socket says; nothing where an old kernel wrote less."""
+    if len(told) < _TCP_INFO_BYTES.size:
+        return {}
+    sent, received = _TCP_INFO_BYTES.unpack(told)
     # the kernel counts the SYN of a connection, and later its FIN, as acknowledged bytes
     return {"bytes_sent": max(sent - 1, 0), "bytes_received": received}
 
@@ -118,9 +124,11 @@ def closing(connection: Connection) -> None:
     owner = connection.owner
     if owner is None or id(owner) not in _open:
         return
-    if connection.channel is not None or settings().stats:
+    if connection.channel is not None:
         connection.final = connection.counts()
         connection.channel = None
+    elif settings().stats:
+        connection.final = connection.counts()
     _lost(owner)
 
 

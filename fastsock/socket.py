@@ -24,7 +24,7 @@ from os import dup2 as _dup2
 from os import get_inheritable as _get_inheritable
 from time import monotonic as _now
 
-from . import arrays, chain, core, guards, kept, learned, meeting, options, registry, unix
+from . import arrays, chain, core, guards, kept, learned, meeting, options, registry, staying, unix
 from .config import settings
 from .transport import Reason, Refused
 from .undecided import Undecided
@@ -47,30 +47,19 @@ _ONLY_NOTES = ("asyncio.selector_events", "asyncio.base_events", "asyncio.trsock
 _BOUND = ("recv", "recv_into", "send", "sendall")
 
 
-class _FoundOut:
-    """An attribute that a meeting under way decides: asking for it takes part. Afterwards the instance has its own."""
-
-    def __set_name__(self, owner: Any, name: str) -> None:
-        self._name = name
-
-    def __get__(self, sock: socket | None, owner: Any) -> Any:
-        if sock is None:
-            return None
-        if sock._fast_undecided is not None:
-            sock._fast_decide()
-        return sock.__dict__.setdefault(self._name, None)
-
-
 class socket(_Plain):  # type: ignore[misc]
     """A socket of the standard class whose TCP stream takes the fastest path that both ends share.
 
     Everything of `socket.socket` keeps its meaning. Errors of a path name the path and the other end.
     """
 
-    _fast_channel: Any = _FoundOut()
-    _fast_connection: Any = _FoundOut()  # registry.Connection or None
+    __slots__ = ("__dict__", "_fast_held_channel", "_fast_held_connection")
+
+    _fast_channel: Any = staying.Held("_fast_channel")
+    _fast_connection: Any = staying.Held("_fast_connection")  # registry.Connection or None
     _fast_undecided: Undecided | None = None
     _fast_presence: list[Any] | None = None  # while it listens on TCP
+    _fast_listening: Any = None  # what is known of the connections that it will accept
     _fast_listens_at: Any = None  # where every connection that it accepts has the same local address
     _fast_options: dict[tuple[int, int], Any] | None = None
     _fast_pretended = False
@@ -108,20 +97,22 @@ class socket(_Plain):  # type: ignore[misc]
     def listen(self, *backlog: int) -> None:
         _Base.listen(self, *backlog)
         if self._fast_presence is None and self._fast_is_tcp_stream():
-            self._fast_announce()
+            self._fast_announce(first=True)
 
-    def _fast_announce(self) -> None:
+    def _fast_announce(self, first: bool = False) -> None:
         local = _Base.getsockname(self)
         self._fast_listens_at = local if local[0] not in meeting.WILDCARDS else None
         paths, reason = chain.candidates("listen", local[0], local[1])
         if not paths:
             chain.log.debug("listener at %s stays on tcp: %s", local, reason)
             self._fast_presence = []
+            self._fast_listening = staying.listening([], False, self._fast_listens_at, reason, first)
             return
         dual = _family(self) == _socket.AF_INET6 and not _Base.getsockopt(
             self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY
         )
-        self._fast_presence = meeting.announce(local, dual)
+        self._fast_presence, complete = meeting.announce(local, dual)
+        self._fast_listening = staying.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
 
     def _fast_announce_again(self) -> None:
         """Another process may hold our name and leave: a listener without one asks for it from time to time."""
@@ -145,11 +136,11 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_meet_from(self, listener: socket, address: Any) -> None:
         if address and listener._fast_is_tcp_stream():
-            if not listener._fast_presence:
-                listener._fast_announce_again()
             self._fast_meet_connecting_end(listener, address)
 
     def _fast_meet_connecting_end(self, listener: socket, address: Any) -> None:
+        if not listener._fast_presence:
+            listener._fast_announce_again()
         if listener._fast_options:
             self._fast_options = dict(listener._fast_options)
         local = listener._fast_listens_at or _Base.getsockname(self)
@@ -157,11 +148,14 @@ class socket(_Plain):  # type: ignore[misc]
         if not paths:
             self._fast_stay("accept", reason, local, address)
             return
+        listening = listener._fast_listening
         try:
             joined = meeting.connect_back(address, local, paths)
         except Refused as refused:
             self._fast_stay("accept", refused.reason, local, address)
             return
+        if listening is not None:
+            (listening.missed if joined is None else listening.found)()
         if joined is None:
             self._fast_stay("accept", Reason.NO_OFFER, local, address)
         else:
@@ -170,8 +164,9 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- connecting ----
 
     def connect(self, address: Any, /) -> None:
-        if self._fast_connect(_Base.connect, address) == errno.EINPROGRESS:
-            raise BlockingIOError(errno.EINPROGRESS, os.strerror(errno.EINPROGRESS))
+        result = self._fast_connect(_Base.connect, address)
+        if result:
+            raise BlockingIOError(result, os.strerror(result))
 
     def connect_ex(self, address: Any, /) -> int:
         try:
@@ -194,6 +189,7 @@ class socket(_Plain):  # type: ignore[misc]
             result = _attempt(primitive, self, address)
             if result in (0, errno.EINPROGRESS):
                 self._fast_stay("connect", reason, None, address)
+                staying.remember(address, reason)
             return result
         try:
             result = _attempt(primitive, self, address)
@@ -219,13 +215,16 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_offer(self, address: Any) -> tuple[meeting.Offer | None, Reason]:
         """Makes the name at which the listener may connect back, if there is one of ours on this host."""
         try:
+            nothing_else = chain.nothing_but_tcp()
+            if nothing_else is not None:
+                return None, nothing_else
             ip, port = self._fast_resolve(address)
             if ip is None:
                 return None, Reason.SYSTEM_ERROR
             paths, reason = chain.candidates("connect", ip, port)
             if not paths:
                 return None, reason
-            if learned.has_short_connections((ip, port)):
+            if learned.has_short_connections((ip, port), staying.last(address)):
                 return None, Reason.SHORT_LIVED_BEFORE
             if not meeting.has_presence(ip, port):
                 local = meeting.is_loopback(ip) or meeting.is_local(ip, _family(self))
@@ -277,8 +276,8 @@ class socket(_Plain):  # type: ignore[misc]
         except OSError:  # reset already; the first use will say so
             self._fast_stay("connect", Reason.SYSTEM_ERROR, None, None)
             return
-        for name in ("_fast_channel", "_fast_connection"):
-            self.__dict__.pop(name, None)
+        for held in _HELD:
+            held.forget(self)
         self._fast_undecided = undecided
         if not offer.is_reserved or self._fast_in_progress or _takes_descriptor(self):
             self._fast_decide()
@@ -296,7 +295,7 @@ class socket(_Plain):  # type: ignore[misc]
                 self._fast_take_part(undecided)
             finally:
                 undecided.begun = False
-                if "_fast_connection" in self.__dict__:
+                if _HELD[0].known(self):
                     self._fast_undecided = None
                     undecided.over()
         if _takes_descriptor(self):
@@ -315,9 +314,7 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- staying and moving ----
 
     def _fast_stay(self, role: str, reason: Reason, local: Any, peer: Any) -> None:
-        connection = registry.Connection(role, "tcp", reason, _family(self), _proto(self), local, peer)
-        self._fast_channel, self._fast_connection = None, connection
-        registry.opened(connection, self)
+        staying.note(self, role, reason, local, peer)
         if settings().trace:
             chain.log.info("%s %s -> tcp: %s", role, peer, reason)
 
@@ -519,6 +516,8 @@ class socket(_Plain):  # type: ignore[misc]
         if undecided is not None and undecided.withdraw():
             self._fast_undecided = None
             self._fast_stay("connect", Reason.CLOSED_BEFORE_MEETING, undecided.local, undecided.peer)
+            if settings().short_lived == "tcp":
+                learned.closed_unused(undecided.peer[:2], _now() - undecided.began)
         channel, connection = self._fast_channel, self._fast_connection
         if connection is not None and not (connection.holders and self._fast_is_shared_object()):
             registry.closing(connection)
@@ -738,7 +737,9 @@ class socket(_Plain):  # type: ignore[misc]
 
 
 socket.__name__ = socket.__qualname__ = "socket"
+staying.bind_class(socket, _Plain)
 _OWN = {name: getattr(socket, name) for name in _BOUND}
+_HELD = (vars(socket)["_fast_connection"], vars(socket)["_fast_channel"])
 
 
 def _takes_descriptor(sock: socket) -> bool:

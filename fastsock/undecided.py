@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from time import monotonic as _now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,13 +19,14 @@ _waiting: dict[int, weakref.ref[Any]] = {}
 class Undecided:
     """What the connecting end knows until its part of the meeting is over: its offer, and TCP's two addresses."""
 
-    __slots__ = ("begun", "local", "lock", "offer", "peer")
+    __slots__ = ("began", "begun", "local", "lock", "offer", "peer")
 
     def __init__(self, sock: Any, offer: Offer, local: Any, peer: Any) -> None:
         self.offer = offer
         self.local = local
         self.peer = peer
         self.lock = threading.RLock()
+        self.began = _now()
         self.begun = False
         _waiting[id(self)] = weakref.ref(sock, self._dropped)
 

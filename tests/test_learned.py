@@ -49,13 +49,13 @@ def test_a_few_short_ones_prove_nothing():
 def test_many_short_ones_are_tried_ever_more_rarely():
     _end(learned.ENOUGH_SHORT)
     gaps = []
-    for _ in range(9):
+    for _ in range(12):
         gap = 0
         while learned.has_short_connections(HERE):
             gap += 1
         gaps.append(gap)
         _end(1)
-    assert gaps == [1, 3, 7, 15, 31, 63, 64, 64, 64]
+    assert gaps == [1, 3, 7, 15, 31, 63, 127, 255, 511, 1000, 1000, 1000]
 
 
 @pytest.mark.parametrize(

@@ -149,9 +149,9 @@ cdef object checked(int result):
     return result
 
 
-def abstract_exists(bytes name not None):
-    """Whether a datagram socket is bound to the abstract name. Raises OSError."""
-    return checked(fs_abstract_exists(name, len(name))) != 0
+def abstract_knock(bytes name not None):
+    """Whether a datagram socket is bound to the abstract name, which is told. Raises OSError."""
+    return checked(fs_abstract_knock(name, len(name))) != 0
 
 
 def abstract_listen(bytes name not None):
@@ -767,3 +767,4 @@ def settle_all(list channels):
 
 include "engine.pxi"
 include "team.pxi"
+include "staying.pxi"

@@ -17,6 +17,7 @@ struct probe {
 
 static struct probe asks = {SOCK_DGRAM, -1, 0, 0}, reaches = {SOCK_STREAM, -1, 0, 0};
 static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
+static _Atomic unsigned int forks;
 
 static int make(int kind)
 {
@@ -52,13 +53,14 @@ static int ready(struct probe *probe)
 }
 
 /* The one that reaches will become somebody's connection: a child's copy would hide its end. */
-static void drop_before_fork(void)
+static void before_fork(void)
 {
+    forks++;
     if (is_ours(&reaches)) close(reaches.descriptor);
     reaches.descriptor = -1;
 }
 
-static void watch_forks(void) { pthread_atfork(drop_before_fork, NULL, NULL); }
+static void watch_forks(void) { pthread_atfork(before_fork, NULL, NULL); }
 
 static int address_of(const char *name, size_t length, struct sockaddr_un *address, socklen_t *size)
 {
@@ -69,13 +71,37 @@ static int address_of(const char *name, size_t length, struct sockaddr_un *addre
     return 0;
 }
 
-int fs_abstract_exists(const char *name, size_t length)
+int fs_abstract_knock(const char *name, size_t length)
 {
     struct sockaddr_un address;
     socklen_t size;
     if (address_of(name, length, &address, &size) != 0) return 0;
     int probe = ready(&asks);
-    return probe < 0 ? probe : connect(probe, (struct sockaddr *)&address, size) == 0;
+    if (probe < 0) return probe;
+    if (sendto(probe, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address, size) == 0) return 1;
+    /* told often enough already, or more than this socket may have on its way */
+    return errno != ECONNREFUSED && connect(probe, (struct sockaddr *)&address, size) == 0;
+}
+
+int fs_abstract_told(int descriptor, ino_t inode, int keep)
+{
+    struct stat status;
+    struct mmsghdr messages[16];
+    int told = 0, more;
+    if (fstat(descriptor, &status) != 0 || status.st_ino != inode || !S_ISSOCK(status.st_mode)) return -EBADF;
+    memset(messages, 0, sizeof messages);
+    if (keep) return recvmsg(descriptor, &messages[0].msg_hdr, MSG_DONTWAIT | MSG_PEEK) == 0;
+    do {
+        more = recvmmsg(descriptor, messages, 16, MSG_DONTWAIT, NULL);
+        if (more > 0) told += more;
+    } while (more == 16 && told < 1 << 16);
+    return told;
+}
+
+unsigned int fs_abstract_forks(void)
+{
+    pthread_once(&fork_watch, watch_forks);
+    return forks;
 }
 
 int fs_abstract_listen(const char *name, size_t length)

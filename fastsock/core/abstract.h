@@ -10,10 +10,15 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-int fs_abstract_exists(const char *name, size_t length);  /* 1: a datagram socket is bound there; else 0 */
+int fs_abstract_knock(const char *name, size_t length);   /* 1: a datagram socket is bound there, and was told; else 0 */
 int fs_abstract_listen(const char *name, size_t length);  /* a stream listener */
 int fs_abstract_accept(int listener);
 int fs_abstract_reach(const char *name, size_t length);   /* a stream connected to the listener; -ECONNREFUSED for none */
 int fs_abstract_peer(int stream, pid_t *process, uid_t *user); /* who listened or connected there: 0 */
+
+/* How often the datagram socket of that inode was told; keep: it is to be told the next time too, and the answer is 0 or
+ * 1.  -EBADF: the number is another file's by now. */
+int fs_abstract_told(int descriptor, ino_t inode, int keep);
+unsigned int fs_abstract_forks(void); /* changes whenever this process forks, from the first call on */
 
 #endif

@@ -101,11 +101,13 @@ cdef extern from "end.h" nogil:
     int fs_bridge_fork(fs_end *end, int doorbell, int inner)
 
 cdef extern from "abstract.h" nogil:
-    int fs_abstract_exists(const char *name, size_t length)
+    int fs_abstract_knock(const char *name, size_t length)
     int fs_abstract_listen(const char *name, size_t length)
     int fs_abstract_accept(int listener)
     int fs_abstract_reach(const char *name, size_t length)
     int fs_abstract_peer(int stream, int *process, unsigned int *user)
+    int fs_abstract_told(int descriptor, unsigned long inode, int keep)
+    unsigned int fs_abstract_forks()
 
 cdef extern from "<sys/uio.h>" nogil:
     struct iovec:

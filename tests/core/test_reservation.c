@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "abstract.h"
@@ -145,7 +148,7 @@ TEST(abstract_names, 0)
     uid_t user;
     for (int round = 0; round < 3; round++) {
         CHECK_EQUAL(fs_abstract_reach(none, sizeof none), -ECONNREFUSED);
-        CHECK_EQUAL(fs_abstract_exists(name, sizeof name), 0);
+        CHECK_EQUAL(fs_abstract_knock(name, sizeof name), 0);
         int listener = fs_abstract_listen(name, sizeof name);
         CHECK(listener >= 0);
         CHECK_EQUAL(fs_abstract_listen(name, sizeof name), -EADDRINUSE);
@@ -162,7 +165,34 @@ TEST(abstract_names, 0)
     }
     char endless[200] = {0};
     CHECK_EQUAL(fs_abstract_reach(endless, sizeof endless), -ENAMETOOLONG);
-    CHECK_EQUAL(fs_abstract_exists(endless, sizeof endless), 0);
+    CHECK_EQUAL(fs_abstract_knock(endless, sizeof endless), 0);
+}
+
+TEST(abstract_name_is_told, 0)
+{
+    struct sockaddr_un address = {AF_UNIX, "\0fastsock/test/told"};
+    socklen_t size = offsetof(struct sockaddr_un, sun_path) + 19;
+    struct stat status;
+    int bound = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(bound, (struct sockaddr *)&address, size) == 0 && fstat(bound, &status) == 0);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 0), 0);
+    for (int count = 0; count < 100; count++) CHECK_EQUAL(fs_abstract_knock(address.sun_path, 19), 1);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 1), 1);
+    CHECK_EQUAL(fs_abstract_told(other, status.st_ino, 0), -EBADF);
+    CHECK(fs_abstract_told(bound, status.st_ino, 0) > 0);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 0), 0);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 1), 0);
+    CHECK_EQUAL(fs_abstract_knock(address.sun_path, 19), 1);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 0), 1);
+    close(other);
+    close(bound);
+    CHECK_EQUAL(fs_abstract_told(bound, status.st_ino, 0), -EBADF);
+
+    unsigned int forks = fs_abstract_forks();
+    CHECK_EQUAL(fs_abstract_forks(), forks);
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    CHECK(waitpid(child, NULL, 0) == child && fs_abstract_forks() != forks);
 }
 
 /* A program that closes every number may open its own files there: they are left alone. */
@@ -170,11 +200,11 @@ TEST(abstract_probes_leave_the_numbers_of_others_alone, 0)
 {
     static const char name[] = "\0fastsock/test/presence", none[] = "\0fastsock/test/none";
     int bound = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), pair[2];
-    CHECK_EQUAL(fs_abstract_exists(none, sizeof none), 0);
+    CHECK_EQUAL(fs_abstract_knock(none, sizeof none), 0);
     CHECK_EQUAL(fs_abstract_reach(none, sizeof none), -ECONNREFUSED);
     for (int number = bound + 1; number < bound + 20; number++) close(number);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
-    CHECK_EQUAL(fs_abstract_exists(name, sizeof name), 0);
+    CHECK_EQUAL(fs_abstract_knock(name, sizeof name), 0);
     CHECK_EQUAL(fs_abstract_reach(none, sizeof none), -ECONNREFUSED);
     char byte = 'x';
     CHECK(send(pair[0], &byte, 1, 0) == 1 && recv(pair[1], &byte, 1, 0) == 1);

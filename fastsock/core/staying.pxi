@@ -1,0 +1,526 @@
+"""Connections that stay on TCP: the socket class's own calls for them, without a Python frame.
+
+Each call here does what the class's own does in the plain case, and leaves every other case to that.
+"""
+from cpython.object cimport PyObject, PyTypeObject, PyObject_TypeCheck
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.weakref cimport PyWeakref_NewRef
+from posix.unistd cimport getpid
+
+import _socket
+
+cdef extern from "Python.h":
+    ctypedef struct PyMemberDef:
+        Py_ssize_t offset
+    ctypedef struct PyMemberDescrObject:
+        PyMemberDef *d_member
+    object PyLong_FromVoidPtr(void *)
+    ctypedef struct Class "PyTypeObject":
+        object (*tp_new)(PyTypeObject *, PyObject *, PyObject *)
+        int (*tp_init)(object, PyObject *, PyObject *) except -1
+
+cdef object plain_class = _socket.socket
+cdef object plain_connect = _socket.socket.connect
+cdef object plain_close = _socket.socket.close
+cdef object plain_recv = _socket.socket.recv
+cdef object plain_recv_into = _socket.socket.recv_into
+cdef object plain_send = _socket.socket.send
+cdef object plain_sendall = _socket.socket.sendall
+cdef object plain_timeout = _socket.socket.gettimeout
+cdef object plain_name = _socket.socket.getsockname
+cdef object plain_option = _socket.socket.getsockopt
+cdef object TCP = _socket.IPPROTO_TCP, TCP_INFO = _socket.TCP_INFO
+cdef object default_timeout = _socket.getdefaulttimeout
+cdef object AF_INET = _socket.AF_INET, SOCK_STREAM = _socket.SOCK_STREAM
+cdef tuple NO_ARGUMENTS = ()
+
+cdef enum:
+    TCP_INFO_COUNTS = 120    # where the kernel's record has tcpi_bytes_acked and tcpi_bytes_received
+    TCP_INFO_BYTES = 136     # and so much of it is asked for
+    MOST_STAYS = 4096
+    UNKNOWN = 1 << 30        # offers
+    MOST_MISSES = 256    # so many accepted connections without an offer, and none is expected any more
+
+
+cdef Py_ssize_t offset_of(object member):
+    return (<PyMemberDescrObject *>member).d_member.offset
+
+
+cdef inline PyObject **place(object sock, Py_ssize_t offset) noexcept:
+    return <PyObject **>(<char *><void *>sock + offset)
+
+
+cdef inline int number(object sock, Py_ssize_t offset) noexcept:
+    return (<int *>(<char *><void *>sock + offset))[0]
+
+
+cdef inline void put(object sock, Py_ssize_t offset, object value) noexcept:
+    cdef PyObject **where = place(sock, offset)
+    cdef PyObject *before = where[0]
+    Py_INCREF(value)
+    where[0] = <PyObject *>value
+    Py_XDECREF(before)
+
+
+cdef Py_ssize_t family_at = offset_of(_socket.socket.family)
+cdef Py_ssize_t kind_at = offset_of(_socket.socket.type)
+cdef Py_ssize_t proto_at = offset_of(_socket.socket.proto)
+
+
+cdef inline bint is_tcp_stream(object sock) noexcept:
+    cdef int family = number(sock, family_at), proto = number(sock, proto_at)
+    return family in (2, 10) and number(sock, kind_at) & 0xF == 1 and proto in (0, 6)
+
+
+# ---- what the class is, and what its own calls are: bind_class() ----
+
+cdef object fast_class = None
+cdef object own_init, own_connect, own_accept, own_close, own_real_close
+cdef object own_recv, own_recv_into, own_send, own_sendall
+cdef Py_ssize_t connection_at, channel_at, references_at, closed_at
+cdef dict open_connections, totals
+cdef object closed_connections, lost, counts_of, kernel_counts, no_offer
+cdef uint64_t worth                     # bytes that earn a meeting back
+cdef dict settings_of                   # the dictionary of the module that holds the settings in force
+cdef object settings_known = None       # those that the rest was learned with
+cdef object nothing_but_tcp = None      # the reason, where they allow nothing else to anybody
+cdef bint statistics_wanted = False
+cdef dict stays = {}
+
+
+@cython.final
+cdef class Stay:
+    """That connections to a destination stay on TCP: how many, or until when."""
+    cdef object reason
+    cdef long left          # -1: any number
+    cdef uint64_t until, pause, last
+    cdef bint doubtful      # one that carries much ends it
+
+    cdef bint holds(self) noexcept:
+        cdef uint64_t now
+        if self.left == 0:
+            return False
+        if self.until != 0:
+            now = fs_now_ns()
+            if now >= self.until:
+                return False
+            if self.pause != 0:
+                self.until = now + self.pause
+                self.last = now
+        if self.left > 0:
+            self.left -= 1
+        return True
+
+
+@cython.final
+@cython.no_gc
+cdef class Stayed:
+    """What registry.Connection is, for one that stays on TCP."""
+    transport = "tcp"
+    channel = None
+    options = None
+    holders = ()
+    peer_pid = None
+    reset = False
+    began = 0.0
+
+    cdef readonly object role, reason, local, peer
+    cdef readonly int family, proto, pid
+    cdef public object owner, final
+    cdef object told        # what the kernel said when it was closed
+    cdef Stay because       # where the next ones may be told from what it carried, or None
+
+    def sockets(self):
+        return []
+
+    def counts(self):
+        if self.told is not None:
+            return counts_of(self.told)
+        if self.final is not None:
+            return self.final
+        owner = self.owner() if self.owner is not None else None
+        return {} if owner is None else kernel_counts(owner)
+
+
+@cython.final
+cdef class Held:
+    """An attribute that a meeting under way decides, in a slot of the socket: asking for it takes part."""
+    cdef Py_ssize_t offset
+    cdef PyTypeObject *kind
+
+    def __init__(self, member):
+        self.offset = offset_of(member)
+        self.kind = <PyTypeObject *>member.__objclass__
+
+    def __get__(self, sock, owner):
+        if sock is None:
+            return None
+        self.check(sock)
+        cdef PyObject **where = place(sock, self.offset)
+        if where[0] == NULL:
+            if sock._fast_undecided is None:
+                return None
+            sock._fast_decide()
+            if where[0] == NULL:
+                return None
+        return <object>where[0]
+
+    def __set__(self, sock, value):
+        self.check(sock)
+        put(sock, self.offset, value)
+
+    def known(self, sock):
+        """Whether it was set."""
+        self.check(sock)
+        return place(sock, self.offset)[0] != NULL
+
+    def forget(self, sock):
+        """It is undecided again."""
+        self.check(sock)
+        cdef PyObject **where = place(sock, self.offset)
+        cdef PyObject *before = where[0]
+        where[0] = NULL
+        Py_XDECREF(before)
+
+    cdef int check(self, sock) except -1:
+        if not PyObject_TypeCheck(sock, self.kind):
+            raise TypeError("not a fast socket")
+        return 0
+
+
+cdef inline bint is_ours(object sock) noexcept:
+    return PyObject_TypeCheck(sock, <PyTypeObject *>fast_class)
+
+
+cdef inline bint settings_are_known():
+    return settings_known is not None and settings_of.get("_current") is settings_known
+
+
+def staying_begin(settings, reason):
+    """What was remembered belongs to other settings. reason: why nothing but TCP is allowed to anybody, or None."""
+    global settings_known, nothing_but_tcp, statistics_wanted
+    stays.clear()
+    statistics_wanted = settings.stats is not None
+    nothing_but_tcp = reason
+    settings_known = None if settings.trace else settings  # traced ones take the class's own way, which tells
+
+
+def staying_note(sock, role, reason, local, peer):
+    """`sock` has a connection, which stays on TCP."""
+    if not is_ours(sock):
+        raise TypeError("not a fast socket")
+    note(sock, role, reason, local, peer, None)
+
+
+cdef int note(object sock, object role, object reason, object local, object peer, Stay because) except -1:
+    cdef Stayed stayed = Stayed.__new__(Stayed)
+    stayed.role = role
+    stayed.reason = reason
+    stayed.family = number(sock, family_at)
+    stayed.proto = number(sock, proto_at)
+    stayed.local = local
+    stayed.peer = peer
+    stayed.pid = getpid()
+    stayed.because = because
+    stayed.owner = PyWeakref_NewRef(sock, lost)
+    open_connections[PyLong_FromVoidPtr(<void *>stayed.owner)] = stayed
+    totals["tcp"] = totals.get("tcp", 0) + 1
+    put(sock, channel_at, None)
+    put(sock, connection_at, stayed)
+    return 0
+
+
+# ---- connecting ----
+
+def staying_remember(address, reason, long left, double seconds, bint renewed):
+    """The next `left` (-1: any number of) connections to that address stay, if they come within that many seconds.
+
+    seconds 0: whenever they come; renewed: the time begins anew with each of them, and one that carries much ends it.
+    """
+    cdef Stay stay = Stay.__new__(Stay)
+    if type(address) is not tuple:
+        return
+    if len(stays) >= MOST_STAYS:
+        stays.clear()
+    stay.reason = reason
+    stay.left = left
+    stay.doubtful = renewed
+    if seconds > 0:
+        stay.last = fs_now_ns()
+        stay.until = stay.last + <uint64_t>(seconds * 1e9)
+        stay.pause = <uint64_t>(seconds * 1e9) if renewed else 0
+    stays[address] = stay
+
+
+def staying_last(address):
+    """When the last connection there that was told to stay began, by the monotonic clock in seconds; forgets it."""
+    cdef Stay stay
+    try:
+        stay = stays.pop(address, None)
+    except TypeError:  # nothing that a dictionary could hold
+        return 0.0
+    return 0.0 if stay is None else <double>stay.last / 1e9
+
+
+cdef object reason_to_stay(object sock, object address, PyObject **because):
+    """Why this connection will stay on TCP, where that is known already; else None. because: see Stayed, borrowed."""
+    cdef Stay stay
+    because[0] = NULL
+    if type(address) is not tuple or place(sock, connection_at)[0] != NULL or not settings_are_known():
+        return None
+    if not is_tcp_stream(sock) or sock._fast_undecided is not None:
+        return None
+    if nothing_but_tcp is not None:
+        return nothing_but_tcp
+    try:
+        stay = stays.get(address)
+    except TypeError:
+        return None
+    if stay is None or not stay.holds():
+        return None
+    if stay.doubtful:
+        because[0] = <PyObject *>stay
+    return stay.reason
+
+
+def connect(self, address, /):
+    cdef PyObject *because = NULL
+    cdef Stay doubtful
+    reason = reason_to_stay(self, address, &because) if is_ours(self) else None
+    if reason is None:
+        return own_connect(self, address)
+    doubtful = None if because == NULL else <Stay>because
+    try:
+        plain_connect(self, address)
+    except BlockingIOError as error:
+        if error.errno == _errno.EINPROGRESS:
+            note(self, "connect", reason, None, address, doubtful)
+        raise
+    except BaseException:
+        staying_last(address)  # forgotten: what listens there next may be another one
+        raise
+    note(self, "connect", reason, None, address, doubtful)
+
+
+# ---- accepting ----
+
+@cython.final
+cdef class Listening:
+    """What a listener knows of the connections that it will accept: whether one of them may have made an offer.
+
+    presences: (descriptor, inode) of each name that connecting ends tell of their offers, or None where not all of them
+    are held here; at_most: how many telling them they hold; local: the accepted ends' address where they all have the
+    same; reason: why all of them stay on TCP, or None; first: whether nobody held these names for the listener before.
+    """
+    cdef object local, reason, settings
+    cdef list presences
+    cdef long pending, misses, at_most
+    cdef unsigned int forks
+
+    def __init__(self, presences, long at_most, local, reason, bint first):
+        self.presences = presences
+        self.pending = 0 if first else UNKNOWN
+        self.at_most = at_most
+        self.local = local
+        self.reason = reason
+        self.settings = settings_known
+        self.forks = fs_abstract_forks()
+
+    def found(self):
+        """An offer was found."""
+        self.misses = 0
+        if self.pending > 0:
+            self.pending -= 1
+
+    def missed(self):
+        """No offer was found, which may have been withdrawn."""
+        self.misses += 1
+        if self.misses >= MOST_MISSES:
+            self.misses = self.pending = 0
+
+    cdef bint expects(self) except -1:
+        """Whether a connection that was accepted by now may have an offer."""
+        cdef int told
+        cdef bint shared
+        if self.presences is None or self.pending > 0:
+            return True
+        shared = self.forks != fs_abstract_forks()  # others must be told of it too
+        for descriptor, inode in self.presences:
+            told = fs_abstract_told(descriptor, inode, shared)
+            if told < 0 or (shared and told > 0):
+                self.presences = None
+                return True
+            # where no more fitted, others could not tell: until MOST_MISSES have none
+            self.pending += told if told <= self.at_most else UNKNOWN
+        return self.pending > 0
+
+
+cdef bint accepted_stays(object listener, object sock, object address) except -1:
+    """Notes a connection that surely stays on TCP; False where it may not."""
+    cdef Listening listening
+    waiting = listener._fast_listening
+    if type(waiting) is not Listening or not settings_are_known():
+        return False
+    listening = waiting
+    if listening.settings is not settings_known:
+        return False
+    local = listening.local if listening.local is not None else plain_name(sock)
+    reason = listening.reason
+    if reason is None:
+        if address[0] != local[0] or listening.expects():
+            return False
+        reason = no_offer
+    note(sock, "accept", reason, local, address, None)
+    return True
+
+
+cdef int make(object sock, object family, object kind, object proto, object descriptor) except -1:
+    """As the standard class's __init__()."""
+    cdef tuple arguments = (family, kind, proto, descriptor)
+    (<Class *>plain_class).tp_init(sock, <PyObject *>arguments, NULL)
+    put(sock, references_at, 0)
+    put(sock, closed_at, False)
+    return 0
+
+
+def accept(self):
+    if not is_ours(self):
+        return own_accept(self)
+    descriptor, address = self._accept()
+    sock = (<Class *>fast_class).tp_new(<PyTypeObject *>fast_class, <PyObject *>NO_ARGUMENTS, NULL)
+    make(sock, number(self, family_at), number(self, kind_at), number(self, proto_at), descriptor)
+    if default_timeout() is None and plain_timeout(self):
+        sock.setblocking(True)
+    if address and is_tcp_stream(sock) and not accepted_stays(self, sock, address):
+        sock._fast_meet_connecting_end(self, address)
+    return sock, address
+
+
+# ---- making and closing ----
+
+def __init__(self, family=-1, type=-1, proto=-1, fileno=None):
+    if fileno is not None or not is_ours(self):
+        own_init(self, family, type, proto, fileno)
+        return
+    make(self, AF_INET if family == -1 else family, SOCK_STREAM if type == -1 else type, 0 if proto == -1 else proto, None)
+
+
+cdef object kernel_tells(object sock):
+    """The kernel's record of a TCP connection, or None."""
+    try:
+        return plain_option(sock, TCP, TCP_INFO, <int>TCP_INFO_BYTES)
+    except OSError:
+        return None
+
+
+cdef uint64_t carried(bytes told):
+    cdef uint64_t counts[2]
+    if told is None or len(told) < TCP_INFO_BYTES:
+        return 0
+    memcpy(counts, <const char *>told + TCP_INFO_COUNTS, sizeof(counts))
+    return counts[0] + counts[1]
+
+
+cdef bint close_staying(object sock) except -1:
+    """Closes a socket that never was anything but a plain one; False where it may have been."""
+    cdef PyObject *held = place(sock, connection_at)[0]
+    cdef Stayed stayed
+    if sock._fast_undecided is not None or sock._fast_presence is not None:
+        return False
+    if held != NULL:
+        connection = <object>held
+        if type(connection) is not Stayed or not settings_are_known():
+            return False
+        stayed = <Stayed>connection
+        if stayed.owner is not None and (statistics_wanted or stayed.because is not None):
+            told = kernel_tells(sock)
+            if stayed.because is not None and carried(told) >= worth:
+                stayed.because.left = 0
+            if statistics_wanted:
+                stayed.told = told
+        stayed.because = None
+        if open_connections.pop(PyLong_FromVoidPtr(<void *>stayed.owner), None) is not None:
+            closed_connections.append(stayed)
+        stayed.owner = None
+    plain_close(sock)
+    return True
+
+
+def _real_close(self, _ss=_socket.socket):
+    if _ss is not plain_class or not is_ours(self) or not close_staying(self):
+        own_real_close(self, _ss)
+
+
+def close(self):
+    if type(self) is not fast_class:
+        own_close(self)
+        return
+    put(self, closed_at, True)
+    if self._io_refs <= 0 and not close_staying(self):
+        own_real_close(self)
+
+
+# ---- using ----
+
+cdef inline bint stays_on_tcp(object sock) noexcept:
+    cdef PyObject *held = place(sock, connection_at)[0] if is_ours(sock) else NULL
+    return held != NULL and type(<object>held) is Stayed
+
+
+def recv(self, bufsize, flags=0, /):
+    return (plain_recv if stays_on_tcp(self) else own_recv)(self, bufsize, flags)
+
+
+def recv_into(self, buffer, nbytes=0, flags=0):
+    return (plain_recv_into if stays_on_tcp(self) else own_recv_into)(self, buffer, nbytes, flags)
+
+
+def send(self, data, flags=0, /):
+    return (plain_send if stays_on_tcp(self) else own_send)(self, data, flags)
+
+
+def sendall(self, data, flags=0, /):
+    return (plain_sendall if stays_on_tcp(self) else own_sendall)(self, data, flags)
+
+
+def passing(str name):
+    """A call that is the standard class's for a connection that stays."""
+    own, plain = getattr(fast_class, name), getattr(plain_class, name)
+
+    def call(self, *arguments):
+        return (plain if stays_on_tcp(self) else own)(self, *arguments)
+
+    call.__name__, call.__wrapped__ = name, own
+    return call
+
+
+PASSED = ("fileno", "settimeout", "setblocking", "shutdown", "setsockopt", "getsockopt", "getsockname", "getpeername")
+
+
+def bind_class(fast, plain, registry, config, reason, uint64_t much):
+    """Gives these calls to the class `fast`; its own ones stay what they lead to.
+
+    reason: of accepted ones without an offer; much: so many bytes on one connection are better off on another path.
+    """
+    global fast_class, own_init, own_connect, own_accept, own_close, own_real_close
+    global own_recv, own_recv_into, own_send, own_sendall
+    global connection_at, channel_at, references_at, closed_at
+    global open_connections, closed_connections, totals, lost, no_offer, settings_of
+    global counts_of, kernel_counts, worth
+    own_init, own_connect, own_accept = fast.__init__, fast.connect, fast.accept
+    own_close, own_real_close = fast.close, fast._real_close
+    connection, channel = vars(fast)["_fast_held_connection"], vars(fast)["_fast_held_channel"]
+    connection_at, channel_at = offset_of(connection), offset_of(channel)
+    references_at, closed_at = offset_of(vars(plain)["_io_refs"]), offset_of(vars(plain)["_closed"])
+    open_connections, closed_connections, totals = registry._open, registry._closed, registry._totals
+    lost, no_offer, settings_of = registry._lost, reason, vars(config)
+    counts_of, kernel_counts = registry.counts_of, registry.kernel_counts
+    worth = much
+    fast_class = fast
+    fast._fast_connection, fast._fast_channel = Held(connection), Held(channel)
+    own_recv, own_recv_into, own_send, own_sendall = fast.recv, fast.recv_into, fast.send, fast.sendall
+    calls = [__init__, connect, accept, close, _real_close, recv, recv_into, send, sendall]
+    for call in calls + [passing(name) for name in PASSED]:
+        own = getattr(fast, call.__name__)
+        call.__qualname__, call.__module__, call.__doc__ = f"socket.{call.__name__}", fast.__module__, own.__doc__
+        setattr(fast, call.__name__, call)
