@@ -28,7 +28,7 @@ class OpRecord(Record):
     `combines`: what is known of it on the predefined types that it was used with.
     """
 
-    __slots__ = ("combines", "commutative", "function", "name")
+    __slots__ = ("combines", "commutative", "counted", "function", "name")
 
     def __init__(self, name: str, function: Callable[..., Any] | None, commutative: bool) -> None:
         super().__init__()
@@ -36,6 +36,7 @@ class OpRecord(Record):
         self.function = function
         self.commutative = commutative
         self.combines: dict[TypeRecord, Combine] = {}
+        self.counted = False  # among those that a program has created and not freed
 
 
 class Combine:
@@ -141,14 +142,17 @@ class Op(Handle):
         if _created >= _MOST:
             raise RuntimeError("cannot create too many user-defined reduction operations")
         _created += 1
-        return cls.of(OpRecord("", function, bool(commute)))
+        record = OpRecord("", function, bool(commute))
+        record.counted = True
+        return cls.of(record)
 
     def Free(self) -> None:
         """Free a user-defined reduction operation."""
         global _created
         if self.is_predefined:
             raise Exception(ERR_OP, f"{self.ob.name or 'the null operation'} cannot be freed")
-        _created -= 1
+        _created -= self.ob.counted
+        self.ob.counted = False
         self._forget()
 
     def Is_commutative(self) -> bool:
