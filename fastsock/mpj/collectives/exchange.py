@@ -61,6 +61,12 @@ class Members:
         self.several_hosts = len(set(self.hosts)) > 1
         self.numbers = count()
 
+    @property
+    def near(self) -> tuple[int, ...]:
+        """The members on this one's host, itself among them."""
+        here = self.hosts[self.rank]
+        return tuple([member for member, host in enumerate(self.hosts) if host == here])
+
     def exchange(self, blocking: bool = True) -> Exchange:
         """The next collective call among these ranks; only one that blocks may use the shared memory of a team."""
         return Exchange(self, next(self.numbers) & 0x7FFFFFFF, blocking)
