@@ -122,3 +122,18 @@ def test_started(worlds, name):
     algorithms = list(module(name).PRIMITIVE.algorithms)
     for seed, size in enumerate(SIZES + SIZES):
         check(worlds[size], name, algorithms[seed % len(algorithms)], seed, blocking=False)
+
+
+def test_a_failure_elsewhere_ends_a_call_that_waits_for_somebody_else():
+    """Rank 0 waits for rank 1, which lives but will not go on, since rank 2 is gone."""
+    ranks = Ranks(3)
+    try:
+        (root, *_) = ranks.members(False)
+        waiting = threading.Timer(0.05, ranks.engines[0].fail, [2, "its process died"])
+        waiting.start()
+        with pytest.raises(core.MessageError, match="its process died") as told:
+            module("bcast").run(root.exchange(), memoryview(bytearray(1)), 1, algorithm="flat_tree")
+        assert told.value.peer == 2
+        waiting.join()
+    finally:
+        ranks.close()

@@ -14,8 +14,9 @@ from .simulator import Request, World
 class Waiting:
     """An engine whose waits end at once, with whatever the requests have."""
 
-    def wait_all(self, requests):
+    def wait_all(self, requests, timeout):
         assert all(request.done for request in requests)
+        return True
 
     def promise(self):
         return Request()
