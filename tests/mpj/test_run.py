@@ -509,7 +509,7 @@ def network(tmp_path):
         path.write_text(f'#!/bin/sh\nexec ip netns exec {made._prefix}$((${{1##*.}} - 1)) sh -c "$2"\n')
         path.chmod(0o755)
         (tmp_path / "hosts").write_text(f"localhost:2\n{made.ip(1)}:2\n")
-        made.words = ["ip", "netns", "exec", made._name(0), *RUN, "--hostfile", str(tmp_path / "hosts")]
+        made.words = [*made.inside(0), *RUN, "--hostfile", str(tmp_path / "hosts")]
         made.env = os.environ | {"FASTSOCK_MPJ_SSH": str(path)}
         yield made
 
