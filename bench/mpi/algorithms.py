@@ -18,6 +18,7 @@ from fastsock.xxdev import Device, team
 
 SUM = (core.TYPES["DOUBLE"], core.OPERATIONS["SUM"])
 REDUCTIONS = ("reduce", "allreduce", "scan", "exscan", "reduce_scatter", "reduce_scatter_block")
+ROUNDS = 8
 PRIMITIVES = (
     "barrier", "bcast", "scatter", "scatterv", "gather", "gatherv", "allgather", "allgatherv",
     "alltoall", "alltoallv", "alltoallw", *REDUCTIONS,
@@ -121,7 +122,7 @@ def main():
 
 
 def measure(world, primitive, size, seconds):
-    """Each algorithm in turn, three times; its best."""
+    """Each algorithm in turn, several times; its best, which others' use of the machine disturbs least."""
     name = primitive.PRIMITIVE.name
     given = arguments(name, size, world.size, world.rank)
     exchange = world.members.exchange()
@@ -132,12 +133,13 @@ def measure(world, primitive, size, seconds):
             calls[algorithm] = lambda algorithm=algorithm: primitive.run(
                 world.members.exchange(), *given, algorithm=algorithm
             )
-    best = {}
-    for _ in range(3):
+    best, times = {}, {}
+    for algorithm, once in calls.items():
+        once()
+        times[algorithm] = max(1, min(1000, int(seconds / ROUNDS / (world.time(once, 2) / 2))))
+    for _ in range(ROUNDS):
         for algorithm, once in calls.items():
-            once()
-            times = max(1, min(1000, int(seconds / 3 / (world.time(once, 3) / 3))))
-            took = world.time(once, times) / times * 1e6
+            took = world.time(once, times[algorithm]) / times[algorithm] * 1e6
             best[algorithm] = min(took, best.get(algorithm, took))
     if world.rank == 0:
         for algorithm, took in best.items():

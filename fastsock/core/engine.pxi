@@ -503,7 +503,8 @@ cdef class Engine:
         try:
             if result & FS_PEER_MISSING:
                 self.call_missing(request.peer)
-            if fs_engine_only_local(self.engine) or not fs_engine_look(self.engine, request, engine_look()):
+            if (request.length >= <size_t>LONG_COPY or fs_engine_only_local(self.engine)
+                    or not fs_engine_look(self.engine, request, engine_look())):
                 fs_wait_prepare(&wait, self.engine, &request, 1, 1, UINT64_MAX)
                 self.wait_until(&wait)
         except:

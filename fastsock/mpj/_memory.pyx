@@ -393,6 +393,19 @@ def configure(datatype_class, dict codes, dict formats, general, outgoing_packed
     _general, _outgoing, _landing = general, outgoing_packed, landing_packed
 
 
+cdef list _by_letter = [None] * 128
+
+
+cdef object _of_format(const char *format):
+    cdef unsigned char letter = format[0]
+    if letter == 0 or format[1] != 0 or letter >= 128:
+        return _formats.get(format.decode())
+    found = _by_letter[letter]
+    if found is None:
+        found = _by_letter[letter] = _formats.get(format.decode())
+    return found
+
+
 cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
     """Reads a message argument; buffers.py has the rules. The usual ones are read here: a buffer, or [buf(, n), type]."""
     cdef object where = message, datatype = None
@@ -422,7 +435,7 @@ cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
         if memory.view.format == NULL:
             datatype = _formats[""]
         else:
-            datatype = _formats.get(memory.view.format.decode())
+            datatype = _of_format(memory.view.format)
             if datatype is None:
                 return _general(message, readonly, blocks)
     record = datatype.ob

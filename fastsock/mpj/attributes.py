@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from operator import index
-from threading import RLock
+from threading import Lock
 
 from .constants import ERR_KEYVAL, ERR_OTHER, KEYVAL_INVALID
 from .exceptions import Exception
@@ -40,7 +40,8 @@ class _Key:
 _FIRST_FREE = 1000  # the predefined keys come before
 _keys: dict[int, _Key] = {}
 _numbers = itertools.count(_FIRST_FREE)
-_lock = RLock()
+# of the keys alone: a program's functions may communicate, and must not be waited for by other threads
+_lock = Lock()
 
 
 class Attributed(Handle):
@@ -68,17 +69,15 @@ class Attributed(Handle):
         key = self._key(keyval)
         if key.integers:
             attrval = index(attrval)
-        with _lock:
-            self._delete_one(keyval)
-            self.ob.attributes[keyval] = (key, attrval)
+        self._delete_one(keyval)
+        self.ob.attributes[keyval] = (key, attrval)
 
     def Delete_attr(self, keyval: int) -> None:
         """Delete attribute value associated with a key."""
-        with _lock:
-            if keyval not in self._attributes():
-                self._key(keyval)
-                raise Exception(ERR_KEYVAL, f"no attribute has the key {keyval}")
-            self._delete_one(keyval)
+        if keyval not in self._attributes():
+            self._key(keyval)
+            raise Exception(ERR_KEYVAL, f"no attribute has the key {keyval}")
+        self._delete_one(keyval)
 
     @classmethod
     def Create_keyval(
@@ -119,36 +118,30 @@ class Attributed(Handle):
         return key
 
     def _delete_one(self, keyval: int) -> None:
-        found = self.ob.attributes.get(keyval)
+        found = self.ob.attributes.pop(keyval, None)
         if found is None:
             return
         key, value = found
-        del self.ob.attributes[keyval]
         if key.delete is not None:
             _call(key.delete, self._family.of(self.ob), keyval, value)
 
     def _delete_attributes(self) -> None:
         """Deletes all attributes, the last set first: what freeing does."""
-        if self.ob.attributes:
-            with _lock:
-                for keyval in reversed(list(self.ob.attributes)):
-                    self._delete_one(keyval)
+        for keyval in reversed(list(self.ob.attributes)):
+            self._delete_one(keyval)
 
 
 def copy_attributes(old: Attributed, new: Any) -> None:
     """Copies the attributes of `old` to the record `new`, as far as their keys say that they are copied."""
-    if not old.ob.attributes:
-        return
-    with _lock:
-        for keyval, (key, value) in list(old.ob.attributes.items()):
-            if key.copy is None:
+    for keyval, (key, value) in list(old.ob.attributes.items()):
+        if key.copy is None:
+            continue
+        copied = value
+        if callable(key.copy):
+            copied = _call(key.copy, old._family.of(old.ob), keyval, value)
+            if copied is NotImplemented:
                 continue
-            copied = value
-            if callable(key.copy):
-                copied = _call(key.copy, old._family.of(old.ob), keyval, value)
-                if copied is NotImplemented:
-                    continue
-            new.attributes[keyval] = (key, copied)
+        new.attributes[keyval] = (key, copied)
 
 
 def _call(function: Callable[..., Any], handle: Handle, keyval: int, value: Any) -> Any:

@@ -194,13 +194,23 @@ class Communicator(NoCommunicator):
         members = self.members
         if not self.teamed:
             self.teamed = True
-            if self.size > 1 and len(set(members.hosts)) == 1:
-                from ..xxdev import team
-
-                crowded = self.world.crowded
-                members.team = team.form(self.engine, self.context + 1, self.ranks, self.rank, crowded=crowded)
-                if members.team is not None:
-                    from ._team_calls import TeamCalls
-
-                    self.fast = TeamCalls(self, members)
+            if self.size > 1:
+                self._share_memory(members)
         return members.exchange()
+
+    def _share_memory(self, members: Any) -> None:
+        near = members.near
+        if len(near) == 1:
+            return
+        from ..xxdev import team
+
+        ranks = tuple([self.ranks[member] for member in near])
+        formed = team.form(self.engine, self.context + 1, ranks, near.index(self.rank), crowded=self.world.crowded)
+        if len(near) < self.size:
+            members.host_team = formed
+            return
+        members.team = formed
+        if formed is not None:
+            from ._team_calls import TeamCalls
+
+            self.fast = TeamCalls(self, members)

@@ -33,6 +33,10 @@ def translated(error: BaseException, communicator: Communicator) -> BaseExceptio
     peer = getattr(error, "peer", None)
     if peer is not None and communicator.index is not None and peer in communicator.index:
         text += f" (rank {communicator.index[peer]} of {communicator.title})"
+    if peer is not None and peer >= 0 and error_class(error) == ERR_PROC_FAILED:
+        told = communicator.world.job.failure_text(peer)  # the connection ends a moment before the death is told
+        if told is not None and told not in text:
+            text += f": {told}"
     exception = MPIException(error_class(error), text)
     exception.__cause__ = error
     return exception

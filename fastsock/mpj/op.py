@@ -11,7 +11,7 @@ from .datatype import Datatype
 from .exceptions import Exception
 from .handle import Handle, Record, public
 from .native_kernels import kernel_of, reduce_local
-from .typemap import pack_into, span, unpack_from
+from .typemap import TypeRecord, pack_into, span, unpack_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,15 +23,20 @@ _created = 0
 
 
 class OpRecord(Record):
-    """`name`: of a predefined operation. `function`: what it does to Python objects, or a program's own function."""
+    """`name`: of a predefined operation. `function`: what it does to Python objects, or a program's own function.
 
-    __slots__ = ("commutative", "function", "name")
+    `combines`: what is known of it on the predefined types that it was used with.
+    """
+
+    __slots__ = ("combines", "commutative", "counted", "function", "name")
 
     def __init__(self, name: str, function: Callable[..., Any] | None, commutative: bool) -> None:
         super().__init__()
         self.name = name
         self.function = function
         self.commutative = commutative
+        self.combines: dict[TypeRecord, Combine] = {}
+        self.counted = False  # among those that a program has created and not freed
 
 
 class Combine:
@@ -40,16 +45,15 @@ class Combine:
     Both are contiguous buffers of as many whole items of `itemsize` bytes each.
     """
 
-    __slots__ = ("commutative", "datatype", "itemsize", "kernel", "record")
+    __slots__ = ("commutative", "itemsize", "kernel", "record", "type")
 
     kernel: tuple[int, int] | None
     """(type, operation) as the native kernels number them; None where these do not know it."""
 
-    def __init__(self, record: OpRecord, datatype: Datatype) -> None:
+    def __init__(self, record: OpRecord, type_: TypeRecord) -> None:
         self.record = record
         self.commutative = record.commutative
-        self.datatype = datatype
-        type_ = datatype._type()
+        self.type = type_
         self.itemsize = type_.size
         self.kernel = kernel_of(record.name, type_) if record.name else None
         if record.name and self.kernel is None:
@@ -63,7 +67,7 @@ class Combine:
             type_number, operation = self.kernel
             reduce_local(operation, type_number, source, target)
             return
-        record, type_ = self.record, self.datatype.ob
+        record, type_ = self.record, self.type
         if record.name:
             from . import kernels
 
@@ -84,7 +88,7 @@ class Combine:
 
     def _user(self, source: buffer, target: buffer) -> None:
         function = self.record.function
-        datatype = Datatype.of(self.datatype.ob)
+        datatype = Datatype.of(self.type)
         try:
             if function is not None:
                 function(source, target, datatype)
@@ -138,14 +142,17 @@ class Op(Handle):
         if _created >= _MOST:
             raise RuntimeError("cannot create too many user-defined reduction operations")
         _created += 1
-        return cls.of(OpRecord("", function, bool(commute)))
+        record = OpRecord("", function, bool(commute))
+        record.counted = True
+        return cls.of(record)
 
     def Free(self) -> None:
         """Free a user-defined reduction operation."""
         global _created
         if self.is_predefined:
             raise Exception(ERR_OP, f"{self.ob.name or 'the null operation'} cannot be freed")
-        _created -= 1
+        _created -= self.ob.counted
+        self.ob.counted = False
         self._forget()
 
     def Is_commutative(self) -> bool:
@@ -177,7 +184,13 @@ class Op(Handle):
 
     def _combine(self, datatype: Datatype) -> Combine:
         """Returns what does `target = source op target` to contiguous buffers of packed items of a datatype."""
-        return Combine(self._defined(), datatype)
+        record, type_ = self._defined(), datatype._type()
+        found = record.combines.get(type_)
+        if found is None:
+            found = Combine(record, type_)
+            if record.name and type_.predefined:
+                record.combines[type_] = found
+        return found
 
     def _defined(self) -> OpRecord:
         if self.ob is _null:

@@ -74,8 +74,8 @@ class Device(abc.ABC):
     # ---- what all have in common ----
 
     def id(self) -> int:
-        """This rank's id."""
-        return int(self._running().rank)
+        """This rank's id; also after finish()."""
+        return int((self.job or self._running()).rank)
 
     def isend(self, buf: object, dst: int, tag: int, context: int = 0) -> Request:
         """Starts to send; `buf` must not change before the request is complete."""

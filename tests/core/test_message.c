@@ -65,7 +65,9 @@ static void await(struct fs_engine *engine, struct fs_request *request)
 
 #define WINDOW 8
 #define TAGS 3
-#define LARGEST 40000
+#define LARGEST largest
+
+static size_t largest = 40000; /* of a message; longer ones are copied by both ends */
 
 struct rank {
     struct fs_engine *engine;
@@ -197,6 +199,12 @@ TEST(messages_of_threads_over_a_ring, 0) { run_traffic(RING, scaled(20000)); }
 TEST(messages_of_threads_over_a_tiny_ring, 0) { run_traffic(TINY_RING, scaled(5000)); }
 TEST(messages_of_threads_over_a_stream, 0) { run_traffic(STREAM, scaled(10000)); }
 
+TEST(long_messages_of_threads_over_a_ring, 0)
+{
+    largest = 700000;
+    run_traffic(RING, scaled(3000));
+}
+
 /* ---- what ends before its time ---- */
 
 static void pump(struct fs_engine *engines[2])
@@ -211,7 +219,7 @@ static void run_abandoning(enum path path)
     struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
     struct random random = random_from((uint64_t)path);
     join(engines, path);
-    for (int round = 0; round < scaled(3000); round++) {
+    for (int round = 0; round < scaled(largest > 100000 ? 300 : 3000); round++) {
         unsigned char *from = malloc(LARGEST), *into = malloc(LARGEST);
         CHECK(from && into);
         size_t length = 4 + random_size(&random, LARGEST - 4);
@@ -260,6 +268,11 @@ static void run_abandoning(enum path path)
 TEST(requests_are_abandoned_between_engines_of_one_process, 0) { run_abandoning(LOCAL); }
 TEST(requests_are_abandoned_over_a_ring, 0) { run_abandoning(RING); }
 TEST(requests_are_abandoned_over_a_tiny_ring, 0) { run_abandoning(TINY_RING); }
+TEST(long_requests_are_abandoned_over_a_ring, 0)
+{
+    largest = 700000;
+    run_abandoning(RING);
+}
 TEST(requests_are_abandoned_over_a_stream, 0) { run_abandoning(STREAM); }
 
 /* ---- closing and failing under traffic ---- */

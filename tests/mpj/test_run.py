@@ -509,7 +509,7 @@ def network(tmp_path):
         path.write_text(f'#!/bin/sh\nexec ip netns exec {made._prefix}$((${{1##*.}} - 1)) sh -c "$2"\n')
         path.chmod(0o755)
         (tmp_path / "hosts").write_text(f"localhost:2\n{made.ip(1)}:2\n")
-        made.words = ["ip", "netns", "exec", made._name(0), *RUN, "--hostfile", str(tmp_path / "hosts")]
+        made.words = [*made.inside(0), *RUN, "--hostfile", str(tmp_path / "hosts")]
         made.env = os.environ | {"FASTSOCK_MPJ_SSH": str(path)}
         yield made
 
@@ -585,3 +585,28 @@ time.sleep(60)
 
 def _control():
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_an_unmodified_mpi4py_program_hears_who_died(tmp_path):
+    from fastsock import core
+
+    if not core.available:
+        pytest.skip(core.why_not)
+    (tmp_path / "app.py").write_text("""
+import os, signal
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.Barrier()
+if world.rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    world.recv(source=1 if world.rank else MPI.ANY_SOURCE)
+except MPI.Exception as error:
+    print(world.rank, error.Get_error_class() == MPI.ERR_PROC_FAILED, "killed by signal 9" in str(error), flush=True)
+""")
+    for device in ("iodev", "sysvdev"):
+        if device == "sysvdev":
+            pytest.importorskip("sysv_ipc")
+        done = run("-n", 3, "--device", device, "--as-mpi4py", tmp_path / "app.py")
+        assert lines(done) == ["0 True True", "2 True True"], done.stderr
+        assert done.returncode == 128 + signal.SIGKILL

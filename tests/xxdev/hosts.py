@@ -67,6 +67,10 @@ class Hosts:
             if _libc.setns(namespace.fileno(), _CLONE_NEWNET):
                 raise OSError(ctypes.get_errno(), "setns")
 
+    def inside(self, host: int) -> list[str]:
+        """What a command begins with to run there."""
+        return ["ip", "netns", "exec", self._name(host)]
+
     def cut(self, host: int) -> None:
         """Nothing reaches that host any more, and nobody is told."""
         _ip("-n", self._switch, "link", "set", f"port{host}", "nomaster")

@@ -421,7 +421,9 @@ void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request)
         if (fs_local_withdraw(request, other, 1)) known = 0;
         fs_engine_release(other);
     }
-    while (known && !fs_request_is_done(request)) fs_pause(); /* another thread is about to complete it */
+    /* another thread is about to complete it, or another process to end its copy */
+    while (known && !fs_request_is_done(request))
+        if (!fs_engine_progress(engine)) fs_pause();
     if (request->payload && request->owner == NULL) {
         free(request->payload);
         request->payload = NULL;

@@ -12,6 +12,7 @@
 
 #define PIECE (1024u * 1024) /* then others have a turn */
 #define PARTS 8
+#define SHORTEST_TIMED (16u * 1024)
 
 int fs_stamps_new(struct fs_engine *engine)
 {
@@ -20,6 +21,7 @@ int fs_stamps_new(struct fs_engine *engine)
     if (getrandom(&engine->nonce, sizeof engine->nonce, GRND_NONBLOCK) != sizeof engine->nonce)
         engine->nonce = fs_now_ns() ^ (uint64_t)(uintptr_t)stamps;
     engine->nonce |= 1; /* no stamp is 0 */
+    stamps[0] = engine->nonce; /* no send has this one: it says whose memory it is */
     engine->stamps = stamps;
     return 1;
 }
@@ -56,20 +58,17 @@ void fs_fetch_begin(struct fs_link *link, struct fs_request *request, uint32_t i
     atomic_store_explicit(&link->pending, 1, memory_order_relaxed);
 }
 
-static int read_there(const struct fs_link *link, const struct fs_request *request, size_t length)
+int fs_pull(const struct fs_link *link, uint32_t id, uint64_t address, size_t offset, struct iovec *parts, int count)
 {
-    uint32_t id = (uint32_t)request->sequence;
     uint64_t stamp = 0;
-    struct iovec into[PARTS + 1], out_of[2];
-    int count = fs_parts_from(request, request->moved, length, into, PARTS);
-    size_t there = 0;
-    for (int i = 0; i < count; i++) there += into[i].iov_len;
-    into[count] = (struct iovec){&stamp, sizeof stamp};
-    out_of[0] = (struct iovec){(char *)(uintptr_t)request->there + request->moved, there};
+    struct iovec out_of[2];
+    size_t length = 0;
+    for (int i = 0; i < count; i++) length += parts[i].iov_len;
+    parts[count] = (struct iovec){&stamp, sizeof stamp};
+    out_of[0] = (struct iovec){(char *)(uintptr_t)address + offset, length};
     out_of[1] = (struct iovec){(uint64_t *)(uintptr_t)link->greeting.stamps + (id & FS_INDEX_MASK), sizeof stamp};
-    ssize_t got = process_vm_readv(link->process, into, (unsigned long)count + 1, out_of, 2, 0);
-    if (got != (ssize_t)(there + sizeof stamp) || stamp != stamp_of(link->greeting.nonce, id)) return -1;
-    return (int)there;
+    ssize_t got = process_vm_readv(link->process, parts, (unsigned long)count + 1, out_of, 2, 0);
+    return got == (ssize_t)(length + sizeof stamp) && stamp == stamp_of(link->greeting.nonce, id);
 }
 
 /* A piece of the oldest one: how much was done. */
@@ -77,16 +76,26 @@ int fs_fetch_some(struct fs_engine *engine, struct fs_link *link)
 {
     struct fs_request *request = link->fetches.first;
     uint32_t id = (uint32_t)request->sequence;
-    size_t left = fs_wanted(request, request->envelope.length) - request->moved;
-    int got = read_there(link, request, left < PIECE ? left : PIECE);
-    if (got < 0) { /* not permitted, or withdrawn: whatever it is, the sender says so when it is asked for the bytes */
-        link->process = 0;
+    if (link->sharing) return 0; /* that one first */
+    if (request->moved == 0 && fs_share_begin(engine, link, request, id)) {
         fs_queue_remove(&link->fetches, request);
-            fs_rendezvous(engine, link, request, id, 0);
         return 1;
     }
-    request->moved += (size_t)got;
-    if ((size_t)got < left) return 1;
+    struct iovec parts[PARTS + 1];
+    size_t left = fs_wanted(request, request->envelope.length) - request->moved, length = 0;
+    int count = fs_parts_from(request, request->moved, left < PIECE ? left : PIECE, parts, PARTS);
+    for (int i = 0; i < count; i++) length += parts[i].iov_len;
+    uint64_t start = fs_ticks();
+    if (!fs_pull(link, id, request->there, request->moved, parts, count)) {
+        /* not permitted, or withdrawn: whatever it is, the sender says so when it is asked for the bytes */
+        link->process = 0;
+        fs_queue_remove(&link->fetches, request);
+        fs_rendezvous(engine, link, request, id, 0);
+        return 1;
+    }
+    if (length >= SHORTEST_TIMED) fs_note_pull(link, length, fs_ticks() - start);
+    request->moved += length;
+    if (length < left) return 1;
     fs_queue_remove(&link->fetches, request);
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
     fs_complete(engine, request, request->error);

@@ -22,13 +22,17 @@ enum fs_frame_kind {
     FS_FRAME_CANCEL,           /* id: of the send.  Answered by: */
     FS_FRAME_CANCELLED,        /* id: of the send; length: 1 done, 0 too late */
     FS_FRAME_WITHDRAWN,        /* id: of the receive, whose bytes will not come */
+    FS_FRAME_SHARE,            /* id: of the send; length: bytes wanted; word: where they go; context: id of the receive;
+                                  tag: of this copy.  Both ends copy, one from each side: share.c */
+    FS_FRAME_SHARED,           /* id: of the receive; length: pieces that the sender copied; word: 1 where one of them failed */
     FS_FRAME_GOODBYE,          /* nothing will follow */
     FS_FRAME_KINDS
 };
 
 struct fs_frame {
     uint8_t magic, kind;
-    uint8_t flags, reserved;
+    uint8_t limit; /* the sender of this frame would rather fetch messages of 2^limit bytes and more; 0: none */
+    uint8_t reserved;
     int32_t tag;
     uint32_t context;
     uint32_t id;

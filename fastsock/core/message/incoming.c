@@ -48,7 +48,7 @@ void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_req
         fs_complete(engine, request, failure);
         return;
     }
-    if (fs_fetch_is_possible(link, request, id, address)) {
+    if (fs_fetch_is_possible(link, request, id, address) && fs_fetch_is_faster(link, wanted)) {
         fs_fetch_begin(link, request, id, address);
         return;
     }
@@ -208,6 +208,7 @@ static int take_answer(struct fs_engine *engine, struct fs_link *link, const str
     if (frame->kind == FS_FRAME_CANCELLED && frame->length == 0) return 1;
     fs_slot_give(engine, frame->id);
     if (!request) return 1;
+    if (link->pushing == request) link->pushing = NULL;
     request->cancelled = frame->kind == FS_FRAME_CANCELLED;
     fs_complete(engine, request, FS_FINE);
     return 1;
@@ -248,6 +249,7 @@ static int begin_frame(struct fs_engine *engine, struct fs_link *link)
         fs_link_broken(engine, link, "these are not its frames");
         return 0;
     }
+    link->fetch_from = frame->limit != 0 && frame->limit < 63 ? (size_t)1 << frame->limit : SIZE_MAX;
     link->in_request = NULL;
     link->in_message = NULL;
     link->in_wanted = 0;
@@ -279,6 +281,10 @@ static int begin_frame(struct fs_engine *engine, struct fs_link *link)
         return 1;
     case FS_FRAME_WITHDRAWN:
         return take_withdrawn(engine, link, frame);
+    case FS_FRAME_SHARE:
+        return fs_take_share(engine, link, frame);
+    case FS_FRAME_SHARED:
+        return fs_take_shared(engine, link, frame);
     case FS_FRAME_GOODBYE:
         fs_peer_lost(engine, link->peer, FS_FINE, "it has finished");
         return 0;
@@ -414,7 +420,10 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
     link = engine->peers[request->envelope.source].link;
     if (!link) return 0;
     if (link->in_request == request) link->in_request = NULL;
-    if (request->state == FS_FETCHING) {
+    if (request->state == FS_SHARING) {
+        if (!fs_share_abandon(engine, link)) return 0;
+        fs_link_flush(engine, link);
+    } else if (request->state == FS_FETCHING) {
         fs_queue_remove(&link->fetches, request);
         fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, (uint32_t)request->sequence, 0, 0));
         fs_link_flush(engine, link);
@@ -455,6 +464,9 @@ void fs_link_lost(struct fs_engine *engine, struct fs_link *link, int error)
         fs_message_free(message);
     }
     link->streams = (struct fs_queue){NULL, NULL};
+    link->pushing = NULL;
+    if (link->sharing) fs_share_stop(link);
+    link->sharing = NULL; /* ended with the others that have a number */
     end_queue(engine, &link->fetches, error);
     end_queue(engine, &link->sends, error);
     engine->descriptor_links -= link->staging != NULL;

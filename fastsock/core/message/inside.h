@@ -9,7 +9,7 @@
 #define FS_BUCKETS 256u
 #define FS_MESSAGE_COST 96u /* what the bookkeeping of an unexpected message counts besides its bytes */
 
-enum fs_request_state { FS_IDLE, FS_POSTED, FS_QUEUED, FS_MATCHED, FS_AWAITING, FS_STREAMING, FS_FETCHING };
+enum fs_request_state { FS_IDLE, FS_POSTED, FS_QUEUED, FS_MATCHED, FS_AWAITING, FS_STREAMING, FS_FETCHING, FS_SHARING };
 
 struct fs_queue {
     struct fs_request *first, *last;
@@ -106,6 +106,7 @@ struct fs_engine {
     _Atomic uint32_t asleep;   /* the driver */
     _Atomic uint32_t arrivals; /* messages that were unexpected */
     _Atomic uint32_t watchers; /* who wait for one */
+    _Atomic uint64_t looked_at; /* whether other ends hung up */
     _Atomic uint32_t idle;     /* rounds of progress without anything to do */
     int kick;                  /* eventfd, -1 until needed */
 };

@@ -18,6 +18,7 @@ struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int des
     link->peer = peer;
     link->descriptor = descriptor;
     link->open = 1;
+    link->fetch_from = SIZE_MAX;
     return link;
 }
 
@@ -83,7 +84,9 @@ int fs_links_progress(struct fs_engine *engine)
         struct fs_link *link = engine->links[i];
         if (!is_open(link)) continue;
         if (link->calls->has_input(link)) done += fs_link_take(engine, link);
+        if (is_open(link) && link->sharing) done += fs_share_some(engine, link);
         if (is_open(link) && link->fetches.first) done += fs_fetch_some(engine, link);
+        if (is_open(link) && link->pushing) done += fs_push_some(engine, link);
         if (is_open(link) && atomic_load_explicit(&link->pending, memory_order_relaxed)) done += fs_link_flush(engine, link);
         /* what came before the hang-up is read first */
         if (is_open(link) && link->hung_up && !link->calls->has_input(link)) {
@@ -112,7 +115,8 @@ int fs_links_watch(struct fs_engine *engine, struct pollfd *list, int most)
     for (int i = 0; i < count_of(engine); i++) {
         struct fs_link *link = engine->links[i];
         if (!is_open(link)) continue;
-        if (count == most || link->hung_up || link->fetches.first) return -1;
+        if (count == most || link->hung_up || link->pushing) return -1;
+        if (link->sharing ? !link->share_waits : link->fetches.first != NULL) return -1;
         if (link->calls->watch(link, &list[count++])) return -1;
     }
     return count;

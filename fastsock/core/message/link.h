@@ -61,6 +61,15 @@ struct fs_link {
     uint64_t received, consumed, told;   /* theirs here */
     /* the other process's memory */
     int process;     /* 0: cannot be read */
+    size_t fetch_from; /* bytes from which the other end would rather fetch than be sent to */
+    uint8_t limit;     /* what our frames say of that */
+    uint64_t take_cost, put_cost, pull_cost; /* costs.c */
+    uint64_t streamed, fetched;              /* bytes since the other way was measured */
+    /* share.c: a fetch that the sender helps with, as receiver and as sender */
+    struct fs_request *sharing, *pushing;
+    uint32_t share_number, push_number, push_to, push_done;
+    int share_told, share_failed, share_waits;
+    uint64_t push_address;
     /* stream_end.c */
     struct fs_end *end;
     _Atomic uint64_t position; /* read up to here; what was published may lag behind */
@@ -97,6 +106,26 @@ void fs_unstamp(struct fs_engine *engine, uint32_t id);
 int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address);
 void fs_fetch_begin(struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
 int fs_fetch_some(struct fs_engine *engine, struct fs_link *link);
+
+/* costs.c: which way is faster, by what they took lately */
+void fs_note_put(struct fs_link *link, size_t length, uint64_t ticks);
+void fs_note_take(struct fs_link *link, size_t length, uint64_t ticks);
+void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks);
+int fs_fetch_is_faster(struct fs_link *link, size_t length);
+void fs_costs_changed(struct fs_link *link);
+
+/* share.c */
+int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
+int fs_share_some(struct fs_engine *engine, struct fs_link *link);
+int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame);
+int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame);
+int fs_push_some(struct fs_engine *engine, struct fs_link *link);
+void fs_push_stop(struct fs_engine *engine, struct fs_link *link);
+void fs_share_stop(struct fs_link *link); /* the sender begins no other piece */
+int fs_share_abandon(struct fs_engine *engine, struct fs_link *link); /* 1: the sender cannot write any more */
+
+/* Bytes of the message `id` from byte `offset` on, into `parts`. 0: not permitted, or withdrawn. */
+int fs_pull(const struct fs_link *link, uint32_t id, uint64_t address, size_t offset, struct iovec *parts, int count);
 
 static inline struct fs_frame fs_frame_of(int kind, uint32_t id, uint64_t length, uint64_t word)
 {

@@ -28,7 +28,8 @@ static struct fs_request *next_send(const struct fs_link *link)
 void fs_link_set_pending(struct fs_link *link)
 {
     int pending = link->out_header + link->out_left != 0 || link->control_count != 0 || next_send(link) ||
-                  link->streams.first || link->fetches.first;
+                  link->streams.first || link->pushing ||
+                  (link->sharing ? !link->share_waits : link->fetches.first != NULL);
     if (atomic_load_explicit(&link->pending, memory_order_relaxed) != pending) atomic_store(&link->pending, pending);
 }
 
@@ -70,7 +71,9 @@ static void next_control(struct fs_link *link)
 /* 0, or FS_NO_MEMORY. */
 static int begin_send(struct fs_engine *engine, struct fs_link *link, struct fs_request *request)
 {
-    int eager = request->length <= engine->options.eager_limit && has_credit(link, request);
+    /* a message in several parts lies nowhere whence it could be fetched */
+    int fetched = request->length >= link->fetch_from && request->count == 1;
+    int eager = request->length <= engine->options.eager_limit && !fetched && has_credit(link, request);
     int numbered = !eager || request->mode == FS_SYNCHRONOUS;
     if (numbered && !fs_slot_take(engine, request, link->peer)) return FS_NO_MEMORY;
     struct fs_frame *frame = &link->out_frame;
@@ -85,7 +88,6 @@ static int begin_send(struct fs_engine *engine, struct fs_link *link, struct fs_
         link->sent += fs_cost(request->length);
     } else {
         frame->word = fs_stamp(engine, request);
-        frame->flags = request->blocking;
     }
     request->moved = 0;
     request->state = FS_MATCHED; /* its turn has come: it cannot be taken back by itself */
@@ -134,6 +136,7 @@ static int write_on(struct fs_engine *engine, struct fs_link *link)
         struct iovec parts[PARTS];
         int count = 0;
         size_t header = link->out_header;
+        if (header == sizeof link->out_frame) link->out_frame.limit = link->limit;
         if (header) parts[count++] = (struct iovec){(char *)(&link->out_frame + 1) - header, header};
         if (link->out_left && link->out_request) {
             count += fs_parts_from(link->out_request, link->out_request->moved, link->out_left, parts + count, PARTS - count);
@@ -305,6 +308,7 @@ int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *reques
         fs_link_set_pending(link);
         return 1;
     }
+    if (link->pushing == request) fs_push_stop(engine, link);
     int under_way = link->out_request == request;
     if (under_way && !copy_rest(link)) return 0;
     if (request->id != 0) {

@@ -9,6 +9,7 @@
 #include "link.h"
 
 #define CHUNK (64u * 1024)  /* published at once, so that both ends' copies overlap */
+#define SHORTEST_TIMED (16u * 1024)
 #define LAG (16u * 1024)    /* bytes read before the other end hears of it, within a round */
 
 static size_t length_of(const struct iovec *parts, int count)
@@ -34,6 +35,7 @@ static ssize_t end_write(struct fs_link *link, const struct iovec *parts, int co
         if (space < 0) return space;
         if ((size_t)space < limit) limit = (size_t)space;
         if (limit == 0) break;
+        uint64_t start = limit >= SHORTEST_TIMED ? fs_ticks() : 0;
         for (filled = 0; filled < limit;) {
             size_t part = parts[i].iov_len - offset;
             if (part > limit - filled) part = limit - filled;
@@ -41,6 +43,7 @@ static ssize_t end_write(struct fs_link *link, const struct iovec *parts, int co
             filled += part, offset += part;
             if (offset == parts[i].iov_len) i++, offset = 0;
         }
+        if (start) fs_note_put(link, filled, fs_ticks() - start);
         published(link, filled);
         done += filled;
     }
@@ -70,7 +73,9 @@ static ssize_t end_read(struct fs_link *link, void *target, size_t length)
     if (length > (uint64_t)used - lag) length = (size_t)((uint64_t)used - lag);
     if (length == 0) return 0;
     if (length > CHUNK) length = CHUNK;
+    uint64_t start = length >= SHORTEST_TIMED ? fs_ticks() : 0;
     if (target) fs_ring_copy_out(ring, lag, target, length);
+    if (target && start) fs_note_take(link, length, fs_ticks() - start);
     atomic_store_explicit(&link->position, position + length, memory_order_relaxed);
     if (lag + length >= LAG) show_taken(link);
     return (ssize_t)length;
@@ -78,8 +83,10 @@ static ssize_t end_read(struct fs_link *link, void *target, size_t length)
 
 static int end_has_input(const struct fs_link *link)
 {
-    uint64_t head = atomic_load_explicit(&link->end->in.shared->head, memory_order_acquire);
-    return head != atomic_load_explicit(&link->position, memory_order_relaxed);
+    uint64_t position = atomic_load_explicit(&link->position, memory_order_relaxed);
+    /* the index and what it stands for change hands at the same time, not one after the other */
+    fs_ring_expect(&link->end->in, position, 0);
+    return atomic_load_explicit(&link->end->in.shared->head, memory_order_acquire) != position;
 }
 
 static int end_has_room(const struct fs_link *link) { return fs_ring_room(&link->end->out) != 0; }
@@ -131,6 +138,7 @@ int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end,
     link->process = end->limits.peer;
     link->published = atomic_load(&end->in.shared->tail);
     link->position = link->published;
+    fs_costs_changed(link);
     int error = fs_link_attach(engine, link);
     if (error) fs_link_free(link);
     return error;

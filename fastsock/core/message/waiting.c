@@ -172,6 +172,15 @@ static int sleep_a_while(struct fs_wait *wait)
     return result;
 }
 
+/* Traffic with others may keep us awake for long. */
+static void look_if_due(struct fs_engine *engine)
+{
+    uint64_t now = fs_ticks(), last = atomic_load_explicit(&engine->looked_at, memory_order_relaxed);
+    if ((double)(now - last) < HANG_UP_US * fs_ticks_per_us()) return;
+    atomic_store_explicit(&engine->looked_at, now, memory_order_relaxed);
+    if (last != 0) fs_links_look(engine);
+}
+
 /* A busy wait ends when its time is over: 1, or 0 to look again. */
 static int spun_enough(struct fs_wait *wait, unsigned round)
 {
@@ -192,6 +201,7 @@ static int wait_on(struct fs_wait *wait)
     for (unsigned round = 0;; round++) {
         if (is_satisfied(wait)) return FS_SATISFIED;
         if (atomic_load_explicit(&engine->finished_callbacks, memory_order_relaxed) != 0) return FS_FINISHED_SOME;
+        if (round % IDLE_ROUNDS == IDLE_ROUNDS - 1) look_if_due(engine);
         if (progress_if_free(engine)) {
             wait->spin_until = 0;
             continue;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import allgather, blocks, buckets, moves, primitive, reduce, trees
+from . import allgather, bcast, blocks, buckets, moves, primitive, reduce, trees
 from .accumulator import begin
 from .blocks import Blocks
 from .folding import Folding
@@ -105,5 +105,4 @@ def two_level(exchange: Exchange, send: View | None, receive: View, combine: Com
     yield from reduce.steps(host, own, _at_zero(host, receive), combine, 0)
     if host.rank == 0:
         yield from steps(exchange.among(levels.leaders()), None, receive, combine)
-    tree = trees.minimum_spanning(host.rank, host.size, 0)
-    yield from moves.spread(host, receive, tree)
+    yield from bcast.steps(host, receive, 0)

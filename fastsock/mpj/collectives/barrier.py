@@ -97,7 +97,13 @@ def two_level(exchange: Exchange) -> Steps:
     assert exchange.levels is not None
     host = exchange.on_host()
     tree = trees.minimum_spanning(host.rank, host.size, 0)
-    yield from gathered(host, tree)
+    if host.team is None:
+        yield from gathered(host, tree)
+    else:
+        host.team.barrier()
     if host.rank == 0:
         yield from dissemination(exchange.among(exchange.levels.leaders()))
-    yield from released(host, tree)
+    if host.team is None:
+        yield from released(host, tree)
+    else:
+        host.team.barrier()

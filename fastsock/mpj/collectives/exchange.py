@@ -23,6 +23,12 @@ MESSAGES, HOST, HOSTS = "messages", "host", "hosts"
 """How ranks reach each other, for the selection table: by messages on one host, through memory that all share, or by
 messages between hosts."""
 
+TAGS = 1 << 29
+"""Calls are told apart by their tag, a number below this one."""
+NOBODYS_TAG = (1 << 31) - 2
+ANY = -1
+PATIENCE_S = 0.25
+
 
 class Members:
     """The ranks of a communicator, where they are, and what its collective calls share."""
@@ -61,9 +67,15 @@ class Members:
         self.several_hosts = len(set(self.hosts)) > 1
         self.numbers = count()
 
+    @property
+    def near(self) -> tuple[int, ...]:
+        """The members on this one's host, itself among them."""
+        here = self.hosts[self.rank]
+        return tuple([member for member, host in enumerate(self.hosts) if host == here])
+
     def exchange(self, blocking: bool = True) -> Exchange:
         """The next collective call among these ranks; only one that blocks may use the shared memory of a team."""
-        return Exchange(self, next(self.numbers) & 0x7FFFFFFF, blocking)
+        return Exchange(self, next(self.numbers) % TAGS, blocking)
 
 
 class Exchange:
@@ -140,7 +152,9 @@ def drive(exchange: Exchange, steps: Steps) -> None:
     """Run an algorithm to its end."""
     wait_all = exchange.engine.wait_all
     for requests in steps:
-        wait_all(requests)
+        while not wait_all(requests, PATIENCE_S):
+            # what is waited for may never come because its sender waits for a rank that failed: raises for that one
+            exchange.engine.iprobe(ANY, NOBODYS_TAG, exchange.context)
         for request in requests:
             if request.error is not None:
                 raise request.error

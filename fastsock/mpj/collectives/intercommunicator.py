@@ -12,7 +12,7 @@ from . import bcast as bcasts
 from . import reduce as reduces
 from . import schedule
 from .blocks import Blocks
-from .exchange import drive
+from .exchange import TAGS, drive
 from .neighbourhood import receives
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class Inter:
 
     def exchange(self, blocking: bool = True) -> InterExchange:
         """The next collective call."""
-        tag = next(self._numbers) & 0x7FFFFFFF
+        tag = next(self._numbers) % TAGS
         return InterExchange(self.local.exchange(blocking), self.remote, self._context, tag)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-LOCAL = ""  # this host, without ssh
+from .local import LOCAL
+
 _LINE = re.compile(
     r"(?P<host>[^\s:]+|\[[^\]\s]+\])(?::(?P<count>\d+))?(?:\s+slots\s*=\s*(?P<slots>\d+))?(?:\s+\S+=\S+)*"
 )

@@ -9,7 +9,8 @@ import sys
 from ...launcher import interpreter_options
 from ...xxdev import hello
 from ...xxdev.job import JOINED, addresses, own
-from . import environment, hosts
+from . import environment
+from .local import LOCAL
 from .stdin import Feeder, Pipe
 from .supervisor import Supervisor
 
@@ -51,7 +52,7 @@ def run(options: Options) -> int:
     environ = _environment(options, job, secret, supervisor.server.addresses)
     program = command(options.program)
     others = dict(placed)
-    here = others.pop(hosts.LOCAL, [])
+    here = others.pop(LOCAL, [])
     port = _listen(supervisor) if others else 0
     interface = next(filter(None, map(addresses.route_towards, others)), "") if others else "127.0.0.1"
     if interface:
@@ -84,7 +85,9 @@ def run(options: Options) -> int:
 
 def _place(options: Options) -> dict[str, list[int]]:
     if options.hostfile is None:
-        return {hosts.LOCAL: list(range(options.size))}
+        return {LOCAL: list(range(options.size))}
+    from . import hosts
+
     try:
         found = hosts.read(options.hostfile)
     except (OSError, ValueError) as error:

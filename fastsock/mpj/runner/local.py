@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from ...xxdev.job.loop import Loop
 
+LOCAL = ""  # the name of this host where ranks are placed
+
 _PIECE = 1 << 16
 _PR_SET_PDEATHSIG = 1
 _CANNOT_RUN = 126

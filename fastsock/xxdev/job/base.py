@@ -89,6 +89,10 @@ class Job:
         From another thread, or from within this call.
         """
 
+    def failure_text(self, rank: int, patience: float = 0.3) -> str | None:
+        """How that rank died, in words, or None; waits a moment where that is still to be told."""
+        return self.failed.get(rank)
+
     def crashed(self) -> str | None:
         """The uncaught exception by which this process is ending, in words, or None. Then wait for nobody."""
         error = getattr(sys, "last_value", None)  # set before exit functions run

@@ -178,6 +178,11 @@ class WiredJob(Job):
         for rank, reason in known:
             callback(rank, reason)
 
+    def failure_text(self, rank: int, patience: float = 0.3) -> str | None:
+        with self._state:
+            self._state.wait_for(lambda: rank in self.failed or self._gone is not None, patience)
+            return self.failed.get(rank)
+
     def _check_alive(self, awaited: str) -> None:
         if self._gone is not None:
             raise JobError(f"rank {self.rank} waits for {awaited} in vain: {self._gone}")

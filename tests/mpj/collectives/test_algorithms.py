@@ -41,7 +41,7 @@ hosts = st.lists(st.integers(0, 3), min_size=9, max_size=9)
 
 @pytest.mark.parametrize(("name", "algorithm"), BY_MESSAGES, ids=lambda value: value)
 @given(case=cases(), hosts=hosts, neighbours=st.booleans(), synchronous=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_gives_what_the_reference_gives(name, algorithm, case, hosts, neighbours, synchronous):
     hosts = hosts[: case.size]
     if neighbours:
@@ -64,7 +64,7 @@ def test_gives_what_the_reference_gives(name, algorithm, case, hosts, neighbours
 
 
 @given(names=st.lists(st.sampled_from(BY_MESSAGES), min_size=1, max_size=6), case=cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_several_at_once_in_the_same_communicator(names, case):
     """Non-blocking collectives, driven by nothing but the completion of messages."""
     world = World(case.size, case.seed)

@@ -43,7 +43,7 @@ def view(data):
 
 
 @given(first=st.integers(1, 4), second=st.integers(1, 4), seed=st.integers(0, 999), root=st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_with_a_root(first, second, seed, root):
     groups = Groups(first, second, seed)
     root %= first
@@ -77,7 +77,7 @@ def test_with_a_root(first, second, seed, root):
 
 
 @given(first=st.integers(1, 4), second=st.integers(1, 4), seed=st.integers(0, 999))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_both_ways(first, second, seed):
     groups = Groups(first, second, seed)
     chance = random.Random(seed)
