@@ -1,9 +1,13 @@
 """Message Passing Interface."""
 
-# ruff: noqa: F401  (the names are the interface)
+# ruff: noqa: F401  (the names are the interface; without the core most of the modules cannot be imported)
 from __future__ import annotations
 
 from .. import core as _core
+
+if not _core.available:
+    raise ImportError(f"fastsock.mpj needs the native core: {_core.why_not}")
+
 from . import datatype as _datatype
 from . import lifecycle as _lifecycle
 from . import op as _op
@@ -75,9 +79,6 @@ from .request import Prequest, Request
 from .session import SESSION_NULL, Session
 from .status import Status
 from .topology import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
-
-if not _core.available:
-    raise ImportError(f"fastsock.mpj needs the native core: {_core.why_not}")
 
 globals().update(_datatype.constants_by_name)
 globals().update(_op.constants_by_name)

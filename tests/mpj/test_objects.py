@@ -21,6 +21,13 @@ def test_import_is_light() -> None:
     assert told.stdout.strip() == "[]"
 
 
+def test_without_the_core_the_import_says_why() -> None:
+    script = "sys.modules['fastsock.core._core'] = None; from fastsock.mpj import MPI"
+    told = subprocess.run([sys.executable, "-S", "-c", _path() + script], capture_output=True, text=True)
+    assert told.returncode == 1
+    assert "ImportError: fastsock.mpj needs the native core: the native core is not built" in told.stderr
+
+
 def _path() -> str:
     return f"import sys; sys.path[:0] = {[entry for entry in sys.path if entry]!r}; "
 
