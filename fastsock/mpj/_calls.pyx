@@ -4,7 +4,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_Clear
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport strchr
+from libc.string cimport memcmp, memcpy, strchr
 
 from fastsock.core._core cimport Engine
 from fastsock.core.core cimport fs_envelope
@@ -12,10 +12,10 @@ from fastsock.core.core cimport fs_envelope
 from ._memory cimport Simple, dense_bytes, simple
 
 from pickle import dumps as _dumps
-from pickle import loads as _loads
 
 from fastsock.core._core import STANDARD, MessageError
 
+from .datatype import Datatype
 from .objects import Objects
 from .pickling import BESIDE, CODEC, assembled
 from .pickling import pickle as _pickle
@@ -56,6 +56,28 @@ cdef inline bint plain_format(const char *format) noexcept:
     return format[0] != 0 and format[1] == 0 and strchr(b"bBhHiIlLqQfdg?", format[0]) != NULL
 
 
+cdef bint listed_span(spec, Span *span, bint writable) except -1:
+    """Whether it is [buffer, datatype] or [buffer, count, datatype] with a datatype that has no gaps."""
+    cdef Py_ssize_t size, number = len(spec)
+    datatype = spec[number - 1] if 2 <= number <= 3 else None
+    if not isinstance(datatype, Datatype) or not PyObject_CheckBuffer(spec[0]):
+        return False
+    type_ = datatype.ob
+    if not type_.dense or number == 3 and type(spec[1]) is not int:
+        return False
+    size = type_.size
+    if get_buffer(spec[0], &span.view, PyBUF_ND | PyBUF_WRITABLE if writable else PyBUF_ND) < 0:
+        PyErr_Clear()
+        return False
+    span.data = span.view.buf
+    span.length = span.view.len if number == 2 else <Py_ssize_t>spec[1] * size
+    if size <= 0 or span.length <= 0 or span.length > span.view.len or span.length % size:
+        PyBuffer_Release(&span.view)
+        return False
+    span.held = True
+    return True
+
+
 cdef object span_of(object spec, Span *span, bint writable):
     """The memory that an argument names, and who owns it; None where the argument is not simple."""
     cdef Simple message
@@ -77,6 +99,8 @@ cdef object span_of(object spec, Span *span, bint writable):
         return spec
     if not isinstance(spec, (list, tuple)):
         return None
+    if listed_span(spec, span, writable):
+        return spec
     message = simple(spec, not writable, 0)
     span.length = dense_bytes(message.datatype, message.count)
     if span.length < 0:
@@ -199,6 +223,9 @@ def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=AN
 
 # ---- objects ----
 
+include "_plain.pxi"
+
+
 cdef class Beside:
     """Takes the buffers of an object that travel beside its pickle."""
 
@@ -222,12 +249,17 @@ def send(self, obj, int dest, int tag=0):
     """Send in standard mode."""
     cdef Path path = self.ob.path
     cdef Beside beside
-    if (dest < 0 or dest >= path.count or tag < 0 or self._codec is not CODEC
-            or _pickle._dumps is not _dumps or _pickle._loads is not _loads or _pickle._protocol != 5):
+    cdef char[PLAIN_MOST] memory
+    cdef Py_ssize_t length
+    if dest < 0 or dest >= path.count or tag < 0 or self._codec is not CODEC or not _pickle._standard:
         return general.send(self, obj, dest, tag)
-    beside = Beside.__new__(Beside)
-    data = _dumps(obj, 5, buffer_callback=beside)
     try:
+        length = plain_message(obj, memory)
+        if length:
+            path.engine.c_send(memory, length, path.peers[dest], tag, path.context, MODE)
+            return
+        beside = Beside.__new__(Beside)
+        data = _dumps(obj, 5, buffer_callback=beside)
         if beside.buffers is None:
             path.engine.c_send(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), path.peers[dest], tag, path.context,
                                MODE)
@@ -241,9 +273,7 @@ def recv(self, buf=None, int source=ANY, int tag=ANY, status=None):
     """Receive."""
     cdef Path path = self.ob.path
     cdef Py_buffer view
-    cdef bint plain
-    if (buf is not None or source < ANY or source >= path.count or tag < ANY or self._codec is not CODEC
-            or _pickle._loads is not _loads):
+    if buf is not None or source < ANY or source >= path.count or tag < ANY or self._codec is not CODEC:
         return general.recv(self, buf, source, tag, status)
     try:
         payload, envelope = path.engine.recv_new(ANY if source == ANY else path.peers[source], tag, path.context)
@@ -251,12 +281,15 @@ def recv(self, buf=None, int source=ANY, int tag=ANY, status=None):
         raise path.record.failed(error) from error
     if status is not None:
         path.record.fill(status, envelope)
-    if get_buffer(payload, &view, PyBUF_SIMPLE) < 0:
+    if get_buffer(payload, &view, PyBUF_SIMPLE) == 0:
+        try:
+            if is_plain(<char *>view.buf, view.len):
+                return plain_object(<char *>view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+    else:
         PyErr_Clear()
-        return CODEC.load(payload)
-    plain = view.len > 0 and (<char *>view.buf)[0] != 0
-    PyBuffer_Release(&view)
-    return _loads(payload) if plain else CODEC.load(payload)
+    return CODEC.load(payload)
 
 
 CALLS = (Send, Recv, Sendrecv, send, recv)

@@ -53,6 +53,12 @@ class Pickle:
         self._loads: Callable[..., Any] = _loads if loads is None else loads
         self._protocol = PROTOCOL if protocol is None and dumps is None else protocol
         self._threshold = THRESHOLD if threshold is None else threshold
+        self._standard = False
+        self._judge()
+
+    def _judge(self) -> None:
+        """Notes whether it is Python's own pickle, with a protocol that lets buffers travel beside."""
+        self._standard = self._dumps is _dumps and self._loads is _loads and (self._protocol or 0) >= 5
 
     def dumps(self, obj: Any) -> bytes:
         """Serialize object to pickle data stream."""
@@ -98,6 +104,7 @@ class Pickle:
         if protocol is None and self._dumps is _dumps:
             protocol = PROTOCOL
         self._protocol = protocol
+        self._judge()
 
     @property
     def THRESHOLD(self) -> int:
@@ -136,7 +143,7 @@ class Codec:
         chosen = self.find()
         if self.beside is None:
             data, buffers = chosen.dumps_oob(obj)
-        elif chosen._dumps is not _dumps or chosen._loads is not _loads or (chosen._protocol or 0) < 5:
+        elif not chosen._standard:
             return chosen.dumps(obj)
         else:
             data, buffers = chosen._beside(obj, self.beside)
@@ -151,12 +158,15 @@ class Codec:
 
     def load(self, payload: Any) -> Any:
         """Returns the object of a message; None for an empty one."""
+        from ._calls import load_plain
+
         view = memoryview(payload)
         if view.nbytes == 0:
             return None
         chosen = self.find()
-        if view[0] != 0 or view[:8] != _MAGIC:
-            return chosen._loads(payload)
+        if view[0] > 1 or view[:8] != _MAGIC:
+            found, plain = load_plain(payload) if view[0] == 1 else (None, False)
+            return found if plain else chosen._loads(payload)
         _, count, length = _HEAD.unpack_from(view)
         at = _HEAD.size + count * _LENGTH.size
         if count > view.nbytes // _LENGTH.size or at + length > view.nbytes:
