@@ -184,6 +184,13 @@ class _Incoming(Operation):
     def arrived(self, partition: int) -> bool:
         """Returns whether all of the sender's partitions are here that this partition of the receiver overlaps."""
         self.engine.progress()
+        if not self._overlapped(partition):
+            sched_yield()  # who asks again and again may keep the sender from the core
+            return False
+        self._unpack()
+        return True
+
+    def _overlapped(self, partition: int) -> bool:
         if not self.introduced() or not self.requests:
             return False
         theirs, ours = len(self.requests), self.owner.partitions
@@ -191,10 +198,7 @@ class _Incoming(Operation):
         last = -(-(partition + 1) * theirs // ours)
         if self.land is not None:
             first, last = 0, theirs
-        if not all(request.done for request in self.requests[first:last]):
-            return False
-        self._unpack()
-        return True
+        return all(request.done for request in self.requests[first:last])
 
     def _unpack(self) -> None:
         with self.owner.lock:

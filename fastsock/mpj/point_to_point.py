@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os import sched_yield
+
 from fastsock.core._core import STANDARD, SYNCHRONOUS, MessageError
 
 from . import buffers
@@ -282,6 +284,7 @@ class PointToPoint(Handle):
         except MessageError as error:
             raise communicator.failed(error) from error
         if envelope is None:
+            sched_yield()  # who probes again and again may keep the sender from the core
             return False
         if status is not None:
             communicator.fill(status, envelope)

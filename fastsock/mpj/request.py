@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import sched_yield
 
 from .constants import ERR_IN_STATUS, ERR_REQUEST, SUCCESS, UNDEFINED
 from .exceptions import Exception as MPIException
@@ -285,7 +286,10 @@ def _progressed(requests: Sequence[Request]) -> bool:
     engines = {id(engine): engine for request in requests if not request.ob.ready() and (engine := request.ob.engine)}
     for engine in engines.values():
         engine.progress()
-    return all(request.ob.ready() for request in requests)
+    if all(request.ob.ready() for request in requests):
+        return True
+    sched_yield()  # who tests again and again may keep its peer from the core
+    return False
 
 
 def _statuses(statuses: list[Status] | None, count: int) -> list[Status | None]:
