@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import threading
+from os import sched_yield
 
 from fastsock.core._core import STANDARD
 
