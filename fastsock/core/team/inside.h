@@ -36,6 +36,7 @@ struct fs_team_member {
     _Alignas(FS_LINE) _Atomic uint64_t ready; /* its buffers are filled up to this place */
     _Alignas(FS_LINE) _Atomic uint64_t done;  /* and it has read the others' up to this one */
     _Alignas(FS_LINE) _Atomic uint32_t asleep;
+    _Atomic uint32_t cpu; /* where it last waited, plus one */
     _Alignas(FS_LINE) _Atomic uint32_t take_cost[FS_TEAM_CLASSES], pull_cost[FS_TEAM_CLASSES]; /* hints */
     _Alignas(FS_LINE) struct fs_team_cell cells[FS_TEAM_CELLS];
     _Alignas(FS_LINE) unsigned char apart[FS_LINE]; /* members' cells fall into different sets of a cache */
@@ -69,6 +70,8 @@ struct fs_team {
     unsigned char *scratch;              /* two blocks, once they were needed */
     struct fs_team_identity *identities; /* NULL: nobody reads another's memory */
     struct fs_team_hooks hooks;
+    uint64_t moved_at;
+    uint32_t yields_beside;
     int left;                          /* the leave hook was called */
     int failure, culprit;
     int *bells;

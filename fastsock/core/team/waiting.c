@@ -8,7 +8,10 @@
 #include "inside.h"
 
 #define LOOKS_PER_ROUND 16
+#define SPIN_US 50.0               /* without handing the core over, where the other member has one of its own */
 #define HOLD_US 10.0               /* before locks are given up: that costs both them and this wait something */
+#define YIELDS_BESIDE 32u          /* answered by the other member, on the same core */
+#define MOVE_EVERY_US 50000.0
 #define PROGRESS_EVERY_US 10.0
 #define CHECK_EVERY_US 2000.0      /* who has died, who has left, are there signals */
 #define PATIENCE_US 4000.0         /* then it sleeps: a wake costs tens of microseconds */
@@ -101,6 +104,33 @@ static int sleep_until(struct fs_team *team, const _Atomic uint64_t *word, uint6
     return result;
 }
 
+/* The member that the word belongs to last waited on the core that this one runs on, or that is how it looks. */
+static int is_beside(struct fs_team *team, const _Atomic uint64_t *word)
+{
+    size_t at = (size_t)((const unsigned char *)word - (const unsigned char *)team->header->members);
+    uint32_t cpu = fs_current_cpu();
+    if (atomic_load_explicit(&team->own->cpu, memory_order_relaxed) != cpu)
+        atomic_store_explicit(&team->own->cpu, cpu, memory_order_relaxed);
+    const struct fs_team_member *other = &team->header->members[at / sizeof *other];
+    return cpu != 0 && atomic_load_explicit(&other->cpu, memory_order_relaxed) == cpu;
+}
+
+/* Others that compute may keep the kernel from spreading two members who always wait for each other: one of them moves,
+ * and is free to be moved back. */
+static void move_away(struct fs_team *team, uint64_t now)
+{
+    cpu_set_t before, others;
+    if (++team->yields_beside < YIELDS_BESIDE || now - team->moved_at < (uint64_t)(MOVE_EVERY_US * fs_ticks_per_us())) return;
+    team->yields_beside = 0;
+    team->moved_at = now;
+    int cpu = sched_getcpu();
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof before, &before) != 0) return;
+    others = before;
+    CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+        sched_setaffinity(0, sizeof before, &before);
+}
+
 int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint64_t least)
 {
     double scale = fs_ticks_per_us();
@@ -112,8 +142,10 @@ int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint
             if (reached(word, least)) return 0;
             fs_pause();
         }
-        sched_yield();
         uint64_t now = fs_ticks();
+        int beside = !team->crowded && is_beside(team, word);
+        if (team->crowded || beside || now - start > (uint64_t)(SPIN_US * scale)) sched_yield();
+        if (beside && team->index > 0 && reached(word, least)) move_away(team, now);
         int result = 0;
         if (now - start < (uint64_t)(HOLD_US * scale)) continue;
         fs_team_leave(team);
