@@ -99,15 +99,16 @@ class _Streams(Connections):
 
     def settle(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
         channel, descriptor = sock._fast_give_away()
+        self.standing[peer] = sock  # before the first message over it can be received
         try:
             if channel is not None:
                 self.engine.attach_channel(peer, channel)
             else:
                 self.engine.attach_descriptor(peer, descriptor)
         except BaseException:
+            del self.standing[peer]
             os.close(descriptor)
             raise
-        self.standing[peer] = sock
 
     def where(self, peer: int) -> str:
         address = self._addresses.get(peer)

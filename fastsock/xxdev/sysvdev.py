@@ -108,8 +108,8 @@ class _Segments(Connections):
             peer=f"rank {peer}",
         )  # fmt: skip
         sock.detach()  # the doorbell's descriptor is the channel's now
+        self.standing[peer] = channel  # before the first message over it can be received
         self.engine.attach_channel(peer, channel)
-        self.standing[peer] = channel
 
     def where(self, peer: int) -> str:
         return "System V shared memory"
