@@ -110,6 +110,18 @@ class Nothing(Operation):
         self.look(status)
 
 
+class Kept:
+    """Memory that a request of the engine needs. Called, as owners of such requests are, it names no other one."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+
+    def __call__(self) -> None:
+        return None
+
+
 class Transfer(Operation):
     """
     One message. `land` unpacks what arrived (its length in bytes); `load` makes an object of the payload.
@@ -137,6 +149,8 @@ class Transfer(Operation):
         self.land = land
         self.load = load
         self.value: Any = None
+        if owner is not None and not request.done:
+            request.owner = Kept(owner)  # also where the program forgets the operation
 
     @property
     def engine(self) -> Any:

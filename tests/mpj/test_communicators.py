@@ -178,3 +178,23 @@ def test_a_receive_from_anybody_ends_when_a_member_dies():
 
     output = run(body, 3, status=1)
     assert "rank 2" in output, output
+
+
+def test_memory_of_a_send_that_nobody_waits_for_stays():
+    def body():
+        if rank == 0:
+            for number in range(10):
+                comm.Isend(np.full(300_000, number, dtype=np.float64), 1, number)
+            junk = [np.full(300_000, -1.0) for _ in range(10)]
+            comm.Barrier()
+            comm.Recv(bytearray(1), 1)
+            assert len(junk) == 10
+        else:
+            comm.Barrier()
+            for number in range(10):
+                found = np.zeros(300_000)
+                comm.Recv(found, 0, number)
+                assert (found == number).all()
+            comm.Send(b"x", 0)
+
+    run(body, 2)
