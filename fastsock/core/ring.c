@@ -134,10 +134,3 @@ void fs_ring_consume(struct fs_ring *ring, size_t length)
     uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);
     atomic_store(&ring->shared->tail, tail + length);
 }
-
-void fs_ring_expect(const struct fs_ring *ring, uint64_t position, int write)
-{
-    const unsigned char *place = ring->data + run_at(ring, position, LOAD(grown_at)).offset;
-    if (write) __builtin_prefetch(place, 1);
-    else __builtin_prefetch(place, 0);
-}

@@ -38,9 +38,6 @@ ssize_t fs_ring_used_at_least(struct fs_ring *ring, uint64_t wanted); /* looks a
 void fs_ring_copy_out(struct fs_ring *ring, uint64_t offset, unsigned char *target, size_t length);
 void fs_ring_consume(struct fs_ring *ring, size_t length);
 
-/* The cache line at `position` of the stream is about to be read, or written. */
-void fs_ring_expect(const struct fs_ring *ring, uint64_t position, int write);
-
 /* Unread bytes as either side sees them now; -EPROTO as above. */
 ssize_t fs_ring_unread(const struct fs_ring *ring);
 ssize_t fs_ring_room(const struct fs_ring *ring);

@@ -83,10 +83,8 @@ static ssize_t end_read(struct fs_link *link, void *target, size_t length)
 
 static int end_has_input(const struct fs_link *link)
 {
-    uint64_t position = atomic_load_explicit(&link->position, memory_order_relaxed);
-    /* the index and what it stands for change hands at the same time, not one after the other */
-    fs_ring_expect(&link->end->in, position, 0);
-    return atomic_load_explicit(&link->end->in.shared->head, memory_order_acquire) != position;
+    uint64_t head = atomic_load_explicit(&link->end->in.shared->head, memory_order_acquire);
+    return head != atomic_load_explicit(&link->position, memory_order_relaxed);
 }
 
 static int end_has_room(const struct fs_link *link) { return fs_ring_room(&link->end->out) != 0; }

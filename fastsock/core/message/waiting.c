@@ -72,6 +72,7 @@ int fs_engine_look(struct fs_engine *engine, const struct fs_request *request, u
             if (fs_request_is_done(request)) return 1;
             if (!progress_if_free(engine)) fs_pause();
         }
+        if (engine->options.crowded || fs_links_are_near(engine)) break; /* who is to answer needs this core */
     } while (fs_ticks() - start < ticks);
     return fs_request_is_done(request);
 }
