@@ -5,20 +5,19 @@ Each method says whether it did the call. It does not where an argument is anyth
 type, or where the selection table prefers messages: then the general path is to be taken, which also knows the errors.
 """
 cimport cython
+from cpython.ref cimport Py_INCREF
 from fastsock.core._core cimport Team
 from fastsock.core.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
 
 from fastsock.core._core import OPERATIONS, TYPES, MessageError, can_reduce
 
+from fastsock.mpj._memory cimport Py_buffer, PyObject, Simple, dense_bytes, simple
+
 from ._memory import IN_PLACE, buffer
+from .native_kernels import kernel_of
 from .collectives.table import TABLE
 
 cdef extern from "Python.h":
-    ctypedef struct Py_buffer:
-        void *buf
-        Py_ssize_t len
-        Py_ssize_t itemsize
-        const char *format
     enum: PyBUF_FORMAT
     enum: PyBUF_ANY_CONTIGUOUS
     enum: PyBUF_WRITABLE
@@ -43,6 +42,7 @@ for _operation in OPERATIONS.values():
     for _type in TYPES.values():
         reducible[_operation][_type] = can_reduce(_operation, _type)
 
+cdef dict types = {}  # by the records of datatypes: the kernels' number or -1, bytes of an item
 cdef int INT8 = TYPES["INT8"], UINT8 = TYPES["UINT8"]
 cdef int BAND = OPERATIONS["BAND"], BXOR = OPERATIONS["BXOR"]
 assert BXOR == BAND + 2
@@ -99,9 +99,38 @@ cdef inline bint is_in_place(object argument):
     return argument is None or argument is IN_PLACE
 
 
-cdef inline int take(object argument, bint writable, Py_buffer *view) except -2:
-    """Its type, or -1 where the general path is to look at it, and then nothing is held."""
+cdef int take_message(object argument, bint writable, Py_buffer *view, int blocks) except -2:
+    """As take(), of memory with a datatype."""
+    cdef Simple found
+    cdef Py_ssize_t nbytes
+    try:
+        found = simple(argument, not writable, blocks)
+        nbytes = dense_bytes(found.datatype, found.count) * blocks
+    except Exception:
+        return -1  # the general path says what is wrong
+    if nbytes <= 0:
+        return -1
+    record = found.datatype.ob
+    known = types.get(record)
+    if known is None:
+        kernel = kernel_of("REPLACE", record)
+        size = record.size if record.basic is None else record.basic.size
+        known = types[record] = (-1 if kernel is None else kernel[0], size)
+    number, itemsize = known
+    if number < 0:
+        return -1
+    view.buf, view.len, view.itemsize = <void *>found.address, nbytes, itemsize
+    view.obj = <PyObject *>found  # PyBuffer_Release() gives it back, and with it the memory
+    Py_INCREF(found)
+    return number
+
+
+cdef inline int take(object argument, bint writable, Py_buffer *view, int blocks=1) except -2:
+    """Its type, or -1 where the general path is to look at it, and then nothing is held. A count given with a buffer of
+    several blocks is that of each."""
     cdef int type_
+    if isinstance(argument, (list, tuple)):
+        return take_message(argument, writable, view, blocks)
     if not PyObject_CheckBuffer(argument) or isinstance(argument, buffer):
         return -1
     try:
@@ -293,7 +322,7 @@ cdef class TeamCalls:
             if not self.prefers(GATHER, block):
                 return False
             if at_root:
-                other = take(receive, True, &into)
+                other = take(receive, True, &into, self.size)
                 if other != type_ or into.len != block * self.size:
                     return False
             next(self.numbers)
@@ -328,7 +357,7 @@ cdef class TeamCalls:
             if not self.prefers(SCATTER, block):
                 return False
             if at_root:
-                other = take(send, False, &out)
+                other = take(send, False, &out, self.size)
                 if other != type_ or out.len != block * self.size:
                     return False
             next(self.numbers)
@@ -351,7 +380,7 @@ cdef class TeamCalls:
         cdef Py_buffer out, into
         cdef fs_blocks blocks
         cdef bint in_place = is_in_place(send)
-        cdef int type_ = take(receive, True, &into), other = -1
+        cdef int type_ = take(receive, True, &into, self.size), other = -1
         cdef const void *source = NULL
         if type_ < 0:
             return False
@@ -380,7 +409,7 @@ cdef class TeamCalls:
         cdef Py_buffer out, into
         cdef fs_blocks blocks
         cdef bint in_place = is_in_place(send)
-        cdef int type_ = take(receive, True, &into), other = -1
+        cdef int type_ = take(receive, True, &into, self.size), other = -1
         cdef const void *source = NULL
         if type_ < 0:
             return False
@@ -388,7 +417,7 @@ cdef class TeamCalls:
             if into.len % (self.size * into.itemsize) or not self.prefers(ALLTOALL, into.len):
                 return False
             if not in_place:
-                other = take(send, False, &out)
+                other = take(send, False, &out, self.size)
                 if other != type_ or out.len != into.len:
                     return False
                 source = out.buf
@@ -417,7 +446,7 @@ cdef class TeamCalls:
             number = self.kernel(op, type_)
             if number < 0 or not self.prefers(REDUCE_SCATTER_BLOCK, into.len * self.size):
                 return False
-            other = take(send, False, &out)
+            other = take(send, False, &out, self.size)
             if other != type_ or out.len != into.len * self.size:
                 return False
             next(self.numbers)

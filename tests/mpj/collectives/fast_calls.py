@@ -78,7 +78,26 @@ def moved(kind, count, seed, root):
         WORLD.Alltoall(MPI.IN_PLACE, into)
         return into
 
-    for call in (bcast, gather, scatter, allgather, allgather_in_place, alltoall, alltoall_in_place):
+    def with_types():
+        spec = MPI.Datatype.fromcode(kind)
+        into = np.zeros(count * SIZE, kind)
+        WORLD.Alltoall([all_, count, spec], (into, spec))
+        again = into.copy()
+        WORLD.Alltoall([into, count, spec], [again, count, spec])
+        WORLD.Gather([own, count, spec], [into, count, spec] if RANK == root else None, root)
+        WORLD.Scatter([again, count, spec] if RANK == root else None, [into, count, spec], root)
+        WORLD.Bcast([into, spec], root)
+        WORLD.Allgather([own, spec], [into, count, spec])
+        return into
+
+    def pieces():
+        pair = MPI.BYTE.Create_contiguous(own.nbytes // count).Commit()
+        into = np.zeros(count, kind)
+        WORLD.Scatter([all_, count, pair] if RANK == root else None, [into, pair], root)
+        pair.Free()
+        return into
+
+    for call in (bcast, gather, scatter, allgather, allgather_in_place, alltoall, alltoall_in_place, with_types, pieces):
         both(call)
 
 
@@ -109,7 +128,15 @@ def reduced(kind, count, seed, root, op):
         method(MPI.IN_PLACE if in_place else own, into, op)
         return into
 
-    for call in (reduce, reduce_in_place, blocks):
+    def with_types():
+        spec = MPI.Datatype.fromcode(kind)
+        into = np.zeros(count, kind)
+        WORLD.Allreduce([own, spec], [into, count, spec], op)
+        WORLD.Reduce_scatter_block([long, count, spec], [into, count, spec], op)
+        WORLD.Reduce([own, spec], [into, spec], op, root)
+        return into
+
+    for call in (reduce, reduce_in_place, blocks, with_types):
         both(call)
     for method, in_place in itertools.product((WORLD.Allreduce, WORLD.Scan, WORLD.Exscan), (False, True)):
         both(lambda method=method, in_place=in_place: symmetric(method, in_place))
