@@ -23,7 +23,7 @@ _NOT_FOUND = 127
 
 
 class LocalRanks:
-    """Children of this process, each the leader of a session: only the runner gets the terminal's signals.
+    """Children of this process, each in a process group of its own: only the runner gets the terminal's signals.
 
     on_exit(rank, pid, status as of os.waitstatus_to_exitcode); on_output(rank, 1 or 2, bytes; none at its end).
     """
@@ -56,6 +56,8 @@ class LocalRanks:
         pid = os.fork()
         if pid == 0:
             self._become(parent, command, environ, directory, outputs)
+        with contextlib.suppress(OSError):  # it has done that itself, or is gone already
+            os.setpgid(pid, pid)
         self.pids[rank] = pid
         self._groups.add(pid)
         for number, (read, write) in enumerate(pipes, 1):
@@ -76,11 +78,8 @@ class LocalRanks:
     def signal(self, number: int) -> None:
         """Send it to every process group that a rank leads, also where the rank itself has ended."""
         for group in self._groups:
-            try:
+            with contextlib.suppress(OSError):
                 os.killpg(group, number)
-            except ProcessLookupError:  # a rank that has just been made leads none yet
-                if group in self.pids.values():
-                    os.kill(group, number)
 
     def reap(self) -> None:
         """After SIGCHLD."""
@@ -125,7 +124,8 @@ class LocalRanks:
                 self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() != parent:  # it died before it could be told
                 os._exit(1)
-            os.setsid()
+            # no session of its own: where the kernel schedules by session no rank can yield its core to another
+            os.setpgid(0, 0)
             resource.setrlimit(resource.RLIMIT_NOFILE, self._limit)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python, which an exec would hand on

@@ -84,8 +84,8 @@ def moved(kind, count, seed, root):
         WORLD.Alltoall([all_, count, spec], (into, spec))
         again = into.copy()
         WORLD.Alltoall([into, count, spec], [again, count, spec])
-        WORLD.Gather([own, count, spec], [into, count, spec] if RANK == root else None, root)
-        WORLD.Scatter([again, count, spec] if RANK == root else None, [into, count, spec], root)
+        WORLD.Gather([own, count, spec], [into, count, spec] if root == RANK else None, root)
+        WORLD.Scatter([again, count, spec] if root == RANK else None, [into, count, spec], root)
         WORLD.Bcast([into, spec], root)
         WORLD.Allgather([own, spec], [into, count, spec])
         return into
@@ -93,11 +93,21 @@ def moved(kind, count, seed, root):
     def pieces():
         pair = MPI.BYTE.Create_contiguous(own.nbytes // count).Commit()
         into = np.zeros(count, kind)
-        WORLD.Scatter([all_, count, pair] if RANK == root else None, [into, pair], root)
+        WORLD.Scatter([all_, count, pair] if root == RANK else None, [into, pair], root)
         pair.Free()
         return into
 
-    for call in (bcast, gather, scatter, allgather, allgather_in_place, alltoall, alltoall_in_place, with_types, pieces):
+    for call in (
+        bcast,
+        gather,
+        scatter,
+        allgather,
+        allgather_in_place,
+        alltoall,
+        alltoall_in_place,
+        with_types,
+        pieces,
+    ):
         both(call)
 
 
