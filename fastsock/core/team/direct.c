@@ -59,12 +59,13 @@ static int class_of(size_t bytes)
     return class;
 }
 
-/* Slow copies may only have been interrupted: they count little. */
-static void note(uint32_t *cost, uint64_t ticks, size_t bytes)
+/* Slow copies may only have been interrupted: they count little.  `rare`: there are few of that kind, the first of them
+ * slow because the memory was new, so a fast one counts at once. */
+static void note(uint32_t *cost, uint64_t ticks, size_t bytes, int rare)
 {
     uint64_t scaled = ticks * PIECE / bytes + 1, most = 2 * (uint64_t)*cost;
     if (*cost == 0) *cost = scaled < UINT32_MAX / 2 ? (uint32_t)scaled : UINT32_MAX / 2;
-    else if (scaled < *cost) *cost = (uint32_t)((*cost + scaled) / 2);
+    else if (scaled < *cost) *cost = (uint32_t)(rare ? scaled : (*cost + scaled) / 2);
     else *cost += (uint32_t)(((scaled < most ? scaled : most) - *cost) / 8);
 }
 
@@ -83,7 +84,7 @@ void fs_team_put(struct fs_team *team, void *buffer, const void *source, size_t 
 {
     uint64_t start = fs_ticks();
     memcpy(buffer, source, bytes);
-    if (is_timed(team, bytes, whole)) note(&team->costs[class_of(whole)].put, fs_ticks() - start, bytes);
+    if (is_timed(team, bytes, whole)) note(&team->costs[class_of(whole)].put, fs_ticks() - start, bytes, 0);
 }
 
 void fs_team_take(struct fs_team *team, void *target, const void *buffer, size_t bytes, size_t whole)
@@ -92,7 +93,7 @@ void fs_team_take(struct fs_team *team, void *target, const void *buffer, size_t
     uint64_t start = fs_ticks();
     memcpy(target, buffer, bytes);
     if (!is_timed(team, bytes, whole)) return;
-    note(&team->costs[class].take, fs_ticks() - start, bytes);
+    note(&team->costs[class].take, fs_ticks() - start, bytes, 0);
     publish(team->own->take_cost, class, team->costs[class].take);
 }
 
@@ -105,7 +106,7 @@ int fs_team_pull(struct fs_team *team, int member, uint64_t address, void *targe
         if (!read_there(&team->identities[member], address + at, (unsigned char *)target + at,
                         fs_smaller(bytes - at, LONGEST_READ)))
             return fs_team_lost(team, member);
-    note(&team->costs[class].pull, fs_ticks() - start, bytes);
+    note(&team->costs[class].pull, fs_ticks() - start, bytes, 1);
     publish(team->own->pull_cost, class, team->costs[class].pull);
     return 0;
 }
