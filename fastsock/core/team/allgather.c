@@ -18,7 +18,7 @@ static void show(struct fs_team *team, void *context, size_t round, unsigned cha
 {
     const struct gathering *what = context;
     size_t length = length_of(what, team->index, round);
-    if (length > 0) fs_team_put(team, buffer, what->own + round * what->piece, length, what->blocks->sizes[team->index]);
+    if (length > 0) memcpy(buffer, what->own + round * what->piece, length);
 }
 
 static void take(struct fs_team *team, void *context, size_t round)
@@ -27,8 +27,7 @@ static void take(struct fs_team *team, void *context, size_t round)
     for (int i = 0; i < team->size; i++) {
         size_t length = length_of(what, i, round);
         if (i == team->index || length == 0) continue;
-        fs_team_take(team, what->target + what->blocks->offsets[i] + round * what->piece, fs_team_buffer(team, i, round),
-                     length, what->blocks->sizes[i]);
+        memcpy(what->target + what->blocks->offsets[i] + round * what->piece, fs_team_buffer(team, i, round), length);
     }
 }
 
@@ -47,25 +46,34 @@ static int allgather_small(struct fs_team *team, const struct gathering *what)
     return result;
 }
 
-/* Every member says first which way its own block goes: where it lies, or 0. */
-static int tell_ways(struct fs_team *team, struct gathering *what)
+struct said {
+    uint64_t direct, address;
+};
+
+/* Everybody says where its block lies; the first member's word decides which way all go. */
+static int tell_ways(struct fs_team *team, struct gathering *what, size_t largest)
 {
-    size_t size = what->blocks->sizes[team->index];
-    int result = fs_team_claim_cell(team), direct = size > 0 && fs_team_is_direct(team, size, 1);
+    struct said said = {0, (uint64_t)(uintptr_t)what->own};
+    int result = fs_team_claim_cell(team);
     if (result != 0) return result;
-    what->addresses[team->index] = direct ? (uint64_t)(uintptr_t)what->own : 0;
-    memcpy(fs_team_cell(team, team->index)->data, &what->addresses[team->index], sizeof(uint64_t));
+    if (team->index == 0) said.direct = (uint64_t)fs_team_choose(team, FS_KIND_ALLGATHER, largest);
+    memcpy(fs_team_cell(team, team->index)->data, &said, sizeof said);
     fs_team_publish_cell(team);
     result = fs_team_await_cells(team);
-    for (int i = 0; i < team->size && result == 0; i++)
-        if (i != team->index) memcpy(&what->addresses[i], fs_team_cell(team, i)->data, sizeof(uint64_t));
-    return result;
+    if (result != 0) return result;
+    memcpy(&said, fs_team_cell(team, 0)->data, sizeof said);
+    if (!said.direct) return 0;
+    for (int i = 0; i < team->size; i++) {
+        memcpy(&said, fs_team_cell(team, i)->data, sizeof said);
+        what->addresses[i] = what->blocks->sizes[i] > 0 ? said.address : 0;
+    }
+    return 0;
 }
 
-static int allgather_large(struct fs_team *team, struct gathering *what)
+static int allgather_large(struct fs_team *team, struct gathering *what, size_t largest)
 {
     struct fs_team_rounds rounds = {0, what, show, take};
-    int result = tell_ways(team, what);
+    int result = tell_ways(team, what, largest);
     for (int i = 0; i < team->size; i++) {
         int steps = what->addresses[i] == 0 ? fs_team_steps(what->blocks->sizes[i], what->piece) : 0;
         if (steps < 0) return steps;
@@ -96,7 +104,7 @@ int fs_team_allgather(struct fs_team *team, const void *source, void *target, co
     if (result != 0) return result;
     if (largest <= FS_TEAM_INLINE) result = allgather_small(team, &what);
     else if (largest < FS_TEAM_DIRECT) result = fs_team_run(team, &rounds, 0);
-    else result = allgather_large(team, &what);
+    else result = allgather_large(team, &what, largest);
     if (result == 0 && what.own != place && size > 0) memcpy(place, what.own, size);
     return fs_team_end(team, result);
 }

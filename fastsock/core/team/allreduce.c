@@ -30,7 +30,8 @@ static int tell_ways(struct fs_team *team, const void *source, const void *targe
     int result = fs_team_claim_cell(team);
     if (result != 0) return result;
     size_t slice = what->count / (size_t)team->size * what->element;
-    all[team->index] = (struct said){(uint64_t)fs_team_is_direct(team, slice, 1), (uintptr_t)source, (uintptr_t)target};
+    all[team->index] = (struct said){0, (uintptr_t)source, (uintptr_t)target};
+    if (team->index == 0) all[0].direct = (uint64_t)fs_team_choose(team, FS_KIND_ALLREDUCE, slice);
     memcpy(fs_team_cell(team, team->index)->data, &all[team->index], sizeof *all);
     fs_team_publish_cell(team);
     result = fs_team_await_cells(team);

@@ -28,8 +28,7 @@ static size_t slice_start(const struct round *round, int member)
 static uint64_t shown_at(uint64_t round) { return round == 0 ? 1 : 2 * round; }
 static uint64_t reduced_at(uint64_t round) { return 2 * round + 3; }
 
-static int show(struct fs_team *team, const struct round *round, const unsigned char *source, size_t element,
-                size_t whole)
+static int show(struct fs_team *team, const struct round *round, const unsigned char *source, size_t element)
 {
     int result = 0;
     if (round->number < FS_TEAM_BUFFERS)
@@ -38,8 +37,8 @@ static int show(struct fs_team *team, const struct round *round, const unsigned 
     unsigned char *buffer = fs_team_buffer(team, team->index, round->number);
     size_t from = slice_start(round, team->index) * element, to = slice_start(round, team->index + 1) * element;
     source += round->first * element;
-    fs_team_put(team, buffer, source, from, whole);
-    fs_team_put(team, buffer + to, source + to, round->count * element - to, whole);
+    memcpy(buffer, source, from);
+    memcpy(buffer + to, source + to, round->count * element - to);
     fs_team_publish_ready(team, shown_at(round->number));
     return 0;
 }
@@ -61,7 +60,7 @@ static int reduce_slice(struct fs_team *team, const struct round *round, const u
     return 0;
 }
 
-static int collect(struct fs_team *team, const struct round *round, unsigned char *target, size_t element, size_t whole)
+static int collect(struct fs_team *team, const struct round *round, unsigned char *target, size_t element)
 {
     int result = 0;
     for (int i = 0; i < team->size && result == 0; i++) {
@@ -69,8 +68,8 @@ static int collect(struct fs_team *team, const struct round *round, unsigned cha
         if (i == team->index || length == 0) continue;
         result = fs_team_await_ready(team, i, reduced_at(round->number));
         if (result != 0) return result;
-        fs_team_take(team, target + (round->first + start) * element,
-                     fs_team_buffer(team, i, round->number) + start * element, length * element, whole);
+        memcpy(target + (round->first + start) * element,
+               fs_team_buffer(team, i, round->number) + start * element, length * element);
     }
     return result;
 }
@@ -78,18 +77,18 @@ static int collect(struct fs_team *team, const struct round *round, unsigned cha
 int fs_allreduce_buffered(struct fs_team *team, const unsigned char *source, unsigned char *target,
                           const struct fs_reduction *what)
 {
-    size_t count = what->count, element = what->element, whole = count * element / (size_t)team->size;
+    size_t count = what->count, element = what->element;
     size_t most = fs_team_piece(team, count * element) / element;
     int rounds = fs_team_steps(count, most), result = rounds < 0 ? rounds : 0;
     for (int i = 0; i < rounds && result == 0; i++) {
         struct round round = round_of(team, i, most, count, element);
-        if (i == 0) result = show(team, &round, source, element, whole);
+        if (i == 0) result = show(team, &round, source, element);
         if (result == 0 && i + 1 < rounds) {
             struct round next = round_of(team, i + 1, most, count, element);
-            result = show(team, &next, source, element, whole);
+            result = show(team, &next, source, element);
         }
         if (result == 0) result = reduce_slice(team, &round, source, target, what);
-        if (result == 0) result = collect(team, &round, target, element, whole);
+        if (result == 0) result = collect(team, &round, target, element);
     }
     return result;
 }

@@ -25,8 +25,8 @@ static void show(struct fs_team *team, void *context, size_t round, unsigned cha
     for (int i = 0; i < team->size && !what->direct; i++) {
         size_t size = what->out->sizes[i];
         if (i == team->index || is_in_cell(what, size) || at >= size) continue;
-        fs_team_put(team, buffer + (size_t)i * what->part, what->source + what->out->offsets[i] + at,
-                    fs_smaller(size - at, what->part), what->largest);
+        memcpy(buffer + (size_t)i * what->part, what->source + what->out->offsets[i] + at,
+               fs_smaller(size - at, what->part));
     }
     if (!what->direct || round > 0) return;
     for (int i = 0; i < team->size; i++) {
@@ -42,8 +42,8 @@ static void take(struct fs_team *team, void *context, size_t round)
     for (int i = 0; i < team->size; i++) {
         size_t size = what->in->sizes[i];
         if (i == team->index || is_in_cell(what, size) || at >= size || what->ways[i]) continue;
-        fs_team_take(team, what->target + what->in->offsets[i] + at, fs_team_buffer(team, i, round) + mine,
-                     fs_smaller(size - at, what->part), size);
+        memcpy(what->target + what->in->offsets[i] + at, fs_team_buffer(team, i, round) + mine,
+               fs_smaller(size - at, what->part));
     }
 }
 
@@ -127,10 +127,10 @@ int fs_team_alltoall(struct fs_team *team, const void *source, const struct fs_b
         total += size + in->sizes[i];
         if (i != team->index && size > what.largest) what.largest = size;
     }
-    /* in place, what goes lies where what comes will be: nobody else may read there */
-    what.direct = source != NULL && fs_team_is_direct(team, what.largest, 1);
     int result = fs_team_begin(team, total);
     if (result != 0) return result;
+    /* in place, what goes lies where what comes will be: nobody else may read there */
+    what.direct = source != NULL && fs_team_choose(team, FS_KIND_ALLTOALL, what.largest);
     if (team->size > 1) result = exchange_all(team, &what);
     size_t own = in->sizes[team->index];
     if (result == 0 && source != NULL && own > 0)

@@ -28,12 +28,12 @@ static int bcast_buffered(struct fs_team *team, unsigned char *data, size_t byte
         if (team->index == root) {
             result = fs_team_claim(team, (uint64_t)step, -1, fs_place(team->number, (uint64_t)step + 1));
             if (result != 0) return result;
-            fs_team_put(team, buffer, data + at, part, bytes);
+            memcpy(buffer, data + at, part);
             fs_team_publish_ready(team, (uint64_t)step + 1);
         } else {
             result = fs_team_await_ready(team, root, (uint64_t)step + 1);
             if (result != 0) return result;
-            fs_team_take(team, data + at, buffer, part, bytes);
+            memcpy(data + at, buffer, part);
             fs_team_publish_done(team, (uint64_t)step + 1);
         }
     }
@@ -50,7 +50,7 @@ static int bcast_large(struct fs_team *team, void *data, size_t bytes, int root)
         memcpy(&address, fs_team_cell(team, root)->data, sizeof address);
         return address != 0 ? fs_team_pull(team, root, address, data, bytes) : bcast_buffered(team, data, bytes, root);
     }
-    if (fs_team_is_direct(team, bytes, 0)) address = (uint64_t)(uintptr_t)data;
+    if (fs_team_choose(team, FS_KIND_BCAST, bytes)) address = (uint64_t)(uintptr_t)data;
     memcpy(fs_team_cell(team, root)->data, &address, sizeof address);
     fs_team_publish_cell(team);
     if (address == 0) return bcast_buffered(team, data, bytes, root);

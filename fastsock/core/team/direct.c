@@ -1,8 +1,8 @@
 /* Large messages: through buffers that both sides copy at once, or read straight out of the other's memory by the kernel.
  *
- * Which is faster depends on the size, on how far the two cores are from each other, and changes while the program runs.
- * So copies are timed, readers publish what theirs cost, and whoever gives chooses for what it gives.  The way that is
- * not taken is tried again from time to time.
+ * Which is faster depends on the operation, the size, and how far the two cores are from each other, and it changes while
+ * the program runs.  So whoever decides in a collective measures how long it took, and takes the way that was faster
+ * lately; the other one is tried again from time to time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,6 @@
 #define LEARNING 8u    /* uses at the start, by turns */
 #define TRY_EVERY 128u /* uses, a few of which go the other way */
 #define TRIES 3u
-#define TIMED 4096     /* bytes: less says little */
 #define LONGEST_READ ((size_t)1 << 30)
 
 static uint64_t own_nonce;
@@ -50,7 +49,17 @@ int fs_team_meet(struct fs_team *team, const struct fs_team_identity *all)
     return 1;
 }
 
-/* ---- what the ways cost ---- */
+int fs_team_pull(struct fs_team *team, int member, uint64_t address, void *target, size_t bytes)
+{
+    if (team->identities == NULL) return -EPROTO;
+    for (size_t at = 0; at < bytes; at += LONGEST_READ)
+        if (!read_there(&team->identities[member], address + at, (unsigned char *)target + at,
+                        fs_smaller(bytes - at, LONGEST_READ)))
+            return fs_team_lost(team, member);
+    return 0;
+}
+
+/* ---- which way ---- */
 
 static int class_of(size_t bytes)
 {
@@ -59,84 +68,24 @@ static int class_of(size_t bytes)
     return class;
 }
 
-/* Slow copies may only have been interrupted: they count little.  `rare`: there are few of that kind, the first of them
- * slow because the memory was new, so a fast one counts at once. */
-static void note(uint32_t *cost, uint64_t ticks, size_t bytes, int rare)
-{
-    uint64_t scaled = ticks * PIECE / bytes + 1, most = 2 * (uint64_t)*cost;
-    if (*cost == 0) *cost = scaled < UINT32_MAX / 2 ? (uint32_t)scaled : UINT32_MAX / 2;
-    else if (scaled < *cost) *cost = (uint32_t)(rare ? scaled : (*cost + scaled) / 2);
-    else *cost += (uint32_t)(((scaled < most ? scaled : most) - *cost) / 8);
-}
-
-static int is_timed(const struct fs_team *team, size_t bytes, size_t whole)
-{
-    return team->identities != NULL && bytes >= TIMED && whole >= FS_TEAM_DIRECT;
-}
-
-static void publish(_Atomic uint32_t *costs, int class, uint32_t cost)
-{
-    if (atomic_load_explicit(&costs[class], memory_order_relaxed) != cost)
-        atomic_store_explicit(&costs[class], cost, memory_order_relaxed);
-}
-
-void fs_team_put(struct fs_team *team, void *buffer, const void *source, size_t bytes, size_t whole)
-{
-    uint64_t start = fs_ticks();
-    memcpy(buffer, source, bytes);
-    if (is_timed(team, bytes, whole)) note(&team->costs[class_of(whole)].put, fs_ticks() - start, bytes, 0);
-}
-
-void fs_team_take(struct fs_team *team, void *target, const void *buffer, size_t bytes, size_t whole)
-{
-    int class = class_of(whole);
-    uint64_t start = fs_ticks();
-    memcpy(target, buffer, bytes);
-    if (!is_timed(team, bytes, whole)) return;
-    note(&team->costs[class].take, fs_ticks() - start, bytes, 0);
-    publish(team->own->take_cost, class, team->costs[class].take);
-}
-
-int fs_team_pull(struct fs_team *team, int member, uint64_t address, void *target, size_t bytes)
-{
-    int class = class_of(bytes);
-    if (team->identities == NULL) return -EPROTO;
-    uint64_t start = fs_ticks();
-    for (size_t at = 0; at < bytes; at += LONGEST_READ)
-        if (!read_there(&team->identities[member], address + at, (unsigned char *)target + at,
-                        fs_smaller(bytes - at, LONGEST_READ)))
-            return fs_team_lost(team, member);
-    note(&team->costs[class].pull, fs_ticks() - start, bytes, 1);
-    publish(team->own->pull_cost, class, team->costs[class].pull);
-    return 0;
-}
-
-/* Of the other members the slowest. */
-static uint32_t published(const struct fs_team *team, size_t costs, int class)
-{
-    uint32_t most = 0;
-    for (int i = 0; i < team->size; i++) {
-        const _Atomic uint32_t *theirs = (const void *)((const unsigned char *)&team->header->members[i] + costs);
-        uint32_t cost = atomic_load_explicit(&theirs[class], memory_order_relaxed);
-        if (i != team->index && cost > most) most = cost;
-    }
-    return most;
-}
-
-int fs_team_is_direct(struct fs_team *team, size_t bytes, int both_ways)
+int fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes)
 {
     if (bytes < FS_TEAM_DIRECT || team->identities == NULL) return 0;
     if (atomic_load_explicit(&team->header->readers, memory_order_relaxed) != (uint32_t)team->size) return 0;
-    int class = class_of(bytes);
-    struct fs_team_costs *costs = &team->costs[class];
-    uint64_t put = costs->put, through;
-    uint64_t take = published(team, offsetof(struct fs_team_member, take_cost), class);
-    uint64_t pull = published(team, offsetof(struct fs_team_member, pull_cost), class);
-    uint32_t use = costs->uses++;
-    if (use < LEARNING) return use % 2 == 0;
-    if (both_ways) through = put + take;
-    else if (team->crowded) through = take + put / (uint64_t)(team->size - 1); /* cores are shared: the work counts */
-    else through = put > take ? put : take; /* both sides copy at once */
-    int better = pull != 0 && pull < through;
-    return use % TRY_EVERY < TRIES ? !better : better;
+    struct fs_team_ways *ways = &team->ways[kind][class_of(bytes)];
+    uint32_t use = ways->uses++;
+    int better = ways->cost[1] < ways->cost[0];
+    int direct = use < LEARNING ? use % 2 == 0 : use % TRY_EVERY < TRIES ? !better : better;
+    team->trial = (struct fs_team_trial){&ways->cost[direct], fs_ticks(), bytes};
+    return direct;
+}
+
+/* Times much longer than lately mean that somebody came late, or computed: they count little. */
+void fs_team_learn(struct fs_team *team)
+{
+    struct fs_team_trial *trial = &team->trial;
+    uint64_t took = (fs_ticks() - trial->start) * PIECE / trial->bytes + 1, *cost = trial->cost;
+    if (*cost == 0 || took < *cost) *cost = took;
+    else *cost += ((took < 2 * *cost ? took : 2 * *cost) - *cost) / 8;
+    trial->cost = NULL;
 }

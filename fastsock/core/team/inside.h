@@ -37,7 +37,6 @@ struct fs_team_member {
     _Alignas(FS_LINE) _Atomic uint64_t done;  /* and it has read the others' up to this one */
     _Alignas(FS_LINE) _Atomic uint32_t asleep;
     _Atomic uint32_t cpu; /* where it last waited, plus one */
-    _Alignas(FS_LINE) _Atomic uint32_t take_cost[FS_TEAM_CLASSES], pull_cost[FS_TEAM_CLASSES]; /* hints */
     _Alignas(FS_LINE) struct fs_team_cell cells[FS_TEAM_CELLS];
     _Alignas(FS_LINE) unsigned char apart[FS_LINE]; /* members' cells fall into different sets of a cache */
 };
@@ -51,9 +50,17 @@ struct fs_team_header {
     _Alignas(FS_LINE) struct fs_team_member members[];
 };
 
-struct fs_team_costs {
-    uint32_t put, take, pull; /* ticks for 16 KiB, lately; 0 for unknown */
+enum fs_team_kind { FS_KIND_BCAST, FS_KIND_REDUCE, FS_KIND_ALLREDUCE, FS_KIND_ALLGATHER, FS_KIND_ALLTOALL, FS_KINDS };
+
+struct fs_team_ways {
+    uint64_t cost[2]; /* ticks for 16 KiB, lately, through buffers and directly */
     uint32_t uses;
+};
+
+struct fs_team_trial {
+    uint64_t *cost; /* that this collective's duration will change, or NULL */
+    uint64_t start;
+    size_t bytes;
 };
 
 struct fs_team {
@@ -66,7 +73,8 @@ struct fs_team {
     uint64_t all_done;                 /* everybody is known to be done up to this place */
     uint64_t until[FS_TEAM_BUFFERS];   /* my buffer is free when its readers are done up to this place */
     int reader[FS_TEAM_BUFFERS];       /* its only reader, or -1 */
-    struct fs_team_costs costs[FS_TEAM_CLASSES];
+    struct fs_team_ways ways[FS_KINDS][FS_TEAM_CLASSES];
+    struct fs_team_trial trial;
     unsigned char *scratch;              /* two blocks, once they were needed */
     struct fs_team_identity *identities; /* NULL: nobody reads another's memory */
     struct fs_team_hooks hooks;
@@ -120,8 +128,11 @@ static inline int fs_team_begin(struct fs_team *team, size_t bytes)
     return team->failure;
 }
 
+void fs_team_learn(struct fs_team *team); /* direct.c */
+
 static inline int fs_team_end(struct fs_team *team, int result)
 {
+    if (team->trial.cost != NULL) fs_team_learn(team);
     if (result == 0) fs_team_publish(team, &team->own->done, fs_place(++team->number, 0));
     else fs_team_fail(team, result);
     if (team->left) team->hooks.enter(team->hooks.context);
@@ -233,14 +244,10 @@ int fs_team_reduce_block(struct fs_team *team, const struct fs_reduction *what, 
                          const unsigned char *own, unsigned char *target, size_t first, size_t count);
 
 /* ---- direct.c ---- */
-/* Whether the others should read these bytes out of this member's memory.  `both_ways`: each of them gives and takes. */
-int fs_team_is_direct(struct fs_team *team, size_t bytes, int both_ways);
+/* Whether messages of that size should be read out of their givers' memory: asked by the member that decides, once. */
+int fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes);
 /* Copies out of a member's memory; while it does, that member waits.  0 or -errno. */
 int fs_team_pull(struct fs_team *team, int member, uint64_t address, void *target, size_t bytes);
-
-/* memcpy into the own buffer and out of another's, with a look at the clock; `whole` is the size that the choice is for. */
-void fs_team_put(struct fs_team *team, void *buffer, const void *source, size_t bytes, size_t whole);
-void fs_team_take(struct fs_team *team, void *target, const void *buffer, size_t bytes, size_t whole);
 
 /* A buffer, or a cell, cut into a part for each member. */
 static inline size_t fs_team_part(const struct fs_team *team) { return FS_TEAM_BUFFER / (size_t)team->size / 64 * 64; }

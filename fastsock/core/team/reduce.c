@@ -21,12 +21,11 @@ static int reduce_small(struct fs_team *team, const void *source, void *target, 
     return result;
 }
 
-static int give(struct fs_team *team, const unsigned char *source, size_t bytes, uint64_t step, int root,
-                size_t whole)
+static int give(struct fs_team *team, const unsigned char *source, size_t bytes, uint64_t step, int root)
 {
     int result = fs_team_claim(team, step, root, fs_place(team->number, step + 1));
     if (result != 0) return result;
-    fs_team_put(team, fs_team_buffer(team, team->index, step), source, bytes, whole);
+    memcpy(fs_team_buffer(team, team->index, step), source, bytes);
     fs_team_publish_ready(team, step + 1);
     return 0;
 }
@@ -50,12 +49,12 @@ static int combine(struct fs_team *team, const unsigned char *source, unsigned c
 static int reduce_buffered(struct fs_team *team, const unsigned char *source, unsigned char *target,
                         const struct fs_reduction *what, int root)
 {
-    size_t whole = what->count * what->element, most = fs_team_piece(team, whole) / what->element;
+    size_t most = fs_team_piece(team, what->count * what->element) / what->element;
     int steps = fs_team_steps(what->count, most), result = steps < 0 ? steps : 0;
     for (int step = 0; step < steps && result == 0; step++) {
         size_t first = (size_t)step * most, count = fs_smaller(what->count - first, most), at = first * what->element;
         if (team->index == root) result = combine(team, source + at, target + at, count, what, (uint64_t)step);
-        else result = give(team, source + at, count * what->element, (uint64_t)step, root, whole);
+        else result = give(team, source + at, count * what->element, (uint64_t)step, root);
     }
     return result;
 }
@@ -96,7 +95,7 @@ static int reduce_large(struct fs_team *team, const void *source, const struct f
     if (result == 0 && team->index != first) result = fs_team_await_cell(team, first);
     if (result != 0) return result;
     if (team->index != first) memcpy(&address, fs_team_cell(team, first)->data, sizeof address);
-    else if (!fs_team_is_direct(team, what->count * what->element, 0)) address = 0;
+    else if (!fs_team_choose(team, FS_KIND_REDUCE, what->count * what->element)) address = 0;
     int direct = address != 0;
     if (direct) address = (uint64_t)(uintptr_t)source;
     memcpy(fs_team_cell(team, team->index)->data, &address, sizeof address);
