@@ -17,6 +17,7 @@
 #define LEARNING 8u    /* uses at the start, by turns */
 #define TRY_EVERY 128u /* uses, a few of which go the other way */
 #define TRIES 3u
+#define SELDOM 16u     /* times as seldom where it costs much */
 #define LONGEST_READ ((size_t)1 << 30)
 
 static uint64_t own_nonce;
@@ -70,12 +71,14 @@ static int class_of(size_t bytes)
 
 int fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes)
 {
-    if (bytes < FS_TEAM_DIRECT || team->identities == NULL) return 0;
+    /* members that take turns on a core have what they share in its cache, and each system call is another turn */
+    if (bytes < FS_TEAM_DIRECT || team->crowded || team->identities == NULL) return 0;
     if (atomic_load_explicit(&team->header->readers, memory_order_relaxed) != (uint32_t)team->size) return 0;
     struct fs_team_ways *ways = &team->ways[kind][class_of(bytes)];
     uint32_t use = ways->uses++;
-    int better = ways->cost[1] < ways->cost[0];
-    int direct = use < LEARNING ? use % 2 == 0 : use % TRY_EVERY < TRIES ? !better : better;
+    int better = ways->cost[1] < ways->cost[0], far_better = ways->cost[better] < ways->cost[!better] / 3;
+    uint32_t every = far_better ? TRY_EVERY * SELDOM : TRY_EVERY;
+    int direct = use < LEARNING ? use % 2 == 0 : use % every < TRIES ? !better : better;
     team->trial = (struct fs_team_trial){&ways->cost[direct], fs_ticks(), bytes};
     return direct;
 }
