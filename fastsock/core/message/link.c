@@ -128,15 +128,15 @@ void fs_links_look(struct fs_engine *engine)
     int count = count_of(engine);
     for (int from = 0; from < count; from += POLLED_AT_ONCE) {
         struct pollfd list[POLLED_AT_ONCE];
-        int here = count - from < POLLED_AT_ONCE ? count - from : POLLED_AT_ONCE;
+        unsigned here = count - from < POLLED_AT_ONCE ? (unsigned)(count - from) : POLLED_AT_ONCE;
         fs_engine_lock(engine);
-        for (int i = 0; i < here; i++) {
-            struct fs_link *link = engine->links[from + i];
+        for (unsigned i = 0; i < here; i++) {
+            struct fs_link *link = engine->links[(unsigned)from + i];
             list[i] = (struct pollfd){is_open(link) ? link->descriptor : -1, POLLRDHUP, 0};
         }
-        if (poll(list, (nfds_t)here, 0) > 0)
-            for (int i = 0; i < here; i++)
-                if (list[i].revents) atomic_store(&engine->links[from + i]->hung_up, 1);
+        if (poll(list, here, 0) > 0)
+            for (unsigned i = 0; i < here; i++)
+                if (list[i].revents) atomic_store(&engine->links[(unsigned)from + i]->hung_up, 1);
         fs_engine_unlock(engine);
     }
 }
