@@ -716,11 +716,11 @@ cdef class Engine:
             if result == FS_SATISFIED:
                 self.drain()
                 return 1
-            if result == FS_FINISHED_SOME:
-                self.drain()
-                continue
-            PyErr_CheckSignals()
+            if result != FS_FINISHED_SOME:
+                PyErr_CheckSignals()
             self.drain()
+            if wait.any_finished and self.newest != NULL:
+                return 1  # what it waits for was just drained
             if result == -ETIMEDOUT:
                 return 0
 

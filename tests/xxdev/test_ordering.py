@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from fastsock.testing.memory import PeakGrowth
 from fastsock.testing.ranks import RankMaker
 
 from . import traffic
@@ -104,8 +105,6 @@ def test_a_flood_does_not_starve_another_rank(maker):
 
 def _many_to_one(device, count):
     """All flood one rank, which receives in wild order: memory stays bounded, each sender's order holds."""
-    import resource
-
     me, size = device.id(), device.job.size
     if me:
         block = bytes(30_000)
@@ -113,16 +112,17 @@ def _many_to_one(device, count):
         for each in sends:
             each.iwait()
         return 0
+    memory = PeakGrowth()
     seen = [0] * size
     for _ in range(count * (size - 1)):
         status = device.recv(None, ANY, ANY)
         assert int(status.value[:8]) == seen[status.source]
         seen[status.source] += 1
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return memory.kib()
 
 
 def test_many_floods_at_once_use_bounded_memory(maker):
     count = 8000 if LONG else 500
     grown = max(maker.run(4, _many_to_one, count))
     if not maker.threads:  # there what the senders hold is the same process's
-        assert grown < 120_000, f"{grown} KiB resident"
+        assert grown < 36_000, f"{grown} KiB more resident"

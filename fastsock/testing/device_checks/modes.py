@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import resource
 from dataclasses import replace
 
+from ..memory import PeakGrowth
 from ..ranks import RankMaker, on_ranks
 
 MIB = 1 << 20
@@ -174,12 +174,11 @@ def check_unexpected_messages_use_bounded_memory(device):
         for each in sends:
             each.iwait()
         return
+    memory = PeakGrowth()
     device.recv(None, 0, 2)
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(count):
         assert device.recv(None, 0, 1).length == size
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert max(used, grown) < 120_000, f"{max(used, grown)} KiB resident"
+    assert memory.kib() < 30_000, f"{memory.kib()} KiB more resident"
 
 
 @on_ranks(2)
