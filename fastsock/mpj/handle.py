@@ -179,7 +179,8 @@ class Handle:
         record = _records.get(arg) if arg else cls.null
         if record is None:
             raise ValueError(f"no object has the handle {arg}")
-        if not isinstance(record, (type(cls.null), *cls.natives)):
+        kinds: Any = (type(cls.null), *cls.natives)
+        if not isinstance(record, kinds):
             raise TypeError(f"handle {arg} is not of a {cls.__name__}")
         constant = record.constant
         if isinstance(constant, cls):
