@@ -17,6 +17,10 @@ cdef class Engine:
     cdef int c_send(self, const void *data, size_t length, int peer, int tag, uint32_t context, int mode) except -1
     cdef int c_recv(self, void *data, size_t length, int peer, int tag, uint32_t context,
                     fs_envelope *envelope) except -1
+    # As isend() and irecv() with a request that has its memory, and as wait_all() with requests of this engine.
+    cdef int c_isend(self, Request request, int peer, int tag, uint32_t context, int mode) except -1
+    cdef int c_irecv(self, Request request, int peer, int tag, uint32_t context) except -1
+    cdef int c_wait_all(self, fs_request **requests, Py_ssize_t count) except -1
 
     cdef int alive(self) except -1
     cdef int check_attached(self, int peer, int error) except -1
@@ -46,6 +50,8 @@ cdef class Request:
     cdef object __weakref__
 
     cdef int take_buffers(self, object data, int flags, int kind) except -1
+    # The memory of a new request; of `view`, unless NULL, it lets go.
+    cdef void take_memory(self, Engine engine, void *data, size_t length, const Py_buffer *view, int kind) noexcept
     cdef int drop_buffers(self) except -1
     cdef int settle(self) except -1
     cdef int collect(self) except -1

@@ -119,6 +119,16 @@ cdef class Request:
         self.request.owner = <void *>self
         return 0
 
+    cdef void take_memory(self, Engine engine, void *data, size_t length, const Py_buffer *view, int kind) noexcept:
+        self.engine = engine
+        if view != NULL:
+            self.view = view[0]
+            self.view_count = 1
+        self.request.one.iov_base = data
+        self.request.one.iov_len = length
+        fs_request_prepare(&self.request, kind, NULL, 1)
+        self.request.owner = <void *>self
+
     cdef int drop_buffers(self) except -1:
         cdef int i
         if self.views != NULL:
@@ -449,9 +459,13 @@ cdef class Engine:
     def isend(self, data, int peer, int tag, uint32_t context, int mode=FS_STANDARD):
         """Starts sending. data: a contiguous buffer, None, or a list of buffers that are one message."""
         cdef Request request = Request.__new__(Request)
-        cdef int result
         request.engine = self
         request.take_buffers(data, PyBUF_SIMPLE, FS_SENDING)
+        self.c_isend(request, peer, tag, context, mode)
+        return request
+
+    cdef int c_isend(self, Request request, int peer, int tag, uint32_t context, int mode) except -1:
+        cdef int result
         Py_INCREF(request)
         if request.request.length < <size_t>LONG_COPY:
             result = fs_engine_send(self.engine, &request.request, peer, tag, context, mode)
@@ -466,14 +480,18 @@ cdef class Engine:
                 fs_engine_cancel(self.engine, &request.request)
                 self.drain()
                 raise
-        return request
+        return 0
 
     def irecv(self, buffer, int peer, int tag, uint32_t context):
         """Starts receiving into `buffer`: writable, contiguous, or None for nothing, or a list of them."""
         cdef Request request = Request.__new__(Request)
-        cdef int result
         request.engine = self
         request.take_buffers(buffer, PyBUF_WRITABLE, FS_RECEIVING)
+        self.c_irecv(request, peer, tag, context)
+        return request
+
+    cdef int c_irecv(self, Request request, int peer, int tag, uint32_t context) except -1:
+        cdef int result
         Py_INCREF(request)
         if request.request.length < <size_t>LONG_COPY:
             result = fs_engine_receive(self.engine, &request.request, peer, tag, context)
@@ -481,7 +499,7 @@ cdef class Engine:
             with nogil:
                 result = fs_engine_receive(self.engine, &request.request, peer, tag, context)
         self.begun(request, result)
-        return request
+        return 0
 
     def irecv_new(self, int peer, int tag, uint32_t context):
         """Starts receiving into memory that is allocated when the message is there: request.payload."""
@@ -753,6 +771,21 @@ cdef class Engine:
         (<Request>requests[which]).settle()
         (<Request>requests[which]).collect()
         return which
+
+    cdef int c_wait_all(self, fs_request **requests, Py_ssize_t count) except -1:
+        cdef fs_wait wait
+        cdef Py_ssize_t first = 0
+        cdef bint local = fs_engine_only_local(self.engine)
+        while first < count and (fs_request_is_done(requests[first])
+                                 or not local and requests[first].length < <size_t>LONG_COPY
+                                 and fs_engine_look(self.engine, requests[first], engine_look())):
+            first += 1
+        if first < count:
+            fs_wait_prepare(&wait, self.engine, requests + first, count - first, 1, UINT64_MAX)
+            self.wait_until(&wait)
+        else:
+            self.drain()
+        return 0
 
     def wait_all(self, requests, timeout=None):
         """Whether all are done, before `timeout` seconds have passed. Raises no request's error."""

@@ -1,39 +1,46 @@
 # The calls that programs make most, with simple arguments, straight to the engine.
 # Whatever is not simple goes the general way, which also finds the words for errors.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+cimport cython
 from cpython.exc cimport PyErr_Clear
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, strchr
 
 from fastsock.core._core cimport Engine
-from fastsock.core.core cimport fs_envelope
+from fastsock.core._core cimport Request as EngineRequest
+from fastsock.core.core cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done
 
 from ._memory cimport Simple, dense_bytes, simple
 
 from pickle import dumps as _dumps
 
-from fastsock.core._core import STANDARD, MessageError
+from os import sched_yield as _sched_yield
+
+from fastsock.core._core import STANDARD, SYNCHRONOUS, MessageError
 
 from .datatype import Datatype
+from .handle import numbered
 from .objects import Objects
 from .pickling import BESIDE, CODEC, assembled
+from .operations import Kept
 from .pickling import pickle as _pickle
+from .request import Request
 
 cdef extern from "Python.h":
     int get_buffer "PyObject_GetBuffer" (object exporter, Py_buffer *view, int flags) noexcept
     int PyObject_CheckBuffer(object)
+    ctypedef struct PyTypeObject
+    object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
     void PyBuffer_Release(Py_buffer *view)
     int PyBUF_ND, PyBUF_FORMAT, PyBUF_WRITABLE, PyBUF_SIMPLE
-    ctypedef struct Py_buffer:
-        void *buf
-        Py_ssize_t len
-        char *format
 
 cdef enum:
     ANY = -1
 
 cdef int MODE = STANDARD
+cdef int SYNCHRONOUS_MODE = SYNCHRONOUS
 cdef Py_ssize_t BESIDE_LEAST = BESIDE
 general = Objects
 """Where the general forms of all calls are found."""
@@ -221,6 +228,246 @@ def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=AN
         path.record.fill(status, request.envelope)
 
 
+# ---- non-blocking ----
+
+cdef object NULL_REQUEST = Request.null
+cdef enum:
+    MANY = 128  # requests waited for without an allocation
+
+
+@cython.final
+cdef class Started(EngineRequest):
+    """A message under way: the engine's request, and what a handle refers to, as operations.Transfer is."""
+
+    cdef object communicator
+    cdef int _number
+
+    persistent = False
+    predefined = False
+    constant = None
+    constant_name = ""
+    active = True
+
+    @property
+    def number(self):
+        """An integer that stands for it, given on first request."""
+        if not self._number:
+            self._number = numbered(self)
+        return self._number
+
+    def handle_class(self):
+        return Request
+
+    def ready(self):
+        return fs_request_is_done(&self.request) != 0
+
+    def waits_for(self):
+        return [self]
+
+    def wait(self, timeout=None):
+        """Waits until it is complete, well or not."""
+        cdef fs_request *one = &self.request
+        self.engine.c_wait_all(&one, 1)
+        self.settle()
+        self.collect()
+        return True
+
+    def look(self, status):
+        if status is None:
+            return
+        code = 0 if self.request.error == FS_FINE else error_class(self.error)
+        if self.request.cancelled:
+            status._set(ANY, ANY, 0, 0, True)
+        elif self.request.kind == FS_SENDING:
+            status._set(ANY, ANY, 0, code)
+        else:
+            self.communicator.fill(status, self.envelope, code)
+
+    def finish(self, status):
+        if status is not None:
+            self.look(status)
+        if self.request.error != FS_FINE and not self.request.cancelled:
+            raise self.communicator.failed(self.error)
+        self.owner = None
+
+    def result(self):
+        return None
+
+    def free(self):
+        pass
+
+
+cdef Started new_started(Path path, Span *span, owner, int kind):
+    """With the memory that span_of() found; keeps it until the message is complete."""
+    cdef Started started = Started.__new__(Started)
+    started.communicator = path.record
+    started.take_memory(path.engine, span.data, span.length, &span.view if span.held else NULL, kind)
+    if not span.held:
+        started.owner = Kept(owner)
+    return started
+
+
+cdef inline handle_of(Started started):
+    cdef object handle = PyType_GenericAlloc(<PyTypeObject *>Request, 0)
+    handle._constant = False
+    handle.ob = started
+    return handle
+
+
+cdef start_sending(self, buf, int dest, int tag, int mode):
+    """None where the arguments are not simple."""
+    cdef Path path = self.ob.path
+    cdef Span span
+    cdef Started started
+    if dest < 0 or dest >= path.count or tag < 0:
+        return None
+    owner = span_of(buf, &span, False)
+    if owner is None:
+        return None
+    started = new_started(path, &span, owner, FS_SENDING)
+    try:
+        path.engine.c_isend(started, path.peers[dest], tag, path.context, mode)
+    except MessageError as error:
+        raise path.record.failed(error) from error
+    return handle_of(started)
+
+
+def Isend(self, buf, int dest, int tag=0):
+    """Non-blocking send."""
+    request = start_sending(self, buf, dest, tag, MODE)
+    return general.Isend(self, buf, dest, tag) if request is None else request
+
+
+def Issend(self, buf, int dest, int tag=0):
+    """Non-blocking send in synchronous mode."""
+    request = start_sending(self, buf, dest, tag, SYNCHRONOUS_MODE)
+    return general.Issend(self, buf, dest, tag) if request is None else request
+
+
+def Irsend(self, buf, int dest, int tag=0):
+    """Non-blocking send in ready mode."""
+    request = start_sending(self, buf, dest, tag, MODE)
+    return general.Irsend(self, buf, dest, tag) if request is None else request
+
+
+def Irecv(self, buf, int source=ANY, int tag=ANY):
+    """Non-blocking receive."""
+    cdef Path path = self.ob.path
+    cdef Span span
+    cdef Started started
+    if source < ANY or source >= path.count or tag < ANY:
+        return general.Irecv(self, buf, source, tag)
+    owner = span_of(buf, &span, True)
+    if owner is None:
+        return general.Irecv(self, buf, source, tag)
+    started = new_started(path, &span, owner, FS_RECEIVING)
+    try:
+        path.engine.c_irecv(started, ANY if source == ANY else path.peers[source], tag, path.context)
+    except MessageError as error:
+        raise path.record.failed(error) from error
+    return handle_of(started)
+
+
+_general_wait, _general_test, _general_waitall = Request.Wait, Request.Test, Request.Waitall
+
+
+cdef inline int completed(Started started) except -1:
+    started.settle()
+    started.collect()
+    started.owner = None
+    return 0
+
+
+def Wait(self, status=None):
+    """Wait for a non-blocking operation to complete."""
+    cdef Started started
+    cdef fs_request *one
+    operation = self.ob
+    if type(operation) is not Started:
+        return _general_wait(self, status)
+    started = <Started>operation
+    one = &started.request
+    started.engine.c_wait_all(&one, 1)
+    if status is not None or one.error != FS_FINE:
+        return _general_wait(self, status)
+    completed(started)
+    self.ob = NULL_REQUEST
+    return True
+
+
+def Test(self, status=None):
+    """Test for the completion of a non-blocking operation."""
+    cdef Started started
+    operation = self.ob
+    if type(operation) is not Started:
+        return _general_test(self, status)
+    started = <Started>operation
+    if not fs_request_is_done(&started.request):
+        started.engine.progress()
+        if not fs_request_is_done(&started.request):
+            _sched_yield()  # who tests again and again may keep its peer from the core
+            return False
+    if status is not None or started.request.error != FS_FINE:
+        return _general_wait(self, status)
+    completed(started)
+    self.ob = NULL_REQUEST
+    return True
+
+
+cdef bint wait_for_all(list handles, list operations) except -1:
+    """Waits for all where all are messages of one engine; whether they are, and all went well."""
+    cdef fs_request *here[MANY]
+    cdef fs_request **requests = here
+    cdef Engine engine = None
+    cdef Started started
+    cdef Py_ssize_t i, count = len(handles)
+    for handle in handles:
+        if type(handle) is not Request:
+            return False
+        operation = handle.ob
+        if type(operation) is not Started:
+            return False
+        started = <Started>operation
+        if engine is None:
+            engine = started.engine
+        elif engine is not started.engine:
+            return False
+        operations.append(started)
+    if count > MANY:
+        requests = <fs_request **>malloc(count * sizeof(fs_request *))
+        if requests == NULL:
+            raise MemoryError()
+    try:
+        for i in range(count):
+            requests[i] = &(<Started>operations[i]).request
+        if count:
+            engine.c_wait_all(requests, count)
+        for i in range(count):
+            if requests[i].error != FS_FINE:
+                return False
+    finally:
+        if requests != here:
+            free(requests)
+    return True
+
+
+def Waitall(cls, requests, statuses=None):
+    """Wait for all previously initiated requests to complete."""
+    cdef list operations = [], handles
+    cdef Py_ssize_t i
+    if type(requests) is not list and type(requests) is not tuple:
+        return _general_waitall(requests, statuses)
+    handles = list(requests)
+    if not wait_for_all(handles, operations) or statuses is not None:
+        return _general_waitall(requests, statuses)
+    for i in range(len(handles)):
+        completed(<Started>operations[i])
+        handles[i].ob = NULL_REQUEST
+    return True
+
+
+REQUEST_CALLS = {"Wait": Wait, "Test": Test, "Waitall": classmethod(Waitall)}
+
 # ---- objects ----
 
 include "_plain.pxi"
@@ -292,4 +539,4 @@ def recv(self, buf=None, int source=ANY, int tag=ANY, status=None):
     return CODEC.load(payload)
 
 
-CALLS = (Send, Recv, Sendrecv, send, recv)
+CALLS = (Send, Recv, Sendrecv, Isend, Issend, Irsend, Irecv, send, recv)

@@ -9,7 +9,6 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
     double PyFloat_AS_DOUBLE(object)
     int PyDict_Next(object, Py_ssize_t *place, PyObject **key, PyObject **value)
-    ctypedef struct PyObject
 
 cdef enum:
     PLAIN_MOST = 2048       # bytes of a message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import creation, world
-from ._calls import CALLS
+from ._calls import CALLS, REQUEST_CALLS, Started
 from .attributes import Attributed, copy_attributes
 from .buffered import Flush
 from .collective import Collective
@@ -382,3 +382,6 @@ def _hints(info: Info) -> dict[str, str] | None:
 
 for _call in CALLS:
     setattr(Comm, _call.__name__, _call)
+for _name, _call in REQUEST_CALLS.items():
+    setattr(Request, _name, _call)
+Request.natives = (Started,)

@@ -47,15 +47,21 @@ class Record:
     @property
     def number(self) -> int:
         """An integer that stands for this record, given on first request."""
-        global _records
         if self._number < 0:
-            if type(_records) is dict:
-                from weakref import WeakValueDictionary
-
-                _records = WeakValueDictionary()
-            self._number = next(_numbers)
-            _records[self._number] = self
+            self._number = numbered(self)
         return self._number
+
+
+def numbered(record: Any) -> int:
+    """Gives a record a number by which it is found again."""
+    global _records
+    if type(_records) is dict:
+        from weakref import WeakValueDictionary
+
+        _records = WeakValueDictionary()
+    number = next(_numbers)
+    _records[number] = record
+    return number
 
 
 class Handle:
@@ -68,6 +74,8 @@ class Handle:
     _constant: bool
     null: ClassVar[Any]
     """The record of the null handle of this class."""
+    natives: ClassVar[tuple[type, ...]] = ()
+    """Compiled classes of records, which have no base among those in Python."""
     _family: ClassVar[type[Handle]]
     """The class whose handles may be made from, and compared with, this one's."""
 
@@ -171,7 +179,8 @@ class Handle:
         record = _records.get(arg) if arg else cls.null
         if record is None:
             raise ValueError(f"no object has the handle {arg}")
-        if not isinstance(record, type(cls.null)):
+        kinds: Any = (type(cls.null), *cls.natives)
+        if not isinstance(record, kinds):
             raise TypeError(f"handle {arg} is not of a {cls.__name__}")
         constant = record.constant
         if isinstance(constant, cls):

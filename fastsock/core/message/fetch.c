@@ -13,6 +13,7 @@
 #define PIECE (1024u * 1024) /* then others have a turn */
 #define PARTS 8
 #define SHORTEST_TIMED (16u * 1024)
+#define ALONE (256u * 1024)  /* where others wait, shorter ones go faster without the sender's help */
 
 int fs_stamps_new(struct fs_engine *engine)
 {
@@ -77,12 +78,14 @@ int fs_fetch_some(struct fs_engine *engine, struct fs_link *link)
     struct fs_request *request = link->fetches.first;
     uint32_t id = (uint32_t)request->sequence;
     if (link->sharing) return 0; /* that one first */
-    if (request->moved == 0 && fs_share_begin(engine, link, request, id)) {
+    size_t all = fs_wanted(request, request->envelope.length);
+    int helped = !request->next || all >= ALONE;
+    if (request->moved == 0 && helped && fs_share_begin(engine, link, request, id)) {
         fs_queue_remove(&link->fetches, request);
         return 1;
     }
     struct iovec parts[PARTS + 1];
-    size_t left = fs_wanted(request, request->envelope.length) - request->moved, length = 0;
+    size_t left = all - request->moved, length = 0;
     int count = fs_parts_from(request, request->moved, left < PIECE ? left : PIECE, parts, PARTS);
     for (int i = 0; i < count; i++) length += parts[i].iov_len;
     uint64_t start = fs_ticks();
