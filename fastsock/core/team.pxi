@@ -106,6 +106,7 @@ cdef int look_for_signals(void *context) noexcept nogil:
     return -EINTR if result != 0 else 0
 
 
+@cython.no_gc_clear  # its descriptors are closed at its end, also in a cycle
 cdef class Team:
     """The ranks of a communicator that share a host, and its collectives in the memory that they share.
 
