@@ -110,8 +110,9 @@ class Hosted:
         for listener in self._offers:
             listener.close()
         self._loop.close()
-        for descriptor in self._wakeup:
-            os.close(descriptor)
+        with self._over:  # finish() may still be about to write
+            for descriptor in self._wakeup:
+                os.close(descriptor)
 
 
 def own_ips() -> list[str]:
