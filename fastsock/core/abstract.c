@@ -52,12 +52,19 @@ static int ready(struct probe *probe)
     return made;
 }
 
-/* The one that reaches will become somebody's connection: a child's copy would hide its end. */
+static void drop(struct probe *probe)
+{
+    if (is_ours(probe)) close(probe->descriptor);
+    probe->descriptor = -1;
+}
+
+/* The one that reaches will become somebody's connection: a child's copy would hide its end.  The one that asks would
+ * ask in this network namespace, when the child may enter another. */
 static void before_fork(void)
 {
     forks++;
-    if (is_ours(&reaches)) close(reaches.descriptor);
-    reaches.descriptor = -1;
+    drop(&reaches);
+    drop(&asks);
 }
 
 static void watch_forks(void) { pthread_atfork(before_fork, NULL, NULL); }
