@@ -110,8 +110,3 @@ def no_children_left():
 def _children() -> list[int]:
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(pid) for pid in file.read().split()]
-
-
-def pytest_collection_modifyitems(items):
-    """Ranks in other network namespaces are forked from here: they begin where no test has used sockets yet."""
-    items.sort(key=lambda item: item.path.name != "test_across_hosts.py")

@@ -33,25 +33,6 @@ static int is_ours(const struct probe *probe)
            status.st_ino == probe->file;
 }
 
-/* The probe's descriptor, made anew where need be, or -errno. */
-static int ready(struct probe *probe)
-{
-    struct stat status;
-    if (is_ours(probe)) return probe->descriptor;
-    probe->descriptor = -1;
-    int made = make(probe->kind);
-    if (made < 0) return made;
-    if (fstat(made, &status) != 0) {
-        int error = errno;
-        close(made);
-        return -error;
-    }
-    probe->descriptor = made;
-    probe->device = status.st_dev;
-    probe->file = status.st_ino;
-    return made;
-}
-
 static void drop(struct probe *probe)
 {
     if (is_ours(probe)) close(probe->descriptor);
@@ -68,6 +49,26 @@ static void before_fork(void)
 }
 
 static void watch_forks(void) { pthread_atfork(before_fork, NULL, NULL); }
+
+/* The probe's descriptor, made anew where need be, or -errno. */
+static int ready(struct probe *probe)
+{
+    struct stat status;
+    pthread_once(&fork_watch, watch_forks);
+    if (is_ours(probe)) return probe->descriptor;
+    probe->descriptor = -1;
+    int made = make(probe->kind);
+    if (made < 0) return made;
+    if (fstat(made, &status) != 0) {
+        int error = errno;
+        close(made);
+        return -error;
+    }
+    probe->descriptor = made;
+    probe->device = status.st_dev;
+    probe->file = status.st_ino;
+    return made;
+}
 
 static int address_of(const char *name, size_t length, struct sockaddr_un *address, socklen_t *size)
 {
@@ -138,7 +139,6 @@ int fs_abstract_reach(const char *name, size_t length)
     socklen_t size;
     int error = address_of(name, length, &address, &size);
     if (error != 0) return error;
-    pthread_once(&fork_watch, watch_forks);
     int stream = ready(&reaches);
     if (stream < 0) return stream;
     int refused = connect(stream, (struct sockaddr *)&address, size) != 0 ? errno : 0;
