@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import os
 
 _NAMESPACES = ("net", "ipc", "pid")  # UNIX names; System V segments; process numbers
 
 
-@functools.lru_cache(maxsize=1)
 def of_this_process() -> str:
-    """The boot of the kernel, and the namespaces that containers are made of."""
+    """The boot of the kernel, and the namespaces that containers are made of: those that it is in now."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
