@@ -32,10 +32,12 @@ def _for_ever(here, seed):
     """Traffic without end; what ended it, and when."""
     from fastsock.xxdev import XxdevError
 
+    base = 0
     try:
-        while True:
-            traffic.take_part(here.device, seed, 40)
+        while True:  # a rank may be a round ahead: that has contexts of its own
+            traffic.take_part(here.device, seed, 40, base)
             seed += 1
+            base = (base + 2) % 8
     except XxdevError as error:
         when = time.monotonic()
         _end(here)  # so that those who wait for this rank hear of it
@@ -109,6 +111,15 @@ def _wait_for(here, source, tag):
         return int(error.code), error.peer, str(error)
 
 
+def _probe_for(here, source, tag):
+    from fastsock.xxdev import XxdevError
+
+    try:
+        return here.device.probe(source, tag).length
+    except XxdevError as error:
+        return int(error.code), error.peer, str(error)
+
+
 def _send(here, value, to, tag):
     here.device.send(value, to, tag)
 
@@ -154,16 +165,22 @@ def _announce(here):
     here.device.send("known", 0, 2)
 
 
-def test_a_message_is_not_taken_for_one_before_it_that_was_lost(maker):
-    """The first one's bytes were still in the dead rank: a receive must not skip it."""
+@pytest.mark.parametrize("end", ["killed", "finished"])
+@pytest.mark.parametrize("source", [1, -1], ids=["exact", "any"])
+def test_a_message_is_not_taken_for_one_before_it_that_was_lost(maker, source, end):
+    """The first one's bytes were still in the rank that ended: a receive must fail for it, and not skip it."""
     with maker.ranks(2) as ranks:
         ranks.run(1, _announce)
         assert ranks.run(0, _wait_for, 1, 2) == "known"
-        ranks.processes[1].kill()
-        ranks.processes[1].wait()
-        waiting = ranks.run(0, _wait_for, 1, 9)
-        assert waiting[:2] == (2, 1), "the death is known from here on"
-        assert ranks.run(0, _wait_for, 1, 1)[:2] == (2, 1)
+        if end == "killed":
+            ranks.processes[1].kill()
+            ranks.processes[1].wait()
+        else:
+            ranks.run(1, _end)
+        assert ranks.run(0, _wait_for, 1, 9)[:2] == (2, 1), "the end is known from here on"
+        assert ranks.run(0, _probe_for, source, 1)[:2] == (2, 1)
+        assert ranks.run(0, _wait_for, source, 1)[:2] == (2, 1)
+        assert ranks.run(0, _wait_for, source, 1) == "after it"
 
 
 def test_a_rank_that_has_finished_is_told_apart_from_a_dead_one(maker):

@@ -279,10 +279,17 @@ int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int 
     return result;
 }
 
+/* For a probe: NULL too where the first that fits is lost, for its sender failed. */
+static struct fs_message *find_whole(struct fs_engine *engine, uint32_t context, int peer, int tag)
+{
+    struct fs_message *message = fs_find_message(engine, context, peer, tag);
+    return message && !message->lost ? message : NULL;
+}
+
 int fs_engine_probe(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope)
 {
     fs_engine_lock(engine);
-    struct fs_message *message = fs_find_message(engine, context, peer, tag);
+    struct fs_message *message = find_whole(engine, context, peer, tag);
     if (message) *envelope = message->envelope;
     fs_engine_unlock(engine);
     return message != NULL;
@@ -299,7 +306,8 @@ int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request,
     }
     fs_engine_lock(engine);
     /* what arrived before the failure is found first */
-    int failed = fs_find_message(engine, context, peer, tag) ? FS_ANY : failed_source(engine, request);
+    const struct fs_message *message = fs_find_message(engine, context, peer, tag);
+    int failed = !message ? failed_source(engine, request) : message->lost ? message->envelope.source : FS_ANY;
     fs_engine_unlock(engine);
     request->envelope.source = failed;
     request->error = failed != FS_ANY ? FS_PEER_FAILED : FS_FINE;
@@ -311,7 +319,7 @@ uint32_t fs_engine_arrivals(const struct fs_engine *engine) { return atomic_load
 struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope)
 {
     fs_engine_lock(engine);
-    struct fs_message *message = fs_find_message(engine, context, peer, tag);
+    struct fs_message *message = find_whole(engine, context, peer, tag);
     if (message) {
         *envelope = message->envelope;
         fs_message_remove(engine, message);
@@ -331,13 +339,7 @@ int fs_engine_receive_matched(struct fs_engine *engine, struct fs_request *reque
     fs_engine_lock(engine);
     request->tracked = 0;
     fs_matched_remove(engine, message);
-    if (message->lost) {
-        request->envelope = message->envelope;
-        fs_message_free(message);
-        fs_complete(engine, request, FS_PEER_FAILED);
-    } else {
-        fs_receive_message(engine, request, message);
-    }
+    fs_receive_message(engine, request, message);
     int result = atomic_load(&request->done) ? FS_DONE : FS_PENDING;
     if (result != FS_DONE) request->tracked = request->owner != NULL;
     fs_engine_unlock(engine);
@@ -521,35 +523,27 @@ static void fail_posted(struct fs_engine *engine, struct fs_queue *queue, int pe
     }
 }
 
-static int never_arrives(const struct fs_message *message, int peer)
+static void lose_message(struct fs_engine *engine, struct fs_message *message, int peer)
 {
-    return message->envelope.source == peer &&
-           (message->announced || message->sender || message->received < message->envelope.length);
+    int never_arrives = message->announced || message->sender || message->received < message->envelope.length;
+    if (message->envelope.source != peer || message->lost || !never_arrives) return;
+    message->lost = 1;
+    free(message->payload);
+    message->payload = NULL;
+    if (!message->sender) return;
+    message->request->message = NULL;
+    fs_complete_elsewhere(engine, message->request, FS_PEER_FAILED);
+    message->sender = NULL; /* the hold goes along with the request */
+    message->request = NULL;
 }
 
-/* `failed`: what it sent after one that is lost is lost too, or a receive would take it for the earlier one. */
-static void lose_messages(struct fs_engine *engine, int peer, int failed)
+/* They keep their places: a receive that is theirs must fail, and not take one that was sent later for it. */
+static void lose_messages(struct fs_engine *engine, int peer)
 {
-    int lost = 0;
-    for (struct fs_message *message = engine->oldest, *next; message; message = next) {
-        next = message->newer;
-        if (!never_arrives(message, peer) && !(lost && failed && message->envelope.source == peer)) continue;
-        lost = 1;
-        fs_message_remove(engine, message);
-        if (message->sender) {
-            fs_complete_elsewhere(engine, message->request, FS_PEER_FAILED);
-            message->sender = NULL;
-        }
-        fs_message_free(message);
-    }
-    for (struct fs_message *message = engine->matched; message; message = message->newer) {
-        if (message->lost || !never_arrives(message, peer)) continue;
-        message->lost = 1;
-        if (message->sender) {
-            fs_complete_elsewhere(engine, message->request, FS_PEER_FAILED);
-            message->sender = NULL;
-        }
-    }
+    for (struct fs_message *message = engine->oldest; message; message = message->newer)
+        lose_message(engine, message, peer);
+    for (struct fs_message *message = engine->matched; message; message = message->newer)
+        lose_message(engine, message, peer);
 }
 
 void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *reason)
@@ -576,7 +570,7 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
         fs_slot_give(engine, i);
         if (request) fs_complete(engine, request, error);
     }
-    lose_messages(engine, peer, failed);
+    lose_messages(engine, peer);
     for (uint32_t i = 0; i < FS_BUCKETS; i++) fail_posted(engine, &engine->buckets[i].posted, peer, failed, error);
     fail_posted(engine, &engine->posted_any, peer, failed, error);
     atomic_fetch_add(&engine->arrivals, 1); /* probes look again */
@@ -593,7 +587,7 @@ void fs_engine_fail(struct fs_engine *engine, int peer, const char *reason)
     fs_engine_unlock(engine);
     if (!other) return;
     fs_engine_lock(other);
-    lose_messages(other, engine->rank, 1);
+    lose_messages(other, engine->rank);
     fs_engine_unlock(other);
     fs_engine_release(other);
 }
@@ -658,7 +652,7 @@ void fs_engine_close(struct fs_engine *engine)
         struct fs_peer *peer = &engine->peers[rank];
         if (peer->state == FS_LINKED) fs_link_goodbye(engine, peer->link);
         if (rank != engine->rank) fs_peer_lost(engine, rank, FS_CLOSED, "this rank's engine was closed");
-        lose_messages(engine, rank, 0);
+        lose_messages(engine, rank);
     }
     for (uint32_t i = 0; i < FS_BUCKETS; i++)
         while (engine->buckets[i].posted.first) {

@@ -23,7 +23,7 @@ struct fs_message {
     uint32_t context, id; /* `id` of the send over there: to be acknowledged */
     uint8_t queued;       /* in the two lists above */
     uint8_t announced;    /* only its envelope came: ready to send */
-    uint8_t lost;         /* a matched one whose sender failed */
+    uint8_t lost;         /* its sender failed, or left, before all of it had come */
     uint8_t charged;      /* counts against the credit of its source */
     unsigned char *payload;
     size_t received;

@@ -159,6 +159,12 @@ int fs_accept_envelope(struct fs_request *request, const struct fs_envelope *env
 /* The receive takes a message that is in no list any more. */
 void fs_receive_message(struct fs_engine *engine, struct fs_request *request, struct fs_message *message)
 {
+    if (message->lost) {
+        request->envelope = message->envelope;
+        fs_message_free(message);
+        fs_complete(engine, request, FS_PEER_FAILED);
+        return;
+    }
     if (message->sender) {
         fs_local_receive(engine, request, message);
         return;
