@@ -38,7 +38,7 @@ def arguments(name, size, ranks, rank):
     """What a call of that primitive takes here, where the selection table knows it by that size."""
 
     def memory(nbytes):
-        return numpy.zeros(nbytes, "u1").data
+        return numpy.ones(nbytes, "u1").data
 
     def several(nbytes):
         each = max(1, nbytes // ranks) // 8 * 8 or max(1, nbytes // ranks)

@@ -10,7 +10,7 @@ DOUBLE = 8
 
 
 def _bytes(size):
-    return numpy.zeros(size, "u1")
+    return numpy.ones(size, "u1")
 
 
 def _doubles(size):

@@ -14,7 +14,7 @@ SMALL = {"step": 17, "loss": 0.25, "name": "worker", "shape": [3, 4]}
 
 
 def latency(size):
-    out, into = numpy.zeros(size, "u1"), numpy.zeros(size, "u1")
+    out, into = numpy.ones(size, "u1"), numpy.ones(size, "u1")
     send, receive = WORLD.Send, WORLD.Recv
     if FIRST:
 
@@ -37,7 +37,7 @@ def window(size):
 
 def bandwidth(size):
     messages = window(size)
-    data = [numpy.zeros(size, "u1") for _ in range(messages)]
+    data = [numpy.ones(size, "u1") for _ in range(messages)]
     answer = numpy.zeros(1, "u1")
     wait, isend, irecv = MPI.Request.Waitall, WORLD.Isend, WORLD.Irecv
     if FIRST:
@@ -57,8 +57,8 @@ def bandwidth(size):
 
 def both_ways(size):
     messages = window(size)
-    out = [numpy.zeros(size, "u1") for _ in range(messages)]
-    into = [numpy.zeros(size, "u1") for _ in range(messages)]
+    out = [numpy.ones(size, "u1") for _ in range(messages)]
+    into = [numpy.ones(size, "u1") for _ in range(messages)]
     wait, isend, irecv = MPI.Request.Waitall, WORLD.Isend, WORLD.Irecv
 
     def once():
@@ -102,7 +102,7 @@ def main():
     if "dict" in wanted:
         tell("dict", 0, repeat(objects(SMALL), seconds))  # us, there and back
     if "array" in wanted:
-        tell("array", 1 << 20, repeat(objects(numpy.zeros(1 << 17)), seconds))
+        tell("array", 1 << 20, repeat(objects(numpy.ones(1 << 17)), seconds))
 
 
 main()
