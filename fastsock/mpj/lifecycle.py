@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from . import rc, world
+from . import world
 from .buffered import Flush
 from .constants import THREAD_MULTIPLE, THREAD_SINGLE
 from .request import Request
@@ -51,9 +51,10 @@ def Is_thread_main() -> bool:
 
 
 def initialize() -> None:
-    """Initializes as `rc` says; what the import does."""
-    if rc.initialize and world.find() is None:
-        world.start(world.LEVELS[rc.thread_level] if rc.threads else THREAD_SINGLE)
+    """Initializes as `rc` and the environment say; what the import does."""
+    chosen = world.options()
+    if chosen.initialize and world.find() is None:
+        world.start(world.LEVELS[chosen.thread_level] if chosen.threads else THREAD_SINGLE)
 
 
 def Attach_buffer(buf: Any) -> None:

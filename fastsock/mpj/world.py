@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import itertools
 import os
 import threading
@@ -17,6 +18,7 @@ from .exceptions import Exception as MPIException
 from .exceptions import last_used_code
 from .group import Group, GroupRecord
 from .group import World as GroupOfWorld
+from .options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +30,12 @@ LEVELS = {
     "serialized": constants.THREAD_SERIALIZED,
     "multiple": constants.THREAD_MULTIPLE,
 }
+
+
+@functools.lru_cache(maxsize=1)
+def options() -> Options:
+    """What was chosen before `MPI` was imported."""
+    return Options(rc)
 
 
 class World:
@@ -53,7 +61,7 @@ class World:
         self._channels = itertools.count()
         self._channels_lock = threading.Lock()
         self._hosts: tuple[Any, ...] | None = None
-        self.default_errhandler = _errhandler(rc.errors)
+        self.default_errhandler = _errhandler(options().errors)
         self.everyone = self._predefined(WORLD, range(self.size), "COMM_WORLD")
         self.alone = self._predefined(SELF, [self.rank], "COMM_SELF")
 
@@ -210,7 +218,9 @@ def _world_group() -> Group:
 
 
 def finish_at_exit() -> None:
-    """Ends the ranks of this process that the program did not end."""
+    """Ends the ranks of this process that the program did not end, where it has not said that it will."""
+    if options().finalize is False:
+        return
     for world in list(_ranks.by_job.values()):
         world.finish()
 
@@ -218,10 +228,17 @@ def finish_at_exit() -> None:
 atexit.register(finish_at_exit)
 
 
+_ERRHANDLERS = {
+    "default": ERRORS_ARE_FATAL,  # the MPI standard's
+    "exception": ERRORS_RETURN,
+    "abort": ERRORS_ABORT,
+    "fatal": ERRORS_ARE_FATAL,
+}
+
+
 def _errhandler(errors: str) -> Any:
     """Returns the error handler that a program chose by `rc.errors` for all communicators."""
-    chosen = {"abort": ERRORS_ABORT, "fatal": ERRORS_ARE_FATAL}.get(errors, ERRORS_RETURN)
-    return chosen.ob
+    return _ERRHANDLERS[errors].ob
 
 
 def attached(memory: Any) -> Buffered:
