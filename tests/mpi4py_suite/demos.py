@@ -54,8 +54,8 @@ def demos(folder: Path) -> list[Demo]:
         for ranks in (1, 2, 5):
             found.append(Demo(f"mpi-ref {file.stem}, {ranks} ranks", file, ranks))
     found.append(Demo("mandelbrot", folder / "mandelbrot" / "mandelbrot.py", 7))
-    for name in ("threads", "scalable"):
-        found.append(Demo(f"nxtval-{name}", folder / "nxtval" / f"nxtval-{name}.py", 5))
+    # the others of its folder are one-sided
+    found.append(Demo("nxtval-threads", folder / "nxtval" / "nxtval-threads.py", 5))
     found.append(Demo("reductions", folder / "reductions" / "test_reductions.py", 5, ("-q",)))
     found.append(Demo("sequential", folder / "sequential" / "test_seq.py", 5))
     for name in ("cpi", "ring", "threads"):
