@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
-import time
 
 import pytest
+
+from fastsock.testing.process import until_asleep
 
 core = pytest.importorskip("fastsock.core._core")
 
@@ -34,6 +36,12 @@ def in_thread(function, *arguments):
     thread = threading.Thread(target=function, args=arguments)
     thread.start()
     return thread
+
+
+def when_asleep(function, *arguments):
+    """Calls the function in a thread, once the thread that asks for it sleeps."""
+    waiting = threading.get_native_id()
+    return in_thread(lambda: (until_asleep(os.getpid(), waiting), function(*arguments)))
 
 
 def test_a_message_to_oneself(engines):
@@ -193,7 +201,7 @@ def test_callbacks_run_in_others_waits(engines):
 
     first.callback = then
     second = b.irecv(bytearray(1), 1, 2, 0)
-    thread = in_thread(lambda: (time.sleep(0.01), a.send(b"x", 1, 1, 0)))
+    thread = when_asleep(a.send, b"x", 1, 1, 0)
     assert second.wait()
     assert called == [first]
     thread.join()
@@ -214,7 +222,7 @@ def test_peek_gives_the_newest(engines):
 
 def test_probe_waits(engines):
     a, b = engines(2)
-    thread = in_thread(lambda: (time.sleep(0.01), a.send(b"xyz", 1, 3, 0)))
+    thread = when_asleep(a.send, b"xyz", 1, 3, 0)
     assert b.probe(ANY, ANY, 0).length == 3
     assert b.mprobe(0, 3, 0).irecv_new().wait()
     thread.join()
@@ -275,7 +283,7 @@ def test_closing_ends_what_waits(engines):
             failures.append(error.code)
 
     thread = in_thread(wait)
-    time.sleep(0.01)
+    until_asleep(os.getpid(), thread.native_id)
     a.close()
     thread.join()
     assert failures == [core.CLOSED]

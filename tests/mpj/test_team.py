@@ -32,7 +32,7 @@ def test_random_collectives_give_what_the_reference_gives(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 7])
-def test_a_killed_rank_is_named_to_all_others_within_a_second(ranks: int) -> None:
+def test_a_killed_rank_is_named_to_all_others(ranks: int) -> None:
     run("killed", ranks)
 
 

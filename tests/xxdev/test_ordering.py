@@ -6,8 +6,8 @@ import os
 import threading
 
 import pytest
-from fastsock.testing.memory import PeakGrowth
 
+from fastsock.testing.memory import PeakGrowth
 from fastsock.testing.ranks import RankMaker
 
 from . import traffic
