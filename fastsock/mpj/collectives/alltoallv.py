@@ -11,20 +11,31 @@ from .primitive import Primitive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Concatenate
+
     from .exchange import Exchange
     from .protocols import Steps
+
+    Moving = Callable[Concatenate[Exchange, AnyBlocks | None, AnyBlocks, ...], Steps]
 
 PRIMITIVE = Primitive("alltoallv")
 
 
-def steps(exchange: Exchange, send: AnyBlocks | None, receive: AnyBlocks, algorithm: str | None = None) -> Steps:
-    """The steps that bring block j of the `send` of rank i into block i of the `receive` of rank j; None: what is in
-    `receive` is sent."""
-    function = PRIMITIVE.choose(exchange, 0, algorithm)
-    outgoing = alltoall.kept(exchange, receive) if send is None else send
-    return function(exchange, outgoing, receive)  # type: ignore[no-any-return]
+def steps_from(algorithms: Primitive) -> Moving:
+    """The steps of a primitive that moves blocks as alltoallv does."""
+
+    def steps(exchange: Exchange, send: AnyBlocks | None, receive: AnyBlocks, algorithm: str | None = None) -> Steps:
+        """The steps that bring block j of the `send` of rank i into block i of the `receive` of rank j; None: what is
+        in `receive` is sent."""
+        function = algorithms.choose(exchange, 0, algorithm)
+        outgoing = alltoall.kept(exchange, receive) if send is None else send
+        return function(exchange, outgoing, receive)  # type: ignore[no-any-return]
+
+    return steps
 
 
+steps = steps_from(PRIMITIVE)
 run, start = forms(steps)
 
 PRIMITIVE.offer("flat_tree", alltoall.flat_tree)

@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from . import neighbourhood
 from .blocks import AnyBlocks
 from .forms import forms
-from .primitive import Primitive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .exchange import Exchange
-    from .protocols import Steps
-
-PRIMITIVE = Primitive("neighbour_alltoall")
+    from .protocols import Data
 
 
-def steps(
-    exchange: Exchange,
-    send: AnyBlocks,
-    receive: AnyBlocks,
-    sources: Sequence[int],
-    destinations: Sequence[int],
-    cartesian: bool = False,
-    algorithm: str | None = None,
-) -> Steps:
-    """The steps that bring each rank's i-th block to its i-th destination; negative neighbours are none."""
-    function = PRIMITIVE.choose(exchange, 0, algorithm)
-    return function(exchange, send, receive, sources, destinations, cartesian)  # type: ignore[no-any-return]
+def _block(send: AnyBlocks, index: int) -> Data:
+    return send.range(index, index + 1)
 
 
+PRIMITIVE, steps = neighbourhood.primitive("neighbour_alltoall", _block)
 run, start = forms(steps)
-
-
-@PRIMITIVE.algorithm()
-def flat_tree(
-    exchange: Exchange,
-    send: AnyBlocks,
-    receive: AnyBlocks,
-    sources: Sequence[int],
-    destinations: Sequence[int],
-    cartesian: bool,
-) -> Steps:
-    """All at the same time."""
-    requests = neighbourhood.receives(exchange, receive, sources)
-    for i in neighbourhood.order(destinations, cartesian):
-        requests.append(exchange.send(send.range(i, i + 1), destinations[i]))
-    yield requests
