@@ -70,13 +70,18 @@ def start_receive(communicator: Any, buf: Any, source: int, tag: int) -> Operati
     return Transfer(communicator, request, receives=True, owner=(message, room), land=land)
 
 
+def _check_send(communicator: Any, buf: Any, dest: int, tag: int) -> None:
+    """Refuses, before anything is started, what a send would refuse."""
+    if dest != PROC_NULL:
+        buffers.simple(buf, True)
+        communicator.target(dest, tag)
+
+
 def start_exchange(
     communicator: Any, sendbuf: Any, dest: int, sendtag: int, recvbuf: Any, source: int, recvtag: int
 ) -> Pair:
     """Starts a send and a receive; neither of them where the other cannot be."""
-    if dest != PROC_NULL:
-        buffers.simple(sendbuf, True)
-        communicator.target(dest, sendtag)
+    _check_send(communicator, sendbuf, dest, sendtag)
     incoming = start_receive(communicator, recvbuf, source, recvtag)
     return Pair(start_send(communicator, sendbuf, dest, sendtag, STANDARD), incoming)
 
@@ -210,9 +215,7 @@ class PointToPoint(Handle):
 
     def _send_init(self, buf: Any, dest: int, tag: int, mode: int) -> Prequest:
         communicator = self.ob
-        if dest != PROC_NULL:
-            buffers.simple(buf, True)
-            communicator.target(dest, tag)
+        _check_send(communicator, buf, dest, tag)
         return Prequest.of(Persistent(lambda: start_send(communicator, buf, dest, tag, mode)))
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
@@ -230,9 +233,7 @@ class PointToPoint(Handle):
     def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """Create a persistent request for a send in buffered mode."""
         communicator = self.ob
-        if dest != PROC_NULL:
-            buffers.simple(buf, True)
-            communicator.target(dest, tag)
+        _check_send(communicator, buf, dest, tag)
         return Prequest.of(Persistent(lambda: start_buffered(communicator, buf, dest, tag)))
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
@@ -257,38 +258,33 @@ class PointToPoint(Handle):
 
     # Probes
 
-    def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
-        """Blocking test for a message."""
+    def _probed(self, source: int, tag: int, status: Status | None, how: str) -> bool:
         communicator = self.ob
         if source == PROC_NULL:
             Nothing(receives=True).look(status)
             return True
         peer = communicator.origin(source, tag)
         try:
-            envelope = communicator.engine.probe(peer, tag, communicator.context)
-        except MessageError as error:
-            raise communicator.failed(error) from error
-        if status is not None:
-            communicator.fill(status, envelope)
-        return True
-
-    def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
-        """Non-blocking test for a message."""
-        communicator = self.ob
-        if source == PROC_NULL:
-            Nothing(receives=True).look(status)
-            return True
-        peer = communicator.origin(source, tag)
-        try:
-            envelope = communicator.engine.iprobe(peer, tag, communicator.context)
+            envelope = getattr(communicator.engine, how)(peer, tag, communicator.context)
         except MessageError as error:
             raise communicator.failed(error) from error
         if envelope is None:
-            sched_yield()  # who probes again and again may keep the sender from the core
             return False
         if status is not None:
             communicator.fill(status, envelope)
         return True
+
+    def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
+        """Blocking test for a message."""
+        self._probed(source, tag, status, "probe")
+        return True
+
+    def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        """Non-blocking test for a message."""
+        found = self._probed(source, tag, status, "iprobe")
+        if not found:
+            sched_yield()  # who probes again and again may keep the sender from the core
+        return found
 
     def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Blocking test for a matched message."""

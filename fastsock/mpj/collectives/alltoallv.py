@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from . import alltoall, blocks, headed, primitive, shared
+from . import alltoall, blocks, headed, primitive
 from .blocks import AnyBlocks
 from .forms import forms
 from .primitive import Primitive
@@ -40,14 +40,7 @@ run, start = forms(steps)
 
 PRIMITIVE.offer("flat_tree", alltoall.flat_tree)
 PRIMITIVE.offer("pairwise_exchange", alltoall.pairwise_exchange)
-
-
-@PRIMITIVE.algorithm(primitive.team)
-def shared_memory(exchange: Exchange, send: AnyBlocks, receive: AnyBlocks) -> Steps:
-    """Through the memory that all ranks share."""
-    outgoing = shared.read(exchange, send)
-    shared.write(exchange, receive, lambda *placed: exchange.team.alltoall(*outgoing, *placed))
-    return ()
+PRIMITIVE.offer("shared_memory", alltoall.shared_memory, primitive.team)
 
 
 @PRIMITIVE.algorithm(primitive.levels)

@@ -13,5 +13,5 @@ run, start = forms(steps)
 
 PRIMITIVE.offer("flat_tree", alltoall.flat_tree)
 PRIMITIVE.offer("pairwise_exchange", alltoall.pairwise_exchange)
-PRIMITIVE.offer("shared_memory", alltoallv.shared_memory, primitive.team)
+PRIMITIVE.offer("shared_memory", alltoall.shared_memory, primitive.team)
 PRIMITIVE.offer("two_level", alltoallv.two_level, primitive.levels)
