@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from fastsock.mpj.collectives import blocks
 
 from .operations import reduced
-
-PRIMITIVES = {}
 
 
 @dataclass(frozen=True)
@@ -44,27 +43,15 @@ class Check:
             assert bytes(buffer) == content
 
 
-def primitive(function):
-    """A function of a Check that gives each rank's arguments."""
-    PRIMITIVES[function.__name__] = function
-    return function
-
-
 def given(check: Check, content: bytes) -> memoryview:
     """A send buffer: it must be unchanged at the end."""
     return check.expect(bytearray(content), content)
 
 
-def _equal(check, content, size):
-    return blocks.equal(given(check, content), size)
-
-
-@primitive
 def barrier(check):
     return [() for _ in range(check.case.size)]
 
 
-@primitive
 def bcast(check):
     case = check.case
     data = check.data(case.items)
@@ -79,8 +66,11 @@ def _counts(check, even):
     return [case.items if even else check.random.choice([0, 1, case.items, 2 * case.items]) for _ in range(case.size)]
 
 
-def _laid_out(check, counts):
-    """Blocks of these sizes somewhere in a buffer: packed, or in random order with gaps. (bytes, displacements)"""
+def _laid_out(check, counts, even):
+    """Blocks of these sizes somewhere in a buffer: packed, or in random order with gaps; packed in order where they
+    are even. (bytes, displacements)"""
+    if even:
+        return sum(counts), [check.case.items * rank for rank in range(len(counts))]
     order = list(range(len(counts)))
     packed = check.random.random() < 0.5
     if not packed:
@@ -102,9 +92,7 @@ def _with(content, parts, displacements):
 def _scatter(check, even):
     case = check.case
     counts = _counts(check, even)
-    nbytes, displacements = _laid_out(check, counts)
-    if even:
-        nbytes, displacements = sum(counts), [case.items * rank for rank in range(case.size)]
+    nbytes, displacements = _laid_out(check, counts, even)
     content = check.data(nbytes)
     arguments = []
     for rank in range(case.size):
@@ -117,22 +105,10 @@ def _scatter(check, even):
     return arguments
 
 
-@primitive
-def scatter(check):
-    return _scatter(check, True)
-
-
-@primitive
-def scatterv(check):
-    return _scatter(check, False)
-
-
 def _gather(check, even, everywhere):
     case = check.case
     counts = _counts(check, even)
-    nbytes, displacements = _laid_out(check, counts)
-    if even:
-        nbytes, displacements = sum(counts), [case.items * rank for rank in range(case.size)]
+    nbytes, displacements = _laid_out(check, counts, even)
     parts = [check.data(count) for count in counts]
     arguments = []
     for rank in range(case.size):
@@ -151,26 +127,6 @@ def _gather(check, even, everywhere):
     return arguments
 
 
-@primitive
-def gather(check):
-    return _gather(check, True, False)
-
-
-@primitive
-def gatherv(check):
-    return _gather(check, False, False)
-
-
-@primitive
-def allgather(check):
-    return _gather(check, True, True)
-
-
-@primitive
-def allgatherv(check):
-    return _gather(check, False, True)
-
-
 def _alltoall(check, even):
     case = check.case
     size = case.size
@@ -178,22 +134,16 @@ def _alltoall(check, even):
     if case.in_place:  # then each gets as much from another as it gives to it
         counts = [[counts[min(i, j)][max(i, j)] for j in range(size)] for i in range(size)]
     parts = [[check.data(counts[i][j]) for j in range(size)] for i in range(size)]
-
-    def place(sizes):
-        if even:
-            return sum(sizes), [case.items * rank for rank in range(size)]
-        return _laid_out(check, sizes)
-
     arguments = []
     for rank in range(size):
         incoming = [counts[at][rank] for at in range(size)]
-        nbytes, displacements = place(incoming)
+        nbytes, displacements = _laid_out(check, incoming, even)
         before = check.data(nbytes)
         send = None
         if case.in_place:
             before = _with(before, parts[rank], displacements)
         else:
-            there, where = place(counts[rank])
+            there, where = _laid_out(check, counts[rank], even)
             content = _with(check.data(there), parts[rank], where)
             send = blocks.counted(given(check, content), counts[rank], where)
         after = _with(before, [parts[at][rank] for at in range(size)], displacements)
@@ -201,27 +151,11 @@ def _alltoall(check, even):
     return arguments
 
 
-@primitive
-def alltoall(check):
-    return _alltoall(check, True)
-
-
-@primitive
-def alltoallv(check):
-    return _alltoall(check, False)
-
-
-@primitive
-def alltoallw(check):
-    return _alltoall(check, False)
-
-
 def _vectors(check):
     case = check.case
     return [check.data(case.items * case.operation.itemsize) for _ in range(case.size)]
 
 
-@primitive
 def reduce(check):
     case = check.case
     vectors = _vectors(check)
@@ -248,17 +182,14 @@ def _everywhere(check, result):
     return arguments
 
 
-@primitive
 def allreduce(check):
     return _everywhere(check, lambda vectors, rank: reduced(check.case.operation, vectors))
 
 
-@primitive
 def scan(check):
     return _everywhere(check, lambda vectors, rank: reduced(check.case.operation, vectors[: rank + 1]))
 
 
-@primitive
 def exscan(check):
     return _everywhere(check, lambda vectors, rank: reduced(check.case.operation, vectors[:rank]) if rank else None)
 
@@ -283,11 +214,23 @@ def _reduce_scatter(check, even):
     return arguments
 
 
-@primitive
-def reduce_scatter(check):
-    return _reduce_scatter(check, False)
-
-
-@primitive
-def reduce_scatter_block(check):
-    return _reduce_scatter(check, True)
+PRIMITIVES = {
+    "barrier": barrier,
+    "bcast": bcast,
+    "scatter": partial(_scatter, even=True),
+    "scatterv": partial(_scatter, even=False),
+    "gather": partial(_gather, even=True, everywhere=False),
+    "gatherv": partial(_gather, even=False, everywhere=False),
+    "allgather": partial(_gather, even=True, everywhere=True),
+    "allgatherv": partial(_gather, even=False, everywhere=True),
+    "alltoall": partial(_alltoall, even=True),
+    "alltoallv": partial(_alltoall, even=False),
+    "alltoallw": partial(_alltoall, even=False),
+    "reduce": reduce,
+    "allreduce": allreduce,
+    "scan": scan,
+    "exscan": exscan,
+    "reduce_scatter": partial(_reduce_scatter, even=False),
+    "reduce_scatter_block": partial(_reduce_scatter, even=True),
+}
+"""Functions of a Check that give each rank's arguments."""
