@@ -1,6 +1,6 @@
 """Fixtures shared by all tests.
 
-`path` runs a test on each path of the fast socket. `maker` runs it on plain TCP too: the reference on which
+`path` runs a test on each path of the fast socket. `near` and `maker` run it on plain TCP too: the reference on which
 every expectation must hold first. `pair` is one connection made by `maker`, its other end in a second process.
 """
 
@@ -43,11 +43,16 @@ def kind(request):
         yield request.param
 
 
+@pytest.fixture
+def near(kind) -> PairMaker:
+    """Makes connections of each kind."""
+    return PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
+
+
 @pytest.fixture(params=("connects", "accepts"))
-def maker(kind, request) -> PairMaker:
-    """Makes pairs of each kind; the end in this process connects or accepts."""
-    made = PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
-    return made if request.param == "connects" else made.turned()
+def maker(near, request) -> PairMaker:
+    """As `near`; the end in this process connects or accepts."""
+    return near if request.param == "connects" else near.turned()
 
 
 @pytest.fixture

@@ -20,19 +20,13 @@ from contextlib import closing
 import pytest
 
 from fastsock import learned
-from fastsock.testing import PLAIN, FarProcess, PairMaker
+from fastsock.testing import FarProcess
 from fastsock.testing.outcomes import outcome, receive, receive_all
 
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
 ROUNDS = 5000 if LONG else 300
 MEETINGS = 4  # after these, one segment is free when the next connection begins
 LINGER_RESET = struct.pack("ii", 1, 0)
-
-
-@pytest.fixture
-def near(kind) -> PairMaker:
-    """Makes connections of each kind."""
-    return PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
 
 
 @pytest.fixture
