@@ -291,7 +291,24 @@ def test_closing_ends_what_waits(engines):
     assert late.error.code == core.PEER_FAILED and "finished" in str(late.error)
     with pytest.raises(core.MessageError):
         a.send(b"", 0, 0, 0)
-    assert b.iprobe(ANY, ANY, 0) is None
+
+
+def test_a_message_lost_with_its_sender_keeps_its_place(engines):
+    a, b, c = engines(3, eager_limit=1)
+    a.isend(bytes(100), 1, 0, 0)
+    a.send(b"x", 1, 0, 0)
+    c.send(b"y", 1, 0, 0)
+    a.close()
+    with pytest.raises(core.MessageError, match="finished") as told:
+        b.iprobe(ANY, ANY, 0)
+    assert told.value.peer == 0
+    with pytest.raises(core.MessageError, match="finished"):
+        b.recv(bytearray(100), ANY, ANY, 0)
+    buffer = bytearray(1)
+    for content in b"xy":
+        assert b.iprobe(ANY, ANY, 0).length == 1
+        b.recv(buffer, ANY, ANY, 0)
+        assert buffer[0] == content
 
 
 def test_small_messages_that_nobody_receives_stay_bounded(engines):
