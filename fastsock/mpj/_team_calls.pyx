@@ -27,11 +27,13 @@ cdef extern from "Python.h":
 
 # Which primitive's sizes go through shared memory.
 cdef enum:
-    BARRIER, BCAST, SCATTER, GATHER, ALLGATHER, ALLTOALL, REDUCE, ALLREDUCE, REDUCE_SCATTER_BLOCK, SCAN, EXSCAN, PRIMITIVES
+    BARRIER, BCAST, SCATTER, GATHER, ALLGATHER, ALLTOALL, REDUCE_SCATTER_BLOCK, REDUCE, ALLREDUCE, SCAN, EXSCAN
+    PRIMITIVES
+    FIRST_REDUCING = REDUCE_SCATTER_BLOCK
     SPANS = 4  # of sizes, for each
 
-NAMES = ("barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce",
-         "reduce_scatter_block", "scan", "exscan")
+NAMES = ("barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce_scatter_block",
+         "reduce", "allreduce", "scan", "exscan")
 
 cdef struct Span:
     Py_ssize_t least, end
@@ -222,240 +224,119 @@ cdef class TeamCalls:
 
     def bcast(self, argument, root):
         """Bcast."""
-        cdef Py_buffer data
         cdef int source = self.member(root)
-        if source < 0 or take(argument, source != self.rank, &data) < 0:
-            return False
-        try:
-            if not self.prefers(BCAST, data.len):
-                return False
-            next(self.numbers)
-            self.team.c_bcast(data.buf, data.len, source)
-        except MessageError as error:
-            self.failed(error)
-        finally:
-            PyBuffer_Release(&data)
-        return True
+        if source == self.rank:
+            return self.call(BCAST, argument, 1, None, 0, None, source)
+        return source >= 0 and self.call(BCAST, None, 0, argument, 1, None, source)
 
     def reduce(self, send, receive, op, root):
         """Reduce."""
-        cdef Py_buffer out
-        cdef int target = self.member(root), type_, number
-        if target < 0:
-            return False
-        if target == self.rank:
-            return self.symmetric(REDUCE, send, receive, op, target)
-        type_ = take(send, False, &out)
-        if type_ < 0:
-            return False
-        try:
-            number = self.kernel(op, type_)
-            if number < 0 or not self.prefers(REDUCE, out.len):
-                return False
-            next(self.numbers)
-            self.team.c_reduce(out.buf, NULL, out.len // out.itemsize, type_, number, target)
-        except MessageError as error:
-            self.failed(error)
-        finally:
-            PyBuffer_Release(&out)
-        return True
+        cdef int target = self.member(root)
+        return target >= 0 and self.call(REDUCE, send, 1, receive, target == self.rank, op, target)
 
     def allreduce(self, send, receive, op):
         """Allreduce."""
-        return self.symmetric(ALLREDUCE, send, receive, op, 0)
+        return self.call(ALLREDUCE, send, 1, receive, 1, op, 0)
 
     def scan(self, send, receive, op):
         """Scan."""
-        return self.symmetric(SCAN, send, receive, op, 0)
+        return self.call(SCAN, send, 1, receive, 1, op, 0)
 
     def exscan(self, send, receive, op):
         """Exscan."""
-        return self.symmetric(EXSCAN, send, receive, op, 0)
-
-    cdef bint symmetric(self, int which, object send, object receive, object op, int root) except -1:
-        cdef Py_buffer out, into
-        cdef bint in_place = is_in_place(send)
-        cdef int type_ = take(receive, True, &into), other = -1, number
-        cdef const void *source = NULL
-        if type_ < 0:
-            return False
-        try:
-            number = self.kernel(op, type_)
-            if number < 0 or not self.prefers(which, into.len):
-                return False
-            if not in_place:
-                other = take(send, False, &out)
-                if other != type_ or out.len != into.len:
-                    return False
-                source = out.buf
-            next(self.numbers)
-            if which == ALLREDUCE:
-                self.team.c_allreduce(source, into.buf, into.len // into.itemsize, type_, number)
-            elif which == REDUCE:
-                self.team.c_reduce(source, into.buf, into.len // into.itemsize, type_, number, root)
-            elif which == SCAN:
-                self.team.c_scan(source, into.buf, into.len // into.itemsize, type_, number)
-            else:
-                self.team.c_exscan(source, into.buf, into.len // into.itemsize, type_, number)
-        except MessageError as error:
-            self.failed(error)
-        finally:
-            if other >= 0:
-                PyBuffer_Release(&out)
-            PyBuffer_Release(&into)
-        return True
-
-    def gather(self, send, receive, root):
-        """Gather."""
-        cdef Py_buffer out, into
-        cdef fs_blocks blocks
-        cdef int target = self.member(root), type_ = -1, other = -1
-        cdef bint at_root = target == self.rank
-        cdef Py_ssize_t block
-        if target < 0 or (at_root and is_in_place(send)):
-            return False
-        type_ = take(send, False, &out)
-        if type_ < 0:
-            return False
-        try:
-            block = out.len
-            if not self.prefers(GATHER, block):
-                return False
-            if at_root:
-                other = take(receive, True, &into, self.size)
-                if other != type_ or into.len != block * self.size:
-                    return False
-            next(self.numbers)
-            if at_root:
-                self.equal_blocks(block)
-                blocks.sizes, blocks.offsets = self.sizes, self.offsets
-                self.team.c_gather(out.buf, block, into.buf, &blocks, target)
-            else:
-                self.team.c_gather(out.buf, block, NULL, NULL, target)
-        except MessageError as error:
-            self.failed(error)
-        finally:
-            if other >= 0:
-                PyBuffer_Release(&into)
-            PyBuffer_Release(&out)
-        return True
-
-    def scatter(self, send, receive, root):
-        """Scatter."""
-        cdef Py_buffer out, into
-        cdef fs_blocks blocks
-        cdef int source = self.member(root), type_ = -1, other = -1
-        cdef bint at_root = source == self.rank
-        cdef Py_ssize_t block
-        if source < 0 or (at_root and is_in_place(receive)):
-            return False
-        type_ = take(receive, True, &into)
-        if type_ < 0:
-            return False
-        try:
-            block = into.len
-            if not self.prefers(SCATTER, block):
-                return False
-            if at_root:
-                other = take(send, False, &out, self.size)
-                if other != type_ or out.len != block * self.size:
-                    return False
-            next(self.numbers)
-            if at_root:
-                self.equal_blocks(block)
-                blocks.sizes, blocks.offsets = self.sizes, self.offsets
-                self.team.c_scatter(out.buf, &blocks, into.buf, block, source)
-            else:
-                self.team.c_scatter(NULL, NULL, into.buf, block, source)
-        except MessageError as error:
-            self.failed(error)
-        finally:
-            if other >= 0:
-                PyBuffer_Release(&out)
-            PyBuffer_Release(&into)
-        return True
-
-    def allgather(self, send, receive):
-        """Allgather."""
-        cdef Py_buffer out, into
-        cdef fs_blocks blocks
-        cdef bint in_place = is_in_place(send)
-        cdef int type_ = take(receive, True, &into, self.size), other = -1
-        cdef const void *source = NULL
-        if type_ < 0:
-            return False
-        try:
-            if into.len % (self.size * into.itemsize) or not self.prefers(ALLGATHER, into.len):
-                return False
-            if not in_place:
-                other = take(send, False, &out)
-                if other != type_ or out.len * self.size != into.len:
-                    return False
-                source = out.buf
-            next(self.numbers)
-            self.equal_blocks(into.len // self.size)
-            blocks.sizes, blocks.offsets = self.sizes, self.offsets
-            self.team.c_allgather(source, into.buf, &blocks)
-        except MessageError as error:
-            self.failed(error)
-        finally:
-            if other >= 0:
-                PyBuffer_Release(&out)
-            PyBuffer_Release(&into)
-        return True
-
-    def alltoall(self, send, receive):
-        """Alltoall."""
-        cdef Py_buffer out, into
-        cdef fs_blocks blocks
-        cdef bint in_place = is_in_place(send)
-        cdef int type_ = take(receive, True, &into, self.size), other = -1
-        cdef const void *source = NULL
-        if type_ < 0:
-            return False
-        try:
-            if into.len % (self.size * into.itemsize) or not self.prefers(ALLTOALL, into.len):
-                return False
-            if not in_place:
-                other = take(send, False, &out, self.size)
-                if other != type_ or out.len != into.len:
-                    return False
-                source = out.buf
-            next(self.numbers)
-            self.equal_blocks(into.len // self.size)
-            blocks.sizes, blocks.offsets = self.sizes, self.offsets
-            self.team.c_alltoall(source, &blocks, into.buf, &blocks)
-        except MessageError as error:
-            self.failed(error)
-        finally:
-            if other >= 0:
-                PyBuffer_Release(&out)
-            PyBuffer_Release(&into)
-        return True
+        return self.call(EXSCAN, send, 1, receive, 1, op, 0)
 
     def reduce_scatter_block(self, send, receive, op):
         """Reduce_scatter_block."""
+        return not is_in_place(send) and self.call(REDUCE_SCATTER_BLOCK, send, self.size, receive, 1, op, 0)
+
+    def gather(self, send, receive, root):
+        """Gather."""
+        cdef int target = self.member(root)
+        cdef int blocks = self.size if target == self.rank else 0
+        return target >= 0 and self.call(GATHER, send, 1, receive, blocks, None, target)
+
+    def scatter(self, send, receive, root):
+        """Scatter."""
+        cdef int source = self.member(root)
+        cdef int blocks = self.size if source == self.rank else 0
+        return source >= 0 and self.call(SCATTER, send, blocks, receive, 1, None, source)
+
+    def allgather(self, send, receive):
+        """Allgather."""
+        return self.call(ALLGATHER, send, 1, receive, self.size, None, 0)
+
+    def alltoall(self, send, receive):
+        """Alltoall."""
+        return self.call(ALLTOALL, send, self.size, receive, self.size, None, 0)
+
+    cdef bint call(self, int which, object send, int out_blocks, object receive, int into_blocks, object op,
+                   int root) except -1:
+        """Does a call whose buffers have so many equal blocks; none: here the call has no such buffer."""
         cdef Py_buffer out, into
-        cdef int type_, other = -1, number
-        if is_in_place(send):
-            return False
-        type_ = take(receive, True, &into)
-        if type_ < 0:
-            return False
+        cdef int type_, out_type = -1, into_type = -1, operation = -1
+        cdef Py_ssize_t block
+        out.buf = into.buf = NULL
         try:
-            number = self.kernel(op, type_)
-            if number < 0 or not self.prefers(REDUCE_SCATTER_BLOCK, into.len * self.size):
+            if into_blocks:
+                type_ = into_type = take(receive, True, &into, into_blocks)
+            else:
+                type_ = out_type = take(send, False, &out, out_blocks)
+            if type_ < 0:
                 return False
-            other = take(send, False, &out, self.size)
-            if other != type_ or out.len != into.len * self.size:
+            block = into.len if into_blocks else out.len
+            if into_blocks > 1:
+                if block % (into_blocks * into.itemsize):
+                    return False
+                block //= into_blocks
+            if which >= FIRST_REDUCING:
+                operation = self.kernel(op, type_)
+                if operation < 0:
+                    return False
+            if not self.prefers(which, block * self.size if ALLGATHER <= which <= REDUCE_SCATTER_BLOCK else block):
                 return False
+            if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
+                out_type = take(send, False, &out, out_blocks)
+                if out_type != type_ or out.len != block * out_blocks:
+                    return False
             next(self.numbers)
-            self.equal_blocks(into.len // into.itemsize)
-            self.team.c_reduce_scatter(out.buf, into.buf, self.sizes, type_, number)
+            self.enter(which, &out, &into, block, type_, operation, root)
         except MessageError as error:
             self.failed(error)
         finally:
-            if other >= 0:
+            if out_type >= 0:
                 PyBuffer_Release(&out)
-            PyBuffer_Release(&into)
+            if into_type >= 0:
+                PyBuffer_Release(&into)
         return True
+
+    cdef inline int enter(self, int which, Py_buffer *out, Py_buffer *into, Py_ssize_t block, int type_, int operation,
+                          int root) except -1:
+        """With the memory of both buffers, NULL for one that there is not; a block's bytes."""
+        cdef fs_blocks blocks
+        cdef size_t count = 0
+        if which >= FIRST_REDUCING:
+            count = block // (into.itemsize if into.buf != NULL else out.itemsize)
+        elif which != BCAST:
+            self.equal_blocks(block)
+            blocks.sizes, blocks.offsets = self.sizes, self.offsets
+        if which == BCAST:
+            return self.team.c_bcast(out.buf if root == self.rank else into.buf, block, root)
+        if which == ALLREDUCE:
+            return self.team.c_allreduce(out.buf, into.buf, count, type_, operation)
+        if which == REDUCE:
+            return self.team.c_reduce(out.buf, into.buf, count, type_, operation, root)
+        if which == SCAN:
+            return self.team.c_scan(out.buf, into.buf, count, type_, operation)
+        if which == EXSCAN:
+            return self.team.c_exscan(out.buf, into.buf, count, type_, operation)
+        if which == REDUCE_SCATTER_BLOCK:
+            self.equal_blocks(count)  # of items here
+            return self.team.c_reduce_scatter(out.buf, into.buf, self.sizes, type_, operation)
+        if which == GATHER:
+            return self.team.c_gather(out.buf, block, into.buf, &blocks, root)
+        if which == SCATTER:
+            return self.team.c_scatter(out.buf, &blocks, into.buf, block, root)
+        if which == ALLGATHER:
+            return self.team.c_allgather(out.buf, into.buf, &blocks)
+        return self.team.c_alltoall(out.buf, &blocks, into.buf, &blocks)
