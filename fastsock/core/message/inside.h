@@ -125,10 +125,21 @@ static inline void fs_engine_lock(struct fs_engine *engine)
 }
 void fs_engine_unlock(struct fs_engine *engine); /* and completes what waits in `settled` */
 
-/* engine.c: all with the lock held */
+/* engine.c: with the lock held */
 void fs_complete(struct fs_engine *engine, struct fs_request *request, int error);
 void fs_complete_elsewhere(struct fs_engine *engine, struct fs_request *request, int error);
+
+/* peers.c: with the lock held, but where it says otherwise */
+static inline int fs_is_peer(const struct fs_engine *engine, int peer) { return peer >= 0 && peer < engine->size; }
+static inline int fs_has_failed(const struct fs_engine *engine, int peer)
+{
+    return engine->peers[peer].state == FS_FAILED || engine->peers[peer].state == FS_LEFT;
+}
+int fs_is_member(const struct fs_engine *engine, uint32_t context, int rank);
 void fs_peer_lost(struct fs_engine *engine, int peer, int code, const char *reason);
+/* They keep their places: a receive that is theirs must fail, and not take one that was sent later for it. */
+void fs_lose_messages(struct fs_engine *engine, int peer);
+void fs_leave_local_peers(struct fs_engine *engine); /* takes the lock of each in turn */
 
 static inline void fs_queue_add(struct fs_queue *queue, struct fs_request *request)
 {
