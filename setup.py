@@ -9,7 +9,7 @@ CORE = Path("fastsock/core")
 FOLDERS = (CORE, CORE / "message", CORE / "team")
 GENERATED = CORE / "_core.c"
 MPJ = Path("fastsock/mpj")
-MEMORY = MPJ / "_memory.pyx"
+MPJ_INCLUDED = [str(path) for path in sorted(MPJ.glob("*.px[di]"))]
 
 OPTIONS = {
     "include_dirs": [str(folder) for folder in FOLDERS if folder.is_dir()],
@@ -31,13 +31,13 @@ core = Extension(
 )
 memory = Extension(
     "fastsock.mpj._memory",
-    sources=[str(MEMORY), str(CORE / "strided.c")],
-    depends=[str(MEMORY.with_suffix(".pxd")), str(CORE / "strided.h")],
+    sources=[str(MPJ / "_memory.pyx"), str(CORE / "strided.c")],
+    depends=[*MPJ_INCLUDED, str(CORE / "strided.h")],
     **OPTIONS,
 )
 modules = [core, memory]
 for calls in sorted(MPJ.glob("_*calls.pyx")):
-    depends = [*files(".h", ".pxd"), *map(str, MPJ.glob("*.pxd"))]
+    depends = [*files(".h", ".pxd"), *MPJ_INCLUDED]
     modules.append(Extension(f"fastsock.mpj.{calls.stem}", sources=[str(calls)], depends=depends, **OPTIONS))
 
 extensions = cythonize(modules, language_level=3)

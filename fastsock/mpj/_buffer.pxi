@@ -1,0 +1,241 @@
+# The class of buffers: any contiguous memory by address and length.
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromObject
+from cpython.ref cimport Py_INCREF
+from libc.string cimport memmove, memset
+
+
+@cython.final
+cdef class buffer:
+    """Buffer."""
+
+    def __cinit__(self, *args):
+        if args:
+            _fill(self, args[0], PyBUF_SIMPLE)
+        else:
+            PyBuffer_FillInfo(&self.view, NULL, NULL, 0, 0, PyBUF_SIMPLE)
+
+    def __init__(self, obj=None, /):
+        pass
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+    @staticmethod
+    def allocate(nbytes, clear=False):
+        """Buffer allocation."""
+        cdef Py_ssize_t size = nbytes
+        if size < 0:
+            raise ValueError("expecting non-negative size")
+        owner = bytearray(size) if clear else PyByteArray_FromStringAndSize(NULL, size)
+        return _new(owner, PyBUF_WRITABLE)
+
+    @staticmethod
+    def frombuffer(obj, readonly=False):
+        """Buffer from buffer-like object."""
+        cdef buffer self = _new(obj, PyBUF_SIMPLE if readonly else PyBUF_WRITABLE)
+        self.view.readonly = bool(readonly)
+        return self
+
+    @staticmethod
+    def fromaddress(address, nbytes, readonly=False):
+        """Buffer from address and size in bytes."""
+        cdef Py_ssize_t size = nbytes
+        cdef uintptr_t place = address
+        if size < 0:
+            raise ValueError("expecting non-negative buffer length")
+        if size > 0 and place == 0:
+            raise ValueError("expecting non-NULL address")
+        return _part(None, <void *>place, size, readonly)
+
+    @property
+    def address(self):
+        """Buffer address."""
+        return <uintptr_t>self.view.buf
+
+    @property
+    def obj(self):
+        """Object exposing buffer."""
+        if self.view.obj == NULL:
+            return None
+        return <object>self.view.obj
+
+    @property
+    def nbytes(self):
+        """Buffer size (in bytes)."""
+        return self.view.len
+
+    @property
+    def readonly(self):
+        """Buffer is read-only."""
+        return bool(self.view.readonly)
+
+    @property
+    def format(self):
+        """Format of each element."""
+        return "B" if self.view.format == NULL else self.view.format.decode()
+
+    @property
+    def itemsize(self):
+        """Size (in bytes) of each element."""
+        return self.view.itemsize
+
+    def cast(self, format, shape=...):
+        """Cast to a `memoryview` with new format or shape."""
+        self._check()
+        view = PyMemoryView_FromObject(self)
+        return view.cast(format) if shape is ... else view.cast(format, shape)
+
+    def tobytes(self, order=None):
+        """Return the data in the buffer as a byte string."""
+        self._check()
+        return PyBytes_FromStringAndSize(<char *>self.view.buf, self.view.len)
+
+    def toreadonly(self):
+        """Return a readonly version of the buffer object."""
+        cdef buffer other
+        if self.view.obj == NULL or not PyObject_CheckBuffer(<object>self.view.obj):
+            return _part(self, self.view.buf, self.view.len, True)
+        other = _new(<object>self.view.obj, PyBUF_SIMPLE)
+        other.view.buf = self.view.buf
+        other.view.len = self.view.len
+        other.view.readonly = True
+        return other
+
+    def release(self):
+        """Release the underlying buffer exposed by the buffer object."""
+        PyBuffer_Release(&self.view)
+        PyBuffer_FillInfo(&self.view, NULL, NULL, 0, 0, PyBUF_SIMPLE)
+        self._format = None
+        self.device = False
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, <PyObject *>self, self.view.buf, self.view.len, self.view.readonly, flags)
+
+    def __len__(self):
+        """Return the number of bytes."""
+        return self.view.len
+
+    def __getitem__(self, item):
+        """Return a byte as an integer, or a part that shares the memory."""
+        cdef Py_ssize_t start, length
+        self._check()
+        cdef unsigned char *bytes_ = <unsigned char *>self.view.buf
+        if PyIndex_Check(item):
+            return bytes_[self._index(item)]
+        start, length = self._slice(item)
+        return _part(self, bytes_ + start, length, self.view.readonly)
+
+    def __setitem__(self, item, value):
+        """Set a byte, or the bytes of a part."""
+        self._check()
+        if self.view.readonly:
+            raise TypeError("buffer is read-only")
+        cdef unsigned char *bytes_ = <unsigned char *>self.view.buf
+        cdef Py_ssize_t start, length
+        cdef buffer source
+        if PyIndex_Check(item):
+            bytes_[self._index(item)] = value
+            return
+        start, length = self._slice(item)
+        if PyIndex_Check(value) and not PyObject_CheckBuffer(value):
+            memset(bytes_ + start, <unsigned char>value, length)
+            return
+        source = _new(value, PyBUF_ANY_CONTIGUOUS)
+        if source.view.len != length:
+            raise ValueError("slice length does not match buffer")
+        memmove(bytes_ + start, source.view.buf, length)
+
+    cdef int _check(self) except -1:
+        if self.device:
+            raise BufferError("buffer is not CPU-accessible")
+        return 0
+
+    cdef Py_ssize_t _index(self, item) except -1:
+        cdef Py_ssize_t index = item
+        if index < 0:
+            index += self.view.len
+        if index < 0 or index >= self.view.len:
+            raise IndexError("index out of range")
+        return index
+
+    cdef _slice(self, item):
+        if not isinstance(item, slice):
+            raise TypeError("index must be integer or slice")
+        start, stop, step = item.indices(self.view.len)
+        if step != 1:
+            raise IndexError("slice with step not supported")
+        return start, max(stop - start, 0)
+
+
+memory = buffer
+
+
+cdef buffer _new(object source, int flags):
+    cdef buffer self = buffer.__new__(buffer)
+    _fill(self, source, flags)
+    return self
+
+
+cdef int _fill(buffer self, object source, int flags) except -1:
+    """Makes `self` the memory of an object; one that speaks no buffer protocol may speak another (see foreign.py)."""
+    if PyObject_CheckBuffer(source):
+        return PyObject_GetBuffer(source, &self.view, flags)
+    from .foreign import buffer_of
+    cdef buffer found = buffer_of(source, (flags & PyBUF_WRITABLE) != PyBUF_WRITABLE)
+    if found is None:
+        return PyObject_GetBuffer(source, &self.view, flags)   # raises
+    self.view = found.view
+    self.view.obj = <PyObject *>found
+    Py_INCREF(found)
+    self.device = found.device
+    return 0
+
+
+# `owner` is kept alive and must not count its exports: this goes past its own way of exporting.
+cdef buffer _part(object owner, void *address, Py_ssize_t length, bint readonly):
+    cdef buffer self = buffer.__new__(buffer)
+    PyBuffer_FillInfo(&self.view, NULL if owner is None else <PyObject *>owner, address, length, readonly, PyBUF_SIMPLE)
+    return self
+
+
+cpdef buffer acquire(source, bint readonly, bint want_format):
+    """Returns a `buffer` of any contiguous object; raises TypeError or BufferError where that cannot be had."""
+    cdef int flags = PyBUF_ANY_CONTIGUOUS
+    if type(source) is buffer:
+        if (<buffer>source).view.readonly and not readonly:
+            raise BufferError("Object is not writable")
+        return source
+    if not readonly:
+        flags |= PyBUF_WRITABLE
+    if want_format:
+        flags |= PyBUF_FORMAT
+    return _new(source, flags)
+
+
+def is_buffer(source):
+    """Returns whether an object exports the buffer protocol."""
+    return PyObject_CheckBuffer(source)
+
+
+def format_of(buffer memory not None):
+    """Returns what is known of a buffer's elements, as the buffer protocol writes it; empty where nothing is."""
+    return "" if memory.view.format == NULL else memory.view.format.decode()
+
+
+def part(buffer whole not None, Py_ssize_t offset, Py_ssize_t length):
+    """Returns `length` bytes of a buffer from `offset` on, which both the caller has checked."""
+    return _part(whole, <char *>whole.view.buf + offset, length, whole.view.readonly)
+
+
+def describe(source, str format, Py_ssize_t itemsize, address, Py_ssize_t nbytes, bint readonly, bint device):
+    """Returns a buffer of foreign memory whose elements are known; it keeps `source` alive."""
+    cdef uintptr_t place = address
+    cdef buffer self = _part(source, <void *>place, nbytes, readonly)
+    if format:
+        self._format = format.encode()
+        self.view.format = self._format
+        self.view.itemsize = itemsize
+    self.device = device
+    return self
