@@ -1,0 +1,30 @@
+# Names in the abstract namespace, where two ends of a connection find each other.
+
+
+def abstract_knock(bytes name not None):
+    """Whether a datagram socket is bound to the abstract name, which is told. Raises OSError."""
+    return checked(fs_abstract_knock(name, len(name))) != 0
+
+
+def abstract_listen(bytes name not None):
+    """The descriptor of a stream listener at the abstract name. Raises OSError."""
+    return checked(fs_abstract_listen(name, len(name)))
+
+
+def abstract_accept(int listener):
+    """The descriptor of a connection that waits there. Raises OSError: BlockingIOError for none."""
+    return checked(fs_abstract_accept(listener))
+
+
+def abstract_reach(bytes name not None):
+    """The descriptor of a stream connected to the listener at the abstract name; -1 for no listener. Raises OSError."""
+    cdef int stream = fs_abstract_reach(name, len(name))
+    return -1 if stream == -ECONNREFUSED else checked(stream)
+
+
+def abstract_peer(int stream):
+    """Process and user at the other end of a connected UNIX stream. Raises OSError."""
+    cdef int process = 0
+    cdef unsigned int user = 0
+    checked(fs_abstract_peer(stream, &process, &user))
+    return process, user

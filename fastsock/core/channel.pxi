@@ -1,0 +1,504 @@
+# One descriptor's view of a connection, with the data methods of a socket.
+from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
+from posix.unistd cimport close as close_descriptor
+
+# Of MSG_*; the numbers are Linux's.
+cdef enum:
+    IOV_MAX = 1024
+    OUT_OF_BAND = 0x01
+    PEEK = 0x02
+    DONT_WAIT = 0x40
+    WAIT_ALL = 0x100
+    NO_SIGNAL = 0x4000
+
+cdef size_t expected_blocks = 0         # bytes: the C library knows that such blocks come and go
+
+ACCEPTED = FS_SIDE_ACCEPTED
+CONNECTED = FS_SIDE_CONNECTED
+
+
+@cython.final
+cdef class _Shared:
+    """One end of a connection; the channels of a socket and its duplicates share it."""
+    cdef fs_end *end
+    cdef int open_channels
+
+    def __dealloc__(self):
+        if self.end != NULL:
+            fs_end_free(self.end)
+
+
+cdef inline void note_block(size_t length) noexcept:
+    global expected_blocks
+    if length > expected_blocks:
+        expected_blocks = fs_expect_blocks(length)
+
+
+@cython.final
+cdef class Channel:
+    """A connected shared-memory stream as seen through one descriptor.
+
+    doorbell is a connected UNIX stream socket's descriptor (taken over by close()), side ACCEPTED or CONNECTED, peer a
+    text for messages.  Raises OSError.
+    """
+    cdef _Shared shared
+    cdef int descriptor
+    cdef double timeout
+    cdef double receive_limit, send_limit  # seconds, 0 for none: SO_RCVTIMEO and SO_SNDTIMEO
+    cdef int users
+    cdef bint closing
+    cdef bint resetting
+    cdef atomic_int leaving
+    cdef public object peer
+    cdef object __weakref__
+
+    def __init__(self, Segment segment not None, int doorbell, int side, *, double spin_us=50.0,
+                 size_t direct_min=0, int peer_pid=0, peer=""):
+        cdef fs_limits limits
+        cdef int error = 0
+        limits.spin_us = spin_us
+        limits.direct_min = direct_min
+        limits.peer = peer_pid
+        self.descriptor = -1
+        self.timeout = -1
+        self.peer = peer
+        self.shared = _Shared()
+        self.shared.end = fs_end_open_on(segment.segment, side, &limits, &error)
+        if self.shared.end == NULL:
+            raise OSError(-error, _os.strerror(-error))
+        error = fs_doorbell_prepare(doorbell)
+        if error < 0:
+            raise OSError(-error, _os.strerror(-error))
+        self.descriptor = doorbell
+        self.shared.open_channels = 1
+
+    def rebind(self, int doorbell):
+        """The doorbell has moved to this descriptor number."""
+        self.descriptor = doorbell
+
+    def duplicate(self, int doorbell):
+        """A second channel over the same connection, through a duplicate of the doorbell."""
+        cdef Channel other = Channel.__new__(Channel)
+        self.alive()
+        other.shared = self.shared
+        self.shared.open_channels += 1
+        other.descriptor = doorbell
+        other.timeout = self.timeout
+        other.receive_limit = self.receive_limit
+        other.send_limit = self.send_limit
+        other.peer = self.peer
+        return other
+
+    # ---- waiting and errors ----
+
+    cdef int alive(self) except -1:
+        if self.descriptor < 0 or self.closing or self.shared.end == NULL:
+            raise OSError(_errno.EBADF, "Bad file descriptor")
+        return 0
+
+    cdef int fail(self, ssize_t error) except -1:
+        cdef int number = <int>-error
+        if number == EPROTO:
+            raise ProtocolViolation(
+                number, f"shm path to {self.peer}: the other end wrote impossible values into the shared memory or"
+                " bytes onto the raw descriptor; close this connection")
+        raise OSError(number, _os.strerror(number))
+
+    cdef bint waits(self, int flags) noexcept:
+        return self.timeout != 0 and not flags & DONT_WAIT
+
+    cdef int wait(self, int what, uint64_t deadline) except -1:
+        """Until it is worth trying again.  The interpreter's lock is kept for a short look, never for a wait."""
+        cdef fs_end *end = self.shared.end
+        cdef int result
+        cdef uint64_t before, ticks
+        self.alive()  # somebody may have closed it during a copy without the interpreter's lock
+        if fs_end_may_spin(end, what) and not (contended and fs_ticks() > hold_until):
+            ticks = <uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()) if contended else look_ticks
+            if fs_end_look(end, what, ticks):
+                return 0
+        if self.timeout < 0 and get_flags(self.descriptor, F_GETFL) & O_NONBLOCK:  # set behind the socket's back
+            self.fail(-EAGAIN)
+        self.users += 1
+        try:
+            with nogil:
+                result = fs_end_wait_briefly(end, what, deadline, &self.leaving)
+                before = fs_ticks()
+            note_lock_wait(before, fs_ticks())
+            if result == FS_IN_VAIN:
+                PyErr_CheckSignals()  # one that came while we spun would not end the long sleep
+                with nogil:
+                    result = fs_end_wait_long(end, self.descriptor, what, deadline, &self.leaving)
+                    before = fs_ticks()
+                note_lock_wait(before, fs_ticks())
+        finally:
+            self.leave()
+        PyErr_CheckSignals()  # every time: the other end might feign readiness for ever
+        if result == -EINTR:
+            return 0
+        if result == -ETIMEDOUT:
+            if self.timeout < 0:
+                self.fail(-EAGAIN)  # as SO_RCVTIMEO and SO_SNDTIMEO end a call
+            raise TimeoutError("timed out")
+        if result < 0:
+            self.fail(result)
+        return 0
+
+    cdef int leave(self) except -1:
+        self.users -= 1
+        if self.closing and self.users == 0:
+            self.close_now()
+        return 0
+
+    cdef uint64_t deadline(self, double limit) noexcept:
+        """That of the socket's timeout, or of SO_RCVTIMEO and SO_SNDTIMEO where it blocks for ever."""
+        return deadline_after(limit if self.timeout < 0 and limit > 0 else self.timeout)
+
+    cdef inline int be_fair(self) except -1:
+        if contended and fs_ticks() > hold_until:
+            self.users += 1
+            try:
+                offer_lock()
+            finally:
+                self.leave()
+        return 0
+
+    cdef ssize_t send_some(self, const char *data, Py_ssize_t length, int flags):
+        cdef ssize_t result
+        cdef int how = FS_NO_SIGNAL if flags & NO_SIGNAL else 0
+        if self.waits(flags):
+            how |= FS_PATIENT
+        if length < LONG_COPY:
+            return fs_end_send(self.shared.end, self.descriptor, data, length, how)
+        note_block(length)
+        self.users += 1
+        with nogil:
+            result = fs_end_send(self.shared.end, self.descriptor, data, length, how)
+        self.leave()
+        return result
+
+    cdef ssize_t receive_some(self, char *target, Py_ssize_t length, int flags, bint look_for_end):
+        cdef ssize_t result
+        cdef int peek = flags & PEEK
+        if length < LONG_COPY:
+            return fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
+        note_block(length)
+        self.users += 1
+        with nogil:
+            result = fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
+        self.leave()
+        return result
+
+    cdef int check_out_of_band(self, int flags) except -1:
+        """Urgent bytes travel in the stream, which is right only for a receiver that wants them there."""
+        if flags & OUT_OF_BAND and not fs_end_urgent_inline(self.shared.end):
+            raise OSError(_errno.EOPNOTSUPP, f"shm path to {self.peer}: out-of-band data (MSG_OOB) needs SO_OOBINLINE at"
+                          " the other end; exclude this connection by a rule or FASTSOCK_TRANSPORTS")
+        return 0
+
+    cdef Py_ssize_t send_bytes(self, const char *data, Py_ssize_t length, int flags, bint everything) except -1:
+        """What send() does, and sendall() where everything is asked for."""
+        cdef Py_ssize_t done = 0
+        cdef ssize_t result
+        cdef uint64_t deadline = 0
+        self.alive()
+        self.check_out_of_band(flags)
+        # a blocking send returns when all is handed over; one with a timeout after the first part
+        if self.timeout < 0 and self.waits(flags):
+            everything = True
+        while True:
+            result = self.send_some(data + done, length - done, flags)
+            if result >= 0:
+                done += result
+                if done >= length or not everything:
+                    return done
+                continue
+            if result != -EAGAIN or not self.waits(flags):
+                if done and result != -EAGAIN and self.timeout < 0:
+                    return done
+                self.fail(result)
+            if deadline == 0:
+                deadline = self.deadline(self.send_limit)
+            self.wait(FS_WRITABLE, deadline)
+            self.alive()
+
+    cdef Py_ssize_t receive_bytes(self, char *target, Py_ssize_t length, int flags) except -1:
+        cdef Py_ssize_t done = 0
+        cdef ssize_t result
+        cdef uint64_t deadline = 0
+        cdef bint look = not self.waits(flags)
+        self.alive()
+        if flags & OUT_OF_BAND:
+            raise OSError(_errno.EINVAL, _os.strerror(_errno.EINVAL))
+        if contended:
+            self.be_fair()
+        while True:
+            result = self.receive_some(target + done, length - done, flags, look)
+            if result > 0:
+                done += result
+                if done >= length or flags & PEEK or not flags & WAIT_ALL or self.timeout >= 0:
+                    return done
+                continue
+            if result == 0 or done and not self.waits(flags):
+                return done
+            if result != -EAGAIN or not self.waits(flags):
+                self.fail(result)
+            if deadline == 0:
+                deadline = self.deadline(self.receive_limit)
+            self.wait(FS_READABLE, deadline)
+            self.alive()
+            look = True
+
+    # ---- the socket's data methods ----
+
+    def send(self, data, int flags=0, /):
+        """As socket.send()."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            return self.send_bytes(<const char *>view.buf, view.len, flags, False)
+        finally:
+            PyBuffer_Release(&view)
+
+    def sendall(self, data, int flags=0, /):
+        """As socket.sendall()."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self.send_bytes(<const char *>view.buf, view.len, flags, True)
+        finally:
+            PyBuffer_Release(&view)
+
+    def recv_into(self, buffer, Py_ssize_t nbytes=0, int flags=0):
+        """As socket.recv_into()."""
+        cdef Py_buffer view
+        try:
+            PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+        except BufferError:
+            raise TypeError("recv_into() argument 1 must be read-write bytes-like object, not "
+                            f"{type(buffer).__name__}") from None
+        try:
+            if nbytes < 0:
+                raise ValueError("negative buffersize in recv_into")
+            if nbytes == 0:
+                nbytes = view.len
+            if nbytes > view.len:
+                raise ValueError("buffer too small for requested bytes")
+            if nbytes == 0:
+                return 0
+            return self.receive_bytes(<char *>view.buf, nbytes, flags)
+        finally:
+            PyBuffer_Release(&view)
+
+    def recv(self, Py_ssize_t bufsize, int flags=0, /):
+        """As socket.recv()."""
+        cdef Py_ssize_t size = bufsize, got
+        cdef ssize_t unread
+        if bufsize < 0:
+            raise ValueError("negative buffersize in recv")
+        self.alive()
+        if bufsize == 0:
+            return b""
+        if contended:
+            self.be_fair()
+        if not flags & WAIT_ALL:
+            # wait before allocating: what is there is mostly far less than what the caller would take
+            unread = fs_end_unread(self.shared.end, self.descriptor)
+            if 0 < unread < size:
+                size = min(size, unread + <Py_ssize_t>fs_promised(self.shared.end))
+            elif unread <= 0:
+                return self.receive_small_first(bufsize, flags)
+        data = PyBytes_FromStringAndSize(NULL, size)
+        got = self.receive_bytes(PyBytes_AS_STRING(data), size, flags)
+        return data if got == size else data[:got]
+
+    cdef receive_small_first(self, Py_ssize_t bufsize, int flags):
+        """Nothing is there yet: receives up to what a small block holds, then looks how much more there is."""
+        cdef char first[4096]
+        cdef Py_ssize_t got = self.receive_bytes(first, min(bufsize, <Py_ssize_t>sizeof(first)), flags)
+        cdef Py_ssize_t kept = 0 if flags & PEEK else got, size  # a peek sees the same bytes again
+        cdef ssize_t unread, more
+        if got < <Py_ssize_t>sizeof(first) or bufsize == got or self.descriptor < 0 or self.closing:
+            return PyBytes_FromStringAndSize(first, got)
+        unread = fs_end_unread(self.shared.end, self.descriptor)
+        size = kept + min(bufsize - kept, unread if unread > 0 else 0)
+        if size <= got:
+            return PyBytes_FromStringAndSize(first, got)
+        data = PyBytes_FromStringAndSize(NULL, size)
+        more = self.receive_some(PyBytes_AS_STRING(data) + kept, size - kept, flags, False)
+        if more <= 0:  # another reader was faster: what came first is the answer, an error the next call's
+            if more == -ECONNRESET:
+                self.shared.end.pending_error = ECONNRESET
+            return PyBytes_FromStringAndSize(first, got)
+        memcpy(PyBytes_AS_STRING(data), first, kept)
+        return data if kept + more == size else data[:kept + more]
+
+    def sendmsg(self, buffers, int flags=0):
+        """Sends the buffers one after the other; bytes sent. As socket.sendmsg() without ancillary data."""
+        cdef Py_ssize_t done = 0, length
+        cdef Py_buffer view
+        if len(buffers) > IOV_MAX:
+            raise OSError(_errno.EMSGSIZE, _os.strerror(_errno.EMSGSIZE))
+        views = [memoryview(buffer) for buffer in buffers]  # before the first byte goes: all of them can be sent
+        for buffer in views:
+            PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+            try:
+                length = view.len
+                sent = self.send_bytes(<const char *>view.buf, length, flags, False)
+            except OSError:
+                if done and self.shared.end.gone:  # all of them are one send, which TCP takes before it knows
+                    return sum([each.nbytes for each in views])
+                if done:
+                    return done
+                raise
+            finally:
+                PyBuffer_Release(&view)
+            done += sent
+            if sent < length:
+                break
+        return done
+
+    def unread(self):
+        """Bytes that can be received without waiting."""
+        self.alive()
+        cdef ssize_t result = fs_end_unread(self.shared.end, self.descriptor)
+        if result < 0:
+            self.fail(result)
+        return result
+
+    def settimeout(self, timeout, /):
+        """Seconds, None for ever, 0 for non-blocking."""
+        self.timeout = -1.0 if timeout is None else timeout
+
+    def set_kernel_timeouts(self, double receive, double send):
+        """As SO_RCVTIMEO and SO_SNDTIMEO, in seconds, 0 for none; they end a blocking call by EAGAIN."""
+        self.receive_limit = receive
+        self.send_limit = send
+
+    def is_non_blocking(self):
+        return self.timeout == 0
+
+    def shutdown(self, int how, /):
+        """As socket.shutdown()."""
+        cdef int result
+        self.alive()
+        result = fs_end_shutdown(self.shared.end, self.descriptor, how)
+        if result < 0:
+            self.fail(result)
+
+    def set_urgent_inline(self, bint on):
+        """As SO_OOBINLINE."""
+        self.alive()
+        fs_end_set_urgent_inline(self.shared.end, on)
+
+    def was_reset(self):
+        """Whether the other end reset the connection, or closed it with bytes of ours unread."""
+        self.alive()
+        return fs_end_was_reset(self.shared.end, self.descriptor) != 0
+
+    def take_error(self):
+        """What SO_ERROR answers: an errno told once, or 0."""
+        self.alive()
+        return fs_end_take_error(self.shared.end, self.descriptor)
+
+    # ---- the descriptor ----
+
+    def fileno(self):
+        """The doorbell's number, or -1 once closed."""
+        return self.descriptor
+
+    def knock(self):
+        """Sends a token without data, as the answer that ends a meeting."""
+        self.alive()
+        fs_end_knock(self.shared.end, self.descriptor)
+
+    def watch(self):
+        """The descriptor is given to somebody who may poll it: from now on it shows readiness exactly."""
+        self.alive()
+        fs_end_watch(self.shared.end, self.descriptor)
+
+    def settle(self):
+        """Makes the doorbell exact before a loop of ours blocks on it; whether there is something to read."""
+        return fs_end_settle(self.shared.end, self.descriptor) != 0
+
+    def is_stale(self):
+        """Whether its doorbell, if it shows something to read, shows only what a lazy reader has left."""
+        return self.shared.end != NULL and fs_end_has_stale_token(self.shared.end) != 0
+
+    def set_lazy(self, bint lazy):
+        """While lazy a drained ring may leave the doorbell readable: the loop that watches it calls settle()."""
+        if self.shared.end != NULL:
+            fs_end_set_lazy(self.shared.end, lazy)
+
+    def release(self):
+        """Lets the descriptor itself carry the bytes from now on; False when unread ones are in the way."""
+        cdef int result
+        self.alive()
+        result = fs_end_release(self.shared.end, self.descriptor)
+        if result < 0 and result != -EAGAIN:
+            self.fail(result)
+        return result == 0
+
+    def bridge(self, int inner, bint survives=False):
+        """Starts a pump between this connection and the descriptor `inner`; takes over both.
+
+        The pump is a pair of threads, or where it must survive this process a process of its own.
+        """
+        cdef int result
+        self.alive()
+        if survives:
+            result = fs_bridge_fork(self.shared.end, self.descriptor, inner)
+        else:
+            result = fs_bridge_start(self.shared.end, self.descriptor, inner)
+        if result < 0:
+            self.fail(result)
+        self.descriptor = -1
+
+    @property
+    def released(self):
+        """Whether both directions go over the descriptor itself."""
+        return self.shared.end != NULL and self.shared.end.raw_in and self.shared.end.raw_out
+
+    def statistics(self):
+        """Counts since the start: bytes_sent, bytes_received, bytes_direct (of both, those that the receiver copied out
+        of the sender's memory), waits (sleeps), wakes (of the other end), spins."""
+        if self.shared.end == NULL:
+            return None
+        cdef fs_statistics *s = &self.shared.end.statistics
+        return {"bytes_sent": s.bytes_sent, "bytes_received": s.bytes_received,
+                "bytes_direct": s.bytes_direct, "waits": s.waits, "wakes": s.wakes, "spins": s.spins}
+
+    def close(self, bint reset=False):
+        """Closes the descriptor; calls of other threads that wait on it end with EBADF."""
+        if self.descriptor < 0 or self.closing:
+            return
+        self.closing = True
+        (&self.leaving)[0] = 1
+        self.resetting = reset
+        if self.users == 0:
+            self.close_now()
+            return
+        fs_end_wake(self.shared.end)
+        fs_wake_leaving()
+
+    cdef int close_now(self) except -1:
+        cdef int descriptor = self.descriptor
+        if descriptor < 0:
+            return 0
+        self.descriptor = -1
+        self.shared.open_channels -= 1
+        if self.shared.open_channels > 0:  # a duplicate goes on
+            close_descriptor(descriptor)
+        else:
+            fs_end_closing(self.shared.end, descriptor, self.resetting)
+            close_descriptor(descriptor)
+            fs_end_closed(self.shared.end)
+        fs_wake_leaving_done()
+        return 0
+
+    def __dealloc__(self):
+        # never closed: the socket's own finalizer closed the descriptor
+        if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
+            self.shared.open_channels -= 1
+            if self.shared.open_channels == 0:
+                fs_end_closed(self.shared.end)

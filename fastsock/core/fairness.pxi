@@ -1,0 +1,38 @@
+# The interpreter's lock: how long it is kept while looking, and for a thread that computes given up more often.
+
+cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is given up for the copy
+cdef double CONTENDED_US = 1000.0       # getting the interpreter's lock back took this long: another thread computes
+cdef double PATIENT_LOOK_US = 20.0      # and giving it up again is worth so much waiting
+cdef double FAIR_SHARE = 0.08           # of the time that thread just had, so that it loses less than a tenth
+cdef unsigned int OFFER_US = 60
+
+cdef uint64_t look_ticks = 0
+cdef uint64_t hold_until = 0            # while contended: no longer than this without offering the lock
+cdef bint contended = False
+
+
+def configure(*, double look_us):
+    """Sets how long, in microseconds, a receiver looks at the ring before it gives up the interpreter's lock."""
+    global look_ticks
+    look_ticks = <uint64_t>(look_us * fs_ticks_per_us())
+
+
+cdef inline void note_lock_wait(uint64_t before, uint64_t after) noexcept:
+    """Getting the interpreter's lock back took long: a thread that computes gets nine tenths of the time from now on."""
+    global contended, hold_until
+    if <double>(after - before) > CONTENDED_US * fs_ticks_per_us():
+        contended = True
+        hold_until = after + <uint64_t>(FAIR_SHARE * <double>(after - before))
+
+
+cdef int offer_lock() except -1:
+    """Lets another Python thread run, and learns from how long that took whether there still is one."""
+    global contended
+    cdef uint64_t before, after
+    with nogil:
+        usleep(OFFER_US)  # released and taken back at once, a lock never reaches a thread that must first wake up
+        before = fs_ticks()
+    after = fs_ticks()
+    contended = False
+    note_lock_wait(before, after)
+    return 0

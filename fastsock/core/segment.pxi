@@ -1,0 +1,77 @@
+# The memory of connections: made, mapped, used again.
+
+
+def create_segment(uint32_t ring_bytes):
+    """Returns the descriptor of a new sealed memory segment; raises OSError (ENOMEM, EMFILE, EINVAL)."""
+    cdef int memory = fs_segment_create(ring_bytes)
+    if memory < 0:
+        raise OSError(-memory, _os.strerror(-memory))
+    return memory
+
+
+def segment_bytes(uint32_t ring_bytes):
+    """The memory that a segment takes with rings of that size, 0 where there is no such size."""
+    return fs_segment_bytes(ring_bytes)
+
+
+def format_system_v(int id, uint32_t ring_bytes, uint64_t token):
+    """Makes fresh System V memory of segment_bytes(ring_bytes) a segment with that token; raises OSError."""
+    checked(fs_sysv_format(id, ring_bytes, token))
+
+
+@cython.final
+cdef class Segment:
+    """The mapping of a segment's memory, which can serve one connection after the other of the same two processes.
+
+    Raises OSError, or ProtocolViolation when `memory`, a descriptor that is not taken over, holds no sound segment.
+    """
+    cdef fs_segment *segment
+
+    def __init__(self, int memory):
+        cdef int error = 0
+        self.segment = fs_segment_map(memory, &error)
+        if self.segment == NULL:
+            if error == -EPROTO:
+                raise ProtocolViolation(_errno.EPROTO, "shm path: the memory offered is not a fastsock segment")
+            raise OSError(-error, _os.strerror(-error))
+
+    @staticmethod
+    def of_system_v(int id, uint64_t token):
+        """The segment in System V memory that has this number and token. Raises as the class does."""
+        cdef Segment self = Segment.__new__(Segment)
+        cdef int error = 0
+        self.segment = fs_sysv_attach(id, token, &error)
+        if self.segment == NULL:
+            if error == -EPROTO or error == -ESTALE:
+                raise ProtocolViolation(_errno.EPROTO, f"System V memory {id} is not the segment of this pair of ranks: "
+                                        "both must be in one IPC namespace")
+            raise OSError(-error, _os.strerror(-error))
+        return self
+
+    def renew(self):
+        """Makes it as new if both ends have returned it; whether they had."""
+        return fs_segment_renew(self.segment) != 0
+
+    def reserve(self, uint64_t ticket):
+        """Makes it as new, for the connection that `ticket` stands for, if both ends have returned it; whether they had."""
+        return fs_segment_reserve(self.segment, ticket) != 0
+
+    def withdraw(self, uint64_t ticket):
+        """Ends a reservation; whether the other end had not claimed it."""
+        return fs_segment_withdraw(self.segment, ticket) != 0
+
+    def claim(self, uint64_t ticket):
+        """Takes it, if the other end reserved it for that connection; whether it had."""
+        return fs_segment_claim(self.segment, ticket) != 0
+
+    def disclaim(self, uint64_t ticket):
+        """Undoes claim(), before anything used the segment."""
+        fs_segment_disclaim(self.segment, ticket)
+
+    def is_claimed(self, uint64_t ticket):
+        """Whether the other end claimed the reservation."""
+        return fs_segment_is_claimed(self.segment, ticket) != 0
+
+    def __dealloc__(self):
+        if self.segment != NULL:
+            fs_segment_drop(self.segment)
