@@ -199,7 +199,7 @@ int fs_local_send(struct fs_engine *engine, struct fs_request *request, struct f
 int fs_local_withdraw(struct fs_request *request, struct fs_engine *other, int by_copy);
 void fs_local_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
 
-/* protocol.c */
+/* incoming.c and outgoing.c */
 int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
 void fs_protocol_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
 int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link); /* 2: asked for */
