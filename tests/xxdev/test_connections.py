@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import socket
@@ -113,7 +114,8 @@ def test_garbage_is_refused_and_harms_nobody():
         for garbage in GARBAGE:
             with socket.create_connection(where) as stranger:
                 stranger.sendall(garbage)
-                stranger.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(OSError):  # it may have been refused by now
+                    stranger.shutdown(socket.SHUT_WR)
                 assert b"FSWELCO1" not in _until_closed(stranger)
         _talks(ranks)
 
