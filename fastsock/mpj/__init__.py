@@ -15,25 +15,33 @@ __all__ = ["rc"]
 class Rc:
     """What a program may choose before it imports `MPI`; the names and defaults are mpi4py's."""
 
-    def __init__(self) -> None:
-        self.initialize: bool = True  # initialize when MPI is imported
-        self.threads: bool = True  # ask for threads
-        self.thread_level: str = "multiple"  # "single", "funneled", "serialized", "multiple"
-        self.finalize: bool | None = None  # finalize at exit: None where the import initialized
-        self.fast_reduce: bool = True
-        self.recv_mprobe: bool = True
-        self.irecv_bufsz: int = 32768
-        self.errors: str = "exception"  # "default", "abort", "fatal"
+    initialize: bool = True  # initialize when MPI is imported
+    threads: bool = True  # ask for threads
+    thread_level: str = "multiple"  # "single", "funneled", "serialized", "multiple"
+    finalize: bool | None = None  # finalize at exit: None where the import initialized
+    fast_reduce: bool = True
+    recv_mprobe: bool = True
+    irecv_bufsz: int = 32768
+    errors: str = "exception"  # "default", "abort", "fatal"
+
+    def __init__(self, **choices: Any) -> None:
+        """Raises TypeError for a name that does not exist."""
+        self(**choices)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(self, name):
+            raise TypeError(f"there is no option {name!r}")
+        super().__setattr__(name, value)
 
     def __call__(self, **choices: Any) -> None:
-        """Set several at once. Raises TypeError for a name that does not exist."""
+        """Set several at once. Raises TypeError for a name that does not exist, and sets none then."""
         for name in choices:
             if not hasattr(self, name):
                 raise TypeError(f"unexpected argument {name!r}")
         vars(self).update(choices)
 
     def __repr__(self) -> str:
-        return f"rc({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        return f"rc({', '.join(f'{name}={getattr(self, name)!r}' for name in Rc.__annotations__)})"
 
 
 rc = Rc()
