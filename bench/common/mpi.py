@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import util
+from importlib import resources, util
 from pathlib import Path
 
 from .process import Broken, Unusable
@@ -50,7 +52,7 @@ def find(name: str) -> Mpi:
     if name in (FASTSOCK, FASTSOCK_TCP):
         if util.find_spec("fastsock") is None or util.find_spec("fastsock.mpj") is None:
             raise Unusable("fastsock.mpj cannot be imported")
-        tcp = (("FASTSOCK_TRANSPORTS", "tcp"),) if name == FASTSOCK_TCP else ()
+        tcp = _plain_tcp() if name == FASTSOCK_TCP else ()
         run = (sys.executable, "-m", "fastsock.mpj.run", "-n", "{ranks}", "--as-mpi4py")
         return Mpi(name, run, sys.executable, tcp)
     folder = VENVS / name / "bin"
@@ -61,6 +63,16 @@ def find(name: str) -> Mpi:
         # the program places its ranks itself, the same for every MPI
         extra = ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
     return Mpi(name, (str(folder / "mpiexec"), *extra, "-n", "{ranks}", str(folder / "python")), str(folder / "python"))
+
+
+def _plain_tcp() -> tuple[tuple[str, str], ...]:
+    """What the ranks find in the environment so that everything goes by messages over TCP, collectives too."""
+    shipped = resources.files("fastsock.mpj.collectives").joinpath("table.txt").read_text().splitlines()
+    rows = [line.replace(" messages ", " host ") for line in shipped if " messages " in line and line[:1] != "#"]
+    file = Path(tempfile.mkdtemp(prefix="fastsock-bench-")) / "by_messages.txt"
+    file.write_text("\n".join(rows) + "\n")
+    atexit.register(shutil.rmtree, file.parent)
+    return ("FASTSOCK_TRANSPORTS", "tcp"), ("FASTSOCK_MPJ_COLLECTIVES", str(file))
 
 
 def run(mpi: Mpi, ranks: int, program: str, arguments: Sequence[str], timeout: float = 120.0) -> list[dict]:
