@@ -24,7 +24,7 @@ REACHES = ("host", "messages", "hosts")
 # hides how fast small ones are.
 STRAIGHT = ("bcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter_block",
             "scan", "exscan")  # fmt: skip
-SMALL = 32 * 1024
+SMALL = 128 * 1024
 Measured = dict[tuple[str, str, int, int], dict[str, float]]
 
 
