@@ -330,5 +330,6 @@ static void run_leaving(enum path path, int fail)
 TEST(an_engine_closes_under_local_traffic, 0) { run_leaving(LOCAL, 0); }
 TEST(an_engine_closes_under_traffic_over_a_ring, 0) { run_leaving(RING, 0); }
 TEST(an_engine_closes_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 0); }
+TEST(a_peer_fails_under_local_traffic, 0) { run_leaving(LOCAL, 1); }
 TEST(a_peer_fails_under_traffic_over_a_ring, 0) { run_leaving(RING, 1); }
 TEST(a_peer_fails_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 1); }

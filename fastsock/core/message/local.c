@@ -29,9 +29,10 @@ int fs_local_send(struct fs_engine *engine, struct fs_request *request, struct f
 {
     struct fs_envelope envelope = {engine->rank, request->tag, request->length};
     fs_engine_lock(other);
-    if (atomic_load_explicit(&other->closed, memory_order_relaxed)) {
+    /* where the two have parted meanwhile, nobody would ever take it out again */
+    if (atomic_load_explicit(&other->closed, memory_order_relaxed) || fs_has_failed(other, engine->rank)) {
         fs_engine_unlock(other);
-        request->error = FS_PEER_FAILED;
+        request->error = atomic_load(&engine->closed) ? FS_CLOSED : FS_PEER_FAILED;
         return FS_DONE;
     }
     struct fs_request *receive = fs_find_posted(other, request->context, engine->rank, request->tag);

@@ -102,6 +102,18 @@ int fs_engine_attach_local(struct fs_engine *engine, int peer, struct fs_engine 
     return attached ? 0 : -EPIPE;
 }
 
+/* Tells an engine of this process that this one is done with it, and releases both from each other. */
+static void part(struct fs_engine *engine, struct fs_engine *other, int error, const char *reason)
+{
+    fs_engine_lock(other);
+    struct fs_engine *held = other->peers[engine->rank].local;
+    other->peers[engine->rank].local = NULL;
+    fs_peer_lost(other, engine->rank, error, reason);
+    fs_engine_unlock(other);
+    if (held) fs_engine_release(held);
+    fs_engine_release(other);
+}
+
 void fs_leave_local_peers(struct fs_engine *engine)
 {
     for (int rank = 0; rank < engine->size; rank++) {
@@ -110,14 +122,7 @@ void fs_leave_local_peers(struct fs_engine *engine)
         engine->peers[rank].local = NULL;
         if (other) engine->peers[rank].state = FS_LEFT;
         fs_engine_unlock(engine);
-        if (!other) continue;
-        fs_engine_lock(other);
-        struct fs_engine *held = other->peers[engine->rank].local;
-        other->peers[engine->rank].local = NULL;
-        fs_peer_lost(other, engine->rank, FS_FINE, "it has finished");
-        fs_engine_unlock(other);
-        if (held) fs_engine_release(held);
-        fs_engine_release(other);
+        if (other) part(engine, other, FS_FINE, "it has finished");
     }
 }
 
@@ -201,11 +206,7 @@ void fs_engine_fail(struct fs_engine *engine, int peer, const char *reason)
     engine->peers[peer].local = NULL;
     fs_peer_lost(engine, peer, FS_PEER_FAILED, reason);
     fs_engine_unlock(engine);
-    if (!other) return;
-    fs_engine_lock(other);
-    fs_lose_messages(other, engine->rank);
-    fs_engine_unlock(other);
-    fs_engine_release(other);
+    if (other) part(engine, other, FS_PEER_FAILED, "it has given this rank up");
 }
 
 int fs_engine_reason(struct fs_engine *engine, int peer, char *reason, size_t reason_size, const char **path)
