@@ -34,29 +34,53 @@ def build(mode: str, folder: Path) -> Path:
     return target
 
 
-def run_tests(mode: str, folder: Path, short: bool, extra: list[str]) -> tuple[int, int]:
+class Tally:
+    """What passed, and of what failed all that it said."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.failures: dict[tuple[str, str], str] = {}  # by mode and test
+
+    def add(self, mode: str, test: str, good: bool, said: str) -> None:
+        if good:
+            self.passed += 1
+        else:
+            self.failures[mode, test] = said
+
+
+def run_tests(mode: str, folder: Path, short: bool, extra: list[str], tally: Tally) -> None:
     command = [str(build(mode, folder) / "core_tests"), "--scale", str(SCALE[mode][short]), *extra]
     if mode == "tsan":
         command.append("--threads-only")  # it cannot follow a second process through shared memory
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**OPTIONS, **os.environ})
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**OPTIONS, **os.environ},
+    )
     assert process.stdout is not None
-    counts = (0, 1)
+    said: list[str] = []  # since the last verdict
     for line in process.stdout:
-        found = re.fullmatch(r"(\d+) passed, (\d+) failed\n", line)
-        if found:
-            counts = int(found[1]), int(found[2])
-        else:
-            print(line, end="", flush=True)
+        if re.fullmatch(r"\d+ passed, \d+ failed\n", line):
+            break
+        print(line, end="", flush=True)
+        said.append(line)
+        verdict = re.match(r"(\w+) +(passed|FAILED)", line)
+        if verdict:
+            tally.add(mode, verdict[1], verdict[2] == "passed", "".join(said))
+            said.clear()
+    else:
+        tally.add(mode, "", False, "".join(said) + "ended before its tests did\n")
     process.wait()
-    return counts
 
 
-def run_fuzz(folder: Path, short: bool) -> tuple[int, int]:
+def run_fuzz(folder: Path, short: bool, tally: Tally) -> None:
     if not shutil.which("clang"):
         print("fuzz: no clang here, skipped")
-        return 0, 0
+        return
     target = build("fuzz", folder)
-    passed = failed = 0
     for name in TARGETS:
         corpus = target / f"corpus_{name}"
         corpus.mkdir(exist_ok=True)
@@ -79,17 +103,17 @@ def run_fuzz(folder: Path, short: bool) -> tuple[int, int]:
             errors="replace",
         )
         good = result.returncode == 0
-        passed, failed = passed + good, failed + (not good)
         print(f"{name:<64} {'passed' if good else 'FAILED'} ({FUZZ_SECONDS[short]} s)")
-        if not good:
-            print(result.stdout[-6000:])
-    return passed, failed
+        tally.add("fuzz", name, good, result.stdout[-6000:])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("modes", nargs="*", help=f"of {', '.join(MODES)}; all by default")
     parser.add_argument("--short", action="store_true", help="all modes within four minutes on two cores")
+    parser.add_argument(
+        "--twice", action="store_true", help="a test counts as failed when it fails again, alone: for busy machines"
+    )
     parser.add_argument("--only", default="", help="tests whose name contains this")
     parser.add_argument("--seed", help="of the random schedules; a failure prints it")
     parser.add_argument("--build", help="folder for what is built (default: a temporary one of this user)")
@@ -103,15 +127,25 @@ def main() -> int:
     )
     folder = Path(arguments.build or Path(tempfile.gettempdir()) / f"fastsock-core-tests-{os.getuid()}")
     folder.mkdir(parents=True, exist_ok=True)
-    passed = failed = 0
+    tally = Tally()
     for mode in modes:
         print(f"== {mode}", flush=True)
-        good, bad = (
-            run_fuzz(folder, arguments.short) if mode == "fuzz" else run_tests(mode, folder, arguments.short, extra)
-        )
-        passed, failed = passed + good, failed + bad
-    print(f"{passed} passed, {failed} failed")
-    return failed != 0
+        if mode == "fuzz":
+            run_fuzz(folder, arguments.short, tally)
+        else:
+            run_tests(mode, folder, arguments.short, extra, tally)
+    print(f"{tally.passed} passed, {len(tally.failures)} failed")
+    failed = False
+    for (mode, test), said in tally.failures.items():
+        print(f"{mode} {test}\n{said}", end="")
+        if not (arguments.twice and test and mode != "fuzz"):
+            failed = True
+            continue
+        again = Tally()
+        print("alone, once more:", flush=True)
+        run_tests(mode, folder, arguments.short, ["--only", test], again)
+        failed = failed or bool(again.failures)
+    return failed
 
 
 if __name__ == "__main__":
