@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 NO_MEMORY = (errno.ENOMEM, errno.EFBIG, errno.ENOSPC, errno.EAGAIN)
-MOST_KEPT = 8  # segments, by the process that made them; the other ends keep as many for each of as many processes
+MOST_KEPT = 8  # segments, by the process that made them; the other ends keep as many for each of as many processes,
+# so that who reserves one finds the other end still has it
 ENOUGH = 3  # for two processes that connect again before both are done with the connection before
 
 
@@ -125,7 +126,7 @@ class ShmTransport(Transport):
 
     def __init__(self) -> None:
         self._made: OrderedDict[int, _Made] = OrderedDict()
-        self._met: OrderedDict[tuple[int, int], Any] = OrderedDict()
+        self._met: OrderedDict[int, OrderedDict[int, Any]] = OrderedDict()  # by who made them, and their numbers
         self._lock = threading.RLock()  # of its own thread, the collector may drop a socket at any moment
         os.register_at_fork(after_in_child=self._forget)
 
@@ -161,14 +162,27 @@ class ShmTransport(Transport):
 
     def keep(self, key: tuple[int, int], segment: Any, last_resort: bool = False) -> None:
         """For the next connection with that process, which counts on it."""
+        pid, number = key
         with self._lock:
-            self._met[key] = segment
-            self._met.move_to_end(key, last=not last_resort)
-            if len(self._met) > MOST_KEPT:
-                for other in [other for other in list(self._met) if not _is_alive(other[0])]:
-                    self._met.pop(other, None)
-            while len(self._met) > MOST_KEPT * MOST_KEPT:
-                self._met.popitem(last=False)
+            met = self._met.get(pid)
+            if met is None:
+                met = self._met[pid] = OrderedDict()
+                if len(self._met) > MOST_KEPT:
+                    for other in [other for other in list(self._met) if not _is_alive(other)]:
+                        self._met.pop(other, None)
+                while len(self._met) > MOST_KEPT:
+                    self._met.popitem(last=False)
+            else:
+                self._met.move_to_end(pid)
+            met[number] = segment
+            met.move_to_end(number, last=not last_resort)
+            while len(met) > MOST_KEPT:
+                met.popitem(last=False)
+
+    def _taken(self, key: tuple[int, int]) -> Any:
+        """What is kept under that key, which is kept no longer, or None."""
+        pid, number = key
+        return self._met.get(pid, {}).pop(number, None)
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
         memory: list[int] = []
@@ -184,7 +198,7 @@ class ShmTransport(Transport):
     def join(self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int) -> Any:
         key = (pid, number)
         with self._lock:
-            segment = self._met.pop(key, None)
+            segment = self._taken(key)
         if segment is None and len(descriptors) != 1:
             raise Refused(Reason.PEER_DECLINED, "the other end counts on memory that is not kept here any more")
         try:
@@ -197,9 +211,10 @@ class ShmTransport(Transport):
 
     def reserve(self, pid: int, ticket: int) -> Reservation | None:
         with self._lock:
-            for key, segment in reversed(list(self._met.items())):  # the last used is still in the caches
-                if key[0] == pid and segment.reserve(ticket):
-                    self._met.pop(key, None)
+            for number, segment in reversed(list(self._met.get(pid, {}).items())):  # the last used is in the caches
+                if segment.reserve(ticket):
+                    key = pid, number
+                    self._taken(key)
                     return _Reserved(self, key, segment, ticket)
         return None
 
