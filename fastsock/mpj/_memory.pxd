@@ -9,6 +9,7 @@ cdef extern from "Python.h":
         Py_ssize_t len
         Py_ssize_t itemsize
         bint readonly
+        int ndim
         char *format
 
 

@@ -14,6 +14,7 @@ from fastsock.core._core import OPERATIONS, TYPES, MessageError, can_reduce
 from fastsock.mpj._memory cimport Py_buffer, PyObject, Simple, dense_bytes, simple
 
 from ._memory import IN_PLACE, buffer
+from .datatype import Datatype
 from .native_kernels import kernel_of
 from .collectives.table import TABLE
 
@@ -28,12 +29,15 @@ cdef extern from "Python.h":
 # Which primitive's sizes go through shared memory.
 cdef enum:
     BARRIER, BCAST, SCATTER, GATHER, ALLGATHER, ALLTOALL, REDUCE_SCATTER_BLOCK, REDUCE, ALLREDUCE, SCAN, EXSCAN
+    SCATTERV, GATHERV, ALLGATHERV, ALLTOALLV, REDUCE_SCATTER
     PRIMITIVES
     FIRST_REDUCING = REDUCE_SCATTER_BLOCK
     SPANS = 4  # of sizes, for each
+    EACH = 2   # a buffer with a block for each member
 
 NAMES = ("barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce_scatter_block",
-         "reduce", "allreduce", "scan", "exscan")
+         "reduce", "allreduce", "scan", "exscan",
+         "scatterv", "gatherv", "allgatherv", "alltoallv", "reduce_scatter")
 
 cdef struct Span:
     Py_ssize_t least, end
@@ -146,6 +150,9 @@ cdef inline int take(object argument, bint writable, Py_buffer *view, int blocks
     return type_
 
 
+include "_layout.pxi"
+
+
 @cython.final
 cdef class TeamCalls:
     """The calls of one communicator."""
@@ -156,6 +163,7 @@ cdef class TeamCalls:
     cdef Span[PRIMITIVES][SPANS] spans
     cdef Py_ssize_t block
     cdef size_t[FS_TEAM_MOST] sizes, offsets
+    cdef Layout outgoing, incoming
 
     def __init__(self, communicator, members):
         cdef int which, number = 0
@@ -269,6 +277,120 @@ cdef class TeamCalls:
     def alltoall(self, send, receive):
         """Alltoall."""
         return self.call(ALLTOALL, send, self.size, receive, self.size, None, 0)
+
+    def scatterv(self, send, receive, root):
+        """Scatterv."""
+        cdef int source = self.member(root)
+        if source < 0 or not self.prefers(SCATTERV, 0):
+            return False
+        if source != self.rank:
+            return self.call_v(SCATTERV, None, 0, receive, 1, source)
+        return self.call_v(SCATTERV, send, EACH, receive, not is_in_place(receive), source)
+
+    def gatherv(self, send, receive, root):
+        """Gatherv."""
+        cdef int target = self.member(root)
+        if target < 0 or not self.prefers(GATHERV, 0):
+            return False
+        if target != self.rank:
+            return self.call_v(GATHERV, send, 1, None, 0, target)
+        return self.call_v(GATHERV, send, not is_in_place(send), receive, EACH, target)
+
+    def allgatherv(self, send, receive):
+        """Allgatherv."""
+        return self.call_v(ALLGATHERV, send, not is_in_place(send), receive, EACH, 0)
+
+    def alltoallv(self, send, receive):
+        """Alltoallv."""
+        return self.prefers(ALLTOALLV, 0) and self.call_v(
+            ALLTOALLV, send, 0 if is_in_place(send) else EACH, receive, EACH, 0)
+
+    cdef bint call_v(self, int which, object send, int out_blocks, object receive, int into_blocks, int root) except -1:
+        """Does a call whose buffers have no block here, one or EACH member's."""
+        cdef Py_buffer out, into
+        cdef bint holds_out = False, holds_into = False
+        cdef Py_ssize_t total = 0
+        cdef fs_blocks outgoing, incoming
+        cdef int i
+        out.buf = into.buf = NULL
+        outgoing.sizes, outgoing.offsets = self.outgoing.sizes, self.outgoing.offsets
+        incoming.sizes, incoming.offsets = self.incoming.sizes, self.incoming.offsets
+        try:
+            if into_blocks == EACH:
+                holds_into = take_layout(receive, True, &into, &self.incoming, self.size)
+            elif into_blocks:
+                holds_into = take(receive, True, &into) >= 0
+            if into_blocks and not holds_into:
+                return False
+            if out_blocks == EACH:
+                holds_out = take_layout(send, False, &out, &self.outgoing, self.size)
+            elif out_blocks:
+                holds_out = take(send, False, &out) >= 0
+            if out_blocks and not holds_out:
+                return False
+            # one's own block has a size on both sides
+            if out_blocks == 1 and into_blocks == EACH and <size_t>out.len != self.incoming.sizes[self.rank]:
+                return False
+            if out_blocks == EACH and into_blocks == 1 and <size_t>into.len != self.outgoing.sizes[self.rank]:
+                return False
+            if out_blocks == into_blocks and self.outgoing.sizes[self.rank] != self.incoming.sizes[self.rank]:
+                return False
+            if which == ALLGATHERV:
+                for i in range(self.size):
+                    total += self.incoming.sizes[i]
+                if not self.prefers(ALLGATHERV, total):
+                    return False
+            next(self.numbers)
+            if which == SCATTERV:
+                self.team.c_scatter(out.buf, &outgoing, into.buf, 0 if out_blocks else into.len, root)
+            elif which == GATHERV:
+                self.team.c_gather(out.buf, 0 if into_blocks else out.len, into.buf, &incoming, root)
+            elif which == ALLGATHERV:
+                self.team.c_allgather(out.buf, into.buf, &incoming)
+            else:
+                self.team.c_alltoall(out.buf, &outgoing if out_blocks else &incoming, into.buf, &incoming)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            if holds_out:
+                PyBuffer_Release(&out)
+            if holds_into:
+                PyBuffer_Release(&into)
+        return True
+
+    def reduce_scatter(self, send, receive, counts, op):
+        """Reduce_scatter."""
+        cdef Py_buffer out, into
+        cdef int type_, into_type = -1, operation
+        cdef size_t total = 0
+        cdef int i
+        if is_in_place(send):
+            return False
+        type_ = take(send, False, &out)
+        if type_ < 0:
+            return False
+        try:
+            operation = self.kernel(op, type_)
+            if operation < 0 or not self.prefers(REDUCE_SCATTER, out.len):
+                return False
+            if not take_numbers(counts, self.incoming.sizes, self.size, out.len // out.itemsize):
+                return False
+            for i in range(self.size):
+                total += self.incoming.sizes[i]
+            if total * out.itemsize != <size_t>out.len:
+                return False
+            into_type = take(receive, True, &into)
+            if into_type != type_ or <size_t>into.len != self.incoming.sizes[self.rank] * into.itemsize:
+                return False
+            next(self.numbers)
+            self.team.c_reduce_scatter(out.buf, into.buf, self.incoming.sizes, type_, operation)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            PyBuffer_Release(&out)
+            if into_type >= 0:
+                PyBuffer_Release(&into)
+        return True
 
     cdef bint call(self, int which, object send, int out_blocks, object receive, int into_blocks, object op,
                    int root) except -1:

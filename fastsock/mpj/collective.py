@@ -42,7 +42,9 @@ class Collective(Objects):
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Gather blocks of different sizes to one process."""
-        calls.gather(self.ob, sendbuf, recvbuf, root, True).run()
+        fast = self.ob.fast
+        if fast is None or not fast.gatherv(sendbuf, recvbuf, root):
+            calls.gather(self.ob, sendbuf, recvbuf, root, True).run()
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Scatter data from one process."""
@@ -52,7 +54,9 @@ class Collective(Objects):
 
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Scatter blocks of different sizes from one process."""
-        calls.scatter(self.ob, sendbuf, recvbuf, root, True).run()
+        fast = self.ob.fast
+        if fast is None or not fast.scatterv(sendbuf, recvbuf, root):
+            calls.scatter(self.ob, sendbuf, recvbuf, root, True).run()
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gather data to all."""
@@ -62,7 +66,9 @@ class Collective(Objects):
 
     def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gather blocks of different sizes to all."""
-        calls.allgather(self.ob, sendbuf, recvbuf, True).run()
+        fast = self.ob.fast
+        if fast is None or not fast.allgatherv(sendbuf, recvbuf):
+            calls.allgather(self.ob, sendbuf, recvbuf, True).run()
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """All to all scatter/gather."""
@@ -72,7 +78,9 @@ class Collective(Objects):
 
     def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
         """All to all scatter/gather of blocks of different sizes."""
-        calls.alltoall(self.ob, sendbuf, recvbuf, True).run()
+        fast = self.ob.fast
+        if fast is None or not fast.alltoallv(sendbuf, recvbuf):
+            calls.alltoall(self.ob, sendbuf, recvbuf, True).run()
 
     def Alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
         """All to all scatter/gather of blocks of different types."""
@@ -98,7 +106,9 @@ class Collective(Objects):
 
     def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
         """Reduce and scatter blocks."""
-        reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).run()
+        fast = self.ob.fast
+        if fast is None or not fast.reduce_scatter(sendbuf, recvbuf, recvcounts, op):
+            reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).run()
 
     # Non-blocking
 

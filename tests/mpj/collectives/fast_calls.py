@@ -111,6 +111,119 @@ def moved(kind, count, seed, root):
         both(call)
 
 
+FORMS = (
+    lambda data, counts, places, kind: [data, counts],
+    lambda data, counts, places, kind: (data, list(counts), MPI.Datatype.fromcode(kind)),
+    lambda data, counts, places, kind: [data, np.array(counts)],
+    lambda data, counts, places, kind: [data, (counts, places)],
+    lambda data, counts, places, kind: [data, counts, places, MPI.Datatype.fromcode(kind)],
+    lambda data, counts, places, kind: (data, (np.array(counts, "i"), np.array(places)), MPI.Datatype.fromcode(kind)),
+    lambda data, counts, places, kind: [memoryview(data), [np.int8(count) for count in counts], places, kind],
+)
+
+
+def moved_in_blocks(kind, seed, root, form, gap):
+    """Rank i gives j so many items as row i says in column j; `gap` items lie between blocks."""
+    amounts = np.random.default_rng(seed).integers(0, 40, (SIZE, SIZE))
+    if form >= 3:
+        amounts[seed % SIZE] = 0  # a rank without anything: the others may still go the fast way
+
+    def laid_out(counts):
+        counts = [int(count) for count in counts]
+        if form < 3:
+            return counts, list(itertools.accumulate([0, *counts[:-1]]))
+        return counts, list(itertools.accumulate([gap, *(count + gap for count in counts[:-1])]))
+
+    def room(counts, places, seed=None):
+        many = max(count + place for count, place in zip(counts, places, strict=True)) + 1
+        return np.zeros(many, kind) if seed is None else values(kind, many, seed)
+
+    def spec(data, counts, places):
+        return FORMS[form](data, counts, places, kind)
+
+    firsts = laid_out(amounts[:, 0])
+    given, taken = laid_out(amounts[RANK]), laid_out(amounts[:, RANK])
+    own = values(kind, int(amounts[RANK, 0]), seed)
+
+    def gatherv():
+        into = room(*firsts)
+        WORLD.Gatherv(own, spec(into, *firsts) if root == RANK else None, root)
+        return into
+
+    def scatterv():
+        into = np.zeros(len(own), kind)
+        WORLD.Scatterv(spec(room(*firsts, seed), *firsts) if root == RANK else None, into, root)
+        return into
+
+    def in_place():
+        into = room(*firsts, seed)
+        if root == RANK:
+            WORLD.Gatherv(MPI.IN_PLACE, spec(into, *firsts), root)
+            WORLD.Scatterv(spec(into, *firsts), MPI.IN_PLACE, root)
+        else:
+            WORLD.Gatherv(own, None, root)
+            WORLD.Scatterv(None, into[: len(own)], root)
+        WORLD.Allgatherv(MPI.IN_PLACE, spec(into, *firsts))
+        return into
+
+    def allgatherv():
+        into = room(*firsts)
+        WORLD.Allgatherv(own, spec(into, *firsts))
+        return into
+
+    def alltoallv():
+        into = room(*taken)
+        WORLD.Alltoallv(spec(room(*given, seed), *given), spec(into, *taken))
+        return into
+
+    def alltoallv_in_place():
+        same = laid_out(amounts[0])
+        into = room(*laid_out([max(same[0])] * SIZE), seed)
+        WORLD.Alltoallv(MPI.IN_PLACE, spec(into, *laid_out([max(same[0])] * SIZE)))
+        return into
+
+    def reduce_scatter():
+        counts = firsts[0]
+        into = np.zeros(counts[RANK], kind)
+        WORLD.Reduce_scatter(values(kind, sum(counts), seed), into, np.array(counts) if form % 2 else counts, MPI.MAX)
+        return into
+
+    for call in (gatherv, scatterv, in_place, allgatherv, alltoallv, alltoallv_in_place, reduce_scatter):
+        both(call)
+
+
+def blocks_go_the_fast_way():
+    """What the layouts above are for: plain ones are not left to the general path."""
+    fast, data, own = WORLD.ob.fast, np.zeros(3 * SIZE), np.zeros(3)
+    counts, places = [3] * SIZE, [3 * at for at in range(SIZE)]
+    for spec in ([data, counts], (data, (np.array(counts), places), MPI.DOUBLE), [data, counts, places, MPI.DOUBLE]):
+        assert fast.gatherv(own, spec if RANK == 0 else None, 0)
+        assert fast.scatterv(spec if RANK == 0 else None, own, 0)
+        assert fast.allgatherv(own, spec)
+        assert fast.alltoallv(spec, spec)
+        assert fast.reduce_scatter(data, own, counts, MPI.SUM)
+
+
+def wrong_blocks():
+    """What does not fit is the general path's to refuse, on the rank alone that says it, before anything is sent."""
+    data, own = np.zeros(3 * SIZE), np.zeros(3)
+    for spec in (
+        [data, [3] * (SIZE + 1)],
+        [data, [-1] * SIZE],
+        [data, [4] * SIZE],
+        [data, [3] * SIZE, [1 << 70] * SIZE, MPI.DOUBLE],
+        [data, [3] * SIZE, [-(1 << 62)] * SIZE, MPI.DOUBLE],
+        [data, [1.5] * SIZE],
+        [data, [3] * SIZE, None, MPI.DATATYPE_NULL],
+    ):
+        for call in (WORLD.Allgatherv, WORLD.Gatherv):
+            try:
+                call(own, spec, *([RANK] if call == WORLD.Gatherv else []))
+            except (MPI.Exception, TypeError, ValueError, OverflowError):
+                continue
+            raise AssertionError(f"{spec[1:]} was taken")
+
+
 def reduced(kind, count, seed, root, op):
     own = values(kind, count, seed)
     long = values(kind, count * SIZE, seed + 1)
@@ -183,5 +296,9 @@ for seed, (kind, count) in enumerate(itertools.product(TYPES, (1, 33))):
 for seed, op in enumerate(OPERATIONS):
     reduced("ld"[seed % 2], 20000, seed, seed % SIZE, op)
 moved("d", 50000, 1, 0)
+for seed, (form, kind, gap) in enumerate(itertools.product(range(len(FORMS)), "dbH", (0, 3))):
+    moved_in_blocks(kind, seed, seed % SIZE, form, gap)
+blocks_go_the_fast_way()
+wrong_blocks()
 mixed()
 WORLD.Barrier()

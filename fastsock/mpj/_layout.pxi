@@ -1,0 +1,114 @@
+# Part of _team_calls: where the blocks of a `v` call lie, read from [buf, counts, displacements, type] and its short forms.
+
+cdef extern from "Python.h":
+    Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
+
+
+cdef struct Layout:
+    size_t[FS_TEAM_MOST] sizes, offsets  # bytes
+
+
+cdef dict item_sizes = {}  # by the records of datatypes: bytes of an item, 0 where items are not just bytes in a row
+
+
+cdef Py_ssize_t bytes_of_item(object datatype) except -1:
+    record = datatype.ob
+    known = item_sizes.get(record)
+    if known is None:
+        known = item_sizes[record] = record.size if record.dense and record.size == record.extent else 0
+    return known
+
+
+cdef bint take_numbers(object values, size_t *into, int many, Py_ssize_t limit) except -1:
+    """So many numbers between 0 and the limit out of a list, a tuple or an array; False where they are anything else."""
+    cdef Py_buffer view
+    cdef Py_ssize_t number
+    cdef int i
+    if isinstance(values, (list, tuple)):
+        if len(values) != many:
+            return False
+        for i in range(many):
+            try:
+                number = PyNumber_AsSsize_t(values[i], OverflowError)
+            except (TypeError, OverflowError):
+                return False
+            if not 0 <= number <= limit:
+                return False
+            into[i] = number
+        return True
+    if not PyObject_CheckBuffer(values):
+        return False
+    try:
+        PyObject_GetBuffer(values, &view, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS)
+    except (BufferError, ValueError, TypeError):
+        return False
+    try:
+        if view.ndim != 1 or view.format == NULL or view.format[0] == 0 or view.format[1] != 0 or view.len != view.itemsize * many:
+            return False
+        for i in range(many):
+            if view.itemsize == sizeof(long) and view.format[0] in b"lq":
+                number = (<const long *>view.buf)[i]
+            elif view.itemsize == sizeof(int) and view.format[0] == c"i":
+                number = (<const int *>view.buf)[i]
+            else:
+                return False
+            if not 0 <= number <= limit:
+                return False
+            into[i] = number
+    finally:
+        PyBuffer_Release(&view)
+    return True
+
+
+cdef bint take_layout(object argument, bint writable, Py_buffer *view, Layout *layout, int many) except -1:
+    """The memory of so many blocks and where they lie in it; False where the general path is to look at the argument,
+    and then nothing is held."""
+    cdef Py_ssize_t itemsize = 0, items, next_one = 0
+    cdef int i, given
+    counts = displacements = datatype = None
+    if not isinstance(argument, (list, tuple)):
+        return False
+    given = len(argument)
+    if given < 2 or given > 4:
+        return False
+    where = argument[0]
+    if given == 4:
+        counts, displacements, datatype = argument[1], argument[2], argument[3]
+    else:
+        counts = argument[1]
+        if given == 3:
+            datatype = argument[2]
+        if isinstance(counts, tuple):
+            if len(counts) != 2:
+                return False
+            counts, displacements = counts
+    if datatype is not None:
+        if not isinstance(datatype, Datatype):
+            return False
+        itemsize = bytes_of_item(datatype)
+        if itemsize == 0:
+            return False
+    if not PyObject_CheckBuffer(where) or isinstance(where, buffer):
+        return False
+    try:
+        PyObject_GetBuffer(where, view, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
+    except (BufferError, ValueError, TypeError):
+        return False
+    if itemsize == 0 and type_of(view.format) >= 0:
+        itemsize = view.itemsize
+    if itemsize > 0:
+        items = view.len // itemsize
+        if take_numbers(counts, layout.sizes, many, items) and (
+                displacements is None or take_numbers(displacements, layout.offsets, many, items)):
+            for i in range(many):
+                if displacements is None:
+                    layout.offsets[i] = next_one
+                    next_one += layout.sizes[i]
+                if layout.offsets[i] + layout.sizes[i] > <size_t>items:
+                    break
+                layout.sizes[i] *= itemsize
+                layout.offsets[i] *= itemsize
+            else:
+                return True
+    PyBuffer_Release(view)
+    return False
