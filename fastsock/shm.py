@@ -182,7 +182,8 @@ class ShmTransport(Transport):
     def _taken(self, key: tuple[int, int]) -> Any:
         """What is kept under that key, which is kept no longer, or None."""
         pid, number = key
-        return self._met.get(pid, {}).pop(number, None)
+        met = self._met.get(pid)
+        return None if met is None else met.pop(number, None)
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
         memory: list[int] = []

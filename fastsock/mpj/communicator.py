@@ -194,18 +194,17 @@ class Communicator(NoCommunicator):
         members = self.members
         if not self.teamed:
             self.teamed = True
-            if self.size > 1:
-                self._share_memory(members)
+            self._share_memory(members)
         return members.exchange()
 
     def _share_memory(self, members: Any) -> None:
         near = members.near
-        if len(near) == 1:
+        if len(near) == 1 < self.size:
             return
         from ..xxdev import team
 
         ranks = tuple([self.ranks[member] for member in near])
-        formed = team.form(self.engine, self.context + 1, ranks, near.index(self.rank), crowded=self.world.crowded)
+        formed = team.form(self.engine, self.context + 1, ranks, near.index(self.rank), crowded=self.world.job.crowded)
         if len(near) < self.size:
             members.host_team = formed
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import itertools
-import os
 import threading
 from collections.abc import Sequence
 
@@ -79,11 +78,6 @@ class World:
         if self._hosts is None:
             self._hosts = (self.job.host,) if self.size == 1 else tuple(self.job.hosts)
         return self._hosts
-
-    @property
-    def crowded(self) -> bool:
-        """Whether there are more ranks than cores on this host."""
-        return self.hosts.count(self.job.host) > len(os.sched_getaffinity(0))
 
     @property
     def failed(self) -> Any:

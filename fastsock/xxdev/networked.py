@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import os
 
 from ..core._core import Engine
 from . import settings
@@ -61,12 +60,11 @@ class NetworkedDevice(Device):
 
 def new_engine(job: Any, limits: settings.Settings) -> Any:
     """The engine of one rank of a job."""
-    crowded = len(job.local_ranks) > len(os.sched_getaffinity(0))
     return Engine(
         job.rank,
         job.size,
         eager_limit=limits.eager_limit,
         credit=limits.credit,
         spin_us=limits.spin_us,
-        crowded=crowded,
+        crowded=job.crowded,
     )

@@ -39,11 +39,20 @@ def form(engine: Engine, context: int, ranks: Sequence[int], index: int, *, crow
     A collective call: all of them make it, for the same communicator. `crowded`: their host has more ranks than cores.
     Raises what the engine raises for a rank that died meanwhile.
     """
-    if not 1 < len(ranks) <= TEAM_MOST:
+    if len(ranks) > TEAM_MOST:
         return None
+    if len(ranks) == 1:
+        return _alone(engine, ranks[0])
     with ExitStack() as stack:
         meeting = _Leader if index == 0 else _Member
         return meeting(engine, context, tuple(ranks), index, crowded, stack).meet()
+
+
+def _alone(engine: Engine, rank: int) -> Team | None:
+    """One process: nobody is waited for, watched or woken, but its calls are as short as those of several."""
+    with suppress(OSError):
+        return Team(engine, create_team_memory(1, False), 0, [-1], [-1], [rank])
+    return None
 
 
 class _Meeting:

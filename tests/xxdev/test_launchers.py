@@ -171,3 +171,25 @@ def test_the_death_of_rank_0_is_heard_though_its_child_lives():
     port = free_port()
     _, (_, second, errors) = start_ranks([by_hand(rank, 2, port) | SHARED for rank in range(2)], FORKS)
     assert second == "1 heard of 0\n", errors
+
+
+# ---- the cores of their host ----
+
+BOUND = """
+import os
+os.sched_setaffinity(0, [{core}])
+from fastsock.xxdev.job import current
+job = current()
+print(job.crowded, flush=True)
+job.fence()
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core is for all")
+@pytest.mark.parametrize("one_core", [False, True])
+def test_ranks_bound_to_cores_of_their_own_are_not_crowded(one_core):
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    text = BOUND.format(core=cores[0] if one_core else f"{cores}[int(os.environ['FASTSOCK_MPJ_RANK'])]")
+    port = free_port()
+    each = start_ranks([by_hand(rank, 2, port) | SHARED for rank in range(2)], text)
+    assert [(status, told) for status, told, _ in each] == [(0, f"{one_core}\n")] * 2, each

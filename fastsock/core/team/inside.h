@@ -130,14 +130,21 @@ static inline int fs_team_begin(struct fs_team *team, size_t bytes)
 
 void fs_team_learn(struct fs_team *team); /* direct.c */
 
-static inline int fs_team_end(struct fs_team *team, int result)
+/* The end of a collective that the others know this member to be done with. */
+static inline int fs_team_leave_collective(struct fs_team *team, int result)
 {
     if (team->trial.cost != NULL) fs_team_learn(team);
-    if (result == 0) fs_team_publish(team, &team->own->done, fs_place(++team->number, 0));
+    if (result == 0) team->number++;
     else fs_team_fail(team, result);
     if (team->left) team->hooks.enter(team->hooks.context);
     team->left = 0;
     return result;
+}
+
+static inline int fs_team_end(struct fs_team *team, int result)
+{
+    if (result == 0) fs_team_publish(team, &team->own->done, fs_place(team->number + 1, 0));
+    return fs_team_leave_collective(team, result);
 }
 
 /* Everybody has entered this collective, so everybody is done with those before it. */

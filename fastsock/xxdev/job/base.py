@@ -56,6 +56,21 @@ class Job:
         return [rank for rank, host in enumerate(self.hosts) if host == self.host]
 
     @property
+    def crowded(self) -> bool:
+        """Whether the ranks of this host have fewer cores than they are, also where each is bound to some of them.
+
+        Waits until all have joined.
+        """
+        local = self.local_ranks
+        cores = os.sched_getaffinity(0)
+        if len(local) > len(cores):
+            pids = self.pids
+            for rank in local:
+                with contextlib.suppress(OSError):  # it has ended already
+                    cores |= os.sched_getaffinity(pids[rank])
+        return len(local) > len(cores)
+
+    @property
     def interface(self) -> str:
         """The IP on which this rank can be reached by all others, to listen on and to announce."""
         return "127.0.0.1"
