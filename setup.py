@@ -36,7 +36,7 @@ memory = Extension(
     **OPTIONS,
 )
 modules = [core, memory]
-for calls in sorted(MPJ.glob("_*calls.pyx")):
+for calls in (MPJ / "_plain.pyx", *sorted(MPJ.glob("_*calls.pyx"))):
     depends = [*files(".h", ".pxd"), *MPJ_INCLUDED]
     modules.append(Extension(f"fastsock.mpj.{calls.stem}", sources=[str(calls)], depends=depends, **OPTIONS))
 

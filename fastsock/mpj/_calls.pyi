@@ -7,9 +7,6 @@ from .communicator import Communicator
 class Path:
     def __init__(self, record: Communicator) -> None: ...
 
-def load_plain(data: Any) -> tuple[Any, bool]: ...
-def dump_plain(obj: Any) -> bytes: ...
-
 CALLS: tuple[Callable[..., Any], ...]
 
 @final

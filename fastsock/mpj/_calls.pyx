@@ -13,6 +13,7 @@ from fastsock.core._core cimport Request as EngineRequest
 from fastsock.core.core cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done
 
 from ._memory cimport Simple, dense_bytes, simple
+from ._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
 from pickle import dumps as _dumps
 
@@ -470,7 +471,6 @@ REQUEST_CALLS = {"Wait": Wait, "Test": Test, "Waitall": classmethod(Waitall)}
 
 # ---- objects ----
 
-include "_plain.pxi"
 
 
 cdef class Beside:

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._team_object_calls import TeamObjectCalls
     from .world import World
 
 SEQUENCE = 1 << 29
@@ -58,6 +59,7 @@ class Communicator(NoCommunicator):
         "locks",
         "members_",
         "name",
+        "objects",
         "path",
         "peers",
         "rank",
@@ -90,6 +92,7 @@ class Communicator(NoCommunicator):
         self.remote_: Any = None
         self.teamed: bool = False
         self.fast: Any = None  # blocking collective calls among members that share memory
+        self.objects: TeamObjectCalls | None = None  # the same calls on objects
         self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
         self.context: int = -1
@@ -109,7 +112,7 @@ class Communicator(NoCommunicator):
     def close(self) -> None:
         """Forgets what the process keeps for it. Operations under way complete; nothing new can start."""
         self.world.close_context(self.context)
-        self.members_ = self.remote_ = self.fast = None
+        self.members_ = self.remote_ = self.fast = self.objects = None
 
     # Errors
 
@@ -191,13 +194,19 @@ class Communicator(NoCommunicator):
 
     def exchange(self) -> Any:
         """The next blocking collective call. The first one lets members on one host share memory."""
-        members = self.members
         if not self.teamed:
-            self.teamed = True
-            self._share_memory(members)
-        return members.exchange()
+            self._share_memory(self.members)
+        return self.members.exchange()
+
+    @property
+    def object_calls(self) -> TeamObjectCalls | None:
+        """Blocking collective calls on objects where all members share memory, else None. All ask before one."""
+        if not self.teamed and not self.inter:
+            self._share_memory(self.members)
+        return self.objects
 
     def _share_memory(self, members: Any) -> None:
+        self.teamed = True
         near = members.near
         if len(near) == 1 < self.size:
             return
@@ -211,5 +220,7 @@ class Communicator(NoCommunicator):
         members.team = formed
         if formed is not None:
             from ._team_calls import TeamCalls
+            from ._team_object_calls import TeamObjectCalls
 
             self.fast = TeamCalls(self, members)
+            self.objects = TeamObjectCalls(self, members)

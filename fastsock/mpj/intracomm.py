@@ -163,10 +163,16 @@ class Intracomm(Comm):
 
     def scan(self, sendobj: Any, op: Function = SUM) -> Any:
         """Inclusive Scan."""
+        shared = self.ob.object_calls
+        if shared is not None:
+            return shared.scan(self._codec, sendobj, op)
         return object_collectives.scan(self.ob, self._codec, sendobj, op)
 
     def exscan(self, sendobj: Any, op: Function = SUM) -> Any:
         """Exclusive Scan."""
+        shared = self.ob.object_calls
+        if shared is not None:
+            return shared.exscan(self._codec, sendobj, op)
         return object_collectives.exscan(self.ob, self._codec, sendobj, op)
 
     # Dynamic processes

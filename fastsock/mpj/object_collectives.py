@@ -147,11 +147,17 @@ def _remote_root(communicator: Any, root: int) -> None:
         raise communicator.fail(ERR_ROOT, f"no root {root} in the remote group; here ROOT, PROC_NULL or a rank of it")
 
 
-def _items(objects: Iterable[Any] | None, count: int) -> list[Any]:
-    items = [None] * count if objects is None else list(objects)
-    if len(items) != count:
-        raise ValueError(f"expecting {count} items, got {len(items)}")
-    return items
+def items(objects: Iterable[Any] | None, count: int) -> list[Any]:
+    """Returns so many objects."""
+    found = [None] * count if objects is None else list(objects)
+    if len(found) != count:
+        raise ValueError(f"expecting {count} items, got {len(found)}")
+    return found
+
+
+def spread(communicator: Any, data: Any, root: int) -> Any:
+    """Returns the root's message."""
+    return _spread(_Round(communicator), data, root)
 
 
 # The calls
@@ -212,7 +218,7 @@ def scatter(communicator: Any, codec: Codec, objects: Iterable[Any] | None, root
         return _scatter_inter(communicator, codec, objects, root)
     _root(communicator, root)
     if communicator.rank == root:
-        data = [codec.message(item) for item in _items(objects, communicator.size)]
+        data = [codec.message(item) for item in items(objects, communicator.size)]
     messages = _Round(communicator)
     if communicator.rank != root:
         return codec.load(messages.recv(root))
@@ -228,8 +234,8 @@ def _scatter_inter(communicator: Any, codec: Codec, objects: Iterable[Any] | Non
         return None
     if root != ROOT:
         return codec.load(remote.recv(root))
-    items = _items(objects, remote.size)
-    remote.engine.wait_all([remote.isend(codec.message(item), rank) for rank, item in enumerate(items)])
+    each = items(objects, remote.size)
+    remote.engine.wait_all([remote.isend(codec.message(item), rank) for rank, item in enumerate(each)])
     return None
 
 
@@ -248,10 +254,10 @@ def allgather(communicator: Any, codec: Codec, obj: Any) -> list[Any]:
 @_told
 def alltoall(communicator: Any, codec: Codec, objects: Iterable[Any]) -> list[Any]:
     """Returns what each rank had for this one."""
-    items = [codec.message(item) for item in _items(objects, len(communicator.peers))]
+    each = [codec.message(item) for item in items(objects, len(communicator.peers))]
     messages = _Round(communicator, communicator.inter)
     own = None if communicator.inter else communicator.rank
-    return [codec.load(data) for data in _swap(messages, items, own)]
+    return [codec.load(data) for data in _swap(messages, each, own)]
 
 
 @_told
@@ -259,10 +265,10 @@ def neighbor_alltoall(
     communicator: Any, codec: Codec, objects: Sequence[Any], sources: Any, destinations: Any
 ) -> list[Any]:
     """Returns what each source had for this rank; objects go to the destinations in their order."""
-    items = [codec.message(item) for item in _items(objects, len(destinations))]
+    each = [codec.message(item) for item in items(objects, len(destinations))]
     messages = _Round(communicator)
     incoming = [None if rank == PROC_NULL else messages.irecv(rank) for rank in sources]
-    outgoing = [messages.isend(data, rank) for data, rank in zip(items, destinations, strict=True) if rank != PROC_NULL]
+    outgoing = [messages.isend(data, rank) for data, rank in zip(each, destinations, strict=True) if rank != PROC_NULL]
     messages.engine.wait_all([*(request for request in incoming if request is not None), *outgoing])
     return [None if request is None else codec.load(request.payload) for request in incoming]
 

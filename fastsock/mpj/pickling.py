@@ -15,6 +15,7 @@ from pickle import dumps as _dumps
 from pickle import loads as _loads
 
 from ._memory import buffer
+from ._plain import load_plain
 from .handle import public
 
 TYPE_CHECKING = False
@@ -158,8 +159,6 @@ class Codec:
 
     def load(self, payload: Any) -> Any:
         """Returns the object of a message; None for an empty one."""
-        from ._calls import load_plain
-
         view = memoryview(payload)
         if view.nbytes == 0:
             return None

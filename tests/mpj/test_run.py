@@ -585,12 +585,16 @@ def _control():
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def test_an_unmodified_mpi4py_program_hears_who_died(tmp_path):
+@pytest.mark.parametrize(
+    "call",
+    ["recv(source=1 if world.rank else MPI.ANY_SOURCE)", "bcast(0, 1)", "allgather(0)", "allreduce(0)", "Barrier()"],
+)
+def test_an_unmodified_mpi4py_program_hears_who_died(tmp_path, call):
     from fastsock import core
 
     if not core.available:
         pytest.skip(core.why_not)
-    (tmp_path / "app.py").write_text("""
+    (tmp_path / "app.py").write_text(f"""
 import os, signal
 from mpi4py import MPI
 world = MPI.COMM_WORLD
@@ -598,7 +602,7 @@ world.Barrier()
 if world.rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 try:
-    world.recv(source=1 if world.rank else MPI.ANY_SOURCE)
+    world.{call}
 except MPI.Exception as error:
     print(world.rank, error.Get_error_class() == MPI.ERR_PROC_FAILED, "killed by signal 9" in str(error), flush=True)
 """)

@@ -11,9 +11,18 @@ import pytest
 pytest.importorskip("fastsock.core._core")
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_as_the_general_path(ranks):
-    program = Path(__file__).with_name("fast_calls.py")
+def run(name, ranks):
+    program = Path(__file__).with_name(name)
     command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--timeout", "60", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_as_the_general_path(ranks):
+    run("fast_calls.py", ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_objects(ranks):
+    run("object_calls.py", ranks)

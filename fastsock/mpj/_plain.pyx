@@ -1,6 +1,12 @@
-# Small objects of Python's own types as messages, without pickle: None, bool, int, float, str, bytes, and tuples, lists
-# and dicts of such. Nothing of the program is called on the way. What does not fit here is pickled: subclasses, long
-# integers, much of anything, and whatever refers to a list or dict twice, which must be one object again at the receiver.
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Small objects of Python's own types as messages, without pickle: None, bool, int, float, str, bytes, and tuples, lists
+and dicts of such. Nothing of the program is called on the way. What does not fit here is pickled: subclasses, long
+integers, much of anything, and whatever refers to a list or dict twice, which must be one object again at the receiver.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t
+from libc.string cimport memcmp, memcpy
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *size) except NULL
@@ -9,9 +15,11 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
     double PyFloat_AS_DOUBLE(object)
     int PyDict_Next(object, Py_ssize_t *place, PyObject **key, PyObject **value)
+    int PyBUF_SIMPLE
+    int PyObject_GetBuffer(object, Py_buffer *, int) except -1
+    void PyBuffer_Release(Py_buffer *)
 
 cdef enum:
-    PLAIN_MOST = 2048       # bytes of a message
     PLAIN_CONTAINERS = 24   # lists and dicts in it
     PLAIN_DEEPEST = 8
     PLAIN_HEAD = 8
@@ -120,7 +128,7 @@ cdef Py_ssize_t plain_message(object obj, char *memory) except -1:
     return plain.at - memory if put_object(&plain, obj, 0) else 0
 
 
-cdef inline bint is_plain(const char *data, Py_ssize_t length) noexcept:
+cdef bint is_plain(const char *data, Py_ssize_t length) noexcept:
     return length > PLAIN_HEAD and memcmp(data, PLAIN_MAGIC, PLAIN_HEAD) == 0
 
 
@@ -187,8 +195,7 @@ cdef object plain_object(char *data, Py_ssize_t length):
 def load_plain(data):
     """The object of such a message; None for any other message: then the second value is False."""
     cdef Py_buffer view
-    if get_buffer(data, &view, PyBUF_SIMPLE) < 0:
-        raise BufferError("a message is contiguous")
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         if not is_plain(<char *>view.buf, view.len):
             return None, False
