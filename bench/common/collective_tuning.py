@@ -23,7 +23,8 @@ REACHES = ("host", "messages", "hosts")
 # Calls of these in shared memory go straight to the core, and not the way that is timed here: what that costs more
 # hides how fast small ones are.
 STRAIGHT = ("bcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter_block",
-            "scan", "exscan", "scatterv", "gatherv", "allgatherv", "alltoallv", "reduce_scatter")  # fmt: skip
+            "scan", "exscan", "scatterv", "gatherv", "allgatherv", "alltoallv", "alltoallw",
+            "reduce_scatter")  # fmt: skip
 SMALL = 128 * 1024
 Measured = dict[tuple[str, str, int, int], dict[str, float]]
 

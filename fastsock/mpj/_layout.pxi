@@ -1,4 +1,5 @@
-# Part of _team_calls: where the blocks of a `v` call lie, read from [buf, counts, displacements, type] and its short forms.
+# Part of _team_calls: where the blocks of a `v` call lie, read from [buf, counts, displacements, type] and its short forms,
+# and those of a `w` call.
 
 cdef extern from "Python.h":
     Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
@@ -60,6 +61,17 @@ cdef bint take_numbers(object values, size_t *into, int many, Py_ssize_t limit) 
     return True
 
 
+cdef bint hold(object where, bint writable, Py_buffer *view) except -1:
+    """The contiguous memory of an object; False where the general path is to look at it."""
+    if not PyObject_CheckBuffer(where) or isinstance(where, buffer):
+        return False
+    try:
+        PyObject_GetBuffer(where, view, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
+    except (BufferError, ValueError, TypeError):
+        return False
+    return True
+
+
 cdef bint take_layout(object argument, bint writable, Py_buffer *view, Layout *layout, int many) except -1:
     """The memory of so many blocks and where they lie in it; False where the general path is to look at the argument,
     and then nothing is held."""
@@ -88,11 +100,7 @@ cdef bint take_layout(object argument, bint writable, Py_buffer *view, Layout *l
         itemsize = bytes_of_item(datatype)
         if itemsize == 0:
             return False
-    if not PyObject_CheckBuffer(where) or isinstance(where, buffer):
-        return False
-    try:
-        PyObject_GetBuffer(where, view, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
-    except (BufferError, ValueError, TypeError):
+    if not hold(where, writable, view):
         return False
     if itemsize == 0 and type_of(view.format) >= 0:
         itemsize = view.itemsize
@@ -110,5 +118,35 @@ cdef bint take_layout(object argument, bint writable, Py_buffer *view, Layout *l
                 layout.offsets[i] *= itemsize
             else:
                 return True
+    PyBuffer_Release(view)
+    return False
+
+
+cdef bint take_typed_layout(object argument, bint writable, Py_buffer *view, Layout *layout, int many) except -1:
+    """As take_layout(), of blocks with a datatype each and displacements in bytes."""
+    cdef Py_ssize_t itemsize
+    cdef int i, given
+    if not isinstance(argument, (list, tuple)):
+        return False
+    given = len(argument)
+    if given == 4:
+        counts, displacements = argument[1], argument[2]
+    elif given == 3 and isinstance(argument[1], (list, tuple)) and len(argument[1]) == 2:
+        counts, displacements = argument[1]
+    else:
+        return False
+    datatypes = argument[given - 1]
+    if not isinstance(datatypes, (list, tuple)) or len(datatypes) != many or not hold(argument[0], writable, view):
+        return False
+    if take_numbers(counts, layout.sizes, many, view.len) and take_numbers(displacements, layout.offsets, many, view.len):
+        for i in range(many):
+            if not isinstance(datatypes[i], Datatype):
+                break
+            itemsize = bytes_of_item(datatypes[i])
+            if itemsize == 0 or layout.sizes[i] > (<size_t>view.len - layout.offsets[i]) // <size_t>itemsize:
+                break
+            layout.sizes[i] *= itemsize
+        else:
+            return True
     PyBuffer_Release(view)
     return False

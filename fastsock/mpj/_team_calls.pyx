@@ -29,7 +29,7 @@ cdef extern from "Python.h":
 # Which primitive's sizes go through shared memory.
 cdef enum:
     BARRIER, BCAST, SCATTER, GATHER, ALLGATHER, ALLTOALL, REDUCE_SCATTER_BLOCK, REDUCE, ALLREDUCE, SCAN, EXSCAN
-    SCATTERV, GATHERV, ALLGATHERV, ALLTOALLV, REDUCE_SCATTER
+    SCATTERV, GATHERV, ALLGATHERV, ALLTOALLV, ALLTOALLW, REDUCE_SCATTER
     PRIMITIVES
     FIRST_REDUCING = REDUCE_SCATTER_BLOCK
     SPANS = 4  # of sizes, for each
@@ -37,7 +37,7 @@ cdef enum:
 
 NAMES = ("barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce_scatter_block",
          "reduce", "allreduce", "scan", "exscan",
-         "scatterv", "gatherv", "allgatherv", "alltoallv", "reduce_scatter")
+         "scatterv", "gatherv", "allgatherv", "alltoallv", "alltoallw", "reduce_scatter")
 
 cdef struct Span:
     Py_ssize_t least, end
@@ -305,6 +305,11 @@ cdef class TeamCalls:
         return self.prefers(ALLTOALLV, 0) and self.call_v(
             ALLTOALLV, send, 0 if is_in_place(send) else EACH, receive, EACH, 0)
 
+    def alltoallw(self, send, receive):
+        """Alltoallw."""
+        return self.prefers(ALLTOALLW, 0) and self.call_v(
+            ALLTOALLW, send, 0 if is_in_place(send) else EACH, receive, EACH, 0)
+
     cdef bint call_v(self, int which, object send, int out_blocks, object receive, int into_blocks, int root) except -1:
         """Does a call whose buffers have no block here, one or EACH member's."""
         cdef Py_buffer out, into
@@ -316,13 +321,17 @@ cdef class TeamCalls:
         outgoing.sizes, outgoing.offsets = self.outgoing.sizes, self.outgoing.offsets
         incoming.sizes, incoming.offsets = self.incoming.sizes, self.incoming.offsets
         try:
-            if into_blocks == EACH:
+            if which == ALLTOALLW:
+                holds_into = take_typed_layout(receive, True, &into, &self.incoming, self.size)
+            elif into_blocks == EACH:
                 holds_into = take_layout(receive, True, &into, &self.incoming, self.size)
             elif into_blocks:
                 holds_into = take(receive, True, &into) >= 0
             if into_blocks and not holds_into:
                 return False
-            if out_blocks == EACH:
+            if which == ALLTOALLW and out_blocks:
+                holds_out = take_typed_layout(send, False, &out, &self.outgoing, self.size)
+            elif out_blocks == EACH:
                 holds_out = take_layout(send, False, &out, &self.outgoing, self.size)
             elif out_blocks:
                 holds_out = take(send, False, &out) >= 0

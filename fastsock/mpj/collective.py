@@ -84,7 +84,9 @@ class Collective(Objects):
 
     def Alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
         """All to all scatter/gather of blocks of different types."""
-        calls.alltoallw(self.ob, sendbuf, recvbuf).run()
+        fast = self.ob.fast
+        if fast is None or not fast.alltoallw(sendbuf, recvbuf):
+            calls.alltoallw(self.ob, sendbuf, recvbuf).run()
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
         """Reduce to root."""

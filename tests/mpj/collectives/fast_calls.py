@@ -176,6 +176,21 @@ def moved_in_blocks(kind, seed, root, form, gap):
         WORLD.Alltoallv(spec(room(*given, seed), *given), spec(into, *taken))
         return into
 
+    def alltoallw():
+        datatypes = [MPI.Datatype.fromcode(kind)] * SIZE
+        width = np.dtype(kind).itemsize
+
+        def typed(data, counts, places):
+            places = [place * width for place in places]
+            if form % 2:
+                return [data, counts, places, datatypes]
+            return [data, (counts, np.array(places)), tuple(datatypes)]
+
+        into = room(*taken)
+        WORLD.Alltoallw(typed(room(*given, seed), *given), typed(into, *taken))
+        WORLD.Alltoallw(MPI.IN_PLACE, typed(into, *laid_out([min(map(min, amounts.tolist()))] * SIZE)))
+        return into
+
     def alltoallv_in_place():
         same = laid_out(amounts[0])
         into = room(*laid_out([max(same[0])] * SIZE), seed)
@@ -188,7 +203,16 @@ def moved_in_blocks(kind, seed, root, form, gap):
         WORLD.Reduce_scatter(values(kind, sum(counts), seed), into, np.array(counts) if form % 2 else counts, MPI.MAX)
         return into
 
-    for call in (gatherv, scatterv, in_place, allgatherv, alltoallv, alltoallv_in_place, reduce_scatter):
+    for call in (
+        gatherv,
+        scatterv,
+        in_place,
+        allgatherv,
+        alltoallv,
+        alltoallv_in_place,
+        alltoallw,
+        reduce_scatter,
+    ):
         both(call)
 
 
@@ -202,6 +226,8 @@ def blocks_go_the_fast_way():
         assert fast.allgatherv(own, spec)
         assert fast.alltoallv(spec, spec)
         assert fast.reduce_scatter(data, own, counts, MPI.SUM)
+    typed = [data, counts, [8 * place for place in places], [MPI.DOUBLE] * SIZE]
+    assert fast.alltoallw(typed, typed)
 
 
 def wrong_blocks():
