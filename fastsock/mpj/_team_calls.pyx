@@ -1,21 +1,25 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Blocking collective calls on plain arrays among ranks that share memory: the hot path past the general one.
+"""Blocking collective calls on plain arrays, among ranks that share memory or among neighbours: the hot path past the
+general one.
 
 Each method says whether it did the call. It does not where an argument is anything but a contiguous array of a common
 type, or where the selection table prefers messages: then the general path is to be taken, which also knows the errors.
 """
 cimport cython
 from cpython.ref cimport Py_INCREF
-from fastsock.core._core cimport Team
+from libc.stdint cimport uint32_t
+from fastsock.core._core cimport Engine, Request, Team
+from fastsock.core.core cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request
 from fastsock.core.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
 
-from fastsock.core._core import OPERATIONS, TYPES, MessageError, can_reduce
+from fastsock.core._core import OPERATIONS, STANDARD, TYPES, MessageError, can_reduce
 
 from fastsock.mpj._memory cimport Py_buffer, PyObject, Simple, dense_bytes, simple
 
 from ._memory import IN_PLACE, buffer
 from .datatype import Datatype
 from .native_kernels import kernel_of
+from .collectives.exchange import TAGS
 from .collectives.table import TABLE
 
 cdef extern from "Python.h":
@@ -471,3 +475,6 @@ cdef class TeamCalls:
         if which == ALLGATHER:
             return self.team.c_allgather(out.buf, into.buf, &blocks)
         return self.team.c_alltoall(out.buf, &blocks, into.buf, &blocks)
+
+
+include "_neighbour_calls.pxi"

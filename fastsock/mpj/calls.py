@@ -22,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._team_calls import NeighbourCalls
+
     Prepared = tuple[tuple[Any, ...], Land | None]
 
 _PACKAGE = __package__ + ".collectives."
@@ -270,6 +272,20 @@ def neighbours(communicator: Any) -> tuple[list[int], list[int]]:
         raise communicator.fail(ERR_TOPOLOGY, f"{communicator.title} has no topology")
     sources, destinations = topology.neighbours(communicator.rank)
     return sources, destinations
+
+
+def neighbour_calls(communicator: Any) -> NeighbourCalls:
+    """Returns the short way for plain arrays."""
+    found: NeighbourCalls | None = communicator.neighbour_calls
+    if found is None:
+        from ._team_calls import NeighbourCalls
+        from .collectives.neighbourhood import order
+
+        sources, destinations = neighbours(communicator)
+        cartesian = communicator.topology.cartesian
+        found = NeighbourCalls(communicator, sources, destinations, order(destinations, cartesian))
+        communicator.neighbour_calls = found
+    return found
 
 
 def neighbour_allgather(communicator: Any, sendbuf: Any, recvbuf: Any, vector: bool) -> Call:

@@ -59,6 +59,7 @@ class Communicator(NoCommunicator):
         "locks",
         "members_",
         "name",
+        "neighbour_calls",
         "objects",
         "path",
         "peers",
@@ -93,6 +94,7 @@ class Communicator(NoCommunicator):
         self.teamed: bool = False
         self.fast: Any = None  # blocking collective calls among members that share memory
         self.objects: TeamObjectCalls | None = None  # the same calls on objects
+        self.neighbour_calls: Any = None
         self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
         self.context: int = -1
@@ -112,7 +114,7 @@ class Communicator(NoCommunicator):
     def close(self) -> None:
         """Forgets what the process keeps for it. Operations under way complete; nothing new can start."""
         self.world.close_context(self.context)
-        self.members_ = self.remote_ = self.fast = self.objects = None
+        self.members_ = self.remote_ = self.fast = self.objects = self.neighbour_calls = None
 
     # Errors
 

@@ -21,19 +21,23 @@ class Neighbourhood(Intracomm):
 
     def Neighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gather from all neighbours."""
-        calls.neighbour_allgather(self.ob, sendbuf, recvbuf, False).run()
+        if not calls.neighbour_calls(self.ob).allgather(sendbuf, recvbuf):
+            calls.neighbour_allgather(self.ob, sendbuf, recvbuf, False).run()
 
     def Neighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gather blocks of different sizes from all neighbours."""
-        calls.neighbour_allgather(self.ob, sendbuf, recvbuf, True).run()
+        if not calls.neighbour_calls(self.ob).allgatherv(sendbuf, recvbuf):
+            calls.neighbour_allgather(self.ob, sendbuf, recvbuf, True).run()
 
     def Neighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """Scatter to and gather from all neighbours."""
-        calls.neighbour_alltoall(self.ob, sendbuf, recvbuf, False).run()
+        if not calls.neighbour_calls(self.ob).alltoall(sendbuf, recvbuf):
+            calls.neighbour_alltoall(self.ob, sendbuf, recvbuf, False).run()
 
     def Neighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
         """Scatter to and gather from all neighbours blocks of different sizes."""
-        calls.neighbour_alltoall(self.ob, sendbuf, recvbuf, True).run()
+        if not calls.neighbour_calls(self.ob).alltoallv(sendbuf, recvbuf):
+            calls.neighbour_alltoall(self.ob, sendbuf, recvbuf, True).run()
 
     def Neighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
         """Scatter to and gather from all neighbours blocks of different types."""

@@ -33,7 +33,7 @@ def primitive(name: str, block: Callable[[Sent, int], Data]) -> tuple[Primitive,
     ) -> Steps:
         """All at the same time."""
         requests = receives(exchange, receive, sources)
-        requests += [exchange.send(block(send, i), destinations[i]) for i in _order(destinations, cartesian)]
+        requests += [exchange.send(block(send, i), destinations[i]) for i in order(destinations, cartesian)]
         yield requests
 
     def steps(
@@ -58,7 +58,7 @@ def receives(exchange: Exchange, receive: AnyBlocks, sources: Sequence[int]) -> 
     return [exchange.receive(receive.range(i, i + 1), at) for i, at in enumerate(sources) if at >= 0]
 
 
-def _order(destinations: Sequence[int], cartesian: bool) -> list[int]:
+def order(destinations: Sequence[int], cartesian: bool) -> list[int]:
     """In which order to send, for neighbours that are one and the same rank: messages match in the order of the
     receives. On a grid what goes down in a dimension comes from above, so the two directions change places."""
     places = range(len(destinations))

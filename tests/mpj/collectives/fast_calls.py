@@ -216,6 +216,76 @@ def moved_in_blocks(kind, seed, root, form, gap):
         both(call)
 
 
+class General:
+    """Leaves every call among neighbours to the general path."""
+
+    def __getattr__(self, name):
+        return lambda send, receive: False
+
+
+def among_neighbours(comm, kind, count, seed):
+    if comm.Get_topology() == MPI.CART:
+        many_in = many_out = 2 * comm.Get_dim()
+    elif comm.Get_topology() == MPI.GRAPH:
+        many_in = many_out = comm.Get_neighbors_count(RANK)
+    else:
+        many_in, many_out, _ = comm.Get_dist_neighbors_count()
+    own, each = values(kind, count, seed), values(kind, count * many_out, seed)
+    # all blocks are of one size, but do not lie in order
+    given = [
+        each,
+        [count] * many_out,
+        [count * (many_out - 1 - at) for at in range(many_out)],
+        MPI.Datatype.fromcode(kind),
+    ]
+    found = []
+    for path in (None, General()):
+        comm.ob.neighbour_calls = path
+        one, other, third, fourth = (np.zeros(count * many_in, kind) for _ in range(4))
+        comm.Neighbor_allgather(own, one)
+        comm.Neighbor_allgatherv(own, [other, [count] * many_in])
+        comm.Neighbor_alltoall(each, third)
+        comm.Neighbor_alltoallv(given, [fourth, (np.array([count] * many_in), None)])
+        comm.Neighbor_alltoall([each, count, MPI.Datatype.fromcode(kind)], [third, MPI.Datatype.fromcode(kind)])
+        found.append([array.tobytes() for array in (one, other, third, fourth)])
+    assert found[0] == found[1], (comm.Get_topology(), kind, count)
+    comm.ob.neighbour_calls = None
+
+
+def neighbours():
+    around = [(RANK + 1) % SIZE, (RANK - 1) % SIZE]
+    graph = WORLD.Create_graph(
+        [2 * (rank + 1) for rank in range(SIZE)],
+        [(rank + step) % SIZE for rank in range(SIZE) for step in (1, -1)],
+    )
+    for comm in (
+        WORLD.Create_cart([SIZE], [True]),
+        WORLD.Create_cart([SIZE], [False]),
+        WORLD.Create_cart([SIZE, 1], [False, True]),
+        graph,
+        WORLD.Create_dist_graph_adjacent(around, around),
+    ):
+        for seed, (kind, count) in enumerate(itertools.product("dB", (1, 100, 50000))):
+            among_neighbours(comm, kind, count, seed)
+        comm.Free()
+    cart = WORLD.Create_cart([SIZE], [True])
+    data, one = np.zeros(2), np.zeros(1)
+    cart.Neighbor_alltoall(data, data.copy())
+    fast, spec = cart.ob.neighbour_calls, [data, [1, 1]]
+    assert fast.allgather(one, data.copy())
+    assert fast.allgatherv(one, [data.copy(), [1, 1]])
+    assert fast.alltoall(data, data.copy())
+    assert fast.alltoallv(spec, [data.copy(), [1, 1]])
+    truncated = [data.copy(), [2, 0]] if RANK == 0 else [data.copy(), [1, 1]]
+    try:
+        cart.Neighbor_alltoallv([data, [1, 1]] if SIZE == 1 else spec, truncated)
+    except MPI.Exception as error:
+        assert error.Get_error_class() == MPI.ERR_TRUNCATE
+        assert RANK == 0
+    else:
+        assert RANK != 0
+
+
 def blocks_go_the_fast_way():
     """What the layouts above are for: plain ones are not left to the general path."""
     fast, data, own = WORLD.ob.fast, np.zeros(3 * SIZE), np.zeros(3)
@@ -325,6 +395,7 @@ moved("d", 50000, 1, 0)
 for seed, (form, kind, gap) in enumerate(itertools.product(range(len(FORMS)), "dbH", (0, 3))):
     moved_in_blocks(kind, seed, seed % SIZE, form, gap)
 blocks_go_the_fast_way()
+neighbours()
 wrong_blocks()
 mixed()
 WORLD.Barrier()
