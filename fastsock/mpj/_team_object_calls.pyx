@@ -87,6 +87,11 @@ cdef class TeamObjectCalls:
             raise MemoryError()
         return made
 
+    cdef object turn(self, name):
+        """The lock of the calls of that name: one for all, as they share the team's memory."""
+        found = self.communicator.locks.get(name)
+        return self.communicator.locks.setdefault(name, self.lock) if found is None else found
+
     cdef int root(self, root) except -1:
         return self.communicator.root(root, self.size)
 
@@ -159,7 +164,7 @@ cdef class TeamObjectCalls:
         """Returns the root's object."""
         cdef int source = self.root(root)
         try:
-            with self.lock:
+            with self.turn("bcast"):
                 return self.spread(codec, obj, source)
         except MessageError as error:
             raise self.communicator.failed(error) from error
@@ -168,7 +173,7 @@ cdef class TeamObjectCalls:
         """Returns every rank's object, at the root."""
         cdef int target = self.root(root)
         try:
-            with self.lock:
+            with self.turn("gather"):
                 return self.gathered(codec, obj, target)
         except MessageError as error:
             raise self.communicator.failed(error) from error
@@ -176,7 +181,7 @@ cdef class TeamObjectCalls:
     def allgather(self, codec, obj, end=None):
         """Returns the objects of all ranks, or of those before `end`."""
         try:
-            with self.lock:
+            with self.turn("allgather"):
                 return self.shared(codec, obj, self.size if end is None else end)
         except MessageError as error:
             raise self.communicator.failed(error) from error
@@ -185,7 +190,7 @@ cdef class TeamObjectCalls:
         """Returns this rank's object of those that the root has for each."""
         cdef int source = self.root(root)
         try:
-            with self.lock:
+            with self.turn("scatter"):
                 return self.parted(codec, objects, source)
         except MessageError as error:
             raise self.communicator.failed(error) from error
@@ -216,7 +221,7 @@ cdef class TeamObjectCalls:
     def alltoall(self, codec, objects):
         """Returns what each rank had for this one."""
         try:
-            with self.lock:
+            with self.turn("alltoall"):
                 return self.swapped(codec, objects)
         except MessageError as error:
             raise self.communicator.failed(error) from error
