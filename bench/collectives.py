@@ -36,7 +36,8 @@ def _arguments() -> argparse.Namespace:
     parser = mpi_command.options(
         __doc__, "two turns, four sizes, the six most used", "draw a panel for each collective"
     )
-    parser.add_argument("--what", default="", help="names, with commas; ibcast: the non-blocking form (default: all)")
+    forms = "ibcast: the non-blocking form; object_bcast: the one of objects"
+    parser.add_argument("--what", default="", help=f"names, with commas; {forms} (default: all)")
     parser.add_argument("--seconds", type=float, default=0.03, help="for each measurement")
     parser.add_argument(
         "--tune", nargs="?", const=str(collective_tuning.SHIPPED), metavar="FILE",

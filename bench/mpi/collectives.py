@@ -1,4 +1,7 @@
-"""Every collective among all ranks. A size is the bytes of the longest buffer that a rank has in it."""
+"""Every collective among all ranks. A size is the bytes of the longest buffer that a rank has in it.
+
+Those in lower case (object_bcast, ...) take small objects.
+"""
 
 from __future__ import annotations
 
@@ -112,6 +115,17 @@ COLLECTIVES = (
     barrier, bcast, scatter, scatterv, gather, gatherv, allgather, allgatherv, alltoall, alltoallv, alltoallw,
     reduce, allreduce, reduce_scatter, reduce_scatter_block, scan, exscan, neighbor_allgather, neighbor_alltoall,
 )  # fmt: skip
+SMALL = {"step": 17, "loss": 0.25}
+OBJECTS = {
+    "object_bcast": (SMALL, 0),
+    "object_scatter": ([SMALL] * SIZE, 0),
+    "object_gather": (SMALL, 0),
+    "object_allgather": (SMALL,),
+    "object_alltoall": ([SMALL] * SIZE,),
+    "object_reduce": (0.25, MPI.SUM, 0),
+    "object_allreduce": (0.25, MPI.SUM),
+    "object_scan": (0.25, MPI.SUM),
+}
 SIZELESS = ("barrier", "ibarrier")
 
 
@@ -119,7 +133,11 @@ def main():
     options = arguments(__doc__)
     known = {function.__name__: function for function in COLLECTIVES}
     ring = WORLD.Create_cart([SIZE], periods=[True])
-    for name in options.what.split(",") if options.what else known:
+    for name in options.what.split(",") if options.what else [*known, *OBJECTS]:
+        if name in OBJECTS:
+            method = getattr(WORLD, name.removeprefix("object_"))
+            tell(name, 0, repeat(_called(method, OBJECTS[name]), options.seconds))
+            continue
         begins = name not in known  # ibcast: begin, then wait
         function = known[name[1:] if begins else name]
         comm = ring if "neighbor" in name else WORLD
