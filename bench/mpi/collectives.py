@@ -1,6 +1,6 @@
 """Every collective among all ranks. A size is the bytes of the longest buffer that a rank has in it.
 
-Those in lower case (object_bcast, ...) take small objects.
+Those in lower case (object_bcast, ...) take small objects; fastsock's go through shared memory whatever the table says.
 """
 
 from __future__ import annotations
