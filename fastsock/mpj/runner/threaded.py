@@ -200,14 +200,14 @@ def run(size: int, words: list[str], *, timeout: float | None, grace: float, tag
         threads.run(size, rank)
         ended.set()
 
-    threading.Thread(target=all_ranks, name="ranks", daemon=True).start()
-    try:
+    try:  # an interrupt may come as soon as a rank runs
+        threading.Thread(target=all_ranks, name="ranks", daemon=True).start()
         in_time = ended.wait(timeout)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one waits for nothing
         tell("SIGINT: ending all ranks")
         writer.close()
         sys.stdout.flush()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     if not in_time:
         tell(f"the job did not end within {timeout:g} s")
