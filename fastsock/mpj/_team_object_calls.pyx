@@ -169,22 +169,30 @@ cdef class TeamObjectCalls:
         except MessageError as error:
             raise self.communicator.failed(error) from error
 
-    def gather(self, codec, obj, root):
-        """Returns every rank's object, at the root."""
+    cdef object at_root(self, name, codec, obj, root):
+        """All objects, in order, at the root: a call of that name."""
         cdef int target = self.root(root)
         try:
-            with self.turn("gather"):
+            with self.turn(name):
                 return self.gathered(codec, obj, target)
         except MessageError as error:
             raise self.communicator.failed(error) from error
 
-    def allgather(self, codec, obj, end=None):
-        """Returns the objects of all ranks, or of those before `end`."""
+    cdef list everywhere(self, name, codec, obj, int end):
+        """The objects of the ranks before `end`, in order: a call of that name."""
         try:
-            with self.turn("allgather"):
-                return self.shared(codec, obj, self.size if end is None else end)
+            with self.turn(name):
+                return self.shared(codec, obj, end)
         except MessageError as error:
             raise self.communicator.failed(error) from error
+
+    def gather(self, codec, obj, root):
+        """Returns every rank's object, at the root."""
+        return self.at_root("gather", codec, obj, root)
+
+    def allgather(self, codec, obj):
+        """Returns every rank's object."""
+        return self.everywhere("allgather", codec, obj, self.size)
 
     def scatter(self, codec, objects, root):
         """Returns this rank's object of those that the root has for each."""
@@ -247,7 +255,7 @@ cdef class TeamObjectCalls:
         """Returns the reduction of all objects in the order of ranks, at the root."""
         if self.size > MOST_AT_ONE:
             return object_collectives.reduce(self.communicator, codec, obj, op, root)
-        found = self.gather(codec, obj, root)
+        found = self.at_root("reduce", codec, obj, root)
         return None if found is None else fold(op, found)
 
     def allreduce(self, codec, obj, op):
@@ -255,15 +263,19 @@ cdef class TeamObjectCalls:
         if self.size > MOST_AT_ONE:
             return object_collectives.allreduce(self.communicator, codec, obj, op)
         if isinstance(op, Op) and op.is_predefined:
-            return fold(op, self.allgather(codec, obj))
-        found = self.gather(codec, obj, 0)
-        return self.bcast(codec, None if found is None else fold(op, found), 0)
+            return fold(op, self.everywhere("allreduce", codec, obj, self.size))
+        try:
+            with self.turn("allreduce"):  # of two exchanges, which no other call may come between
+                found = self.gathered(codec, obj, 0)
+                return self.spread(codec, None if found is None else fold(op, found), 0)
+        except MessageError as error:
+            raise self.communicator.failed(error) from error
 
     def scan(self, codec, obj, op):
         """Returns the reduction of the objects of the ranks up to this one."""
-        return fold(op, self.allgather(codec, obj, self.rank + 1))
+        return fold(op, self.everywhere("scan", codec, obj, self.rank + 1))
 
     def exscan(self, codec, obj, op):
         """Returns the reduction of the objects of the ranks below this one; None at rank 0."""
-        below = self.allgather(codec, obj, self.rank)
+        below = self.everywhere("exscan", codec, obj, self.rank)
         return fold(op, below) if below else None

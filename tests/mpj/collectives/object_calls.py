@@ -103,6 +103,7 @@ def by_threads():
 
     of_one_kind(lambda: WORLD.allreduce(1, MPI.SUM))
     of_one_kind(lambda: len(WORLD.allgather("z" * 500)))
+    of_one_kind(lambda: len(WORLD.allreduce([1], joined)))  # two exchanges, with nobody else's between them
     assert set(found) == {SIZE}
 
 
