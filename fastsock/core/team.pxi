@@ -27,7 +27,8 @@ TYPES = {
     name: number
     for number, name in enumerate(
         "INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 FLOAT DOUBLE LONG_DOUBLE COMPLEX_FLOAT COMPLEX_DOUBLE "
-        "COMPLEX_LONG_DOUBLE BOOL FLOAT_INT DOUBLE_INT LONG_INT INT_INT SHORT_INT LONG_DOUBLE_INT".split()
+        "COMPLEX_LONG_DOUBLE BOOL QUAD COMPLEX_QUAD "
+        "FLOAT_INT DOUBLE_INT LONG_INT INT_INT SHORT_INT LONG_DOUBLE_INT".split()
     )
 }
 TEAM_MOST = FS_TEAM_MOST
@@ -36,6 +37,11 @@ TEAM_MOST = FS_TEAM_MOST
 def can_reduce(int operation, int type):
     """Whether that operation (of OPERATIONS) is defined for that type (of TYPES)."""
     return fs_kernel_of(operation, type) != NULL
+
+
+def type_size(int type):
+    """Bytes of an element of that type (of TYPES), as the kernels count them."""
+    return fs_type_size(type)
 
 
 def reduce_local(int operation, int type, source, target, Py_ssize_t count=-1):

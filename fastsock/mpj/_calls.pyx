@@ -66,7 +66,7 @@ cdef inline bint plain_format(const char *format) noexcept:
 
 cdef bint listed_span(spec, Span *span, bint writable) except -1:
     """Whether it is [buffer, datatype] or [buffer, count, datatype] with a datatype that has no gaps."""
-    cdef Py_ssize_t size, number = len(spec)
+    cdef Py_ssize_t size, count, number = len(spec)
     datatype = spec[number - 1] if 2 <= number <= 3 else None
     if not isinstance(datatype, Datatype) or not PyObject_CheckBuffer(spec[0]):
         return False
@@ -74,12 +74,17 @@ cdef bint listed_span(spec, Span *span, bint writable) except -1:
     if not type_.dense or number == 3 and type(spec[1]) is not int:
         return False
     size = type_.size
+    count = spec[1] if number == 3 else 0
+    if size <= 0:
+        return False
     if get_buffer(spec[0], &span.view, PyBUF_ND | PyBUF_WRITABLE if writable else PyBUF_ND) < 0:
         PyErr_Clear()
         return False
     span.data = span.view.buf
-    span.length = span.view.len if number == 2 else <Py_ssize_t>spec[1] * size
-    if size <= 0 or span.length <= 0 or span.length > span.view.len or span.length % size:
+    span.length = span.view.len
+    if number == 3:
+        span.length = count * size if count <= span.view.len // size else 0  # a large product would be another number
+    if span.length <= 0 or span.length % size:
         PyBuffer_Release(&span.view)
         return False
     span.held = True

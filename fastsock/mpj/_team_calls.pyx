@@ -12,11 +12,12 @@ from fastsock.core._core cimport Engine, Request, Team
 from fastsock.core.core cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request
 from fastsock.core.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
 
-from fastsock.core._core import OPERATIONS, STANDARD, TYPES, MessageError, can_reduce
+from fastsock.core._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
 from fastsock.mpj._memory cimport Py_buffer, PyObject, Simple, dense_bytes, simple
 
 from ._memory import IN_PLACE, buffer
+from .buffers import of_format
 from .datatype import Datatype
 from .native_kernels import kernel_of
 from .collectives.exchange import TAGS
@@ -46,16 +47,13 @@ NAMES = ("barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "redu
 cdef struct Span:
     Py_ssize_t least, end
 
-cdef bint[32][32] reducible  # operation, type
 assert FS_OPERATIONS <= 32 and FS_TYPES <= 32
-for _operation in OPERATIONS.values():
-    for _type in TYPES.values():
-        reducible[_operation][_type] = can_reduce(_operation, _type)
+cdef Py_ssize_t[32] element_sizes  # by type: the kernels' own, in which they are told how many elements there are
+for _type in TYPES.values():
+    element_sizes[_type] = type_size(_type)
 
-cdef dict types = {}  # by the records of datatypes: the kernels' number or -1, bytes of an item
+cdef dict types = {}  # by the records of datatypes: the kernels' number or -1, operations()
 cdef int INT8 = TYPES["INT8"], UINT8 = TYPES["UINT8"]
-cdef int BAND = OPERATIONS["BAND"], BXOR = OPERATIONS["BXOR"]
-assert BXOR == BAND + 2
 cdef int FLOAT = TYPES["FLOAT"], DOUBLE = TYPES["DOUBLE"], LONG_DOUBLE = TYPES["LONG_DOUBLE"]
 cdef int COMPLEX_FLOAT = TYPES["COMPLEX_FLOAT"], COMPLEX_DOUBLE = TYPES["COMPLEX_DOUBLE"], BOOL = TYPES["BOOL"]
 
@@ -105,11 +103,33 @@ cdef int type_of(const char *format) noexcept:
     return BOOL if first == c"?" else -1
 
 
+cdef uint32_t operations(object record, int type_) except? 0:
+    """A bit for each predefined operation that the kernels do on a datatype as on this type."""
+    cdef uint32_t found = 0
+    for name, number in OPERATIONS.items():
+        if kernel_of(name, record) == (type_, number):
+            found |= <uint32_t>1 << <int>number
+    return found
+
+
+cdef uint32_t[32] by_type  # operations() of the items of plain arrays; of bytes too the type is UINT8
+cdef bytes _format
+for _format in (b"", b"d", b"f", b"l", b"q", b"b", b"h", b"i", b"B", b"H", b"I", b"L", b"Q", b"g", b"?", b"Zf", b"Zd"):
+    _record = of_format(_format.decode()).ob
+    _type = type_of(_format) if _format else UINT8
+    by_type[_type] = operations(_record, _type) & (by_type[_type] or <uint32_t>-1)
+
+
 cdef inline bint is_in_place(object argument):
     return argument is None or argument is IN_PLACE
 
 
-cdef int take_message(object argument, bint writable, Py_buffer *view, int blocks) except -2:
+cdef struct Taken:
+    Py_buffer view
+    uint32_t operations  # as operations() tells them
+
+
+cdef int take_message(object argument, bint writable, Taken *taken, int blocks) except -2:
     """As take(), of memory with a datatype."""
     cdef Simple found
     cdef Py_ssize_t nbytes
@@ -124,23 +144,23 @@ cdef int take_message(object argument, bint writable, Py_buffer *view, int block
     known = types.get(record)
     if known is None:
         kernel = kernel_of("REPLACE", record)
-        size = record.size if record.basic is None else record.basic.size
-        known = types[record] = (-1 if kernel is None else kernel[0], size)
-    number, itemsize = known
+        known = types[record] = (-1, 0) if kernel is None else (kernel[0], operations(record, kernel[0]))
+    number, taken.operations = known
     if number < 0:
         return -1
-    view.buf, view.len, view.itemsize = <void *>found.address, nbytes, itemsize
-    view.obj = <PyObject *>found  # PyBuffer_Release() gives it back, and with it the memory
+    taken.view.buf, taken.view.len, taken.view.itemsize = <void *>found.address, nbytes, record.size
+    taken.view.obj = <PyObject *>found  # PyBuffer_Release() gives it back, and with it the memory
     Py_INCREF(found)
     return number
 
 
-cdef inline int take(object argument, bint writable, Py_buffer *view, int blocks=1) except -2:
+cdef inline int take(object argument, bint writable, Taken *taken, int blocks=1) except -2:
     """Its type, or -1 where the general path is to look at it, and then nothing is held. A count given with a buffer of
     several blocks is that of each."""
     cdef int type_
+    cdef Py_buffer *view = &taken.view
     if isinstance(argument, (list, tuple)):
-        return take_message(argument, writable, view, blocks)
+        return take_message(argument, writable, taken, blocks)
     if not PyObject_CheckBuffer(argument) or isinstance(argument, buffer):
         return -1
     try:
@@ -148,9 +168,10 @@ cdef inline int take(object argument, bint writable, Py_buffer *view, int blocks
     except (BufferError, ValueError, TypeError):
         return -1
     type_ = type_of(view.format)
-    if type_ < 0 or view.len == 0:
+    if type_ < 0 or view.len == 0 or view.itemsize != element_sizes[type_]:
         PyBuffer_Release(view)
         return -1
+    taken.operations = by_type[type_]
     return type_
 
 
@@ -190,17 +211,13 @@ cdef class TeamCalls:
                 return True
         return False
 
-    cdef int kernel(self, object op, int type_) except -2:
-        """The operation's number where the kernels know it on the type, or -1."""
+    cdef int kernel(self, object op, uint32_t defined) except -2:
+        """The operation's number, or -1 where it is none of these (see operations())."""
         record = op.ob
         if record is not self.operation:
             self.operation_number = OPERATIONS.get(record.name, -1)
             self.operation = record
-        if self.operation_number < 0 or not reducible[self.operation_number][type_]:
-            return -1
-        if type_ == UINT8 and not (BAND <= self.operation_number <= BXOR):
-            return -1  # an array of bytes, of MPI's BYTE: no numbers
-        return self.operation_number
+        return self.operation_number if self.operation_number >= 0 and defined >> self.operation_number & 1 else -1
 
     cdef int member(self, root) except -2:
         """The root's rank; -1 where it is none."""
@@ -316,35 +333,35 @@ cdef class TeamCalls:
 
     cdef bint call_v(self, int which, object send, int out_blocks, object receive, int into_blocks, int root) except -1:
         """Does a call whose buffers have no block here, one or EACH member's."""
-        cdef Py_buffer out, into
+        cdef Taken out, into
         cdef bint holds_out = False, holds_into = False
         cdef Py_ssize_t total = 0
         cdef fs_blocks outgoing, incoming
         cdef int i
-        out.buf = into.buf = NULL
+        out.view.buf = into.view.buf = NULL
         outgoing.sizes, outgoing.offsets = self.outgoing.sizes, self.outgoing.offsets
         incoming.sizes, incoming.offsets = self.incoming.sizes, self.incoming.offsets
         try:
             if which == ALLTOALLW:
-                holds_into = take_typed_layout(receive, True, &into, &self.incoming, self.size)
+                holds_into = take_typed_layout(receive, True, &into.view, &self.incoming, self.size)
             elif into_blocks == EACH:
-                holds_into = take_layout(receive, True, &into, &self.incoming, self.size)
+                holds_into = take_layout(receive, True, &into.view, &self.incoming, self.size)
             elif into_blocks:
                 holds_into = take(receive, True, &into) >= 0
             if into_blocks and not holds_into:
                 return False
             if which == ALLTOALLW and out_blocks:
-                holds_out = take_typed_layout(send, False, &out, &self.outgoing, self.size)
+                holds_out = take_typed_layout(send, False, &out.view, &self.outgoing, self.size)
             elif out_blocks == EACH:
-                holds_out = take_layout(send, False, &out, &self.outgoing, self.size)
+                holds_out = take_layout(send, False, &out.view, &self.outgoing, self.size)
             elif out_blocks:
                 holds_out = take(send, False, &out) >= 0
             if out_blocks and not holds_out:
                 return False
             # one's own block has a size on both sides
-            if out_blocks == 1 and into_blocks == EACH and <size_t>out.len != self.incoming.sizes[self.rank]:
+            if out_blocks == 1 and into_blocks == EACH and <size_t>out.view.len != self.incoming.sizes[self.rank]:
                 return False
-            if out_blocks == EACH and into_blocks == 1 and <size_t>into.len != self.outgoing.sizes[self.rank]:
+            if out_blocks == EACH and into_blocks == 1 and <size_t>into.view.len != self.outgoing.sizes[self.rank]:
                 return False
             if out_blocks == into_blocks and self.outgoing.sizes[self.rank] != self.incoming.sizes[self.rank]:
                 return False
@@ -355,27 +372,27 @@ cdef class TeamCalls:
                     return False
             next(self.numbers)
             if which == SCATTERV:
-                self.team.c_scatter(out.buf, &outgoing, into.buf, 0 if out_blocks else into.len, root)
+                self.team.c_scatter(out.view.buf, &outgoing, into.view.buf, 0 if out_blocks else into.view.len, root)
             elif which == GATHERV:
-                self.team.c_gather(out.buf, 0 if into_blocks else out.len, into.buf, &incoming, root)
+                self.team.c_gather(out.view.buf, 0 if into_blocks else out.view.len, into.view.buf, &incoming, root)
             elif which == ALLGATHERV:
-                self.team.c_allgather(out.buf, into.buf, &incoming)
+                self.team.c_allgather(out.view.buf, into.view.buf, &incoming)
             else:
-                self.team.c_alltoall(out.buf, &outgoing if out_blocks else &incoming, into.buf, &incoming)
+                self.team.c_alltoall(out.view.buf, &outgoing if out_blocks else &incoming, into.view.buf, &incoming)
         except MessageError as error:
             self.failed(error)
         finally:
             if holds_out:
-                PyBuffer_Release(&out)
+                PyBuffer_Release(&out.view)
             if holds_into:
-                PyBuffer_Release(&into)
+                PyBuffer_Release(&into.view)
         return True
 
     def reduce_scatter(self, send, receive, counts, op):
         """Reduce_scatter."""
-        cdef Py_buffer out, into
+        cdef Taken out, into
         cdef int type_, into_type = -1, operation
-        cdef size_t total = 0
+        cdef size_t total = 0, elements
         cdef int i
         if is_in_place(send):
             return False
@@ -383,35 +400,39 @@ cdef class TeamCalls:
         if type_ < 0:
             return False
         try:
-            operation = self.kernel(op, type_)
-            if operation < 0 or not self.prefers(REDUCE_SCATTER, out.len):
+            operation = self.kernel(op, out.operations)
+            if operation < 0 or not self.prefers(REDUCE_SCATTER, out.view.len):
                 return False
-            if not take_numbers(counts, self.incoming.sizes, self.size, out.len // out.itemsize):
+            if not take_numbers(counts, self.incoming.sizes, self.size, out.view.len // out.view.itemsize):
                 return False
+            elements = out.view.itemsize // element_sizes[type_]
             for i in range(self.size):
+                self.incoming.sizes[i] *= elements
                 total += self.incoming.sizes[i]
-            if total * out.itemsize != <size_t>out.len:
+            if total * element_sizes[type_] != <size_t>out.view.len:
                 return False
             into_type = take(receive, True, &into)
-            if into_type != type_ or <size_t>into.len != self.incoming.sizes[self.rank] * into.itemsize:
+            if into_type != type_ or into.operations != out.operations:
+                return False
+            if <size_t>into.view.len != self.incoming.sizes[self.rank] * element_sizes[type_]:
                 return False
             next(self.numbers)
-            self.team.c_reduce_scatter(out.buf, into.buf, self.incoming.sizes, type_, operation)
+            self.team.c_reduce_scatter(out.view.buf, into.view.buf, self.incoming.sizes, type_, operation)
         except MessageError as error:
             self.failed(error)
         finally:
-            PyBuffer_Release(&out)
+            PyBuffer_Release(&out.view)
             if into_type >= 0:
-                PyBuffer_Release(&into)
+                PyBuffer_Release(&into.view)
         return True
 
     cdef bint call(self, int which, object send, int out_blocks, object receive, int into_blocks, object op,
                    int root) except -1:
         """Does a call whose buffers have so many equal blocks; none: here the call has no such buffer."""
-        cdef Py_buffer out, into
+        cdef Taken out, into
         cdef int type_, out_type = -1, into_type = -1, operation = -1
         cdef Py_ssize_t block
-        out.buf = into.buf = NULL
+        out.view.buf = into.view.buf = NULL
         try:
             if into_blocks:
                 type_ = into_type = take(receive, True, &into, into_blocks)
@@ -419,30 +440,32 @@ cdef class TeamCalls:
                 type_ = out_type = take(send, False, &out, out_blocks)
             if type_ < 0:
                 return False
-            block = into.len if into_blocks else out.len
+            block = into.view.len if into_blocks else out.view.len
             if into_blocks > 1:
-                if block % (into_blocks * into.itemsize):
+                if block % (into_blocks * into.view.itemsize):
                     return False
                 block //= into_blocks
             if which >= FIRST_REDUCING:
-                operation = self.kernel(op, type_)
+                operation = self.kernel(op, into.operations if into_blocks else out.operations)
                 if operation < 0:
                     return False
             if not self.prefers(which, block * self.size if ALLGATHER <= which <= REDUCE_SCATTER_BLOCK else block):
                 return False
             if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
                 out_type = take(send, False, &out, out_blocks)
-                if out_type != type_ or out.len != block * out_blocks:
+                if out_type != type_ or out.view.len != block * out_blocks:
+                    return False
+                if operation >= 0 and out.operations != into.operations:
                     return False
             next(self.numbers)
-            self.enter(which, &out, &into, block, type_, operation, root)
+            self.enter(which, &out.view, &into.view, block, type_, operation, root)
         except MessageError as error:
             self.failed(error)
         finally:
             if out_type >= 0:
-                PyBuffer_Release(&out)
+                PyBuffer_Release(&out.view)
             if into_type >= 0:
-                PyBuffer_Release(&into)
+                PyBuffer_Release(&into.view)
         return True
 
     cdef inline int enter(self, int which, Py_buffer *out, Py_buffer *into, Py_ssize_t block, int type_, int operation,
@@ -451,7 +474,7 @@ cdef class TeamCalls:
         cdef fs_blocks blocks
         cdef size_t count = 0
         if which >= FIRST_REDUCING:
-            count = block // (into.itemsize if into.buf != NULL else out.itemsize)
+            count = block // element_sizes[type_]
         elif which != BCAST:
             self.equal_blocks(block)
             blocks.sizes, blocks.offsets = self.sizes, self.offsets

@@ -277,8 +277,7 @@ def _resolve(where: Any, type_: Any, readonly: bool) -> tuple[buffer | None, Dat
         return None, _datatype(type_)
     memory = acquire(where, readonly, type_ is None)
     if type_ is None:
-        format_ = format_of(memory)
-        return memory, _by_format.get(format_) or _of_format(format_)
+        return memory, of_format(format_of(memory))
     return memory, _datatype(type_)
 
 
@@ -291,8 +290,11 @@ def _datatype(type_: Any) -> Datatype:
         raise KeyError(f"cannot map {type_!r} to MPI datatype") from None
 
 
-def _of_format(format_: str) -> Datatype:
-    """The datatype of a format of the buffer protocol."""
+def of_format(format_: str) -> Datatype:
+    """Returns the datatype of a format of the buffer protocol; raises KeyError and BufferError."""
+    found = _by_format.get(format_)
+    if found is not None:
+        return found
     code = format_
     if format_[:1] in ("@", "<"):
         code = format_[1:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from .constants import ERR_OP
@@ -103,18 +105,15 @@ def _dtype(type_: TypeRecord) -> tuple[Any, str]:
 def _number(basic: TypeRecord) -> Any:
     kind, size = basic.kind, basic.size
     if kind == "b":
-        return np.dtype(bool if size == 1 else f"i{size}")
-    if kind in ("V", "S"):
-        return np.dtype(f"u{size}")
-    if size == 16 and kind == "f":
-        if basic.code != "g":
-            raise Exception(ERR_OP, f"no operation on {basic.name}")
-        return np.dtype(np.longdouble)
-    if size == 32:
-        if basic.code != "G":
-            raise Exception(ERR_OP, f"no operation on {basic.name}")
-        return np.dtype(np.clongdouble)
-    try:
-        return np.dtype(f"{kind}{size}")
-    except TypeError:
-        raise Exception(ERR_OP, f"no operation on {basic.name}") from None
+        code = "?" if size == 1 else f"i{size}"
+    elif kind in ("V", "S"):
+        code = f"u{size}"
+    elif basic.code in ("g", "G"):
+        code = basic.code
+    else:
+        code = f"{kind}{size}"
+    # numpy calls C's long double f16, which Fortran's REAL(16) is not
+    if code not in ("f16", "c32"):
+        with suppress(TypeError):
+            return np.dtype(code)
+    raise Exception(ERR_OP, f"no operation on {basic.name}")

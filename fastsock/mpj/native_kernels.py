@@ -23,7 +23,7 @@ _BY_KIND = {
 _LOGICAL = {("b", size): f"INT{8 * size}" for size in (2, 4, 8)}
 _LOGICAL_OPERATIONS = ("LAND", "LOR", "LXOR", "REPLACE", "NO_OP")
 _BYTE_OPERATIONS = ("BAND", "BOR", "BXOR", "REPLACE", "NO_OP")
-_BY_CODE = {"g": "LONG_DOUBLE", "G": "COMPLEX_LONG_DOUBLE"}
+_BY_CODE = {"g": "LONG_DOUBLE", "G": "COMPLEX_LONG_DOUBLE", "f16": "QUAD", "c32": "COMPLEX_QUAD"}
 
 _found: dict[tuple[str, TypeRecord], tuple[int, int] | None] = {}
 

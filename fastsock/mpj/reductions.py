@@ -49,8 +49,11 @@ def _symmetric(communicator: Any, name: str, sendbuf: Any, recvbuf: Any, op: Op)
         buffers.check_equal(own, result)
     combine = op._combine(result.datatype)
 
+    # the first rank's result of an exscan is what it had
+    kept = own is None or (name == "exscan" and not communicator.inter and communicator.rank == 0)
+
     def prepare() -> Prepared:
-        view, land = memory.incoming(result, kept=own is None)
+        view, land = memory.incoming(result, kept=kept)
         return (None if own is None else memory.outgoing(own), view, combine), land
 
     return Call(communicator, name, prepare)

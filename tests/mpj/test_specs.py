@@ -91,6 +91,13 @@ def test_what_is_no_message(message: Any, error: Any, says: str) -> None:
         buffers.simple(message, True)
 
 
+@pytest.mark.parametrize("count", [3, -1, 2**61 + 1, 2**63])  # of 8 bytes each: the third's product would be 8
+@pytest.mark.parametrize("call", ["Send", "Isend", "Ssend", "Recv", "Irecv", "Bcast"])
+def test_no_count_reaches_beyond_the_memory(call: str, count: int) -> None:
+    with pytest.raises((ValueError, OverflowError)):
+        getattr(MPI.COMM_SELF, call)([np.zeros(2), count, MPI.DOUBLE], 0)
+
+
 def test_what_cannot_be_written_is_not_received_into() -> None:
     for memory in (b"abc", memoryview(b"abc"), MPI.buffer(b"abc")):
         assert buffers.simple(memory, True).count == 3

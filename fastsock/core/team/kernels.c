@@ -1,5 +1,6 @@
 #include "kernels.h"
 
+#include <float.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -79,6 +80,18 @@ COMPLEX(complex_float, float, float)
 COMPLEX(complex_double, double, double)
 COMPLEX(complex_long_double, long double, long_double)
 
+#if LDBL_MANT_DIG == 113
+typedef long double quad_number;
+#define HAVE_QUAD 1
+#elif defined(__SIZEOF_FLOAT128__)
+typedef __float128 quad_number;
+#define HAVE_QUAD 1
+#endif
+#ifdef HAVE_QUAD
+REAL(quad, quad_number)
+COMPLEX(complex_quad, quad_number, quad)
+#endif
+
 /* Of equal values the one with the lower place. */
 #define PAIR(name, type)                                                                        \
     struct name { type value; int place; };                                                     \
@@ -109,7 +122,7 @@ PAIR(long_double_int, long double)
 
 static const size_t sizes[FS_TYPES] = {
     1, 2, 4, 8, 1, 2, 4, 8, sizeof(float), sizeof(double), sizeof(long double),
-    2 * sizeof(float), 2 * sizeof(double), 2 * sizeof(long double), 1,
+    2 * sizeof(float), 2 * sizeof(double), 2 * sizeof(long double), 1, 16, 32,
     sizeof(struct float_int), sizeof(struct double_int), sizeof(struct long_int),
     sizeof(struct int_int), sizeof(struct short_int), sizeof(struct long_double_int),
 };
@@ -139,6 +152,10 @@ static fs_kernel *const kernels[FS_TYPES][FS_OPERATIONS] = {
     [FS_COMPLEX_DOUBLE] = {NUMBERS(complex_double)},
     [FS_COMPLEX_LONG_DOUBLE] = {NUMBERS(complex_long_double)},
     [FS_BOOL] = {LOGICAL(uint8)},
+#ifdef HAVE_QUAD
+    [FS_QUAD] = {ORDERED(quad)},
+    [FS_COMPLEX_QUAD] = {NUMBERS(complex_quad)},
+#endif
     [FS_FLOAT_INT] = {PLACES(float_int)},
     [FS_DOUBLE_INT] = {PLACES(double_int)},
     [FS_LONG_INT] = {PLACES(long_int)},

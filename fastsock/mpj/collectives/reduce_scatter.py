@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fastsock.core._core import type_size
+
 from . import blocks, buckets, moves, primitive, reduce, trees
 from .accumulator import Accumulator
 from .blocks import Blocks
@@ -130,7 +132,8 @@ def binomial_reduce_scatterv(exchange: Exchange, send: Blocks, receive: View, co
 @PRIMITIVE.algorithm(primitive.team)
 def shared_memory(exchange: Exchange, send: Blocks, receive: View, combine: Combine) -> Steps:
     """Through the memory that all ranks share."""
-    counts = [size // combine.itemsize for size in send.placed()[1]]
+    element = type_size(combine.kernel[0])  # which may be a part of an item
+    counts = [size // element for size in send.placed()[1]]
     exchange.team.reduce_scatter(send.data, receive, counts, *combine.kernel)
     return ()
 

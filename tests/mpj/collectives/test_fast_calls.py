@@ -11,9 +11,10 @@ import pytest
 pytest.importorskip("fastsock.core._core")
 
 
-def run(name, ranks):
+def run(name, ranks, device="iodev"):
     program = Path(__file__).with_name(name)
-    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--timeout", "60", str(program)]
+    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--device", device, "--timeout", "60"]
+    command.append(str(program))
     done = subprocess.run(command, capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -26,3 +27,8 @@ def test_as_the_general_path(ranks):
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_objects(ranks):
     run("object_calls.py", ranks)
+
+
+@pytest.mark.parametrize(("device", "ranks"), [("iodev", 2), ("sysvdev", 2), ("smpdev", 3)])
+def test_every_operation_on_every_datatype(device, ranks):
+    run("every_reduction.py", ranks, device)
