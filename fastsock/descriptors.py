@@ -19,6 +19,7 @@ import sys
 from operator import index
 
 from . import kept
+from .genuine import genuine
 from .patching import in_place_of, is_replacement, wrapping
 
 TYPE_CHECKING = False
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
         def descriptors(self) -> list[int]: ...
 
 
+_FROM_START, _FROM_HERE = os.SEEK_SET, os.SEEK_CUR
 _SENDFILE_CHUNK = 256 * 1024
+_DONT_WAIT = socket.MSG_DONTWAIT
 _DUPLICATING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
 
@@ -148,16 +151,16 @@ def _sendfile(original: Callable[..., Any], registry: Registry) -> Callable[...,
 def _send_file(channel: Channel, flags: int, in_fd: int, offset: int | None, count: int) -> int:
     """sendfile(2) through a connection: sends until ``count``, the file's end, or where sending would block."""
     try:
-        start = os.lseek(in_fd, 0, os.SEEK_CUR) if offset is None else index(offset)
+        start = genuine.lseek(in_fd, 0, _FROM_HERE) if offset is None else index(offset)
     except OSError as error:
         if error.errno == errno.ESPIPE:  # what the kernel says of a source that is no file
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from None
+            raise OSError(errno.EINVAL, genuine.strerror(errno.EINVAL)) from None
         raise
     chunk = memoryview(bytearray(min(count, _SENDFILE_CHUNK)))
     sent = 0
     try:
         while sent < count:
-            size = os.preadv(in_fd, [chunk[: count - sent]], start + sent)
+            size = genuine.preadv(in_fd, [chunk[: count - sent]], start + sent)
             if size == 0:
                 break
             done = 0
@@ -171,7 +174,7 @@ def _send_file(channel: Channel, flags: int, in_fd: int, offset: int | None, cou
         # What went out counts; the next call meets the same error.
     finally:
         if offset is None:
-            os.lseek(in_fd, start + sent, os.SEEK_SET)
+            genuine.lseek(in_fd, start + sent, _FROM_START)
     return sent
 
 
@@ -255,14 +258,14 @@ def _fcntl(original: Callable[..., Any], registry: Registry) -> Callable[..., An
 
 
 def _fdopen(original: Callable[..., Any], registry: Registry) -> Callable[..., Any]:
-    import io
+    from io import text_encoding
 
     released = _releaser(registry)
 
     def fdopen(fd, mode="r", buffering=-1, encoding=None, *args, **kwargs):  # type: ignore[no-untyped-def]
         released(fd)
         if encoding is None and "b" not in mode and sys.flags.warn_default_encoding:
-            encoding = io.text_encoding(None)  # here: the warning names our caller
+            encoding = text_encoding(None)  # here: the warning names our caller
         if not args and not kwargs:
             return original(fd, mode, buffering, encoding)
         return original(fd, mode, buffering, encoding, *args, **kwargs)
@@ -302,13 +305,13 @@ def _forgetter(registry: Registry) -> Callable[[Any], None]:
 
 def _flags(fd: int) -> int:
     """A raw call blocks if the descriptor does, whatever timeout the socket object has."""
-    return 0 if os.get_blocking(fd) else socket.MSG_DONTWAIT
+    return 0 if genuine.get_blocking(fd) else _DONT_WAIT
 
 
 def _length(value: Any) -> int:
     length = index(value)
     if length < 0:
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        raise OSError(errno.EINVAL, genuine.strerror(errno.EINVAL))
     return length
 
 

@@ -15,6 +15,7 @@ import os
 import socket
 from math import inf
 
+from .genuine import genuine
 from .patching import in_place_of, is_replacement, wrapping
 
 TYPE_CHECKING = False
@@ -56,7 +57,7 @@ def release_inheritable(registry: Registry, below: float = inf) -> None:
         if fd >= below:
             continue
         try:
-            inherited = os.get_inheritable(fd)
+            inherited = genuine.get_inheritable(fd)
         except OSError:  # closed by somebody else meanwhile: nobody inherits it
             continue
         if inherited:
@@ -109,7 +110,7 @@ def _posix_spawn(original: Callable[..., int], registry: Registry) -> Callable[.
         actions = list(file_actions or ())
         below = inf
         for action in actions:
-            if isinstance(action, tuple) and action[:1] == (os.POSIX_SPAWN_DUP2,) and len(action) == 3:
+            if isinstance(action, tuple) and action[:1] == (_DUP2,) and len(action) == 3:
                 _release_number(registry, action[1])
             elif isinstance(action, tuple) and action[:1] == (_CLOSE_FROM,) and len(action) == 2:
                 below = action[1]
@@ -119,6 +120,7 @@ def _posix_spawn(original: Callable[..., int], registry: Registry) -> Callable[.
     return posix_spawn
 
 
+_DUP2 = os.POSIX_SPAWN_DUP2
 _CLOSE_FROM = getattr(os, "POSIX_SPAWN_CLOSEFROM", None)  # since Python 3.13, which starts most subprocesses so
 
 

@@ -6,7 +6,7 @@ asked ever more rarely. Where one process always accepts, what the meeting needs
 
 from __future__ import annotations
 
-from time import monotonic as _now
+from .genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def has_short_connections(where: Where, last: float = 0.0) -> bool:
     if row is None or row[0] < ENOUGH_SHORT:
         return False
     row[1] = max(row[1], last)
-    now = _now()
+    now = genuine.monotonic()
     if now - row[1] > SOON_SECONDS:
         row[0] = 0
         return False
@@ -123,7 +123,7 @@ def closed_unused(where: Where, seconds: float) -> None:
 
 def finds_nobody(where: Where) -> bool:
     """Nobody of ours listens there; whether several connections, one soon after the other, found that."""
-    now = _now()
+    now = genuine.monotonic()
     if len(_nobody) > MOST_KNOWN:
         _nobody.clear()
     row = _nobody.setdefault(where, [0, now])
@@ -144,7 +144,7 @@ def ended(where: Where, seconds: float, counts: Mapping[str, Any]) -> None:
         if _in_a_row.pop(where, None):
             _short.always(where)
         return
-    now = _now()
+    now = genuine.monotonic()
     if len(_in_a_row) > MOST_KNOWN:
         _in_a_row.clear()
     row = _in_a_row.setdefault(where, [0, now])

@@ -19,19 +19,15 @@ import contextlib
 import errno
 import functools
 import itertools
-import os
+import posix
 import select
 import struct
 from _thread import _local
 from collections.abc import Callable, Iterator, Sequence
-from os import close as _close
-from os import dup2 as _dup2
-from os import read as _read
-from time import monotonic as _now
-from time import sleep as _sleep
 
 from . import abstract, chain, learned
 from .config import settings
+from .genuine import genuine
 from .transport import Claim, Reason, Refused, Reservation, Transport
 
 TYPE_CHECKING = False
@@ -51,6 +47,8 @@ _SOURCE_OF_LOOPBACK = "7f000001"
 _SPIN_SECONDS = 40e-6
 _CLAIM_SLICE_MS = 20  # an accepting end that gave up its claim can tell nobody
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+_TOKEN_FLAGS = posix.EFD_NONBLOCK | posix.EFD_CLOEXEC
+_POLLIN, _POLLRDHUP = select.POLLIN, select.POLLRDHUP
 
 
 # ---- names ----
@@ -123,7 +121,7 @@ def name_bridge(stream: Any, local: Any, peer: Any) -> None:
     """Lets the fresh stream socket of a bridge tell the connection's addresses, as a doorbell does."""
     name = _connection_name("bridge", (packed(local[0]), local[1]), (packed(peer[0]), peer[1]))
     with contextlib.suppress(OSError):  # only a later owner of the descriptor would miss it
-        stream.bind(b"%s/%d.%d" % (name, os.getpid(), next(_bridges)))
+        stream.bind(b"%s/%d.%d" % (name, genuine.getpid(), next(_bridges)))
 
 
 def is_numeric(host: Any) -> bool:
@@ -169,14 +167,14 @@ class Presence:
             holder.close()
             raise
         self._descriptor = holder.detach()  # a listener that is dropped warns by itself; this must not warn again
-        self._file = os.fstat(self._descriptor).st_ino
+        self._file = genuine.fstat(self._descriptor).st_ino
 
     def close(self) -> None:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             with contextlib.suppress(OSError):  # a program that closed every number may use this one for its own
-                if os.fstat(descriptor).st_ino == self._file:
-                    _close(descriptor)
+                if genuine.fstat(descriptor).st_ino == self._file:
+                    genuine.close(descriptor)
 
     def __del__(self) -> None:
         self.close()
@@ -216,7 +214,7 @@ def has_presence(ip: str, port: int) -> bool:
 
 def _peer_process(doorbell: int) -> int:
     pid, user = abstract.peer(doorbell)
-    if user != os.geteuid() and settings().peers != "any":
+    if user != genuine.geteuid() and settings().peers != "any":
         raise Refused(Reason.OTHER_USER, f"user {user}")
     return pid
 
@@ -294,7 +292,7 @@ class Offer:
 
     def sent(self) -> None:
         """From now on the accepting end may find it: the bounded time begins."""
-        self._deadline = _now() + _bounded_seconds()
+        self._deadline = genuine.monotonic() + _bounded_seconds()
 
     def withdraw(self) -> bool:
         """Ends the offer, unless the accepting end claimed what was reserved; whether it ended."""
@@ -308,7 +306,7 @@ class Offer:
     def _close(self) -> None:
         for descriptor in (self._listener, self._doorbell):
             if descriptor >= 0:
-                _close(descriptor)
+                genuine.close(descriptor)
         self._listener = self._doorbell = -1
 
     def __del__(self) -> None:
@@ -355,7 +353,7 @@ class Offer:
             learned.lapsed(self._where)
             raise Refused(Reason.LISTENER_DID_NOT_ANSWER)
         if failure:
-            raise OSError(failure, os.strerror(failure))
+            raise OSError(failure, genuine.strerror(failure))
         return self._join()
 
     def _accept(self) -> int:
@@ -365,7 +363,7 @@ class Offer:
         """The accepting end decided, and connects right then: nothing here may fail any more, except by its death."""
         while self._doorbell < 0 or abstract.peer(self._doorbell)[0] != self._pid:
             if self._doorbell >= 0:
-                _close(self._doorbell)
+                genuine.close(self._doorbell)
                 self._doorbell = -1
             try:
                 self._doorbell = abstract.accept(self._listener)
@@ -388,17 +386,17 @@ class Offer:
 
     def _accept_without_spare(self, descriptor: int) -> int:
         """The TCP socket is done with: its number serves the listener, and the listener's the doorbell."""
-        _dup2(self._listener, descriptor, False)
-        _close(self._listener)
+        genuine.dup2(self._listener, descriptor, False)
+        genuine.close(self._listener)
         self._listener = -1
-        give_up_at = _now() + 1.0
+        give_up_at = genuine.monotonic() + 1.0
         while True:
             try:
                 return abstract.accept(descriptor)
             except OSError as error:  # another thread was faster
-                if error.errno not in _NO_DESCRIPTORS or _now() > give_up_at:
+                if error.errno not in _NO_DESCRIPTORS or genuine.monotonic() > give_up_at:
                     raise
-                _sleep(1e-3)
+                genuine.sleep(1e-3)
 
     def _join(self) -> Joined:
         doorbell = self._doorbell
@@ -419,7 +417,7 @@ class Offer:
             raise Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
         finally:
             for descriptor in passed:
-                _close(descriptor)
+                genuine.close(descriptor)
 
     def _heed(self, hello: bytes, passed: list[int], pid: int) -> Joined:
         if len(hello) != _HELLO.size or not passed:
@@ -467,7 +465,7 @@ def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined 
         if claim is not None:
             claim.give_up()
         if doorbell >= 0:
-            _close(doorbell)
+            genuine.close(doorbell)
         if isinstance(error, OSError):
             raise _refused_by(error) from error
         raise
@@ -497,11 +495,11 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
     channel, passed, number = path.offer(doorbell, settings(), peer, pid)
     token = -1
     try:
-        token = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        token = genuine.eventfd(1, _TOKEN_FLAGS)
         rights = struct.pack(f"{1 + len(passed)}i", token, *passed)
-        hello = _HELLO.pack(_MAGIC, _VERSION, path.number, os.getpid(), number)
+        hello = _HELLO.pack(_MAGIC, _VERSION, path.number, genuine.getpid(), number)
         doorbell.sendmsg([hello], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
-        deadline = _now() + _bounded_seconds()
+        deadline = genuine.monotonic() + _bounded_seconds()
         try:
             _await_join(doorbell, deadline)
         except (TimeoutError, ConnectionError):
@@ -509,15 +507,15 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
                 raise Refused(Reason.PEER_DID_NOT_JOIN) from None
             # it joined, and is moving its descriptor: only a stopped process would take long
             with contextlib.suppress(TimeoutError, ConnectionError):
-                _await_join(doorbell, _now() + 1.0)
+                _await_join(doorbell, genuine.monotonic() + 1.0)
         if channel is None:
             # on a bare stream the byte must not be taken for payload
-            _soon(lambda: doorbell.recv(1), _now() + 1.0, doorbell.fileno())
+            _soon(lambda: doorbell.recv(1), genuine.monotonic() + 1.0, doorbell.fileno())
         return channel
     finally:
         for descriptor in (token, *passed):
             if descriptor >= 0:
-                _close(descriptor)
+                genuine.close(descriptor)
 
 
 def _await_join(doorbell: Any, deadline: float) -> None:
@@ -549,14 +547,14 @@ def _bounded_seconds() -> float:
 
 def has_hung_up(stream: Any) -> bool:
     """Whether the other end of a UNIX stream is closed or shut its writing half."""
-    poller = select.poll()
-    poller.register(Raw.fileno(stream), select.POLLRDHUP)
+    poller = genuine.poll()
+    poller.register(Raw.fileno(stream), _POLLRDHUP)
     return bool(poller.poll(0))
 
 
 def _take(token: int) -> bool:
     try:
-        _read(token, 8)
+        genuine.read(token, 8)
     except BlockingIOError:
         return False
     return True
@@ -564,13 +562,13 @@ def _take(token: int) -> bool:
 
 def _comes_first(listener: int, stream: int, pid: int) -> bool:
     """Waits a while for a connection at `listener`; False where `stream` or the process ended instead."""
-    poller = select.poll()
-    poller.register(listener, select.POLLIN)
-    poller.register(stream, select.POLLRDHUP)
+    poller = genuine.poll()
+    poller.register(listener, _POLLIN)
+    poller.register(stream, _POLLRDHUP)
     process = -1
     try:
-        process = os.pidfd_open(pid)  # a child of it may hold the stream open
-        poller.register(process, select.POLLIN)
+        process = genuine.pidfd_open(pid)  # a child of it may hold the stream open
+        poller.register(process, _POLLIN)
     except ProcessLookupError:
         return False
     except OSError:  # an old kernel, or no descriptor now
@@ -579,7 +577,7 @@ def _comes_first(listener: int, stream: int, pid: int) -> bool:
         found = poller.poll(_CLAIM_SLICE_MS)
     finally:
         if process >= 0:
-            _close(process)
+            genuine.close(process)
     return not found or any(descriptor == listener for descriptor, _ in found)
 
 
@@ -599,21 +597,21 @@ def _soon(attempt: Any, deadline: float, descriptor: int, stream: int = -1) -> A
     The other end is mostly in the middle of answering, so that a sleep costs more than the whole meeting.
     Raises TimeoutError, and EOFError where the other end of `stream` hung up meanwhile.
     """
-    spin_until = _now() + _SPIN_SECONDS
+    spin_until = genuine.monotonic() + _SPIN_SECONDS
     while True:
         try:
             return attempt()
         except BlockingIOError:
             pass
-        now = _now()
+        now = genuine.monotonic()
         if now < spin_until:
             continue
         if now >= deadline:
             raise TimeoutError
-        poller = select.poll()
-        poller.register(descriptor, select.POLLIN)
+        poller = genuine.poll()
+        poller.register(descriptor, _POLLIN)
         if stream >= 0:
-            poller.register(stream, select.POLLRDHUP)
+            poller.register(stream, _POLLRDHUP)
         found = poller.poll((deadline - now) * 1e3)
         if [each for each, _ in found] == [stream]:
             raise EOFError

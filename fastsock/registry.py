@@ -12,11 +12,10 @@ import struct
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from os import dup as _dup
-from os import getpid as _getpid
 
 from . import kept
 from .config import settings
+from .genuine import genuine
 from .transport import Reason
 
 TYPE_CHECKING = False
@@ -51,7 +50,7 @@ class Connection:
         self.proto = proto
         self.local = local
         self.peer = peer
-        self.pid = _getpid()
+        self.pid = genuine.getpid()
 
     def sockets(self) -> list[Any]:
         """The socket objects that use the connection: duplicates share it."""
@@ -206,7 +205,7 @@ def forget(descriptor: int) -> None:
         if keeper is None:
             channel.rebind(-1)  # the socket object that still believes in it gets EBADF, as for any closed number
         else:
-            channel.rebind(_dup(descriptor))
+            channel.rebind(genuine.dup(descriptor))
             keeper.close()
 
 

@@ -9,10 +9,10 @@ doorbells all the same.
 from __future__ import annotations
 
 import selectors
-from time import monotonic
 
 from . import core, registry
 from .config import settings
+from .genuine import genuine
 from .patching import Patches
 
 TYPE_CHECKING = False
@@ -157,10 +157,10 @@ def _select(original: Any) -> Any:
         if budget:
             watch.success += ((1.0 if ready else 0.0) - watch.success) / 8
         if not ready:
-            if not may_wait and monotonic() - watch.settled_at < _LOOK_EVERY:
+            if not may_wait and genuine.monotonic() - watch.settled_at < _LOOK_EVERY:
                 return _without_stale(watch, original(self, timeout))
             if not settle_all(watch.channels):
-                watch.settled_at = monotonic()
+                watch.settled_at = genuine.monotonic()
                 return original(self, timeout)
             ready = ready_among(watch.channels, 0.0)
         found = {}

@@ -11,12 +11,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import signal
-import threading
 from collections import OrderedDict
-from os import close as _close
 
 from . import core
+from .genuine import genuine
 from .transport import Capability, Claim, Reason, Refused, Reservation, Transport
 
 TYPE_CHECKING = False
@@ -42,7 +40,7 @@ def refusal(error: OSError) -> Refused:
 
 def _is_alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
+        genuine.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -69,9 +67,9 @@ class _Made(Claim):
         self.ring_bytes = ring_bytes
         self.pid = pid
         self.ticket = 0
-        self.number = int.from_bytes(os.urandom(8), "little")
+        self.number = int.from_bytes(genuine.urandom(8), "little")
         with contextlib.suppress(OSError):  # an old kernel or too many descriptors: then nobody claims it
-            self.process = os.pidfd_open(pid)
+            self.process = genuine.pidfd_open(pid)
 
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
         return _channel(self.segment, doorbell, core.ACCEPTED, settings, peer, self.pid)
@@ -82,7 +80,7 @@ class _Made(Claim):
     def belongs_to_living(self) -> bool:
         """Whether the process that it was made with still runs, and no other one that got its number."""
         try:
-            signal.pidfd_send_signal(self.process, 0)
+            genuine.pidfd_send_signal(self.process, 0)
         except ProcessLookupError:
             return False
         except OSError:  # none, or a program that closes every number closed ours
@@ -94,7 +92,7 @@ class _Made(Claim):
         if self.process >= 0:
             self.belongs_to_living()  # forgets a number that is not ours any more
         if self.process >= 0:
-            _close(self.process)
+            genuine.close(self.process)
 
 
 class _Reserved(Reservation):
@@ -127,12 +125,12 @@ class ShmTransport(Transport):
     def __init__(self) -> None:
         self._made: OrderedDict[int, _Made] = OrderedDict()
         self._met: OrderedDict[int, OrderedDict[int, Any]] = OrderedDict()  # by who made them, and their numbers
-        self._lock = threading.RLock()  # of its own thread, the collector may drop a socket at any moment
+        self._lock = genuine.RLock()  # of its own thread, the collector may drop a socket at any moment
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         """What the parent keeps is the parent's."""
-        self._lock = threading.RLock()
+        self._lock = genuine.RLock()
         self._made.clear()
         self._met.clear()
 
@@ -152,7 +150,7 @@ class ShmTransport(Transport):
         try:
             made = _Made(memory, ring_bytes, pid)
         except BaseException:
-            _close(memory)
+            genuine.close(memory)
             raise
         with self._lock:
             self._made[made.number] = made
@@ -192,7 +190,7 @@ class ShmTransport(Transport):
             channel = _channel(made.segment, doorbell.fileno(), core.ACCEPTED, settings, peer, pid)
         except OSError as error:
             for descriptor in memory:
-                _close(descriptor)
+                genuine.close(descriptor)
             raise refusal(error) from error
         return channel, memory, made.number
 

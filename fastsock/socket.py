@@ -12,20 +12,15 @@ from __future__ import annotations
 import _socket
 import contextlib
 import errno
-import os
 import socket as _standard
 import struct
 import sys
 import types
 import weakref
-from os import close as _close
-from os import dup as _dup
-from os import dup2 as _dup2
-from os import get_inheritable as _get_inheritable
-from time import monotonic as _now
 
 from . import arrays, chain, core, guards, kept, learned, meeting, options, registry, staying, unix
 from .config import settings
+from .genuine import genuine
 from .transport import Reason, Refused
 from .undecided import Undecided
 
@@ -166,7 +161,7 @@ class socket(_Plain):  # type: ignore[misc]
     def connect(self, address: Any, /) -> None:
         result = self._fast_connect(_Base.connect, address)
         if result:
-            raise BlockingIOError(result, os.strerror(result))
+            raise BlockingIOError(result, genuine.strerror(result))
 
     def connect_ex(self, address: Any, /) -> int:
         try:
@@ -207,9 +202,9 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_connect_again(self, connection: registry.Connection) -> None:
         """TCP tells the end of a non-blocking connect once, and that it is connected ever after."""
         if _Base.fileno(self) < 0:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
         if not self._fast_in_progress:
-            raise OSError(errno.EISCONN, os.strerror(errno.EISCONN))
+            raise OSError(errno.EISCONN, genuine.strerror(errno.EISCONN))
         self._fast_in_progress = False
 
     def _fast_offer(self, address: Any) -> tuple[meeting.Offer | None, Reason]:
@@ -325,13 +320,13 @@ class socket(_Plain):  # type: ignore[misc]
         )
         connection.peer_pid = joined.pid
         if role == "connect":
-            connection.began = _now()
+            connection.began = genuine.monotonic()
         connection.options = self._fast_options
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
         if role == "connect":  # which may not have seen yet that it is connected, when the accepting end leaves
             _Base.setsockopt(self, _socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
-        _dup2(joined.doorbell, descriptor, _get_inheritable(descriptor))
-        _close(joined.doorbell)
+        genuine.dup2(joined.doorbell, descriptor, genuine.get_inheritable(descriptor))
+        genuine.close(joined.doorbell)
         _Base.settimeout(self, timeout)
         self._fast_connection = connection
         if joined.channel is not None:
@@ -418,12 +413,12 @@ class socket(_Plain):  # type: ignore[misc]
         unix.enlarge_buffer(outer)
         unix.enlarge_buffer(inner)
         meeting.name_bridge(outer, *self._fast_addresses())
-        doorbell = _dup(_Base.fileno(self))
+        doorbell = genuine.dup(_Base.fileno(self))
         channel = self._fast_channel
         for sock in holders:
             descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
             sock._fast_unbind()
-            _dup2(outer.fileno(), descriptor, _get_inheritable(descriptor))
+            genuine.dup2(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
             _Base.settimeout(sock, timeout)
         outer.close()
         channel.rebind(doorbell)
@@ -517,12 +512,12 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_undecided = None
             self._fast_stay("connect", Reason.CLOSED_BEFORE_MEETING, undecided.local, undecided.peer)
             if settings().short_lived == "tcp":
-                learned.closed_unused(undecided.peer[:2], _now() - undecided.began)
+                learned.closed_unused(undecided.peer[:2], genuine.monotonic() - undecided.began)
         channel, connection = self._fast_channel, self._fast_connection
         if connection is not None and not (connection.holders and self._fast_is_shared_object()):
             registry.closing(connection)
             if connection.began and connection.final and settings().short_lived == "tcp":
-                learned.ended(connection.peer[:2], _now() - connection.began, connection.final)
+                learned.ended(connection.peer[:2], genuine.monotonic() - connection.began, connection.final)
         if channel is None:
             _ss.close(self)
             return
@@ -539,7 +534,7 @@ class socket(_Plain):  # type: ignore[misc]
     def shutdown(self, how: int, /) -> None:
         if self._fast_channel is not None:
             if self._fast_channel.was_reset():
-                raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+                raise OSError(errno.ENOTCONN, genuine.strerror(errno.ENOTCONN))
             self._fast_channel.shutdown(how)
         else:
             self._fast_shut = self._fast_shut or how != _socket.SHUT_RD
@@ -567,7 +562,7 @@ class socket(_Plain):  # type: ignore[misc]
         if connection is None or connection.transport == "tcp":
             return None
         if _Base.fileno(self) < 0:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
         return connection
 
     def getsockname(self) -> Any:
@@ -579,7 +574,7 @@ class socket(_Plain):  # type: ignore[misc]
         if connection is None:
             return _Base.getpeername(self)
         if connection.reset or (self._fast_channel is not None and self._fast_channel.was_reset()):
-            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+            raise OSError(errno.ENOTCONN, genuine.strerror(errno.ENOTCONN))
         return connection.peer
 
     def setsockopt(self, level: int, option: int, *value: Any) -> None:

@@ -5,7 +5,10 @@ Without the core each of them is found to stay anew, and noted as one on any pat
 
 from __future__ import annotations
 
+import os
+
 from . import chain, config, core, learned, meeting, registry
+from .genuine import genuine
 from .transport import Reason
 
 TYPE_CHECKING = False
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 NOBODY_SECONDS = 5e-3
 """Where several connections in a row found nobody of ours, nobody is looked for so long."""
 
+_READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
 _ALWAYS = (Reason.EXCLUDED_BY_SETTING, Reason.EXCLUDED_BY_RULE, Reason.NO_NATIVE_CORE)
 _known: Settings | None = None
 
@@ -80,8 +84,11 @@ def listening(presences: list[Any], complete: bool, local: Any, reason: Reason |
 def _at_most_told() -> int:
     """How many datagrams nobody reads a socket keeps, before it refuses more."""
     try:
-        with open("/proc/sys/net/unix/max_dgram_qlen") as file:
-            return int(file.read())
+        descriptor = genuine.open("/proc/sys/net/unix/max_dgram_qlen", _READ_ONLY)
+        try:
+            return int(genuine.read(descriptor, 20))
+        finally:
+            genuine.close(descriptor)
     except (OSError, ValueError):
         return 0
 

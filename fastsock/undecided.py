@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
-from time import monotonic as _now
+
+from .genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class Undecided:
         self.offer = offer
         self.local = local
         self.peer = peer
-        self.lock = threading.RLock()
-        self.began = _now()
+        self.lock = genuine.RLock()
+        self.began = genuine.monotonic()
         self.begun = False
         _waiting[id(self)] = weakref.ref(sock, self._dropped)
 

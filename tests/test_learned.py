@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import fastsock
@@ -24,7 +26,7 @@ class Clock:
 def clock(monkeypatch):
     """Time stands still unless a test moves it."""
     clock = Clock()
-    monkeypatch.setattr(learned, "_now", clock)
+    monkeypatch.setattr(learned, "genuine", SimpleNamespace(monotonic=clock))
     learned.forget()
     return clock
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 
+from ..genuine import genuine
 from .constants import ERR_ARG, MAX_PROCESSOR_NAME, SUBVERSION, VERSION
 from .exceptions import Exception
 from .info import Info
@@ -38,10 +38,10 @@ def get_vendor() -> tuple[str, tuple[int, int, int]]:
 
 def Get_processor_name() -> str:
     """Obtain the name of the calling processor."""
-    return os.uname().nodename[:MAX_PROCESSOR_NAME]
+    return genuine.uname().nodename[:MAX_PROCESSOR_NAME]
 
 
-Wtime = time.monotonic
+Wtime = genuine.monotonic
 """An elapsed time on this host, in seconds; the same clock for all ranks of one host."""
 
 

@@ -21,6 +21,7 @@ import threading
 import weakref
 from collections import OrderedDict
 
+from ..genuine import genuine
 from . import hello
 from .errors import XxdevError
 from .settings import Settings
@@ -29,6 +30,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_WAKE_FLAGS = os.EFD_NONBLOCK | os.EFD_CLOEXEC
+_POLLIN = select.POLLIN
 _ROLE = "message"
 _VERDICT = struct.Struct("!cB")
 _WELCOME, _GIVE_WAY, _FAILED = b"W", b"G", b"F"
@@ -62,7 +65,7 @@ class Connections(abc.ABC):
         self._outgoing: set[Any] = set()
         self._waiting: dict[int, list[Any]] = {}  # connections of those who gave way to an attempt of this rank
         self._closing = False
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wake = genuine.eventfd(0, _WAKE_FLAGS)
         self._listener: Any = None
         self._acceptor: threading.Thread | None = None
         _alive.add(self)
@@ -122,7 +125,7 @@ class Connections(abc.ABC):
                 *self._outgoing,
                 *(sock for all_ in self._waiting.values() for sock in all_),
             ]
-        os.eventfd_write(self._wake, 1)
+        genuine.eventfd_write(self._wake, 1)
         for sock in half_made:
             _hang_up(sock)
         if self._acceptor is not None:
@@ -132,7 +135,7 @@ class Connections(abc.ABC):
     def _release(self) -> None:
         if self._listener is not None:
             self._listener.close()
-        os.close(self._wake)
+        genuine.close(self._wake)
 
     def after_fork(self) -> None:
         """In a forked child: the parent's listener must not stay open by it."""
@@ -246,9 +249,9 @@ class Connections(abc.ABC):
     # ---- accepting ----
 
     def _accept(self) -> None:
-        poller = select.poll()
-        poller.register(self._listener, select.POLLIN)
-        poller.register(self._wake, select.POLLIN)
+        poller = genuine.poll()
+        poller.register(self._listener, _POLLIN)
+        poller.register(self._wake, _POLLIN)
         while not self._closing:
             poller.poll()
             if self._closing:
@@ -268,8 +271,8 @@ class Connections(abc.ABC):
         if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
             return False
         if not self._drop_oldest():
-            poller = select.poll()
-            poller.register(self._wake, select.POLLIN)
+            poller = genuine.poll()
+            poller.register(self._wake, _POLLIN)
             poller.poll(100)
         return True
 

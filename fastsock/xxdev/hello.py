@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import struct
 from operator import eq as _eq
-from os import urandom
-from time import monotonic
 
 try:  # hashlib loads OpenSSL, which takes longer than all else that a rank imports for its start
     from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]  # since Python 3.12
@@ -31,6 +29,8 @@ try:
     from _operator import _compare_digest as _same
 except ImportError:
     _same = _eq
+
+from ..genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Caller:
 
 def new_secret() -> bytes:
     """A secret for one job."""
-    return urandom(SECRET_BYTES)
+    return genuine.urandom(SECRET_BYTES)
 
 
 def hmac_sha256(key: bytes, message: bytes) -> bytes:
@@ -122,7 +122,7 @@ class Connector(_End):
     def __init__(self, *, secret: bytes, job: str, rank: int, peer: int, role: str) -> None:
         super().__init__()
         self._key = _key(secret, job)
-        self._transcript = _HELLO.pack(_MAGIC, role.encode(), rank, peer, urandom(32))
+        self._transcript = _HELLO.pack(_MAGIC, role.encode(), rank, peer, genuine.urandom(32))
         self._proof = b""
         self._due = _ANSWER.size
 
@@ -161,7 +161,7 @@ class Acceptor(_End):
     def _step(self, message: bytes) -> bytes:
         if self._claimed is None:
             self._claimed = self._claim(message)
-            challenge = _ANSWER.pack(_CHALLENGE, urandom(32))
+            challenge = _ANSWER.pack(_CHALLENGE, genuine.urandom(32))
             self._transcript = message + challenge
             self._due = _DIGEST
             return challenge
@@ -221,7 +221,7 @@ def accept(
 
 def _drive(sock: Any, end: _End, output: bytes, timeout: float) -> None:
     before = sock.gettimeout()
-    deadline = monotonic() + timeout
+    deadline = genuine.monotonic() + timeout
     try:
         while True:
             if output:
@@ -245,7 +245,7 @@ def _drive(sock: Any, end: _End, output: bytes, timeout: float) -> None:
 
 
 def _left(deadline: float) -> float:
-    left = deadline - monotonic()
+    left = deadline - genuine.monotonic()
     if left <= 0:
         raise TimeoutError("the hello took too long")
     return left

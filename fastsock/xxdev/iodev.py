@@ -7,10 +7,10 @@ to accept and authenticate connections, so that a rank that computes can be reac
 from __future__ import annotations
 
 import _socket
-import os
 
 from .. import meeting
 from .. import socket as fast
+from ..genuine import genuine
 from .connections import Connections
 from .networked import NetworkedDevice
 
@@ -107,7 +107,7 @@ class _Streams(Connections):
                 self.engine.attach_descriptor(peer, descriptor)
         except BaseException:
             del self.standing[peer]
-            os.close(descriptor)
+            genuine.close(descriptor)
             raise
 
     def where(self, peer: int) -> str:

@@ -9,12 +9,12 @@ rank that is killed in between leaves is told by its key and by the maker's numb
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import struct
 import threading
 
 from .. import config, core
+from ..genuine import genuine
 from . import hello
 from .connections import Connections
 from .errors import Code, failed
@@ -121,7 +121,7 @@ class _Segments(Connections):
 
 def make(ring_bytes: int) -> tuple[int, int, Any]:
     """A new segment, attached here and marked for removal: its number, its token, and the mapping. Raises OSError."""
-    token = int.from_bytes(os.urandom(8), "big")
+    token = int.from_bytes(genuine.urandom(8), "big")
     with _making:
         memory = _new_memory(core.segment_bytes(ring_bytes))
         try:
@@ -138,14 +138,14 @@ _making = threading.Lock()
 def _new_memory(size: int) -> Any:
     """Attached once. Not created exclusively: then the package would write all of it, of which most is never used."""
     for _ in range(64):
-        key = _KEY_PREFIX | int.from_bytes(os.urandom(2), "big")
+        key = _KEY_PREFIX | int.from_bytes(genuine.urandom(2), "big")
         try:
             memory = sysv_ipc.SharedMemory(key, sysv_ipc.IPC_CREAT, mode=0o600, size=size)
         except sysv_ipc.PermissionsError:  # another user's
             continue
         except (sysv_ipc.Error, OSError, MemoryError, ValueError) as error:
             raise OSError(f"System V shared memory of {size} bytes: {error}: see the limits of `ipcs -lm`") from error
-        if memory.creator_pid == os.getpid():
+        if memory.creator_pid == genuine.getpid():
             return memory
         memory.detach()
     raise OSError("no key is free for System V shared memory: see `ipcs -m`")
@@ -155,14 +155,14 @@ def sweep() -> int:
     """Removes the segments of this user whose maker was killed before it could mark them for removal; how many."""
     removed = 0
     try:
-        with open(_TABLE) as table:
+        with genuine.open_file(_TABLE) as table:
             names = next(table).split()
             rows = [dict(zip(names, line.split(), strict=False)) for line in table]
     except (OSError, StopIteration):
         return 0
     for row in rows:
         key = int(row["key"]) & 0xFFFF_FFFF
-        if key & 0xFFFF_0000 != _KEY_PREFIX or int(row["uid"]) != os.geteuid() or int(row["nattch"]):
+        if key & 0xFFFF_0000 != _KEY_PREFIX or int(row["uid"]) != genuine.geteuid() or int(row["nattch"]):
             continue
         if not _is_alive(int(row["cpid"])):
             with contextlib.suppress(sysv_ipc.Error):  # somebody else sweeps too
@@ -173,7 +173,7 @@ def sweep() -> int:
 
 def _is_alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
+        genuine.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -182,4 +182,4 @@ def _is_alive(pid: int) -> bool:
 
 
 def _ipc_namespace() -> int:
-    return os.stat("/proc/self/ns/ipc").st_ino
+    return genuine.stat("/proc/self/ns/ipc").st_ino

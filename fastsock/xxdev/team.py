@@ -18,10 +18,13 @@ from contextlib import ExitStack, suppress
 
 from fastsock.core._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
 
+from ..genuine import genuine
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fastsock.core._core import Engine
 
+_WAKE_FLAGS = os.EFD_NONBLOCK | os.EFD_CLOEXEC
 TAG = 2**31 - 1  # of the messages about a team, in the communicator's collective context
 PATIENCE_S = 10.0  # for what has been sent already
 PREFIX = b"\0fastsock-team-"
@@ -88,7 +91,7 @@ class _Meeting:
             team = Team(self.engine, memory, self.index, bells, watches, self.ranks, threads)
         except OSError:
             for descriptor in bells + watches:
-                os.close(descriptor)
+                genuine.close(descriptor)
             return None
         team.meet(identities)
         return team
@@ -97,7 +100,7 @@ class _Meeting:
 class _Leader(_Meeting):
     def meet(self) -> Team | None:
         members = range(1, len(self.ranks))
-        token, name = os.urandom(32), os.urandom(16).hex().encode()
+        token, name = genuine.urandom(32), genuine.urandom(16).hex().encode()
         listener = self.listen(name)
         for member in members:
             self.tell(member, OFFER.pack(name if listener else b"", token))
@@ -134,7 +137,7 @@ class _Leader(_Meeting):
                 stream = _socket.socket(fileno=abstract_accept(listener.fileno()))
                 self.stack.callback(stream.close)
                 stream.settimeout(PATIENCE_S)
-                if _peer(stream)[1] != os.geteuid():
+                if _peer(stream)[1] != genuine.geteuid():
                     stream.close()
                     continue
                 index, proof, identity = HELLO.unpack(_exactly(stream, HELLO.size))
@@ -150,17 +153,17 @@ class _Leader(_Meeting):
         try:
             made.append(create_team_memory(len(self.ranks), self.crowded))
             for _ in self.ranks:
-                made.append(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
+                made.append(genuine.eventfd(0, _WAKE_FLAGS))
             for index in range(len(self.ranks)):
-                made.append(_process_of(streams[index]) if index else os.pidfd_open(os.getpid()))
+                made.append(_process_of(streams[index]) if index else genuine.pidfd_open(genuine.getpid()))
         except OSError:
             for descriptor in made:
-                os.close(descriptor)
+                genuine.close(descriptor)
             return None
         return made
 
     def threads(self, streams: dict[int, _socket.socket] | None) -> bool:
-        processes = [os.getpid(), *(_peer(stream)[0] for stream in (streams or {}).values())]
+        processes = [genuine.getpid(), *(_peer(stream)[0] for stream in (streams or {}).values())]
         return len(set(processes)) < len(processes)
 
     def hand_over(self, streams: dict[int, _socket.socket], descriptors: list[int], threads: bool) -> Team | None:
@@ -217,7 +220,7 @@ class _Member(_Meeting):
         except OSError:
             pass
         for descriptor in taken:
-            os.close(descriptor)
+            genuine.close(descriptor)
         return None
 
 
@@ -250,4 +253,4 @@ def _process_of(stream: _socket.socket) -> int:
     try:
         return stream.getsockopt(_socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError:
-        return os.pidfd_open(_peer(stream)[0])  # it is connected still: the number is its own
+        return genuine.pidfd_open(_peer(stream)[0])  # it is connected still: the number is its own

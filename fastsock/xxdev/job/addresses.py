@@ -5,8 +5,8 @@ from __future__ import annotations
 import _socket
 import contextlib
 import errno
-import os
-from time import monotonic, sleep
+
+from ...genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def connect(
     With `retry` until the time is over: its listener may come later. Raises WireupError, which names the addresses and
     the last error of each.
     """
-    deadline = monotonic() + timeout
+    deadline = genuine.monotonic() + timeout
     pause = 0.001
     known = list(addresses)
     while True:
         failures = []
         again = False
         for address in known:
-            seconds = max(0.05, min(deadline - monotonic(), timeout / len(known)))
+            seconds = max(0.05, min(deadline - genuine.monotonic(), timeout / len(known)))
             try:
                 stream = _connect_one(address, seconds)
                 if greet is None:
@@ -70,9 +70,9 @@ def connect(
             except OSError as error:
                 failures.append(f"{address}: {error.strerror or error}")
                 again = again or error.errno in _NOT_YET or isinstance(error, TimeoutError)
-        if not known or not retry or not again or monotonic() >= deadline:
+        if not known or not retry or not again or genuine.monotonic() >= deadline:
             raise WireupError("; ".join(failures) or "no address to connect to")
-        sleep(pause)
+        genuine.sleep(pause)
         pause = min(0.1, pause * 1.5)
 
 
@@ -164,7 +164,7 @@ def accept(listener: Raw) -> Raw | None:
     except OSError:  # none, or it has gone again
         return None
     accepted = Raw(listener.family, _socket.SOCK_STREAM, 0, descriptor)
-    os.set_inheritable(descriptor, False)
+    genuine.set_inheritable(descriptor, False)
     accepted.setblocking(False)
     quicken(accepted)
     return accepted

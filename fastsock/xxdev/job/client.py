@@ -7,8 +7,8 @@ import atexit
 import contextlib
 import os
 import threading
-from time import monotonic
 
+from ...genuine import genuine
 from .. import hello
 from . import addresses, frames, identity
 from .base import Job, JobError, leave, tell
@@ -61,7 +61,7 @@ class WiredJob(Job):
         self._gone: str | None = None  # why the control connection is over
         self._callbacks: list[Callable[[int, str], None]] = []
         self._on_finish: list[Callable[[], None]] = []
-        self._process = os.getpid()
+        self._process = genuine.getpid()
         self._reader = frames.Reader()
         self._sock = self._join(servers)
         threading.Thread(target=self._listen, name="fastsock wire-up", daemon=True).start()
@@ -79,7 +79,7 @@ class WiredJob(Job):
                 role=ROLE,
                 timeout=seconds,
             )
-            process, host = str(os.getpid()).encode(), identity.host_name().encode()
+            process, host = str(genuine.getpid()).encode(), identity.host_name().encode()
             stream.sendall(frames.pack(frames.JOIN, self.host.encode(), host, process))
 
         try:
@@ -123,25 +123,25 @@ class WiredJob(Job):
     def _wait_for_table(self) -> list[tuple[str, str, int]]:
         # A launcher tells when a rank cannot start; without one only time can.
         patience = None if self.launcher in _WATCHING else start_seconds()
-        deadline = None if patience is None else monotonic() + patience
+        deadline = None if patience is None else genuine.monotonic() + patience
         with self._state:
             while self._table is None:
                 self._check_alive("the other ranks to join")
                 for reason in self.failed.values():
                     raise JobError(f"not all ranks have joined: {reason}")
-                if deadline is not None and monotonic() > deadline:
+                if deadline is not None and genuine.monotonic() > deadline:
                     raise JobError(
                         f"not all of the {self.size} ranks have joined within {patience:g} s; where they start one "
                         "after the other, set FASTSOCK_MPJ_START_TIMEOUT to more seconds"
                     )
-                self._state.wait(None if deadline is None else max(0.01, deadline - monotonic()))
+                self._state.wait(None if deadline is None else max(0.01, deadline - genuine.monotonic()))
             return self._table
 
     def publish(self, key: str, value: bytes) -> None:
         self._send(frames.PUT, key.encode(), bytes(value))
 
     def lookup(self, key: str, timeout: float | None = None, *, of: int | None = None) -> bytes:
-        deadline = None if timeout is None else monotonic() + timeout
+        deadline = None if timeout is None else genuine.monotonic() + timeout
         with self._state:
             ask = key not in self._published and key not in self._asked
             self._asked.add(key)
@@ -152,7 +152,7 @@ class WiredJob(Job):
                 if of is not None and of in self.failed:
                     raise JobError(self.failed[of])
                 self._check_alive(f"{key!r} to be published")
-                left = None if deadline is None else deadline - monotonic()
+                left = None if deadline is None else deadline - genuine.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"no rank has published {key!r} within {timeout:g} s")
                 self._state.wait(left)
@@ -199,7 +199,7 @@ class WiredJob(Job):
 
     def finish(self) -> None:
         with self._state:
-            if self._finished or self._process != os.getpid():
+            if self._finished or self._process != genuine.getpid():
                 return
             self._finished = True
         with contextlib.suppress(OSError, JobError):
@@ -216,7 +216,7 @@ class WiredJob(Job):
         self._on_finish.append(callback)
 
     def _at_exit(self) -> None:
-        if self._finished or self._process != os.getpid():
+        if self._finished or self._process != genuine.getpid():
             return
         error = self.crashed()
         if error is None:
@@ -230,7 +230,7 @@ class WiredJob(Job):
 
     def _forked(self) -> None:
         # The rank is the parent. Its end must be seen, so the child keeps no descriptor of the connection.
-        if self._process != os.getpid():
+        if self._process != genuine.getpid():
             self._sock.close()
             self._gone = "this process is a child of the rank"
 

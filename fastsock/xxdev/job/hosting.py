@@ -14,8 +14,8 @@ import errno
 import os
 import struct
 import threading
-from time import monotonic, sleep
 
+from ...genuine import genuine
 from ..hello import new_secret
 from . import addresses
 from .client import WiredJob, start_seconds
@@ -26,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_WAKE_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
 SECRET = "FASTSOCK_MPJ_SECRET"
 ADDRESS = "FASTSOCK_MPJ_ADDRESS"
 INTERFACE = "FASTSOCK_MPJ_INTERFACE"
@@ -44,7 +45,7 @@ class Hosted:
         self._left = set(range(1, size))
         self._stopping = False
         self._offers: list[addresses.Raw] = []
-        self._wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wakeup = genuine.pipe2(_WAKE_FLAGS)
         self._loop.watch(self._wakeup[0], lambda _: None)
         self.server = Server(self._loop, size=size, job=job, secret=secret)
         self.server.on_finish = self._gone
@@ -55,7 +56,7 @@ class Hosted:
             self._gone(rank)
 
         self.server.on_lost = lost
-        name = f"fastsock/mpj/{os.urandom(16).hex()}"
+        name = f"fastsock/mpj/{genuine.urandom(16).hex()}"
         self.server.listen(addresses.listen_unix(name), addresses.unix(name))
         if not one_host:
             listener = addresses.listen_tcp("", port)
@@ -77,7 +78,7 @@ class Hosted:
         def ready(_: int) -> None:
             while (accepted := addresses.accept(listener)) is not None:
                 with contextlib.closing(accepted), contextlib.suppress(OSError):
-                    if _user_of(accepted) == os.geteuid():
+                    if _user_of(accepted) == genuine.geteuid():
                         accepted.send(text.encode())
 
         self._loop.watch(listener.fileno(), ready)
@@ -88,7 +89,7 @@ class Hosted:
         with self._over:
             self._over.wait_for(lambda: not self._left)
             self._stopping = True
-            os.write(self._wakeup[1], b"x")
+            genuine.write(self._wakeup[1], b"x")
 
     def _abandon(self) -> None:
         """In a forked child: the other ranks must see the end of this server when its process ends."""
@@ -112,14 +113,14 @@ class Hosted:
         self._loop.close()
         with self._over:  # finish() may still be about to write
             for descriptor in self._wakeup:
-                os.close(descriptor)
+                genuine.close(descriptor)
 
 
 def own_ips() -> list[str]:
     """The IPv4 addresses by which other hosts may reach this one, that of the default route first."""
     found: list[str] = []
     last = ""
-    with contextlib.suppress(OSError), open("/proc/net/fib_trie", encoding="ascii") as file:
+    with contextlib.suppress(OSError), genuine.open_file("/proc/net/fib_trie", encoding="ascii") as file:
         for line in file:
             words = line.split()
             if "|--" in words:
@@ -156,7 +157,7 @@ def by_exchange(
 
 def by_user(environ: Mapping[str, str], rank: int, size: int, name: str, *, launcher: str) -> WiredJob:
     """All ranks are on this host. Raises WireupError."""
-    meeting = f"fastsock/mpj/user/{os.geteuid()}/{name}"
+    meeting = f"fastsock/mpj/user/{genuine.geteuid()}/{name}"
     hosted = None
     if rank == 0:
         hosted = Hosted(size=size, job=name, secret=new_secret(), one_host=True)
@@ -244,12 +245,12 @@ def _user_of(stream: addresses.Raw) -> int:
 
 def _ask(meeting: str, name: str) -> tuple[bytes, list[str]]:
     """What rank 0 offers there; waits for it to come."""
-    deadline = monotonic() + start_seconds()
+    deadline = genuine.monotonic() + start_seconds()
     while True:
-        left = max(0.1, deadline - monotonic())
+        left = max(0.1, deadline - genuine.monotonic())
         try:
             with contextlib.closing(addresses.connect([addresses.unix(meeting)], left, retry=True)) as stream:
-                if _user_of(stream) != os.geteuid():
+                if _user_of(stream) != genuine.geteuid():
                     raise addresses.WireupError(
                         f"a process of another user (number {_user_of(stream)}) poses as rank 0 of job {name}"
                     )
@@ -263,6 +264,6 @@ def _ask(meeting: str, name: str) -> tuple[bytes, list[str]]:
             raise addresses.WireupError(f"rank 0 of job {name} is not to be found on this host: {error}") from None
         if text:
             return _split(text.decode())
-        if monotonic() > deadline:
+        if genuine.monotonic() > deadline:
             raise addresses.WireupError(f"rank 0 of job {name} does not answer")
-        sleep(0.01)
+        genuine.sleep(0.01)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from time import monotonic
 
+from ...genuine import genuine
 from ..hello import new_secret
 from . import by_thread
 from .base import Job, JobError, leave, tell
@@ -28,7 +27,7 @@ class Ranks:
         self.passed = 0
         self.on_abort: Callable[[int, int, str], None] | None = None
         secret = new_secret()
-        self.jobs = [ThreadJob(self, rank, size, f"threads-{os.getpid()}", secret) for rank in range(size)]
+        self.jobs = [ThreadJob(self, rank, size, f"threads-{genuine.getpid()}", secret) for rank in range(size)]
 
     def fail(self, rank: int, reason: str) -> None:
         """The thread of that rank has ended by an error: tell the others. Idempotent."""
@@ -85,7 +84,7 @@ class ThreadJob(Job):
 
     @property
     def pids(self) -> list[int]:
-        return [os.getpid()] * self.size
+        return [genuine.getpid()] * self.size
 
     def publish(self, key: str, value: bytes) -> None:
         with self.ranks.state:
@@ -93,12 +92,12 @@ class ThreadJob(Job):
             self.ranks.state.notify_all()
 
     def lookup(self, key: str, timeout: float | None = None, *, of: int | None = None) -> bytes:
-        deadline = None if timeout is None else monotonic() + timeout
+        deadline = None if timeout is None else genuine.monotonic() + timeout
         with self.ranks.state:
             while key not in self.ranks.published:
                 if of is not None and of in self.ranks.failed:
                     raise JobError(self.ranks.failed[of])
-                left = None if deadline is None else deadline - monotonic()
+                left = None if deadline is None else deadline - genuine.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"no rank has published {key!r} within {timeout:g} s")
                 self.ranks.state.wait(left)
@@ -173,7 +172,7 @@ def run(size: int, function: Callable[[Job], Any]) -> list[BaseException | None]
         job.exit()
         reason = job.crashed()
         if reason is not None:
-            ranks.fail(job.rank, f"rank {job.rank} (a thread of pid {os.getpid()}) {reason}")
+            ranks.fail(job.rank, f"rank {job.rank} (a thread of pid {genuine.getpid()}) {reason}")
         job.finish()
 
     threads = [threading.Thread(target=one, args=(job,), name=f"rank {job.rank}", daemon=True) for job in ranks.jobs]
