@@ -26,7 +26,8 @@ def _release() -> str:
 
 def Get_library_version() -> str:
     """Obtain the version string of the MPI library."""
-    return f"fastsock {_release()}"
+    # Programs guess from this which options mpiexec takes.
+    return f"fastsock {_release()} (its mpiexec takes the options of MPICH)"
 
 
 def get_vendor() -> tuple[str, tuple[int, int, int]]:

@@ -38,11 +38,24 @@ class UsageError(Exception):
     """A command line that cannot be understood; the text says why."""
 
 
-class Options:
+class Part:
+    """Ranks that run one program, where a job has several; `environ` and `directory`: what theirs have besides."""
+
+    def __init__(self) -> None:
+        self.size = 0  # not told: one, or as many as there are places on the hosts
+        self.program: list[str] = []
+        self.environ: dict[str, str] = {}
+        self.directory: str | None = None
+        self.literal = False  # the program's first word is what to execute, whatever it looks like
+
+
+class Options(Part):
     """The command line, understood."""
 
     def __init__(self) -> None:
-        self.size = 0  # not told: one, or as many as the host file has places
+        super().__init__()
+        self.others: list[Part] = []  # programs after the first
+        self.hosts: list[tuple[str, int]] | None = None  # as of a host file
         self.hostfile: str | None = None
         self.python: str | None = None
         self.device: str | None = None
@@ -50,7 +63,7 @@ class Options:
         self.grace = 2.0
         self.tag = False
         self.as_mpi4py = False
-        self.program: list[str] = []
+        self.name = f"python -m {_MODULE}"  # by which errors speak of this program
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -128,12 +141,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         print(f"fastsock {fastsock.__version__}")
         sys.exit(0)
+    run(options)
+
+
+def run(options: Options) -> NoReturn:
+    """Run the ranks; exits as the first that failed, with 2 where they cannot be started."""
     from .runner import launch
 
     try:
         status = launch.run(options)
     except launch.LaunchError as error:
-        sys.stderr.write(f"python -m {_MODULE}: {error}\n")
+        sys.stderr.write(f"{options.name}: {error}\n")
         sys.exit(2)
     if status < 0:  # as whoever waits for this process expects of an interrupted program
         signal.signal(-status, signal.SIG_DFL)

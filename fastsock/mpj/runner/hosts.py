@@ -32,6 +32,19 @@ def read(path: str) -> list[tuple[str, int]]:
     return found
 
 
+def parse(text: str) -> list[tuple[str, int]]:
+    """As read(), of hosts with commas between them: `host`, `host:4`. Raises ValueError."""
+    found = []
+    for entry in text.split(","):
+        match = _LINE.fullmatch(entry.strip())
+        if match is None or match["host"].startswith("-"):
+            raise ValueError(f"{entry!r} is no host or host:count")
+        found.append((match["host"].strip("[]"), int(match["count"] or 1)))
+    if not any(count for _, count in found):
+        raise ValueError(f"{text!r} names no host")
+    return found
+
+
 def place(hosts: list[tuple[str, int]], size: int) -> dict[str, list[int]]:
     """The ranks of each host, in order; where there are more ranks than places, again from the first host."""
     slots = [host for host, count in hosts for _ in range(count)]
@@ -44,4 +57,4 @@ def place(hosts: list[tuple[str, int]], size: int) -> dict[str, list[int]]:
 
 def _is_here(host: str) -> bool:
     own = os.uname().nodename
-    return host in ("localhost", own, own.partition(".")[0])
+    return host in ("localhost", "127.0.0.1", "::1", own, own.partition(".")[0])

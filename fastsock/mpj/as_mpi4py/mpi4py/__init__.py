@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from fastsock.mpj import rc
+try:
+    from fastsock.mpj import rc
+except ModuleNotFoundError as error:
+    if error.name != "fastsock":
+        raise
+    raise ImportError(
+        "here mpi4py stands for fastsock.mpj (because of --as-mpi4py, or of fastsock's mpiexec), but this Python, "
+        f"{sys.executable}, has no fastsock. Either install it there too (pip install fastsock), or start the ranks by "
+        "the Python that has it: `python -m fastsock.mpj.run --as-mpi4py app.py`, with no `python` before app.py, does"
+    ) from None
 
 __version__ = "4.1.2"  # whose names and behaviour these are
 __all__ = ["MPI"]
