@@ -107,13 +107,17 @@ cdef class Channel:
     cdef bint waits(self, int flags) noexcept:
         return self.timeout != 0 and not flags & DONT_WAIT
 
-    cdef int wait(self, int what, uint64_t deadline) except -1:
-        """Until it is worth trying again.  The interpreter's lock is kept for a short look, never for a wait."""
+    cdef int wait(self, int what, uint64_t deadline, bint again) except -1:
+        """Until it is worth trying again.  The interpreter's lock is kept for a short look, never for a wait.
+
+        again: the last wait of this call was followed by nothing.  What looks ready may be a lie of the other end, told
+        for ever: then the lock is given up, signals are heard and the deadline holds each time.
+        """
         cdef fs_end *end = self.shared.end
         cdef int result
         cdef uint64_t before, ticks
         self.alive()  # somebody may have closed it during a copy without the interpreter's lock
-        if fs_end_may_spin(end, what) and not (contended and fs_ticks() > hold_until):
+        if not again and fs_end_may_spin(end, what) and not (contended and fs_ticks() > hold_until):
             ticks = <uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()) if contended else look_ticks
             if fs_end_look(end, what, ticks):
                 return 0
@@ -133,16 +137,19 @@ cdef class Channel:
                 note_lock_wait(before, fs_ticks())
         finally:
             self.leave()
-        PyErr_CheckSignals()  # every time: the other end might feign readiness for ever
+        PyErr_CheckSignals()
         if result == -EINTR:
             return 0
         if result == -ETIMEDOUT:
-            if self.timeout < 0:
-                self.fail(-EAGAIN)  # as SO_RCVTIMEO and SO_SNDTIMEO end a call
-            raise TimeoutError("timed out")
+            self.timed_out()
         if result < 0:
             self.fail(result)
         return 0
+
+    cdef int timed_out(self) except -1:
+        if self.timeout < 0:
+            self.fail(-EAGAIN)  # as SO_RCVTIMEO and SO_SNDTIMEO end a call
+        raise TimeoutError("timed out")
 
     cdef int leave(self) except -1:
         self.users -= 1
@@ -201,6 +208,7 @@ cdef class Channel:
         cdef Py_ssize_t done = 0
         cdef ssize_t result
         cdef uint64_t deadline = 0
+        cdef bint again = False
         self.alive()
         self.check_out_of_band(flags)
         # a blocking send returns when all is handed over; one with a timeout after the first part
@@ -212,6 +220,13 @@ cdef class Channel:
                 done += result
                 if done >= length or not everything:
                     return done
+                again = False
+                PyErr_CheckSignals()  # a receiver that keeps up would keep a long send from them
+                self.alive()
+                if deadline == 0:
+                    deadline = self.deadline(self.send_limit)
+                elif fs_now_ns() >= deadline:
+                    self.timed_out()
                 continue
             if result != -EAGAIN or not self.waits(flags):
                 if done and result != -EAGAIN and self.timeout < 0:
@@ -219,14 +234,15 @@ cdef class Channel:
                 self.fail(result)
             if deadline == 0:
                 deadline = self.deadline(self.send_limit)
-            self.wait(FS_WRITABLE, deadline)
+            self.wait(FS_WRITABLE, deadline, again)
             self.alive()
+            again = True
 
     cdef Py_ssize_t receive_bytes(self, char *target, Py_ssize_t length, int flags) except -1:
         cdef Py_ssize_t done = 0
         cdef ssize_t result
         cdef uint64_t deadline = 0
-        cdef bint look = not self.waits(flags)
+        cdef bint look = not self.waits(flags), again = False
         self.alive()
         if flags & OUT_OF_BAND:
             raise OSError(_errno.EINVAL, _os.strerror(_errno.EINVAL))
@@ -238,6 +254,7 @@ cdef class Channel:
                 done += result
                 if done >= length or flags & PEEK or not flags & WAIT_ALL or self.timeout >= 0:
                     return done
+                again = False
                 continue
             if result == 0 or done and not self.waits(flags):
                 return done
@@ -245,9 +262,9 @@ cdef class Channel:
                 self.fail(result)
             if deadline == 0:
                 deadline = self.deadline(self.receive_limit)
-            self.wait(FS_READABLE, deadline)
+            self.wait(FS_READABLE, deadline, again)
             self.alive()
-            look = True
+            look = again = True
 
     # ---- the socket's data methods ----
 
@@ -344,7 +361,9 @@ cdef class Channel:
             PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
             try:
                 length = view.len
-                sent = self.send_bytes(<const char *>view.buf, length, flags, False)
+                # once something went, a call with a timeout does not wait again
+                sent = self.send_bytes(<const char *>view.buf, length,
+                                       flags | DONT_WAIT if done and self.timeout > 0 else flags, False)
             except OSError:
                 if done and self.shared.end.gone:  # all of them are one send, which TCP takes before it knows
                     return sum([each.nbytes for each in views])

@@ -80,7 +80,11 @@ ssize_t fs_direct_await(struct fs_end *end, const struct fs_offer *offer)
         int over = ((uint32_t)seen & WITHDRAWN) != 0; /* by the receiver, who may not read there */
         int late = now - moved > (done == 0 ? spin : PATIENCE * spin) || now - began > ticks_of(LONGEST_WAIT_US);
         if (!over && done < offer->length && !late) continue;
-        if (!over && !atomic_compare_exchange_strong(word, &seen, seen | WITHDRAWN)) continue;
+        if (!over) { /* at once and for good, whatever the other end writes meanwhile */
+            seen = atomic_fetch_or(word, WITHDRAWN);
+            done = done_of(seen);
+            if (seen >> 32 != offer->generation || done > offer->length) return -EPROTO;
+        }
         /* who is not there now is not offered anything more in this call of his */
         if (done < offer->length) end->unanswered = atomic_load_explicit(&end->out.shared->want, memory_order_relaxed);
         fs_count(&end->statistics.bytes_direct, done);

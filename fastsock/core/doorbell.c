@@ -23,6 +23,7 @@
 #define STUFFING 36864     /* one token of this size makes the descriptor refuse writes */
 #define EDGES 32           /* unread tokens up to which each arrival gets one of its own */
 #define MOST_CALLS 64
+#define MOST_TRIES 64 /* against another process that changes a word all the time */
 #define RINGING_PATIENCE_NS 20000ull
 
 static const char tokens[STUFFING];
@@ -44,9 +45,11 @@ int fs_doorbell_plain(int doorbell)
 /* Sends `length` token bytes; the caller holds the producer's lock, so nobody else is ringing.  0: abandoned. */
 static int send_token(struct fs_direction *out, int doorbell, size_t length)
 {
-    uint64_t word = atomic_load(&out->bell), ringing;
-    do ringing = word_of((word >> 2) + length, FS_BELL_RINGING);
-    while (!atomic_compare_exchange_weak(&out->bell, &word, ringing));
+    uint64_t word = atomic_load(&out->bell), ringing = 0;
+    for (int i = 0; i < MOST_TRIES; i++) {
+        ringing = word_of((word >> 2) + length, FS_BELL_RINGING);
+        if (atomic_compare_exchange_weak(&out->bell, &word, ringing)) break;
+    }
     ssize_t sent = send(doorbell, tokens, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     /* a refusal for want of room leaves the unread tokens that caused it; one for hang-up is seen by whoever looks */
     uint64_t count = (word >> 2) + (sent > 0 ? (uint64_t)sent : 0);
@@ -126,7 +129,7 @@ static void eat(struct fs_direction *in, int doorbell, uint64_t word, uint64_t c
 int fs_doorbell_settle(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
-    for (;;) {
+    for (int i = 0; i < MOST_TRIES; i++) {
         if (fs_ring_used(&end->in) != 0) return 0;
         uint64_t word = quiet_word(end), silent = word_of(word >> 2, FS_BELL_SILENT);
         if ((word & FS_BELL_STATE) == FS_BELL_SILENT) {
@@ -152,6 +155,7 @@ int fs_doorbell_settle(struct fs_end *end, int doorbell)
             eat(in, doorbell, word, (word >> 2) - 1);
         return 0;
     }
+    return 0;
 }
 
 void fs_doorbell_unstuff(struct fs_end *end, int doorbell)

@@ -15,6 +15,8 @@
 #define PROMISE_US 100.0                /* spent at most in one receive on what the other end is about to publish */
 #define WORTH_WAITING (CHUNK / 2)       /* by who has room for so much */
 #define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
+#define MOST_LOOKS 64                 /* in one receive that finds nothing */
+#define LONGEST_SEND_US 20000.0       /* without a look at signals, by whoever sends to a receiver that keeps up */
 
 int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
 
@@ -159,6 +161,8 @@ static ssize_t send_directly(struct fs_end *end, int doorbell, const unsigned ch
 static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
 {
     size_t done = 0, first = 0;
+    uint64_t start = length > CHUNK ? fs_ticks() : 0;
+    int grew = 0;
     fs_ring_shrink(&end->out);
     if (length > CHUNK) fs_promise(end, length);
     while (done < length) {
@@ -172,12 +176,14 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
             }
             if (done == length) break;
         }
+        if (start != 0 && done != 0 && flags & FS_PATIENT && (double)(fs_ticks() - start) > LONGEST_SEND_US * fs_ticks_per_us()) break;
         size_t part = length - done < CHUNK ? length - done : CHUNK;
         ssize_t space = fs_ring_space(&end->out, part);
         if (space < 0) return space;
         if (space == 0) {
-            if ((!(flags & FS_PATIENT) || is_watched(end)) && fs_ring_grow(&end->out)) continue;
-            break;
+            if (grew || (flags & FS_PATIENT && !is_watched(end)) || !fs_ring_grow(&end->out)) break;
+            grew = 1;
+            continue;
         }
         if ((size_t)space < part) part = (size_t)space;
         publish(end, data + done, part);
@@ -275,6 +281,7 @@ static ssize_t receive_raw(struct fs_end *end, int doorbell, void *target, size_
         fs_doorbell_plain(doorbell);
         end->raw_in = 1;
     }
+    if (atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen) look_at_doorbell(end, doorbell);
     ssize_t got = recv(doorbell, target, length, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
     if (got < 0) return -errno;
     if (!peek) fs_count(&end->statistics.bytes_received, (uint64_t)got);
@@ -294,7 +301,7 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
 {
     struct fs_direction *in = end->in.shared;
     uint64_t patience = length < WORTH_WAITING ? 0 : (uint64_t)(PROMISE_US * fs_ticks_per_us());
-    for (;;) {
+    for (int look = 0; look < MOST_LOOKS; look++) { /* the other end could change its mind for ever */
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
         if (used == 0 && fs_await_promised(end, &patience)) continue;
@@ -315,6 +322,7 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
         /* what was published before the other end left is still read first: look once more behind the hang-up */
         if (fs_ring_used(&end->in) == 0 && !atomic_load(&in->raw)) end->ended = 1;
     }
+    return -EAGAIN;
 }
 
 ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)

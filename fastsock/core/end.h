@@ -42,6 +42,12 @@ struct fs_yielding {
     _Atomic uint32_t rest;
 };
 
+/* Waits in a row that were over at once, and after which nothing had moved: the other end may feign readiness. */
+struct fs_feint {
+    _Atomic uint32_t rounds;
+    _Atomic uint64_t moved; /* bytes by then */
+};
+
 struct fs_statistics {
     _Atomic uint64_t bytes_sent, bytes_received, bytes_direct, waits, wakes, spins;
 };
@@ -81,6 +87,7 @@ struct fs_end {
     uint64_t take_cost, put_cost, pull_cost; /* ticks a piece, lately: out of the ring, into it, out of the other's memory */
     struct fs_spin spin_read, spin_write;
     struct fs_yielding yield_read, yield_write;
+    struct fs_feint feint_read, feint_write;
     struct fs_limits limits;
     struct fs_statistics statistics;
 };
@@ -143,6 +150,7 @@ int fs_doorbell_prepare(int doorbell);
 int fs_doorbell_plain(int doorbell);
 
 /* wait.c: without any lock, and without the interpreter's.  0: look again; -EINTR; -ETIMEDOUT; -EBADF: `leaving` is set.
+ * Who looks again and again in vain sleeps a little each time: what another process wrote keeps nobody busy for ever.
  * `deadline_ns` is on fs_now_ns()'s clock, UINT64_MAX for none. */
 int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 /* Its two halves: spin and futex (FS_IN_VAIN: now the other half), and the sleep that may last.  A signal that came

@@ -669,6 +669,7 @@ cdef class Engine:
         wait.any_message = 1
         wait.events = arrivals
         self.wait_until(&wait)
+        PyErr_CheckSignals()  # messages that nobody asked for may come for ever
         return 0
 
     def probe(self, int peer, int tag, uint32_t context):

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "end.h"
@@ -24,6 +25,11 @@
 #define YIELD_WORTH_US 50.0    /* an answer that takes longer is not made slower by a sleep */
 #define YIELD_BEARABLE_US 0.5
 #define LONGEST_REST 65536
+#define AT_ONCE_US 20.0        /* a wait that is over by then did not sleep */
+#define LONGEST_SHOWING_US 2000.0
+#define FEINTS_BORNE 8u        /* in a row: other threads may have taken what there was */
+#define SHORTEST_NAP_NS 50000ull
+#define LONGEST_NAP_NS 1600000ull
 
 /* One pipe for the process: whoever closes a socket under a sleeper rings it.  A program may close every number that
  * it does not know, and use it again: so its ends are known by their file, not by their numbers alone. */
@@ -155,6 +161,27 @@ static int look_again(uint64_t deadline_ns)
     return deadline_ns != UINT64_MAX && fs_now_ns() >= deadline_ns ? -ETIMEDOUT : 0;
 }
 
+/* Called when `result` says to look again.  Nothing has moved since the last times, which all were over at once: then it
+ * is not worth a core. */
+static int heed_feints(struct fs_end *end, int what, uint64_t began, uint64_t deadline_ns, int result)
+{
+    if (result != 0) return result;
+    struct fs_feint *feint = what == FS_READABLE ? &end->feint_read : &end->feint_write;
+    uint64_t moved = what == FS_READABLE ? end->statistics.bytes_received : end->statistics.bytes_sent;
+    if (moved != feint->moved || (double)(fs_ticks() - began) > AT_ONCE_US * fs_ticks_per_us()) {
+        feint->moved = moved;
+        feint->rounds = 0;
+        return 0;
+    }
+    uint32_t past = ++feint->rounds;
+    if (past <= FEINTS_BORNE) return 0;
+    uint64_t nap = past - FEINTS_BORNE < 6 ? SHORTEST_NAP_NS << (past - FEINTS_BORNE - 1) : LONGEST_NAP_NS;
+    uint64_t left = until(deadline_ns);
+    if (nap > left) nap = left;
+    struct timespec limit = {0, (long)nap};
+    return nanosleep(&limit, NULL) != 0 ? -EINTR : look_again(deadline_ns);
+}
+
 /* A timeout due before the next tick makes the kernel program the clock's hardware twice a sleep, which costs more than
  * the sleep and the wake themselves where a hypervisor answers.  One that is due later costs nothing. */
 static uint64_t futex_sleep_ns(void)
@@ -205,9 +232,12 @@ static int show_on_doorbell(struct fs_end *end, int doorbell, int what)
 
 static int sleep_on_doorbell(struct fs_end *end, int doorbell, int what, uint64_t left, const _Atomic int *leaving)
 {
+    uint64_t began = fs_ticks();
     int shown = show_on_doorbell(end, doorbell, what);
     if (shown != 0) return shown < 0 ? shown : 0;
     if (is_ready(end, what)) return 0;
+    /* for a lock: a signal that came meanwhile would not end the sleep */
+    if ((double)(fs_ticks() - began) > LONGEST_SHOWING_US * fs_ticks_per_us()) return 0;
     struct pollfd list[2] = {{doorbell, what == FS_READABLE ? POLLIN | POLLRDHUP : POLLOUT, 0},
                              {process_leave_pipe(0), POLLIN, 0}};
     /* our own shutdown of the writing half wakes nobody who polls for room: such a wait looks up from time to time */
@@ -223,9 +253,8 @@ static int sleep_on_doorbell(struct fs_end *end, int doorbell, int what, uint64_
     return 0;
 }
 
-int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
+static int wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
 {
-    if (atomic_load(leaving)) return -EBADF;
     if (is_ready(end, what)) return look_again(deadline_ns);
     if (what == FS_READABLE ? end->raw_in : end->raw_out) return FS_IN_VAIN;
     if (spin(end, what) || yield(end, what)) return look_again(deadline_ns);
@@ -236,11 +265,20 @@ int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, cons
     return slept == 0 ? FS_IN_VAIN : slept < 0 ? slept : 0;
 }
 
+int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
+{
+    uint64_t began = fs_ticks();
+    if (atomic_load(leaving)) return -EBADF;
+    return heed_feints(end, what, began, deadline_ns, wait_briefly(end, what, deadline_ns, leaving));
+}
+
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving)
 {
+    uint64_t began = fs_ticks();
     if (atomic_load(leaving)) return -EBADF;
     uint64_t left = until(deadline_ns);
-    return left == 0 ? -ETIMEDOUT : sleep_on_doorbell(end, doorbell, what, left, leaving);
+    if (left == 0) return -ETIMEDOUT;
+    return heed_feints(end, what, began, deadline_ns, sleep_on_doorbell(end, doorbell, what, left, leaving));
 }
 
 int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving)

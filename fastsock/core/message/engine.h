@@ -139,6 +139,8 @@ struct fs_wait {
     uint64_t spin_until;
     uint32_t events;
     int looked_up;
+    uint64_t working_since;
+    uint32_t worked; /* rounds with progress */
 };
 void fs_wait_prepare(struct fs_wait *wait, struct fs_engine *engine, struct fs_request *const *requests, size_t count,
                      int all, uint64_t deadline_ns);

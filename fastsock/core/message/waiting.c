@@ -16,6 +16,7 @@
 #define SLICE_NS 200000000ull /* longest sleep without a look at the world */
 #define LOOKS_PER_CLOCK 8
 #define IDLE_ROUNDS 64 /* of progress without anything to do, until the other ends' lives are looked at */
+#define LONGEST_WORK_US 20000.0 /* of progress for others, until the caller looks for signals */
 #define HANG_UP_US 1000.0     /* how old the knowledge of the other ends' lives may be while spinning */
 #define POLLED_ON_STACK 64
 
@@ -196,15 +197,28 @@ static int spun_enough(struct fs_wait *wait, unsigned round)
     return 0;
 }
 
+/* Progress for others that never ends: whoever waits is not kept from signals, nor beyond its deadline. */
+static int worked_enough(struct fs_wait *wait)
+{
+    uint64_t now = fs_ticks();
+    if (wait->working_since == 0) wait->working_since = now;
+    if ((double)(now - wait->working_since) < LONGEST_WORK_US * fs_ticks_per_us()) return 0;
+    wait->working_since = 0;
+    return left_until(wait->deadline_ns) == 0 ? -ETIMEDOUT : FS_LOOK_UP;
+}
+
 static int wait_on(struct fs_wait *wait)
 {
     struct fs_engine *engine = wait->engine;
+    wait->working_since = 0;
     for (unsigned round = 0;; round++) {
         if (is_satisfied(wait)) return FS_SATISFIED;
         if (atomic_load_explicit(&engine->finished_callbacks, memory_order_relaxed) != 0) return FS_FINISHED_SOME;
         if (round % IDLE_ROUNDS == IDLE_ROUNDS - 1) look_if_due(engine);
         if (progress_if_free(engine)) {
             wait->spin_until = 0;
+            int enough = ++wait->worked % LOOKS_PER_CLOCK == 0 ? worked_enough(wait) : 0;
+            if (enough != 0) return is_satisfied(wait) ? FS_SATISFIED : enough;
             continue;
         }
         if (!spun_enough(wait, round)) continue;
