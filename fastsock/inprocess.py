@@ -47,7 +47,7 @@ def run(program: list[str]) -> None:
         elif first == "-":
             sys.argv[:] = ["-", *rest]
             _search_first("")
-            main.__file__, main.__cached__ = "<stdin>", None  # type: ignore[attr-defined]
+            _set_file(main, "<stdin>")
             _execute(compile(sys.stdin.buffer.read(), "<stdin>", "exec", dont_inherit=True), main)
         else:
             sys.argv[:] = program
@@ -64,9 +64,16 @@ def _new_main() -> ModuleType:
     main.__dict__.update(
         __loader__=importlib.machinery.BuiltinImporter,
         __builtins__=builtins,
-        __annotations__={},
     )
+    if sys.version_info < (3, 14):  # since then made when somebody asks for them
+        main.__annotations__ = {}
     return main
+
+
+def _set_file(main: Any, file: str) -> None:
+    main.__file__ = file
+    if sys.version_info < (3, 15):
+        main.__cached__ = None
 
 
 def _search_first(entry: str) -> None:
@@ -111,8 +118,7 @@ def _run_path(path: str, main: ModuleType) -> None:
 
 
 def _execute_file(source: bytes, file: str, main: Any) -> None:
-    main.__file__ = file
-    main.__cached__ = None
+    _set_file(main, file)
     if file.endswith(".pyc"):
         main.__loader__ = importlib.machinery.SourcelessFileLoader("__main__", file)
         code = main.__loader__.get_code("__main__")

@@ -1,7 +1,7 @@
 """Runs CPython's own tests plain and under the launcher, and compares test by test.
 
     python tests/cpython/run.py                       the running interpreter, every path
-    python tests/cpython/run.py --all --install       every Python 3.10 to 3.13 found, one virtual environment each
+    python tests/cpython/run.py --all --install       every Python 3.10 to 3.15 found, one virtual environment each
     python tests/cpython/run.py --quick               the subset for continuous integration
     python tests/cpython/run.py --path shm --modules test_socket --match '*testRecv*' --details
 
@@ -36,7 +36,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         metavar="VERSION|PATH",
         help="3.11, 3.11.7 or a path; may be repeated (default: the running interpreter)",
     )
-    which.add_argument("--all", action="store_true", help="every Python 3.10 to 3.13 found by pyenv or on PATH")
+    which.add_argument("--all", action="store_true", help="every Python 3.10 to 3.15 found by pyenv or on PATH")
     parser.add_argument(
         "--install",
         action="store_true",
