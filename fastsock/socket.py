@@ -12,7 +12,9 @@ from __future__ import annotations
 import _socket
 import contextlib
 import errno
+import io
 import socket as _standard
+import stat
 import struct
 import sys
 import types
@@ -66,7 +68,7 @@ class socket(_Plain):  # type: ignore[misc]
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
         _Plain.__init__(self, family, type, proto, fileno)
         if fileno is not None and type in (-1, _socket.SOCK_STREAM):
-            self._fast_recognise(family, fileno)
+            self._fast_recognise(family, proto, fileno)
             if self._fast_is_tcp_stream() and _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_ACCEPTCONN):
                 self._fast_announce()
 
@@ -360,16 +362,18 @@ class socket(_Plain):  # type: ignore[misc]
         registry.detach(channel.fileno())
         return channel
 
-    def _fast_recognise(self, family: int, descriptor: int) -> None:
+    def _fast_recognise(self, family: int, proto: int, descriptor: int) -> None:
         """The descriptor may be one of ours that came back: a duplicate, detached, or from another process."""
         if _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN) != _socket.AF_UNIX:
             return
         addresses = meeting.addresses_of(descriptor, _socket.AF_UNSPEC if family == -1 else family)
         if addresses is None:
             return
-        if family == -1:
-            family = _socket.AF_INET if len(addresses[0]) == 2 else _socket.AF_INET6
-            _Base.__init__(self, family, _socket.SOCK_STREAM, 0, descriptor)
+        if family == -1 or proto == -1:  # what the kernel would say of TCP
+            if family == -1:
+                family = _socket.AF_INET if len(addresses[0]) == 2 else _socket.AF_INET6
+            proto = _socket.IPPROTO_TCP if proto == -1 else proto
+            _Base.__init__(self, family, _socket.SOCK_STREAM, proto, descriptor)
         known = registry.recall(self)
         if known is not None:
             self._fast_connection, self._fast_options = known._fast_connection, known._fast_options
@@ -721,6 +725,8 @@ class socket(_Plain):  # type: ignore[misc]
     def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
         if self._fast_channel is None:
             return super().sendfile(file, offset, count)  # type: ignore[no-any-return]
+        if not offset and _has_positions(file):  # sendfile(2) begins there, not where the file was read to
+            file.seek(0)
         return self._sendfile_use_send(file, offset, count)  # type: ignore[no-any-return]
 
     # ---- typed arrays ----
@@ -741,6 +747,14 @@ def _takes_descriptor(sock: socket) -> bool:
     """A TLS socket that was wrapped before it connected: OpenSSL reads and writes its descriptor."""
     ssl = sys.modules.get("ssl")
     return ssl is not None and isinstance(sock, ssl.SSLSocket)
+
+
+def _has_positions(file: Any) -> bool:
+    """Whether the kernel could send it by itself: a regular file."""
+    try:
+        return stat.S_ISREG(genuine.fstat(file.fileno()).st_mode)
+    except (AttributeError, io.UnsupportedOperation, OSError):
+        return False
 
 
 def _attempt(primitive: Any, sock: socket, address: Any) -> int:

@@ -370,6 +370,7 @@ static void notify_other_end(struct fs_end *end)
 int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
 {
     struct fs_direction *out = end->out.shared;
+    if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
     int error = 0, locked = lock(end, &out->producer_lock) == 0; /* a call that must not fail for a stopped process */
     if (how != SHUT_RD) atomic_store(&out->producer_shut, 1);
     if (shutdown(doorbell, how) != 0) error = -errno;

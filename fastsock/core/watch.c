@@ -10,8 +10,8 @@ void fs_end_watch(struct fs_end *end, int doorbell)
 {
     uint32_t nobody = FS_WATCHED_NOT;
     if (!atomic_compare_exchange_strong(&end->in.shared->watched, &nobody, FS_WATCHED_EXACTLY)) return;
-    if (end->raw_in || end->raw_out) return;
-    fs_end_settle(end, doorbell);
+    fs_end_settle(end, doorbell); /* also where our own direction is raw: tokens of the other one may lie there */
+    if (end->raw_out) return;
     if (fs_lock(&end->out.shared->producer_lock, fs_end_shared(end), PATIENCE_NS) != 0) return;
     if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out)) fs_doorbell_stuff(end, doorbell);
     fs_unlock(&end->out.shared->producer_lock);

@@ -155,6 +155,16 @@ def check_sendfile_with_a_timeout(pair: Pair) -> None:
         assert receiving.result() == digest(11, size)
 
 
+@on_pair
+def check_sendfile_begins_at_the_offset(pair: Pair) -> None:
+    """sendfile(2) does not ask how far the file was read or written."""
+    with _file(1000, 15) as file:
+        file.seek(600)
+        assert pair.near.sendfile(file) == 1000
+        assert file.tell() == 1000
+        assert pair.far.run(receive, 1000) == Pattern(15).at(0, 1000)
+
+
 @like_plain_tcp
 def check_sendfile_refusals(pair: Pair) -> Any:
     near = pair.near

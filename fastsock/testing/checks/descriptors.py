@@ -11,6 +11,7 @@ from typing import Any
 from ..outcomes import like_plain_tcp, on_pair, outcome, receive, receive_all
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
+from ..waiting import events
 
 
 @on_pair
@@ -175,6 +176,32 @@ def check_detached_number_is_a_kernel_stream(pair: Pair) -> None:
         assert raw.recv(1) == b""
     finally:
         raw.close()
+
+
+@like_plain_tcp
+def check_detached_number_tells_its_kind(pair: Pair) -> Any:
+    sockets = pair.maker.sockets
+    seen = []
+    for kind in ((), (socket.AF_INET,), (socket.AF_INET, socket.SOCK_STREAM), (socket.AF_INET, socket.SOCK_STREAM, 0)):
+        with sockets.socket(*kind, fileno=os.dup(pair.near.fileno())) as other:
+            seen.append((other.family, other.type, other.proto))
+    return seen
+
+
+def _detach_and_keep(sock: Any) -> None:
+    kept.append(_detach(sock))
+
+
+kept: list[Any] = []
+
+
+@on_pair
+def check_no_stale_event_after_the_other_end_detached(pair: Pair) -> None:
+    """Somebody asks for the number only when the other end carries the bytes by its own already."""
+    pair.far.run(_detach_and_keep)
+    pair.near.sendall(b"x")
+    assert events(pair.near, select.POLLIN | select.POLLOUT) == select.POLLOUT
+    assert outcome(pair.near.recv, 1, socket.MSG_DONTWAIT) == "BlockingIOError EAGAIN"
 
 
 @on_pair

@@ -88,6 +88,16 @@ def check_shut_both(pair: Pair) -> Any:
 
 
 @like_plain_tcp
+def check_shut_of_what_there_is_not(pair: Pair) -> Any:
+    """A refused shutdown() shuts nothing."""
+    near, far = pair.near, pair.far
+    seen = [outcome(near.shutdown, how) for how in (-1, 3, 77)]
+    near.sendall(b"still open")
+    far.sendall(b"both ways")
+    return [*seen, far.run(receive, 10), receive(near, 9)]
+
+
+@like_plain_tcp
 def check_shut_after_the_peer_did(pair: Pair) -> Any:
     near, far = pair.near, pair.far
     far.shutdown(socket.SHUT_WR)
