@@ -107,6 +107,8 @@ def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, ch
     _raise_guards(installation.plain, installation.fast)
     for name in NAMES:
         installation.patches.replace(stdlib, name, getattr(fast, name))
+    # repr, warnings, pickles and pydoc name the class by where programs find it
+    installation.patches.rename(installation.fast, installation.plain)
     selecting.patch(installation.patches)
     if children:
         import os

@@ -22,6 +22,7 @@ import itertools
 import posix
 import select
 import struct
+import sys
 from _thread import _local
 from collections.abc import Callable, Iterator, Sequence
 
@@ -176,8 +177,9 @@ class Presence:
                 if genuine.fstat(descriptor).st_ino == self._file:
                     genuine.close(descriptor)
 
-    def __del__(self) -> None:
-        self.close()
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending():  # else what this module knows may be gone, and the kernel closes
+            self.close()
 
     def identity(self) -> tuple[int, int]:
         """Descriptor and inode."""
@@ -309,9 +311,10 @@ class Offer:
                 genuine.close(descriptor)
         self._listener = self._doorbell = -1
 
-    def __del__(self) -> None:
-        self.withdraw()
-        self._close()
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending():
+            self.withdraw()
+            self._close()
 
     def answer(self, local: Any, descriptor: int) -> Joined:
         """Waits the bounded time for the accepting end. Raises Refused: then both ends stay on TCP.

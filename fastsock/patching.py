@@ -17,17 +17,31 @@ _ABSENT = object()
 class Patches:
     """The attributes that were replaced, and what stood there before."""
 
-    __slots__ = ("_copies", "_replaced")
+    __slots__ = ("_assigned", "_copies", "_replaced")
 
     def __init__(self) -> None:
         self._replaced: list[tuple[Any, str, object, object]] = []
         self._copies: list[tuple[str, str, object, object]] = []
+        self._assigned: list[tuple[Any, str, object, object]] = []
 
     def replace(self, target: Any, name: str, replacement: object) -> None:
         """Set ``target.name``, a module's or a class's attribute, until ``undo()``."""
         original = vars(target).get(name, _ABSENT)
         setattr(target, name, replacement)
         self._replaced.append((target, name, original, replacement))
+
+    def rename(self, kind: type, like: type) -> None:
+        """Let a class and its functions say, until ``undo()``, that they are of the module that ``like`` is of."""
+        own, module = kind.__module__, like.__module__
+        self._assign(kind, "__doc__", like.__doc__)
+        for value in (kind, *vars(kind).values()):
+            named = value.fget if isinstance(value, property) else value
+            if getattr(named, "__module__", None) == own and hasattr(named, "__qualname__"):
+                self._assign(named, "__module__", module)
+
+    def _assign(self, target: Any, name: str, value: object) -> None:
+        self._assigned.append((target, name, getattr(target, name), value))
+        setattr(target, name, value)
 
     def replace_copy(self, module: str, name: str, original: object, replacement: object) -> None:
         """Replace what ``module`` copies as ``name`` by "from ... import", whether it did so already or does later."""
@@ -44,6 +58,10 @@ class Patches:
             loaded = sys.modules.get(module)
             if getattr(loaded, name, None) is replacement:
                 setattr(loaded, name, original)
+        while self._assigned:
+            target, name, original, replacement = self._assigned.pop()
+            if getattr(target, name) is replacement:
+                setattr(target, name, original)
         while self._replaced:
             target, name, original, replacement = self._replaced.pop()
             if vars(target).get(name, _ABSENT) is not replacement:

@@ -9,6 +9,7 @@ import _socket
 import atexit
 import os
 import struct
+import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -111,8 +112,10 @@ def handed_on(connection: Connection, sock: Any) -> None:
         _open[id(owner)] = connection
 
 
-def _lost(owner: weakref.ref[Any]) -> None:
+def _lost(owner: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
     """Moves a connection whose socket is gone to the closed ones."""
+    if is_ending():  # what this module knows may be gone
+        return
     connection = _open.pop(id(owner), None)
     if connection is not None:
         _closed.append(connection)
@@ -161,7 +164,9 @@ def connections() -> list[Connection]:
 def attach(descriptor: int, sock: Any, channel: Any) -> None:
     """`descriptor` is a fast connection's from now on."""
 
-    def lost(reference: weakref.ref[Any]) -> None:
+    def lost(reference: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_ending():
+            return
         if _sockets.get(descriptor) is reference:  # dropped without a close: its number may be anybody's now
             detach(descriptor)
 

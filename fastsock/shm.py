@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 from collections import OrderedDict
 
 from . import core
@@ -88,11 +89,11 @@ class _Made(Claim):
             return False
         return True
 
-    def __del__(self) -> None:
-        if self.process >= 0:
+    def __del__(self, is_ending: Any = sys.is_finalizing) -> None:
+        if self.process >= 0 and not is_ending():
             self.belongs_to_living()  # forgets a number that is not ours any more
-        if self.process >= 0:
-            genuine.close(self.process)
+            if self.process >= 0:
+                genuine.close(self.process)
 
 
 class _Reserved(Reservation):

@@ -737,7 +737,16 @@ class socket(_Plain):  # type: ignore[misc]
     recv_array_into = arrays.recv_array_into
 
 
-socket.__name__ = socket.__qualname__ = "socket"
+def _pass_for_standard() -> None:
+    """Nobody can evaluate our annotations, and a call of the standard class is still described as there."""
+    del socket.__annotations__
+    for name, function in vars(socket).items():
+        if isinstance(function, types.FunctionType):
+            function.__annotations__ = {}
+            function.__doc__ = function.__doc__ or getattr(getattr(_Plain, name, None), "__doc__", None)
+
+
+_pass_for_standard()
 staying.bind_class(socket, _Plain)
 _OWN = {name: getattr(socket, name) for name in _BOUND}
 _HELD = (vars(socket)["_fast_connection"], vars(socket)["_fast_channel"])

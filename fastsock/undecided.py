@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 
 from .genuine import genuine
@@ -30,8 +31,9 @@ class Undecided:
         self.begun = False
         _waiting[id(self)] = weakref.ref(sock, self._dropped)
 
-    def _dropped(self, _: Any) -> None:
-        _waiting.pop(id(self), None)
+    def _dropped(self, _: Any, is_ending: Any = sys.is_finalizing) -> None:
+        if not is_ending():
+            _waiting.pop(id(self), None)
 
     def withdraw(self) -> bool:
         """Ends the offer, unless the accepting end claimed what was reserved; whether it ended."""

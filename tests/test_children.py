@@ -21,7 +21,7 @@ def programs(tmp_path: Path) -> Programs:
     return Programs.inside_of(tmp_path)
 
 
-SHOW = "import socket; print(socket.socket.__module__, flush=True)"
+SHOW = "import socket; print('fastsock.' * hasattr(socket.socket, 'transport') + 'socket', flush=True)"
 
 # The environment that a covered process has
 
@@ -271,7 +271,7 @@ def other_pythons() -> list[str]:
 
 OLD_TEXT = (
     "import sys; print(sys.argv, [p for p in sys.path if '_bootstrap' in p], 'sitecustomize' in sys.modules); "
-    "import socket; print(socket.socket.__module__)"
+    "import socket; print('fastsock.' * hasattr(socket.socket, 'transport') + 'socket')"
 )
 
 

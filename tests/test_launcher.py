@@ -193,7 +193,10 @@ def test_locale(programs: Programs, changes: dict[str, str]) -> None:
 @pytest.mark.parametrize("options", [("-E",), ("-I",), ("-S",)], ids=" ".join)
 def test_interpreter_that_ignores_the_environment(programs: Programs, options: tuple[str, ...]) -> None:
     """The launcher then runs the program in its own process."""
-    path = programs.write("show.py", "import socket, sys; print(socket.socket.__module__, sys.path[0], sys.argv)")
+    path = programs.write(
+        "show.py",
+        "import socket, sys; print('fastsock.' * hasattr(socket.socket, '_fast_move')+'socket', sys.path[0], sys.argv)",
+    )
     command = [sys.executable, *options, "-c", _START, str(path), "a"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
     first = repr(str(programs.folder)) if options != ("-I",) else ""
@@ -236,7 +239,10 @@ def test_program_under_the_debugger(programs: Programs) -> None:
 
 
 def test_profiler_that_runs_the_launcher(programs: Programs) -> None:
-    programs.write("app.py", "import socket\ndef visited(): print(socket.socket.__module__)\nvisited()\n")
+    programs.write(
+        "app.py",
+        "import socket\ndef visited(): print('fastsock.' * hasattr(socket.socket, '_fast_move')+'socket')\nvisited()\n",
+    )
     outcome = programs.run("-m", "cProfile", "-m", "fastsock.launcher", "app.py")
     assert outcome.stdout.startswith("fastsock.socket")
     assert "app.py:2(visited)" in outcome.stdout
@@ -431,7 +437,7 @@ def test_the_process_is_the_same(programs: Programs) -> None:
 
 
 def test_installed(programs: Programs) -> None:
-    programs.write("app.py", "import socket; print(socket.socket.__module__)")
+    programs.write("app.py", "import socket; print('fastsock.' * hasattr(socket.socket, '_fast_move')+'socket')")
     assert programs.run("app.py").stdout == "socket\n"
     assert programs.launched("app.py").stdout == "fastsock.socket\n"
     assert programs.inside("app.py").stdout == "fastsock.socket\n"

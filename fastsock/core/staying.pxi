@@ -75,7 +75,7 @@ cdef inline bint is_tcp_stream(object sock) noexcept:
 # ---- what the class is, and what its own calls are: bind_class() ----
 
 cdef object fast_class = None
-cdef object own_init, own_connect, own_accept, own_close, own_real_close
+cdef object own_init, own_connect, own_close, own_real_close, plain_accept
 cdef object own_recv, own_recv_into, own_send, own_sendall
 cdef Py_ssize_t connection_at, channel_at, references_at, closed_at
 cdef dict open_connections, totals
@@ -286,7 +286,9 @@ cdef object reason_to_stay(object sock, object address, PyObject **because):
 def connect(self, address, /):
     cdef PyObject *because = NULL
     cdef Stay doubtful
-    reason = reason_to_stay(self, address, &because) if is_ours(self) else None
+    if not is_ours(self):
+        return plain_connect(self, address)
+    reason = reason_to_stay(self, address, &because)
     if reason is None:
         return own_connect(self, address)
     doubtful = None if because == NULL else <Stay>because
@@ -385,7 +387,7 @@ cdef int make(object sock, object family, object kind, object proto, object desc
 
 def accept(self):
     if not is_ours(self):
-        return own_accept(self)
+        return plain_accept(self)
     descriptor, address = self._accept()
     sock = (<Class *>fast_class).tp_new(<PyTypeObject *>fast_class, <PyObject *>NO_ARGUMENTS, NULL)
     make(sock, number(self, family_at), number(self, kind_at), number(self, proto_at), descriptor)
@@ -463,7 +465,9 @@ def close(self):
 # ---- using ----
 
 cdef inline bint stays_on_tcp(object sock) noexcept:
-    cdef PyObject *held = place(sock, connection_at)[0] if is_ours(sock) else NULL
+    if not is_ours(sock):  # made before the installation, or nothing that the call is for
+        return True
+    cdef PyObject *held = place(sock, connection_at)[0]
     return held != NULL and type(<object>held) is Stayed
 
 
@@ -502,12 +506,12 @@ def bind_class(fast, plain, registry, config, reason, uint64_t much):
 
     reason: of accepted ones without an offer; much: so many bytes on one connection are better off on another path.
     """
-    global fast_class, own_init, own_connect, own_accept, own_close, own_real_close
+    global fast_class, own_init, own_connect, own_close, own_real_close, plain_accept
     global own_recv, own_recv_into, own_send, own_sendall
     global connection_at, channel_at, references_at, closed_at
     global open_connections, closed_connections, totals, lost, no_offer, settings_of
     global counts_of, kernel_counts, worth
-    own_init, own_connect, own_accept = fast.__init__, fast.connect, fast.accept
+    own_init, own_connect, plain_accept = fast.__init__, fast.connect, plain.accept
     own_close, own_real_close = fast.close, fast._real_close
     connection, channel = vars(fast)["_fast_held_connection"], vars(fast)["_fast_held_channel"]
     connection_at, channel_at = offset_of(connection), offset_of(channel)
