@@ -80,10 +80,7 @@ int fs_fetch_some(struct fs_engine *engine, struct fs_link *link)
     if (link->sharing) return 0; /* that one first */
     size_t all = fs_wanted(request, request->envelope.length);
     int helped = !request->next || all >= ALONE;
-    if (request->moved == 0 && helped && fs_share_begin(engine, link, request, id)) {
-        fs_queue_remove(&link->fetches, request);
-        return 1;
-    }
+    if (request->moved == 0 && helped && fs_share_begin(engine, link, request, id)) return 1;
     struct iovec parts[PARTS + 1];
     size_t left = all - request->moved, length = 0;
     int count = fs_parts_from(request, request->moved, left < PIECE ? left : PIECE, parts, PARTS);

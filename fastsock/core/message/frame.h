@@ -26,7 +26,9 @@ enum fs_frame_kind {
                                   tag: of this copy.  Both ends copy, one from each side: share.c */
     FS_FRAME_SHARED,           /* id: of the receive; length: pieces that the sender copied; word: 1 where one of them failed */
     FS_FRAME_GOODBYE,          /* nothing will follow */
-    FS_FRAME_KINDS
+    FS_FRAME_KINDS,
+    FS_TURN_REFUSED = FS_FRAME_KINDS, /* a CANCELLED that says 0 comes in another turn */
+    FS_TURNS
 };
 
 struct fs_frame {

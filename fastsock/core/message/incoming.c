@@ -52,7 +52,7 @@ void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_req
         fs_fetch_begin(link, request, id, address);
         return;
     }
-    request->state = FS_STREAMING;
+    request->state = FS_EXPECTING;
     if (!fs_slot_take(engine, request, link->peer)) {
         fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
         fs_complete(engine, request, FS_NO_MEMORY);
@@ -110,7 +110,7 @@ static int begin_eager(struct fs_engine *engine, struct fs_link *link, const str
     struct fs_request *request = fs_find_posted(engine, frame->context, link->peer, frame->tag);
     if (request) {
         request->error = fs_accept_envelope(request, &envelope);
-        request->state = FS_AWAITING;
+        request->state = FS_ARRIVING;
         link->in_request = request;
         link->in_wanted = request->error == FS_NO_MEMORY ? 0 : fs_wanted(request, frame->length);
         return 1;
@@ -152,23 +152,20 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
     return 1;
 }
 
-static int take_ready_to_receive(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+static int take_ready_to_receive(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame,
+                                 struct fs_slot *slot)
 {
-    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_SENDING);
-    if (!slot || frame->word > UINT32_MAX) {
-        fs_link_broken(engine, link, "it is ready for a message that was not announced");
-        return 0;
-    }
     struct fs_request *request = slot->request;
-    if (!request) { /* abandoned meanwhile */
-        fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)frame->word, 0, 0));
-        fs_slot_give(engine, frame->id);
-        return 1;
-    }
-    if (request->state != FS_AWAITING || frame->length == 0 || frame->length > request->length) {
+    if (frame->word > UINT32_MAX || (request && (frame->length == 0 || frame->length > request->length))) {
         fs_link_broken(engine, link, "it is ready for what was not announced");
         return 0;
     }
+    if (!request) { /* abandoned meanwhile */
+        fs_slot_give(engine, frame->id);
+        fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)frame->word, 0, 0));
+        return 1;
+    }
+    if (request->state == FS_HELPING) link->pushing = NULL; /* all pieces are the other end's */
     request->envelope.length = frame->length;
     request->sequence = frame->word;
     request->moved = 0;
@@ -178,11 +175,10 @@ static int take_ready_to_receive(struct fs_engine *engine, struct fs_link *link,
     return 1;
 }
 
-static int begin_data(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+static int begin_data(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
 {
-    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_RECEIVING);
-    struct fs_request *request = slot ? slot->request : NULL;
-    size_t left = !slot ? 0 : request ? fs_wanted(request, request->envelope.length) - request->moved : slot->left;
+    struct fs_request *request = slot->request;
+    size_t left = request ? fs_wanted(request, request->envelope.length) - request->moved : slot->left;
     if (frame->length == 0 || frame->length > left) {
         fs_link_broken(engine, link, "bytes that nobody asked for");
         return 0;
@@ -194,27 +190,29 @@ static int begin_data(struct fs_engine *engine, struct fs_link *link, const stru
     return 1;
 }
 
-static int take_answer(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+static int take_acknowledgement(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame,
+                                struct fs_slot *slot)
 {
-    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_SENDING);
-    struct fs_request *request = slot ? slot->request : NULL;
-    /* a refusal to cancel may come behind what made it too late */
-    if (!slot && frame->kind == FS_FRAME_CANCELLED && frame->length == 0) return 1;
-    if (!slot || (request && request->state != FS_AWAITING)) {
-        if (slot && frame->kind == FS_FRAME_CANCELLED && frame->length == 0) return 1;
-        fs_link_broken(engine, link, "an answer to nothing");
-        return 0;
-    }
-    if (frame->kind == FS_FRAME_CANCELLED && frame->length == 0) return 1;
+    struct fs_request *request = slot->request;
     fs_slot_give(engine, frame->id);
     if (!request) return 1;
-    if (link->pushing == request) link->pushing = NULL;
+    if (request->state == FS_HELPING) link->pushing = NULL;
     request->cancelled = frame->kind == FS_FRAME_CANCELLED;
     fs_complete(engine, request, FS_FINE);
     return 1;
 }
 
-static void take_cancel(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+static int take_cancelled(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
+{
+    if (link->cancels == 0) {
+        fs_link_broken(engine, link, "it cancels what nobody asked it to");
+        return 0;
+    }
+    link->cancels--;
+    return frame->length == 0 || take_acknowledgement(engine, link, frame, slot);
+}
+
+static int take_cancel(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
 {
     struct fs_message *message = engine->oldest;
     while (message && (message->envelope.source != link->peer || message->id != frame->id || message->id == 0))
@@ -226,27 +224,67 @@ static void take_cancel(struct fs_engine *engine, struct fs_link *link, const st
         fs_message_free(message);
     }
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCELLED, frame->id, (uint64_t)found, 0));
+    return 1;
 }
 
-static int take_withdrawn(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+static int take_withdrawn(struct fs_engine *engine, const struct fs_frame *frame, struct fs_slot *slot)
 {
-    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_RECEIVING);
-    if (!slot) {
-        fs_link_broken(engine, link, "it withdraws what it did not promise");
-        return 0;
-    }
     struct fs_request *request = slot->request;
     fs_slot_give(engine, frame->id);
     if (request) fs_complete(engine, request, FS_CANCELLED);
     return 1;
 }
 
+static int take_credit(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+{
+    if (credited(link, frame->word)) return 1;
+    fs_link_broken(engine, link, "it consumed more than was sent");
+    return 0;
+}
+
+static int begin_greeting(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+{
+    if (frame->length == sizeof link->greeting) return 1;
+    fs_link_broken(engine, link, "it speaks another version");
+    return 0;
+}
+
 /* 1: go on. */
+static int take_frame(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
+{
+    switch (frame->kind) {
+    case FS_FRAME_GREETING: return begin_greeting(engine, link, frame);
+    case FS_FRAME_EAGER: return begin_eager(engine, link, frame);
+    case FS_FRAME_DATA: return begin_data(engine, link, frame, slot);
+    case FS_FRAME_READY_TO_SEND: return take_ready_to_send(engine, link, frame);
+    case FS_FRAME_READY_TO_RECEIVE: return take_ready_to_receive(engine, link, frame, slot);
+    case FS_FRAME_ACKNOWLEDGE: return take_acknowledgement(engine, link, frame, slot);
+    case FS_FRAME_CREDIT: return take_credit(engine, link, frame);
+    case FS_FRAME_CANCEL: return take_cancel(engine, link, frame);
+    case FS_FRAME_CANCELLED: return take_cancelled(engine, link, frame, slot);
+    case FS_FRAME_WITHDRAWN: return take_withdrawn(engine, frame, slot);
+    case FS_FRAME_SHARE: return fs_take_share(engine, link, frame, slot);
+    case FS_FRAME_SHARED: return fs_take_shared(engine, link, frame, slot);
+    default: /* GOODBYE */ fs_peer_lost(engine, link->peer, FS_FINE, "it has finished"); return 0;
+    }
+}
+
+static int has_payload(const struct fs_frame *frame)
+{
+    return frame->kind == FS_FRAME_GREETING || frame->kind == FS_FRAME_EAGER || frame->kind == FS_FRAME_DATA;
+}
+
 static int begin_frame(struct fs_engine *engine, struct fs_link *link)
 {
     const struct fs_frame *frame = &link->frame;
-    if (frame->magic != FS_FRAME_MAGIC || (link->greeted ? frame->kind <= FS_FRAME_GREETING : frame->kind != FS_FRAME_GREETING)) {
+    if (frame->magic != FS_FRAME_MAGIC || frame->kind == 0 || frame->kind >= FS_FRAME_KINDS) {
         fs_link_broken(engine, link, "these are not its frames");
+        return 0;
+    }
+    struct fs_slot *slot;
+    int turn = fs_turn_of(frame), state = fs_state_named(engine, link, turn, frame->id, &slot);
+    if (!fs_is_in_turn(turn, state)) {
+        fs_out_of_turn(engine, link, turn, state);
         return 0;
     }
     link->fetch_from = frame->limit != 0 && frame->limit < 63 ? (size_t)1 << frame->limit : SIZE_MAX;
@@ -254,44 +292,9 @@ static int begin_frame(struct fs_engine *engine, struct fs_link *link)
     link->in_message = NULL;
     link->in_wanted = 0;
     link->in_left = 0;
-    switch (frame->kind) {
-    case FS_FRAME_GREETING:
-        if (frame->length == sizeof link->greeting) break;
-        fs_link_broken(engine, link, "it speaks another version");
-        return 0;
-    case FS_FRAME_EAGER:
-        if (!begin_eager(engine, link, frame)) return 0;
-        break;
-    case FS_FRAME_DATA:
-        if (!begin_data(engine, link, frame)) return 0;
-        break;
-    case FS_FRAME_READY_TO_SEND:
-        return take_ready_to_send(engine, link, frame);
-    case FS_FRAME_READY_TO_RECEIVE:
-        return take_ready_to_receive(engine, link, frame);
-    case FS_FRAME_ACKNOWLEDGE:
-    case FS_FRAME_CANCELLED:
-        return take_answer(engine, link, frame);
-    case FS_FRAME_CREDIT:
-        if (credited(link, frame->word)) return 1;
-        fs_link_broken(engine, link, "it consumed more than was sent");
-        return 0;
-    case FS_FRAME_CANCEL:
-        take_cancel(engine, link, frame);
-        return 1;
-    case FS_FRAME_WITHDRAWN:
-        return take_withdrawn(engine, link, frame);
-    case FS_FRAME_SHARE:
-        return fs_take_share(engine, link, frame);
-    case FS_FRAME_SHARED:
-        return fs_take_shared(engine, link, frame);
-    case FS_FRAME_GOODBYE:
-        fs_peer_lost(engine, link->peer, FS_FINE, "it has finished");
-        return 0;
-    default:
-        fs_link_broken(engine, link, "a frame of no known kind");
-        return 0;
-    }
+    if (!take_frame(engine, link, frame, slot)) return 0;
+    if (!atomic_load_explicit(&link->open, memory_order_relaxed)) return 0; /* by the answer to it */
+    if (!has_payload(frame)) return 1;
     link->in_left = frame->length;
     link->in_payload = 1;
     if (link->in_message) fs_message_add(engine, link->in_message);
@@ -420,20 +423,20 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
     link = engine->peers[request->envelope.source].link;
     if (!link) return 0;
     if (link->in_request == request) link->in_request = NULL;
-    if (request->state == FS_SHARING) {
+    if (request->state == FS_SHARING || request->state == FS_SHARED) {
         if (!fs_share_abandon(engine, link)) return 0;
         fs_link_flush(engine, link);
     } else if (request->state == FS_FETCHING) {
         fs_queue_remove(&link->fetches, request);
         fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, (uint32_t)request->sequence, 0, 0));
         fs_link_flush(engine, link);
-    } else if (request->state == FS_STREAMING) {
-        struct fs_slot *slot = fs_slot_find(engine, request->id, link->peer, FS_RECEIVING);
-        slot->request = NULL;
-        slot->left = fs_wanted(request, request->envelope.length) - request->moved;
-        if (link->frame.kind == FS_FRAME_DATA && link->in_payload && link->frame.id == request->id)
-            slot->left -= link->in_left < slot->left ? link->in_left : slot->left;
-        if (slot->left == 0) fs_slot_give(engine, request->id);
+    } else if (request->state == FS_EXPECTING) {
+        uint32_t id = request->id;
+        size_t left = fs_wanted(request, request->envelope.length) - request->moved;
+        if (link->frame.kind == FS_FRAME_DATA && link->in_payload && link->frame.id == id)
+            left -= link->in_left < left ? link->in_left : left;
+        fs_slot_abandon(engine, id, FS_RECEIVE_GONE, left);
+        if (left == 0) fs_slot_give(engine, id);
     }
     return 1;
 }

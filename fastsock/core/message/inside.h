@@ -9,7 +9,35 @@
 #define FS_BUCKETS 256u
 #define FS_MESSAGE_COST 96u /* what the bookkeeping of an unexpected message counts besides its bytes */
 
-enum fs_request_state { FS_IDLE, FS_POSTED, FS_QUEUED, FS_MATCHED, FS_AWAITING, FS_STREAMING, FS_FETCHING, FS_SHARING };
+/* Of a request, and of what a frame names: turns.c says which frame may come in which. */
+enum fs_state {
+    FS_IDLE,
+    /* sends */
+    FS_QUEUED,    /* nothing of it has gone */
+    FS_BEGINNING, /* its first frame is on its way */
+    FS_SENT,      /* it went with its envelope, and will be acknowledged */
+    FS_ANNOUNCED, /* only its envelope went */
+    FS_HELPING,   /* announced; this end may copy a part of it (share.c) */
+    FS_COPYING,   /* and has begun */
+    FS_HELPED,    /* announced; this end copies no part of it any more */
+    FS_STREAMING, /* its bytes were asked for */
+    FS_SEND_GONE, /* abandoned: its number waits for the other end's last word */
+    /* receives */
+    FS_POSTED,
+    FS_MATCHED,      /* its message is known; how it comes is not decided yet */
+    FS_ARRIVING,     /* its message's bytes come behind the envelope */
+    FS_FETCHING,     /* read in the sender's memory */
+    FS_SHARING,      /* and written by the sender too */
+    FS_SHARED,       /* whose part is there */
+    FS_EXPECTING,    /* its bytes were asked for */
+    FS_RECEIVE_GONE, /* abandoned: bytes still come for its number, and are dropped */
+    FS_REVOKED,      /* abandoned while the sender copied */
+    /* no request */
+    FS_STRANGER, /* a link before its greeting */
+    FS_MET,      /* and behind it */
+    FS_NOBODY,   /* a number without meaning */
+    FS_STATES
+};
 
 struct fs_queue {
     struct fs_request *first, *last;
@@ -63,7 +91,7 @@ struct fs_slot {
     int peer;                   /* -1: free */
     uint32_t generation;
     uint32_t next_free;
-    uint8_t kind;
+    uint8_t kind, gone; /* `gone`: the state of an abandoned one */
     size_t left; /* of an abandoned receive: bytes still to come and be dropped */
 };
 
@@ -192,6 +220,8 @@ void fs_receive_message(struct fs_engine *engine, struct fs_request *request, st
 uint32_t fs_slot_take(struct fs_engine *engine, struct fs_request *request, int peer); /* 0: no memory */
 struct fs_slot *fs_slot_find(struct fs_engine *engine, uint32_t id, int peer, int kind); /* NULL: there is no such */
 void fs_slot_give(struct fs_engine *engine, uint32_t id);
+/* The request goes and its number stays, in that state. */
+struct fs_slot *fs_slot_abandon(struct fs_engine *engine, uint32_t id, int state, size_t left);
 
 /* local.c */
 int fs_local_send(struct fs_engine *engine, struct fs_request *request, struct fs_engine *other);

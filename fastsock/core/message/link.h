@@ -68,7 +68,9 @@ struct fs_link {
     /* share.c: a fetch that the sender helps with, as receiver and as sender */
     struct fs_request *sharing, *pushing;
     uint32_t share_number, push_number, push_to, push_done;
-    int share_told, share_failed, share_waits;
+    int share_failed, share_waits;
+    uint32_t share_pieces; /* copied by this end */
+    uint32_t cancels;      /* asked for and not answered */
     uint64_t push_address;
     /* stream_end.c */
     struct fs_end *end;
@@ -86,6 +88,13 @@ struct fs_link {
 /* link.c */
 struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int descriptor);
 int fs_link_attach(struct fs_engine *engine, struct fs_link *link);
+
+/* turns.c */
+int fs_turn_of(const struct fs_frame *frame); /* its kind, or FS_TURN_REFUSED */
+/* The state of what a frame of that turn and number names, and its slot, or NULL where it names none. */
+int fs_state_named(struct fs_engine *engine, const struct fs_link *link, int turn, uint32_t id, struct fs_slot **slot);
+int fs_is_in_turn(int turn, int state);
+void fs_out_of_turn(struct fs_engine *engine, struct fs_link *link, int turn, int state); /* ends the link */
 
 /* outgoing.c */
 void fs_link_greet(struct fs_engine *engine, struct fs_link *link);
@@ -117,8 +126,8 @@ void fs_costs_changed(struct fs_link *link);
 /* share.c */
 int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
 int fs_share_some(struct fs_engine *engine, struct fs_link *link);
-int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame);
-int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame);
+int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
+int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
 int fs_push_some(struct fs_engine *engine, struct fs_link *link);
 void fs_push_stop(struct fs_engine *engine, struct fs_link *link);
 void fs_share_stop(struct fs_link *link); /* the sender begins no other piece */

@@ -58,7 +58,7 @@ int fs_local_send(struct fs_engine *engine, struct fs_request *request, struct f
     message->sender = engine;
     message->request = request;
     request->message = message;
-    request->state = FS_AWAITING;
+    request->state = FS_ANNOUNCED;
     request->tracked = request->owner != NULL;
     fs_message_add(other, message);
     fs_engine_unlock(other);

@@ -176,7 +176,7 @@ void fs_receive_message(struct fs_engine *engine, struct fs_request *request, st
     if (message->received < message->envelope.length) {
         message->claimed = request;
         request->message = message;
-        request->state = FS_AWAITING;
+        request->state = FS_ARRIVING;
         return;
     }
     if (request->allocates && message->payload) {

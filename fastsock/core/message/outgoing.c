@@ -90,7 +90,7 @@ static int begin_send(struct fs_engine *engine, struct fs_link *link, struct fs_
         frame->word = fs_stamp(engine, request);
     }
     request->moved = 0;
-    request->state = FS_MATCHED; /* its turn has come: it cannot be taken back by itself */
+    request->state = FS_BEGINNING; /* it cannot be taken back by itself any more */
     link->out_header = sizeof *frame;
     link->out_left = eager ? request->length : 0;
     link->out_request = request;
@@ -108,6 +108,12 @@ static void next_piece(struct fs_link *link)
     link->out_request = request;
 }
 
+/* The state of a send that has a number when its first frame has gone. */
+static uint8_t begun(const struct fs_link *link)
+{
+    return link->out_frame.kind == FS_FRAME_EAGER ? FS_SENT : FS_ANNOUNCED;
+}
+
 static void frame_gone(struct fs_engine *engine, struct fs_link *link)
 {
     struct fs_request *request = link->out_request;
@@ -123,7 +129,7 @@ static void frame_gone(struct fs_engine *engine, struct fs_link *link)
         fs_slot_give(engine, request->id);
         fs_complete(engine, request, FS_FINE);
     } else if (request->id != 0) {
-        request->state = FS_AWAITING;
+        request->state = begun(link);
     } else {
         fs_complete(engine, request, FS_FINE);
     }
@@ -206,7 +212,7 @@ int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struc
     }
     link->out_request = NULL;
     if (request->id == 0) return FS_DONE;
-    request->state = FS_AWAITING;
+    request->state = begun(link);
     return FS_PENDING;
 }
 
@@ -272,6 +278,12 @@ void fs_link_goodbye(struct fs_engine *engine, struct fs_link *link)
     }
 }
 
+static void ask_to_cancel(struct fs_engine *engine, struct fs_link *link, uint32_t id)
+{
+    link->cancels++;
+    fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCEL, id, 0, 0));
+}
+
 int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link)
 {
     if (request->state == FS_QUEUED) {
@@ -279,8 +291,8 @@ int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, str
         fs_link_set_pending(link);
         return 1;
     }
-    if (request->state != FS_AWAITING || request->id == 0) return 0;
-    fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCEL, request->id, 0, 0));
+    if (request->state != FS_SENT && request->state != FS_ANNOUNCED) return 0; /* matched already */
+    ask_to_cancel(engine, link, request->id);
     fs_link_flush(engine, link);
     return 2;
 }
@@ -312,16 +324,16 @@ int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *reques
     int under_way = link->out_request == request;
     if (under_way && !copy_rest(link)) return 0;
     if (request->id != 0) {
-        struct fs_slot *slot = fs_slot_find(engine, request->id, link->peer, FS_SENDING);
-        fs_unstamp(engine, request->id);
+        uint32_t id = request->id;
+        fs_unstamp(engine, id);
         if (request->state == FS_STREAMING) { /* `sequence` is the number of the receive */
             if (!under_way) fs_queue_remove(&link->streams, request);
             int complete = request->moved + (under_way ? link->out_left : 0) == request->envelope.length;
+            fs_slot_give(engine, id);
             if (!complete) fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)request->sequence, 0, 0));
-            fs_slot_give(engine, request->id);
         } else {
-            slot->request = NULL; /* until the other end answers */
-            fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCEL, request->id, 0, 0));
+            fs_slot_abandon(engine, id, FS_SEND_GONE, 0); /* until the other end answers */
+            ask_to_cancel(engine, link, id);
         }
     }
     fs_link_flush(engine, link);

@@ -84,7 +84,7 @@ int fs_engine_attach_local(struct fs_engine *engine, int peer, struct fs_engine 
         struct fs_request *request = to->waiting.first;
         if (!request || to->state != FS_MISSING) break;
         fs_queue_remove(&to->waiting, request);
-        request->state = FS_MATCHED; /* nobody else's business meanwhile */
+        request->state = FS_BEGINNING; /* nobody else's business meanwhile */
         fs_engine_unlock(engine);
         if (fs_local_send(engine, request, other) == FS_PENDING) continue;
         fs_engine_lock(engine);

@@ -55,14 +55,16 @@ static size_t length_of_piece(size_t length, uint32_t index)
 
 /* ---- the receiver ---- */
 
-/* 1: begun. */
+/* 1: begun, and in the queue of fetches no more. */
 int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id)
 {
     size_t wanted = fs_wanted(request, request->envelope.length);
     if (!link->end || link->sharing || request->count != 1 || wanted < LEAST || pieces_of(wanted) > MOST_PIECES) return 0;
     if (link->calls->is_near(link) || !fs_slot_take(engine, request, link->peer)) return 0;
+    fs_queue_remove(&link->fetches, request); /* before anything is written: the link may be lost by that */
     link->sharing = request;
-    link->share_told = link->share_failed = link->share_waits = 0;
+    link->share_failed = link->share_waits = 0;
+    link->share_pieces = 0;
     link->share_number++;
     atomic_store(&link->end->in.shared->offer, word_of(link->share_number, 0, 0));
     request->state = FS_SHARING;
@@ -101,7 +103,11 @@ int fs_share_some(struct fs_engine *engine, struct fs_link *link)
     size_t wanted = fs_wanted(request, request->envelope.length);
     uint32_t all = pieces_of(wanted);
     int index = claim(&link->end->in.shared->offer, link->share_number, all, 0);
-    if (index >= 0 && (uint32_t)index < all) {
+    if (index >= 0 && link->share_pieces++ == all) {
+        fs_link_broken(engine, link, "impossible values in the shared memory");
+        return 1;
+    }
+    if (index >= 0) {
         size_t offset = (size_t)index * piece_of(wanted), length = length_of_piece(wanted, (uint32_t)index);
         struct iovec part[2] = {{(char *)request->parts[0].iov_base + offset, length}};
         uint64_t start = fs_ticks();
@@ -112,20 +118,16 @@ int fs_share_some(struct fs_engine *engine, struct fs_link *link)
         link->share_failed = 1;
         claim_the_rest(link, all);
     }
-    link->share_waits = claimed_by_sender(link) != 0 && !link->share_told;
+    link->share_waits = claimed_by_sender(link) != 0 && request->state == FS_SHARING;
     if (link->share_waits) return 0; /* its own are not done */
     finish(engine, link);
     return 1;
 }
 
-int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
 {
-    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_RECEIVING);
-    if (!slot || !slot->request || slot->request != link->sharing || link->share_told) {
-        fs_link_broken(engine, link, "it copied what nobody asked for");
-        return 0;
-    }
-    link->share_told = 1;
+    (void)engine;
+    slot->request->state = FS_SHARED;
     link->share_waits = 0;
     fs_link_set_pending(link);
     if (frame->word != 0 || frame->length != claimed_by_sender(link)) {
@@ -144,7 +146,7 @@ int fs_share_abandon(struct fs_engine *engine, struct fs_link *link)
 {
     struct fs_request *request = link->sharing;
     fs_share_stop(link);
-    if (claimed_by_sender(link) != 0 && !link->share_told) return 0;
+    if (claimed_by_sender(link) != 0 && request->state == FS_SHARING) return 0;
     uint32_t id = (uint32_t)request->sequence;
     link->sharing = NULL;
     fs_slot_give(engine, request->id);
@@ -155,16 +157,17 @@ int fs_share_abandon(struct fs_engine *engine, struct fs_link *link)
 /* ---- the sender ---- */
 
 /* Help is never owed: a share that is not taken is copied by the receiver alone. */
-int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
+int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
 {
-    struct fs_slot *slot = fs_slot_find(engine, frame->id, link->peer, FS_SENDING);
-    struct fs_request *request = slot ? slot->request : NULL;
-    if (slot && !request) return 1; /* abandoned meanwhile */
-    if (!slot || request->state != FS_AWAITING || frame->length > request->length || !link->end) {
-        fs_link_broken(engine, link, "it fetches what was not announced");
+    struct fs_request *request = slot->request;
+    if (!request) return 1; /* abandoned meanwhile */
+    if (frame->length == 0 || frame->length > request->length || !link->end || link->pushing) {
+        fs_link_broken(engine, link, "it wants to copy what was not announced, or two messages at once");
         return 0;
     }
-    if (link->pushing || request->count != 1 || link->process == 0 || pieces_of(frame->length) > MOST_PIECES) return 1;
+    request->state = FS_HELPED;
+    if (request->count != 1 || link->process == 0 || pieces_of(frame->length) > MOST_PIECES) return 1;
+    request->state = FS_HELPING;
     request->envelope.length = frame->length;
     link->pushing = request;
     link->push_address = frame->word;
@@ -177,6 +180,7 @@ int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct f
 
 static void tell_shared(struct fs_engine *engine, struct fs_link *link, int failed)
 {
+    link->pushing->state = FS_HELPED;
     link->pushing = NULL;
     if (link->push_done == 0) return;
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_SHARED, link->push_to, link->push_done, (uint64_t)failed));
@@ -207,6 +211,7 @@ int fs_push_some(struct fs_engine *engine, struct fs_link *link)
     struct iovec from = {(char *)request->parts[0].iov_base + offset, length};
     struct iovec to = {(char *)(uintptr_t)link->push_address + offset, length};
     link->push_done++;
+    request->state = FS_COPYING;
     if (process_vm_writev(link->process, &from, 1, &to, 1, 0) != (ssize_t)length) tell_shared(engine, link, 1);
     return 1;
 }

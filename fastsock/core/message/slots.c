@@ -45,6 +45,16 @@ struct fs_slot *fs_slot_find(struct fs_engine *engine, uint32_t id, int peer, in
     return slot;
 }
 
+struct fs_slot *fs_slot_abandon(struct fs_engine *engine, uint32_t id, int state, size_t left)
+{
+    struct fs_slot *slot = &engine->slots[id & INDEX_MASK];
+    slot->request->id = 0;
+    slot->request = NULL;
+    slot->gone = (uint8_t)state;
+    slot->left = left;
+    return slot;
+}
+
 void fs_slot_give(struct fs_engine *engine, uint32_t id)
 {
     struct fs_slot *slot = &engine->slots[id & INDEX_MASK];
