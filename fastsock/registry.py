@@ -244,6 +244,8 @@ def _cookie(sock: Any) -> int:
 def _forked() -> None:
     _closed.clear()
     _totals.clear()
+    for channel in _channels.values():
+        channel.forked()
 
 
 def _at_exit() -> None:

@@ -8,7 +8,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
-from libc.errno cimport EAGAIN, EBADF, ECONNREFUSED, ECONNRESET, EINTR, EPROTO, ESTALE, ETIMEDOUT
+from libc.errno cimport EAGAIN, EBADF, EBUSY, ECONNREFUSED, ECONNRESET, EINTR, EPROTO, ESTALE, ETIMEDOUT
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
 from posix.unistd cimport usleep

@@ -113,7 +113,7 @@ static void preload(struct fs_end *end, int doorbell, int inner)
 {
     char *buffer = malloc(BUFFER);
     while (buffer != NULL) {
-        ssize_t there = fs_end_receive(end, doorbell, buffer, BUFFER, 1, 0);
+        ssize_t there = fs_end_receive(end, doorbell, buffer, BUFFER, FS_PEEK, 0);
         ssize_t taken = there > 0 ? send(inner, buffer, (size_t)there, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
         if (taken <= 0 || fs_end_receive(end, doorbell, buffer, (size_t)taken, 0, 0) != taken) break;
     }

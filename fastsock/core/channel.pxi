@@ -76,6 +76,12 @@ cdef class Channel:
         """The doorbell has moved to this descriptor number."""
         self.descriptor = doorbell
 
+    def forked(self):
+        """In a forked child, which has none of the threads that used it: none of them will leave it any more."""
+        self.users = 0
+        if self.closing:
+            self.close_now()
+
     def duplicate(self, int doorbell):
         """A second channel over the same connection, through a duplicate of the doorbell."""
         cdef Channel other = Channel.__new__(Channel)
@@ -152,7 +158,8 @@ cdef class Channel:
         raise TimeoutError("timed out")
 
     cdef int leave(self) except -1:
-        self.users -= 1
+        if self.users > 0:
+            self.users -= 1
         if self.closing and self.users == 0:
             self.close_now()
         return 0
@@ -176,7 +183,9 @@ cdef class Channel:
         if self.waits(flags):
             how |= FS_PATIENT
         if length < LONG_COPY:
-            return fs_end_send(self.shared.end, self.descriptor, data, length, how)
+            result = fs_end_send(self.shared.end, self.descriptor, data, length, how | FS_AT_ONCE)
+            if result != -EBUSY:
+                return result
         note_block(length)
         self.users += 1
         with nogil:
@@ -186,13 +195,15 @@ cdef class Channel:
 
     cdef ssize_t receive_some(self, char *target, Py_ssize_t length, int flags, bint look_for_end):
         cdef ssize_t result
-        cdef int peek = flags & PEEK
+        cdef int how = FS_PEEK if flags & PEEK else 0
         if length < LONG_COPY:
-            return fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
+            result = fs_end_receive(self.shared.end, self.descriptor, target, length, how | FS_AT_ONCE, look_for_end)
+            if result != -EBUSY:
+                return result
         note_block(length)
         self.users += 1
         with nogil:
-            result = fs_end_receive(self.shared.end, self.descriptor, target, length, peek, look_for_end)
+            result = fs_end_receive(self.shared.end, self.descriptor, target, length, how, look_for_end)
         self.leave()
         return result
 
@@ -401,7 +412,10 @@ cdef class Channel:
         """As socket.shutdown()."""
         cdef int result
         self.alive()
-        result = fs_end_shutdown(self.shared.end, self.descriptor, how)
+        self.users += 1
+        with nogil:
+            result = fs_end_shutdown(self.shared.end, self.descriptor, how)
+        self.leave()
         if result < 0:
             self.fail(result)
 
@@ -429,16 +443,33 @@ cdef class Channel:
     def knock(self):
         """Sends a token without data, as the answer that ends a meeting."""
         self.alive()
-        fs_end_knock(self.shared.end, self.descriptor)
+        self.users += 1
+        with nogil:
+            fs_end_knock(self.shared.end, self.descriptor)
+        self.leave()
 
     def watch(self):
         """The descriptor is given to somebody who may poll it: from now on it shows readiness exactly."""
         self.alive()
-        fs_end_watch(self.shared.end, self.descriptor)
+        self.users += 1
+        with nogil:
+            fs_end_watch(self.shared.end, self.descriptor)
+        self.leave()
 
     def settle(self):
         """Makes the doorbell exact before a loop of ours blocks on it; whether there is something to read."""
-        return fs_end_settle(self.shared.end, self.descriptor) != 0
+        return self.settle_doorbell() != 0
+
+    cdef int settle_doorbell(self) except -1:
+        """The lock of the interpreter is not kept for whoever is at work at this end."""
+        cdef int result = fs_end_settle(self.shared.end, self.descriptor, FS_AT_ONCE)
+        if result != -EBUSY:
+            return result
+        self.users += 1
+        with nogil:
+            result = fs_end_settle(self.shared.end, self.descriptor, 0)
+        self.leave()
+        return result
 
     def is_stale(self):
         """Whether its doorbell, if it shows something to read, shows only what a lazy reader has left."""
@@ -453,7 +484,10 @@ cdef class Channel:
         """Lets the descriptor itself carry the bytes from now on; False when unread ones are in the way."""
         cdef int result
         self.alive()
-        result = fs_end_release(self.shared.end, self.descriptor)
+        self.users += 1
+        with nogil:
+            result = fs_end_release(self.shared.end, self.descriptor)
+        self.leave()
         if result < 0 and result != -EAGAIN:
             self.fail(result)
         return result == 0
@@ -509,7 +543,8 @@ cdef class Channel:
         if self.shared.open_channels > 0:  # a duplicate goes on
             close_descriptor(descriptor)
         else:
-            fs_end_closing(self.shared.end, descriptor, self.resetting)
+            with nogil:
+                fs_end_closing(self.shared.end, descriptor, self.resetting)
             close_descriptor(descriptor)
             fs_end_closed(self.shared.end)
         fs_wake_leaving_done()

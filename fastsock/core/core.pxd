@@ -19,7 +19,7 @@ cdef extern from "direct.h" nogil:
 cdef extern from "end.h" nogil:
     enum: FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED
     enum: FS_READABLE, FS_WRITABLE
-    enum: FS_PATIENT, FS_NO_SIGNAL
+    enum: FS_PATIENT, FS_NO_SIGNAL, FS_PEEK, FS_AT_ONCE
 
     struct fs_limits:
         double spin_us
@@ -63,7 +63,7 @@ cdef extern from "end.h" nogil:
     void fs_end_free(fs_end *end)
 
     ssize_t fs_end_send(fs_end *end, int doorbell, const void *data, size_t length, int flags)
-    ssize_t fs_end_receive(fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
+    ssize_t fs_end_receive(fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end)
     ssize_t fs_end_unread(fs_end *end, int doorbell)
     int fs_end_shutdown(fs_end *end, int doorbell, int how)
     void fs_end_closing(fs_end *end, int doorbell, int reset)
@@ -94,7 +94,7 @@ cdef extern from "end.h" nogil:
     void fs_end_knock(fs_end *end, int doorbell)
     void fs_end_watch(fs_end *end, int doorbell)
     void fs_end_set_lazy(fs_end *end, int lazy)
-    int fs_end_settle(fs_end *end, int doorbell)
+    int fs_end_settle(fs_end *end, int doorbell, int flags)
     size_t fs_promised(const fs_end *end)
     int fs_end_release(fs_end *end, int doorbell)
     int fs_bridge_start(fs_end *end, int doorbell, int inner)

@@ -50,7 +50,7 @@ int fs_direct_offer(struct fs_end *end, struct fs_offer *offer, const unsigned c
     /* a forked process has another number than the one that the receiver knows */
     if (fs_end_shared(end) || !fs_end_is_elsewhere(end)) return 0;
     if (end->offers == UINT32_MAX || is_open(atomic_load_explicit(&out->offer, memory_order_relaxed))) return 0;
-    uint64_t head = atomic_load_explicit(&out->head, memory_order_relaxed), reach = want - head;
+    uint64_t head = fs_published(out), reach = want - head;
     if (reach > FARTHEST) return 0;
     if (reach > length) reach = length;
     if (reach > LONGEST_OFFER) reach = LONGEST_OFFER;

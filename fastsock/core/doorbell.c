@@ -7,11 +7,13 @@
  * `bell` packs the number of token bytes ever sent with the state, so that a consumer who silences the bell knows
  * exactly how many tokens it must take off.  A token counts from before it is sent, so that a producer killed while
  * it rings leaves none uncounted.  A consumer who finds nothing while a token is under way says that it does not wait
- * for it (ABANDONED): that token may be the wake-up it just followed, so the next arrival must send another.
+ * for it (ABANDONED): that token may be the wake-up it just followed, so the next arrival must send another.  A
+ * consumer who takes over the doorbell for payload ends the tokens first (ENDED): none comes behind those counted.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -22,13 +24,15 @@
 #define SEND_BUFFER 65536  /* the kernel doubles it: 128 KiB, writable while a quarter of it is taken */
 #define STUFFING 36864     /* one token of this size makes the descriptor refuse writes */
 #define EDGES 32           /* unread tokens up to which each arrival gets one of its own */
-#define MOST_CALLS 64
-#define MOST_TRIES 64 /* against another process that changes a word all the time */
+#define MOUTHFUL 2048      /* taken off at once: threads may have small stacks */
+#define MOST_CALLS (2 * SEND_BUFFER / MOUTHFUL + EDGES)
+#define MOST_TRIES 64      /* against another process that changes a word all the time */
 #define RINGING_PATIENCE_NS 20000ull
+#define ENDING_PATIENCE_NS 20000000ull
 
 static const char tokens[STUFFING];
 
-static uint64_t word_of(uint64_t count, uint64_t state) { return count << 2 | state; }
+static uint64_t word_of(uint64_t count, uint64_t state) { return count << FS_BELL_SHIFT | state; }
 
 int fs_doorbell_prepare(int doorbell)
 {
@@ -42,17 +46,18 @@ int fs_doorbell_plain(int doorbell)
     return setsockopt(doorbell, SOL_SOCKET, SO_SNDBUF, &size, sizeof size) == 0 ? 0 : -errno;
 }
 
-/* Sends `length` token bytes; the caller holds the producer's lock, so nobody else is ringing.  0: abandoned. */
+/* Sends `length` token bytes; the caller holds the sender's lock, so nobody else is ringing.  0: abandoned. */
 static int send_token(struct fs_direction *out, int doorbell, size_t length)
 {
     uint64_t word = atomic_load(&out->bell), ringing = 0;
     for (int i = 0; i < MOST_TRIES; i++) {
-        ringing = word_of((word >> 2) + length, FS_BELL_RINGING);
+        if ((word & FS_BELL_STATE) == FS_BELL_ENDED) return 1; /* the consumer knows what is there */
+        ringing = word_of((word >> FS_BELL_SHIFT) + length, FS_BELL_RINGING);
         if (atomic_compare_exchange_weak(&out->bell, &word, ringing)) break;
     }
     ssize_t sent = send(doorbell, tokens, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     /* a refusal for want of room leaves the unread tokens that caused it; one for hang-up is seen by whoever looks */
-    uint64_t count = (word >> 2) + (sent > 0 ? (uint64_t)sent : 0);
+    uint64_t count = (word >> FS_BELL_SHIFT) + (sent > 0 ? (uint64_t)sent : 0);
     if (atomic_compare_exchange_strong(&out->bell, &ringing, word_of(count, FS_BELL_RUNG))) return 1;
     atomic_store(&out->bell, word_of(count, FS_BELL_SILENT));
     return 0;
@@ -69,7 +74,7 @@ void fs_doorbell_ring(struct fs_end *end, int doorbell)
     uint64_t word = atomic_load(&out->bell);
     if ((word & FS_BELL_STATE) == FS_BELL_RUNG) {
         if (atomic_load_explicit(&out->watched, memory_order_relaxed) != FS_WATCHED_EXACTLY) return;
-        if ((word >> 2) - atomic_load_explicit(&out->eaten, memory_order_relaxed) >= EDGES) return;
+        if ((word >> FS_BELL_SHIFT) - atomic_load_explicit(&out->eaten, memory_order_relaxed) >= EDGES) return;
     }
     send_token(out, doorbell, 1);
     fs_count(&end->statistics.wakes, 1);
@@ -114,7 +119,7 @@ static uint64_t quiet_word(const struct fs_end *end)
 /* Takes tokens off until `count` of all that were ever sent are gone; `word` is the bell's when that was decided. */
 static void eat(struct fs_direction *in, int doorbell, uint64_t word, uint64_t count)
 {
-    char drop[STUFFING];
+    char drop[MOUTHFUL];
     uint64_t eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
     for (int calls = 0; eaten < count && calls < MOST_CALLS; calls++) { /* `count` may be a lie */
         uint64_t want = count - eaten;
@@ -131,28 +136,29 @@ int fs_doorbell_settle(struct fs_end *end, int doorbell)
     struct fs_direction *in = end->in.shared;
     for (int i = 0; i < MOST_TRIES; i++) {
         if (fs_ring_used(&end->in) != 0) return 0;
-        uint64_t word = quiet_word(end), silent = word_of(word >> 2, FS_BELL_SILENT);
+        uint64_t word = quiet_word(end), silent = word_of(word >> FS_BELL_SHIFT, FS_BELL_SILENT);
+        if ((word & FS_BELL_STATE) == FS_BELL_ENDED) return 0;
         if ((word & FS_BELL_STATE) == FS_BELL_SILENT) {
-            eat(in, doorbell, word, word >> 2);
+            eat(in, doorbell, word, word >> FS_BELL_SHIFT);
             return fs_ring_used(&end->in) == 0;
         }
         if (is_under_way(word)) {
-            uint64_t abandoned = word_of(word >> 2, FS_BELL_ABANDONED);
+            uint64_t abandoned = word_of(word >> FS_BELL_SHIFT, FS_BELL_ABANDONED);
             if (!atomic_compare_exchange_strong(&in->bell, &word, abandoned)) continue;
-            if (fs_ring_used(&end->in) == 0) eat(in, doorbell, word, word >> 2);
+            if (fs_ring_used(&end->in) == 0) eat(in, doorbell, word, word >> FS_BELL_SHIFT);
             return fs_ring_used(&end->in) == 0;
         }
         if (!atomic_compare_exchange_strong(&in->bell, &word, silent)) continue;
         if (fs_ring_used(&end->in) == 0) {
-            eat(in, doorbell, word, word >> 2);
+            eat(in, doorbell, word, word >> FS_BELL_SHIFT);
             return fs_ring_used(&end->in) == 0;
         }
         /* published before it could see the silence: the token that is there must speak for it */
         uint64_t expected = silent;
         atomic_compare_exchange_strong(&in->bell, &expected, word);
         /* a consumer that is always met by the next arrival must not let them fill the send buffer */
-        if ((word >> 2) - atomic_load_explicit(&in->eaten, memory_order_relaxed) > EDGES)
-            eat(in, doorbell, word, (word >> 2) - 1);
+        if ((word >> FS_BELL_SHIFT) - atomic_load_explicit(&in->eaten, memory_order_relaxed) > EDGES)
+            eat(in, doorbell, word, (word >> FS_BELL_SHIFT) - 1);
         return 0;
     }
     return 0;
@@ -161,7 +167,7 @@ int fs_doorbell_settle(struct fs_end *end, int doorbell)
 void fs_doorbell_unstuff(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
-    uint64_t word = quiet_word(end), count = word >> 2, eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
+    uint64_t word = quiet_word(end), count = word >> FS_BELL_SHIFT, eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
     int there = 0;
     /* fewer than counted: a process of ours died before it counted what it took */
     if (!is_under_way(word) && ioctl(doorbell, FIONREAD, &there) == 0 && (uint64_t)there < count - eaten)
@@ -170,10 +176,35 @@ void fs_doorbell_unstuff(struct fs_end *end, int doorbell)
     atomic_store(&in->stuffed, 0);
 }
 
+int fs_doorbell_end(struct fs_end *end, int doorbell)
+{
+    struct fs_direction *in = end->in.shared;
+    uint64_t word = atomic_load(&in->bell), limit = fs_now_ns() + ENDING_PATIENCE_NS;
+    while ((word & FS_BELL_STATE) != FS_BELL_ENDED) {
+        if (!is_under_way(word)) {
+            uint64_t ended = word_of(word >> FS_BELL_SHIFT, FS_BELL_ENDED);
+            if (atomic_compare_exchange_weak(&in->bell, &word, ended)) break;
+            continue;
+        }
+        if (fs_now_ns() > limit) return -EAGAIN;
+        sched_yield();
+        word = atomic_load(&in->bell);
+    }
+    return fs_doorbell_eat_all(end, doorbell);
+}
+
+void fs_doorbell_begin_again(struct fs_end *end)
+{
+    _Atomic uint64_t *bell = &end->in.shared->bell;
+    uint64_t word = atomic_load(bell);
+    if ((word & FS_BELL_STATE) == FS_BELL_ENDED)
+        atomic_compare_exchange_strong(bell, &word, word_of(word >> FS_BELL_SHIFT, FS_BELL_SILENT));
+}
+
 int fs_doorbell_eat_all(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
     uint64_t word = quiet_word(end);
-    eat(in, doorbell, word, word >> 2);
-    return atomic_load_explicit(&in->eaten, memory_order_relaxed) >= word >> 2 ? 0 : -EAGAIN;
+    eat(in, doorbell, word, word >> FS_BELL_SHIFT);
+    return atomic_load_explicit(&in->eaten, memory_order_relaxed) >= word >> FS_BELL_SHIFT ? 0 : -EAGAIN;
 }

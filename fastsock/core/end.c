@@ -11,7 +11,7 @@
 #include "system.h"
 
 #define CHUNK FS_DIRECT_PIECE          /* published at once, so that both ends' copies overlap */
-#define LOCK_PATIENCE_NS 50000000ull    /* then "not right now": its owner is stopped, or a lie of the other end */
+#define LOCK_PATIENCE_NS 50000000ull    /* then its owner is stopped */
 #define PROMISE_US 100.0                /* spent at most in one receive on what the other end is about to publish */
 #define WORTH_WAITING (CHUNK / 2)       /* by who has room for so much */
 #define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
@@ -20,10 +20,10 @@
 
 int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
 
-static int lock(struct fs_end *end, _Atomic uint32_t *word)
+static int lock(fs_lock_word *word, int flags)
 {
-    int error = fs_lock(word, fs_end_shared(end), LOCK_PATIENCE_NS);
-    return error == -ETIMEDOUT ? -EAGAIN : error;
+    if (flags & FS_AT_ONCE) return fs_lock(word, 0);
+    return fs_lock(word, LOCK_PATIENCE_NS) == 0 ? 0 : -EAGAIN;
 }
 
 static int is_watched(const struct fs_end *end)
@@ -138,12 +138,13 @@ static void wake_reader(struct fs_end *end)
     }
 }
 
-static void publish(struct fs_end *end, const unsigned char *data, size_t length)
+static int publish(struct fs_end *end, const unsigned char *data, size_t length)
 {
     uint64_t start = length == CHUNK ? fs_ticks() : 0;
-    fs_ring_put(&end->out, data, length);
+    int error = fs_ring_put(&end->out, data, length);
     if (length == CHUNK) fs_direct_note_put(end, fs_ticks() - start);
     wake_reader(end);
+    return error;
 }
 
 /* The receiver is there and asks for it: it reads the message itself.  Bytes that are on their way, 0, or -EPROTO. */
@@ -152,7 +153,10 @@ static ssize_t send_directly(struct fs_end *end, int doorbell, const unsigned ch
     struct fs_offer offer;
     if (fs_ring_space(&end->out, FS_DIRECT_FIRST) < (ssize_t)FS_DIRECT_FIRST) return 0;
     if (!fs_direct_offer(end, &offer, data, length)) return 0;
-    publish(end, data, FS_DIRECT_FIRST);
+    if (publish(end, data, FS_DIRECT_FIRST) != 0) {
+        fs_direct_abandon(end);
+        return 0;
+    }
     fs_doorbell_ring(end, doorbell);
     ssize_t received = fs_direct_await(end, &offer);
     return received < 0 ? received : (ssize_t)FS_DIRECT_FIRST + received;
@@ -186,7 +190,7 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
             continue;
         }
         if ((size_t)space < part) part = (size_t)space;
-        publish(end, data + done, part);
+        if (publish(end, data + done, part) != 0) break;
         done += part;
         if (first == 0 || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell);
         if (first == 0) first = part;
@@ -202,35 +206,44 @@ static void show_fullness(struct fs_end *end, int doorbell)
     if (is_watched(end) && fs_ring_room(&end->out) == 0) fs_doorbell_stuff(end, doorbell);
 }
 
+/* Whether payload goes over the doorbell from now on: this end said so, or the other one asked. */
+static int goes_raw(struct fs_end *end, int doorbell)
+{
+    if (end->raw_out) return 1;
+    if (!atomic_load_explicit(&end->out.shared->raw, memory_order_relaxed) && !fs_ring_agree(&end->out)) return 0;
+    fs_doorbell_plain(doorbell);
+    end->raw_out = 1;
+    return 1;
+}
+
 ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags)
 {
     struct fs_direction *out = end->out.shared;
-    ssize_t result = lock(end, &out->producer_lock);
+    ssize_t result = lock(end->exclusion.sender, flags);
     if (result != 0) return result;
     if (look_is_due(end)) look_at_doorbell(end, doorbell);
     if (atomic_load_explicit(&out->producer_shut, memory_order_relaxed)) {
         result = take_pending(end) == ECONNRESET ? -ECONNRESET : broken_pipe(doorbell, flags);
     } else if (end->gone) {
         result = send_to_nobody(end, doorbell, length, flags);
-    } else if (atomic_load_explicit(&out->raw, memory_order_relaxed)) {
-        if (!end->raw_out) fs_doorbell_plain(doorbell);
-        end->raw_out = 1;
+    } else if (goes_raw(end, doorbell)) {
         result = send_raw(end, doorbell, data, length, flags);
     } else {
         tell_where_we_run(end);
         if (fs_end_shared(end)) fs_direct_abandon(end);
         result = length == 0 ? 0 : put_what_fits(end, doorbell, data, length, flags);
-        if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell);
+        if (result == -EAGAIN && goes_raw(end, doorbell)) result = send_raw(end, doorbell, data, length, flags);
+        else if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell);
         if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
     }
-    fs_unlock(&out->producer_lock);
+    fs_unlock(end->exclusion.sender);
     return result;
 }
 
 int fs_end_writable(struct fs_end *end)
 {
     struct fs_direction *out = end->out.shared;
-    return end->gone || atomic_load(&out->raw) || atomic_load(&out->producer_shut) || fs_ring_room(&end->out) != 0;
+    return end->gone || fs_is_raw(out) || atomic_load(&out->producer_shut) || fs_ring_room(&end->out) != 0;
 }
 
 /* ---- receiving ---- */
@@ -293,8 +306,8 @@ static int foreign_bytes(const struct fs_end *end, int doorbell)
 {
     const struct fs_direction *in = end->in.shared;
     uint64_t word = atomic_load(&in->bell);
-    if ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> 2) return 0;
-    return events_at(doorbell, POLLIN | POLLRDHUP) == POLLIN && atomic_load(&in->bell) == word && !atomic_load(&in->raw);
+    if ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> FS_BELL_SHIFT) return 0;
+    return events_at(doorbell, POLLIN | POLLRDHUP) == POLLIN && atomic_load(&in->bell) == word && !fs_is_raw(in);
 }
 
 static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
@@ -311,7 +324,7 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
             fs_ring_copy_out(&end->in, 0, target, part);
             return (ssize_t)part;
         }
-        if (atomic_load(&in->raw)) {
+        if (fs_is_raw(in)) {
             if (fs_ring_used(&end->in) != 0) continue;
             return receive_raw(end, doorbell, target, length, peek);
         }
@@ -320,21 +333,21 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
         if (!look_for_end && atomic_load_explicit(&in->notice, memory_order_relaxed) == end->notice_seen) return -EAGAIN;
         if (look_at_doorbell(end, doorbell) == 0) return foreign_bytes(end, doorbell) ? -EPROTO : -EAGAIN;
         /* what was published before the other end left is still read first: look once more behind the hang-up */
-        if (fs_ring_used(&end->in) == 0 && !atomic_load(&in->raw)) end->ended = 1;
+        if (fs_ring_used(&end->in) == 0 && !fs_is_raw(in)) end->ended = 1;
     }
     return -EAGAIN;
 }
 
-ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
+ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end)
 {
-    struct fs_direction *in = end->in.shared;
-    ssize_t result = lock(end, &in->consumer_lock);
+    int peek = (flags & FS_PEEK) != 0;
+    ssize_t result = lock(end->exclusion.receiver, flags);
     if (result != 0) return result;
     tell_where_we_run(end);
     fs_direct_want(end, peek ? 0 : length);
     result = receive_locked(end, doorbell, target, length, peek, look_for_end);
     if (result != -EAGAIN) fs_direct_want(end, 0);
-    fs_unlock(&in->consumer_lock);
+    fs_unlock(end->exclusion.receiver);
     return result;
 }
 
@@ -371,10 +384,10 @@ int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
 {
     struct fs_direction *out = end->out.shared;
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
-    int error = 0, locked = lock(end, &out->producer_lock) == 0; /* a call that must not fail for a stopped process */
+    int error = 0, locked = lock(end->exclusion.sender, 0) == 0; /* a call that must not fail for a stopped process */
     if (how != SHUT_RD) atomic_store(&out->producer_shut, 1);
     if (shutdown(doorbell, how) != 0) error = -errno;
-    if (locked) fs_unlock(&out->producer_lock);
+    if (locked) fs_unlock(end->exclusion.sender);
     notify_other_end(end);
     atomic_fetch_add(&end->in.shared->notice, 1); /* our own threads that wait here must look too */
     fs_end_wake(end);
@@ -386,10 +399,10 @@ void fs_end_closing(struct fs_end *end, int doorbell, int reset)
     if (reset) atomic_store(&end->header->reset[end->side], 1);
     if (fs_end_shared(end) || end->raw_in) return;
     /* tokens left behind would make the kernel tell the other end of a reset */
-    if (lock(end, &end->in.shared->consumer_lock) != 0) return;
+    if (lock(end->exclusion.receiver, 0) != 0) return;
     fs_doorbell_eat_all(end, doorbell);
     if (fs_ring_unread(&end->in) != 0) atomic_store(&end->header->reset[end->side], 1); /* as TCP: unread bytes are lost */
-    fs_unlock(&end->in.shared->consumer_lock);
+    fs_unlock(end->exclusion.receiver);
 }
 
 void fs_end_closed(struct fs_end *end)

@@ -9,6 +9,7 @@
  *   -ECONNRESET  the other end closed with our bytes unread, or was reset (told once, as TCP does)
  *   -EPIPE       the other end is gone, or this end shut its writing half
  *   -EPROTO      the other end wrote something impossible into the shared memory
+ *   -EBUSY       told with FS_AT_ONCE only
  */
 #ifndef FASTSOCK_END_H
 #define FASTSOCK_END_H
@@ -17,13 +18,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "exclusion.h"
 #include "layout.h"
 #include "ring.h"
 
 enum { FS_SIDE_ACCEPTED = 0, FS_SIDE_CONNECTED = 1 };
 enum { FS_READABLE = 1, FS_WRITABLE = 2 };
-/* of fs_end_send: the caller will wait for room; EPIPE raises no signal */
-enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2 };
+/* Of a send: the caller will wait for room; EPIPE raises no signal.  Of a receive: without taking.  Of any call: -EBUSY
+ * instead of waiting where another thread, or a forked process, is at work at this end. */
+enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2, FS_PEEK = 1, FS_AT_ONCE = 4 };
 
 struct fs_limits {
     double spin_us;    /* longest busy wait before sleeping */
@@ -67,6 +70,7 @@ struct fs_end {
     struct fs_segment_header *header;
     int side;
     uint32_t forks_at_start;
+    struct fs_exclusion exclusion;
     struct fs_ring out, in;
     /* Threads of this process may look while another one writes: */
     _Atomic uint32_t notice_seen; /* of the other end's closing, what was last looked into at the doorbell */
@@ -127,7 +131,7 @@ void fs_end_free(struct fs_end *end); /* the last holder unmaps the memory */
 
 /* end.c */
 ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags);
-ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end);
+ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end);
 ssize_t fs_end_unread(struct fs_end *end, int doorbell);
 int fs_end_shutdown(struct fs_end *end, int doorbell, int how);
 void fs_end_closing(struct fs_end *end, int doorbell, int reset); /* before the last close of `doorbell` here */
@@ -140,6 +144,8 @@ int fs_end_was_reset(struct fs_end *end, int doorbell);
 int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answers: a positive errno or 0 */
 
 /* doorbell.c: called with that direction's lock held */
+int fs_doorbell_end(struct fs_end *end, int doorbell);    /* the other end's, for good: 0, or -EAGAIN while it rings */
+void fs_doorbell_begin_again(struct fs_end *end);         /* after fs_doorbell_end() */
 int fs_doorbell_is_rung(const struct fs_end *end);
 void fs_doorbell_ring(struct fs_end *end, int doorbell);
 void fs_doorbell_stuff(struct fs_end *end, int doorbell);
@@ -169,7 +175,8 @@ void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever th
 /* watch.c */
 void fs_end_watch(struct fs_end *end, int doorbell);   /* the descriptor was given away: be exact from now on */
 void fs_end_set_lazy(struct fs_end *end, int lazy);    /* whether a loop of ours settles it before it blocks */
-int fs_end_settle(struct fs_end *end, int doorbell);   /* before a loop of ours blocks: 1 when the ring holds something */
+/* Before a loop of ours blocks: 1 when the ring holds something.  `flags`: 0 or FS_AT_ONCE. */
+int fs_end_settle(struct fs_end *end, int doorbell, int flags);
 
 int fs_end_has_data(const struct fs_end *end);         /* in the ring */
 int fs_end_has_stale_token(const struct fs_end *end);  /* the doorbell shows nothing else, as far as can be known here */

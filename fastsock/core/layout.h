@@ -11,7 +11,7 @@
 
 #define FS_LINE 128 /* two cache lines: the adjacent-line prefetcher would join smaller ones */
 #define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
-#define FS_VERSION 2u
+#define FS_VERSION 3u
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
@@ -19,15 +19,22 @@
  * 0: in use; each end that will never touch it again for this connection sets its RETURNED bit, and with both it is free. */
 enum { FS_RETURNED = 3, FS_RESERVED = 4, FS_BUSY = 8, FS_TICKET_SHIFT = 4 };
 
-/* The states of the doorbell, in the two low bits of `bell`; above them, how many token bytes were ever sent. */
-enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_ABANDONED = 3, FS_BELL_STATE = 3 };
+/* The states of the doorbell, in the low bits of `bell`; above them, how many token bytes were ever sent. */
+enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_ABANDONED = 3, FS_BELL_ENDED = 4 };
+enum { FS_BELL_STATE = 7, FS_BELL_SHIFT = 3 };
+
+/* In the top bits of `head`, once the consumer asks for payload over the doorbell from that position on: nothing can be
+ * published any more.  The producer agrees when it sees that; until then the consumer may take it back. */
+#define FS_RAW_ASKED (1ull << 63)
+#define FS_RAW_AGREED (1ull << 62)
+#define FS_POSITION (FS_RAW_AGREED - 1)
 
 /* By somebody who deserves an edge for every arrival, or by a loop of ours that looks at the ring before it blocks. */
 enum { FS_WATCHED_NOT = 0, FS_WATCHED_EXACTLY = 1, FS_WATCHED_LAZILY = 2 };
 
 struct fs_direction {
     /* written by the producer */
-    _Alignas(FS_LINE) _Atomic uint64_t head; /* bytes published since the start */
+    _Alignas(FS_LINE) _Atomic uint64_t head; /* bytes published since the start, and FS_RAW_... */
     _Atomic uint64_t grown_at;               /* stream position from which the large area is used */
     _Atomic uint64_t promised;               /* position that the send under way means to reach: a hint */
     _Atomic uint32_t producer_shut;          /* the producing end called shutdown(SHUT_WR) */
@@ -41,7 +48,7 @@ struct fs_direction {
     _Atomic uint64_t bell;
     _Atomic uint32_t stuffed; /* the doorbell refuses writes because the ring is full */
     _Atomic uint32_t watched; /* the consumer gave its descriptor away: FS_WATCHED_... */
-    _Atomic uint32_t raw;     /* payload after the ring's end goes over the doorbell itself */
+    _Atomic uint32_t raw;     /* the producer sends payload after the ring's end over the doorbell itself */
     _Alignas(FS_LINE) _Atomic uint64_t eaten; /* token bytes taken off the doorbell */
     /* direct copy (direct.c): how much of an offer was received; what it is, written by the producer */
     _Alignas(FS_LINE) _Atomic uint64_t offer;
@@ -49,9 +56,18 @@ struct fs_direction {
     _Atomic uint64_t offer_address, nonce_address, nonce;
     _Atomic uint32_t offer_length;
     _Atomic uint32_t put_cost; /* ticks, lately, to put a piece into the ring; a hint */
-    _Alignas(FS_LINE) _Atomic uint32_t producer_lock;
-    _Alignas(FS_LINE) _Atomic uint32_t consumer_lock;
 };
+
+static inline uint64_t fs_published(const struct fs_direction *direction)
+{
+    return atomic_load(&direction->head) & FS_POSITION;
+}
+
+/* Whether the payload behind what is published goes over the doorbell, as either end decided. */
+static inline int fs_is_raw(const struct fs_direction *direction)
+{
+    return atomic_load(&direction->raw) != 0 || (atomic_load(&direction->head) & FS_RAW_ASKED) != 0;
+}
 
 struct fs_segment_header {
     uint64_t magic;

@@ -9,15 +9,14 @@
 void fs_promise(struct fs_end *end, size_t length)
 {
     struct fs_direction *out = end->out.shared;
-    uint64_t head = atomic_load_explicit(&out->head, memory_order_relaxed);
-    atomic_store_explicit(&out->promised, head + length, memory_order_release);
+    atomic_store_explicit(&out->promised, fs_published(out) + length, memory_order_release);
 }
 
 /* Bytes promised that are not there yet, no more than the ring could hold. */
 size_t fs_promised(const struct fs_end *end)
 {
     const struct fs_direction *in = end->in.shared;
-    uint64_t left = atomic_load_explicit(&in->promised, memory_order_relaxed) - atomic_load(&in->head);
+    uint64_t left = atomic_load_explicit(&in->promised, memory_order_relaxed) - fs_published(in);
     return left <= end->in.large ? (size_t)left : 0; /* behind us or absurd: nothing */
 }
 

@@ -1,8 +1,9 @@
 /* The way out: from an agreed byte on, the doorbell itself carries the payload of both directions.
  *
- * The end that needs it does it alone.  Holding the other end's producer lock it makes sure that nothing is unread
- * and marks the direction raw: the other end's next send goes over the doorbell.  Its own direction may hold unread
- * data: the other end reads the ring to its end, takes off the announced tokens, and finds the payload behind them.
+ * The end that needs it does it alone.  For what comes in it marks the position at which the other end stands, if all up
+ * to there is read: by the very word by which the other end publishes, so nothing more comes through the ring.  Then it
+ * ends the tokens, and the other end's next send goes over the doorbell.  Its own direction may hold unread data: the
+ * other end reads the ring to its end, takes off the announced tokens, and finds the payload behind them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,33 +17,32 @@
 static int release_incoming(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
-    if (atomic_load(&in->raw)) return end->raw_in ? 0 : -EAGAIN;
+    if (end->raw_in) return 0;
+    if (fs_is_raw(in)) return -EAGAIN;
     struct pollfd left = {doorbell, POLLRDHUP, 0};
     if (poll(&left, 1, 0) > 0) return -EAGAIN; /* a raw stream refuses at once what TCP would still take */
-    int error = fs_lock_as_visitor(&in->producer_lock, PATIENCE_NS);
-    if (error != 0) return error == -ETIMEDOUT ? -EAGAIN : error;
-    if (fs_ring_unread(&end->in) != 0 || fs_doorbell_eat_all(end, doorbell) != 0) error = -EAGAIN;
-    else {
-        atomic_store(&in->raw, 1);
-        end->raw_in = 1;
+    if (!fs_ring_ask_raw(&end->in)) return -EAGAIN;
+    if (fs_doorbell_end(end, doorbell) != 0) {
+        fs_doorbell_begin_again(end); /* first: what is published next must ring */
+        if (fs_ring_take_back_raw(&end->in) || fs_doorbell_end(end, doorbell) != 0) return -EAGAIN;
     }
-    fs_unlock(&in->producer_lock);
-    return error;
+    end->raw_in = 1;
+    return 0;
 }
 
 int fs_end_release(struct fs_end *end, int doorbell)
 {
-    struct fs_direction *in = end->in.shared, *out = end->out.shared;
-    int error = fs_lock(&in->consumer_lock, fs_end_shared(end), PATIENCE_NS);
-    if (error != 0) return error == -ETIMEDOUT ? -EAGAIN : error;
+    struct fs_direction *out = end->out.shared;
+    int error = fs_lock(end->exclusion.receiver, PATIENCE_NS);
+    if (error != 0) return -EAGAIN;
     error = release_incoming(end, doorbell);
-    fs_unlock(&in->consumer_lock);
+    fs_unlock(end->exclusion.receiver);
     if (error != 0) return error;
     /* the incoming half is raw: there is no way back, so a sender of ours that was stopped here is not waited for */
-    error = fs_lock(&out->producer_lock, fs_end_shared(end), PATIENCE_NS);
+    error = fs_lock(end->exclusion.sender, PATIENCE_NS);
     atomic_store(&out->raw, 1);
     end->raw_out = 1;
-    if (error == 0) fs_unlock(&out->producer_lock);
+    if (error == 0) fs_unlock(end->exclusion.sender);
     atomic_store(&out->reader_sleeps, 0);
     fs_futex_wake_all(&out->reader_sleeps);
     return fs_doorbell_plain(doorbell);

@@ -6,6 +6,11 @@
 #define MOST_LOOKS 1000
 #define LOAD(field) atomic_load_explicit(&ring->shared->field, memory_order_acquire)
 
+static uint64_t own_head(const struct fs_ring *ring)
+{
+    return atomic_load_explicit(&ring->shared->head, memory_order_relaxed) & FS_POSITION;
+}
+
 struct run {
     uint64_t offset, length;
 };
@@ -25,7 +30,7 @@ static struct run run_at(const struct fs_ring *ring, uint64_t position, uint64_t
 ssize_t fs_ring_unread(const struct fs_ring *ring)
 {
     for (int look = 0; look < MOST_LOOKS; look++) {
-        uint64_t tail = LOAD(tail), head = LOAD(head);
+        uint64_t tail = LOAD(tail), head = LOAD(head) & FS_POSITION;
         if (head - tail <= (LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large)) return (ssize_t)(head - tail);
         if (LOAD(tail) == tail) break; /* else it moved on between the two: look again */
     }
@@ -43,7 +48,7 @@ static ssize_t space_seen(const struct fs_ring *ring, uint64_t head, uint64_t ta
     return head < grown_at || since > room ? -EPROTO : (ssize_t)(room - since);
 }
 
-ssize_t fs_ring_room(const struct fs_ring *ring) { return space_seen(ring, LOAD(head), LOAD(tail), LOAD(grown_at)); }
+ssize_t fs_ring_room(const struct fs_ring *ring) { return space_seen(ring, LOAD(head) & FS_POSITION, LOAD(tail), LOAD(grown_at)); }
 
 uint64_t fs_ring_capacity(const struct fs_ring *ring)
 {
@@ -52,7 +57,7 @@ uint64_t fs_ring_capacity(const struct fs_ring *ring)
 
 ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted)
 {
-    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+    uint64_t head = own_head(ring);
     uint64_t grown_at = atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed);
     ssize_t space = space_seen(ring, head, ring->cached, grown_at);
     if (space >= 0 && (size_t)space >= wanted) return space;
@@ -62,7 +67,7 @@ ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted)
 
 void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *source, size_t length)
 {
-    uint64_t position = atomic_load_explicit(&ring->shared->head, memory_order_relaxed) + offset;
+    uint64_t position = own_head(ring) + offset;
     uint64_t grown_at = atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed);
     while (length > 0) {
         struct run run = run_at(ring, position, grown_at);
@@ -72,31 +77,50 @@ void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *so
     }
 }
 
-void fs_ring_publish(struct fs_ring *ring, size_t length)
+int fs_ring_publish(struct fs_ring *ring, size_t length)
 {
-    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+    uint64_t head = own_head(ring);
     /* sequentially consistent: the producer looks for sleepers next, and one of the two must see the other */
-    atomic_store(&ring->shared->head, head + length);
+    return atomic_compare_exchange_strong(&ring->shared->head, &head, head + length) ? 0 : -EAGAIN;
 }
 
-void fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length)
+int fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length)
 {
     fs_ring_fill(ring, 0, source, length);
-    fs_ring_publish(ring, length);
+    return fs_ring_publish(ring, length);
+}
+
+int fs_ring_agree(struct fs_ring *ring)
+{
+    uint64_t head = atomic_load(&ring->shared->head);
+    for (int look = 0; look < MOST_LOOKS && head & FS_RAW_ASKED; look++)
+        if (head & FS_RAW_AGREED || atomic_compare_exchange_weak(&ring->shared->head, &head, head | FS_RAW_AGREED)) return 1;
+    return 0;
+}
+
+int fs_ring_ask_raw(struct fs_ring *ring)
+{
+    uint64_t head = LOAD(tail);
+    return atomic_compare_exchange_strong(&ring->shared->head, &head, head | FS_RAW_ASKED);
+}
+
+int fs_ring_take_back_raw(struct fs_ring *ring)
+{
+    uint64_t tail = LOAD(tail), asked = tail | FS_RAW_ASKED;
+    return atomic_compare_exchange_strong(&ring->shared->head, &asked, tail);
 }
 
 int fs_ring_grow(struct fs_ring *ring)
 {
     if (atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed) != FS_NOT_GROWN) return 0;
-    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
-    atomic_store_explicit(&ring->shared->grown_at, head, memory_order_release);
+    atomic_store_explicit(&ring->shared->grown_at, own_head(ring), memory_order_release);
     return 1;
 }
 
 void fs_ring_shrink(struct fs_ring *ring)
 {
     if (atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed) == FS_NOT_GROWN) return;
-    uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_relaxed);
+    uint64_t head = own_head(ring);
     ring->cached = LOAD(tail);
     /* empty: no byte lies where the old mapping puts it, and the consumer reads the new one behind the next head */
     if (ring->cached == head) atomic_store_explicit(&ring->shared->grown_at, FS_NOT_GROWN, memory_order_release);
@@ -107,7 +131,7 @@ ssize_t fs_ring_used_at_least(struct fs_ring *ring, uint64_t wanted)
     uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);
     uint64_t used = ring->cached - tail;
     if (used < wanted || used > ring->large) { /* not seen yet, or another process of ours read on */
-        ring->cached = atomic_load(&ring->shared->head);
+        ring->cached = fs_published(ring->shared);
         used = ring->cached - tail;
         uint64_t limit = LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;
         if (used > limit) return -EPROTO;

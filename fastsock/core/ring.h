@@ -25,14 +25,18 @@ struct fs_ring {
 
 /* Producer's side.  All return -EPROTO when the indices are impossible. */
 ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted);
-void fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length); /* length <= space */
-/* Its two halves: bytes `offset` behind the head, and then the head moves over all of them. */
+int fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length); /* length <= space */
+/* Its two halves: bytes `offset` behind the head, and then the head moves over all of them: 0; or -EAGAIN, and nothing
+ * is published, since the consumer asked for payload over the doorbell. */
 void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *source, size_t length);
-void fs_ring_publish(struct fs_ring *ring, size_t length);
+int fs_ring_publish(struct fs_ring *ring, size_t length);
+int fs_ring_agree(struct fs_ring *ring); /* 1: it did, and it can take that back no more */
 void fs_ring_shrink(struct fs_ring *ring); /* back to the small area, which is in cache, once all was read */
 int fs_ring_grow(struct fs_ring *ring);                                             /* 1 if it grew now */
 
 /* Consumer's side. */
+int fs_ring_ask_raw(struct fs_ring *ring);       /* 1: nothing is unread, and nothing more will be published */
+int fs_ring_take_back_raw(struct fs_ring *ring); /* 0: the producer agreed already */
 ssize_t fs_ring_used(struct fs_ring *ring); /* as last seen, where that is not 0 */
 ssize_t fs_ring_used_at_least(struct fs_ring *ring, uint64_t wanted); /* looks anew for so many */
 void fs_ring_copy_out(struct fs_ring *ring, uint64_t offset, unsigned char *target, size_t length);

@@ -176,8 +176,11 @@ int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket)
 struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error)
 {
     struct fs_end *end = calloc(1, sizeof *end);
-    *error = end == NULL ? -ENOMEM : 0;
-    if (end == NULL) return NULL;
+    *error = end == NULL ? -ENOMEM : fs_exclusion_take(&end->exclusion);
+    if (*error != 0) {
+        free(end);
+        return NULL;
+    }
     end->holders = 1;
     end->segment = fs_segment_hold(segment);
     end->header = segment->header;
@@ -216,5 +219,6 @@ void fs_end_free(struct fs_end *end)
     /* shared with a forked process it may still be in use: then the memory serves no second time */
     if (end->closed && !fs_end_shared(end)) atomic_fetch_or(&end->header->possession, 1u << end->side);
     fs_segment_drop(end->segment);
+    fs_exclusion_give(&end->exclusion);
     free(end);
 }

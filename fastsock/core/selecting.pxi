@@ -68,6 +68,6 @@ def settle_all(list channels):
     cdef Channel channel
     cdef bint some = False
     for channel in channels:
-        if channel.descriptor >= 0 and channel.shared.end != NULL and fs_end_settle(channel.shared.end, channel.descriptor):
+        if channel.descriptor >= 0 and channel.shared.end != NULL and channel.settle_doorbell():
             some = True
     return some

@@ -3,27 +3,25 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_S 1000000000ull
-#define LOCK_SPINS 200
-#define LOCK_SLICE_NS 1000000ull
 #define FEWEST_KEPT (4u << 20)
 #define MOST_KEPT ((32u << 20) - 8192)
-#define LOCK_YIELDS 4
-#define LOCK_NAP_NS 20000
 
 static _Atomic uint32_t forks;
-static _Thread_local uint32_t my_thread, my_process, my_forks = UINT32_MAX;
-static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
+static uint32_t generation = 1; /* written in a child before it has a second thread */
+static _Atomic uint64_t own_namespace;
+static _Thread_local uint64_t my_identity;
+static _Thread_local uint32_t my_generation;
+static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t first_ticks, first_ns;
 
 uint64_t fs_now_ns(void)
@@ -40,14 +38,28 @@ uint64_t fs_tick_ns(void)
     return (uint64_t)tick.tv_sec * NS_PER_S + (uint64_t)tick.tv_nsec;
 }
 
-static void count_fork(void) { atomic_fetch_add(&forks, 1); }
-static void watch_forks(void) { pthread_atfork(NULL, count_fork, count_fork); }
+void fs_hold_process(void) { pthread_mutex_lock(&process_lock); }
+void fs_release_process(void) { pthread_mutex_unlock(&process_lock); }
+
+/* Counted before there is a child: no thread may take for its own alone what the child has too. */
+static void before_fork(void)
+{
+    fs_hold_process();
+    atomic_fetch_add(&forks, 1);
+}
+
+static void after_fork_in_child(void)
+{
+    generation++;
+    atomic_store(&own_namespace, 0);
+    fs_release_process();
+}
 
 __attribute__((constructor)) static void start_clock(void)
 {
     first_ns = fs_now_ns();
     first_ticks = fs_ticks();
-    pthread_once(&fork_watch, watch_forks);
+    pthread_atfork(before_fork, fs_release_process, after_fork_in_child);
 }
 
 double fs_ticks_per_us(void)
@@ -65,45 +77,22 @@ double fs_ticks_per_us(void)
 
 uint32_t fs_fork_count(void) { return atomic_load_explicit(&forks, memory_order_relaxed); }
 
-static void learn_identity(void)
+uint32_t fs_generation(void) { return generation; }
+
+static uint64_t learn_identity(void)
 {
-    uint32_t count = fs_fork_count();
-    if (my_forks != count) {
-        my_thread = (uint32_t)syscall(SYS_gettid);
-        my_process = (uint32_t)getpid();
-        my_forks = count;
+    struct stat status;
+    uint64_t namespace = atomic_load_explicit(&own_namespace, memory_order_relaxed);
+    if (namespace == 0 && stat("/proc/self/ns/pid", &status) == 0) {
+        namespace = (uint32_t)status.st_ino;
+        atomic_store_explicit(&own_namespace, namespace, memory_order_relaxed);
     }
+    my_identity = namespace << 32 | (uint32_t)syscall(SYS_gettid);
+    my_generation = generation;
+    return my_identity;
 }
 
-uint32_t fs_thread_id(void)
-{
-    learn_identity();
-    return my_thread;
-}
-
-uint32_t fs_process_id(void)
-{
-    learn_identity();
-    return my_process;
-}
-
-int fs_thread_is_ours(uint32_t thread_id)
-{
-    return syscall(SYS_tgkill, getpid(), (pid_t)thread_id, 0) == 0;
-}
-
-int fs_thread_alive(uint32_t thread_id)
-{
-    /* a killed process can be signalled until its parent has buried it */
-    int process = (int)syscall(SYS_pidfd_open, (pid_t)thread_id, 0);
-    if (process >= 0) {
-        struct pollfd ended = {process, POLLIN, 0};
-        int count = poll(&ended, 1, 0);
-        close(process);
-        if (count > 0) return 0;
-    }
-    return kill((pid_t)thread_id, 0) == 0 || errno == EPERM;
-}
+uint64_t fs_thread_identity(void) { return my_generation == generation ? my_identity : learn_identity(); }
 
 uint32_t fs_current_cpu(void)
 {
@@ -121,64 +110,6 @@ void fs_futex_wake_all(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
-
-/* Whether the owner can be waited for: 0, -EPROTO where no thread of ours ever wrote that, 1 when it died. */
-static int judge_owner(uint32_t owner, uint32_t me, int shared)
-{
-    uint32_t thread = owner & ~FS_LOCK_VISITOR;
-    if (owner == 0) return 0;
-    if (owner == me) return -EPROTO; /* never taken twice: the other end wrote here */
-    if (!fs_thread_alive(thread)) return 1;
-    if (owner & FS_LOCK_VISITOR) return 0;
-    return shared || fs_thread_is_ours(thread) ? 0 : -EPROTO;
-}
-
-/* The owner leaves by a plain store, so a waiter looks again by itself instead of being woken: the lock is held
- * for one copy, contended only when threads or forked processes share one socket. */
-static int lock_slowly(_Atomic uint32_t *word, uint32_t me, int shared, uint64_t patience_ns)
-{
-    uint64_t start = fs_now_ns(), next_check = start + LOCK_SLICE_NS;
-    for (unsigned round = 0;; round++) {
-        for (int i = 0; i < LOCK_SPINS; i++) {
-            uint32_t nobody = 0;
-            if (atomic_compare_exchange_weak(word, &nobody, me)) return 0;
-            fs_pause();
-        }
-        uint64_t now = fs_now_ns();
-        if (now >= next_check && !(me & FS_LOCK_VISITOR)) {
-            uint32_t owner = atomic_load(word);
-            int verdict = judge_owner(owner, me, shared);
-            if (verdict < 0) return verdict;
-            if (verdict > 0 && atomic_compare_exchange_strong(word, &owner, me)) return 0;
-            next_check = now + LOCK_SLICE_NS;
-        }
-        if (now - start > patience_ns) return -ETIMEDOUT;
-        if (round < LOCK_YIELDS) sched_yield();
-        else {
-            struct timespec nap = {0, LOCK_NAP_NS};
-            nanosleep(&nap, NULL);
-        }
-    }
-}
-
-static int lock_as(_Atomic uint32_t *word, uint32_t me, int shared, uint64_t patience_ns)
-{
-    uint32_t nobody = 0;
-    if (atomic_compare_exchange_strong_explicit(word, &nobody, me, memory_order_acquire, memory_order_relaxed)) return 0;
-    return lock_slowly(word, me, shared, patience_ns);
-}
-
-int fs_lock(_Atomic uint32_t *word, int shared, uint64_t patience_ns)
-{
-    return lock_as(word, fs_thread_id(), shared, patience_ns);
-}
-
-int fs_lock_as_visitor(_Atomic uint32_t *word, uint64_t patience_ns)
-{
-    return lock_as(word, fs_thread_id() | FS_LOCK_VISITOR, 0, patience_ns);
-}
-
-void fs_unlock(_Atomic uint32_t *word) { atomic_store_explicit(word, 0, memory_order_release); }
 
 /* ---- how far the cores are from each other ---- */
 

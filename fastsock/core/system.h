@@ -28,23 +28,19 @@ static inline uint64_t fs_ticks(void) { return fs_now_ns(); }
 uint64_t fs_now_ns(void);           /* CLOCK_MONOTONIC */
 uint64_t fs_tick_ns(void);          /* of the kernel's periodic interrupt, 0 where unknown */
 double fs_ticks_per_us(void);       /* measured once against CLOCK_MONOTONIC */
-uint32_t fs_thread_id(void);        /* cached gettid(), right after fork too */
-uint32_t fs_process_id(void);       /* cached getpid(), right after fork too */
+uint64_t fs_thread_identity(void);  /* number of its PID namespace (0: unknown), then gettid(): cached, right after fork too */
+uint32_t fs_generation(void);       /* tells a process from those that it was forked from; process numbers do not */
 uint32_t fs_fork_count(void);       /* forks seen by this process and its ancestors */
-int fs_thread_is_ours(uint32_t thread_id);
-int fs_thread_alive(uint32_t thread_id);
 uint32_t fs_current_cpu(void);      /* number of the core plus one, 0 where unknown */
+
+/* The process's lock: for what it keeps once and seldom touches.  Held for a few system calls, never while waiting, and
+ * by whoever forks: a child finds it free, and what it guards as it should be. */
+void fs_hold_process(void);
+void fs_release_process(void);
 
 /* 0, or -1 with errno: EAGAIN, ETIMEDOUT, EINTR.  `nanoseconds` is how long at most. */
 int fs_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t nanoseconds);
 void fs_futex_wake_all(_Atomic uint32_t *word);
-
-/* A lock word in shared memory: 0, or the owner's thread id, with FS_LOCK_VISITOR while the other end of the
- * connection holds it.  An owner that died loses it.  Returns 0, or -ETIMEDOUT / -EPROTO when it never becomes free. */
-#define FS_LOCK_VISITOR 0x80000000u
-int fs_lock(_Atomic uint32_t *word, int shared, uint64_t patience_ns); /* shared: forked processes may own it too */
-int fs_lock_as_visitor(_Atomic uint32_t *word, uint64_t patience_ns);
-void fs_unlock(_Atomic uint32_t *word);
 
 /* Called when blocks of this size travel: a C library that would give the memory of each back, and fault it in again
  * for the next, learns that they come and go.  Returns up to which size it need not be told again. */

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -33,10 +32,9 @@
 
 /* One pipe for the process: whoever closes a socket under a sleeper rings it.  A program may close every number that
  * it does not know, and use it again: so its ends are known by their file, not by their numbers alone. */
-static pthread_mutex_t leave_lock = PTHREAD_MUTEX_INITIALIZER;
 static int leave_pipe[2] = {-1, -1};
 static ino_t leave_file;
-static uint32_t leave_forks;
+static uint32_t leave_generation;
 
 static int is_leave_pipe(int end)
 {
@@ -44,20 +42,20 @@ static int is_leave_pipe(int end)
     return end >= 0 && fstat(end, &status) == 0 && S_ISFIFO(status.st_mode) && status.st_ino == leave_file;
 }
 
-/* The reading (0) or writing (1) end, or -1. */
+/* The reading (0) or writing (1) end, or -1.  The same one before and after a fork: others sleep on it. */
 static int process_leave_pipe(int which)
 {
     struct stat status;
-    pthread_mutex_lock(&leave_lock);
-    if (leave_forks != fs_fork_count() || !is_leave_pipe(leave_pipe[0]) || !is_leave_pipe(leave_pipe[1])) {
+    fs_hold_process();
+    if (leave_generation != fs_generation() || !is_leave_pipe(leave_pipe[0]) || !is_leave_pipe(leave_pipe[1])) {
         for (int i = 0; i < 2; i++) /* the parent's, inherited by this child */
             if (is_leave_pipe(leave_pipe[i])) close(leave_pipe[i]);
         if (pipe2(leave_pipe, O_CLOEXEC | O_NONBLOCK) != 0) leave_pipe[0] = leave_pipe[1] = -1;
         else if (fstat(leave_pipe[0], &status) == 0) leave_file = status.st_ino;
-        leave_forks = fs_fork_count();
+        leave_generation = fs_generation();
     }
     int end = leave_pipe[which];
-    pthread_mutex_unlock(&leave_lock);
+    fs_release_process();
     return end;
 }
 
@@ -70,10 +68,10 @@ void fs_wake_leaving(void)
 void fs_wake_leaving_done(void)
 {
     char drop[64];
-    pthread_mutex_lock(&leave_lock);
-    int end = leave_forks == fs_fork_count() && is_leave_pipe(leave_pipe[0]) ? leave_pipe[0] : -1;
+    fs_hold_process();
+    int end = leave_generation == fs_generation() && is_leave_pipe(leave_pipe[0]) ? leave_pipe[0] : -1;
     while (end >= 0 && read(end, drop, sizeof drop) > 0) {}
-    pthread_mutex_unlock(&leave_lock);
+    fs_release_process();
 }
 
 static int is_ready(struct fs_end *end, int what)
@@ -81,7 +79,7 @@ static int is_ready(struct fs_end *end, int what)
     struct fs_direction *in = end->in.shared;
     if (atomic_load(&in->notice) != end->notice_seen) return 1;
     if (what == FS_WRITABLE) return !end->raw_out && fs_end_writable(end);
-    return !end->raw_in && (atomic_load(&in->head) != atomic_load(&in->tail) || atomic_load(&in->raw));
+    return !end->raw_in && (fs_published(in) != atomic_load(&in->tail) || fs_is_raw(in));
 }
 
 static struct fs_spin *spin_of(struct fs_end *end, int what)
@@ -213,15 +211,15 @@ static int sleep_on_futex(struct fs_end *end, int what, uint64_t left, const _At
 /* Makes the doorbell show what is waited for.  1: it is there already, 0: go to sleep, or -errno. */
 static int show_on_doorbell(struct fs_end *end, int doorbell, int what)
 {
-    _Atomic uint32_t *word = what == FS_READABLE ? &end->in.shared->consumer_lock : &end->out.shared->producer_lock;
-    int result = fs_lock(word, fs_end_shared(end), LOCK_PATIENCE_NS);
-    if (result != 0) return result == -ETIMEDOUT ? 1 : result;
+    fs_lock_word *word = what == FS_READABLE ? end->exclusion.receiver : end->exclusion.sender;
+    int result = fs_lock(word, LOCK_PATIENCE_NS);
+    if (result != 0) return 1;
     if (what == FS_READABLE) {
-        result = atomic_load(&end->in.shared->raw) && !end->raw_in;
+        result = fs_is_raw(end->in.shared) && !end->raw_in;
         if (!result && !end->raw_in) result = !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0;
     } else if (!end->raw_out && !end->gone) {
         ssize_t space = fs_ring_space(&end->out, 1);
-        result = space != 0 || fs_ring_grow(&end->out) || atomic_load(&end->out.shared->raw);
+        result = space != 0 || fs_ring_grow(&end->out) || fs_is_raw(end->out.shared);
         if (!result) {
             fs_doorbell_stuff(end, doorbell);
         }

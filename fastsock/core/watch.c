@@ -4,17 +4,17 @@
 #include "end.h"
 #include "system.h"
 
-#define PATIENCE_NS 1000000000ull
+#define PATIENCE_NS 50000000ull
 
 void fs_end_watch(struct fs_end *end, int doorbell)
 {
     uint32_t nobody = FS_WATCHED_NOT;
     if (!atomic_compare_exchange_strong(&end->in.shared->watched, &nobody, FS_WATCHED_EXACTLY)) return;
-    fs_end_settle(end, doorbell); /* also where our own direction is raw: tokens of the other one may lie there */
+    fs_end_settle(end, doorbell, 0); /* also where our own direction is raw: tokens of the other one may lie there */
     if (end->raw_out) return;
-    if (fs_lock(&end->out.shared->producer_lock, fs_end_shared(end), PATIENCE_NS) != 0) return;
+    if (fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
     if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out)) fs_doorbell_stuff(end, doorbell);
-    fs_unlock(&end->out.shared->producer_lock);
+    fs_unlock(end->exclusion.sender);
 }
 
 void fs_end_set_lazy(struct fs_end *end, int lazy)
@@ -24,26 +24,27 @@ void fs_end_set_lazy(struct fs_end *end, int lazy)
     atomic_compare_exchange_strong(&end->in.shared->watched, &now, lazy ? FS_WATCHED_LAZILY : FS_WATCHED_EXACTLY);
 }
 
-int fs_end_settle(struct fs_end *end, int doorbell)
+int fs_end_settle(struct fs_end *end, int doorbell, int flags)
 {
-    if (fs_lock(&end->in.shared->consumer_lock, fs_end_shared(end), PATIENCE_NS) != 0) return 1;
+    int error = fs_lock(end->exclusion.receiver, flags & FS_AT_ONCE ? 0 : PATIENCE_NS);
+    if (error != 0) return flags & FS_AT_ONCE ? error : 1;
     if (!end->raw_in) fs_doorbell_settle(end, doorbell);
-    fs_unlock(&end->in.shared->consumer_lock);
+    fs_unlock(end->exclusion.receiver);
     return fs_end_has_data(end);
 }
 
 int fs_end_has_data(const struct fs_end *end)
 {
-    return !end->raw_in && atomic_load(&end->in.shared->head) != atomic_load(&end->in.shared->tail);
+    return !end->raw_in && fs_published(end->in.shared) != atomic_load(&end->in.shared->tail);
 }
 
 int fs_end_has_stale_token(const struct fs_end *end)
 {
     const struct fs_direction *in = end->in.shared;
     uint64_t word = atomic_load(&in->bell);
-    return !end->ended && !end->gone && !atomic_load(&in->raw) && atomic_load(&in->notice) == end->notice_seen &&
-           ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> 2) &&
-           atomic_load(&in->head) == atomic_load(&in->tail);
+    return !end->ended && !end->gone && !fs_is_raw(in) && atomic_load(&in->notice) == end->notice_seen &&
+           ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> FS_BELL_SHIFT) &&
+           fs_published(in) == atomic_load(&in->tail);
 }
 
 int fs_end_is_elsewhere(const struct fs_end *end)
@@ -53,7 +54,7 @@ int fs_end_is_elsewhere(const struct fs_end *end)
 
 void fs_end_knock(struct fs_end *end, int doorbell)
 {
-    if (fs_lock(&end->out.shared->producer_lock, fs_end_shared(end), PATIENCE_NS) != 0) return;
+    if (fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
     fs_doorbell_ring(end, doorbell);
-    fs_unlock(&end->out.shared->producer_lock);
+    fs_unlock(end->exclusion.sender);
 }

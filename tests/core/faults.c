@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "connection.h"
@@ -13,6 +14,7 @@
 #define MOST_KEPT 64
 
 int map_same_memory_once;
+_Thread_local int naps;
 
 static struct kept {
     ino_t inode;
@@ -28,8 +30,14 @@ void *__wrap_mmap(void *, size_t, int, int, int, off_t);
 int __wrap_munmap(void *, size_t);
 ssize_t __wrap_send(int, const void *, size_t, int);
 ssize_t __wrap_recv(int, void *, size_t, int);
+int __real_nanosleep(const struct timespec *, struct timespec *);
+int __wrap_nanosleep(const struct timespec *, struct timespec *);
 
 static pthread_mutex_t kept_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void hold_kept(void) { pthread_mutex_lock(&kept_mutex); }
+static void let_kept_go(void) { pthread_mutex_unlock(&kept_mutex); }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(hold_kept, let_kept_go, let_kept_go); }
 
 static struct kept *find_kept(ino_t inode, const void *address)
 {
@@ -117,4 +125,10 @@ ssize_t __wrap_recv(int descriptor, void *target, size_t length, int flags)
     ssize_t result = __real_recv(descriptor, target, length, flags);
     if (now) kill(getpid(), SIGKILL);
     return result;
+}
+
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+    naps++;
+    return __real_nanosleep(wanted, left);
 }

@@ -49,14 +49,12 @@ static void lie(struct schedule *s, struct fs_segment_header *header)
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice, &d->stuffed,
                                   &d->watched,       &d->raw,           &header->reset[0], &header->reset[1], &header->cpu[0]};
     uint64_t which = take(s, 1), how = take(s, 1);
-    if (which % 22 < 11) {
-        _Atomic uint64_t *word = wide[which % 22];
+    if (which % 21 < 11) {
+        _Atomic uint64_t *word = wide[which % 21];
         atomic_store(word, how & 1 ? take(s, 8) : *word + (uint64_t)(int16_t)take(s, 2));
-    } else if (which % 22 < 21) {
-        _Atomic uint32_t *word = narrow[which % 22 - 11];
-        atomic_store(word, how & 1 ? (uint32_t)take(s, 4) : *word + (uint32_t)take(s, 1));
     } else {
-        atomic_store(how & 1 ? &d->producer_lock : &d->consumer_lock, how & 2 ? 0x7ffffff0u : fs_thread_id());
+        _Atomic uint32_t *word = narrow[which % 21 - 11];
+        atomic_store(word, how & 1 ? (uint32_t)take(s, 4) : *word + (uint32_t)take(s, 1));
     }
 }
 
@@ -74,7 +72,7 @@ static void call(struct schedule *s, struct connection *c, struct fs_end *end, i
     case 7: fs_end_wait(end, bell, FS_READABLE, deadline, &never_leaving); break;
     case 8: fs_end_wait(end, bell, FS_WRITABLE, deadline, &never_leaving); break;
     case 9: fs_end_watch(end, bell); break;
-    case 10: fs_end_settle(end, bell), fs_end_unread(end, bell), fs_end_take_error(end, bell); break;
+    case 10: fs_end_settle(end, bell, 0), fs_end_unread(end, bell), fs_end_take_error(end, bell); break;
     case 11: fs_end_release(end, bell); break;
     case 12: fs_end_knock(end, bell); break;
     default: if (take(s, 1) % 8 == 0) fs_end_shutdown(end, bell, SHUT_WR);

@@ -124,7 +124,7 @@ TEST(a_lazy_loop_gets_one_token_until_it_settles, 0)
     send_one(&c);
     CHECK_EQUAL(tokens_at(c.bell[1]), 1);
     CHECK_EQUAL(fs_end_receive(end, c.bell[1], got, sizeof got, 0, 0), 1);
-    CHECK_EQUAL(fs_end_settle(end, c.bell[1]), 0);
+    CHECK_EQUAL(fs_end_settle(end, c.bell[1], 0), 0);
     CHECK(!fs_end_has_stale_token(end));
     CHECK_EQUAL(tokens_at(c.bell[1]), 0);
     send_one(&c);
@@ -155,7 +155,7 @@ static int await(const struct watcher *w, int poller, int descriptor, int want_w
     struct fs_end *end = w->c->end[w->side];
     short wanted = (short)(POLLIN | (want_write ? POLLOUT : 0));
     int count, seen = 0;
-    if (w->lazy && fs_end_settle(end, descriptor)) return POLLIN;
+    if (w->lazy && fs_end_settle(end, descriptor, 0)) return POLLIN;
     if (w->way == BY_POLL) {
         struct pollfd one = {descriptor, wanted, 0};
         count = poll(&one, 1, (int)(STALL_NS / 1000000));

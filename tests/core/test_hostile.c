@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 static const _Atomic int never_leaving;
 
 struct words {
-    pid_t victim, victim_thread, hostile;
+    pid_t victim, hostile;
 };
 
 /* Values that look right are worse than noise. */
@@ -36,9 +37,8 @@ static uint64_t lie(struct random *random, uint64_t now, const struct words *kno
     case 5: return now - random_size(random, 1 << 17);
     case 6: return now ^ (uint64_t)1 << random_below(random, 64);
     case 7: return (uint64_t)known->victim;
-    case 8: return (uint64_t)known->victim_thread;
-    case 9: return (uint64_t)known->hostile | (random_below(random, 2) ? FS_LOCK_VISITOR : 0);
-    case 10: return random_below(random, 4);
+    case 8: return (uint64_t)known->hostile;
+    case 9: case 10: return random_below(random, 2) ? random_below(random, 8) : now ^ random_below(random, 4) << 62;
     default: return 1;
     }
 }
@@ -64,9 +64,9 @@ static void write_a_field(struct fs_segment_header *header, struct random *rando
     _Atomic uint64_t *wide[] = {&d->head,     &d->grown_at, &d->tail,       &d->bell,          &d->eaten,
                                 &d->promised, &d->offer,    &d->offer_from, &d->offer_address, &d->nonce_address, &d->want};
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,        &d->stuffed,
-                                  &d->watched,       &d->raw,           &d->producer_lock, &d->consumer_lock,
-                                  &header->reset[0], &header->reset[1], &header->cpu[0]};
-    size_t at = random_below(random, 11 + 12);
+                                  &d->watched,       &d->raw,           &header->reset[0], &header->reset[1],
+                                  &header->cpu[0]};
+    size_t at = random_below(random, 11 + 10);
     if (at < 11) atomic_store(wide[at], lie(random, *wide[at], known));
     else atomic_store(narrow[at - 11], (uint32_t)lie(random, *narrow[at - 11], known));
 }
@@ -78,17 +78,11 @@ static _Noreturn void lie_until_killed(int memory, int bell, const struct words 
     CHECK(header != MAP_FAILED);
     char noise[8192];
     for (size_t i = 0; i < sizeof noise; i++) noise[i] = (char)random_next(&random);
-    int honest_locks = random_below(&random, 2) == 0; /* else the victim only ever meets locks */
     for (;;) {
         uint64_t burst = random_size(&random, 64);
         for (uint64_t i = 0; i < burst; i++) {
             if (random_below(&random, 2)) write_a_field(header, &random, known);
             else write_somewhere(header, &random, known);
-            if (honest_locks)
-                for (int d = 0; d < 2; d++) {
-                    atomic_store(&header->direction[d].producer_lock, 0);
-                    atomic_store(&header->direction[d].consumer_lock, 0);
-                }
         }
         switch (random_below(&random, 8)) {
         case 0: send(bell, noise, random_size(&random, sizeof noise), MSG_DONTWAIT | MSG_NOSIGNAL); break;
@@ -132,7 +126,7 @@ static void victim_step(struct fs_end *end, int bell, struct random *random, uns
     case 3: case 4: case 5: victim_transfer(end, bell, block, size, FS_WRITABLE); return;
     case 6: what = "a peek", fs_end_receive(end, bell, block, size, 1, 1); break;
     case 7: what = "fs_end_unread", fs_end_unread(end, bell); break;
-    case 8: what = "fs_end_settle", fs_end_settle(end, bell); break;
+    case 8: what = "fs_end_settle", fs_end_settle(end, bell, 0); break;
     case 9: what = "fs_end_knock", fs_end_knock(end, bell); break;
     case 10: what = "fs_end_take_error", fs_end_take_error(end, bell); break;
     case 11: what = "fs_end_send", fs_end_send(end, bell, block, size, FS_NO_SIGNAL); break;
@@ -145,24 +139,11 @@ static void victim_step(struct fs_end *end, int bell, struct random *random, uns
     in_time(what, start, 0);
 }
 
-static void *keep_living(void *argument) /* another thread of the victim: a lock's owner that looks alive */
-{
-    _Atomic pid_t *thread = argument;
-    atomic_store(thread, (pid_t)syscall(SYS_gettid));
-    for (;;) pause();
-    return NULL;
-}
-
 static void run_hostile(uint64_t salt, int steps)
 {
     struct random random = random_from(salt);
     struct connection c = connection_make(SMALL);
-    static _Atomic pid_t other_thread;
-    if (atomic_load(&other_thread) == 0) {
-        start_thread(keep_living, (void *)&other_thread);
-        while (atomic_load(&other_thread) == 0) exact_sleep_us(10);
-    }
-    struct words known = {getpid(), atomic_load(&other_thread), 0};
+    struct words known = {getpid(), 0};
     c.direct_min = random_below(&random, 2);
     connection_open(&c, 0, 20);
     pid_t hostile = start_process(); /* its address space is a copy: what it claims to offer is there */
@@ -195,13 +176,12 @@ TEST(hostile_process_writes_over_everything, NEEDS_PROCESSES)
 
 /* ---- one lie at a time, held for the whole call ---- */
 
-enum lie_kind { RAW_WITH_MISSING_TOKENS, NOTICE_NEVER_RESTS, LOCKED_BY_VISITOR, LOCKED_BY_OUR_THREAD, TAIL_FLICKERS, BELL_IS_RINGING, LIES };
+enum lie_kind { RAW_WITH_MISSING_TOKENS, NOTICE_NEVER_RESTS, RAW_IS_ASKED_AND_TAKEN_BACK, BELL_HAS_ENDED, TAIL_FLICKERS, BELL_IS_RINGING, LIES };
 
 static struct {
     struct fs_segment_header *header;
     enum lie_kind kind;
     _Atomic int stop;
-    pid_t thread;
 } steady;
 
 static void *lie_steadily(void *argument)
@@ -215,13 +195,13 @@ static void *lie_steadily(void *argument)
             atomic_store(&in->raw, 1);
             break;
         case NOTICE_NEVER_RESTS: atomic_fetch_add(&in->notice, 1); break;
-        case LOCKED_BY_VISITOR:
-            atomic_store(&in->consumer_lock, (uint32_t)getppid() | FS_LOCK_VISITOR);
-            atomic_store(&out->producer_lock, (uint32_t)getppid() | FS_LOCK_VISITOR);
+        case RAW_IS_ASKED_AND_TAKEN_BACK:
+            atomic_fetch_xor(&in->head, FS_RAW_ASKED);
+            atomic_fetch_xor(&out->head, FS_RAW_ASKED);
             break;
-        case LOCKED_BY_OUR_THREAD:
-            atomic_store(&in->consumer_lock, (uint32_t)steady.thread);
-            atomic_store(&out->producer_lock, (uint32_t)steady.thread);
+        case BELL_HAS_ENDED:
+            atomic_store(&in->bell, FS_BELL_ENDED);
+            atomic_store(&out->bell, FS_BELL_ENDED);
             break;
         case TAIL_FLICKERS:
             atomic_store(&out->tail, atomic_load(&out->head));
@@ -239,15 +219,9 @@ static void run_steady_lie(enum lie_kind kind, int what)
 {
     struct connection c = connection_make(SMALL);
     unsigned char block[3 * SMALL] = {0};
-    static _Atomic pid_t other_thread;
-    if (atomic_load(&other_thread) == 0) {
-        start_thread(keep_living, (void *)&other_thread);
-        while (atomic_load(&other_thread) == 0) exact_sleep_us(10);
-    }
     connection_open(&c, 0, 20);
     steady.header = c.end[0]->header;
     steady.kind = kind;
-    steady.thread = other_thread;
     atomic_store(&steady.stop, 0);
     if (what == FS_WRITABLE)
         while (fs_end_send(c.end[0], c.bell[0], block, sizeof block, FS_PATIENT) > 0) {}
@@ -255,10 +229,6 @@ static void run_steady_lie(enum lie_kind kind, int what)
     for (int i = 0; i < 3; i++) victim_transfer(c.end[0], c.bell[0], block, sizeof block, what);
     atomic_store(&steady.stop, 1);
     join_thread(liar);
-    for (int d = 0; d < 2; d++) {
-        atomic_store(&steady.header->direction[d].producer_lock, 0);
-        atomic_store(&steady.header->direction[d].consumer_lock, 0);
-    }
     connection_close(&c, 0);
     close(c.bell[1]);
 }
@@ -269,10 +239,58 @@ static void run_steady_lie(enum lie_kind kind, int what)
 
 STEADY(raw_with_missing_tokens, RAW_WITH_MISSING_TOKENS)
 STEADY(notice_never_rests, NOTICE_NEVER_RESTS)
-STEADY(locked_by_visitor, LOCKED_BY_VISITOR)
-STEADY(locked_by_our_thread, LOCKED_BY_OUR_THREAD)
+STEADY(raw_is_asked_and_taken_back, RAW_IS_ASKED_AND_TAKEN_BACK)
+STEADY(bell_has_ended, BELL_HAS_ENDED)
 STEADY(tail_flickers, TAIL_FLICKERS)
 STEADY(bell_is_ringing, BELL_IS_RINGING)
+
+/* ---- no lie makes who waits for nothing sleep ---- */
+
+static void call_at_once(struct connection *c, unsigned char *block, size_t size)
+{
+    int before = naps;
+    fs_end_send(c->end[0], c->bell[0], block, size, FS_NO_SIGNAL | FS_AT_ONCE);
+    fs_end_receive(c->end[0], c->bell[0], block, size, FS_AT_ONCE, 1);
+    fs_end_settle(c->end[0], c->bell[0], FS_AT_ONCE);
+    CHECK_EQUAL(naps, before);
+}
+
+static void run_lie_of_one_word(size_t at, uint64_t value)
+{
+    struct connection c = connection_make(SMALL);
+    unsigned char block[100] = {0};
+    connection_open(&c, 0, 20);
+    _Atomic uint32_t *words = (_Atomic uint32_t *)(void *)c.end[0]->header;
+    atomic_store(&words[at], (uint32_t)value);
+    call_at_once(&c, block, sizeof block);
+    connection_close(&c, 0);
+    close(c.bell[1]);
+}
+
+/* Above all none that looks like a lock which a living thread holds: of the victim, or of the other end. */
+TEST(no_word_of_the_other_end_makes_a_call_at_once_sleep, 0)
+{
+    const uint64_t owners[] = {(uint64_t)getpid(), (uint64_t)getppid(), (uint64_t)getppid() | 0x80000000u, fs_thread_identity() >> 32};
+    const size_t first = offsetof(struct fs_segment_header, cpu) / 4;
+    for (size_t at = first; at < sizeof(struct fs_segment_header) / 4; at++)
+        for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) run_lie_of_one_word(at, owners[i]);
+}
+
+TEST(a_call_at_once_does_not_wait_for_another_thread, 0)
+{
+    struct connection c = connection_both(SMALL, 0);
+    unsigned char block[100] = {0};
+    CHECK_EQUAL(fs_lock(c.end[0]->exclusion.sender, 0), 0);
+    CHECK_EQUAL(fs_lock(c.end[0]->exclusion.receiver, 0), 0);
+    CHECK_EQUAL(fs_end_send(c.end[0], c.bell[0], block, 1, FS_NO_SIGNAL | FS_AT_ONCE), -EBUSY);
+    CHECK_EQUAL(fs_end_receive(c.end[0], c.bell[0], block, 1, FS_AT_ONCE, 1), -EBUSY);
+    CHECK_EQUAL(fs_end_settle(c.end[0], c.bell[0], FS_AT_ONCE), -EBUSY);
+    CHECK_EQUAL(naps, 0);
+    fs_unlock(c.end[0]->exclusion.sender);
+    fs_unlock(c.end[0]->exclusion.receiver);
+    call_at_once(&c, block, sizeof block);
+    for (int side = 0; side < 2; side++) connection_close(&c, side);
+}
 
 /* ---- a stranger's memory ---- */
 

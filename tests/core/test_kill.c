@@ -160,15 +160,15 @@ TEST(death_after_the_stuffing_is_taken, NEEDS_FAULTS) { run_death_while_eating(A
 static void run_lock_of_the_dead(int buried)
 {
     struct connection c = connection_both(4096, 0);
-    _Atomic uint32_t *lock = &c.end[0]->out.shared->producer_lock;
+    fs_lock_word *lock = c.end[0]->exclusion.sender;
     pid_t brother = start_process();
     if (brother == 0) {
-        CHECK_EQUAL(fs_lock(lock, 1, 1000000), 0);
+        CHECK_EQUAL(fs_lock(lock, 1000000), 0);
         kill(getpid(), SIGKILL);
     }
     siginfo_t information;
     CHECK_EQUAL(waitid(P_PID, (id_t)brother, &information, WEXITED | (buried ? 0 : WNOWAIT)), 0);
-    CHECK_EQUAL(*lock, brother);
+    CHECK_EQUAL((uint32_t)*lock, brother);
     uint64_t start = fs_now_ns();
     CHECK_EQUAL(send_some(c.end[0], c.bell[0], "a", 1), 1);
     CHECK(fs_now_ns() - start < 1000000000ull); /* not the lock's patience */

@@ -94,7 +94,7 @@ TEST(a_large_send_rings_for_its_first_and_last_part, 0)
     unsigned char *block = calloc(1, SIZE);
     fs_end_watch(c.end[1], c.bell[1]);
     CHECK_EQUAL(fs_end_send(c.end[0], c.bell[0], block, SIZE, 0), SIZE);
-    CHECK_EQUAL(atomic_load(&c.end[0]->out.shared->bell) >> 2, 2);
+    CHECK_EQUAL(atomic_load(&c.end[0]->out.shared->bell) >> FS_BELL_SHIFT, 2);
     CHECK(readable(c.bell[1]));
     CHECK_EQUAL(fs_end_receive(c.end[1], c.bell[1], block, SIZE, 0, 0), SIZE);
     CHECK(!readable(c.bell[1]));

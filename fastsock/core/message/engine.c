@@ -28,7 +28,7 @@ struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_optio
     engine->size = size;
     engine->options = *options;
     engine->spin_ticks = (uint64_t)(options->spin_us * fs_ticks_per_us());
-    engine->process = fs_process_id();
+    engine->generation = fs_generation();
     engine->kick = -1;
     engine->peers[rank].state = FS_LOCAL;
     *error = 0;
@@ -52,7 +52,7 @@ void fs_engine_release(struct fs_engine *engine)
         free(engine->members);
         engine->members = next;
     }
-    if (engine->kick >= 0 && engine->process == fs_process_id()) close(engine->kick);
+    if (engine->kick >= 0 && engine->generation == fs_generation()) close(engine->kick);
     free((void *)engine->stamps);
     free(engine->slots);
     free(engine->links);
@@ -62,7 +62,7 @@ void fs_engine_release(struct fs_engine *engine)
 
 int fs_engine_is_usable(const struct fs_engine *engine)
 {
-    return !atomic_load_explicit(&engine->closed, memory_order_relaxed) && engine->process == fs_process_id();
+    return !atomic_load_explicit(&engine->closed, memory_order_relaxed) && engine->generation == fs_generation();
 }
 
 int fs_engine_rank(const struct fs_engine *engine) { return engine->rank; }

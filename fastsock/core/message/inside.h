@@ -100,7 +100,7 @@ struct fs_engine {
     _Atomic uint32_t contenders;
     _Atomic int holders;
     _Atomic int closed;
-    uint32_t process; /* a forked child has a copy that it must not use */
+    uint32_t generation; /* a forked child has a copy that it must not use */
     int rank, size;
     struct fs_engine_options options;
     uint64_t spin_ticks;

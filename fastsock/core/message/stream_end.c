@@ -19,10 +19,11 @@ static size_t length_of(const struct iovec *parts, int count)
     return length;
 }
 
-static void published(struct fs_link *link, size_t length)
+static int published(struct fs_link *link, size_t length)
 {
-    fs_ring_publish(&link->end->out, length);
+    if (fs_ring_publish(&link->end->out, length) != 0) return -EPROTO; /* no rank lets go of a link's ring */
     fs_doorbell_ring(link->end, link->descriptor);
+    return 0;
 }
 
 static ssize_t end_write(struct fs_link *link, const struct iovec *parts, int count)
@@ -44,7 +45,7 @@ static ssize_t end_write(struct fs_link *link, const struct iovec *parts, int co
             if (offset == parts[i].iov_len) i++, offset = 0;
         }
         if (start) fs_note_put(link, filled, fs_ticks() - start);
-        published(link, filled);
+        if (published(link, filled) != 0) return -EPROTO;
         done += filled;
     }
     return (ssize_t)done;
@@ -83,8 +84,7 @@ static ssize_t end_read(struct fs_link *link, void *target, size_t length)
 
 static int end_has_input(const struct fs_link *link)
 {
-    uint64_t head = atomic_load_explicit(&link->end->in.shared->head, memory_order_acquire);
-    return head != atomic_load_explicit(&link->position, memory_order_relaxed);
+    return fs_published(link->end->in.shared) != atomic_load_explicit(&link->position, memory_order_relaxed);
 }
 
 static int end_has_room(const struct fs_link *link) { return fs_ring_room(&link->end->out) != 0; }
@@ -95,7 +95,7 @@ static int end_watch(struct fs_link *link, struct pollfd *one)
     show_taken(link);
     if (blocked) atomic_store(&link->end->out.shared->writer_sleeps, 1);
     *one = (struct pollfd){link->descriptor, POLLIN | POLLRDHUP, 0};
-    if (fs_end_settle(link->end, link->descriptor)) return 1;
+    if (fs_end_settle(link->end, link->descriptor, 0)) return 1;
     return blocked && end_has_room(link);
 }
 

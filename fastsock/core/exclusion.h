@@ -1,0 +1,26 @@
+/* Who may work at an end of a connection: one sender and one receiver at a time, among the threads of this process and
+ * of those that it forked.  The locks lie in memory that these processes share and that the other end cannot reach:
+ * it can neither hold one, nor make one look held.
+ */
+#ifndef FASTSOCK_EXCLUSION_H
+#define FASTSOCK_EXCLUSION_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef _Atomic uint64_t fs_lock_word; /* 0, or who holds it */
+
+struct fs_exclusion {
+    fs_lock_word *sender, *receiver;
+    struct fs_lock_page *page;
+};
+
+int fs_exclusion_take(struct fs_exclusion *exclusion); /* 0 or -ENOMEM */
+void fs_exclusion_give(struct fs_exclusion *exclusion);
+
+/* 0, or -EBUSY when it did not become free within that time; with 0 it looks for a moment and never sleeps.  An owner
+ * that died loses it. */
+int fs_lock(fs_lock_word *word, uint64_t patience_ns);
+void fs_unlock(fs_lock_word *word);
+
+#endif
