@@ -37,6 +37,7 @@ _NOTHING: Any = contextlib.nullcontext()
 _family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
+_IP_BIND_ADDRESS_NO_PORT = 24  # Linux's number; Python names it since 3.12
 _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
 # These ask for the descriptor of a socket that is not connected yet, to watch it afterwards or to show it.
 _ONLY_NOTES = ("asyncio.selector_events", "asyncio.base_events", "asyncio.trsock", "asyncore", "socket", __name__)
@@ -233,13 +234,32 @@ class socket(_Plain):  # type: ignore[misc]
             if self._fast_watched:  # a poller follows the open file: it would watch the one that the move closes
                 return None, Reason.DESCRIPTOR_WATCHED
             if _Base.getsockname(self)[1] == 0:
-                _Base.bind(self, ("0.0.0.0" if _family(self) == _socket.AF_INET else "::", 0))
+                self._fast_take_port()
             return meeting.Offer(_Base.getsockname(self), ip, port, paths), Reason.JOINED
         except Refused as refused:
             return None, refused.reason
         except OSError as error:
             chain.log.debug("no offer to %s: %s", address, error)
             return None, Reason.NO_PORT
+
+    def _fast_take_port(self) -> None:
+        """Binds it to a port now, at the address that its program chose without one, if it did. Raises OSError."""
+        address = _Base.getsockname(self)
+        try:
+            without_port = _Base.getsockopt(self, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT)
+        except OSError:  # an old kernel
+            without_port = 0
+        if not without_port:
+            _Base.bind(self, address)
+            return
+        _Base.setsockopt(self, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 0)
+        try:
+            _Base.bind(self, address)
+        except OSError:
+            _Base.setsockopt(self, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
+            _Base.bind(self, address)  # the kernel forgets the address where no port of it is free
+            raise
+        _Base.setsockopt(self, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
 
     def _fast_resolve(self, address: Any) -> tuple[str | None, int]:
         """The numeric address that connect() will use; (None, 0) where the call itself must say what is wrong."""
