@@ -61,6 +61,8 @@ def demos(folder: Path) -> list[Demo]:
     for name in ("cpi", "ring", "threads"):
         found.append(Demo(f"profiling {name}", folder / "profiling" / f"{name}.py", 4))
     found.append(Demo("threads sendrecv", folder / "threads" / "sendrecv.py", 1))
+    for name in ("run_julia", "run_mandelbrot"):
+        found.append(Demo(f"futures {name}", folder / "futures" / f"{name}.py", 3))
     found.append(Demo("test-run", folder / "test-run" / "test_run.py", 1, ("-q",)))
     return found
 

@@ -26,6 +26,7 @@ class Way:
     name: str
     command: tuple[str, ...]  # "{ranks}" and "{limit}" are filled in
     environment: tuple[tuple[str, str], ...] = ()
+    testing: int | None = None  # so many ranks run the tests, from the first on; the others only help
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _run_once(
         command = [part.format(ranks=ranks, limit=limit) for part in way.command]
         command += [str(CHILD), str(tests), module, folder, *leave_out]
         output, lapsed, _ = output_of(command, {**os.environ, **dict(way.environment)}, limit + 15)
-        lines = {rank: _lines(Path(folder) / f"{rank}.jsonl") for rank in range(ranks)}
+        lines = {rank: _lines(Path(folder) / f"{rank}.jsonl") for rank in range(way.testing or ranks)}
     stopped = lapsed or any(not events or events[-1]["event"] != "end" for events in lines.values())
     return _judge(lines, "hang" if lapsed or "timeout" in output.lower() else "crash", output), stopped, output
 

@@ -100,7 +100,7 @@ def set_abort_status(status: Any) -> None:
         status = status.code
     elif isinstance(status, KeyboardInterrupt):
         status = 130
-    number = status if isinstance(status, int) else 0 if status is None else 1
+    number = int(status) if isinstance(status, int) else 0 if status is None else 1
     joined = job.joined()
     if joined is None or number == 0:
         return

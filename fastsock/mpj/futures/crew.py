@@ -1,0 +1,230 @@
+"""Who executes tasks: other ranks, or a thread where there are none."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from ..constants import ANY_SOURCE
+from ..status import Status
+from . import wire, worker
+from .script import Script
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+    from typing import Any
+
+    from .session import Session
+
+
+class Setup:
+    """What each worker does before it works for an executor."""
+
+    OPTIONS = ("globals", "main", "path", "wdir", "env")
+
+    def __init__(self, initializer: Callable[..., Any] | None, initargs: tuple[Any, ...], **options: Any) -> None:
+        self.initializer, self.initargs = initializer, initargs
+        self.names = dict(options.get("globals") or {})
+        self.path = [str(entry) for entry in options.get("path") or ()]
+        self.directory = options.get("wdir")
+        self.environ = dict(options.get("env") or {})
+        self.script = Script() if options.get("main", True) else None
+
+
+class Crew:
+    """Some workers, shared by the sessions that begin with them."""
+
+    size: int
+
+    def begin(self, session: Session) -> Work:
+        """Set the workers up for a session."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """No session will begin any more."""
+
+
+class Work:
+    """What one session has its workers do; used by its thread only."""
+
+    busy: Any  # true while there is something under way
+
+    def step(self) -> bool:
+        """Do what can be done without waiting; whether there was anything."""
+        raise NotImplementedError
+
+    def wants_more(self) -> bool:
+        """Whether a new task could begin."""
+        raise NotImplementedError
+
+
+# ---- ranks ----
+
+
+class Ranks(Crew):
+    """The ranks at the other end of an intercommunicator."""
+
+    def __init__(self, between: Any, *, imports: bool) -> None:
+        """`imports`: they have not run the main script themselves."""
+        self.comm = between
+        self.imports = imports
+        self.size = between.Get_remote_size()
+        self._idle = deque(range(self.size))
+        self._lock = threading.Lock()
+
+    def begin(self, session: Session) -> Work:
+        """Set the workers up for a session."""
+        return _RankWork(self, session)
+
+    def take(self, among: set[int]) -> int | None:
+        """An idle worker, which is nobody else's until it is given back."""
+        with self._lock:
+            for _ in range(len(self._idle)):
+                found = self._idle.popleft()
+                if found in among:
+                    return found
+                self._idle.append(found)
+        return None
+
+    def any_idle(self, among: set[int]) -> bool:
+        """Whether take() would find one."""
+        with self._lock:
+            return any(found in among for found in self._idle)
+
+    def give_back(self, which: int) -> None:
+        """It has done its task."""
+        with self._lock:
+            self._idle.append(which)
+
+    def stop(self) -> None:
+        """Send all workers home."""
+        for which in range(self.size):
+            self.comm.send(None, which, wire.tag(0, wire.STOP))
+
+
+class _RankWork(Work):
+    def __init__(self, crew: Ranks, session: Session) -> None:
+        self.crew, self.session, self.comm = crew, session, crew.comm
+        self.ready: set[int] = set()
+        self.expected: set[int] = set()  # these have not said yet that they are ready
+        self.running: dict[int, Future[Any]] = {}
+        setup = session.setup
+        if not crew.imports:
+            setup.script = None
+        try:
+            for which in range(crew.size):
+                self.comm.send(setup, which, wire.tag(session.number, wire.SETUP))
+                self.expected.add(which)
+        except Exception as error:  # an initializer that cannot be pickled
+            session.breaks(f"the workers cannot be set up: {error!r}")
+            session.event.set()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.running or self.expected)
+
+    def wants_more(self) -> bool:
+        return self.crew.any_idle(self.ready)
+
+    def step(self) -> bool:
+        did = False
+        status = Status()
+        while self.comm.iprobe(ANY_SOURCE, self.session.number, status):
+            self._answer(status.source)
+            did = True
+        while self.session.queue and self.session.broken is None:
+            which = self.crew.take(self.ready)
+            if which is None:
+                break
+            self._give(which)
+            did = True
+        return did
+
+    def _give(self, which: int) -> None:
+        try:
+            future, task = self.session.queue.pop()
+        except LookupError:  # cancelled meanwhile
+            self.crew.give_back(which)
+            return
+        if not future.set_running_or_notify_cancel():
+            self.crew.give_back(which)
+            return
+        try:
+            self.comm.send(task, which, wire.tag(self.session.number, wire.TASK))
+        except Exception as error:
+            self.crew.give_back(which)
+            future.set_exception(error)
+            return
+        self.running[which] = future
+
+    def _answer(self, which: int) -> None:
+        future = None if which in self.expected else self.running.pop(which)
+        try:
+            well, value = self.comm.recv(None, which, self.session.number)
+        except Exception as error:  # the result cannot be made anew here
+            well, value = False, wire.failure(error)
+        if future is None:
+            self.expected.discard(which)
+            if well:
+                self.ready.add(which)
+            else:
+                self.session.breaks(f"an initializer failed in worker {which}: {wire.raised(value)!r}")
+            if not self.expected or not well:
+                self.session.event.set()
+            return
+        self.crew.give_back(which)
+        if well:
+            future.set_result(value)
+        else:
+            future.set_exception(wire.raised(value))
+
+
+# ---- a thread ----
+
+
+class ThisProcess(Crew):
+    """No ranks: a session executes its tasks in its own thread."""
+
+    size = 1
+
+    def __init__(self, comm: Any) -> None:
+        """`comm`: what tasks get as the communicator of the workers."""
+        self.comm = comm
+
+    def begin(self, session: Session) -> Work:
+        """Set the workers up for a session."""
+        return _ThreadWork(self, session)
+
+
+class _ThreadWork(Work):
+    busy = False
+
+    def __init__(self, crew: ThisProcess, session: Session) -> None:
+        self.session = session
+        worker.local.comm = crew.comm
+        setup = session.setup
+        setup.script = None
+        try:
+            worker.set_up(setup)
+        except BaseException as error:
+            session.breaks(f"an initializer failed: {error!r}")
+        session.event.set()
+
+    def wants_more(self) -> bool:
+        return True
+
+    def step(self) -> bool:
+        try:
+            future, (function, arguments, named) = self.session.queue.pop()
+        except LookupError:
+            return False
+        if future.set_running_or_notify_cancel():
+            try:
+                result = function(*arguments, **named)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+        return True

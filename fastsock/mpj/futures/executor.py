@@ -1,0 +1,221 @@
+"""The executors that programs make."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from concurrent.futures import Executor, Future
+
+from . import script, worker
+from .crew import Crew, Ranks, Setup, ThisProcess
+from .mapping import Mapping
+from .session import Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+    from typing import Any, Self
+
+_BACKOFF_S = 0.001
+_TRUE, _FALSE = ("1", "y", "yes", "t", "true", "on"), ("0", "n", "no", "f", "false", "off", "")
+# What is for workers that are started during the run; here they are there already.
+_OF_NEW_PROCESSES = ("python_exe", "python_args", "mpi_info", "service", "use_pkl5")
+
+shared: Crew | None = None
+"""The workers of all executors, under ``-m mpi4py.futures``."""
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+NO_WORKERS = (
+    "MPIPoolExecutor: no ranks were started as workers, and none can be started during the run, as there is no "
+    "Comm.Spawn. Start the program as `mpiexec -n N python -m mpi4py.futures app.py`, or `python -m fastsock.mpj.run "
+    "-n N --as-mpi4py -m mpi4py.futures app.py`: then rank 0 runs it, and the others work. MPICommExecutor needs no -m"
+)
+
+
+def get_comm_workers() -> Any:
+    """Access an intracommunicator grouping MPI worker processes. Raises RuntimeError in what is no worker."""
+    return worker.comm_workers()
+
+
+class MPIPoolExecutor(Mapping, Executor):
+    """MPI-based asynchronous executor: calls are executed by other ranks."""
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        initializer: Callable[..., Any] | None = None,
+        initargs: Iterable[Any] = (),
+        **kwargs: Any,
+    ) -> None:
+        """Initialize with the number of workers, what each does first, and mpi4py's further options.
+
+        All workers of the job are used, whatever `max_workers` says. Raises ValueError, TypeError, and
+        NotImplementedError where no rank was started as a worker.
+        """
+        told = os.environ.get("MPI4PY_FUTURES_MAX_WORKERS") if max_workers is None else max_workers
+        if told is not None and int(told) <= 0:
+            raise ValueError("max_workers must be greater than 0")
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        crew = kwargs.pop("_crew", None) or shared
+        if script.importing:
+            raise RuntimeError(
+                "the main script makes an MPIPoolExecutor while a worker imports it: put what only the master should "
+                "do below `if __name__ == '__main__':`"
+            )
+        if crew is None:
+            raise NotImplementedError(NO_WORKERS)
+        _check_switch("MPI4PY_FUTURES_USE_PKL5")
+        self._backoff = _backoff(kwargs.pop("backoff", None))
+        for name in _OF_NEW_PROCESSES:
+            kwargs.pop(name, None)
+        self._crew: Crew = crew
+        self._options = {"initializer": initializer, "initargs": tuple(initargs), **kwargs}
+        unknown = set(kwargs) - set(Setup.OPTIONS)
+        if unknown:
+            raise TypeError(f"MPIPoolExecutor: unexpected argument {unknown.pop()!r}")
+        self._pool: Session | None = None
+        self._shutdown = False
+        self._lock = threading.RLock()
+
+    @property
+    def num_workers(self) -> int:
+        """Number of worker processes."""
+        with self._lock:
+            if self._shutdown:
+                return 0
+            return self._crew.size if self._pool is None else self._pool.size
+
+    _max_workers = num_workers
+
+    def bootup(self, wait: bool = True) -> Self:
+        """Allocate executor resources eagerly: the workers are made ready; `wait` until they are."""
+        with self._lock:
+            session = self._begin("bootup")
+        if wait:
+            session.event.wait()
+        return self
+
+    def _begin(self, what: str) -> Session:
+        if self._shutdown:
+            raise RuntimeError(f"cannot {what} after shutdown")
+        if self._pool is None:
+            script.alias()
+            self._pool = Session(self._crew, Setup(**self._options), self._backoff)
+            _sessions.add(self._pool)
+            weakref.finalize(self, self._pool.stop).atexit = False
+        return self._pool
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit a callable to be executed with the given arguments."""
+        with self._lock:
+            return self._begin("submit").add((fn, args, kwargs))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Clean-up the resources associated with the executor."""
+        with self._lock:
+            self._shutdown = True
+            session = self._pool
+        if session is None:
+            return
+        if cancel_futures:
+            session.cancel()
+        session.stop()
+        if wait:
+            session.join()
+            self._pool = None
+
+
+def _backoff(told: float | None) -> float:
+    value = float(os.environ.get("MPI4PY_FUTURES_BACKOFF", _BACKOFF_S) if told is None else told)
+    if not 0 <= value < threading.TIMEOUT_MAX:
+        raise ValueError("backoff must not be negative")
+    return value
+
+
+def _check_switch(name: str) -> None:
+    """Messages of objects take large buffers out of the pickle in any case; a word that means nothing is told."""
+    value = os.environ.get(name, "")
+    if value.lower() not in (*_TRUE, *_FALSE):
+        warnings.warn(f"{name}: {value!r} is neither true nor false", RuntimeWarning, stacklevel=3)
+
+
+class MPICommExecutor:
+    """Context manager for `MPIPoolExecutor`: the other ranks of a communicator work for one of them, the root."""
+
+    def __init__(self, comm: Any = None, root: int = 0, **kwargs: Any) -> None:
+        """Initialize with an intracommunicator (default: COMM_WORLD), the root's rank, and the executor's options."""
+        from ..MPI import COMM_WORLD
+
+        comm = COMM_WORLD if comm is None else comm
+        if comm.Is_inter():
+            raise ValueError("MPICommExecutor: expecting an intracommunicator")
+        if not 0 <= root < comm.Get_size():
+            raise ValueError(f"MPICommExecutor: root {root} is no rank of {comm.Get_size()}")
+        self._comm, self._root, self._options = comm, root, kwargs
+        self._crew: Crew | None = None
+        self._entered = False
+        self._between: tuple[Any, Any] | None = None
+
+    def __enter__(self) -> MPIPoolExecutor | None:
+        """Return the executor at the root; the others work until it leaves the context, and get None."""
+        if self._entered:
+            raise RuntimeError("MPICommExecutor: entered twice")
+        self._entered = True
+        if self._comm.Get_size() == 1:
+            self._crew = ThisProcess(self._comm)
+        elif shared is not None:
+            self._crew = shared
+        else:
+            self._between = between, workers = split(self._comm, self._root)
+            if workers:
+                worker.serve(between, workers)
+                return None
+            self._crew = Ranks(between, imports=False)
+        # not kept here: a program may delete it, which ends it
+        executor = MPIPoolExecutor(_crew=self._crew, **self._options)
+        self._end = weakref.WeakMethod(executor.shutdown)
+        return executor
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Wait for all tasks, and send the workers home."""
+        self._entered = False
+        if self._crew is not None:
+            shutdown = self._end()
+            if shutdown is not None:
+                shutdown(wait=True)
+            if self._crew is not shared:
+                finish(self._crew)
+                self._crew.stop()
+            self._crew = None
+        if self._between is not None:
+            for comm in self._between:
+                if comm:
+                    comm.Free()
+            self._between = None
+
+
+def split(comm: Any, root: int) -> tuple[Any, Any]:
+    """(intercommunicator between one rank and all others, communicator of the others: null at the root)."""
+    from ..MPI import COMM_NULL
+
+    is_root = comm.Get_rank() == root
+    part = comm.Split(0 if is_root else 1, 0)
+    between = part.Create_intercomm(0, comm, (0 if root else 1) if is_root else root)
+    if is_root:
+        part.Free()
+        part = COMM_NULL
+    return between, part
+
+
+def finish(crew: Crew) -> None:
+    """Wait for all tasks of workers."""
+    for session in list(_sessions):
+        if session.crew is crew:
+            session.stop()
+            session.join()

@@ -1,0 +1,44 @@
+"""What master and workers tell each other: one message each, whose tag says which executor's and what it is."""
+
+from __future__ import annotations
+
+import traceback
+
+SETUP, TASK, STOP = range(3)
+KINDS = 3
+MOST = 1 << 24  # numbers of executors, used again after so many
+
+
+class RemoteTraceback(Exception):
+    """The cause of an exception that a call raised in a worker: its traceback there, as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.text}"""'
+
+
+def failure(error: BaseException) -> tuple[BaseException, str]:
+    """What is sent of an exception, which keeps its memory no longer."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error, text
+
+
+def raised(sent: tuple[BaseException, str]) -> BaseException:
+    """The exception as the master's future has it."""
+    error, text = sent
+    error.__cause__ = RemoteTraceback(text)
+    return error
+
+
+def tag(executor: int, kind: int) -> int:
+    """Of a message to a worker."""
+    return executor * KINDS + kind
+
+
+def read(tag: int) -> tuple[int, int]:
+    """(executor, kind) of a tag."""
+    return divmod(tag, KINDS)

@@ -1,0 +1,215 @@
+"""The interface of `multiprocessing.pool`, over `fastsock.mpj.futures`: other ranks are the processes."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from concurrent.futures import CancelledError, Future
+
+from ..futures import MPIPoolExecutor, ThreadPoolExecutor, collect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import TracebackType
+    from typing import Any, Self
+
+__all__ = ["ApplyResult", "AsyncResult", "MapResult", "Pool", "ThreadPool"]
+
+_CHUNKS = 4  # for each worker, where nobody says how long a chunk is
+
+
+class AsyncResult:
+    """Asynchronous result."""
+
+    def __init__(
+        self,
+        future: Future[Any],
+        callback: Callable[[Any], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> None:
+        """Initialize with what will be the result; a callback is done when the result is ready."""
+        self._future = future
+        self._ready = threading.Event()
+        self._callback, self._error_callback = callback, error_callback
+        future.add_done_callback(self._done)
+
+    def _done(self, future: Future[Any]) -> None:
+        try:
+            if future.cancelled():
+                return
+            error = future.exception()
+            if error is None:
+                if self._callback is not None:
+                    self._callback(future.result())
+            elif self._error_callback is not None:
+                self._error_callback(error)
+        finally:
+            self._ready.set()
+
+    def get(self, timeout: float | None = None) -> Any:
+        """Return the result when it arrives; TimeoutError where it does not in time, or never will."""
+        if not self._ready.wait(timeout):
+            raise TimeoutError
+        try:
+            return self._future.result()
+        except CancelledError:
+            raise TimeoutError("the pool was terminated") from None
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the result is available or `timeout` seconds pass."""
+        self._ready.wait(timeout)
+
+    def ready(self) -> bool:
+        """Return whether the call has completed."""
+        return self._ready.is_set()
+
+    def successful(self) -> bool:
+        """Return whether the call completed without raising an exception; ValueError while it is not ready."""
+        if not self.ready():
+            raise ValueError(f"{self!r} not ready")
+        return not self._future.cancelled() and self._future.exception() is None
+
+
+class ApplyResult(AsyncResult):
+    """Result type of `apply_async()`."""
+
+
+class MapResult(AsyncResult):
+    """Result type of `map_async()` and `starmap_async()`."""
+
+
+class Pool:
+    """Pool using MPI processes as workers."""
+
+    Executor: type[Any] = MPIPoolExecutor
+
+    def __init__(
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        **kwargs: Any,
+    ) -> None:
+        """Initialize with the number of workers, what each does first, and further options of the executor."""
+        for name in ("maxtasksperchild", "context"):
+            if kwargs.pop(name, None) is not None:
+                warnings.warn(f"{type(self).__name__}: argument {name!r} is not used", stacklevel=2)
+        self.executor = self.Executor(processes, initializer=initializer, initargs=tuple(initargs), **kwargs)
+
+    def apply(self, func: Callable[..., Any], args: Iterable[Any] = (), kwds: Mapping[str, Any] = {}) -> Any:
+        """Call `func` with arguments `args` and keyword arguments `kwds`."""
+        return self.apply_async(func, args, kwds).get()
+
+    def apply_async(
+        self,
+        func: Callable[..., Any],
+        args: Iterable[Any] = (),
+        kwds: Mapping[str, Any] = {},
+        callback: Callable[[Any], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> ApplyResult:
+        """Asynchronous version of `apply()` returning `ApplyResult`."""
+        return ApplyResult(self.executor.submit(func, *args, **kwds), callback, error_callback)
+
+    def map(self, func: Callable[[Any], Any], iterable: Iterable[Any], chunksize: int | None = None) -> list[Any]:
+        """Apply `func` to each element in `iterable`."""
+        return list(self.map_async(func, iterable, chunksize).get())
+
+    def map_async(
+        self,
+        func: Callable[[Any], Any],
+        iterable: Iterable[Any],
+        chunksize: int | None = None,
+        callback: Callable[[Any], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> MapResult:
+        """Asynchronous version of `map()` returning `MapResult`."""
+        return self.starmap_async(func, ((item,) for item in iterable), chunksize, callback, error_callback)
+
+    def imap(self, func: Callable[[Any], Any], iterable: Iterable[Any], chunksize: int = 1) -> Iterator[Any]:
+        """Like `map()` but return an iterator."""
+        return iter(self.executor.map(func, iterable, chunksize=chunksize))
+
+    def imap_unordered(self, func: Callable[[Any], Any], iterable: Iterable[Any], chunksize: int = 1) -> Iterator[Any]:
+        """Like `imap()` but the results come as they are ready."""
+        return iter(self.executor.map(func, iterable, chunksize=chunksize, unordered=True))
+
+    def starmap(
+        self, func: Callable[..., Any], iterable: Iterable[Iterable[Any]], chunksize: int | None = None
+    ) -> list[Any]:
+        """Apply `func` to each argument tuple in `iterable`."""
+        return list(self.starmap_async(func, iterable, chunksize).get())
+
+    def starmap_async(
+        self,
+        func: Callable[..., Any],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+        callback: Callable[[Any], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
+    ) -> MapResult:
+        """Asynchronous version of `starmap()` returning `MapResult`."""
+        items = list(iterable)
+        if chunksize is None:
+            chunksize = -(-len(items) // (_CHUNKS * max(self.executor.num_workers, 1)))
+        size = max(chunksize, 1)
+        chunks = [items[start : start + size] for start in range(0, len(items), size)]
+        whole = collect([self.executor.submit(_star, func, chunk) for chunk in chunks])
+        joined: Future[Any] = Future()
+
+        def gathered(future: Future[list[list[Any]]]) -> None:
+            if future.cancelled():
+                joined.cancel()
+                joined.set_running_or_notify_cancel()
+            elif (error := future.exception()) is not None:
+                joined.set_exception(error)
+            else:
+                joined.set_result([result for results in future.result() for result in results])
+
+        whole.add_done_callback(gathered)
+        return MapResult(joined, callback, error_callback)
+
+    def istarmap(
+        self, func: Callable[..., Any], iterable: Iterable[Iterable[Any]], chunksize: int = 1
+    ) -> Iterator[Any]:
+        """Like `starmap()` but return an iterator."""
+        return iter(self.executor.starmap(func, iterable, chunksize=chunksize))
+
+    def istarmap_unordered(
+        self, func: Callable[..., Any], iterable: Iterable[Iterable[Any]], chunksize: int = 1
+    ) -> Iterator[Any]:
+        """Like `istarmap()` but the results come as they are ready."""
+        return iter(self.executor.starmap(func, iterable, chunksize=chunksize, unordered=True))
+
+    def close(self) -> None:
+        """Prevent any more tasks from being submitted to the pool."""
+        self.executor.shutdown(wait=False)
+
+    def terminate(self) -> None:
+        """Stop the workers without completing outstanding tasks."""
+        self.executor.shutdown(wait=False, cancel_futures=True)
+
+    def join(self) -> None:
+        """Wait for the workers to finish their tasks."""
+        self.executor.shutdown(wait=True)
+
+    def __enter__(self) -> Self:
+        """Return self."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the pool."""
+        self.close()
+
+
+class ThreadPool(Pool):
+    """Pool using threads as workers."""
+
+    Executor = ThreadPoolExecutor
+
+
+def _star(function: Callable[..., Any], items: list[Iterable[Any]]) -> list[Any]:
+    return [function(*arguments) for arguments in items]
