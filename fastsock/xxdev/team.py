@@ -72,6 +72,13 @@ class _Meeting:
     def tell(self, member: int, data: bytes) -> None:
         self.engine.send(data, self.ranks[member], TAG, self.context)
 
+    def tell_all(self, data: bytes) -> None:
+        """To every other member. All messages are begun before any is waited for: connections are made side by side,
+        and no member that computes delays the others."""
+        others = [rank for index, rank in enumerate(self.ranks) if index != self.index]
+        for request in [self.engine.isend(data, rank, TAG, self.context) for rank in others]:
+            request.wait()
+
     def hear(self, member: int, size: int) -> bytes:
         data = bytearray(size)
         self.engine.recv(data, self.ranks[member], TAG, self.context)
@@ -102,22 +109,19 @@ class _Leader(_Meeting):
         members = range(1, len(self.ranks))
         token, name = genuine.urandom(32), genuine.urandom(16).hex().encode()
         listener = self.listen(name)
-        for member in members:
-            self.tell(member, OFFER.pack(name if listener else b"", token))
+        self.tell_all(OFFER.pack(name if listener else b"", token))
         connected = [self.hear(member, 1) == YES for member in members]
         self.identities = [team_identity()] * len(self.ranks)
         streams = self.accept_all(listener, token) if listener and all(connected) else None
         descriptors = self.make(streams) if streams else None
         verdict = NO if descriptors is None else THREADS if self.threads(streams) else YES
-        for member in members:
-            self.tell(member, verdict)
+        self.tell_all(verdict)
         if descriptors is None or streams is None:
             return None
         team = self.hand_over(streams, descriptors, verdict == THREADS)
         answers = [self.hear(member, 1) for member in members]
         agreed = team is not None and answers.count(YES) == len(answers)
-        for member in members:
-            self.tell(member, YES if agreed else NO)
+        self.tell_all(YES if agreed else NO)
         return _kept(team, agreed)
 
     def listen(self, name: bytes) -> _socket.socket | None:
