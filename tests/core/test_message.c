@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "connection.h"
-#include "engine.h"
-#include "frame.h"
+#include "inside.h"
 
 enum path { LOCAL, RING, TINY_RING, STREAM, PATHS };
 
@@ -333,3 +332,69 @@ TEST(an_engine_closes_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 0); 
 TEST(a_peer_fails_under_local_traffic, 0) { run_leaving(LOCAL, 1); }
 TEST(a_peer_fails_under_traffic_over_a_ring, 0) { run_leaving(RING, 1); }
 TEST(a_peer_fails_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 1); }
+
+/* ---- more sends than their receiver has room to know of ---- */
+
+#define FLOOD 20000
+
+static size_t waiting_at(const struct fs_engine *engine)
+{
+    size_t count = 0;
+    for (const struct fs_message *message = engine->oldest; message; message = message->newer) count++;
+    return count;
+}
+
+static void progress_until(struct fs_engine *engines[2], const struct fs_request *request)
+{
+    uint64_t limit = fs_now_ns() + STALL_NS;
+    while (!fs_request_is_done(request)) {
+        for (int rank = 0; rank < 2; rank++) fs_engine_progress(engines[rank]);
+        CHECK(fs_now_ns() < limit);
+    }
+    CHECK_EQUAL(request->error, FS_FINE);
+}
+
+/* Of any number of sends only so many are known at the receiver; the last one is found all the same, by a receive that was
+ * there before the flood or came behind it, or by a probe, and the others then come in their order. */
+static void run_flood(enum path path, int early, int probing)
+{
+    static unsigned char from[4000], into[4000];
+    struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
+    struct fs_request *sends = calloc(FLOOD, sizeof *sends), receive = {0};
+    CHECK(sends != NULL);
+    join(engines, path);
+    receive.one = (struct iovec){into, sizeof into};
+    fs_request_prepare(&receive, FS_RECEIVING, NULL, 1);
+    if (early) fs_engine_receive(engines[1], &receive, 0, FLOOD - 1, 0);
+    for (int i = 0; i < FLOOD; i++) {
+        sends[i].one = (struct iovec){from, sizeof from};
+        fs_request_prepare(&sends[i], FS_SENDING, NULL, 1);
+        fs_engine_send(engines[0], &sends[i], 1, i, 0, FS_STANDARD);
+    }
+    for (int i = 0; i < 100; i++) pump(engines);
+    if (!early) CHECK(waiting_at(engines[1]) <= options.credit / FS_MESSAGE_COST);
+    struct fs_envelope envelope;
+    uint64_t limit = fs_now_ns() + STALL_NS;
+    while (probing && !fs_engine_probe(engines[1], FS_ANY, FLOOD - 1, 0, &envelope)) {
+        for (int rank = 0; rank < 2; rank++) fs_engine_progress(engines[rank]);
+        CHECK(fs_now_ns() < limit);
+    }
+    if (!early) fs_engine_receive(engines[1], &receive, 0, FLOOD - 1, 0);
+    progress_until(engines, &receive);
+    for (int i = 0; i < FLOOD - 1; i++) {
+        fs_request_prepare(&receive, FS_RECEIVING, NULL, 1);
+        fs_engine_receive(engines[1], &receive, FS_ANY, FS_ANY, 0);
+        progress_until(engines, &receive);
+        CHECK_EQUAL(receive.envelope.tag, i);
+    }
+    for (int i = 0; i < FLOOD; i++) progress_until(engines, &sends[i]);
+    for (int i = 0; i < 2; i++) fs_engine_close(engines[i]);
+    for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+    free(sends);
+}
+
+TEST(a_flood_of_announcements_waits_at_its_sender_over_a_ring, 0) { run_flood(RING, 0, 0); }
+TEST(a_flood_of_announcements_waits_at_its_sender_over_a_tiny_ring, 0) { run_flood(TINY_RING, 0, 1); }
+TEST(a_flood_of_announcements_waits_at_its_sender_over_a_stream, 0) { run_flood(STREAM, 0, 0); }
+TEST(the_last_of_a_flood_was_waited_for_before_it_over_a_ring, 0) { run_flood(RING, 1, 0); }
+TEST(the_last_of_a_flood_was_waited_for_before_it_over_a_stream, 0) { run_flood(STREAM, 1, 0); }

@@ -176,3 +176,43 @@ TEST(pieces_to_copy_never_run_out, 0)
     CHECK(strstr(reason, "impossible values") != NULL);
     settle_with(&scene);
 }
+
+/* ---- what a stranger could take of memory ---- */
+
+static void flood(struct scene *scene, char *reason, size_t size)
+{
+    const char *path;
+    liar_greet(scene->liar);
+    for (int i = 0; i < 1000000; i++) {
+        struct fs_frame frame = fs_frame_of(FS_FRAME_READY_TO_SEND, 1, LIAR_LONG, 0);
+        frame.tag = 3;
+        liar_put(scene->liar, frame);
+        if (i % 100 == 0) liar_progress(scene->liar);
+        if (i % 100 == 0) liar_read(scene->liar, &frame, sizeof frame); /* what it asks for is of no interest */
+        fs_engine_reason(scene->liar->engine, 1, reason, size, &path);
+        if (reason[0] != 0) return;
+    }
+    fail(__FILE__, __LINE__, "announced without end");
+}
+
+TEST(announcements_beyond_the_credit_end_their_sender, 0)
+{
+    char reason[256];
+    struct scene scene = {.liar = liar_new()};
+    flood(&scene, reason, sizeof reason);
+    CHECK(strstr(reason, "more than its credit") != NULL);
+    liar_free(scene.liar);
+}
+
+/* Each time that the receive is not among them some more are let in; but not for ever. */
+TEST(announcements_of_other_messages_than_the_awaited_end_their_sender, 0)
+{
+    char reason[256];
+    struct scene scene = {.liar = liar_new()};
+    scene.held = held_new(FS_RECEIVING, 10);
+    fs_engine_receive(scene.liar->engine, scene.held.request, 1, 7, 0);
+    flood(&scene, reason, sizeof reason);
+    CHECK(strstr(reason, "too many messages of it wait here") != NULL);
+    CHECK(held_settle(&scene.held));
+    liar_free(scene.liar);
+}

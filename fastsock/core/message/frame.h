@@ -18,7 +18,7 @@ enum fs_frame_kind {
     FS_FRAME_READY_TO_RECEIVE, /* id: of the send; length: bytes wanted; word: id of the receive */
     FS_FRAME_DATA,             /* id: of the receive; length and as many bytes */
     FS_FRAME_ACKNOWLEDGE,      /* id: of the send: matched, or its bytes were fetched */
-    FS_FRAME_CREDIT,           /* word: consumed so far */
+    FS_FRAME_CREDIT,           /* word: consumed so far; length: how much may be announced beyond the credit */
     FS_FRAME_CANCEL,           /* id: of the send.  Answered by: */
     FS_FRAME_CANCELLED,        /* id: of the send; length: 1 done, 0 too late */
     FS_FRAME_WITHDRAWN,        /* id: of the receive, whose bytes will not come */

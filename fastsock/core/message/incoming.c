@@ -10,19 +10,74 @@
 
 /* ---- credit ---- */
 
+static uint64_t most_unconsumed(const struct fs_engine *engine)
+{
+    return engine->options.credit > FS_FIRST_CREDIT ? engine->options.credit : FS_FIRST_CREDIT;
+}
+
+static void tell_credit(struct fs_engine *engine, struct fs_link *link)
+{
+    link->told = link->consumed;
+    fs_link_control(engine, link, fs_frame_of(FS_FRAME_CREDIT, 0, link->granted, link->consumed));
+}
+
 static void consumed(struct fs_engine *engine, struct fs_link *link, size_t length)
 {
     link->consumed += fs_cost(length);
-    if (link->consumed - link->told < engine->options.credit / 2) return;
-    link->told = link->consumed;
-    fs_link_control(engine, link, fs_frame_of(FS_FRAME_CREDIT, 0, 0, link->consumed));
+    if (link->consumed - link->told >= engine->options.credit / 2) tell_credit(engine, link);
+}
+
+/* Bytes of a message that its source's credit pays for. */
+static size_t charged_length(const struct fs_message *message)
+{
+    return message->announced ? 0 : message->envelope.length;
 }
 
 static int credited(struct fs_link *link, uint64_t word)
 {
     if (word - link->acknowledged > link->sent - link->acknowledged) return 0;
     link->acknowledged = word;
+    if (link->sends.first) fs_link_set_pending(link);
     return 1;
+}
+
+/* By what it knows, the other end can announce nothing more. */
+static int holds_back(const struct fs_engine *engine, const struct fs_link *link)
+{
+    return link->received - link->told + fs_cost(0) > most_unconsumed(engine) + link->granted;
+}
+
+/* Any number of sends may be under way, and the one that is waited for may be the last: where nothing but that can go on,
+ * more are let in.  Their memory has an end all the same. */
+static void let_in(struct fs_engine *engine, struct fs_link *link)
+{
+    uint64_t most = most_unconsumed(engine);
+    if (link->consumed != link->told) link->told = link->consumed;
+    if (holds_back(engine, link)) link->granted += link->granted > most ? link->granted : most;
+    if (link->granted > FS_MOST_GRANTED) {
+        fs_peer_lost(engine, link->peer, FS_NO_MEMORY,
+                     "too many messages of it wait here while another one is waited for");
+        return;
+    }
+    tell_credit(engine, link);
+}
+
+void fs_protocol_wanted(struct fs_engine *engine, int peer)
+{
+    if (!engine->oldest && !engine->matched) return; /* then nobody's credit is used up */
+    for (int i = 0; i < atomic_load(&engine->link_count); i++) {
+        struct fs_link *link = engine->links[i];
+        if ((peer != FS_ANY && link->peer != peer) || !atomic_load(&link->open) || !holds_back(engine, link)) continue;
+        let_in(engine, link);
+        if (atomic_load(&link->open)) fs_link_flush(engine, link);
+    }
+}
+
+/* It has just come, and no receive was there for it. */
+static void unexpected(struct fs_engine *engine, struct fs_link *link, struct fs_message *message)
+{
+    fs_message_add(engine, message);
+    if (holds_back(engine, link) && fs_waits_for(engine, link->peer)) let_in(engine, link);
 }
 
 void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *message)
@@ -30,7 +85,7 @@ void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *mes
     struct fs_peer *peer = &engine->peers[message->envelope.source];
     if (peer->state == FS_LOCAL && message->charged) peer->buffered -= fs_cost(message->envelope.length);
     if (peer->state != FS_LINKED) return;
-    if (message->charged) consumed(engine, peer->link, message->envelope.length);
+    if (message->charged) consumed(engine, peer->link, charged_length(message));
     if (message->id) fs_link_control(engine, peer->link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, message->id, 0, 0));
     /* at once: the program may make no other call for long */
     if (peer->link->control_count) fs_link_flush(engine, peer->link);
@@ -67,6 +122,7 @@ void fs_protocol_receive(struct fs_engine *engine, struct fs_request *request, s
     request->envelope = message->envelope;
     if (peer->state == FS_LINKED) {
         fs_rendezvous(engine, peer->link, request, message->id, message->address);
+        consumed(engine, peer->link, charged_length(message));
         if (atomic_load(&peer->link->open)) fs_link_flush(engine, peer->link);
     } else {
         fs_complete(engine, request, FS_PEER_FAILED);
@@ -87,7 +143,7 @@ static int take_greeting(struct fs_engine *engine, struct fs_link *link)
         fs_link_broken(engine, link, "it says that it is another rank");
         return 0;
     }
-    link->credit = greeting->credit;
+    link->credit = greeting->credit < FS_MOST_CREDIT ? greeting->credit : FS_MOST_CREDIT;
     link->greeted = 1;
     fs_link_set_pending(link); /* what waited for this may go */
     return 1;
@@ -97,8 +153,7 @@ static int begin_eager(struct fs_engine *engine, struct fs_link *link, const str
 {
     struct fs_envelope envelope = {link->peer, frame->tag, frame->length};
     uint64_t cost = fs_cost(frame->length);
-    uint64_t most = engine->options.credit > FS_FIRST_CREDIT ? engine->options.credit : FS_FIRST_CREDIT;
-    if (frame->length > LONGEST || link->received - link->consumed + cost > most) {
+    if (frame->length > LONGEST || link->received - link->consumed + cost > most_unconsumed(engine)) {
         fs_link_broken(engine, link, "it sent more than its credit");
         return 0;
     }
@@ -134,10 +189,16 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
         fs_link_broken(engine, link, "an impossible announcement");
         return 0;
     }
+    if (link->received - link->consumed + fs_cost(0) > most_unconsumed(engine) + link->granted) {
+        fs_link_broken(engine, link, "it announced more than its credit");
+        return 0;
+    }
+    link->received += fs_cost(0);
     struct fs_request *request = fs_find_posted(engine, frame->context, link->peer, frame->tag);
     if (request) {
         request->envelope = (struct fs_envelope){link->peer, frame->tag, frame->length};
         fs_rendezvous(engine, link, request, frame->id, frame->word);
+        consumed(engine, link, 0);
         return 1;
     }
     struct fs_message *message = fs_message_new(frame->context, link->peer, frame->tag, frame->length);
@@ -146,9 +207,9 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
         return 0;
     }
     message->id = frame->id;
-    message->announced = 1;
+    message->announced = message->charged = 1;
     message->address = frame->word;
-    fs_message_add(engine, message);
+    unexpected(engine, link, message);
     return 1;
 }
 
@@ -220,7 +281,7 @@ static int take_cancel(struct fs_engine *engine, struct fs_link *link, const str
     int found = message != NULL && (message->announced || message->received == message->envelope.length);
     if (found) {
         fs_message_remove(engine, message);
-        if (message->charged) consumed(engine, link, message->envelope.length);
+        if (message->charged) consumed(engine, link, charged_length(message));
         fs_message_free(message);
     }
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCELLED, frame->id, (uint64_t)found, 0));
@@ -237,7 +298,11 @@ static int take_withdrawn(struct fs_engine *engine, const struct fs_frame *frame
 
 static int take_credit(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
 {
-    if (credited(link, frame->word)) return 1;
+    if (credited(link, frame->word)) {
+        link->extra = frame->length < FS_MOST_CREDIT ? frame->length : FS_MOST_CREDIT;
+        fs_link_set_pending(link);
+        return 1;
+    }
     fs_link_broken(engine, link, "it consumed more than was sent");
     return 0;
 }
@@ -297,8 +362,8 @@ static int begin_frame(struct fs_engine *engine, struct fs_link *link)
     if (!has_payload(frame)) return 1;
     link->in_left = frame->length;
     link->in_payload = 1;
-    if (link->in_message) fs_message_add(engine, link->in_message);
-    return 1;
+    if (link->in_message) unexpected(engine, link, link->in_message);
+    return atomic_load_explicit(&link->open, memory_order_relaxed);
 }
 
 /* ---- payload ---- */

@@ -198,6 +198,7 @@ int fs_parts_from(const struct fs_request *request, size_t offset, size_t length
 struct fs_bucket *fs_bucket_of(struct fs_engine *engine, uint32_t context, int source, int tag);
 void fs_post(struct fs_engine *engine, struct fs_request *request);
 void fs_unpost(struct fs_engine *engine, struct fs_request *request);
+int fs_waits_for(const struct fs_engine *engine, int peer); /* a posted receive may be that peer's */
 struct fs_request *fs_find_posted(struct fs_engine *engine, uint32_t context, int source, int tag); /* taken out */
 struct fs_message *fs_message_new(uint32_t context, int source, int tag, size_t length);
 void fs_message_free(struct fs_message *message);
@@ -236,6 +237,8 @@ int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, str
 int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
 int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request);
 void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *message);
+/* A message of that peer (FS_ANY: of anybody) is waited for and is not here: it may be held back over there. */
+void fs_protocol_wanted(struct fs_engine *engine, int peer);
 
 /* link.c: with the lock held */
 void fs_link_lost(struct fs_engine *engine, struct fs_link *link, int error); /* ends what is under way, closes it */

@@ -56,9 +56,9 @@ struct fs_link {
     struct fs_queue streams;        /* their bytes are asked for */
     struct fs_queue fetches;        /* receives that read the other process's memory */
     int turn;
-    /* credit: cost of eager messages since the start */
-    uint64_t credit, sent, acknowledged; /* ours over there */
-    uint64_t received, consumed, told;   /* theirs here */
+    /* credit: cost of eager messages and of announcements since the start */
+    uint64_t credit, extra, sent, acknowledged;   /* ours over there; `extra`: for announcements alone */
+    uint64_t received, consumed, told, granted;   /* theirs here; `granted`: their extra */
     /* the other process's memory */
     int process;     /* 0: cannot be read */
     size_t fetch_from; /* bytes from which the other end would rather fetch than be sent to */
@@ -83,6 +83,8 @@ struct fs_link {
 };
 
 #define FS_FIRST_CREDIT 65536u /* until the greeting says more */
+#define FS_MOST_CREDIT (1ull << 48)
+#define FS_MOST_GRANTED (64ull << 20) /* of bookkeeping for one peer's announcements that nobody waits for */
 #define FS_STAMPS 4096u        /* sends that can be fetched at the same time */
 
 /* link.c */

@@ -41,6 +41,20 @@ static int fits(int wanted_source, int wanted_tag, int source, int tag)
     return (wanted_source == FS_ANY || wanted_source == source) && (wanted_tag == FS_ANY || wanted_tag == tag);
 }
 
+static int may_be_from(const struct fs_queue *queue, int peer)
+{
+    for (const struct fs_request *request = queue->first; request; request = request->next)
+        if (request->peer == peer || request->peer == FS_ANY) return 1;
+    return 0;
+}
+
+int fs_waits_for(const struct fs_engine *engine, int peer)
+{
+    int found = may_be_from(&engine->posted_any, peer);
+    for (uint32_t i = 0; i < FS_BUCKETS && !found; i++) found = may_be_from(&engine->buckets[i].posted, peer);
+    return found;
+}
+
 struct fs_request *fs_find_posted(struct fs_engine *engine, uint32_t context, int source, int tag)
 {
     struct fs_request *found = fs_bucket_of(engine, context, source, tag)->posted.first;

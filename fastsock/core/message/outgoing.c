@@ -17,12 +17,20 @@ static int has_credit(const struct fs_link *link, const struct fs_request *reque
     return link->sent - link->acknowledged + fs_cost(request->length) <= link->credit;
 }
 
-/* The first send, once the other end has said how much it takes: before that it would go by rendezvous without need. */
+/* An announcement takes memory over there too, until its receive comes. */
+static int may_announce(const struct fs_link *link)
+{
+    uint64_t credit = link->credit > FS_FIRST_CREDIT ? link->credit : FS_FIRST_CREDIT;
+    return link->sent - link->acknowledged + fs_cost(0) <= credit + link->extra;
+}
+
+/* The first send, once the other end has said how much it takes: before that it would go by rendezvous without need.
+ * Those behind one that must wait for credit wait with it: messages do not overtake. */
 static struct fs_request *next_send(const struct fs_link *link)
 {
     struct fs_request *next = link->sends.first;
-    if (!next || link->greeted || has_credit(link, next)) return next;
-    return NULL;
+    if (!next || !may_announce(link)) return NULL;
+    return link->greeted || has_credit(link, next) ? next : NULL;
 }
 
 void fs_link_set_pending(struct fs_link *link)
@@ -36,8 +44,9 @@ void fs_link_set_pending(struct fs_link *link)
 int fs_link_is_busy(struct fs_link *link)
 {
     if (!atomic_load(&link->open)) return 0;
-    return link->out_header + link->out_left != 0 || link->control_count != 0 || link->sends.first != NULL ||
-           link->streams.first != NULL;
+    /* what waits for credit waits for a receive, as what was announced does */
+    int sends = link->greeted ? next_send(link) != NULL : link->sends.first != NULL;
+    return link->out_header + link->out_left != 0 || link->control_count != 0 || sends || link->streams.first != NULL;
 }
 
 void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what)
@@ -88,6 +97,7 @@ static int begin_send(struct fs_engine *engine, struct fs_link *link, struct fs_
         link->sent += fs_cost(request->length);
     } else {
         frame->word = fs_stamp(engine, request);
+        link->sent += fs_cost(0);
     }
     request->moved = 0;
     request->state = FS_BEGINNING; /* it cannot be taken back by itself any more */
@@ -197,7 +207,7 @@ int fs_link_flush(struct fs_engine *engine, struct fs_link *link)
 int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link)
 {
     int short_of_credit = request->length <= engine->options.eager_limit && !has_credit(link, request);
-    if (atomic_load_explicit(&link->pending, memory_order_relaxed) || link->sends.first || short_of_credit) {
+    if (atomic_load_explicit(&link->pending, memory_order_relaxed) || link->sends.first || short_of_credit || !may_announce(link)) {
         request->state = FS_QUEUED;
         fs_queue_add(&link->sends, request);
         fs_link_set_pending(link);

@@ -102,6 +102,7 @@ int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int 
             fs_complete(engine, request, FS_PEER_FAILED);
         } else {
             fs_post(engine, request);
+            fs_protocol_wanted(engine, peer);
         }
     }
     int result = atomic_load(&request->done) ? FS_DONE : FS_PENDING;
@@ -124,6 +125,7 @@ int fs_engine_probe(struct fs_engine *engine, int peer, int tag, uint32_t contex
     fs_engine_lock(engine);
     struct fs_message *message = find_whole(engine, context, peer, tag);
     if (message) *envelope = message->envelope;
+    else fs_protocol_wanted(engine, peer);
     fs_engine_unlock(engine);
     return message != NULL;
 }
@@ -157,6 +159,8 @@ struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, 
         *envelope = message->envelope;
         fs_message_remove(engine, message);
         fs_matched_add(engine, message);
+    } else {
+        fs_protocol_wanted(engine, peer);
     }
     fs_engine_unlock(engine);
     return message;
