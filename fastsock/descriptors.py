@@ -21,6 +21,7 @@ from operator import index
 from . import kept
 from .genuine import genuine
 from .patching import in_place_of, is_replacement, wrapping
+from .undecided import decide_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ def _close(original: Callable[..., Any], registry: Registry) -> Callable[..., An
 
 def _closerange(original: Callable[..., Any], registry: Registry) -> Callable[..., Any]:
     def closerange(owner, fd_low, fd_high, /):  # type: ignore[no-untyped-def]
+        decide_all()
         for fd in registry.descriptors():
             if fd_low <= fd < fd_high:
                 registry.forget(fd)

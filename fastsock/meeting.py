@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from . import abstract, chain, learned
 from .config import settings
 from .genuine import genuine
+from .hidden import Hidden
 from .transport import Claim, Reason, Refused, Reservation, Transport
 
 TYPE_CHECKING = False
@@ -160,22 +161,23 @@ class Presence:
 
     def __init__(self, name: bytes) -> None:
         """Raises OSError; EADDRINUSE where another listener at the address holds the name."""
-        self._descriptor = -1
+        self._holder: Hidden | None = None
         holder = Raw(_UNIX, _DATAGRAM)
         try:
             holder.bind(name)
         except BaseException:
             holder.close()
             raise
-        self._descriptor = holder.detach()  # a listener that is dropped warns by itself; this must not warn again
-        self._file = genuine.fstat(self._descriptor).st_ino
+        # a listener that is dropped warns by itself; this must not warn again
+        self._holder = Hidden(holder.detach())
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            with contextlib.suppress(OSError):  # a program that closed every number may use this one for its own
-                if genuine.fstat(descriptor).st_ino == self._file:
-                    genuine.close(descriptor)
+        if self._holder is not None:
+            self._holder.close()
+
+    def is_held(self) -> bool:
+        """Whether the program has not closed it behind our back."""
+        return self._holder is not None and self._holder.is_ours()
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_ending():  # else what this module knows may be gone, and the kernel closes
@@ -183,7 +185,8 @@ class Presence:
 
     def identity(self) -> tuple[int, int]:
         """Descriptor and inode."""
-        return self._descriptor, self._file
+        assert self._holder is not None
+        return self._holder.number, self._holder.inode
 
 
 def announce(local: Any, dual_stack: bool) -> tuple[list[Presence], bool]:
@@ -283,6 +286,7 @@ class Offer:
                     break
         try:
             self._listener = abstract.listen(name)
+            self._hidden = Hidden(self._listener)
         except OSError as error:
             self.withdraw()
             raise _refused_by(error) from error
@@ -306,9 +310,10 @@ class Offer:
         return True
 
     def _close(self) -> None:
-        for descriptor in (self._listener, self._doorbell):
-            if descriptor >= 0:
-                genuine.close(descriptor)
+        if self._listener >= 0:
+            self._hidden.close()
+        if self._doorbell >= 0:
+            genuine.close(self._doorbell)
         self._listener = self._doorbell = -1
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -360,6 +365,8 @@ class Offer:
         return self._join()
 
     def _accept(self) -> int:
+        if not self._hidden.is_ours():
+            raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
         return abstract.accept(self._listener)
 
     def _as_reserved(self, reservation: Reservation, descriptor: int) -> Joined:
@@ -369,10 +376,10 @@ class Offer:
                 genuine.close(self._doorbell)
                 self._doorbell = -1
             try:
-                self._doorbell = abstract.accept(self._listener)
+                self._doorbell = self._accept()
             except BlockingIOError:
                 if not reservation.is_claimed():
-                    self._reservation = None
+                    self.withdraw()
                     raise Refused(Reason.PEER_DECLINED, "the other end could not connect back") from None
                 if not _comes_first(self._listener, descriptor, self._pid):
                     self._reservation = None
@@ -382,6 +389,7 @@ class Offer:
                     raise
                 self._doorbell = self._accept_without_spare(descriptor)
         if not reservation.is_claimed():  # given up meanwhile: it goes on as with anybody
+            reservation.withdraw()
             self._reservation = None
             return self._join()
         channel = reservation.join(self._doorbell, settings(), f"{self._where[0]}:{self._where[1]}")
@@ -390,7 +398,7 @@ class Offer:
     def _accept_without_spare(self, descriptor: int) -> int:
         """The TCP socket is done with: its number serves the listener, and the listener's the doorbell."""
         genuine.dup2(self._listener, descriptor, False)
-        genuine.close(self._listener)
+        self._hidden.close()
         self._listener = -1
         give_up_at = genuine.monotonic() + 1.0
         while True:

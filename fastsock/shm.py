@@ -16,6 +16,7 @@ from collections import OrderedDict
 
 from . import core
 from .genuine import genuine
+from .hidden import Hidden
 from .transport import Capability, Claim, Reason, Refused, Reservation, Transport
 
 TYPE_CHECKING = False
@@ -63,14 +64,14 @@ class _Made(Claim):
     __slots__ = ("number", "pid", "process", "ring_bytes", "segment", "ticket")
 
     def __init__(self, memory: int, ring_bytes: int, pid: int) -> None:
-        self.process = -1
+        self.process: Hidden | None = None
         self.segment = core.Segment(memory)
         self.ring_bytes = ring_bytes
         self.pid = pid
         self.ticket = 0
         self.number = int.from_bytes(genuine.urandom(8), "little")
         with contextlib.suppress(OSError):  # an old kernel or too many descriptors: then nobody claims it
-            self.process = genuine.pidfd_open(pid)
+            self.process = Hidden(genuine.pidfd_open(pid))
 
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
         return _channel(self.segment, doorbell, core.ACCEPTED, settings, peer, self.pid)
@@ -80,20 +81,17 @@ class _Made(Claim):
 
     def belongs_to_living(self) -> bool:
         """Whether the process that it was made with still runs, and no other one that got its number."""
+        if self.process is None:
+            return False
         try:
-            genuine.pidfd_send_signal(self.process, 0)
-        except ProcessLookupError:
+            genuine.pidfd_send_signal(self.process.number, 0)
+        except OSError:  # it is gone, or a program that closes every number closed ours
             return False
-        except OSError:  # none, or a program that closes every number closed ours
-            self.process = -1
-            return False
-        return True
+        return self.process.is_ours()
 
     def __del__(self, is_ending: Any = sys.is_finalizing) -> None:
-        if self.process >= 0 and not is_ending():
-            self.belongs_to_living()  # forgets a number that is not ours any more
-            if self.process >= 0:
-                genuine.close(self.process)
+        if self.process is not None and not is_ending():
+            self.process.close()
 
 
 class _Reserved(Reservation):
@@ -107,8 +105,9 @@ class _Reserved(Reservation):
         return self._segment.is_claimed(self._ticket)  # type: ignore[no-any-return]
 
     def withdraw(self, useless: bool = False) -> bool:
-        if not self._segment.withdraw(self._ticket):
-            return not self.is_claimed()  # claimed and given up: the other end's to keep
+        if not self._segment.withdraw(self._ticket) and self.is_claimed():
+            return False
+        # also where it was claimed and given up: the other end counts on it for one of the next connections
         self._keeper.keep(self._key, self._segment, last_resort=useless)
         return True
 
@@ -229,4 +228,5 @@ class ShmTransport(Transport):
                         self._made.move_to_end(made.number)
                         return made
                     made.give_up()
+                    self._made.pop(made.number, None)  # never to be claimed any more
         return None

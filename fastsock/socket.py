@@ -113,7 +113,13 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_listening = staying.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
 
     def _fast_announce_again(self) -> None:
-        """Another process may hold our name and leave: a listener without one asks for it from time to time."""
+        """Another process may hold our name and leave: a listener without one asks for it from time to time.
+
+        A program that closed all numbers but its listener's, as daemons do, closed the name's too.
+        """
+        if self._fast_presence:
+            self._fast_withdraw()
+            self._fast_accepts = 0
         if self._fast_accepts % 16 == 0:
             self._fast_announce()
         self._fast_accepts += 1
@@ -137,7 +143,8 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_meet_connecting_end(listener, address)
 
     def _fast_meet_connecting_end(self, listener: socket, address: Any) -> None:
-        if not listener._fast_presence:
+        presences = listener._fast_presence
+        if not presences or not all(presence.is_held() for presence in presences):
             listener._fast_announce_again()
         if listener._fast_options:
             self._fast_options = dict(listener._fast_options)

@@ -49,7 +49,8 @@ ADVICE: dict[Reason, str] = {
     Reason.EXCLUDED_BY_SETTING: "add the path to FASTSOCK_TRANSPORTS or remove the ^ before it",
     Reason.EXCLUDED_BY_RULE: "change the rule in the file that FASTSOCK_CONFIG names",
     Reason.PEER_NOT_LOCAL: "nothing to do: the other end is on another host",
-    Reason.NO_LISTENER_PRESENCE: "start the server with `python -m fastsock.launcher` or import fastsock.socket in it",
+    Reason.NO_LISTENER_PRESENCE: "start the server with `python -m fastsock.launcher` or import fastsock.socket in it; "
+    "one that closed all descriptors but its listener's is found again once it has accepted",
     Reason.LISTENER_DID_NOT_ANSWER: "the server was busy, or foreign code accepts; FASTSOCK_MEETING_MS gives it longer",
     Reason.LISTENER_LAPSED_BEFORE: "the server let earlier offers lapse; it is tried again from time to time",
     Reason.SHORT_LIVED_BEFORE: "nothing: TCP is faster for so little; FASTSOCK_SHORT_LIVED=path takes the path always",

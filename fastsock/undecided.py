@@ -48,12 +48,12 @@ class Undecided:
         _waiting.pop(id(self), None)
 
 
-def _decide_before_fork() -> None:
-    """A reservation is this process's alone."""
+def decide_all() -> None:
+    """Before a fork, as a reservation is one process's alone, and before a program closes every number."""
     for reference in list(_waiting.values()):
         sock = reference()
         if sock is not None:
             sock._fast_decide()
 
 
-os.register_at_fork(before=_decide_before_fork)
+os.register_at_fork(before=decide_all)

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,14 +18,36 @@
 struct bridge {
     struct fs_end *end;
     int doorbell, inner;
+    ino_t doorbell_file, inner_file;
     _Atomic int users;
 };
 
 static const _Atomic int never_leaving;
 
+/* A program that closes every number may use ours for files of its own, which no payload may reach. */
+static int is_ours(int descriptor, ino_t file)
+{
+    struct stat status;
+    return fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == file;
+}
+
+static int ours_or_none(int descriptor, ino_t file) { return is_ours(descriptor, file) ? descriptor : -1; }
+
+static int is_whole(const struct bridge *bridge)
+{
+    return is_ours(bridge->doorbell, bridge->doorbell_file) && is_ours(bridge->inner, bridge->inner_file);
+}
+
+static ino_t file_of(int descriptor)
+{
+    struct stat status;
+    return fstat(descriptor, &status) == 0 ? status.st_ino : 0;
+}
+
 static int send_all(struct bridge *bridge, const char *data, size_t length)
 {
     while (length > 0) {
+        if (!is_whole(bridge)) return -EBADF;
         ssize_t sent = fs_end_send(bridge->end, bridge->doorbell, data, length, FS_PATIENT | FS_NO_SIGNAL);
         if (sent == -EAGAIN) {
             int waited = fs_end_wait(bridge->end, bridge->doorbell, FS_WRITABLE, UINT64_MAX, &never_leaving);
@@ -38,10 +61,11 @@ static int send_all(struct bridge *bridge, const char *data, size_t length)
     return 0;
 }
 
-static int write_all(int inner, const char *data, size_t length)
+static int write_all(struct bridge *bridge, const char *data, size_t length)
 {
     while (length > 0) {
-        ssize_t sent = send(inner, data, length, MSG_NOSIGNAL);
+        if (!is_whole(bridge)) return -EBADF;
+        ssize_t sent = send(bridge->inner, data, length, MSG_NOSIGNAL);
         if (sent < 0 && errno != EINTR) return -errno;
         if (sent > 0) data += sent, length -= (size_t)sent;
     }
@@ -51,10 +75,12 @@ static int write_all(int inner, const char *data, size_t length)
 static void leave(struct bridge *bridge)
 {
     if (atomic_fetch_sub(&bridge->users, 1) != 1) return;
-    fs_end_closing(bridge->end, bridge->doorbell, 0);
-    close(bridge->doorbell);
+    int doorbell = ours_or_none(bridge->doorbell, bridge->doorbell_file);
+    int inner = ours_or_none(bridge->inner, bridge->inner_file);
+    fs_end_closing(bridge->end, doorbell, 0);
+    if (doorbell >= 0) close(doorbell);
     fs_end_closed(bridge->end);
-    close(bridge->inner);
+    if (inner >= 0) close(inner);
     fs_end_free(bridge->end);
     free(bridge);
 }
@@ -64,14 +90,14 @@ static void *pump_outwards(void *argument)
     struct bridge *bridge = argument;
     char *buffer = malloc(BUFFER);
     for (;;) {
-        ssize_t got = buffer ? recv(bridge->inner, buffer, BUFFER, 0) : 0;
+        ssize_t got = buffer && is_whole(bridge) ? recv(bridge->inner, buffer, BUFFER, 0) : 0;
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0 || send_all(bridge, buffer, (size_t)got) != 0) break;
     }
-    struct pollfd inner = {bridge->inner, 0, 0};
-    int closed = poll(&inner, 1, 0) > 0 && (inner.revents & (POLLHUP | POLLERR));
-    shutdown(bridge->inner, SHUT_RD); /* whoever is blocked in sending must hear that nobody takes it any more */
-    fs_end_shutdown(bridge->end, bridge->doorbell, closed ? SHUT_RDWR : SHUT_WR);
+    struct pollfd inner = {ours_or_none(bridge->inner, bridge->inner_file), 0, 0};
+    int closed = inner.fd < 0 || (poll(&inner, 1, 0) > 0 && (inner.revents & (POLLHUP | POLLERR)));
+    shutdown(inner.fd, SHUT_RD); /* whoever is blocked in sending must hear that nobody takes it any more */
+    fs_end_shutdown(bridge->end, ours_or_none(bridge->doorbell, bridge->doorbell_file), closed ? SHUT_RDWR : SHUT_WR);
     free(buffer);
     leave(bridge);
     return NULL;
@@ -83,19 +109,19 @@ static void *pump_inwards(void *argument)
     char *buffer = malloc(BUFFER);
     int error = buffer ? 0 : -ENOMEM, look = 0;
     while (error == 0) {
-        ssize_t got = fs_end_receive(bridge->end, bridge->doorbell, buffer, BUFFER, 0, look);
+        ssize_t got = is_whole(bridge) ? fs_end_receive(bridge->end, bridge->doorbell, buffer, BUFFER, 0, look) : -EBADF;
         if (got == -EAGAIN) {
             int waited = fs_end_wait(bridge->end, bridge->doorbell, FS_READABLE, UINT64_MAX, &never_leaving);
             error = waited == -EINTR ? 0 : waited;
             look = 1;
         } else if (got > 0) {
-            error = write_all(bridge->inner, buffer, (size_t)got);
+            error = write_all(bridge, buffer, (size_t)got);
         } else {
             error = got < 0 ? (int)got : -ENODATA;
         }
     }
     /* an orderly end passes on as one; anything else ends both ways, so that nobody waits for what cannot come */
-    shutdown(bridge->inner, error == -ENODATA ? SHUT_WR : SHUT_RDWR);
+    shutdown(ours_or_none(bridge->inner, bridge->inner_file), error == -ENODATA ? SHUT_WR : SHUT_RDWR);
     free(buffer);
     leave(bridge);
     return NULL;
@@ -104,7 +130,8 @@ static void *pump_inwards(void *argument)
 static struct bridge *make(struct fs_end *end, int doorbell, int inner)
 {
     struct bridge *bridge = malloc(sizeof *bridge);
-    if (bridge != NULL) *bridge = (struct bridge){fs_end_hold(end), doorbell, inner, 2};
+    if (bridge != NULL)
+        *bridge = (struct bridge){fs_end_hold(end), doorbell, inner, file_of(doorbell), file_of(inner), 2};
     return bridge;
 }
 
