@@ -6,10 +6,12 @@ Streams are non-blocking, and plain descriptor numbers: most of them end as anot
 from __future__ import annotations
 
 import _socket
+import os
 import struct
 from collections.abc import Callable
 
 from . import core
+from .genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 _STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("iII")
+_USUAL_OVERFLOW = 65534
+_EVERYBODY = b"4294967295"
 
 
 def _knock(name: bytes) -> bool:
@@ -82,8 +86,40 @@ def _peer(stream: int) -> tuple[int, int]:
     return process, user
 
 
+def _is_own_user(user: int) -> bool:
+    """Whether that user, as the kernel tells it, is surely this process's own: nobody without a number here is.
+
+    In a user namespace all of those get one number, the overflow one, and this process may be among them.
+    """
+    return user == genuine.geteuid() and (user != _overflow_user() or _all_users_have_numbers())
+
+
+def _overflow_user() -> int:
+    try:
+        return int(_content("/proc/sys/kernel/overflowuid"))
+    except (OSError, ValueError):
+        return _USUAL_OVERFLOW
+
+
+def _all_users_have_numbers() -> bool:
+    """As in the first user namespace."""
+    try:
+        return _content("/proc/self/uid_map").split()[2:] == [_EVERYBODY]
+    except OSError:
+        return False
+
+
+def _content(path: str) -> bytes:
+    file = genuine.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return genuine.read(file, 4096)
+    finally:
+        genuine.close(file)
+
+
 knock: Callable[[bytes], bool] = core.abstract_knock if core.available else _knock
 listen: Callable[[bytes], int] = core.abstract_listen if core.available else _listen
 accept: Callable[[int], int] = core.abstract_accept if core.available else _accept
 reach: Callable[[bytes], int] = core.abstract_reach if core.available else _reach
 peer: Callable[[int], tuple[int, int]] = core.abstract_peer if core.available else _peer
+is_own_user: Callable[[int], bool] = core.abstract_is_own_user if core.available else _is_own_user

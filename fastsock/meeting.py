@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 Raw = _socket.socket
 _DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _UNIX = _socket.AF_UNIX
-_HELLO = struct.Struct("<8sHHIQ")  # magic, version, the path's number, pid, a number of the path
+_HELLO = struct.Struct("<8sHH4xQ")  # magic, version, the path's number, a number of the path
 _MAGIC = b"FASTSOCK"
-_VERSION = 1
+_VERSION = 2
 _JOIN = b"J"
+_AGAIN = b"M"  # instead of joining: once more, with everything that the path needs
 _DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
 WILDCARDS = ("0.0.0.0", "::")
 _SOURCE_OF_LOOPBACK = "7f000001"
@@ -218,10 +219,18 @@ def has_presence(ip: str, port: int) -> bool:
 
 
 def _peer_process(doorbell: int) -> int:
+    """The other end's process, 0 where its number means nothing here: in a PID namespace that this one cannot see.
+
+    Raises Refused.
+    """
     pid, user = abstract.peer(doorbell)
-    if user != genuine.geteuid() and settings().peers != "any":
+    if not _is_welcome(user):
         raise Refused(Reason.OTHER_USER, f"user {user}")
     return pid
+
+
+def _is_welcome(user: int) -> bool:
+    return abstract.is_own_user(user) or settings().peers == "any"
 
 
 class Joined:
@@ -253,6 +262,10 @@ def confirm(joined: Joined, stream: Any) -> None:
             Raw.send(stream, _JOIN, _socket.MSG_NOSIGNAL)
         else:
             joined.channel.knock()
+
+
+class _Unusable(Refused):
+    """What was offered cannot serve here: something else may."""
 
 
 def _refused_by(error: OSError) -> Refused:
@@ -308,6 +321,11 @@ class Offer:
             self._reservation = None
         self._close()
         return True
+
+    def abandon(self) -> None:
+        """In a forked child: the parent's meeting goes on without it."""
+        self._reservation = None
+        self._close()
 
     def _close(self) -> None:
         if self._listener >= 0:
@@ -371,7 +389,7 @@ class Offer:
 
     def _as_reserved(self, reservation: Reservation, descriptor: int) -> Joined:
         """The accepting end decided, and connects right then: nothing here may fail any more, except by its death."""
-        while self._doorbell < 0 or abstract.peer(self._doorbell)[0] != self._pid:
+        while self._doorbell < 0 or not self._is_awaited(self._doorbell):
             if self._doorbell >= 0:
                 genuine.close(self._doorbell)
                 self._doorbell = -1
@@ -395,6 +413,11 @@ class Offer:
         channel = reservation.join(self._doorbell, settings(), f"{self._where[0]}:{self._where[1]}")
         return Joined(self._path, channel, self._doorbell, self._pid, awaited=False)
 
+    def _is_awaited(self, doorbell: int) -> bool:
+        """Whether it is of the process that claimed, as the user that it was when the two met."""
+        pid, user = abstract.peer(doorbell)
+        return pid == self._pid and _is_welcome(user)
+
     def _accept_without_spare(self, descriptor: int) -> int:
         """The TCP socket is done with: its number serves the listener, and the listener's the doorbell."""
         genuine.dup2(self._listener, descriptor, False)
@@ -410,8 +433,19 @@ class Offer:
                 genuine.sleep(1e-3)
 
     def _join(self) -> Joined:
+        pid = _peer_process(self._doorbell)
+        refused: Refused | None = None
+        while True:
+            try:
+                return self._try_join(pid, refused)
+            except _Unusable as error:
+                refused = error
+                with contextlib.suppress(OSError):  # gone already: the next hello does not come
+                    genuine.write(self._doorbell, _AGAIN)
+
+    def _try_join(self, pid: int, refused: Refused | None) -> Joined:
+        """refused: why what was offered before could not serve."""
         doorbell = self._doorbell
-        pid = _peer_process(doorbell)
         passed: list[int] = []
 
         def receive() -> Any:
@@ -423,17 +457,17 @@ class Offer:
             for level, kind, content in ancillary:
                 if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
                     passed.extend(struct.unpack(f"{len(content) // 4}i", content[: len(content) // 4 * 4]))
-            return self._heed(data, passed, pid)
+            return self._heed(data, passed, pid, refused)
         except TimeoutError:
-            raise Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
+            raise refused or Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
         finally:
             for descriptor in passed:
                 genuine.close(descriptor)
 
-    def _heed(self, hello: bytes, passed: list[int], pid: int) -> Joined:
+    def _heed(self, hello: bytes, passed: list[int], pid: int, refused: Refused | None) -> Joined:
         if len(hello) != _HELLO.size or not passed:
-            raise Refused(Reason.PEER_DECLINED, "the other end hung up")
-        magic, version, path_number, _, number = _HELLO.unpack(hello)
+            raise refused or Refused(Reason.PEER_DECLINED, "the other end hung up")
+        magic, version, path_number, number = _HELLO.unpack(hello)
         if magic != _MAGIC or version != _VERSION:
             raise Refused(Reason.PEER_VERSION, f"version {version}")
         path = chain.by_number(path_number)
@@ -442,9 +476,12 @@ class Offer:
             raise Refused(Reason.PEER_DECLINED if allowed else reason, f"path {path_number} is not allowed here")
         token, memory_descriptors = passed[0], passed[1:]
         where = f"{self._where[0]}:{self._where[1]}"
-        channel = _borrowed(
-            self._doorbell, lambda stream: path.join(stream, memory_descriptors, number, settings(), where, pid)
-        )
+        try:
+            channel = _borrowed(
+                self._doorbell, lambda stream: path.join(stream, memory_descriptors, number, settings(), where, pid)
+            )
+        except Refused as error:
+            raise _Unusable(error.reason, error.detail) from error
         if not _take(token):
             raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end gave up first")
         return Joined(path, channel, self._doorbell, pid, awaited=True)
@@ -491,8 +528,14 @@ def _met_at(doorbell: int, claim: Claim | None, source: Any, paths: Sequence[Tra
         claim.give_up()
     reason = Reason.PEER_DECLINED
     for path in paths:
+        offer = functools.partial(_offer_path, path, peer=peer, pid=pid)
         try:
-            channel = _borrowed(doorbell, functools.partial(_offer_path, path, peer=peer, pid=pid))
+            try:
+                channel = _borrowed(doorbell, offer)
+            except _Unusable:
+                if not path.declined(pid):
+                    raise
+                channel = _borrowed(doorbell, offer)
         except Refused as refused:
             reason = refused.reason
             chain.log.debug("%s path refused for %s: %s", path.name, source, refused)
@@ -508,11 +551,13 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
     try:
         token = genuine.eventfd(1, _TOKEN_FLAGS)
         rights = struct.pack(f"{1 + len(passed)}i", token, *passed)
-        hello = _HELLO.pack(_MAGIC, _VERSION, path.number, genuine.getpid(), number)
+        hello = _HELLO.pack(_MAGIC, _VERSION, path.number, number)
         doorbell.sendmsg([hello], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
         deadline = genuine.monotonic() + _bounded_seconds()
         try:
-            _await_join(doorbell, deadline)
+            if _await_join(doorbell, deadline) == _AGAIN and _take(token):
+                doorbell.recv(1)
+                raise _Unusable(Reason.PEER_DECLINED)
         except (TimeoutError, ConnectionError):
             if _take(token):
                 raise Refused(Reason.PEER_DID_NOT_JOIN) from None
@@ -529,10 +574,12 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
                 genuine.close(descriptor)
 
 
-def _await_join(doorbell: Any, deadline: float) -> None:
-    """Until the join byte is there; it stays, as the doorbell's first token. Raises TimeoutError, ConnectionError."""
-    if not _soon(lambda: doorbell.recv(1, _socket.MSG_PEEK), deadline, doorbell.fileno()):
+def _await_join(doorbell: Any, deadline: float) -> bytes:
+    """The join byte, or _AGAIN; it stays, as the doorbell's first token. Raises TimeoutError, ConnectionError."""
+    byte: bytes = _soon(lambda: doorbell.recv(1, _socket.MSG_PEEK), deadline, doorbell.fileno())
+    if not byte:
         raise ConnectionError("the other end hung up")
+    return byte
 
 
 # ---- waiting ----

@@ -41,6 +41,9 @@ def refusal(error: OSError) -> Refused:
 
 
 def _is_alive(pid: int) -> bool:
+    """As far as can be known: a process of another PID namespace has no number here."""
+    if not pid:
+        return True
     try:
         genuine.kill(pid, 0)
     except ProcessLookupError:
@@ -138,7 +141,10 @@ class ShmTransport(Transport):
         return None if core.available else Reason.NO_NATIVE_CORE
 
     def _segment_for(self, pid: int, ring_bytes: int) -> tuple[_Made, list[int]]:
-        """A segment for a connection with that process, and its descriptor unless the process has met it before."""
+        """A segment for a connection with that process, and its descriptor unless the process has met it before.
+
+        One without a number here, in another PID namespace, cannot be told from others: its memory serves once.
+        """
         with self._lock:
             known = [made for made in self._made.values() if made.pid == pid and made.ring_bytes == ring_bytes]
             # a process that had none to reserve needs more of them
@@ -152,6 +158,9 @@ class ShmTransport(Transport):
         except BaseException:
             genuine.close(memory)
             raise
+        if not pid:
+            made.number = 0
+            return made, [memory]
         with self._lock:
             self._made[made.number] = made
             while len(self._made) > MOST_KEPT:
@@ -205,8 +214,17 @@ class ShmTransport(Transport):
             channel = _channel(segment, doorbell.fileno(), core.CONNECTED, settings, peer, pid)
         except OSError as error:
             raise refusal(error) from error
-        self.keep(key, segment)
+        if number:
+            self.keep(key, segment)
         return channel
+
+    def declined(self, pid: int) -> bool:
+        """It keeps nothing of what this end counts on: another process has its number, or it forgot."""
+        with self._lock:
+            gone = [number for number, made in self._made.items() if made.pid == pid]
+            for number in gone:
+                del self._made[number]
+        return bool(gone)
 
     def reserve(self, pid: int, ticket: int) -> Reservation | None:
         with self._lock:

@@ -56,7 +56,7 @@ ADVICE: dict[Reason, str] = {
     Reason.SHORT_LIVED_BEFORE: "nothing: TCP is faster for so little; FASTSOCK_SHORT_LIVED=path takes the path always",
     Reason.NO_OFFER: "start the client with `python -m fastsock.launcher` or import fastsock.socket in it",
     Reason.DESCRIPTOR_WATCHED: "connect first and register the descriptor with poll or epoll afterwards",
-    Reason.OTHER_USER: "both ends must run as the same user, or set FASTSOCK_PEERS=any on both",
+    Reason.OTHER_USER: "both ends must run as one user that their user namespaces map, or both set FASTSOCK_PEERS=any",
     Reason.NO_NATIVE_CORE: "install a C compiler and the Python headers, then reinstall fastsock",
     Reason.NO_MEMORY: "raise the memory or file size limit, or set a smaller FASTSOCK_RING_BYTES",
     Reason.NO_DESCRIPTORS: "raise the limit of open descriptors (ulimit -n)",
@@ -87,8 +87,9 @@ class Transport(abc.ABC):
     """One path between two ends. A path knows nothing of the socket class.
 
     Paths with MEETS_BESIDE_TCP also implement `offer` and `join`; both are given the connected UNIX stream socket of
-    the meeting and the other end's process id, and give a channel (an object with a socket's data methods), or None
-    where that socket itself is the stream. After they returned, joining must not fail any more.
+    the meeting and the other end's process id (0 where it has no number here), and give a channel (an object with a
+    socket's data methods), or None where that socket itself is the stream. After they returned, joining must not fail
+    any more.
     """
 
     name: str
@@ -116,6 +117,10 @@ class Transport(abc.ABC):
         Raises Refused.
         """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
+
+    def declined(self, pid: int) -> bool:
+        """The other end could not use what offer() gave; whether offering once more may give something else."""
+        return False
 
     def reserve(self, pid: int, ticket: int) -> Reservation | None:
         """Sets aside what the next connection with that process needs, under a number that both ends know it by.

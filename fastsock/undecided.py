@@ -56,4 +56,15 @@ def decide_all() -> None:
             sock._fast_decide()
 
 
-os.register_at_fork(before=decide_all)
+def _forked() -> None:
+    """What began after that is the parent's: its lock may be held by a thread that is not here."""
+    for reference in list(_waiting.values()):
+        sock = reference()
+        undecided = None if sock is None else sock._fast_undecided
+        if undecided is not None:
+            undecided.lock = genuine.RLock()
+            undecided.begun = False
+            undecided.offer.abandon()
+
+
+os.register_at_fork(before=decide_all, after_in_child=_forked)

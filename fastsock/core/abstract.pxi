@@ -22,6 +22,11 @@ def abstract_reach(bytes name not None):
     return -1 if stream == -ECONNREFUSED else checked(stream)
 
 
+def abstract_is_own_user(unsigned int user):
+    """Whether that user, as the kernel tells it, is surely this process's own: nobody without a number here is."""
+    return fs_is_own_user(user) != 0
+
+
 def abstract_peer(int stream):
     """Process and user at the other end of a connected UNIX stream. Raises OSError."""
     cdef int process = 0

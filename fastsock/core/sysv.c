@@ -6,6 +6,7 @@
 #include <sys/shm.h>
 #include <unistd.h>
 
+#include "abstract.h"
 #include "end.h"
 
 static int detach(void *memory, size_t size)
@@ -20,7 +21,7 @@ static void *attach(int id, size_t *size, int *error)
     struct shmid_ds status;
     *error = 0;
     if (shmctl(id, IPC_STAT, &status) != 0) *error = -errno;
-    else if (status.shm_perm.uid != geteuid() || (status.shm_perm.mode & 077) != 0) *error = -EPROTO;
+    else if (!fs_is_own_user(status.shm_perm.uid) || (status.shm_perm.mode & 077) != 0) *error = -EPROTO;
     if (*error != 0) return NULL;
     void *memory = shmat(id, NULL, 0);
     if (memory == (void *)-1) {

@@ -18,6 +18,7 @@ from contextlib import ExitStack, suppress
 
 from fastsock.core._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
 
+from .. import abstract
 from ..genuine import genuine
 
 TYPE_CHECKING = False
@@ -30,7 +31,6 @@ PATIENCE_S = 10.0  # for what has been sent already
 PREFIX = b"\0fastsock-team-"
 OFFER = struct.Struct("32s32s")  # random part of the name, token
 HELLO = struct.Struct("i32s24s")  # index, token, identity
-CREDENTIALS = struct.Struct("iII")  # process, user, group
 SO_PEERPIDFD = 77
 DESCRIPTORS_A_MESSAGE = 100
 YES, NO, THREADS = b"y", b"n", b"t"  # threads: yes, and members are threads of one process
@@ -114,7 +114,7 @@ class _Leader(_Meeting):
         self.identities = [team_identity()] * len(self.ranks)
         streams = self.accept_all(listener, token) if listener and all(connected) else None
         descriptors = self.make(streams) if streams else None
-        verdict = NO if descriptors is None else THREADS if self.threads(streams) else YES
+        verdict = NO if descriptors is None else THREADS if self.has_threads() else YES
         self.tell_all(verdict)
         if descriptors is None or streams is None:
             return None
@@ -141,7 +141,7 @@ class _Leader(_Meeting):
                 stream = _socket.socket(fileno=abstract_accept(listener.fileno()))
                 self.stack.callback(stream.close)
                 stream.settimeout(PATIENCE_S)
-                if _peer(stream)[1] != genuine.geteuid():
+                if not abstract.is_own_user(abstract.peer(stream.fileno())[1]):
                     stream.close()
                     continue
                 index, proof, identity = HELLO.unpack(_exactly(stream, HELLO.size))
@@ -166,9 +166,9 @@ class _Leader(_Meeting):
             return None
         return made
 
-    def threads(self, streams: dict[int, _socket.socket] | None) -> bool:
-        processes = [genuine.getpid(), *(_peer(stream)[0] for stream in (streams or {}).values())]
-        return len(set(processes)) < len(processes)
+    def has_threads(self) -> bool:
+        """Whether members are threads of one process: process numbers do not tell, of another PID namespace."""
+        return len(set(self.identities)) < len(self.identities)
 
     def hand_over(self, streams: dict[int, _socket.socket], descriptors: list[int], threads: bool) -> Team | None:
         identities = b"".join(self.identities)
@@ -245,16 +245,9 @@ def _exactly(stream: _socket.socket, size: int) -> bytes:
     return data
 
 
-def _peer(stream: _socket.socket) -> tuple[int, int]:
-    """The process and the user at the other end."""
-    credentials = stream.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, CREDENTIALS.size)
-    process, user, _group = CREDENTIALS.unpack(credentials)
-    return process, user
-
-
 def _process_of(stream: _socket.socket) -> int:
     """A descriptor of the process at the other end, which becomes readable when it dies."""
     try:
         return stream.getsockopt(_socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError:
-        return genuine.pidfd_open(_peer(stream)[0])  # it is connected still: the number is its own
+        return genuine.pidfd_open(abstract.peer(stream.fileno())[0])  # it is connected still: the number is its own

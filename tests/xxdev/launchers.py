@@ -29,11 +29,11 @@ CLEAN = {
 SHARED = {"FASTSOCK_MPJ_SECRET": "a secret of this test, not short"}
 
 
-def start_ranks(each, text=SHOW):
-    """One process for each of these environments: (status, output, errors) of each."""
+def start_ranks(each, text=SHOW, within=()):
+    """One process for each of these environments, started by `within`: (status, output, errors) of each."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", text],
+            [*within, sys.executable, "-c", text],
             env=CLEAN | {"FASTSOCK_MPJ_START_TIMEOUT": "30"} | environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -21,9 +21,12 @@
 #define LONGEST_READ ((size_t)1 << 30)
 
 static uint64_t own_nonce;
+static uint32_t own_nonce_generation; /* a forked process has its own: numbers alone tell none of other PID namespaces */
 
 void fs_team_identify(struct fs_team_identity *own)
 {
+    if (own_nonce_generation != fs_generation()) own_nonce = 0;
+    own_nonce_generation = fs_generation();
     if (own_nonce == 0 && getrandom(&own_nonce, sizeof own_nonce, GRND_NONBLOCK) < 0) own_nonce = 0;
     *own = (struct fs_team_identity){getpid(), own_nonce != 0 ? (uint64_t)(uintptr_t)&own_nonce : 0, own_nonce};
 }

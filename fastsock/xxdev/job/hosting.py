@@ -8,13 +8,12 @@ user gets the secret, and nobody else can pose as rank 0.
 
 from __future__ import annotations
 
-import _socket
 import contextlib
 import errno
 import os
-import struct
 import threading
 
+from ... import abstract
 from ...genuine import genuine
 from ..hello import new_secret
 from . import addresses
@@ -31,7 +30,6 @@ SECRET = "FASTSOCK_MPJ_SECRET"
 ADDRESS = "FASTSOCK_MPJ_ADDRESS"
 INTERFACE = "FASTSOCK_MPJ_INTERFACE"
 _SHORTEST_SECRET = 16
-_CREDENTIALS = struct.Struct("3i")
 _MOST_ADDRESSES = 8  # they travel in one value of the launcher's, which may be short
 
 
@@ -78,7 +76,7 @@ class Hosted:
         def ready(_: int) -> None:
             while (accepted := addresses.accept(listener)) is not None:
                 with contextlib.closing(accepted), contextlib.suppress(OSError):
-                    if _user_of(accepted) == genuine.geteuid():
+                    if abstract.is_own_user(abstract.peer(accepted.fileno())[1]):
                         accepted.send(text.encode())
 
         self._loop.watch(listener.fileno(), ready)
@@ -238,11 +236,6 @@ def _split(text: str) -> tuple[bytes, list[str]]:
         raise addresses.WireupError("what rank 0 left at the launcher is not what fastsock.mpj leaves there") from None
 
 
-def _user_of(stream: addresses.Raw) -> int:
-    found = stream.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(found)[1])
-
-
 def _ask(meeting: str, name: str) -> tuple[bytes, list[str]]:
     """What rank 0 offers there; waits for it to come."""
     deadline = genuine.monotonic() + start_seconds()
@@ -250,9 +243,11 @@ def _ask(meeting: str, name: str) -> tuple[bytes, list[str]]:
         left = max(0.1, deadline - genuine.monotonic())
         try:
             with contextlib.closing(addresses.connect([addresses.unix(meeting)], left, retry=True)) as stream:
-                if _user_of(stream) != genuine.geteuid():
+                user = abstract.peer(stream.fileno())[1]
+                if not abstract.is_own_user(user):
                     raise addresses.WireupError(
-                        f"a process of another user (number {_user_of(stream)}) poses as rank 0 of job {name}"
+                        f"a process of another user (number {user}) poses as rank 0 of job {name}, or this user has no "
+                        "number in its user namespace: map it (unshare --map-current-user)"
                     )
                 stream.settimeout(left)
                 text = b""
