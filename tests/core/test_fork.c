@@ -188,8 +188,10 @@ TEST(locks_made_after_a_fork_are_not_shared, NEEDS_PROCESSES)
     connection_close(&before, 1);
     for (int i = 0; i < 40; i++) {
         struct connection own = connection_both(SMALL, 0);
-        CHECK_EQUAL(fs_lock(own.end[0]->exclusion.sender, 0), 0);
-        CHECK_EQUAL(fs_lock(own.end[1]->exclusion.sender, 0), 0);
+        for (int side = 0; side < 2; side++) {
+            CHECK_EQUAL(fs_lock(own.end[side]->exclusion.sender, 0), 0);
+            connection_close(&own, side);
+        }
     }
     close(hold[1]);
     join_process(child);
