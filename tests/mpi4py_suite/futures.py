@@ -3,8 +3,8 @@
     python tests/mpi4py_suite/futures.py                    1, 2, 3 and 5 ranks, iodev and sysvdev
     python tests/mpi4py_suite/futures.py --ranks 3 --device iodev --details
 
-Under `-m mpi4py.futures` rank 0 runs the tests, and the others are its workers. In the rows `communicator` all ranks run
-them: those of MPICommExecutor, and those that need no workers.
+Under `-m mpi4py.futures` rank 0 runs the tests, and the others are its workers. In the rows `communicator` all ranks
+run them: those of MPICommExecutor, and those that need no workers.
 
 Exit status: as of run.py.
 """
