@@ -45,6 +45,7 @@ class Supervisor:
         self._running: set[int] = set(range(size))
         self._statuses: dict[int, int] = {}
         self._first: int | None = None  # the rank that failed first
+        self._uncaught = False  # and an exception is how: its status is 1, also where it was ended before its end
         self._status: int | None = None  # decided by something else than a rank's status
         self._ending: Timer | None = None
         self._wakeup = os.pipe2(os.O_CLOEXEC)
@@ -70,7 +71,7 @@ class Supervisor:
         if self._status is not None:
             return self._status
         if self._first is not None:
-            status = self._statuses[self._first]
+            status = 1 if self._uncaught and self._statuses[self._first] < 0 else self._statuses[self._first]
             return 128 - status if status < 0 else status or 1
         return 0
 
@@ -126,6 +127,7 @@ class Supervisor:
 
     def _crashed(self, rank: int, reason: str) -> None:
         self._failed(rank, reason)
+        self._uncaught = self._uncaught or self._first == rank
 
     def _aborted(self, rank: int, status: int, reason: str) -> None:
         if self._status is None and self._first is None:
