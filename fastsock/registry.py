@@ -118,6 +118,9 @@ def _lost(owner: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finali
         return
     connection = _open.pop(id(owner), None)
     if connection is not None:
+        if connection.channel is not None:  # dropped, not closed: its memory goes with it
+            connection.final = connection.counts()
+            connection.channel = None
         _closed.append(connection)
 
 

@@ -85,19 +85,34 @@ static void leave(struct bridge *bridge)
     free(bridge);
 }
 
+static int is_closed(int inner)
+{
+    struct pollfd one = {inner, 0, 0};
+    return inner < 0 || poll(&one, 1, 0) > 0 && (one.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 static void *pump_outwards(void *argument)
 {
     struct bridge *bridge = argument;
     char *buffer = malloc(BUFFER);
+    int unread_lost = 0;
     for (;;) {
         ssize_t got = buffer && is_whole(bridge) ? recv(bridge->inner, buffer, BUFFER, 0) : 0;
         if (got < 0 && errno == EINTR) continue;
+        unread_lost = got < 0 && errno == ECONNRESET;
         if (got <= 0 || send_all(bridge, buffer, (size_t)got) != 0) break;
     }
-    struct pollfd inner = {ours_or_none(bridge->inner, bridge->inner_file), 0, 0};
-    int closed = inner.fd < 0 || (poll(&inner, 1, 0) > 0 && (inner.revents & (POLLHUP | POLLERR)));
-    shutdown(inner.fd, SHUT_RD); /* whoever is blocked in sending must hear that nobody takes it any more */
-    fs_end_shutdown(bridge->end, ours_or_none(bridge->doorbell, bridge->doorbell_file), closed ? SHUT_RDWR : SHUT_WR);
+    int inner = ours_or_none(bridge->inner, bridge->inner_file);
+    int doorbell = ours_or_none(bridge->doorbell, bridge->doorbell_file);
+    int closed = is_closed(inner);
+    shutdown(inner, SHUT_RD); /* whoever is blocked in sending must hear that nobody takes it any more */
+    if (unread_lost) { /* as TCP: no orderly end, but a reset */
+        fs_end_leaves(bridge->end, FS_BY_RESET);
+        shutdown(doorbell, SHUT_RDWR);
+        fs_end_wake(bridge->end);
+    } else {
+        fs_end_shutdown(bridge->end, doorbell, closed ? SHUT_RDWR : SHUT_WR);
+    }
     free(buffer);
     leave(bridge);
     return NULL;
@@ -116,6 +131,9 @@ static void *pump_inwards(void *argument)
             look = 1;
         } else if (got > 0) {
             error = write_all(bridge, buffer, (size_t)got);
+            int inner = ours_or_none(bridge->inner, bridge->inner_file);
+            if (error == -EPIPE && !is_closed(inner)) error = 0; /* nobody will read it, and nobody left */
+            else if (error != 0) fs_end_leaves(bridge->end, FS_BY_RESET);
         } else {
             error = got < 0 ? (int)got : -ENODATA;
         }
@@ -130,8 +148,9 @@ static void *pump_inwards(void *argument)
 static struct bridge *make(struct fs_end *end, int doorbell, int inner)
 {
     struct bridge *bridge = malloc(sizeof *bridge);
-    if (bridge != NULL)
-        *bridge = (struct bridge){fs_end_hold(end), doorbell, inner, file_of(doorbell), file_of(inner), 2};
+    if (bridge == NULL) return NULL;
+    *bridge = (struct bridge){fs_end_hold(end), doorbell, inner, file_of(doorbell), file_of(inner), 2};
+    fs_end_leaves(end, FS_BY_RESET_UNLESS_SHUT);
     return bridge;
 }
 

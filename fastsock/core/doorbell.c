@@ -46,14 +46,23 @@ int fs_doorbell_plain(int doorbell)
     return setsockopt(doorbell, SOL_SOCKET, SO_SNDBUF, &size, sizeof size) == 0 ? 0 : -errno;
 }
 
+/* Nothing unread: a token sent now would show data that is not there.  Asked while the bell says RINGING: who reads the
+ * rest after that finds the bell moving, and takes the token off. */
+static int is_drained(const struct fs_direction *out) { return atomic_load(&out->tail) == fs_published(out); }
+
 /* Sends `length` token bytes; the caller holds the sender's lock, so nobody else is ringing.  0: abandoned. */
-static int send_token(struct fs_direction *out, int doorbell, size_t length)
+static int send_token(struct fs_direction *out, int doorbell, size_t length, int even_if_drained)
 {
     uint64_t word = atomic_load(&out->bell), ringing = 0;
     for (int i = 0; i < MOST_TRIES; i++) {
         if ((word & FS_BELL_STATE) == FS_BELL_ENDED) return 1; /* the consumer knows what is there */
         ringing = word_of((word >> FS_BELL_SHIFT) + length, FS_BELL_RINGING);
         if (atomic_compare_exchange_weak(&out->bell, &word, ringing)) break;
+    }
+    if (!even_if_drained && is_drained(out)) {
+        if (!atomic_compare_exchange_strong(&out->bell, &ringing, word))
+            atomic_store(&out->bell, word_of(word >> FS_BELL_SHIFT, FS_BELL_SILENT));
+        return 1;
     }
     ssize_t sent = send(doorbell, tokens, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     /* a refusal for want of room leaves the unread tokens that caused it; one for hang-up is seen by whoever looks */
@@ -68,7 +77,7 @@ int fs_doorbell_is_rung(const struct fs_end *end)
     return (atomic_load(&end->out.shared->bell) & FS_BELL_STATE) == FS_BELL_RUNG;
 }
 
-void fs_doorbell_ring(struct fs_end *end, int doorbell)
+void fs_doorbell_ring(struct fs_end *end, int doorbell, int knock)
 {
     struct fs_direction *out = end->out.shared;
     uint64_t word = atomic_load(&out->bell);
@@ -76,7 +85,7 @@ void fs_doorbell_ring(struct fs_end *end, int doorbell)
         if (atomic_load_explicit(&out->watched, memory_order_relaxed) != FS_WATCHED_EXACTLY) return;
         if ((word >> FS_BELL_SHIFT) - atomic_load_explicit(&out->eaten, memory_order_relaxed) >= EDGES) return;
     }
-    send_token(out, doorbell, 1);
+    send_token(out, doorbell, 1, knock);
     fs_count(&end->statistics.wakes, 1);
 }
 
@@ -90,9 +99,9 @@ void fs_doorbell_stuff(struct fs_end *end, int doorbell)
         atomic_store(&out->stuffed, 0);
         return;
     }
-    send_token(out, doorbell, STUFFING);
+    send_token(out, doorbell, STUFFING, 1);
     /* one more behind it stays when the stuffing is taken off, and wakes a consumer who left before that arrived */
-    for (int i = 0; i < EDGES && !send_token(out, doorbell, 1); i++) {}
+    for (int i = 0; i < EDGES && !send_token(out, doorbell, 1, 1); i++) {}
     atomic_store(&out->stuffed, 1); /* the consumer may have cleared it too early */
 }
 

@@ -52,12 +52,14 @@ static short look_at_doorbell(struct fs_end *end, int doorbell)
     end->notice_seen = atomic_load(&end->in.shared->notice);
     end->looked_at = fs_ticks();
     short events = events_at(doorbell, POLLRDHUP);
-    int reset = atomic_load(&end->header->reset[!end->side]) != 0;
     int hung_up = (events & (POLLHUP | POLLERR)) != 0 && !atomic_load(&end->out.shared->producer_shut);
+    uint32_t leaving = atomic_load(&end->header->reset[!end->side]);
+    int broken_off = leaving == FS_BY_RESET_UNLESS_SHUT && hung_up && !atomic_load(&end->in.shared->producer_shut);
+    int reset = leaving == FS_BY_RESET || broken_off;
     if (!end->gone && (hung_up || (events != 0 && reset))) {
         end->gone = 1;
         /* as TCP tells a reset: behind the other end's orderly shutdown only a send hears of it */
-        if (!end->raw_out && (reset || fs_ring_unread(&end->out) != 0)) {
+        if (reset || (!end->raw_out && fs_ring_unread(&end->out) != 0)) {
             end->reset = 1;
             end->pending_error = atomic_load(&end->in.shared->producer_shut) ? EPIPE : ECONNRESET;
         }
@@ -157,7 +159,7 @@ static ssize_t send_directly(struct fs_end *end, int doorbell, const unsigned ch
         fs_direct_abandon(end);
         return 0;
     }
-    fs_doorbell_ring(end, doorbell);
+    fs_doorbell_ring(end, doorbell, 0);
     ssize_t received = fs_direct_await(end, &offer);
     return received < 0 ? received : (ssize_t)FS_DIRECT_FIRST + received;
 }
@@ -192,10 +194,10 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
         if ((size_t)space < part) part = (size_t)space;
         if (publish(end, data + done, part) != 0) break;
         done += part;
-        if (first == 0 || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell);
+        if (first == 0 || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell, 0);
         if (first == 0) first = part;
     }
-    if (done > first) fs_doorbell_ring(end, doorbell); /* the edge for all the others */
+    if (done > first) fs_doorbell_ring(end, doorbell, 0); /* the edge for all the others */
     if (length > CHUNK) fs_promise(end, 0);
     return done > 0 ? (ssize_t)done : -EAGAIN;
 }
@@ -394,14 +396,19 @@ int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
     return error;
 }
 
+void fs_end_leaves(struct fs_end *end, uint32_t how)
+{
+    atomic_store(&end->header->reset[end->side], how);
+}
+
 void fs_end_closing(struct fs_end *end, int doorbell, int reset)
 {
-    if (reset) atomic_store(&end->header->reset[end->side], 1);
+    if (reset) fs_end_leaves(end, FS_BY_RESET);
     if (fs_end_shared(end) || end->raw_in) return;
     /* tokens left behind would make the kernel tell the other end of a reset */
     if (lock(end->exclusion.receiver, 0) != 0) return;
     fs_doorbell_eat_all(end, doorbell);
-    if (fs_ring_unread(&end->in) != 0) atomic_store(&end->header->reset[end->side], 1); /* as TCP: unread bytes are lost */
+    if (fs_ring_unread(&end->in) != 0) fs_end_leaves(end, FS_BY_RESET); /* as TCP: unread bytes are lost */
     fs_unlock(end->exclusion.receiver);
 }
 

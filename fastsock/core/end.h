@@ -134,6 +134,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
 ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end);
 ssize_t fs_end_unread(struct fs_end *end, int doorbell);
 int fs_end_shutdown(struct fs_end *end, int doorbell, int how);
+void fs_end_leaves(struct fs_end *end, uint32_t how); /* FS_BY_RESET ...: what its end will mean to the other end */
 void fs_end_closing(struct fs_end *end, int doorbell, int reset); /* before the last close of `doorbell` here */
 void fs_end_closed(struct fs_end *end);                           /* and after it */
 int fs_end_writable(struct fs_end *end);
@@ -147,7 +148,7 @@ int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answer
 int fs_doorbell_end(struct fs_end *end, int doorbell);    /* the other end's, for good: 0, or -EAGAIN while it rings */
 void fs_doorbell_begin_again(struct fs_end *end);         /* after fs_doorbell_end() */
 int fs_doorbell_is_rung(const struct fs_end *end);
-void fs_doorbell_ring(struct fs_end *end, int doorbell);
+void fs_doorbell_ring(struct fs_end *end, int doorbell, int knock); /* knock: also where nothing is unread */
 void fs_doorbell_stuff(struct fs_end *end, int doorbell);
 int fs_doorbell_settle(struct fs_end *end, int doorbell); /* 1: nothing to read and the doorbell says so */
 void fs_doorbell_unstuff(struct fs_end *end, int doorbell);

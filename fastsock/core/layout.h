@@ -29,6 +29,9 @@ enum { FS_BELL_STATE = 7, FS_BELL_SHIFT = 3 };
 #define FS_RAW_AGREED (1ull << 62)
 #define FS_POSITION (FS_RAW_AGREED - 1)
 
+/* Closed with SO_LINGER 0 or with bytes unread; or a bridge holds bytes that its death would lose without a word. */
+enum { FS_ORDERLY = 0, FS_BY_RESET = 1, FS_BY_RESET_UNLESS_SHUT = 2 };
+
 /* By somebody who deserves an edge for every arrival, or by a loop of ours that looks at the ring before it blocks. */
 enum { FS_WATCHED_NOT = 0, FS_WATCHED_EXACTLY = 1, FS_WATCHED_LAZILY = 2 };
 
@@ -76,7 +79,7 @@ struct fs_segment_header {
     uint64_t token;       /* of System V memory, whose number means another segment in another namespace */
     _Alignas(FS_LINE) _Atomic uint64_t possession;
     _Alignas(FS_LINE) _Atomic uint32_t cpu[2];   /* where each end last ran, plus one */
-    _Atomic uint32_t reset[2];                   /* that end was closed with SO_LINGER 0 */
+    _Atomic uint32_t reset[2];                   /* how that end leaves: FS_BY_RESET ... */
     _Atomic uint32_t urgent_inline[2];           /* that end set SO_OOBINLINE */
     _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
 };

@@ -9,7 +9,11 @@
 void fs_end_watch(struct fs_end *end, int doorbell)
 {
     uint32_t nobody = FS_WATCHED_NOT;
-    if (!atomic_compare_exchange_strong(&end->in.shared->watched, &nobody, FS_WATCHED_EXACTLY)) return;
+    if (!atomic_compare_exchange_strong(&end->in.shared->watched, &nobody, FS_WATCHED_EXACTLY)) {
+        /* asked for again: a token that came late, behind the receive that had not waited for it, is no event */
+        if (fs_end_has_stale_token(end)) fs_end_settle(end, doorbell, FS_AT_ONCE);
+        return;
+    }
     fs_end_settle(end, doorbell, 0); /* also where our own direction is raw: tokens of the other one may lie there */
     if (end->raw_out) return;
     if (fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
@@ -55,6 +59,6 @@ int fs_end_is_elsewhere(const struct fs_end *end)
 void fs_end_knock(struct fs_end *end, int doorbell)
 {
     if (fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
-    fs_doorbell_ring(end, doorbell);
+    fs_doorbell_ring(end, doorbell, 1);
     fs_unlock(end->exclusion.sender);
 }

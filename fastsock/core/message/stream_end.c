@@ -22,7 +22,7 @@ static size_t length_of(const struct iovec *parts, int count)
 static int published(struct fs_link *link, size_t length)
 {
     if (fs_ring_publish(&link->end->out, length) != 0) return -EPROTO; /* no rank lets go of a link's ring */
-    fs_doorbell_ring(link->end, link->descriptor);
+    fs_doorbell_ring(link->end, link->descriptor, 1);
     return 0;
 }
 
@@ -62,7 +62,7 @@ static void show_taken(struct fs_link *link)
     if (atomic_load(&in->writer_sleeps) == 0) return;
     ssize_t unread = fs_ring_unread(&link->end->in);
     if (unread > (ssize_t)(fs_ring_capacity(&link->end->in) / 2)) return;
-    if (atomic_exchange(&in->writer_sleeps, 0) != 0) fs_doorbell_ring(link->end, link->descriptor);
+    if (atomic_exchange(&in->writer_sleeps, 0) != 0) fs_doorbell_ring(link->end, link->descriptor, 1);
 }
 
 static ssize_t end_read(struct fs_link *link, void *target, size_t length)

@@ -14,6 +14,7 @@ from typing import Any
 from ..outcomes import like_plain_tcp, on_pair, outcome, receive, receive_all
 from ..pairs import Pair
 from ..patterns import Pattern, digest
+from ..waiting import until_readable
 
 MIB = 1 << 20
 
@@ -312,6 +313,39 @@ def check_garbage_closes(pair: Pair) -> None:
         gc.collect()
     assert [each.category for each in caught] == [ResourceWarning]
     assert pair.far.process.run(_receive_more) == b""
+
+
+@on_pair
+def check_garbage_gives_its_memory_back(pair: Pair) -> None:
+    """What is dropped keeps no memory, and the other end hears of it in a call that does not wait."""
+    import gc
+    import warnings
+
+    def mapped() -> int:
+        with open("/proc/self/maps") as file:
+            return sum("memfd:" in line for line in file)
+
+    with pair.maker.listener() as listener, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        for number in range(2 * ENOUGH_DROPPED):
+            connecting = pair.far.process.begin(_connect_more, pair.maker.away, listener.getsockname())
+            accepted = listener.accept()[0]
+            connecting.result()
+            if number == ENOUGH_DROPPED:
+                before = mapped()
+            del accepted
+            gc.collect()
+            assert pair.far.process.run(_receive_once_more) == b""
+    assert mapped() <= before + 2
+
+
+ENOUGH_DROPPED = 20  # more than the segments that are kept for the next connection
+
+
+def _receive_once_more(here: Any) -> bytes:
+    with here.more:
+        until_readable(here.more)
+        return here.more.recv(1, socket.MSG_DONTWAIT)
 
 
 def _connect_more(here: Any, maker: Any, address: Any) -> None:

@@ -8,7 +8,7 @@ import socket
 from types import SimpleNamespace
 from typing import Any
 
-from ..outcomes import like_plain_tcp, on_pair, outcome, receive, receive_all
+from ..outcomes import like_plain_tcp, on_pair, outcome, receive, receive_all, receive_until_error
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
 from ..waiting import events
@@ -186,6 +186,37 @@ def check_detached_number_tells_its_kind(pair: Pair) -> Any:
         with sockets.socket(*kind, fileno=os.dup(pair.near.fileno())) as other:
             seen.append((other.family, other.type, other.proto))
     return seen
+
+
+@on_pair
+def check_detached_number_closed_with_unread_data_resets(pair: Pair) -> None:
+    """The unread bytes lie in the descriptor itself by then, or on their way there."""
+    pair.far.sendall(Pattern(8).at(0, 300_000))
+    number = pair.near.detach()
+    os.close(number)
+    assert pair.far.run(receive_until_error) == (0, "ConnectionResetError ECONNRESET")
+
+
+@on_pair
+def check_detached_number_that_shut_reading_still_sends(pair: Pair) -> None:
+    pair.far.sendall(b"unread")
+    raw = _detach(pair.near)
+    try:
+        raw.shutdown(socket.SHUT_RD)
+        assert pair.far.run(_send_twice) == ""
+        raw.sendall(b"still here")
+        assert pair.far.run(receive, 10) == b"still here"
+    finally:
+        raw.close()
+
+
+def _send_twice(sock: Any) -> str:
+    for _ in range(2):
+        try:
+            sock.sendall(bytes(1000))
+        except BrokenPipeError:  # docs/limits.md: a kernel stream of this host refuses it
+            return ""
+    return ""
 
 
 def _detach_and_keep(sock: Any) -> None:

@@ -162,6 +162,18 @@ def _send_later(here: Any, data: bytes) -> None:
 
 
 @on_pair
+def check_no_event_behind_what_was_read(pair: Pair) -> None:
+    """The receiver may have everything before the sender comes to tell of it."""
+    poller = select.poll()
+    poller.register(pair.near, select.POLLIN)
+    for _ in range(200):
+        sending = pair.far.begin("sendall", bytes(70_000))
+        assert len(receive(pair.near, 70_000)) == 70_000
+        sending.result()
+        assert poller.poll(0) == []
+
+
+@on_pair
 def check_every_message_is_reported(pair: Pair) -> None:
     """Read and watch in turn, with unread bytes left at random: no arrival goes unseen, none is invented."""
     near, far, chooser, waiting = pair.near, pair.far, random.Random(1), 0
