@@ -1,4 +1,4 @@
-"""python -m tests.soak --minutes 5 --connections 200 [--path shm unix tcp plain] [--seed N]"""
+"""python -m tests.soak --minutes 5 --connections 200 | --schedules N | --kills N [--path shm ...] [--seed N]"""
 
 import argparse
 import sys
@@ -8,8 +8,31 @@ from .run import main
 parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
 parser.add_argument("--minutes", type=float, default=5.0, help="time on each path")
 parser.add_argument("--connections", type=int, default=200, help="how many are open at the same time")
+parser.add_argument("--schedules", type=int, metavar="N", help="instead: N random schedules of calls, beside plain TCP")
+parser.add_argument("--kills", type=int, metavar="N", help="instead: N deaths of either end in such schedules")
 parser.add_argument("--path", nargs="+", default=["shm"], choices=["shm", "unix", "tcp", "plain"])
-parser.add_argument("--seed", type=int, default=1)
+parser.add_argument("--seed", type=int, default=1, help="the first, where there are many")
+
+
+def random_calls(arguments: argparse.Namespace) -> int:
+    from .comparing import Comparison, kill
+
+    count = arguments.schedules or arguments.kills
+    seeds = range(arguments.seed, arguments.seed + count)
+    print(f"seeds {seeds[0]} to {seeds[-1]}", flush=True)
+    if arguments.kills:
+        result = kill(arguments.path, seeds, tell)
+    else:
+        with Comparison(arguments.path, minimise=True, tell=tell) as comparison:
+            result = comparison.run(seeds)
+    print(result)
+    return int(bool(result.problems))
+
+
+def tell(text: str) -> None:
+    print(text, flush=True)
+
 
 if __name__ == "__main__":
-    sys.exit(main(parser.parse_args()))
+    given = parser.parse_args()
+    sys.exit(random_calls(given) if given.schedules or given.kills else main(given))
