@@ -88,7 +88,7 @@ static void leave(struct bridge *bridge)
 static int is_closed(int inner)
 {
     struct pollfd one = {inner, 0, 0};
-    return inner < 0 || poll(&one, 1, 0) > 0 && (one.revents & (POLLHUP | POLLERR)) != 0;
+    return inner < 0 || (poll(&one, 1, 0) > 0 && (one.revents & (POLLHUP | POLLERR)) != 0);
 }
 
 static void *pump_outwards(void *argument)
