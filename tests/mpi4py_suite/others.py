@@ -49,6 +49,10 @@ PACKAGES = (
 )
 PACKAGES += ("distributed", "ipython", "pytest<9", "pytest-timeout", "pytest-asyncio", "pytest-cov")
 PASSED, SKIPPED, FAILED = "pass", "skip", "FAIL"
+# Globs over tests that MPICH alone passes, and why that is no defect.
+DIFFERENT = {
+    "*test_outcomes?test_mpi_deadlock*": "It expects a hang; here a rank that waits for an ended one is told.",
+}
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ def tests(name: str, folder: Path) -> Iterator[Run]:
         source = {"PYTHONPATH": str(folder / "src"), "PYTEST_PLUGINS": "pytest_mpi"}
         yield Run("tests", ("{python}", "-m", "pytest", "-p", "pytester", "tests"), pytest=True, environ=source)
     elif name == "mpi-pytest":
-        source = {"PYTHONPATH": str(folder), "PYTEST_PLUGINS": "pytest_mpi.plugin"}
+        source = {"PYTHONPATH": str(folder)}  # which has an entry point for pytest
         yield Run("forking", ("{python}", "-m", "pytest", "tests"), pytest=True, environ=source)
         words = ("mpiexec", "-n", "3", "{python}", "-m", "pytest", "-m", "parallel[3]", "tests")
         yield Run("in 3 ranks", words, environ=source)
@@ -210,6 +214,10 @@ def _reported(report: Path) -> Iterator[tuple[str, str]]:
         yield f"{case.get('classname')}.{case.get('name')}", outcome
 
 
+def _is_different(test: str) -> bool:
+    return any(fnmatch.fnmatch(test, pattern) for pattern in DIFFERENT)
+
+
 def told(found: Mapping[str, str]) -> str:
     counts = Counter(found.values())
     failed = f" F{counts[FAILED]}" if counts[FAILED] else ""
@@ -262,7 +270,7 @@ def main(argv: list[str] | None = None) -> int:
             worse = [
                 test
                 for test, outcome in found["MPICH"].items()
-                if outcome == PASSED and found["fastsock"].get(test) != PASSED
+                if outcome == PASSED and found["fastsock"].get(test) != PASSED and not _is_different(test)
             ]
             regressions += [f"{project.name}: {run.name}: {test}" for test in worse]
             if options.details and FAILED in found["fastsock"].values():
