@@ -267,6 +267,24 @@ def test_an_interrupted_runner_ends_all_quietly(program, number, device):
         gone(pids)
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_signals_of_the_user_are_the_ranks(program, number):
+    app = program(
+        f"""
+signal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}])
+job.fence()
+print("up", flush=True)
+signal.sigwait([{int(number)}])
+print("heard", flush=True)
+"""
+    )
+    with start("-n", "3", app) as runner:
+        assert [runner.stdout.readline() for _ in range(3)] == ["up\n"] * 3
+        runner.send_signal(number)
+        output, errors = runner.communicate(timeout=DEADLINE)
+    assert (runner.returncode, output, errors) == (0, "heard\n" * 3, "")
+
+
 def test_nothing_outlives_a_killed_runner(program):
     app = program("job.fence()\nprint(os.getpid(), flush=True)\nsignal.pause()")
     with start("-n", "3", app) as runner:

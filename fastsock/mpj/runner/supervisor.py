@@ -21,7 +21,8 @@ TIMED_OUT = 124  # as of timeout(1)
 _NOTICED_SECONDS = 0.3  # between the end of a rank's connection and the end of its process
 _KILL_SECONDS = 3.0  # between SIGTERM and SIGKILL
 _OUTPUT_SECONDS = 1.0  # what ranks have left running may hold their output open: not for longer
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+_FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)  # for the ranks, as other launchers do
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, *_FORWARDED)
 
 
 class Supervisor:
@@ -197,6 +198,8 @@ class Supervisor:
         for number in os.read(self._wakeup[0], 4096):
             if number == signal.SIGCHLD:
                 self.local.reap()
+            elif number in _FORWARDED:
+                self.signal(number)
             else:
                 self._interrupted(number)
 
