@@ -40,7 +40,7 @@ class Playing:
         self.timeouts: list[Any] = [None, None]
         self.watched = [False, False]
         self.paths: list[str] = []
-        self.left = False
+        self.left = self.both_left = False
 
     def play(self) -> list[Any]:
         connects = self.schedule["connects"]
@@ -56,9 +56,11 @@ class Playing:
     def _paths_now(self) -> list[str]:
         return [self.paths[end] if self.closed[end] else self.both[end].do("path") for end in (0, 1)]
 
-    def _look_whether_left(self) -> None:
+    def note_whether_left(self) -> None:
         """Whether the kernel carries the bytes by now, though shared memory did at first."""
-        self.left = self.left or self._paths_now() != self.paths
+        left = [now != then for now, then in zip(self._paths_now(), self.paths, strict=True)]
+        self.left = self.left or any(left)
+        self.both_left = all(left)  # then no word of a bridge that dies reaches the other end (docs/limits.md)
 
     def note(self, what: str, told: Any) -> None:
         self.trace.append([what, told])
@@ -173,6 +175,8 @@ class Playing:
             return
         if what == "refused" and (any(self.closed) or any(out.shut for out in self.out)):
             return  # a socket that was reset may be bound anew
+        if what == "refused" and self.timeouts[end]:
+            return  # accept() would wait for something to read first
         if what in ("send nothing", "arguments") and (self.out[end].shut or self.timeouts[end] == 0 or self.strained):
             return
         told = self.both[end].do("probe", what, self._hint())
@@ -211,7 +215,7 @@ class Playing:
 
     def _close(self, step: Step, end: int) -> None:
         if not self.closed[end]:
-            self._look_whether_left()
+            self.note_whether_left()
             self.note(f"{end} close", self.both[end].do("close", step["how"]))
             self.closed[end] = True
             self.watched[end] = False
@@ -253,7 +257,7 @@ class Playing:
     def _finish(self, step: Step, end: int) -> None:
         """One end closes when it has read what is there; the other reads to the end and closes."""
         come = self.out[1 - end]
-        self._look_whether_left()
+        self.note_whether_left()
         if not self.closed[end]:
             if come.in_flight and not come.deaf and not self.strained:
                 arguments = "recv", "recv", "poll", come.in_flight, 1 << 20, come.received

@@ -1,4 +1,4 @@
-"""Runs tornado's and twisted's own test suites plain and under the launcher, and compares test by test.
+"""Runs other projects' own test suites plain and under the launcher, and compares test by test.
 
     python tests/suites/run.py --install              makes a virtual environment for the running interpreter
     python tests/suites/run.py                        uses it, or the running interpreter if it has all that is needed
@@ -15,8 +15,10 @@ import concurrent.futures
 import dataclasses
 import json
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,15 +29,24 @@ from referee import exclusions, interpreters, match, report  # noqa: E402
 from referee.modules import Module  # noqa: E402
 from referee.process import stop_all  # noqa: E402
 
-REQUIREMENTS = ("tornado", "twisted[tls,test]")
+REQUIREMENTS = (
+    "tornado", "twisted[tls,test]",
+    "pytest", "pytest-httpbin", "pytest-trio", "pytest-asyncio", "pytest-mock", "trustme", "uvicorn", "chardet",
+    "hypothesis", "pyOpenSSL", "astor",
+    "httpcore[http2,socks,asyncio,trio]", "httpx[http2,socks,brotli,cli,zstd]", "hypercorn", "aiosmtpd", "trio",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
-    """A project's tests: the script that runs them and the packages it is given, one process each."""
+    """A project's tests: the script that runs them and the packages it is given, one process each.
+
+    unpacked: whether they come with the source distribution only, which --install fetches in the installed version.
+    """
 
     script: str
     packages: tuple[str, ...]
+    unpacked: bool = False
 
 
 SUITES = {
@@ -48,6 +59,22 @@ SUITES = {
             "twisted.test.test_tcp",
             "twisted.test.test_ssl",
             "twisted.test.test_internet",
+        ),
+    ),
+    "httpcore": Suite("run_pytest.py", ("httpcore/tests",), unpacked=True),
+    "httpx": Suite("run_pytest.py", ("httpx/tests",), unpacked=True),
+    "hypercorn": Suite("run_pytest.py", ("hypercorn/tests",), unpacked=True),
+    "aiosmtpd": Suite("run_pytest.py", ("aiosmtpd/aiosmtpd",), unpacked=True),
+    "trio": Suite(
+        "run_pytest.py",
+        (
+            "trio._tests.test_socket",
+            "trio._tests.test_ssl",
+            "trio._tests.test_highlevel_socket",
+            "trio._tests.test_highlevel_open_tcp_listeners",
+            "trio._tests.test_highlevel_open_tcp_stream",
+            "trio._tests.test_highlevel_ssl_helpers",
+            "trio._core._tests.test_io",
         ),
     ),
 }
@@ -109,12 +136,31 @@ def _has(python: str, names: list[str]) -> bool:
     )
 
 
+def unpack(python: str, project: str) -> None:
+    """The source distribution of the project's installed version, below the virtual environment's folder."""
+    folder = Path(python).parent.parent / "sources"
+    folder.mkdir(exist_ok=True)
+    statement = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
+    told = subprocess.run([python, "-c", statement, project], check=True, capture_output=True, text=True)
+    wanted = f"{project}=={told.stdout.strip()}"
+    with tempfile.TemporaryDirectory(prefix="suites-") as fetched:
+        pip = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", project, "--dest", fetched]
+        subprocess.run([*pip, wanted], check=True)
+        (archive,) = Path(fetched).glob("*.tar.gz")
+        shutil.unpack_archive(archive, fetched, filter="data")
+        shutil.rmtree(folder / project, ignore_errors=True)
+        (source,) = (path for path in Path(fetched).iterdir() if path.is_dir())
+        shutil.move(source, folder / project)
+
+
 def choose_interpreter(wanted: str, options: argparse.Namespace, suites: list[str]) -> interpreters.Interpreter:
     """The interpreter itself or its virtual environment, whichever has fastsock and the suites."""
     executable = interpreters.find(wanted)
     names = suites + (["fastsock"] if options.against == "launcher" else [])
     if options.install:
         python = interpreters.install(executable, options.venvs, HERE.parent.parent, REQUIREMENTS)
+        for project in (name for name in suites if SUITES[name].unpacked):
+            unpack(python, project)
     else:
         python = str(interpreters.environment_of(executable, options.venvs) / "bin" / "python")
     for candidate in (python, executable):
