@@ -114,7 +114,9 @@ void liar_greet(struct liar *liar)
                                    .credit = 1 << 20,
                                    .eager_limit = LIAR_LIMIT,
                                    .nonce = liar->nonce,
-                                   .stamps = (uint64_t)(uintptr_t)liar->stamps};
+                                   .stamps = (uint64_t)(uintptr_t)liar->stamps,
+                                   .calls = (uint64_t)(uintptr_t)&liar->calls,
+                                   .gate = (uint64_t)(uintptr_t)&liar->gate};
     liar_write(liar, &frame, sizeof frame);
     liar_write(liar, &greeting, sizeof greeting);
     liar_progress(liar);
@@ -134,6 +136,15 @@ static void read_exactly(struct liar *liar, void *target, size_t length)
         if (target) target = (char *)target + got;
         length -= (size_t)got;
     }
+}
+
+struct fs_greeting liar_get_greeting(struct liar *liar)
+{
+    struct fs_frame frame;
+    struct fs_greeting greeting;
+    read_exactly(liar, &frame, sizeof frame);
+    read_exactly(liar, &greeting, sizeof greeting);
+    return greeting;
 }
 
 struct fs_frame liar_get(struct liar *liar, int kind)

@@ -15,6 +15,8 @@ struct liar {
     int bell;
     uint64_t nonce;
     _Atomic uint64_t stamps[FS_STAMPS];
+    struct fs_guard_calls calls; /* what its greeting says of its own memory */
+    uint64_t gate;
     unsigned char *memory; /* LIAR_LONG bytes, which its announcements are about; of all liars */
 };
 
@@ -25,6 +27,8 @@ void liar_greet(struct liar *liar);
 int liar_write(struct liar *liar, const void *data, size_t length); /* 0: the engine reads no more */
 size_t liar_read(struct liar *liar, void *target, size_t length);   /* what the engine wrote, as much as is there */
 void liar_put(struct liar *liar, struct fs_frame frame); /* payload: nothing, or zeros */
+/* The greeting of the engine, which comes first. */
+struct fs_greeting liar_get_greeting(struct liar *liar);
 /* The next frame of that kind from the engine; others are skipped.  The test fails where none comes. */
 struct fs_frame liar_get(struct liar *liar, int kind);
 void liar_progress(struct liar *liar); /* one round of the engine, which takes the liar to run on another core */

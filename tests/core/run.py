@@ -16,7 +16,7 @@ MODES = ("plain", "asan", "tsan", "fuzz")
 # of the full amount of work, full run and short run; a sanitizer makes everything slower
 SCALE = {"plain": (1.0, 0.3), "asan": (0.5, 0.1), "tsan": (0.3, 0.05)}
 FUZZ_SECONDS = (300, 15)
-TARGETS = ("fuzz_open", "fuzz_calls", "fuzz_frames")
+TARGETS = ("fuzz_open", "fuzz_calls", "fuzz_frames", "fuzz_team")
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -80,7 +80,7 @@ def sow(name: str, corpus: Path) -> None:
     """Gives fuzz_frames each kind of frame in each state to begin with: by chance alone it would not get far."""
     if name != "fuzz_frames":
         return
-    for place in range(16):
+    for place in range(17):
         for kind in range(1, 14):
             for length in (0, 2):
                 seed = bytes([place << 2, 5, 3, length, 0x10, kind, 1])

@@ -114,6 +114,13 @@ static void abandon_a_receive(struct scene *scene)
     abandon(scene);
 }
 
+static void abandon_while_the_sender_copies(struct scene *scene)
+{
+    be_sharing(scene);
+    claim_one(scene);
+    abandon(scene);
+}
+
 static void do_nothing(struct scene *scene) { scene->id = 999; }
 
 const struct place places[] = {
@@ -134,6 +141,7 @@ const struct place places[] = {
      " READY_TO_RECEIVE ACKNOWLEDGE CANCELLED CANCELLED(refused) SHARE "},
     {"for a receive that both ends copy", be_sharing, FS_SHARING, 1, FS_RECEIVING, " SHARED "},
     {"for a receive of which the sender has copied its part", have_shared, FS_SHARED, 1, FS_RECEIVING, " "},
+    {"for a receive that was abandoned while both ends copied", abandon_while_the_sender_copies, FS_REVOKED, 1, FS_RECEIVING, " SHARED "},
     {"for a receive that asked for its bytes", be_expecting, FS_EXPECTING, 1, FS_RECEIVING, " DATA WITHDRAWN "},
     {"for a receive that was abandoned", abandon_a_receive, FS_RECEIVE_GONE, 1, FS_RECEIVING, " DATA WITHDRAWN "},
 };

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define FS_FRAME_MAGIC 0xf5u
-#define FS_FRAME_VERSION 1u
+#define FS_FRAME_VERSION 2u
 #define FS_FRAME_ORDER 0x01020304u /* as the sender writes it */
 
 enum fs_frame_kind {

@@ -475,7 +475,7 @@ int fs_link_take(struct fs_engine *engine, struct fs_link *link)
 
 /* ---- the end of what was under way ---- */
 
-int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request)
+int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request, int patient)
 {
     struct fs_link *link = NULL;
     if (request->message) { /* the rest of it is still on its way */
@@ -489,7 +489,7 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
     if (!link) return 0;
     if (link->in_request == request) link->in_request = NULL;
     if (request->state == FS_SHARING || request->state == FS_SHARED) {
-        if (!fs_share_abandon(engine, link)) return 0;
+        if (!fs_share_abandon(engine, link, patient)) return 0;
         fs_link_flush(engine, link);
     } else if (request->state == FS_FETCHING) {
         fs_queue_remove(&link->fetches, request);
@@ -533,7 +533,7 @@ void fs_link_lost(struct fs_engine *engine, struct fs_link *link, int error)
     }
     link->streams = (struct fs_queue){NULL, NULL};
     link->pushing = NULL;
-    if (link->sharing) fs_share_stop(link);
+    if (link->sharing) fs_share_end(link);
     link->sharing = NULL; /* ended with the others that have a number */
     end_queue(engine, &link->fetches, error);
     end_queue(engine, &link->sends, error);

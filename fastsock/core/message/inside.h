@@ -235,7 +235,7 @@ int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struc
 void fs_protocol_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
 int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link); /* 2: asked for */
 int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
-int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request);
+int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request, int patient);
 void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *message);
 /* A message of that peer (FS_ANY: of anybody) is waited for and is not here: it may be held back over there. */
 void fs_protocol_wanted(struct fs_engine *engine, int peer);

@@ -25,6 +25,7 @@ struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int des
 void fs_link_free(struct fs_link *link)
 {
     if (link->end) fs_end_free(link->end);
+    fs_guard_close(link);
     free(link->control);
     free(link->out_copy);
     free(link->staging);

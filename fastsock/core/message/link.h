@@ -28,6 +28,16 @@ struct fs_greeting {
     uint32_t reserved;
     uint64_t credit, eager_limit;
     uint64_t nonce, stamps; /* where its stamps lie (fetch.c) */
+    uint64_t calls, gate;   /* pages that whoever writes its memory must pass (guard.c), or 0 */
+};
+
+struct fs_guard_calls {
+    _Atomic uint64_t begun, ended;
+};
+
+struct fs_guard {
+    struct fs_guard_calls *calls; /* NULL: nobody may write */
+    void *gate;                   /* NULL: nobody may write any more */
 };
 
 struct fs_link {
@@ -71,7 +81,9 @@ struct fs_link {
     int share_failed, share_waits;
     uint32_t share_pieces; /* copied by this end */
     uint32_t cancels;      /* asked for and not answered */
-    uint64_t push_address;
+    uint64_t push_address, push_calls;
+    struct fs_guard guard;
+    uint64_t shut_at; /* when the gate was taken from a sender that did not answer */
     /* stream_end.c */
     struct fs_end *end;
     _Atomic uint64_t position; /* read up to here; what was published may lag behind */
@@ -125,6 +137,13 @@ void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks);
 int fs_fetch_is_faster(struct fs_link *link, size_t length);
 void fs_costs_changed(struct fs_link *link);
 
+/* guard.c */
+void fs_guard_open(struct fs_link *link);
+void fs_guard_shut(struct fs_link *link); /* no write begins any more */
+void fs_guard_close(struct fs_link *link);
+int fs_guard_is_quiet(const struct fs_link *link); /* none that began is under way; for good, once it is shut */
+int fs_guarded_write(struct fs_link *link, void *source, uint64_t target, size_t length);
+
 /* share.c */
 int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
 int fs_share_some(struct fs_engine *engine, struct fs_link *link);
@@ -132,8 +151,9 @@ int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct f
 int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
 int fs_push_some(struct fs_engine *engine, struct fs_link *link);
 void fs_push_stop(struct fs_engine *engine, struct fs_link *link);
-void fs_share_stop(struct fs_link *link); /* the sender begins no other piece */
-int fs_share_abandon(struct fs_engine *engine, struct fs_link *link); /* 1: the sender cannot write any more */
+void fs_share_end(struct fs_link *link); /* with the link: on return the sender writes nothing any more */
+/* 1: the sender cannot write any more.  `patient`: it is given time to say so by itself. */
+int fs_share_abandon(struct fs_engine *engine, struct fs_link *link, int patient);
 
 /* Bytes of the message `id` from byte `offset` on, into `parts`. 0: not permitted, or withdrawn. */
 int fs_pull(const struct fs_link *link, uint32_t id, uint64_t address, size_t offset, struct iovec *parts, int count);

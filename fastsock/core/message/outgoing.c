@@ -261,6 +261,8 @@ void fs_link_greet(struct fs_engine *engine, struct fs_link *link)
         .eager_limit = engine->options.eager_limit,
         .nonce = engine->nonce,
         .stamps = (uint64_t)(uintptr_t)engine->stamps,
+        .calls = (uint64_t)(uintptr_t)link->guard.calls,
+        .gate = (uint64_t)(uintptr_t)link->guard.gate,
     };
     link->credit = FS_FIRST_CREDIT;
     link->out_copy = malloc(sizeof greeting);

@@ -1,7 +1,10 @@
 /* Requests: to send, to receive, to probe, and their end before their time. */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "inside.h"
+
+#define PATIENCE_NS 20000000ull /* for a sender that copies a part */
 
 static int done_at_once(struct fs_request *request, int error)
 {
@@ -255,7 +258,7 @@ void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request)
             known = !fs_protocol_abandon_send(engine, request, to->link);
         }
     } else if (known) {
-        known = !fs_protocol_abandon_receive(engine, request);
+        known = !fs_protocol_abandon_receive(engine, request, 1);
     }
     fs_engine_unlock(engine);
     if (other) {
@@ -263,8 +266,14 @@ void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request)
         fs_engine_release(other);
     }
     /* another thread is about to complete it, or another process to end its copy */
-    while (known && !fs_request_is_done(request))
-        if (!fs_engine_progress(engine)) fs_pause();
+    uint64_t patient_until = fs_now_ns() + PATIENCE_NS;
+    while (known && !fs_request_is_done(request)) {
+        if (!fs_engine_progress(engine)) sched_yield();
+        if (request->kind != FS_RECEIVING || fs_now_ns() < patient_until) continue;
+        fs_engine_lock(engine);
+        if (!fs_request_is_done(request)) known = !fs_protocol_abandon_receive(engine, request, 0);
+        fs_engine_unlock(engine);
+    }
     if (request->payload && request->owner == NULL) {
         free(request->payload);
         request->payload = NULL;

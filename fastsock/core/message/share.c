@@ -5,6 +5,7 @@
  * this copy, and how many pieces were claimed from the front and from the back.  When all are claimed nobody begins
  * another; the sender tells when its own are done, so that nothing is written into a buffer that was given back. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <sys/uio.h>
 
 #include "end.h"
@@ -14,6 +15,7 @@
 #define SHORTEST_PIECE (16u * 1024)
 #define LONGEST_PIECE (128u * 1024)
 #define MOST_PIECES 60000u
+#define LONGEST_WRITE_NS 1000000000ull
 
 static uint64_t word_of(uint32_t number, uint32_t front, uint32_t back)
 {
@@ -59,7 +61,7 @@ static size_t length_of_piece(size_t length, uint32_t index)
 int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id)
 {
     size_t wanted = fs_wanted(request, request->envelope.length);
-    if (!link->end || link->sharing || request->count != 1 || wanted < LEAST || pieces_of(wanted) > MOST_PIECES) return 0;
+    if (!link->guard.gate || link->sharing || request->count != 1 || wanted < LEAST || pieces_of(wanted) > MOST_PIECES) return 0;
     if (link->calls->is_near(link) || !fs_slot_take(engine, request, link->peer)) return 0;
     fs_queue_remove(&link->fetches, request); /* before anything is written: the link may be lost by that */
     link->sharing = request;
@@ -126,7 +128,12 @@ int fs_share_some(struct fs_engine *engine, struct fs_link *link)
 
 int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
 {
-    (void)engine;
+    if (!slot->request) { /* abandoned meanwhile: `left` is the number of the send */
+        uint32_t id = (uint32_t)slot->left;
+        fs_slot_give(engine, frame->id);
+        fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
+        return 1;
+    }
     slot->request->state = FS_SHARED;
     link->share_waits = 0;
     fs_link_set_pending(link);
@@ -137,18 +144,40 @@ int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct 
     return 1;
 }
 
-void fs_share_stop(struct fs_link *link)
+/* Takes the sender's right to write away: 1 once nothing of it is under way.  What has begun is in the kernel, where no
+ * stop holds it; so after this long it has failed and was not told yet. */
+static int revoke(struct fs_link *link)
 {
-    claim_the_rest(link, pieces_of(fs_wanted(link->sharing, link->sharing->envelope.length)));
+    if (link->guard.gate) link->shut_at = fs_now_ns();
+    fs_guard_shut(link);
+    return fs_guard_is_quiet(link) || fs_now_ns() - link->shut_at > LONGEST_WRITE_NS;
 }
 
-int fs_share_abandon(struct fs_engine *engine, struct fs_link *link)
+/* The sender begins no other piece: 1 where it has not begun any, or told that they are done. */
+static int stop(struct fs_link *link)
+{
+    claim_the_rest(link, pieces_of(fs_wanted(link->sharing, link->sharing->envelope.length)));
+    return claimed_by_sender(link) == 0 || link->sharing->state == FS_SHARED;
+}
+
+void fs_share_end(struct fs_link *link)
+{
+    if (stop(link)) return;
+    while (!revoke(link) && !atomic_load(&link->hung_up)) sched_yield();
+}
+
+int fs_share_abandon(struct fs_engine *engine, struct fs_link *link, int patient)
 {
     struct fs_request *request = link->sharing;
-    fs_share_stop(link);
-    if (claimed_by_sender(link) != 0 && request->state == FS_SHARING) return 0;
     uint32_t id = (uint32_t)request->sequence;
+    int stopped = stop(link);
+    if (!stopped && (patient || !revoke(link))) return 0;
     link->sharing = NULL;
+    if (!stopped) { /* its word is still to come: then the send is acknowledged */
+        link->process = 0;
+        fs_slot_abandon(engine, request->id, FS_REVOKED, id);
+        return 1;
+    }
     fs_slot_give(engine, request->id);
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
     return 1;
@@ -166,7 +195,7 @@ int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct f
         return 0;
     }
     request->state = FS_HELPED;
-    if (request->count != 1 || link->process == 0 || pieces_of(frame->length) > MOST_PIECES) return 1;
+    if (request->count != 1 || link->process == 0 || link->greeting.gate == 0 || pieces_of(frame->length) > MOST_PIECES) return 1;
     request->state = FS_HELPING;
     request->envelope.length = frame->length;
     link->pushing = request;
@@ -188,7 +217,8 @@ static void tell_shared(struct fs_engine *engine, struct fs_link *link, int fail
 
 void fs_push_stop(struct fs_engine *engine, struct fs_link *link) { tell_shared(engine, link, 0); }
 
-/* A process number can come to name somebody else: only the peer has its nonce at that place. */
+/* A process number can come to name somebody else: only the peer has its nonce at that place.  Who comes to have the number
+ * after this look has no gate. */
 static int is_the_peer(const struct fs_link *link)
 {
     uint64_t nonce = 0;
@@ -208,10 +238,9 @@ int fs_push_some(struct fs_engine *engine, struct fs_link *link)
         return 1;
     }
     size_t offset = (size_t)index * piece_of(wanted), length = length_of_piece(wanted, (uint32_t)index);
-    struct iovec from = {(char *)request->parts[0].iov_base + offset, length};
-    struct iovec to = {(char *)(uintptr_t)link->push_address + offset, length};
     link->push_done++;
     request->state = FS_COPYING;
-    if (process_vm_writev(link->process, &from, 1, &to, 1, 0) != (ssize_t)length) tell_shared(engine, link, 1);
+    void *source = (char *)request->parts[0].iov_base + offset;
+    if (!fs_guarded_write(link, source, link->push_address + offset, length)) tell_shared(engine, link, 1);
     return 1;
 }
