@@ -231,7 +231,7 @@ int fs_push_some(struct fs_engine *engine, struct fs_link *link)
     struct fs_request *request = link->pushing;
     size_t wanted = request->envelope.length;
     uint32_t all = pieces_of(wanted);
-    int permitted = is_the_peer(link);
+    int permitted = link->push_done > 0 || is_the_peer(link);
     int index = permitted && link->push_done < all ? claim(&link->end->out.shared->offer, link->push_number, all, 1) : -1;
     if (index < 0) {
         tell_shared(engine, link, 0);
