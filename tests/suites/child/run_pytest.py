@@ -1,7 +1,7 @@
 """Runs the tests of one project's source distribution by pytest in this process, and records each.
 
-Usage: run_pytest.py PLAN.json; the plan is that of tests/cpython, its module the project and, behind a slash, the folder to
-run; or the name of an installed package that holds its tests.
+Usage: run_pytest.py PLAN.json; the plan is that of tests/cpython, its module the project and, behind a slash, the
+folder to run; or the name of an installed package that holds its tests.
 """
 
 import fnmatch
