@@ -39,6 +39,7 @@ class Playing:
         self.encrypted = False
         self.timeouts: list[Any] = [None, None]
         self.watched = [False, False]
+        self.forked = [False, False]
         self.paths: list[str] = []
         self.left = self.both_left = False
 
@@ -199,7 +200,9 @@ class Playing:
             self.note(f"{end} timeout", self.both[end].do("timeout", step["value"]))
 
     def _rewrap(self, step: Step, end: int) -> None:
-        if not self.closed[end] and not self.encrypted:
+        # multiprocessing's thread that hands out sockets is the parent's: a child by os.fork() asks it in vain
+        orphan = step["way"] == "pickled" and self.forked[end]
+        if not self.closed[end] and not self.encrypted and not orphan:
             self.watched[end] = False
             self.note(f"{end} rewrap", self.both[end].do("rewrap", step["way"]))
 
@@ -240,6 +243,7 @@ class Playing:
     def _fork(self, step: Step, end: int) -> None:
         if not self.closed[end] and not self.actors.threads and not self.encrypted:
             self.note(f"{end} fork", self.both[end].do("fork"))
+            self.forked[end] = True
 
     def _streams(self, step: Step, end: int) -> None:
         if self.encrypted or any(not self._can_send(each, step["sizes"][each]) for each in (0, 1)):
