@@ -46,14 +46,17 @@ def connections() -> list[Explanation]:
 
 def _explained(connection: registry.Connection) -> Explanation:
     counts = connection.counts()
+    transport, reason, peer_pid = connection.transport, connection.reason, connection.peer_pid
+    if connection.kept is not None:
+        transport, reason, peer_pid = connection.kept.told()
     return Explanation(
-        transport=connection.transport,
-        reason=str(connection.reason),
+        transport=transport,
+        reason=str(reason),
         role=connection.role,
         state="open" if registry.is_open(connection) else "closed",
         local=connection.local,
         peer=connection.peer,
-        peer_pid=connection.peer_pid,
+        peer_pid=peer_pid,
         pid=connection.pid,
         bytes_sent=counts.get("bytes_sent"),
         bytes_received=counts.get("bytes_received"),

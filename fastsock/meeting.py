@@ -8,6 +8,9 @@ on the same path whatever dies or stalls, and no byte of this is ever seen on th
 Two processes that met before need no talk: what the connecting end reserved before its SYN is the token, which the
 accepting end takes alone. The connecting end learns of it when its program first uses the socket.
 
+Where the accepting end has not even accepted, or may not be waited for, the connecting end goes ahead (custody.py):
+the accepting end connects back to another name, is handed its side, and its one byte in answer is its joining.
+
 DESIGN: the namespace is private to a network namespace, exactly the scope in which an address means one listener.
 """
 
@@ -26,7 +29,7 @@ import sys
 from _thread import _local
 from collections.abc import Callable, Iterator, Sequence
 
-from . import abstract, chain, learned
+from . import abstract, chain, core, learned
 from .config import settings
 from .genuine import genuine
 from .hidden import Hidden
@@ -48,6 +51,7 @@ _DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
 WILDCARDS = ("0.0.0.0", "::")
 _SOURCE_OF_LOOPBACK = "7f000001"
 _SPIN_SECONDS = 40e-6
+_KEEPER_PATIENCE = 5
 _CLAIM_SLICE_MS = 20  # an accepting end that gave up its claim can tell nobody
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _TOKEN_FLAGS = posix.EFD_NONBLOCK | posix.EFD_CLOEXEC
@@ -268,7 +272,7 @@ class _Unusable(Refused):
     """What was offered cannot serve here: something else may."""
 
 
-def _refused_by(error: OSError) -> Refused:
+def refused_by(error: OSError) -> Refused:
     reason = Reason.NO_DESCRIPTORS if error.errno in _NO_DESCRIPTORS else Reason.SYSTEM_ERROR
     return Refused(reason, str(error))
 
@@ -279,9 +283,14 @@ def _refused_by(error: OSError) -> Refused:
 class Offer:
     """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
 
-    def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport]) -> None:
-        """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused."""
+    def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport], ahead: bool) -> None:
+        """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused.
+
+        ahead: this end goes ahead, and never waits.
+        """
         self._where = (ip, port)
+        self._ahead = ahead
+        self.paths = paths
         self._reservation: Reservation | None = None
         self._listener = self._doorbell = -1
         self._deadline = 0.0
@@ -289,8 +298,9 @@ class Offer:
         self._source = packed(bound[0])
         if bound[0] in WILDCARDS:  # what the kernel will choose
             self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
-        name = _connection_name("offer", (self._source, bound[1]), (target, port))
-        self._pid = learned.who_accepts(self._where)
+        self._ends = (self._source, bound[1]), (target, port)
+        name = _connection_name("custody" if ahead else "offer", *self._ends)
+        self._pid = 0 if ahead else learned.who_accepts(self._where)
         if self._pid:
             for path in paths:
                 self._reservation = path.reserve(self._pid, _ticket(name, bound[1]))
@@ -302,7 +312,7 @@ class Offer:
             self._hidden = Hidden(self._listener)
         except OSError as error:
             self.withdraw()
-            raise _refused_by(error) from error
+            raise refused_by(error) from error
 
     @property
     def is_reserved(self) -> bool:
@@ -312,6 +322,22 @@ class Offer:
     def sent(self) -> None:
         """From now on the accepting end may find it: the bounded time begins."""
         self._deadline = genuine.monotonic() + _bounded_seconds()
+
+    @property
+    def goes_ahead(self) -> bool:
+        """Whether this end need not wait for anybody: what it goes ahead with can be handed over at any time."""
+        return self._ahead
+
+    def listener(self, local: Any) -> int:
+        """Gives away the descriptor of the listener at the offer's name. Raises Refused."""
+        if packed(local[0]) != self._source:  # the accepting end cannot find the name
+            raise Refused(Reason.PEER_NOT_LOCAL, f"connected from {local[0]}")
+        listener, self._listener = self._listener, -1
+        return listener
+
+    def name_of(self, what: str) -> bytes:
+        """A name that nothing else has, from which both addresses of the connection can be told."""
+        return b"%s/%d.%d" % (_connection_name(what, *self._ends), genuine.getpid(), next(_bridges))
 
     def withdraw(self) -> bool:
         """Ends the offer, unless the accepting end claimed what was reserved; whether it ended."""
@@ -339,27 +365,30 @@ class Offer:
             self.withdraw()
             self._close()
 
-    def answer(self, local: Any, descriptor: int) -> Joined:
+    def answer(self, local: Any, descriptor: int, may_go_ahead: bool = False) -> Joined | None:
         """Waits the bounded time for the accepting end. Raises Refused: then both ends stay on TCP.
 
+        None, if that is allowed: it has not accepted the connection yet, and this end goes ahead.
         descriptor is the TCP socket's, which is lost where this raises OSError. An exception of a signal handler leaves
         a reserved offer as it was, to be called again.
         """
         try:
             if packed(local[0]) != self._source:  # the accepting end cannot find the name
                 raise Refused(Reason.PEER_NOT_LOCAL, f"connected from {local[0]}")
-            joined = self._meet(descriptor)
+            joined = self._meet(descriptor, local if may_go_ahead else None)
+            if joined is None:
+                return None
         except (OSError, Refused) as error:
             if not self.withdraw() or isinstance(error, Refused):
                 raise
-            raise _refused_by(error) from error
+            raise refused_by(error) from error
         self._doorbell = -1
         self._reservation = None
         self._close()
         learned.joined(self._where, joined.pid)
         return joined
 
-    def _meet(self, descriptor: int) -> Joined:
+    def _meet(self, descriptor: int, local: Any) -> Joined | None:
         reservation, late, failure = self._reservation, False, 0
         if self._doorbell < 0 and (reservation is None or not reservation.is_claimed()):
             try:
@@ -370,11 +399,21 @@ class Offer:
                 failure = errno.ECONNRESET
             except OSError as error:
                 failure = error.errno or errno.EIO
+        ahead = -1
+        if late and local is not None and core.accepted(local, self._where) is False:
+            ahead = abstract.listen(_connection_name("custody", *self._ends))
         if reservation is not None:
             # a doorbell without a claim is that of an accepting end that knows nothing of the reserved
             if not reservation.withdraw(useless=self._doorbell >= 0):
+                if ahead >= 0:
+                    genuine.close(ahead)
                 return self._as_reserved(reservation, descriptor)
             self._reservation = None
+        if ahead >= 0:
+            # whoever connected back to the first name meanwhile is hung up on, and tries the other one
+            self._hidden.close()
+            self._listener, self._hidden, self._ahead = ahead, Hidden(ahead), True
+            return None
         if late:
             learned.lapsed(self._where)
             raise Refused(Reason.LISTENER_DID_NOT_ANSWER)
@@ -504,19 +543,91 @@ def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined 
     doorbell = -1
     try:
         doorbell = abstract.reach(name)
-        if doorbell < 0:
-            if claim is not None:
-                claim.give_up()
-            return None
-        return _met_at(doorbell, claim, source, paths)
+        if doorbell >= 0:
+            return _met_at(doorbell, claim, source, paths)
+        if claim is not None:
+            claim.give_up()
+        return _met_ahead((source_key, source[1]), (key, port), paths)
     except BaseException as error:
         if claim is not None:
             claim.give_up()
         if doorbell >= 0:
             genuine.close(doorbell)
+        hung_up = isinstance(error, ConnectionError)
+        hung_up = hung_up or (isinstance(error, Refused) and error.reason is Reason.PEER_DID_NOT_JOIN)
+        if hung_up and doorbell >= 0:  # perhaps to go ahead
+            joined = _met_ahead((source_key, source[1]), (key, port), paths)
+            if joined is not None:
+                return joined
         if isinstance(error, OSError):
-            raise _refused_by(error) from error
+            raise refused_by(error) from error
         raise
+
+
+def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[Transport]) -> Joined | None:
+    """Takes what a connecting end that went ahead has kept for us, if there is one. Raises Refused."""
+    try:
+        stream = abstract.reach(_connection_name("custody", source, local))
+    except OSError as error:
+        raise refused_by(error) from error
+    if stream < 0:
+        return None
+    passed: list[int] = []
+    try:
+        pid = _peer_process(stream)
+        data = _borrowed(stream, functools.partial(_receive_kept, passed=passed))
+        if len(data) != _HELLO.size or len(passed) != 2:
+            raise Refused(Reason.PEER_DECLINED, "the other end hung up")
+        magic, version, path_number, _ = _HELLO.unpack(data)
+        path = chain.by_number(path_number)
+        if magic != _MAGIC or version != _VERSION:
+            raise Refused(Reason.PEER_VERSION, f"version {version}")
+        if path is None or path not in paths:
+            raise Refused(Reason.EXCLUDED_BY_SETTING, f"path {path_number} is not allowed here")
+        memory, doorbell = passed
+        channel = path.take_over(doorbell, memory, settings(), _text(source), pid)
+        _borrowed(stream, lambda asker: asker.send(_JOIN, _socket.MSG_NOSIGNAL))
+        passed.remove(doorbell)
+        return Joined(path, channel, doorbell, pid, awaited=False)
+    except OSError as error:  # it died: what it had sent is on TCP
+        raise refused_by(error) from error
+    finally:
+        for descriptor in (stream, *passed):
+            genuine.close(descriptor)
+
+
+def _receive_kept(stream: Any, passed: list[int]) -> bytes:
+    """The message of a thread that is waiting for us; what travels with it goes to `passed`. Raises Refused."""
+
+    def receive() -> Any:
+        return stream.recvmsg(_HELLO.size, _DESCRIPTOR_SPACE, _socket.MSG_CMSG_CLOEXEC)
+
+    # its thread needs no lock of anybody: only a stopped process, or a machine with too much to do, keeps us waiting
+    try:
+        data, ancillary, _, _ = _soon(
+            receive, genuine.monotonic() + _KEEPER_PATIENCE * _bounded_seconds(), stream.fileno()
+        )
+    except TimeoutError:
+        raise Refused(Reason.PEER_DID_NOT_JOIN, "its process does not run") from None
+    for level, kind, content in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            passed.extend(struct.unpack(f"{len(content) // 4}i", content[: len(content) // 4 * 4]))
+    return bytes(data)
+
+
+def kept_hello(path: Any) -> bytes:
+    """What a connecting end that goes ahead over `path` says to whoever connects back."""
+    return _HELLO.pack(_MAGIC, _VERSION, path.number, 0)
+
+
+def _text(place: tuple[str, int]) -> str:
+    family = _socket.AF_INET if len(place[0]) == 8 else _socket.AF_INET6
+    return f"{_socket.inet_ntop(family, bytes.fromhex(place[0]))}:{place[1]}"
+
+
+def has_patience() -> bool:
+    """Whether this thread knows that the other end will come, and waits for it."""
+    return getattr(_patience, "seconds", None) is not None
 
 
 def _met_at(doorbell: int, claim: Claim | None, source: Any, paths: Sequence[Transport]) -> Joined:

@@ -40,6 +40,7 @@ class Connection:
     owner: weakref.ref[Any] | None = None
     final: dict[str, int] | None = None
     began = 0.0  # when it moved, at the connecting end
+    kept: Any = None  # custody.Kept, of one whose other end was still to come when it moved
 
     def __init__(
         self, role: str, transport: str, reason: Reason, family: int, proto: int, local: Any, peer: Any
@@ -129,6 +130,8 @@ def closing(connection: Connection) -> None:
     owner = connection.owner
     if owner is None or id(owner) not in _open:
         return
+    if connection.kept is not None:
+        _settle(connection)
     if connection.channel is not None:
         connection.final = connection.counts()
         connection.channel = None
@@ -149,11 +152,39 @@ def moved(connection: Connection, transport: str, reason: Reason) -> None:
     connection.channel = None
     connection.transport = transport
     connection.reason = reason
+    if connection.kept is not None and connection.kept.has_joined():
+        connection.peer_pid = connection.kept.told()[2]
+        connection.kept = None
+
+
+def _settle(connection: Connection) -> None:
+    """What became of a connection that moved before its other end came, which it ends as."""
+    kept = connection.kept
+    kept.is_decided()
+    transport, reason, connection.peer_pid = kept.told()
+    if transport == "tcp":
+        back_on_tcp(connection, reason)
+    connection.kept = None
+
+
+def back_on_tcp(connection: Connection, reason: Reason) -> None:
+    """The connection was never on another path as far as its other end is concerned."""
+    if connection.channel is not None:
+        connection.final = connection.channel.statistics()
+    _totals[connection.kept.path] -= 1
+    connection.channel = connection.kept = None
+    connection.transport, connection.reason = "tcp", reason
+    _totals["tcp"] = _totals.get("tcp", 0) + 1
 
 
 def totals() -> dict[str, int]:
     """How many connections this process made or accepted, by the path each first took."""
-    return dict(_totals)
+    found = dict(_totals)
+    for connection in _open.values():
+        if connection.kept is not None and connection.kept.told()[0] == "tcp":
+            found[connection.kept.path] -= 1
+            found["tcp"] = found.get("tcp", 0) + 1
+    return {transport: count for transport, count in found.items() if count}
 
 
 def connections() -> list[Connection]:

@@ -163,14 +163,14 @@ def _select(original: Any) -> Any:
                 watch.settled_at = genuine.monotonic()
                 return original(self, timeout)
             ready = ready_among(watch.channels, 0.0)
-        found = {}
+        found = {}  # by descriptor: what a program attached to its key need not be hashable
         for channel in ready:
             key = self._fd_to_key.get(channel.fileno())
             if key is not None and key.events & _READ:
-                found[key] = _READ
+                found[key.fd] = (key, _READ)
         if watch.writers or not found or watch.turn % _KERNEL_EVERY == 0:
             for key, events in original(self, 0 if found else timeout):
-                found[key] = found.get(key, 0) | events
-        return list(found.items())
+                found[key.fd] = (key, found[key.fd][1] | events if key.fd in found else events)
+        return list(found.values())
 
     return _like(original, select)

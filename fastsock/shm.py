@@ -248,3 +248,19 @@ class ShmTransport(Transport):
                     made.give_up()
                     self._made.pop(made.number, None)  # never to be claimed any more
         return None
+
+    def begin(self, doorbell: int, settings: Settings, peer: str) -> tuple[Any, int]:
+        memory = -1
+        try:
+            memory = core.create_segment(settings.ring_bytes)
+            return _channel(core.Segment(memory), doorbell, core.CONNECTED, settings, peer, 0), memory
+        except OSError as error:
+            if memory >= 0:
+                genuine.close(memory)
+            raise refusal(error) from error
+
+    def take_over(self, doorbell: int, memory: int, settings: Settings, peer: str, pid: int) -> Any:
+        try:
+            return _channel(core.Segment(memory), doorbell, core.ACCEPTED, settings, peer, pid)
+        except OSError as error:
+            raise refusal(error) from error

@@ -20,7 +20,7 @@ import sys
 import types
 import weakref
 
-from . import arrays, chain, core, guards, kept, learned, meeting, options, registry, staying, unix
+from . import arrays, chain, core, custody, guards, kept, learned, meeting, options, registry, staying, unix
 from .config import settings
 from .genuine import genuine
 from .transport import Reason, Refused
@@ -80,7 +80,7 @@ class socket(_Plain):  # type: ignore[misc]
         """The path that the bytes take: "shm", "unix" or "tcp"; "plain" for anything but a TCP stream."""
         connection: registry.Connection | None = self._fast_connection
         if connection is not None:
-            return connection.transport
+            return connection.transport if connection.kept is None else connection.kept.told()[0]
         return "tcp" if self._fast_is_tcp_stream() else "plain"
 
     def _fast_is_tcp_stream(self) -> bool:
@@ -236,13 +236,17 @@ class socket(_Plain):  # type: ignore[misc]
                 return None, Reason.NO_LISTENER_PRESENCE if local else Reason.PEER_NOT_LOCAL
             if not meeting.is_local(ip, _family(self)):
                 return None, Reason.PEER_NOT_LOCAL
+            custody.learn((ip, port))
             if learned.lets_offers_lapse((ip, port)):
                 return None, Reason.LISTENER_LAPSED_BEFORE
             if self._fast_watched:  # a poller follows the open file: it would watch the one that the move closes
                 return None, Reason.DESCRIPTOR_WATCHED
             if _Base.getsockname(self)[1] == 0:
                 self._fast_take_port()
-            return meeting.Offer(_Base.getsockname(self), ip, port, paths), Reason.JOINED
+            ahead = _Base.gettimeout(self) == 0 and custody.is_possible(paths) and not meeting.has_patience()
+            if ahead and _takes_descriptor(self):
+                return None, Reason.DESCRIPTOR_TAKEN
+            return meeting.Offer(_Base.getsockname(self), ip, port, paths, ahead), Reason.JOINED
         except Refused as refused:
             return None, refused.reason
         except OSError as error:
@@ -296,17 +300,21 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_finish_connect(self, offer: meeting.Offer) -> None:
         offer.sent()
         try:
-            undecided = Undecided(self, offer, _Base.getsockname(self), _Base.getpeername(self))
+            local, peer = _Base.getsockname(self), _Base.getpeername(self)
         except OSError:  # reset already; the first use will say so
             self._fast_stay("connect", Reason.SYSTEM_ERROR, None, None)
             return
+        if offer.goes_ahead:
+            self._fast_go_ahead(offer, local, peer)
+            return
+        undecided = Undecided(self, offer, local, peer)
         for held in _HELD:
             held.forget(self)
         self._fast_undecided = undecided
         if not offer.is_reserved or self._fast_in_progress or _takes_descriptor(self):
             self._fast_decide()
 
-    def _fast_decide(self) -> None:
+    def _fast_decide(self, may_go_ahead: bool = True) -> None:
         """Takes part in the meeting under way, if there is one, and stays or moves."""
         undecided = self._fast_undecided
         if undecided is None:
@@ -316,7 +324,7 @@ class socket(_Plain):  # type: ignore[misc]
                 return
             undecided.begun = True
             try:
-                self._fast_take_part(undecided)
+                self._fast_take_part(undecided, may_go_ahead)
             finally:
                 undecided.begun = False
                 if _HELD[0].known(self):
@@ -325,15 +333,29 @@ class socket(_Plain):  # type: ignore[misc]
         if _takes_descriptor(self):
             self._fast_release()
 
-    def _fast_take_part(self, undecided: Undecided) -> None:
-        local, peer = undecided.local, undecided.peer
+    def _fast_take_part(self, undecided: Undecided, may_go_ahead: bool) -> None:
+        offer, local, peer = undecided.offer, undecided.local, undecided.peer
+        may_go_ahead = may_go_ahead and custody.is_possible(offer.paths) and not _takes_descriptor(self)
         try:
-            joined = undecided.offer.answer(local, _Base.fileno(self))
+            joined = offer.answer(local, _Base.fileno(self), may_go_ahead and not meeting.has_patience())
         except Refused as refused:
             self._fast_stay("connect", refused.reason, local, peer)
+            return
+        if joined is None:
+            self._fast_go_ahead(offer, local, peer)
         else:
             self._fast_move("connect", joined, local, peer)
             meeting.confirm(joined, self)
+
+    def _fast_go_ahead(self, offer: meeting.Offer, local: Any, peer: Any) -> None:
+        """Moves, although the other end is still to come."""
+        try:
+            joined, kept = custody.begin(offer, local, peer, _Base.fileno(self))
+        except Refused as refused:
+            self._fast_stay("connect", refused.reason, local, peer)
+            return
+        self._fast_move("connect", joined, local, peer, kept)
+        custody.opened(self)
 
     # ---- staying and moving ----
 
@@ -342,17 +364,18 @@ class socket(_Plain):  # type: ignore[misc]
         if settings().trace:
             chain.log.info("%s %s -> tcp: %s", role, peer, reason)
 
-    def _fast_move(self, role: str, joined: meeting.Joined, local: Any, peer: Any) -> None:
+    def _fast_move(self, role: str, joined: meeting.Joined, local: Any, peer: Any, kept: Any = None) -> None:
         """Re-points the descriptor at the doorbell; the connecting end resets TCP: nothing lingers in TIME_WAIT."""
         connection = registry.Connection(
             role, joined.path.name, Reason.JOINED, _family(self), _proto(self), local, peer
         )
         connection.peer_pid = joined.pid
+        connection.kept = kept
         if role == "connect":
             connection.began = genuine.monotonic()
         connection.options = self._fast_options
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
-        if role == "connect":  # which may not have seen yet that it is connected, when the accepting end leaves
+        if role == "connect" and kept is None:  # it may not have seen yet that it is connected, when the other leaves
             _Base.setsockopt(self, _socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
         genuine.dup2(joined.doorbell, descriptor, genuine.get_inheritable(descriptor))
         genuine.close(joined.doorbell)
@@ -429,6 +452,11 @@ class socket(_Plain):  # type: ignore[misc]
         if channel.fileno() < 0:  # closed by number, behind our back
             self._fast_unbind()
             return
+        if connection.kept is not None:
+            if _Base.gettimeout(self) != 0:
+                connection.kept.wait()
+            if self._fast_leave_custody(survives):
+                return
         connection.reset = channel.was_reset()
         holders = [sock for sock in connection.sockets() if sock._fast_channel is not None]
         if channel.release():
@@ -437,6 +465,23 @@ class socket(_Plain):  # type: ignore[misc]
         else:
             self._fast_bridge(holders, survives)
         registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
+
+    def _fast_leave_custody(self, survives: bool) -> bool:
+        """The descriptor must do without the thread that keeps the other end's side; whether it is TCP's again."""
+        connection, channel = self._fast_connection, self._fast_channel
+        kept = None if connection is None else connection.kept
+        if kept is None or channel is None or channel.fileno() < 0:
+            return False
+        if len(connection.sockets()) > 1 or not kept.take_back(channel):
+            kept.give_up(survives)
+            return False
+        self._fast_unbind()
+        registry.back_on_tcp(connection, Reason.DESCRIPTOR_TAKEN)
+        _Base.settimeout(self, _Base.gettimeout(self))
+        for (level, option), value in (self._fast_options or {}).items():
+            with contextlib.suppress(OSError):
+                _Base.setsockopt(self, level, option, *value)
+        return True
 
     def _fast_bridge(self, holders: list[socket], survives: bool) -> None:
         """Unread bytes lie in the ring: the descriptor becomes one end of a fresh pair that a pump serves."""
@@ -521,7 +566,9 @@ class socket(_Plain):  # type: ignore[misc]
     def fileno(self) -> int:
         channel = self._fast_channel
         if channel is not None:
-            if channel.fileno() >= 0:
+            kept = self._fast_connection is not None and self._fast_connection.kept is not None
+            # ssl asks for it before it detaches the socket: while the server is still to come, TCP's is better for that
+            if channel.fileno() >= 0 and not (kept and sys._getframe(1).f_globals.get("__name__") == "ssl"):
                 channel.watch()
         elif self._fast_connection is None and sys._getframe(1).f_globals.get("__name__") not in _ONLY_NOTES:
             self._fast_watched = True

@@ -27,6 +27,8 @@ class Reason(enum.Enum):
     LISTENER_LAPSED_BEFORE = "listener_lapsed_before"
     SHORT_LIVED_BEFORE = "short_lived_before"
     BACKLOG_FULL = "backlog_full"
+    NOT_ACCEPTED_YET = "not_accepted_yet"
+    ACCEPTED_BY_OTHERS = "accepted_by_others"
     NO_OFFER = "no_offer"
     PEER_DID_NOT_JOIN = "peer_did_not_join"
     PEER_DECLINED = "peer_declined"
@@ -52,6 +54,8 @@ ADVICE: dict[Reason, str] = {
     Reason.NO_LISTENER_PRESENCE: "start the server with `python -m fastsock.launcher` or import fastsock.socket in it; "
     "one that closed all descriptors but its listener's is found again once it has accepted",
     Reason.LISTENER_DID_NOT_ANSWER: "the server was busy, or foreign code accepts; FASTSOCK_MEETING_MS gives it longer",
+    Reason.NOT_ACCEPTED_YET: "nothing: the connection leaves TCP as soon as the server has called accept()",
+    Reason.ACCEPTED_BY_OTHERS: "the server's program or a library of it accepts in C, or without fastsock",
     Reason.LISTENER_LAPSED_BEFORE: "the server let earlier offers lapse; it is tried again from time to time",
     Reason.SHORT_LIVED_BEFORE: "nothing: TCP is faster for so little; FASTSOCK_SHORT_LIVED=path takes the path always",
     Reason.NO_OFFER: "start the client with `python -m fastsock.launcher` or import fastsock.socket in it",
@@ -132,6 +136,17 @@ class Transport(abc.ABC):
     def claim(self, ticket: int) -> Claim | None:
         """The accepting end's half of a meeting with a reservation, if there is one."""
         return None
+
+    def begin(self, doorbell: int, settings: Settings, peer: str) -> tuple[Any, int]:
+        """The connecting end's channel, before there is another end, and the descriptor of the memory for that one.
+
+        Only paths with SHARED_MEMORY can: the channel must keep what is sent. Raises Refused.
+        """
+        raise NotImplementedError(f"the {self.name} path needs both ends")
+
+    def take_over(self, doorbell: int, memory: int, settings: Settings, peer: str, pid: int) -> Any:
+        """The accepting end's channel, of what begin() made; the caller closes `memory`. Raises Refused."""
+        raise NotImplementedError(f"the {self.name} path needs both ends")
 
 
 class Reservation(abc.ABC):

@@ -53,7 +53,7 @@ def decide_all() -> None:
     for reference in list(_waiting.values()):
         sock = reference()
         if sock is not None:
-            sock._fast_decide()
+            sock._fast_decide(may_go_ahead=False)
 
 
 def _forked() -> None:

@@ -108,7 +108,7 @@ def test_nobody_is_remembered_for_a_moment_only(monkeypatch):
         held, complete = meeting.announce(address, False)
         config.configure(meeting_ms=10)
         assert complete
-        assert _reason(address) == "listener_did_not_answer"
+        assert _reason(address) == "not_accepted_yet"
         for presence in held:
             presence.close()
 

@@ -456,6 +456,10 @@ cdef class Channel:
             fs_end_watch(self.shared.end, self.descriptor)
         self.leave()
 
+    def is_watched(self):
+        """Whether watch() was called."""
+        return fs_end_is_watched(self.shared.end) != 0
+
     def settle(self):
         """Makes the doorbell exact before a loop of ours blocks on it; whether there is something to read."""
         return self.settle_doorbell() != 0

@@ -13,6 +13,12 @@ cdef extern from "system.h" nogil:
     uint32_t fs_current_cpu()
     size_t fs_expect_blocks(size_t bytes)
 
+cdef extern from "<fcntl.h>" nogil:
+    enum: F_GETFD, FD_CLOEXEC, O_CLOEXEC
+
+cdef extern from "<unistd.h>" nogil:
+    int dup3(int descriptor, int number, int flags)
+
 cdef extern from "direct.h" nogil:
     int fs_direct_probe()
 
@@ -37,8 +43,10 @@ cdef extern from "end.h" nogil:
         uint64_t wakes
         uint64_t spins
 
+    struct fs_custody
     struct fs_end:
         fs_statistics statistics
+        fs_custody *custody
         int gone
         int pending_error
         int raw_in
@@ -69,6 +77,8 @@ cdef extern from "end.h" nogil:
     void fs_end_closing(fs_end *end, int doorbell, int reset)
     void fs_end_closed(fs_end *end)
     int fs_end_writable(fs_end *end)
+    int fs_end_is_watched(const fs_end *end)
+    int fs_end_was_served(const fs_end *end)
     int fs_end_shared(const fs_end *end)
     int fs_end_urgent_inline(const fs_end *end)
     void fs_end_set_urgent_inline(fs_end *end, int on)
@@ -109,6 +119,36 @@ cdef extern from "abstract.h" nogil:
     int fs_is_own_user(unsigned int user)
     int fs_abstract_told(int descriptor, unsigned long inode, int keep)
     unsigned int fs_abstract_forks()
+
+cdef extern from "<sys/socket.h>" nogil:
+    struct sockaddr:
+        pass
+    struct sockaddr_storage:
+        pass
+    enum: AF_INET_NUMBER "AF_INET", AF_INET6_NUMBER "AF_INET6"
+
+cdef extern from "accepted.h" nogil:
+    int fs_put_address(sockaddr_storage *where, int family, const char *ip, int port)
+    int fs_accepted(const sockaddr *connecting, const sockaddr *listening)
+
+cdef extern from "custody.h" nogil:
+    enum: FS_CUSTODY_PENDING, FS_CUSTODY_HANDED, FS_CUSTODY_JOINED, FS_CUSTODY_RELAYED, FS_CUSTODY_ENDED
+
+    struct fs_custody_terms:
+        sockaddr_storage connecting
+        sockaddr_storage listening
+        unsigned char hello[64]
+        size_t hello_length
+        int any_user
+        uint64_t patience_ns
+
+    int fs_custody_begin(fs_end *end, int doorbell, int memory, int stream, int listener, const fs_custody_terms *terms)
+    int fs_custody_take_back(fs_custody *custody)
+    int fs_custody_fork(fs_custody *custody)
+    void fs_custody_relay(fs_custody *custody)
+    int fs_custody_state(const fs_custody *custody)
+    int fs_custody_is_accepted(const fs_custody *custody)
+    int fs_custody_joined_by(const fs_custody *custody)
 
 cdef extern from "<sys/uio.h>" nogil:
     struct iovec:

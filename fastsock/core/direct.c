@@ -124,7 +124,7 @@ static int is_cheaper(const struct fs_end *end)
 static size_t worth_asking(struct fs_end *end, size_t length)
 {
     size_t least = end->limits.direct_min, enough = 2 * least > PROBE ? 2 * least : PROBE;
-    if (least == 0 || length < least || end->limits.peer <= 0 || end->unreadable) return 0;
+    if (least == 0 || length < least || end->peer <= 0 || end->unreadable) return 0;
     if (end->pull_cost != 0 && is_cheaper(end)) return received(end) - end->took_at > PROBE_EVERY ? 0 : length;
     if (end->pull_cost != 0 && received(end) - end->pulled_at <= PROBE_EVERY) return 0;
     return length < enough ? length : enough;
@@ -165,7 +165,7 @@ static int read_there(const struct fs_end *end, const struct place *place, uint3
     struct iovec into[2] = {{&nonce, sizeof nonce}, {target, length}};
     struct iovec out_of[2] = {{(void *)place->nonce_address, sizeof nonce}, {(void *)(place->address + at), length}};
     /* a process number can come to name somebody else: only the sender has the nonce at that place */
-    return process_vm_readv((pid_t)end->limits.peer, into, 2, out_of, 2, 0) == (ssize_t)(length + sizeof nonce) &&
+    return process_vm_readv((pid_t)end->peer, into, 2, out_of, 2, 0) == (ssize_t)(length + sizeof nonce) &&
            nonce == place->nonce;
 }
 

@@ -95,7 +95,7 @@ void fs_doorbell_stuff(struct fs_end *end, int doorbell)
     struct pollfd room = {doorbell, POLLOUT, 0};
     atomic_store(&out->stuffed, 1);
     if (poll(&room, 1, 0) == 0) return;
-    if (fs_ring_space(&end->out, 1) != 0) { /* the consumer read meanwhile, perhaps without seeing the mark */
+    if (fs_ring_space(&end->out, 1) != 0 && !fs_end_awaits_tcp(end)) { /* the consumer read meanwhile, perhaps without seeing the mark */
         atomic_store(&out->stuffed, 0);
         return;
     }

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "custody.h"
 #include "direct.h"
 #include "system.h"
 
@@ -202,10 +203,37 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
     return done > 0 ? (ssize_t)done : -EAGAIN;
 }
 
+int fs_end_is_watched(const struct fs_end *end) { return is_watched(end); }
+
+int fs_end_was_served(const struct fs_end *end) { return fs_published(end->in.shared) != 0; }
+
+int fs_end_awaits_tcp(const struct fs_end *end) { return end->custody != NULL && fs_custody_is_full(end->custody); }
+
+/* TCP first: what it has no room for was not sent. */
+static ssize_t put_what_tcp_takes(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
+{
+    ssize_t space = fs_ring_space(&end->out, length);
+    if (space >= 0 && (size_t)space < length && fs_ring_grow(&end->out)) space = fs_ring_space(&end->out, length);
+    if (space <= 0) return space < 0 ? space : -EAGAIN;
+    ssize_t passed = fs_custody_pass(end->custody, data, (size_t)space < length ? (size_t)space : length, flags);
+    if (passed < 0) return passed;
+    if (passed == 0) return put_what_fits(end, doorbell, data, length, flags);
+    return put_what_fits(end, doorbell, data, (size_t)passed, flags & ~FS_PATIENT);
+}
+
+static ssize_t put(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
+{
+    if (end->custody != NULL && fs_custody_is_pending(end->custody))
+        return put_what_tcp_takes(end, doorbell, data, length, flags);
+    return put_what_fits(end, doorbell, data, length, flags);
+}
+
 /* Pollers of this end must find it not writable while the ring is full. */
 static void show_fullness(struct fs_end *end, int doorbell)
 {
-    if (is_watched(end) && fs_ring_room(&end->out) == 0) fs_doorbell_stuff(end, doorbell);
+    int full = fs_ring_room(&end->out) == 0;
+    if (is_watched(end) && (full || fs_end_awaits_tcp(end))) fs_doorbell_stuff(end, doorbell);
+    if (end->custody != NULL) fs_custody_await_room(end->custody, full);
 }
 
 /* Whether payload goes over the doorbell from now on: this end said so, or the other one asked. */
@@ -233,7 +261,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     } else {
         tell_where_we_run(end);
         if (fs_end_shared(end)) fs_direct_abandon(end);
-        result = length == 0 ? 0 : put_what_fits(end, doorbell, data, length, flags);
+        result = length == 0 ? 0 : put(end, doorbell, data, length, flags);
         if (result == -EAGAIN && goes_raw(end, doorbell)) result = send_raw(end, doorbell, data, length, flags);
         else if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell);
         if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
@@ -245,7 +273,8 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
 int fs_end_writable(struct fs_end *end)
 {
     struct fs_direction *out = end->out.shared;
-    return end->gone || fs_is_raw(out) || atomic_load(&out->producer_shut) || fs_ring_room(&end->out) != 0;
+    return end->gone || fs_is_raw(out) || atomic_load(&out->producer_shut) ||
+           (fs_ring_room(&end->out) != 0 && !fs_end_awaits_tcp(end));
 }
 
 /* ---- receiving ---- */
@@ -389,6 +418,7 @@ int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
     int error = 0, locked = lock(end->exclusion.sender, 0) == 0; /* a call that must not fail for a stopped process */
     if (how != SHUT_RD) atomic_store(&out->producer_shut, 1);
     if (shutdown(doorbell, how) != 0) error = -errno;
+    if (end->custody != NULL) fs_custody_shutdown(end->custody, how);
     if (locked) fs_unlock(end->exclusion.sender);
     notify_other_end(end);
     atomic_fetch_add(&end->in.shared->notice, 1); /* our own threads that wait here must look too */
@@ -416,4 +446,5 @@ void fs_end_closed(struct fs_end *end)
 {
     notify_other_end(end);
     end->closed = 1;
+    if (end->custody != NULL) fs_custody_closed(end->custody, (int)atomic_load(&end->header->reset[end->side]));
 }

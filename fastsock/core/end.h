@@ -31,7 +31,7 @@ enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2, FS_PEEK = 1, FS_AT_ONCE = 4 };
 struct fs_limits {
     double spin_us;    /* longest busy wait before sleeping */
     size_t direct_min; /* bytes from which a message may be copied directly, 0 for never */
-    int peer;          /* the other process's number as the kernel tells it, 0 where unknown */
+    int peer;          /* the other process's number as the kernel tells it, 0 where unknown: the end's at first */
 };
 
 /* Busy waiting pays only where it is answered in time: its measured success, 0 to 1. */
@@ -64,8 +64,12 @@ struct fs_segment {
     int (*unmap)(void *, size_t);
 };
 
+struct fs_custody;
+
 struct fs_end {
     _Atomic int holders; /* of this structure, within the process */
+    _Atomic int peer;    /* the other process's number as the kernel tells it, 0 where unknown */
+    struct fs_custody *custody; /* of a connecting end whose other end is still to come, or came late; else NULL */
     struct fs_segment *segment;
     struct fs_segment_header *header;
     int side;
@@ -138,6 +142,9 @@ void fs_end_leaves(struct fs_end *end, uint32_t how); /* FS_BY_RESET ...: what i
 void fs_end_closing(struct fs_end *end, int doorbell, int reset); /* before the last close of `doorbell` here */
 void fs_end_closed(struct fs_end *end);                           /* and after it */
 int fs_end_writable(struct fs_end *end);
+int fs_end_is_watched(const struct fs_end *end);
+int fs_end_was_served(const struct fs_end *end); /* the other end has put something into the ring, ever */
+int fs_end_awaits_tcp(const struct fs_end *end); /* there is room in the ring, but not in TCP, which gets the same bytes */
 int fs_end_shared(const struct fs_end *end);
 int fs_end_urgent_inline(const struct fs_end *end); /* what the other end set by the next one: SO_OOBINLINE */
 void fs_end_set_urgent_inline(struct fs_end *end, int on);

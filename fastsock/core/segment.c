@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "custody.h"
 #include "end.h"
 #include "system.h"
 
@@ -187,6 +188,7 @@ struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct
     end->side = side;
     end->forks_at_start = fs_fork_count();
     end->limits = *limits;
+    end->peer = limits->peer;
     if (getrandom(&end->nonce, sizeof end->nonce, GRND_NONBLOCK) < 0) end->limits.direct_min = 0;
     end->spin_read.success = end->spin_write.success = 1.0f;
     unsigned char *data = (unsigned char *)segment->header + header_bytes();
@@ -220,5 +222,6 @@ void fs_end_free(struct fs_end *end)
     if (end->closed && !fs_end_shared(end)) atomic_fetch_or(&end->header->possession, 1u << end->side);
     fs_segment_drop(end->segment);
     fs_exclusion_give(&end->exclusion);
+    if (end->custody != NULL) fs_custody_drop(end->custody);
     free(end);
 }

@@ -118,6 +118,7 @@ cdef class Stayed:
     """What registry.Connection is, for one that stays on TCP."""
     transport = "tcp"
     channel = None
+    kept = None
     options = None
     holders = ()
     peer_pid = None

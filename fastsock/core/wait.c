@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "custody.h"
 #include "end.h"
 #include "system.h"
 
@@ -219,9 +220,11 @@ static int show_on_doorbell(struct fs_end *end, int doorbell, int what)
         if (!result && !end->raw_in) result = !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0;
     } else if (!end->raw_out && !end->gone) {
         ssize_t space = fs_ring_space(&end->out, 1);
-        result = space != 0 || fs_ring_grow(&end->out) || fs_is_raw(end->out.shared);
+        int full = space == 0 && !fs_ring_grow(&end->out);
+        result = (!full && !fs_end_awaits_tcp(end)) || fs_is_raw(end->out.shared);
         if (!result) {
             fs_doorbell_stuff(end, doorbell);
+            if (end->custody != NULL) fs_custody_await_room(end->custody, full);
         }
     }
     fs_unlock(word);

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "custody.h"
 #include "end.h"
 #include "system.h"
 
@@ -17,7 +18,11 @@ void fs_end_watch(struct fs_end *end, int doorbell)
     fs_end_settle(end, doorbell, 0); /* also where our own direction is raw: tokens of the other one may lie there */
     if (end->raw_out) return;
     if (fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
-    if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out)) fs_doorbell_stuff(end, doorbell);
+    int full = fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out);
+    if (full || fs_end_awaits_tcp(end)) {
+        fs_doorbell_stuff(end, doorbell);
+        if (end->custody != NULL) fs_custody_await_room(end->custody, full);
+    }
     fs_unlock(end->exclusion.sender);
 }
 

@@ -133,7 +133,7 @@ int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end,
     struct fs_link *link = fs_link_new(peer, &calls, doorbell);
     if (!link) return -ENOMEM;
     link->end = fs_end_hold(end);
-    link->process = end->limits.peer;
+    link->process = end->peer;
     link->published = atomic_load(&end->in.shared->tail);
     link->position = link->published;
     fs_costs_changed(link);
