@@ -53,6 +53,7 @@ static short look_at_doorbell(struct fs_end *end, int doorbell)
     end->notice_seen = atomic_load(&end->in.shared->notice);
     end->looked_at = fs_ticks();
     short events = events_at(doorbell, POLLRDHUP);
+    if (events != 0) end->end_shown = 1;
     int hung_up = (events & (POLLHUP | POLLERR)) != 0 && !atomic_load(&end->out.shared->producer_shut);
     uint32_t leaving = atomic_load(&end->header->reset[!end->side]);
     int broken_off = leaving == FS_BY_RESET_UNLESS_SHUT && hung_up && !atomic_load(&end->in.shared->producer_shut);
@@ -361,7 +362,8 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
         }
         if (end->ended) return end->pending_error == ECONNRESET ? -take_pending(end) : 0;
         if (is_watched(end) && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0) continue;
-        if (!look_for_end && atomic_load_explicit(&in->notice, memory_order_relaxed) == end->notice_seen) return -EAGAIN;
+        uint32_t notice = atomic_load_explicit(&in->notice, memory_order_relaxed);
+        if (!look_for_end && !end->end_shown && notice == end->notice_seen) return -EAGAIN;
         if (look_at_doorbell(end, doorbell) == 0) return foreign_bytes(end, doorbell) ? -EPROTO : -EAGAIN;
         /* what was published before the other end left is still read first: look once more behind the hang-up */
         if (fs_ring_used(&end->in) == 0 && !fs_is_raw(in)) end->ended = 1;

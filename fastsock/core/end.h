@@ -82,6 +82,7 @@ struct fs_end {
     _Atomic int gone;             /* the other end is closed: known from the kernel */
     _Atomic int reset;            /* and it left with a reset */
     _Atomic int closed;           /* by this process: nothing of it will use the end any more */
+    _Atomic int end_shown;        /* by the doorbell, perhaps to a sender: a receiver that waits briefly must look too */
     _Atomic int ended;            /* nothing more will come in */
     _Atomic int pending_error;    /* errno to be told once */
     _Atomic int pretended;        /* one send after the other end's close was swallowed, as TCP does */

@@ -87,6 +87,17 @@ def check_shut_both(pair: Pair) -> Any:
     return [*seen, outcome(near.shutdown, socket.SHUT_WR), far.run(_send_until_refused)]
 
 
+@on_pair
+def check_half_close_that_a_sender_saw_first(pair: Pair) -> None:
+    """A receive that waits for a moment only is told of the end too."""
+    pair.far.shutdown(socket.SHUT_WR)
+    until_readable(pair.near)
+    for _ in range(50):
+        pair.near.sendall(b"x")
+    pair.near.settimeout(0.0005)
+    assert pair.near.recv(1) == b""
+
+
 @like_plain_tcp
 def check_shut_of_what_there_is_not(pair: Pair) -> Any:
     """A refused shutdown() shuts nothing."""
