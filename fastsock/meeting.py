@@ -478,9 +478,9 @@ class Offer:
             try:
                 return self._try_join(pid, refused)
             except _Unusable as error:
-                refused = error
+                refused = Refused(error.reason, error.detail)
                 with contextlib.suppress(OSError):  # gone already: the next hello does not come
-                    genuine.write(self._doorbell, _AGAIN)
+                    _borrowed(self._doorbell, lambda stream: stream.send(_AGAIN, _socket.MSG_NOSIGNAL))
 
     def _try_join(self, pid: int, refused: Refused | None) -> Joined:
         """refused: why what was offered before could not serve."""
@@ -649,6 +649,8 @@ def _met_at(doorbell: int, claim: Claim | None, source: Any, paths: Sequence[Tra
                 channel = _borrowed(doorbell, offer)
         except Refused as refused:
             reason = refused.reason
+            if reason is Reason.PEER_DID_NOT_JOIN:  # its late answer must not be taken for one to the next offer
+                raise
             chain.log.debug("%s path refused for %s: %s", path.name, source, refused)
             continue
         return Joined(path, channel, doorbell, pid, awaited=False)
@@ -666,9 +668,9 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
         doorbell.sendmsg([hello], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
         deadline = genuine.monotonic() + _bounded_seconds()
         try:
-            if _await_join(doorbell, deadline) == _AGAIN and _take(token):
+            if _await_join(doorbell, deadline) == _AGAIN:
                 doorbell.recv(1)
-                raise _Unusable(Reason.PEER_DECLINED)
+                raise _Unusable(Reason.PEER_DECLINED) if _take(token) else Refused(Reason.PEER_DECLINED)
         except (TimeoutError, ConnectionError):
             if _take(token):
                 raise Refused(Reason.PEER_DID_NOT_JOIN) from None

@@ -491,14 +491,24 @@ class socket(_Plain):  # type: ignore[misc]
         meeting.name_bridge(outer, *self._fast_addresses())
         doorbell = genuine.dup(_Base.fileno(self))
         channel = self._fast_channel
+        channel.rebind(doorbell)
+        try:
+            channel.bridge(inner.fileno(), survives)
+        except OSError as error:  # the connection goes on as it was
+            channel.rebind(_Base.fileno(self))
+            genuine.close(doorbell)
+            outer.close()
+            inner.close()
+            what = "the descriptor is needed while bytes are unread, but no bridge for them could be started"
+            raise OSError(error.errno, f"shm path to {channel.peer}: {what}: {error.strerror}; raise the limit of"
+                          " processes or memory, or read first") from None  # fmt: skip
+        inner.detach()
         for sock in holders:
             descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
             sock._fast_unbind()
             genuine.dup2(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
             _Base.settimeout(sock, timeout)
         outer.close()
-        channel.rebind(doorbell)
-        channel.bridge(inner.detach(), survives)
 
     def _fast_addresses(self) -> tuple[Any, Any]:
         connection = self._fast_connection

@@ -186,3 +186,39 @@ def _listen_as_the_last(here, maker):
         return listen(here, maker)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, previous)
+
+
+def _limit_address_space(here, mebibytes):
+    with open("/proc/self/statm") as file:
+        limit = int(file.read().split()[0]) * mmap.PAGESIZE + (mebibytes << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _hold_connections(here, maker, address, count):
+    here.held = [maker.connect(address) for _ in range(count)]
+    for sock in here.held:
+        sock.sendall(b"x")
+        assert sock.recv(1) == b"x"
+
+
+def _allocate(here, mebibytes):
+    return len(bytearray(mebibytes << 20)) >> 20
+
+
+def _echo_one_byte_each(here, count):
+    held = [here.listener.accept()[0] for _ in range(count)]
+    for sock in held:
+        sock.sendall(sock.recv(1))
+    here.held = held
+
+
+def test_an_address_space_limit_is_the_programs(near):
+    """Many connections leave room for an allocation of its own; those beyond a share of the limit take another path."""
+    count, limit, own = 50, 700, 300
+    with FarProcess() as server, FarProcess() as client:
+        address = server.run(listen, near)
+        client.run(_limit_address_space, limit)
+        serving = server.begin(_echo_one_byte_each, count)
+        client.run(_hold_connections, near, address, count)
+        serving.result()
+        assert client.run(_allocate, own) == own

@@ -2,6 +2,7 @@
  * while unread ones still lie in the ring.  Half-closes pass through both ways. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -14,12 +15,17 @@
 #include "system.h"
 
 #define BUFFER (128u * 1024)
+#define GATE_SLICE_NS 100000000ull
+
+enum { CLOSED, OPEN, NEVER }; /* the gate before the pumps: none begins unless both can */
 
 struct bridge {
     struct fs_end *end;
     int doorbell, inner;
     ino_t doorbell_file, inner_file;
     _Atomic int users;
+    _Atomic uint32_t gate;
+    char outwards[BUFFER], inwards[BUFFER];
 };
 
 static const _Atomic int never_leaving;
@@ -75,12 +81,14 @@ static int write_all(struct bridge *bridge, const char *data, size_t length)
 static void leave(struct bridge *bridge)
 {
     if (atomic_fetch_sub(&bridge->users, 1) != 1) return;
-    int doorbell = ours_or_none(bridge->doorbell, bridge->doorbell_file);
-    int inner = ours_or_none(bridge->inner, bridge->inner_file);
-    fs_end_closing(bridge->end, doorbell, 0);
-    if (doorbell >= 0) close(doorbell);
-    fs_end_closed(bridge->end);
-    if (inner >= 0) close(inner);
+    if (atomic_load(&bridge->gate) == OPEN) {
+        int doorbell = ours_or_none(bridge->doorbell, bridge->doorbell_file);
+        int inner = ours_or_none(bridge->inner, bridge->inner_file);
+        fs_end_closing(bridge->end, doorbell, 0);
+        if (doorbell >= 0) close(doorbell);
+        fs_end_closed(bridge->end);
+        if (inner >= 0) close(inner);
+    }
     fs_end_free(bridge->end);
     free(bridge);
 }
@@ -91,16 +99,34 @@ static int is_closed(int inner)
     return inner < 0 || (poll(&one, 1, 0) > 0 && (one.revents & (POLLHUP | POLLERR)) != 0);
 }
 
-static void *pump_outwards(void *argument)
+static void set_gate(struct bridge *bridge, uint32_t state)
 {
-    struct bridge *bridge = argument;
-    char *buffer = malloc(BUFFER);
+    atomic_store(&bridge->gate, state);
+    fs_futex_wake_all(&bridge->gate);
+}
+
+/* What is carried, and how it ends, is the pumps' business from now on. */
+static void open_gate(struct bridge *bridge)
+{
+    fs_end_leaves(bridge->end, FS_BY_RESET_UNLESS_SHUT);
+    set_gate(bridge, OPEN);
+}
+
+static int may_begin(struct bridge *bridge)
+{
+    uint32_t state;
+    while ((state = atomic_load(&bridge->gate)) == CLOSED) fs_futex_wait(&bridge->gate, CLOSED, GATE_SLICE_NS);
+    return state == OPEN;
+}
+
+static void carry_outwards(struct bridge *bridge)
+{
     int unread_lost = 0;
     for (;;) {
-        ssize_t got = buffer && is_whole(bridge) ? recv(bridge->inner, buffer, BUFFER, 0) : 0;
+        ssize_t got = is_whole(bridge) ? recv(bridge->inner, bridge->outwards, BUFFER, 0) : 0;
         if (got < 0 && errno == EINTR) continue;
         unread_lost = got < 0 && errno == ECONNRESET;
-        if (got <= 0 || send_all(bridge, buffer, (size_t)got) != 0) break;
+        if (got <= 0 || send_all(bridge, bridge->outwards, (size_t)got) != 0) break;
     }
     int inner = ours_or_none(bridge->inner, bridge->inner_file);
     int doorbell = ours_or_none(bridge->doorbell, bridge->doorbell_file);
@@ -113,16 +139,12 @@ static void *pump_outwards(void *argument)
     } else {
         fs_end_shutdown(bridge->end, doorbell, closed ? SHUT_RDWR : SHUT_WR);
     }
-    free(buffer);
-    leave(bridge);
-    return NULL;
 }
 
-static void *pump_inwards(void *argument)
+static void carry_inwards(struct bridge *bridge)
 {
-    struct bridge *bridge = argument;
-    char *buffer = malloc(BUFFER);
-    int error = buffer ? 0 : -ENOMEM, look = 0;
+    int error = 0, look = 0;
+    char *buffer = bridge->inwards;
     while (error == 0) {
         ssize_t got = is_whole(bridge) ? fs_end_receive(bridge->end, bridge->doorbell, buffer, BUFFER, 0, look) : -EBADF;
         if (got == -EAGAIN) {
@@ -140,7 +162,20 @@ static void *pump_inwards(void *argument)
     }
     /* an orderly end passes on as one; anything else ends both ways, so that nobody waits for what cannot come */
     shutdown(ours_or_none(bridge->inner, bridge->inner_file), error == -ENODATA ? SHUT_WR : SHUT_RDWR);
-    free(buffer);
+}
+
+static void *pump_outwards(void *argument)
+{
+    struct bridge *bridge = argument;
+    if (may_begin(bridge)) carry_outwards(bridge);
+    leave(bridge);
+    return NULL;
+}
+
+static void *pump_inwards(void *argument)
+{
+    struct bridge *bridge = argument;
+    if (may_begin(bridge)) carry_inwards(bridge);
     leave(bridge);
     return NULL;
 }
@@ -149,79 +184,122 @@ static struct bridge *make(struct fs_end *end, int doorbell, int inner)
 {
     struct bridge *bridge = malloc(sizeof *bridge);
     if (bridge == NULL) return NULL;
-    *bridge = (struct bridge){fs_end_hold(end), doorbell, inner, file_of(doorbell), file_of(inner), 2};
-    fs_end_leaves(end, FS_BY_RESET_UNLESS_SHUT);
+    bridge->end = fs_end_hold(end);
+    bridge->doorbell = doorbell;
+    bridge->inner = inner;
+    bridge->doorbell_file = file_of(doorbell);
+    bridge->inner_file = file_of(inner);
+    atomic_init(&bridge->users, 2);
+    atomic_init(&bridge->gate, CLOSED);
     return bridge;
 }
 
-/* What is unread already must be there at once, for callers that do not wait. */
-static void preload(struct fs_end *end, int doorbell, int inner)
+/* With its outward pump, which waits at the gate.  NULL with `error`: nothing was moved. */
+static struct bridge *prepare(struct fs_end *end, int doorbell, int inner, pthread_t *thread, int *error)
 {
-    char *buffer = malloc(BUFFER);
-    while (buffer != NULL) {
-        ssize_t there = fs_end_receive(end, doorbell, buffer, BUFFER, FS_PEEK, 0);
-        ssize_t taken = there > 0 ? send(inner, buffer, (size_t)there, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
-        if (taken <= 0 || fs_end_receive(end, doorbell, buffer, (size_t)taken, 0, 0) != taken) break;
+    struct bridge *bridge = make(end, doorbell, inner);
+    *error = bridge == NULL ? -ENOMEM : fs_start_thread(thread, pump_outwards, bridge);
+    if (*error == 0) return bridge;
+    if (bridge != NULL) fs_end_free(end);
+    free(bridge);
+    return NULL;
+}
+
+/* What is unread already must be there at once, for callers that do not wait. */
+static void preload(struct bridge *bridge)
+{
+    for (;;) {
+        ssize_t there = fs_end_receive(bridge->end, bridge->doorbell, bridge->inwards, BUFFER, FS_PEEK, 0);
+        ssize_t taken = there > 0 ? send(bridge->inner, bridge->inwards, (size_t)there, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+        if (taken <= 0) break;
+        if (fs_end_receive(bridge->end, bridge->doorbell, bridge->inwards, (size_t)taken, 0, 0) != taken) break;
     }
-    free(buffer);
 }
 
 int fs_bridge_start(struct fs_end *end, int doorbell, int inner)
 {
-    struct bridge *bridge = make(end, doorbell, inner);
+    int error;
     pthread_t thread;
-    if (bridge == NULL) return -ENOMEM;
-    preload(end, doorbell, inner);
-    int error = fs_start_thread(&thread, pump_outwards, bridge);
+    struct bridge *bridge = prepare(end, doorbell, inner, &thread, &error);
+    if (bridge == NULL) return error;
+    pthread_detach(thread);
+    error = fs_start_thread(&thread, pump_inwards, bridge);
     if (error != 0) {
-        fs_end_free(end);
-        free(bridge);
+        set_gate(bridge, NEVER);
+        leave(bridge);
         return error;
     }
     pthread_detach(thread);
-    error = fs_start_thread(&thread, pump_inwards, bridge);
-    if (error != 0) { /* half a bridge would hang its users: end both ways */
-        shutdown(inner, SHUT_RDWR);
-        leave(bridge);
-        return 0;
-    }
-    pthread_detach(thread);
+    preload(bridge);
+    open_gate(bridge);
     return 0;
 }
 
-void fs_bridge_run(struct fs_end *end, int doorbell, int inner)
+/* ---- in a process of its own ---- */
+
+/* Everything but these, above all the copies of the descriptor that the bridge serves, whose last close must reach it. */
+static void close_all_but(const int kept[3])
 {
-    struct bridge *bridge = make(end, doorbell, inner);
-    pthread_t thread;
-    if (bridge == NULL || fs_start_thread(&thread, pump_outwards, bridge) != 0) return;
-    pump_inwards(bridge);
-    pthread_join(thread, NULL);
+    unsigned first = 0;
+    for (int i = 0; i < 3; i++) {
+        unsigned next = ~0u;
+        for (int j = 0; j < 3; j++)
+            if ((unsigned)kept[j] >= first && (unsigned)kept[j] < next) next = (unsigned)kept[j];
+        if (next > first) syscall(SYS_close_range, first, next - 1, 0);
+        first = next + 1;
+    }
+    syscall(SYS_close_range, first, ~0u, 0);
 }
 
-/* Everything but the two ends of the bridge: above all the copies of the descriptor that the bridge serves, whose
- * last close must reach it. */
-static void close_all_but(int first, int second)
+static void tell(int telling, int result)
 {
-    int low = first < second ? first : second, high = first < second ? second : first;
-    if (low > 0) syscall(SYS_close_range, 0, low - 1, 0);
-    if (high > low + 1) syscall(SYS_close_range, low + 1, high - 1, 0);
-    syscall(SYS_close_range, high + 1, ~0u, 0);
+    if (write(telling, &result, sizeof result) < 0) return; /* who asked is gone */
+    close(telling);
+}
+
+static _Noreturn void be_bridge(struct fs_end *end, int doorbell, int inner, int telling)
+{
+    int error;
+    pthread_t thread;
+    setsid();
+    close_all_but((const int[]){doorbell, inner, telling});
+    struct bridge *bridge = prepare(end, doorbell, inner, &thread, &error);
+    if (bridge != NULL) preload(bridge);
+    tell(telling, error);
+    if (bridge != NULL) {
+        open_gate(bridge);
+        pump_inwards(bridge);
+        pthread_join(thread, NULL);
+    }
+    _exit(0);
+}
+
+static int hear(int hearing)
+{
+    int result;
+    ssize_t got;
+    do got = read(hearing, &result, sizeof result);
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof result ? result : -ECHILD;
 }
 
 int fs_bridge_fork(struct fs_end *end, int doorbell, int inner)
 {
-    preload(end, doorbell, inner);
+    int told[2];
+    if (pipe2(told, O_CLOEXEC) != 0) return -errno;
     pid_t child = fork();
-    if (child < 0) return -errno;
+    int error = child < 0 ? -errno : 0;
     if (child == 0) { /* twice, so that nobody has to wait for it */
-        if (fork() == 0) {
-            setsid();
-            close_all_but(doorbell, inner);
-            fs_bridge_run(end, doorbell, inner);
-        }
+        pid_t second = fork();
+        if (second == 0) be_bridge(end, doorbell, inner, told[1]);
+        if (second < 0) tell(told[1], -errno);
         _exit(0);
     }
-    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+    close(told[1]);
+    if (error == 0) error = hear(told[0]);
+    close(told[0]);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+    if (error != 0) return error;
     close(doorbell);
     close(inner);
     return 0;

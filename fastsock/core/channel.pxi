@@ -499,17 +499,22 @@ cdef class Channel:
     def bridge(self, int inner, bint survives=False):
         """Starts a pump between this connection and the descriptor `inner`; takes over both.
 
-        The pump is a pair of threads, or where it must survive this process a process of its own.
+        The pump is a pair of threads, or where it must survive this process a process of its own. Raises OSError where
+        there is no memory, thread or process for it: then all is as it was.
         """
         cdef int result
         self.alive()
-        if survives:
-            result = fs_bridge_fork(self.shared.end, self.descriptor, inner)
-        else:
-            result = fs_bridge_start(self.shared.end, self.descriptor, inner)
+        self.users += 1
+        with nogil:
+            if survives:
+                result = fs_bridge_fork(self.shared.end, self.descriptor, inner)
+            else:
+                result = fs_bridge_start(self.shared.end, self.descriptor, inner)
+        if result == 0:
+            self.descriptor = -1
+        self.leave()
         if result < 0:
             self.fail(result)
-        self.descriptor = -1
 
     @property
     def released(self):

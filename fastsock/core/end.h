@@ -200,11 +200,10 @@ int fs_await_promised(struct fs_end *end, uint64_t *patience_ticks); /* 1 when m
 /* raw.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */
 int fs_end_release(struct fs_end *end, int doorbell);
 
-/* bridge.c: a pump between the ring and `inner`; holds `end`, takes over `doorbell` and `inner`.  0 or -errno. */
+/* bridge.c: a pump between the ring and `inner`; holds `end`, takes over `doorbell` and `inner`.  0; or -errno, and all
+ * is as it was: nothing was moved or closed. */
 int fs_bridge_start(struct fs_end *end, int doorbell, int inner);
 /* The same in a process of its own, which outlives this one. */
 int fs_bridge_fork(struct fs_end *end, int doorbell, int inner);
-/* The same in the calling thread, until both directions ended. */
-void fs_bridge_run(struct fs_end *end, int doorbell, int inner);
 
 #endif

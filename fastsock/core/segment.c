@@ -99,6 +99,7 @@ struct fs_segment *fs_segment_map(int memory, int *error)
 {
     size_t size = 0;
     *error = check_memory(memory, &size);
+    if (*error == 0 && !fs_may_map(size)) *error = -ENOMEM;
     if (*error != 0) return NULL;
     void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     if (mapped == MAP_FAILED) {

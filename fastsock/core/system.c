@@ -2,17 +2,22 @@
 #include "system.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_S 1000000000ull
+#define SHARE_OF_SPACE 64
+#define THREAD_STACK (256u * 1024)
 #define FEWEST_KEPT (4u << 20)
 #define MOST_KEPT ((32u << 20) - 8192)
 
@@ -176,12 +181,34 @@ double fs_cache_line_round_trip_us(void)
     return result;
 }
 
+int fs_may_map(size_t bytes)
+{
+    struct rlimit limit;
+    unsigned long long pages = 0;
+    char text[64];
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 1;
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0) close(file);
+    text[got > 0 ? got : 0] = 0;
+    if (got <= 0 || sscanf(text, "%llu", &pages) != 1) return 0;
+    unsigned long long taken = pages * (unsigned long long)sysconf(_SC_PAGESIZE);
+    return taken < limit.rlim_cur && bytes <= (limit.rlim_cur - taken) / SHARE_OF_SPACE;
+}
+
 int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
 {
     sigset_t all, before;
+    pthread_attr_t small;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(thread, NULL, body, argument);
+    /* a whole stack of the usual size would be taken off an address space limit */
+    int error = pthread_attr_init(&small);
+    if (error == 0) {
+        pthread_attr_setstacksize(&small, THREAD_STACK);
+        error = pthread_create(thread, &small, body, argument);
+        pthread_attr_destroy(&small);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -error;
 }

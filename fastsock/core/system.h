@@ -46,6 +46,10 @@ void fs_futex_wake_all(_Atomic uint32_t *word);
  * for the next, learns that they come and go.  Returns up to which size it need not be told again. */
 size_t fs_expect_blocks(size_t bytes);
 
+/* Whether mapping so much leaves enough of the address space that the process may take (RLIMIT_AS): the limit is the
+ * program's, for allocations of its own. */
+int fs_may_map(size_t bytes);
+
 /* A thread that takes no signals: handlers stay with the threads of the program.  0 or -errno. */
 int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);
 

@@ -54,6 +54,7 @@ extern int map_same_memory_once; /* both ends see one mapping: the thread saniti
 enum fault_point { BEFORE_CALL, AFTER_CALL };
 void die_in_send(int countdown, enum fault_point point); /* SIGKILL in the countdown-th send() of this process */
 void die_in_recv(int countdown, enum fault_point point);
+extern int threads_left, forks_left; /* then pthread_create() and fork() fail: -1 for never */
 extern _Thread_local int naps; /* that this thread took by nanosleep() */
 
 #endif

@@ -15,6 +15,7 @@
 
 int map_same_memory_once;
 _Thread_local int naps;
+int threads_left = -1, forks_left = -1;
 
 static struct kept {
     ino_t inode;
@@ -131,4 +132,26 @@ int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
 {
     naps++;
     return __real_nanosleep(wanted, left);
+}
+
+int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int __wrap_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument)
+{
+    if (threads_left == 0) return EAGAIN;
+    if (threads_left > 0) threads_left--;
+    return __real_pthread_create(thread, attributes, body, argument);
+}
+
+pid_t __wrap_fork(void)
+{
+    if (forks_left == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (forks_left > 0) forks_left--;
+    return __real_fork();
 }
