@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from . import kept
+from . import core, kept
 from .config import settings
 from .genuine import genuine
 from .transport import Reason
@@ -53,6 +53,7 @@ class Connection:
         self.local = local
         self.peer = peer
         self.pid = genuine.getpid()
+        self.forks = core.forks() if core.available else -1
 
     def sockets(self) -> list[Any]:
         """The socket objects that use the connection: duplicates share it."""
@@ -74,6 +75,9 @@ _closed: deque[Connection] = deque(maxlen=KEPT_CLOSED)
 _totals: dict[str, int] = {}
 _channels: dict[int, Any] = {}
 _sockets: dict[int, weakref.ref[Any]] = {}
+
+# The native note of connections that stay counts "tcp" by itself: what counts here counts the others, under this lock.
+_lock = genuine.RLock()
 
 channel_of = _channels.get
 """channel_of(descriptor) -> the channel of a fast connection, or None: one dictionary look-up."""
@@ -102,7 +106,8 @@ def opened(connection: Connection, sock: Any) -> None:
     owner = connection.owner = weakref.ref(sock, _lost)
     _open[id(owner)] = connection
     transport = connection.transport
-    _totals[transport] = _totals.get(transport, 0) + 1
+    with _lock:
+        _totals[transport] = _totals.get(transport, 0) + 1
 
 
 def handed_on(connection: Connection, sock: Any) -> None:
@@ -189,7 +194,15 @@ def totals() -> dict[str, int]:
 
 def connections() -> list[Connection]:
     """The open connections of this process, then the last closed ones."""
-    return [*_open.values(), *_closed]
+    return [*_open.copy().values(), *_last_closed()]  # a copy: other threads make and close some meanwhile
+
+
+def _last_closed() -> list[Connection]:
+    while True:
+        try:
+            return list(_closed)
+        except RuntimeError:  # another thread closed one: nothing keeps it out but the interpreter's lock
+            continue
 
 
 # ---- descriptors ----
@@ -209,9 +222,11 @@ def attach(descriptor: int, sock: Any, channel: Any) -> None:
         _socket.socket.detach(stale)
     _channels[descriptor] = channel
     _sockets[descriptor] = weakref.ref(sock, lost)
-    for hook in _first_hooks:
-        hook()
-    _first_hooks.clear()
+    if _first_hooks:
+        with _lock:  # who comes second must find them done
+            for hook in _first_hooks:
+                hook()
+            _first_hooks.clear()
 
 
 def detach(descriptor: int) -> None:
@@ -264,7 +279,7 @@ def recall(sock: Any) -> Any:
     if not _sockets:
         return None
     name = _cookie(sock)
-    for reference in list(_sockets.values()):
+    for reference in _sockets.copy().values():
         other = reference()
         if other is not None and other is not sock and _socket.socket.fileno(other) >= 0 and _cookie(other) == name:
             return other
@@ -276,6 +291,8 @@ def _cookie(sock: Any) -> int:
 
 
 def _forked() -> None:
+    global _lock
+    _lock = genuine.RLock()
     _closed.clear()
     _totals.clear()
     for channel in _channels.values():

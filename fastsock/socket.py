@@ -405,11 +405,13 @@ class socket(_Plain):  # type: ignore[misc]
         registry.attach(_Base.fileno(self), self, channel)
 
     def _fast_unbind(self) -> Any:
+        """The channel, for one of the threads that take it; None for the others."""
         channel, own = self._fast_channel, self.__dict__
         for name in _BOUND:
             own.pop(name, None)
         self._fast_channel = None
-        registry.detach(channel.fileno())
+        if channel is not None:
+            registry.detach(channel.fileno())
         return channel
 
     def _fast_recognise(self, family: int, proto: int, descriptor: int) -> None:
@@ -491,7 +493,8 @@ class socket(_Plain):  # type: ignore[misc]
         meeting.name_bridge(outer, *self._fast_addresses())
         doorbell = genuine.dup(_Base.fileno(self))
         channel = self._fast_channel
-        channel.rebind(doorbell)
+        number = channel.fileno()
+        channel.rebind(doorbell)  # other threads use it until they find that it is gone
         try:
             channel.bridge(inner.fileno(), survives)
         except OSError as error:  # the connection goes on as it was
@@ -503,10 +506,11 @@ class socket(_Plain):  # type: ignore[misc]
             raise OSError(error.errno, f"shm path to {channel.peer}: {what}: {error.strerror}; raise the limit of"
                           " processes or memory, or read first") from None  # fmt: skip
         inner.detach()
+        registry.detach(number)
         for sock in holders:
             descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
-            sock._fast_unbind()
             genuine.dup2(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
+            sock._fast_unbind()
             _Base.settimeout(sock, timeout)
         outer.close()
 
@@ -530,10 +534,8 @@ class socket(_Plain):  # type: ignore[misc]
 
         This object only goes on telling of the connection, until `_fast_given_back`.
         """
-        channel = self._fast_channel
-        if channel is not None:
-            self._fast_unbind()
-        return channel, _Base.detach(self)
+        descriptor = _Base.detach(self)
+        return self._fast_unbind(), descriptor
 
     def _fast_given_back(self) -> None:
         connection = self._fast_connection
@@ -542,9 +544,10 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_hand_on(self) -> socket:
         """Another object with this one's descriptor and connection; this one is closed."""
-        channel, descriptor, timeout = self._fast_unbind(), _Base.fileno(self), _Base.gettimeout(self)
+        descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
         sock = socket.__new__(socket)
         super().detach()
+        channel = self._fast_unbind()
         _Plain.__init__(sock, self.family, self.type, self.proto, fileno=descriptor)
         _Base.settimeout(sock, timeout)
         sock._fast_connection, sock._fast_options = self._fast_connection, self._fast_options
@@ -607,12 +610,22 @@ class socket(_Plain):  # type: ignore[misc]
             if connection.began and connection.final and settings().short_lived == "tcp":
                 learned.ended(connection.peer[:2], genuine.monotonic() - connection.began, connection.final)
         if channel is None:
+            if connection is not None and connection.transport == "unix" and _takes_descriptor(self):
+                self._fast_linger(connection)
             _ss.close(self)
             return
-        self._fast_unbind()
         reset = options.resets_on_close(self._fast_options)
-        _ss.detach(self)
+        _ss.detach(self)  # before: another thread that finds no channel must not call the kernel on a doorbell
+        self._fast_unbind()
         channel.close(reset)
+
+    def _fast_linger(self, connection: registry.Connection) -> None:
+        """OpenSSL at the other end may answer the end of the stream by an alert, which TCP would take."""
+        descriptor = _Base.fileno(self)
+        alone = connection.forks == (core.forks() if core.available else None) and descriptor >= 0
+        if alone and not genuine.get_inheritable(descriptor) and not options.resets_on_close(self._fast_options):
+            with contextlib.suppress(OSError):  # the other end has closed already, or there are too many descriptors
+                core.linger(descriptor)
 
     def _fast_is_shared_object(self) -> bool:
         """Whether another socket object (a duplicate) goes on using the connection."""
@@ -620,10 +633,11 @@ class socket(_Plain):  # type: ignore[misc]
         return connection is not None and any(sock is not self and not sock._closed for sock in connection.sockets())
 
     def shutdown(self, how: int, /) -> None:
-        if self._fast_channel is not None:
-            if self._fast_channel.was_reset():
+        channel = self._fast_channel  # once: another thread may close meanwhile
+        if channel is not None:
+            if channel.was_reset():
                 raise OSError(errno.ENOTCONN, genuine.strerror(errno.ENOTCONN))
-            self._fast_channel.shutdown(how)
+            channel.shutdown(how)
         else:
             self._fast_shut = self._fast_shut or how != _socket.SHUT_RD
             _Base.shutdown(self, how)
@@ -640,8 +654,9 @@ class socket(_Plain):  # type: ignore[misc]
         undecided = self._fast_undecided
         with undecided.lock if undecided is not None else _NOTHING:
             primitive(self, value)
-            if self._fast_undecided is None and self._fast_channel is not None:
-                self._fast_channel.settimeout(_Base.gettimeout(self))
+            channel = self._fast_channel if self._fast_undecided is None else None
+            if channel is not None:
+                channel.settimeout(_Base.gettimeout(self))
 
     # ---- addresses and options: TCP's, answered from memory once the connection moved ----
 
@@ -661,7 +676,8 @@ class socket(_Plain):  # type: ignore[misc]
         connection = self._fast_moved_connection()
         if connection is None:
             return _Base.getpeername(self)
-        if connection.reset or (self._fast_channel is not None and self._fast_channel.was_reset()):
+        channel = self._fast_channel
+        if connection.reset or (channel is not None and channel.was_reset()):
             raise OSError(errno.ENOTCONN, genuine.strerror(errno.ENOTCONN))
         return connection.peer
 
@@ -686,28 +702,31 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_apply(self, options_set: dict[tuple[int, int], Any] | None) -> None:
         """Heeds the options that change what calls do."""
+        channel = self._fast_channel
         for (level, option), value in (options_set or {}).items():
             if level == _socket.SOL_SOCKET and option in options.ACTING:
-                if self._fast_channel is None:
+                if channel is None:
                     _Base.setsockopt(self, level, option, *value)
                 elif option == _socket.SO_OOBINLINE:
-                    self._fast_channel.set_urgent_inline(bool(value[0]))
+                    channel.set_urgent_inline(bool(value[0]))
                 else:
-                    self._fast_channel.set_kernel_timeouts(*options.kernel_timeouts(self._fast_options))
+                    channel.set_kernel_timeouts(*options.kernel_timeouts(self._fast_options))
 
     def getsockopt(self, level: int, option: int, *length: int) -> Any:
         connection = self._fast_moved_connection()
         if connection is None:
             return _Base.getsockopt(self, level, option, *length)
-        if (level, option) == (_socket.SOL_SOCKET, _socket.SO_ERROR) and self._fast_channel is not None:
-            return self._fast_channel.take_error()
+        channel = self._fast_channel
+        if (level, option) == (_socket.SOL_SOCKET, _socket.SO_ERROR) and channel is not None:
+            return channel.take_error()
         return options.read_back(connection.family, self._fast_options or {}, level, option, length)
 
     # ---- data: used where a subclass overrides a method, or the kernel carries the bytes ----
 
     def send(self, data: Any, flags: int = 0, /) -> int:
-        if self._fast_channel is not None:
-            return self._fast_channel.send(data, flags)  # type: ignore[no-any-return]
+        channel = self._fast_channel
+        if channel is not None:
+            return channel.send(data, flags)  # type: ignore[no-any-return]
         try:
             return _Base.send(self, data, flags)  # type: ignore[no-any-return]
         except BrokenPipeError:
@@ -717,8 +736,9 @@ class socket(_Plain):  # type: ignore[misc]
             raise
 
     def sendall(self, data: Any, flags: int = 0, /) -> None:
-        if self._fast_channel is not None:
-            self._fast_channel.sendall(data, flags)
+        channel = self._fast_channel
+        if channel is not None:
+            channel.sendall(data, flags)
             return
         try:
             _Base.sendall(self, data, flags)
@@ -762,8 +782,9 @@ class socket(_Plain):  # type: ignore[misc]
         return channel.sendmsg(buffers, flags)  # type: ignore[no-any-return]
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
-        if self._fast_channel is not None:
-            return self._fast_channel.recv(bufsize, flags)  # type: ignore[no-any-return]
+        channel = self._fast_channel
+        if channel is not None:
+            return channel.recv(bufsize, flags)  # type: ignore[no-any-return]
         try:
             return _Base.recv(self, bufsize, flags)  # type: ignore[no-any-return]
         except ConnectionResetError:
@@ -771,8 +792,9 @@ class socket(_Plain):  # type: ignore[misc]
             raise
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
-        if self._fast_channel is not None:
-            return self._fast_channel.recv_into(buffer, nbytes, flags)  # type: ignore[no-any-return]
+        channel = self._fast_channel
+        if channel is not None:
+            return channel.recv_into(buffer, nbytes, flags)  # type: ignore[no-any-return]
         return _Base.recv_into(self, buffer, nbytes, flags)  # type: ignore[no-any-return]
 
     def recvfrom(self, bufsize: int, flags: int = 0, /) -> tuple[bytes, Any]:
@@ -792,13 +814,14 @@ class socket(_Plain):  # type: ignore[misc]
         return self.recv(bufsize, flags), [], 0, None
 
     def recvmsg_into(self, buffers: Any, ancbufsize: int = 0, flags: int = 0, /) -> tuple[int, list[Any], int, Any]:
-        if self._fast_channel is None:
+        channel = self._fast_channel
+        if channel is None:
             count, ancillary, kinds, address = _Base.recvmsg_into(self, buffers, ancbufsize, flags)
             return count, ancillary, kinds, None if self._fast_moved_connection() is not None else address
         buffers = list(buffers)
         options.check_arguments(_Base.recvmsg_into, buffers, ancbufsize, flags)
         views = [memoryview(buffer).cast("B") for buffer in buffers]
-        data = memoryview(self._fast_channel.recv(sum(len(view) for view in views), flags))
+        data = memoryview(channel.recv(sum(len(view) for view in views), flags))
         taken = 0
         for view in views:
             part = data[taken : taken + len(view)]

@@ -50,7 +50,7 @@ class Undecided:
 
 def decide_all() -> None:
     """Before a fork, as a reservation is one process's alone, and before a program closes every number."""
-    for reference in list(_waiting.values()):
+    for reference in _waiting.copy().values():
         sock = reference()
         if sock is not None:
             sock._fast_decide(may_go_ahead=False)

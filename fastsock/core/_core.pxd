@@ -9,7 +9,7 @@ cdef class Engine:
     cdef fs_engine *engine
     cdef readonly int rank, size
     cdef public object on_missing
-    cdef void *newest  # of the completed requests that nobody collected; not held
+    cdef void *newest  # of the completed requests that nobody collected; held only without the interpreter's lock
     cdef dict attached
     cdef object __weakref__
 
@@ -31,6 +31,8 @@ cdef class Engine:
     cdef int finish_blocking(self, fs_request *request, int result) except -1
     cdef int wait_until(self, fs_wait *wait) except -1
     cdef int drain(self) except -1
+    cdef Request take_newest(self)
+    cdef int forget_dropped(self) except -1
     cdef int begun(self, Request request, int result) except -1
     cdef object failure(self, const fs_request *request)
 
@@ -55,6 +57,8 @@ cdef class Request:
     cdef int drop_buffers(self) except -1
     cdef int settle(self) except -1
     cdef int collect(self) except -1
+    cdef bint unlist(self) noexcept
+    cdef object take_callback(self)
 
 
 # What a team's waits do beside waiting.

@@ -1,8 +1,11 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """The binding of the native core: where Python objects end.
 
 A `Channel` is one descriptor's view of an established shared-memory connection: it has the data methods of a socket,
 with the same arguments, results and exceptions, so that a socket can bind them straight onto itself.
+
+Nothing here relies on the interpreter's lock. What several threads may use is one of three: the C core's, which locks
+for itself; an atomic word; or read and written within a critical section of the object that has it.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer

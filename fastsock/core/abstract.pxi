@@ -33,3 +33,17 @@ def abstract_peer(int stream):
     cdef unsigned int user = 0
     checked(fs_abstract_peer(stream, &process, &user))
     return process, user
+
+
+def forks():
+    """How often this process, or one that it is a fork of, forked."""
+    return fs_abstract_forks()
+
+
+def linger(int descriptor):
+    """Before the last close of a connected UNIX stream that nobody else holds: what the other end sends first is taken.
+
+    Its writing half is shut now, and the rest goes on until something comes in, the other end closes, or a minute has
+    passed. Raises OSError: then nothing goes on.
+    """
+    checked(fs_linger(descriptor))

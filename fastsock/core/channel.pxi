@@ -11,7 +11,7 @@ cdef enum:
     WAIT_ALL = 0x100
     NO_SIGNAL = 0x4000
 
-cdef size_t expected_blocks = 0         # bytes: the C library knows that such blocks come and go
+cdef atomic_size expected_blocks = 0    # bytes: the C library knows that such blocks come and go
 
 ACCEPTED = FS_SIDE_ACCEPTED
 CONNECTED = FS_SIDE_CONNECTED
@@ -21,7 +21,7 @@ CONNECTED = FS_SIDE_CONNECTED
 cdef class _Shared:
     """One end of a connection; the channels of a socket and its duplicates share it."""
     cdef fs_end *end
-    cdef int open_channels
+    cdef atomic_int open_channels
 
     def __dealloc__(self):
         if self.end != NULL:
@@ -40,6 +40,9 @@ cdef class Channel:
 
     doorbell is a connected UNIX stream socket's descriptor (taken over by close()), side ACCEPTED or CONNECTED, peer a
     text for messages.  Raises OSError.
+
+    Each method holds the channel against other threads, but for the time that it waits or copies much: what the
+    interpreter's lock does, where there is one.
     """
     cdef _Shared shared
     cdef int descriptor
@@ -70,8 +73,9 @@ cdef class Channel:
         if error < 0:
             raise OSError(-error, _os.strerror(-error))
         self.descriptor = doorbell
-        self.shared.open_channels = 1
+        atomic_store(&self.shared.open_channels, 1)
 
+    @cython.critical_section
     def rebind(self, int doorbell):
         """The doorbell has moved to this descriptor number."""
         self.descriptor = doorbell
@@ -82,12 +86,13 @@ cdef class Channel:
         if self.closing:
             self.close_now()
 
+    @cython.critical_section
     def duplicate(self, int doorbell):
         """A second channel over the same connection, through a duplicate of the doorbell."""
         cdef Channel other = Channel.__new__(Channel)
         self.alive()
         other.shared = self.shared
-        self.shared.open_channels += 1
+        atomic_fetch_add(&self.shared.open_channels, 1)
         other.descriptor = doorbell
         other.timeout = self.timeout
         other.receive_limit = self.receive_limit
@@ -279,6 +284,7 @@ cdef class Channel:
 
     # ---- the socket's data methods ----
 
+    @cython.critical_section
     def send(self, data, int flags=0, /):
         """As socket.send()."""
         cdef Py_buffer view
@@ -288,6 +294,7 @@ cdef class Channel:
         finally:
             PyBuffer_Release(&view)
 
+    @cython.critical_section
     def sendall(self, data, int flags=0, /):
         """As socket.sendall()."""
         cdef Py_buffer view
@@ -297,6 +304,7 @@ cdef class Channel:
         finally:
             PyBuffer_Release(&view)
 
+    @cython.critical_section
     def recv_into(self, buffer, Py_ssize_t nbytes=0, int flags=0):
         """As socket.recv_into()."""
         cdef Py_buffer view
@@ -318,6 +326,7 @@ cdef class Channel:
         finally:
             PyBuffer_Release(&view)
 
+    @cython.critical_section
     def recv(self, Py_ssize_t bufsize, int flags=0, /):
         """As socket.recv()."""
         cdef Py_ssize_t size = bufsize, got
@@ -361,6 +370,7 @@ cdef class Channel:
         memcpy(PyBytes_AS_STRING(data), first, kept)
         return data if kept + more == size else data[:kept + more]
 
+    @cython.critical_section
     def sendmsg(self, buffers, int flags=0):
         """Sends the buffers one after the other; bytes sent. As socket.sendmsg() without ancillary data."""
         cdef Py_ssize_t done = 0, length
@@ -388,6 +398,7 @@ cdef class Channel:
                 break
         return done
 
+    @cython.critical_section
     def unread(self):
         """Bytes that can be received without waiting."""
         self.alive()
@@ -396,10 +407,12 @@ cdef class Channel:
             self.fail(result)
         return result
 
+    @cython.critical_section
     def settimeout(self, timeout, /):
         """Seconds, None for ever, 0 for non-blocking."""
         self.timeout = -1.0 if timeout is None else timeout
 
+    @cython.critical_section
     def set_kernel_timeouts(self, double receive, double send):
         """As SO_RCVTIMEO and SO_SNDTIMEO, in seconds, 0 for none; they end a blocking call by EAGAIN."""
         self.receive_limit = receive
@@ -408,6 +421,7 @@ cdef class Channel:
     def is_non_blocking(self):
         return self.timeout == 0
 
+    @cython.critical_section
     def shutdown(self, int how, /):
         """As socket.shutdown()."""
         cdef int result
@@ -419,16 +433,19 @@ cdef class Channel:
         if result < 0:
             self.fail(result)
 
+    @cython.critical_section
     def set_urgent_inline(self, bint on):
         """As SO_OOBINLINE."""
         self.alive()
         fs_end_set_urgent_inline(self.shared.end, on)
 
+    @cython.critical_section
     def was_reset(self):
         """Whether the other end reset the connection, or closed it with bytes of ours unread."""
         self.alive()
         return fs_end_was_reset(self.shared.end, self.descriptor) != 0
 
+    @cython.critical_section
     def take_error(self):
         """What SO_ERROR answers: an errno told once, or 0."""
         self.alive()
@@ -440,6 +457,7 @@ cdef class Channel:
         """The doorbell's number, or -1 once closed."""
         return self.descriptor
 
+    @cython.critical_section
     def knock(self):
         """Sends a token without data, as the answer that ends a meeting."""
         self.alive()
@@ -448,6 +466,7 @@ cdef class Channel:
             fs_end_knock(self.shared.end, self.descriptor)
         self.leave()
 
+    @cython.critical_section
     def watch(self):
         """The descriptor is given to somebody who may poll it: from now on it shows readiness exactly."""
         self.alive()
@@ -460,6 +479,7 @@ cdef class Channel:
         """Whether watch() was called."""
         return fs_end_is_watched(self.shared.end) != 0
 
+    @cython.critical_section
     def settle(self):
         """Makes the doorbell exact before a loop of ours blocks on it; whether there is something to read."""
         return self.settle_doorbell() != 0
@@ -479,11 +499,13 @@ cdef class Channel:
         """Whether its doorbell, if it shows something to read, shows only what a lazy reader has left."""
         return self.shared.end != NULL and fs_end_has_stale_token(self.shared.end) != 0
 
+    @cython.critical_section
     def set_lazy(self, bint lazy):
         """While lazy a drained ring may leave the doorbell readable: the loop that watches it calls settle()."""
         if self.shared.end != NULL:
             fs_end_set_lazy(self.shared.end, lazy)
 
+    @cython.critical_section
     def release(self):
         """Lets the descriptor itself carry the bytes from now on; False when unread ones are in the way."""
         cdef int result
@@ -496,6 +518,7 @@ cdef class Channel:
             self.fail(result)
         return result == 0
 
+    @cython.critical_section
     def bridge(self, int inner, bint survives=False):
         """Starts a pump between this connection and the descriptor `inner`; takes over both.
 
@@ -530,12 +553,13 @@ cdef class Channel:
         return {"bytes_sent": s.bytes_sent, "bytes_received": s.bytes_received,
                 "bytes_direct": s.bytes_direct, "waits": s.waits, "wakes": s.wakes, "spins": s.spins}
 
+    @cython.critical_section
     def close(self, bint reset=False):
         """Closes the descriptor; calls of other threads that wait on it end with EBADF."""
         if self.descriptor < 0 or self.closing:
             return
         self.closing = True
-        (&self.leaving)[0] = 1
+        atomic_store(&self.leaving, 1)
         self.resetting = reset
         if self.users == 0:
             self.close_now()
@@ -548,8 +572,7 @@ cdef class Channel:
         if descriptor < 0:
             return 0
         self.descriptor = -1
-        self.shared.open_channels -= 1
-        if self.shared.open_channels > 0:  # a duplicate goes on
+        if atomic_fetch_sub(&self.shared.open_channels, 1) > 1:  # a duplicate goes on
             close_descriptor(descriptor)
         else:
             with nogil:
@@ -562,6 +585,5 @@ cdef class Channel:
     def __dealloc__(self):
         # never closed: the socket's own finalizer closed the descriptor
         if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
-            self.shared.open_channels -= 1
-            if self.shared.open_channels == 0:
+            if atomic_fetch_sub(&self.shared.open_channels, 1) == 1:
                 fs_end_closed(self.shared.end)

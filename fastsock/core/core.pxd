@@ -3,6 +3,11 @@ from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "<stdatomic.h>" nogil:
     ctypedef int atomic_int "_Atomic int"
+    ctypedef size_t atomic_size "_Atomic size_t"
+    ctypedef uint64_t atomic_uint64 "_Atomic uint64_t"
+    void atomic_store(atomic_int *variable, int value)
+    int atomic_fetch_add(atomic_int *variable, int value)
+    int atomic_fetch_sub(atomic_int *variable, int value)
 
 cdef extern from "system.h" nogil:
     uint64_t fs_ticks()
@@ -18,6 +23,9 @@ cdef extern from "<fcntl.h>" nogil:
 
 cdef extern from "<unistd.h>" nogil:
     int dup3(int descriptor, int number, int flags)
+
+cdef extern from "linger.h" nogil:
+    int fs_linger(int descriptor)
 
 cdef extern from "direct.h" nogil:
     int fs_direct_probe()

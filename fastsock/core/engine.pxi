@@ -1,12 +1,24 @@
 # The binding of the message engine (message/): requests are Python objects, the messages' bytes are not.
 from cpython.exc cimport PyErr_WriteUnraisable
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdlib cimport free
 
 import weakref as _weakref
 
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    #define FREE_THREADED 1
+    #else
+    #define FREE_THREADED 0
+    #endif
+    """
+    bint FREE_THREADED
+
 cdef extern from "Python.h":
+    Py_ssize_t references_to "Py_REFCNT" (PyObject *object)
     int PyBuffer_FillInfo(Py_buffer *view, object exporter, void *data, Py_ssize_t length, int readonly, int flags) except -1
 
 ANY = FS_ANY
@@ -145,23 +157,40 @@ cdef class Request:
 
     cdef int settle(self) except -1:
         """It is done: lets go of the buffers, and stands among the completed until it is collected."""
-        if self.settled:
-            return 0
-        self.settled = True
-        self.drop_buffers()
-        if self.request.payload != NULL:
-            self.payload_ = new_payload(&self.request)
-        self.older = self.engine.newest
-        if self.older != NULL:
-            (<Request>self.older).newer = <void *>self
-        self.newer = NULL
-        self.engine.newest = <void *>self
-        self.listed = True
+        cdef Engine engine = self.engine
+        with cython.critical_section(engine):
+            if self.settled:
+                return 0
+            self.settled = True
+            if self.request.payload != NULL:
+                self.payload_ = new_payload(&self.request)
+            self.older = engine.newest
+            if self.older != NULL:
+                (<Request>self.older).newer = <void *>self
+            self.newer = NULL
+            engine.newest = <void *>self
+            self.listed = True
+            if FREE_THREADED:  # else its last holder could be dropping it while another thread takes it off the list
+                Py_INCREF(self)
+            self.drop_buffers()
+        if FREE_THREADED:
+            engine.forget_dropped()
         return 0
 
     cdef int collect(self) except -1:
+        cdef Engine engine = self.engine
+        cdef bint was = False
+        if engine is not None:
+            with cython.critical_section(engine):
+                was = self.unlist()
+        if was and FREE_THREADED:
+            Py_DECREF(self)
+        return 0
+
+    cdef bint unlist(self) noexcept:
+        """With its engine held; whether it was listed, and what the list held of it is the caller's now."""
         if not self.listed:
-            return 0
+            return False
         self.listed = False
         if self.older != NULL:
             (<Request>self.older).newer = self.newer
@@ -169,7 +198,14 @@ cdef class Request:
             (<Request>self.newer).older = self.older
         else:
             self.engine.newest = self.older
-        return 0
+        return True
+
+    cdef object take_callback(self):
+        cdef Engine engine = self.engine
+        with cython.critical_section(engine):
+            callback = self.callback_
+            self.callback_ = None
+        return callback
 
     def __dealloc__(self):
         self.collect()
@@ -200,20 +236,25 @@ cdef class Request:
         """Of irecv_new(), once done: the message, as a writable buffer."""
         if fs_request_is_done(&self.request):
             self.settle()
-        return self.payload_
+        cdef Engine engine = self.engine
+        with cython.critical_section(engine):
+            return self.payload_
 
     @property
     def callback(self):
         """Called with the request when it completes, by whichever thread makes progress; at once where it is done."""
-        return self.callback_
+        cdef Engine engine = self.engine
+        with cython.critical_section(engine):
+            return self.callback_
 
     @callback.setter
     def callback(self, function):
-        self.callback_ = function
-        if function is not None and not fs_engine_set_callback(self.engine.engine, &self.request):
+        cdef Engine engine = self.engine
+        with cython.critical_section(engine):
+            self.callback_ = function
+        if function is not None and not fs_engine_set_callback(engine.engine, &self.request):
             self.settle()
-            if self.callback_ is not None:  # else whoever drains calls it: it completed between the two
-                self.callback_ = None
+            if self.take_callback() is not None:  # else whoever drains calls it: it completed between the two
                 function(self)
 
     def test(self):
@@ -255,6 +296,7 @@ cdef class Promise(Request):
     """A request that completes when its maker says so: of an operation that is more than one message."""
     cdef object reason
 
+    @cython.critical_section
     def complete(self, error=None):
         """It is done, or ended with that exception. Raises ValueError where it was complete already."""
         if self.request.owner != NULL or fs_request_is_done(&self.request):
@@ -277,6 +319,7 @@ cdef class Matched:
     cdef Engine engine
     cdef readonly Envelope envelope
 
+    @cython.critical_section
     cdef fs_message *take(self) except NULL:
         cdef fs_message *message = self.message
         if message == NULL:
@@ -363,13 +406,14 @@ cdef class Engine:
         """Messages with `peer` go through this shared-memory channel, which belongs to the engine from now on."""
         cdef int error
         self.alive()
-        channel.alive()
-        if channel.users or channel.shared.open_channels != 1:
-            raise ValueError("a channel that others use cannot be attached")
-        error = fs_engine_attach_end(self.engine, peer, channel.shared.end, channel.descriptor)
-        self.check_attached(peer, error)
-        channel.descriptor = -1
-        channel.shared.open_channels = 0
+        with cython.critical_section(channel):
+            channel.alive()
+            if channel.users or channel.shared.open_channels != 1:
+                raise ValueError("a channel that others use cannot be attached")
+            error = fs_engine_attach_end(self.engine, peer, channel.shared.end, channel.descriptor)
+            self.check_attached(peer, error)
+            channel.descriptor = -1
+            atomic_store(&channel.shared.open_channels, 0)
 
     def attach_descriptor(self, int peer, int fd):
         """Messages with `peer` go through this connected stream's descriptor, which belongs to the engine from now on."""
@@ -714,9 +758,8 @@ cdef class Engine:
             finished.owner = NULL
             Py_DECREF(request)
             request.settle()
-            if request.callback_ is not None:
-                callback = request.callback_
-                request.callback_ = None
+            callback = request.take_callback()
+            if callback is not None:
                 try:
                     callback(request)
                 except:
@@ -808,7 +851,10 @@ cdef class Engine:
         """The request that completed last and was not collected by wait(), test() or peek() yet; None after `timeout`."""
         cdef Request request
         cdef fs_wait wait
-        while self.newest == NULL:
+        while True:
+            request = self.take_newest()
+            if request is not None:
+                return request
             if fs_engine_has_finished(self.engine):
                 self.drain()
                 continue
@@ -816,12 +862,36 @@ cdef class Engine:
             fs_wait_prepare(&wait, self.engine, NULL, 0, 0, deadline_after(-1 if timeout is None else timeout))
             wait.any_finished = 1
             if not self.wait_until(&wait):
+                return self.take_newest()
+
+    @cython.critical_section
+    cdef Request take_newest(self):
+        """The one that completed last, off the list; None for none."""
+        cdef Request request
+        cdef bint dropped
+        while self.newest != NULL:
+            dropped = FREE_THREADED and references_to(<PyObject *>self.newest) == 1
+            request = <Request>self.newest
+            request.unlist()  # not collect(): a section of what is held already would let others in
+            if FREE_THREADED:
+                Py_DECREF(request)
+            if not dropped:
+                return request
+        return None
+
+    @cython.critical_section
+    cdef int forget_dropped(self) except -1:
+        """Takes off the list what nobody but the list holds, behind the newest."""
+        cdef Request request
+        cdef void *place
+        while self.newest != NULL:
+            place = (<Request>self.newest).older
+            if place == NULL or references_to(<PyObject *>place) != 1:
                 break
-        if self.newest == NULL:
-            return None
-        request = <Request>self.newest
-        request.collect()
-        return request
+            request = <Request>place
+            request.unlist()
+            Py_DECREF(request)
+        return 0
 
     # ---- leaving ----
 
@@ -842,6 +912,8 @@ cdef class Engine:
             with nogil:
                 fs_engine_close(self.engine)
         self.drain()
+        while FREE_THREADED and self.take_newest() is not None:
+            pass  # the list would hold them for ever, and they this engine
 
     @property
     def closed(self):

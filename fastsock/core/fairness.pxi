@@ -1,4 +1,6 @@
 # The interpreter's lock: how long it is kept while looking, and for a thread that computes given up more often.
+# Where there is none, a look keeps nobody waiting but who would stop all threads, for as short a time.
+import sys as _sys
 
 cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is given up for the copy
 cdef double CONTENDED_US = 1000.0       # getting the interpreter's lock back took this long: another thread computes
@@ -6,9 +8,10 @@ cdef double PATIENT_LOOK_US = 20.0      # and giving it up again is worth so muc
 cdef double FAIR_SHARE = 0.08           # of the time that thread just had, so that it loses less than a tenth
 cdef unsigned int OFFER_US = 60
 
-cdef uint64_t look_ticks = 0
-cdef uint64_t hold_until = 0            # while contended: no longer than this without offering the lock
-cdef bint contended = False
+cdef atomic_uint64 look_ticks = 0
+cdef atomic_uint64 hold_until = 0       # while contended: no longer than this without offering the lock
+cdef atomic_int contended = 0
+cdef object lock_is_there = getattr(_sys, "_is_gil_enabled", None)  # since Python 3.13; a module can bring it back
 
 
 def configure(*, double look_us):
@@ -17,12 +20,19 @@ def configure(*, double look_us):
     look_ticks = <uint64_t>(look_us * fs_ticks_per_us())
 
 
-cdef inline void note_lock_wait(uint64_t before, uint64_t after) noexcept:
+cdef inline int note_lock_wait(uint64_t before, uint64_t after) except -1:
     """Getting the interpreter's lock back took long: a thread that computes gets nine tenths of the time from now on."""
-    global contended, hold_until
     if <double>(after - before) > CONTENDED_US * fs_ticks_per_us():
-        contended = True
+        note_long_wait(before, after)
+    return 0
+
+
+cdef int note_long_wait(uint64_t before, uint64_t after) except -1:
+    global contended, hold_until
+    if lock_is_there is None or lock_is_there():
         hold_until = after + <uint64_t>(FAIR_SHARE * <double>(after - before))
+        contended = 1
+    return 0
 
 
 cdef int offer_lock() except -1:
@@ -33,6 +43,6 @@ cdef int offer_lock() except -1:
         usleep(OFFER_US)  # released and taken back at once, a lock never reaches a thread that must first wake up
         before = fs_ticks()
     after = fs_ticks()
-    contended = False
+    contended = 0
     note_lock_wait(before, after)
     return 0

@@ -68,6 +68,7 @@ def settle_all(list channels):
     cdef Channel channel
     cdef bint some = False
     for channel in channels:
-        if channel.descriptor >= 0 and channel.shared.end != NULL and channel.settle_doorbell():
-            some = True
+        with cython.critical_section(channel):  # closed meanwhile, the number would be another file's
+            if channel.descriptor >= 0 and channel.shared.end != NULL and channel.settle_doorbell():
+                some = True
     return some

@@ -1,6 +1,9 @@
 """Connections that stay on TCP: the socket class's own calls for them, without a Python frame.
 
 Each call here does what the class's own does in the plain case, and leaves every other case to that.
+
+What other threads may change meanwhile is read and written within a critical section of its object: the interpreter's
+lock, where there is one. So a slot of a socket is never looked into without a reference to what it holds.
 """
 from cpython.object cimport PyObject, PyTypeObject, PyObject_TypeCheck
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -8,6 +11,16 @@ from cpython.weakref cimport PyWeakref_NewRef
 from posix.unistd cimport getpid
 
 import _socket
+
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED /* the interpreter's own slots are read without their object's lock */
+    static void fill_slot(PyObject **slot, PyObject *value) { __atomic_store_n(slot, value, __ATOMIC_RELEASE); }
+    #else
+    static void fill_slot(PyObject **slot, PyObject *value) { *slot = value; }
+    #endif
+    """
+    void fill "fill_slot" (PyObject **slot, PyObject *value) noexcept
 
 cdef extern from "Python.h":
     ctypedef struct PyMemberDef:
@@ -33,6 +46,8 @@ cdef object TCP = _socket.IPPROTO_TCP, TCP_INFO = _socket.TCP_INFO
 cdef object default_timeout = _socket.getdefaulttimeout
 cdef object AF_INET = _socket.AF_INET, SOCK_STREAM = _socket.SOCK_STREAM
 cdef tuple NO_ARGUMENTS = ()
+cdef object nothing = object()
+cdef object counting = object()         # held to count
 
 cdef enum:
     TCP_INFO_COUNTS = 120    # where the kernel's record has tcpi_bytes_acked and tcpi_bytes_received
@@ -54,12 +69,35 @@ cdef inline int number(object sock, Py_ssize_t offset) noexcept:
     return (<int *>(<char *><void *>sock + offset))[0]
 
 
-cdef inline void put(object sock, Py_ssize_t offset, object value) noexcept:
+cdef inline PyObject *exchange(object sock, Py_ssize_t offset, PyObject *value) noexcept:
+    """Both are owned: what the slot gets, and what it had."""
     cdef PyObject **where = place(sock, offset)
-    cdef PyObject *before = where[0]
+    cdef PyObject *before
+    with cython.critical_section(sock):
+        before = where[0]
+        fill(where, value)
+    return before
+
+
+cdef inline void put(object sock, Py_ssize_t offset, object value) noexcept:
     Py_INCREF(value)
-    where[0] = <PyObject *>value
-    Py_XDECREF(before)
+    Py_XDECREF(exchange(sock, offset, <PyObject *>value))
+
+
+cdef inline object held_in(object sock, Py_ssize_t offset):
+    """What the slot holds, `nothing` where it is empty."""
+    cdef PyObject *held
+    with cython.critical_section(sock):
+        held = place(sock, offset)[0]
+        result = nothing if held == NULL else <object>held
+    return result
+
+
+cdef inline bint is_empty(object sock, Py_ssize_t offset) noexcept:
+    cdef bint empty
+    with cython.critical_section(sock):
+        empty = place(sock, offset)[0] == NULL
+    return empty
 
 
 cdef Py_ssize_t family_at = offset_of(_socket.socket.family)
@@ -82,10 +120,11 @@ cdef dict open_connections, totals
 cdef object closed_connections, lost, counts_of, kernel_counts, no_offer
 cdef uint64_t worth                     # bytes that earn a meeting back
 cdef dict settings_of                   # the dictionary of the module that holds the settings in force
-cdef object settings_known = None       # those that the rest was learned with
-cdef object nothing_but_tcp = None      # the reason, where they allow nothing else to anybody
-cdef bint statistics_wanted = False
 cdef dict stays = {}
+# What holds now, in a dictionary because that may be read while another thread replaces it: the settings that `stays`
+# was learned with, and the reason where they allow nothing but TCP to anybody.
+cdef dict learned_with = {"settings": None, "reason": None}
+cdef atomic_int statistics_wanted = 0
 
 
 @cython.final
@@ -96,6 +135,7 @@ cdef class Stay:
     cdef uint64_t until, pause, last
     cdef bint doubtful      # one that carries much ends it
 
+    @cython.critical_section
     cdef bint holds(self) noexcept:
         cdef uint64_t now
         if self.left == 0:
@@ -110,6 +150,15 @@ cdef class Stay:
         if self.left > 0:
             self.left -= 1
         return True
+
+    @cython.critical_section
+    cdef void end(self) noexcept:
+        self.left = 0
+
+    @cython.critical_section
+    cdef double began(self) noexcept:
+        """When the last one began, in seconds."""
+        return <double>self.last / 1e9
 
 
 @cython.final
@@ -134,12 +183,37 @@ cdef class Stayed:
     def sockets(self):
         return []
 
+    @cython.critical_section
+    cdef object what_was_told(self):
+        return self.told
+
+    @cython.critical_section
+    cdef int tell(self, object told) except -1:
+        self.told = told
+        return 0
+
+    @cython.critical_section
+    cdef object leave_owner(self):
+        """What `owner` was, for one of those who close it."""
+        owner = self.owner
+        self.owner = None
+        return owner
+
+    @cython.critical_section
+    cdef Stay doubted(self):
+        """What `because` was, which is asked once."""
+        cdef Stay because = self.because
+        self.because = None
+        return because
+
     def counts(self):
-        if self.told is not None:
-            return counts_of(self.told)
+        told = self.what_was_told()
+        if told is not None:
+            return counts_of(told)
         if self.final is not None:
             return self.final
-        owner = self.owner() if self.owner is not None else None
+        reference = self.owner
+        owner = reference() if reference is not None else None
         return {} if owner is None else kernel_counts(owner)
 
 
@@ -157,14 +231,13 @@ cdef class Held:
         if sock is None:
             return None
         self.check(sock)
-        cdef PyObject **where = place(sock, self.offset)
-        if where[0] == NULL:
+        value = held_in(sock, self.offset)
+        if value is nothing:
             if sock._fast_undecided is None:
                 return None
             sock._fast_decide()
-            if where[0] == NULL:
-                return None
-        return <object>where[0]
+            value = held_in(sock, self.offset)
+        return None if value is nothing else value
 
     def __set__(self, sock, value):
         self.check(sock)
@@ -173,15 +246,12 @@ cdef class Held:
     def known(self, sock):
         """Whether it was set."""
         self.check(sock)
-        return place(sock, self.offset)[0] != NULL
+        return not is_empty(sock, self.offset)
 
     def forget(self, sock):
         """It is undecided again."""
         self.check(sock)
-        cdef PyObject **where = place(sock, self.offset)
-        cdef PyObject *before = where[0]
-        where[0] = NULL
-        Py_XDECREF(before)
+        Py_XDECREF(exchange(sock, self.offset, NULL))
 
     cdef int check(self, sock) except -1:
         if not PyObject_TypeCheck(sock, self.kind):
@@ -194,16 +264,17 @@ cdef inline bint is_ours(object sock) noexcept:
 
 
 cdef inline bint settings_are_known():
-    return settings_known is not None and settings_of.get("_current") is settings_known
+    settings = learned_with["settings"]
+    return settings is not None and settings_of.get("_current") is settings
 
 
 def staying_begin(settings, reason):
     """What was remembered belongs to other settings. reason: why nothing but TCP is allowed to anybody, or None."""
-    global settings_known, nothing_but_tcp, statistics_wanted
+    learned_with["settings"] = None
     stays.clear()
-    statistics_wanted = settings.stats is not None
-    nothing_but_tcp = reason
-    settings_known = None if settings.trace else settings  # traced ones take the class's own way, which tells
+    atomic_store(&statistics_wanted, settings.stats is not None)
+    learned_with["reason"] = reason
+    learned_with["settings"] = None if settings.trace else settings  # traced ones take the class's own way, which tells
 
 
 def staying_note(sock, role, reason, local, peer):
@@ -225,7 +296,8 @@ cdef int note(object sock, object role, object reason, object local, object peer
     stayed.because = because
     stayed.owner = PyWeakref_NewRef(sock, lost)
     open_connections[PyLong_FromVoidPtr(<void *>stayed.owner)] = stayed
-    totals["tcp"] = totals.get("tcp", 0) + 1
+    with cython.critical_section(counting):
+        totals["tcp"] = totals.get("tcp", 0) + 1
     put(sock, channel_at, None)
     put(sock, connection_at, stayed)
     return 0
@@ -260,39 +332,37 @@ def staying_last(address):
         stay = stays.pop(address, None)
     except TypeError:  # nothing that a dictionary could hold
         return 0.0
-    return 0.0 if stay is None else <double>stay.last / 1e9
+    return 0.0 if stay is None else stay.began()
 
 
-cdef object reason_to_stay(object sock, object address, PyObject **because):
-    """Why this connection will stay on TCP, where that is known already; else None. because: see Stayed, borrowed."""
+cdef Stay reason_to_stay(object sock, object address):
+    """Why this connection will stay on TCP, where that is known already; else None."""
     cdef Stay stay
-    because[0] = NULL
-    if type(address) is not tuple or place(sock, connection_at)[0] != NULL or not settings_are_known():
+    if type(address) is not tuple or not is_empty(sock, connection_at) or not settings_are_known():
         return None
     if not is_tcp_stream(sock) or sock._fast_undecided is not None:
         return None
-    if nothing_but_tcp is not None:
-        return nothing_but_tcp
+    reason = learned_with["reason"]
+    if reason is not None:
+        stay = Stay.__new__(Stay)
+        stay.reason = reason
+        return stay
     try:
         stay = stays.get(address)
     except TypeError:
         return None
-    if stay is None or not stay.holds():
-        return None
-    if stay.doubtful:
-        because[0] = <PyObject *>stay
-    return stay.reason
+    return None if stay is None or not stay.holds() else stay
 
 
 def connect(self, address, /):
-    cdef PyObject *because = NULL
-    cdef Stay doubtful
+    cdef Stay stay, doubtful
     if not is_ours(self):
         return plain_connect(self, address)
-    reason = reason_to_stay(self, address, &because)
-    if reason is None:
+    stay = reason_to_stay(self, address)
+    if stay is None:
         return own_connect(self, address)
-    doubtful = None if because == NULL else <Stay>because
+    doubtful = stay if stay.doubtful else None
+    reason = stay.reason
     try:
         plain_connect(self, address)
     except BlockingIOError as error:
@@ -326,21 +396,24 @@ cdef class Listening:
         self.at_most = at_most
         self.local = local
         self.reason = reason
-        self.settings = settings_known
+        self.settings = learned_with["settings"]
         self.forks = fs_abstract_forks()
 
+    @cython.critical_section
     def found(self):
         """An offer was found."""
         self.misses = 0
         if self.pending > 0:
             self.pending -= 1
 
+    @cython.critical_section
     def missed(self):
         """No offer was found, which may have been withdrawn."""
         self.misses += 1
         if self.misses >= MOST_MISSES:
             self.misses = self.pending = 0
 
+    @cython.critical_section
     cdef bint expects(self) except -1:
         """Whether a connection that was accepted by now may have an offer."""
         cdef int told
@@ -365,7 +438,7 @@ cdef bint accepted_stays(object listener, object sock, object address) except -1
     if type(waiting) is not Listening or not settings_are_known():
         return False
     listening = waiting
-    if listening.settings is not settings_known:
+    if listening.settings is not learned_with["settings"]:
         return False
     local = listening.local if listening.local is not None else plain_name(sock)
     reason = listening.reason
@@ -426,25 +499,26 @@ cdef uint64_t carried(bytes told):
 
 cdef bint close_staying(object sock) except -1:
     """Closes a socket that never was anything but a plain one; False where it may have been."""
-    cdef PyObject *held = place(sock, connection_at)[0]
     cdef Stayed stayed
+    cdef Stay because
     if sock._fast_undecided is not None or sock._fast_presence is not None:
         return False
-    if held != NULL:
-        connection = <object>held
+    connection = held_in(sock, connection_at)
+    if connection is not nothing:
         if type(connection) is not Stayed or not settings_are_known():
             return False
         stayed = <Stayed>connection
-        if stayed.owner is not None and (statistics_wanted or stayed.because is not None):
-            told = kernel_tells(sock)
-            if stayed.because is not None and carried(told) >= worth:
-                stayed.because.left = 0
-            if statistics_wanted:
-                stayed.told = told
-        stayed.because = None
-        if open_connections.pop(PyLong_FromVoidPtr(<void *>stayed.owner), None) is not None:
-            closed_connections.append(stayed)
-        stayed.owner = None
+        because = stayed.doubted()
+        owner = stayed.leave_owner()
+        if owner is not None:
+            if statistics_wanted or because is not None:
+                told = kernel_tells(sock)
+                if because is not None and carried(told) >= worth:
+                    because.end()
+                if statistics_wanted:
+                    stayed.tell(told)
+            if open_connections.pop(PyLong_FromVoidPtr(<void *>owner), None) is not None:
+                closed_connections.append(stayed)
     plain_close(sock)
     return True
 
@@ -466,10 +540,14 @@ def close(self):
 # ---- using ----
 
 cdef inline bint stays_on_tcp(object sock) noexcept:
+    cdef bint does
+    cdef PyObject *held
     if not is_ours(sock):  # made before the installation, or nothing that the call is for
         return True
-    cdef PyObject *held = place(sock, connection_at)[0]
-    return held != NULL and type(<object>held) is Stayed
+    with cython.critical_section(sock):
+        held = place(sock, connection_at)[0]
+        does = held != NULL and type(<object>held) is Stayed
+    return does
 
 
 def recv(self, bufsize, flags=0, /):

@@ -146,6 +146,7 @@ cdef class Team:
         if self.team == NULL:
             raise OSError(-error, f"collective over shared memory: {_os.strerror(-error)}")
 
+    @cython.critical_section
     def meet(self, bytes identities not None):
         """Whether the memory of all other members, whose team_identity() these are, may be read by this process. To be
         called by all before any calls a collective; where one cannot, large messages are copied twice."""
@@ -154,6 +155,7 @@ cdef class Team:
         self.usable()
         return fs_team_meet(self.team, <const fs_team_identity *>PyBytes_AS_STRING(identities)) != 0
 
+    @cython.critical_section
     def close(self):
         """Gives the memory and the descriptors back. No collective may be under way."""
         if self.team == NULL:
@@ -192,47 +194,58 @@ cdef class Team:
 
     # ---- plain memory: for other compiled modules ----
 
+    @cython.critical_section
     cdef int c_barrier(self) except -1:
         self.usable()
         return self.ended(fs_team_barrier(self.team))
 
+    @cython.critical_section
     cdef int c_bcast(self, void *data, size_t length, int root) except -1:
         self.usable()
         return self.ended(fs_team_bcast(self.team, data, length, root))
 
+    @cython.critical_section
     cdef int c_reduce(self, const void *source, void *target, size_t count, int type, int operation, int root) except -1:
         self.usable()
         return self.ended(fs_team_reduce(self.team, source, target, count, type, operation, root))
 
+    @cython.critical_section
     cdef int c_allreduce(self, const void *source, void *target, size_t count, int type, int operation) except -1:
         self.usable()
         return self.ended(fs_team_allreduce(self.team, source, target, count, type, operation))
 
+    @cython.critical_section
     cdef int c_scan(self, const void *source, void *target, size_t count, int type, int operation) except -1:
         self.usable()
         return self.ended(fs_team_scan(self.team, source, target, count, type, operation))
 
+    @cython.critical_section
     cdef int c_exscan(self, const void *source, void *target, size_t count, int type, int operation) except -1:
         self.usable()
         return self.ended(fs_team_exscan(self.team, source, target, count, type, operation))
 
+    @cython.critical_section
     cdef int c_reduce_scatter(self, const void *source, void *target, const size_t *counts, int type,
                               int operation) except -1:
         self.usable()
         return self.ended(fs_team_reduce_scatter(self.team, source, target, counts, type, operation))
 
+    @cython.critical_section
     cdef int c_gather(self, const void *source, size_t length, void *target, const fs_blocks *blocks, int root) except -1:
         self.usable()
         return self.ended(fs_team_gather(self.team, source, length, target, blocks, root))
 
+    @cython.critical_section
     cdef int c_scatter(self, const void *source, const fs_blocks *blocks, void *target, size_t length, int root) except -1:
         self.usable()
         return self.ended(fs_team_scatter(self.team, source, blocks, target, length, root))
 
+    @cython.critical_section
     cdef int c_allgather(self, const void *source, void *target, const fs_blocks *blocks) except -1:
         self.usable()
         return self.ended(fs_team_allgather(self.team, source, target, blocks))
 
+    @cython.critical_section
     cdef int c_alltoall(self, const void *source, const fs_blocks *out, void *target, const fs_blocks *in_) except -1:
         self.usable()
         return self.ended(fs_team_alltoall(self.team, source, out, target, in_))

@@ -1,0 +1,125 @@
+"""Do threads scale? Each has a connection of its own, both ends: with the interpreter's lock and without it.
+
+Needs a free-threaded Python for the second half. A turn is one process with the lock and one without, one after the
+other; each measures one thread, then as many as asked for. A round sends so many bytes and receives them: no wait, so
+what is measured is the call. Ratios are taken within a turn, and the median of them is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from typing import Any
+
+SIZES = (1, 1024, 16384)
+LOCKED, FREE = "with the lock", "without it"
+
+
+def connection() -> tuple[Any, Any]:
+    """Both ends of one that takes the shm path."""
+    from fastsock import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        accepted: list[Any] = []
+        thread = threading.Thread(target=lambda: accepted.append(listener.accept()[0]))
+        thread.start()
+        near = socket.create_connection(listener.getsockname())
+        near.fileno()  # takes part in the meeting
+        thread.join()
+    if near.transport != "shm":
+        sys.exit(f"the connection took {near.transport}, not shm: see python -m fastsock.doctor")
+    return near, accepted[0]
+
+
+def rounds_a_second(threads: int, size: int, seconds: float) -> float:
+    """Of all threads together."""
+    ends = [connection() for _ in range(threads)]
+    start = threading.Barrier(threads + 1)
+    running, counts = [True], [0] * threads
+
+    def work(which: int) -> None:
+        near, far = ends[which]
+        data, room, done = b"x" * size, bytearray(size), 0
+        send, recv_into = near.send, far.recv_into
+        start.wait()
+        while running:
+            for _ in range(64):
+                send(data)
+                recv_into(room)
+            done += 64
+        counts[which] = done
+
+    workers = [threading.Thread(target=work, args=(which,)) for which in range(threads)]
+    for worker in workers:
+        worker.start()
+    start.wait()
+    began = time.perf_counter()
+    time.sleep(seconds)
+    running.clear()
+    for worker in workers:
+        worker.join()
+    elapsed = time.perf_counter() - began
+    for near, far in ends:
+        near.close()
+        far.close()
+    return sum(counts) / elapsed
+
+
+def measure(many: int, seconds: float) -> dict[str, Any]:
+    """In a process of its own: by size, rounds a second of one thread and of many; and whether there was a lock."""
+    found = {str(size): [rounds_a_second(count, size, seconds) for count in (1, many)] for size in SIZES}
+    locked = getattr(sys, "_is_gil_enabled", lambda: True)()  # asked last: a module may have brought it back
+    return {"locked": locked, "sizes": found}
+
+
+def child(locked: bool, many: int, seconds: float) -> dict[str, Any]:
+    options = [f"-Xgil={int(locked)}"] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
+    command = [sys.executable, *options, __file__, "--measure", str(seconds), "--threads", str(many)]
+    environment = {**os.environ, "FASTSOCK_MEETING_MS": "1000", "FASTSOCK_TRANSPORTS": "shm,tcp"}
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
+    if told["locked"] != locked:
+        sys.exit("a module brought the interpreter's lock back")
+    return told["sizes"]  # type: ignore[no-any-return]
+
+
+def told(turns: list[dict[str, dict[str, list[float]]]], many: int) -> str:
+    out = [f"{'bytes':>6}  {'':13} {'one thread':>14} {many:>3} threads   times  one thread, beside the lock"]
+    for size in map(str, SIZES):
+        for way in turns[0]:
+            one, all_ = (statistics.median(turn[way][size][which] for turn in turns) for which in (0, 1))
+            scaling = statistics.median(turn[way][size][1] / turn[way][size][0] for turn in turns)
+            beside = statistics.median(turn[way][size][0] / turn[LOCKED][size][0] for turn in turns)
+            out.append(f"{size:>6}  {way:13} {one:12.0f}/s {all_:9.0f}/s  {scaling:5.2f}  {beside:6.2f}")
+    return "\n".join(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="under a minute")
+    parser.add_argument("--threads", type=int, default=min(os.cpu_count() or 1, 8), help="default: %(default)s")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--measure", type=float, metavar="SECONDS", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure is not None:
+        print(json.dumps(measure(options.threads, options.measure)))
+        return
+    ways = [LOCKED, *([FREE] if sysconfig.get_config_var("Py_GIL_DISABLED") else [])]
+    seconds, count = (0.5, 3) if options.quick else (1.0, 7)
+    turns = [{way: child(way == LOCKED, options.threads, seconds) for way in ways} for _ in range(count)]
+    print(told(turns, options.threads))
+    if FREE not in ways:
+        print("this Python always has the lock: a free-threaded one shows the other half")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(turns, file)
+
+
+if __name__ == "__main__":
+    main()
