@@ -140,7 +140,7 @@ def _spawn(original: Callable[..., int], registry: Registry) -> Callable[..., in
     return spawn
 
 
-# Where fork_exec, the same from Python 3.10 to 3.13, takes the child's three standard descriptors.
+# Where fork_exec, the same from Python 3.10 to 3.15, takes the child's three standard descriptors.
 _STANDARD = (6, 9, 11)
 
 
