@@ -37,6 +37,7 @@ class Connection:
     holders: Sequence[weakref.ref[Any]] = ()
     peer_pid: int | None = None
     reset = False
+    bridged = False  # its descriptor is one end of a pair that a pump serves
     owner: weakref.ref[Any] | None = None
     final: dict[str, int] | None = None
     began = 0.0  # when it moved, at the connecting end

@@ -466,6 +466,7 @@ class socket(_Plain):  # type: ignore[misc]
                 sock._fast_unbind()
         else:
             self._fast_bridge(holders, survives)
+            connection.bridged = True
         registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
 
     def _fast_leave_custody(self, survives: bool) -> bool:
@@ -610,7 +611,8 @@ class socket(_Plain):  # type: ignore[misc]
             if connection.began and connection.final and settings().short_lived == "tcp":
                 learned.ended(connection.peer[:2], genuine.monotonic() - connection.began, connection.final)
         if channel is None:
-            if connection is not None and connection.transport == "unix" and _takes_descriptor(self):
+            through = connection is not None and connection.transport == "unix" and not connection.bridged
+            if connection is not None and through and _takes_descriptor(self):
                 self._fast_linger(connection)
             _ss.close(self)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 
@@ -201,3 +202,21 @@ def test_asyncio_streams(installed_pair):
 
     asyncio.run(asyncio.wait_for(converse(), 30))
     serving.result()
+
+
+def _close(sock):
+    sock.close()
+
+
+def test_the_first_send_to_an_end_that_closed_is_taken_and_later_ones_break(installed_pair):
+    """OpenSSL answers an end without a goodbye by an alert: refused, that hides the end from whoever reads."""
+    with _both_wrap(installed_pair) as near, socket.socket(fileno=os.dup(near.fileno())) as raw:
+        near.sendall(b"x")
+        assert installed_pair.far.run(receive, 1) == b"x"  # and what TLS sent before: closed unread, that is a reset
+        installed_pair.far.run(_close)
+        while raw.recv(1 << 16):  # what TLS sent by itself
+            pass
+        assert raw.send(b"alert") == 5
+        with pytest.raises(ConnectionError):
+            while True:
+                raw.send(b"more")
