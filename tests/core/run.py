@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -120,6 +121,12 @@ def run_fuzz(folder: Path, short: bool, tally: Tally) -> None:
         tally.add("fuzz", name, good, result.stdout[-6000:])
 
 
+def default_folder() -> Path:
+    """One checkout must not link the objects of another."""
+    checkout = zlib.crc32(bytes(HERE))
+    return Path(tempfile.gettempdir()) / f"fastsock-core-tests-{os.getuid()}-{checkout:08x}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("modes", nargs="*", help=f"of {', '.join(MODES)}; all by default")
@@ -129,7 +136,7 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="tests whose name contains this")
     parser.add_argument("--seed", help="of the random schedules; a failure prints it")
-    parser.add_argument("--build", help="folder for what is built (default: a temporary one of this user)")
+    parser.add_argument("--build", help="folder for what is built (default: a temporary one of this user and checkout)")
     arguments = parser.parse_args()
     modes = arguments.modes or list(MODES)
     unknown = set(modes) - set(MODES)
@@ -138,7 +145,7 @@ def main() -> int:
     extra = (["--only", arguments.only] if arguments.only else []) + (
         ["--seed", arguments.seed] if arguments.seed else []
     )
-    folder = Path(arguments.build or Path(tempfile.gettempdir()) / f"fastsock-core-tests-{os.getuid()}")
+    folder = Path(arguments.build or default_folder())
     folder.mkdir(parents=True, exist_ok=True)
     tally = Tally()
     for mode in modes:
