@@ -36,6 +36,7 @@ _NOTHING: Any = contextlib.nullcontext()
 # The plain numbers: the properties of the standard class make an enumeration's member of them at each look.
 _family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_FAST_OPEN, _CLOSE_ON_EXEC = 0x20000000, 0x40000000  # MSG_FASTOPEN, MSG_CMSG_CLOEXEC
 _STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
 _IP_BIND_ADDRESS_NO_PORT = 24  # Linux's number; Python names it since 3.12
 _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
@@ -616,7 +617,7 @@ class socket(_Plain):  # type: ignore[misc]
                 self._fast_linger(connection)
             _ss.close(self)
             return
-        reset = options.resets_on_close(self._fast_options)
+        reset = self._fast_resets()
         _ss.detach(self)  # before: another thread that finds no channel must not call the kernel on a doorbell
         self._fast_unbind()
         channel.close(reset)
@@ -625,9 +626,12 @@ class socket(_Plain):  # type: ignore[misc]
         """OpenSSL at the other end may answer the end of the stream by an alert, which TCP would take."""
         descriptor = _Base.fileno(self)
         alone = connection.forks == (core.forks() if core.available else None) and descriptor >= 0
-        if alone and not genuine.get_inheritable(descriptor) and not options.resets_on_close(self._fast_options):
+        if alone and not genuine.get_inheritable(descriptor) and not self._fast_resets():
             with contextlib.suppress(OSError):  # the other end has closed already, or there are too many descriptors
                 core.linger(descriptor)
+
+    def _fast_resets(self) -> bool:
+        return self._fast_options is not None and options.resets_on_close(self._fast_options)
 
     def _fast_is_shared_object(self) -> bool:
         """Whether another socket object (a duplicate) goes on using the connection."""
@@ -729,6 +733,7 @@ class socket(_Plain):  # type: ignore[misc]
         channel = self._fast_channel
         if channel is not None:
             return channel.send(data, flags)  # type: ignore[no-any-return]
+        self._fast_check_sending(flags)
         try:
             return _Base.send(self, data, flags)  # type: ignore[no-any-return]
         except BrokenPipeError:
@@ -742,11 +747,28 @@ class socket(_Plain):  # type: ignore[misc]
         if channel is not None:
             channel.sendall(data, flags)
             return
+        self._fast_check_sending(flags)
         try:
             _Base.sendall(self, data, flags)
         except BrokenPipeError:
             if not self._fast_forgive(memoryview(data).nbytes):
                 raise
+
+    def _fast_check_sending(self, flags: int) -> None:
+        if flags & _FAST_OPEN and self._fast_moved_connection() is not None:
+            raise OSError(errno.EISCONN, genuine.strerror(errno.EISCONN))
+
+    def _fast_check_receiving(self, flags: int) -> bool:
+        """Whether flags that TCP heeds and a UNIX stream passes over ask to throw the bytes away."""
+        if not flags & (_socket.MSG_TRUNC | _socket.MSG_ERRQUEUE) or self._fast_moved_connection() is None:
+            return False
+        if flags & _socket.MSG_ERRQUEUE:  # nothing is there, which a socket with a timeout waits for
+            timeout = _Base.gettimeout(self)
+            if timeout:
+                genuine.sleep(timeout)
+                raise TimeoutError("timed out")
+            raise BlockingIOError(errno.EAGAIN, genuine.strerror(errno.EAGAIN))
+        return not flags & _socket.MSG_OOB
 
     def _fast_forgive(self, length: int) -> bool:
         """TCP lets the first send of any bytes after the other end's close succeed; a UNIX stream does not."""
@@ -772,6 +794,7 @@ class socket(_Plain):  # type: ignore[misc]
         channel = self._fast_channel
         buffers = list(buffers)
         if channel is None:
+            self._fast_check_sending(flags)
             try:
                 return super().sendmsg(buffers, ancdata, flags, address)  # type: ignore[no-any-return]
             except BrokenPipeError:
@@ -787,8 +810,10 @@ class socket(_Plain):  # type: ignore[misc]
         channel = self._fast_channel
         if channel is not None:
             return channel.recv(bufsize, flags)  # type: ignore[no-any-return]
+        thrown_away = flags and self._fast_check_receiving(flags)
         try:
-            return _Base.recv(self, bufsize, flags)  # type: ignore[no-any-return]
+            data: bytes = _Base.recv(self, bufsize, flags)
+            return bytes(len(data)) if thrown_away else data
         except ConnectionResetError:
             self._fast_note_reset()
             raise
@@ -797,6 +822,8 @@ class socket(_Plain):  # type: ignore[misc]
         channel = self._fast_channel
         if channel is not None:
             return channel.recv_into(buffer, nbytes, flags)  # type: ignore[no-any-return]
+        if flags and self._fast_check_receiving(flags):
+            return len(_Base.recv(self, nbytes or memoryview(buffer).nbytes, flags))
         return _Base.recv_into(self, buffer, nbytes, flags)  # type: ignore[no-any-return]
 
     def recvfrom(self, bufsize: int, flags: int = 0, /) -> tuple[bytes, Any]:
@@ -813,7 +840,7 @@ class socket(_Plain):  # type: ignore[misc]
         if self._fast_moved_connection() is None:
             return _Base.recvmsg(self, bufsize, ancbufsize, flags)  # type: ignore[no-any-return]
         options.check_arguments(_Base.recvmsg, 0, ancbufsize, flags)
-        return self.recv(bufsize, flags), [], 0, None
+        return self.recv(bufsize, flags), [], flags & _CLOSE_ON_EXEC, None
 
     def recvmsg_into(self, buffers: Any, ancbufsize: int = 0, flags: int = 0, /) -> tuple[int, list[Any], int, Any]:
         channel = self._fast_channel

@@ -19,6 +19,27 @@ KNOWN = {
     ("unix", "ending.reset_read_from_the_error_option"): _NO_RESET,
     ("unix", "ending.names_after_reset"): _NO_RESET,
     ("unix", "ending.reset_wakes_a_blocked_receiver"): _NO_RESET,
+    ("unix", "closing.masks_of_linger_zero"): _NO_RESET,
+    **{
+        ("unix", f"closing.{check}"): "an AF_UNIX stream says HUP as soon as its peer is closed or has shut both halves"
+        for check in (
+            "close_with_much_unread",
+            "close_with_little_unread",
+            "close_with_nothing_unread",
+            "close_behind_a_half_close",
+            "close_behind_a_shutdown_of_both",
+            "shutdown_of_both_with_much_unread",
+            "close_then_exit",
+            "socket_dropped_without_a_close",
+            "close_by_a_forked_child",
+            "child_goes_on_after_the_parent_closed",
+            "close_of_the_last_duplicate",
+            "send_to_who_closed",
+            "error_of_a_send_to_who_closed",
+            "own_half_close_after_a_close",
+            "reading_shut_shows_only_here",
+        )
+    },
 }
 
 

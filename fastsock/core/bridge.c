@@ -109,6 +109,7 @@ static void set_gate(struct bridge *bridge, uint32_t state)
 static void open_gate(struct bridge *bridge)
 {
     fs_end_leaves(bridge->end, FS_BY_RESET_UNLESS_SHUT);
+    bridge->end->abrupt = 1;
     set_gate(bridge, OPEN);
 }
 
@@ -261,6 +262,7 @@ static _Noreturn void be_bridge(struct fs_end *end, int doorbell, int inner, int
 {
     int error;
     pthread_t thread;
+    fs_ends_leave(end);
     setsid();
     close_all_but((const int[]){doorbell, inner, telling});
     struct bridge *bridge = prepare(end, doorbell, inner, &thread, &error);
@@ -270,6 +272,8 @@ static _Noreturn void be_bridge(struct fs_end *end, int doorbell, int inner, int
         open_gate(bridge);
         pump_inwards(bridge);
         pthread_join(thread, NULL);
+    } else {
+        fs_end_is_last(end);
     }
     _exit(0);
 }
@@ -292,7 +296,11 @@ int fs_bridge_fork(struct fs_end *end, int doorbell, int inner)
     if (child == 0) { /* twice, so that nobody has to wait for it */
         pid_t second = fork();
         if (second == 0) be_bridge(end, doorbell, inner, told[1]);
-        if (second < 0) tell(told[1], -errno);
+        if (second < 0) {
+            tell(told[1], -errno);
+            fs_ends_leave(NULL); /* each was counted for it */
+        }
+        fs_ends_leave(NULL);
         _exit(0);
     }
     close(told[1]);
@@ -300,6 +308,7 @@ int fs_bridge_fork(struct fs_end *end, int doorbell, int inner)
     close(told[0]);
     while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
     if (error != 0) return error;
+    fs_end_is_last(end); /* the bridge is */
     close(doorbell);
     close(inner);
     return 0;

@@ -10,6 +10,10 @@ cdef enum:
     DONT_WAIT = 0x40
     WAIT_ALL = 0x100
     NO_SIGNAL = 0x4000
+    TRUNCATE = 0x20
+    ERROR_QUEUE = 0x2000
+    FAST_OPEN = 0x20000000
+    MOST_DISCARDED = 1 << 18
 
 cdef atomic_size expected_blocks = 0    # bytes: the C library knows that such blocks come and go
 
@@ -51,6 +55,8 @@ cdef class Channel:
     cdef int users
     cdef bint closing
     cdef bint resetting
+    cdef bint left  # the other end was told
+    cdef bint woke  # those who wait are told to leave
     cdef atomic_int leaving
     cdef public object peer
     cdef object __weakref__
@@ -214,6 +220,8 @@ cdef class Channel:
 
     cdef int check_out_of_band(self, int flags) except -1:
         """Urgent bytes travel in the stream, which is right only for a receiver that wants them there."""
+        if flags & FAST_OPEN:
+            raise OSError(_errno.EISCONN, _os.strerror(_errno.EISCONN))
         if flags & OUT_OF_BAND and not fs_end_urgent_inline(self.shared.end):
             raise OSError(_errno.EOPNOTSUPP, f"shm path to {self.peer}: out-of-band data (MSG_OOB) needs SO_OOBINLINE at"
                           " the other end; exclude this connection by a rule or FASTSOCK_TRANSPORTS")
@@ -260,8 +268,12 @@ cdef class Channel:
         cdef uint64_t deadline = 0
         cdef bint look = not self.waits(flags), again = False
         self.alive()
+        if flags & ERROR_QUEUE:
+            self.await_no_error()
         if flags & OUT_OF_BAND:
             raise OSError(_errno.EINVAL, _os.strerror(_errno.EINVAL))
+        if flags & TRUNCATE:
+            return self.discard_bytes(length, flags & ~TRUNCATE)
         if contended:
             self.be_fair()
         while True:
@@ -281,6 +293,40 @@ cdef class Channel:
             self.wait(FS_READABLE, deadline, again)
             self.alive()
             look = again = True
+
+    cdef Py_ssize_t discard_bytes(self, Py_ssize_t length, int flags) except -1:
+        """MSG_TRUNC: takes bytes as a receive would, and nobody gets them."""
+        cdef Py_ssize_t most = min(length, <Py_ssize_t>MOST_DISCARDED), done = 0, got
+        cdef char *scratch = <char *>PyMem_Malloc(most)
+        if scratch == NULL:
+            raise MemoryError()
+        try:
+            while done < length:
+                # what one receive takes: it waits for the first bytes, or for all
+                got = self.receive_bytes(scratch, min(most, length - done),
+                                         flags | DONT_WAIT if done and not flags & WAIT_ALL else flags)
+                done += got
+                if got < most or flags & PEEK:
+                    break
+        except BlockingIOError:
+            if done == 0:
+                raise
+        finally:
+            PyMem_Free(scratch)
+        return done
+
+    cdef int await_no_error(self) except -1:
+        """MSG_ERRQUEUE: TCP's queue of errors is empty, which a socket with a timeout waits for."""
+        cdef uint64_t deadline = deadline_after(self.timeout)
+        while self.timeout > 0 and fs_now_ns() < deadline:
+            with nogil:
+                usleep(1000)
+            PyErr_CheckSignals()
+            self.alive()
+        if self.timeout > 0:
+            self.timed_out()
+        self.fail(-EAGAIN)
+        return 0
 
     # ---- the socket's data methods ----
 
@@ -336,6 +382,8 @@ cdef class Channel:
         self.alive()
         if bufsize == 0:
             return b""
+        if flags & TRUNCATE:
+            return bytes(self.receive_bytes(NULL, bufsize, flags))
         if contended:
             self.be_fair()
         if not flags & WAIT_ALL:
@@ -564,6 +612,7 @@ cdef class Channel:
         if self.users == 0:
             self.close_now()
             return
+        self.woke = True
         fs_end_wake(self.shared.end)
         fs_wake_leaving()
 
@@ -575,12 +624,20 @@ cdef class Channel:
         if atomic_fetch_sub(&self.shared.open_channels, 1) > 1:  # a duplicate goes on
             close_descriptor(descriptor)
         else:
-            with nogil:
-                fs_end_closing(self.shared.end, descriptor, self.resetting)
+            if not self.left:
+                with nogil:
+                    fs_end_closing(self.shared.end, descriptor, self.resetting)
             close_descriptor(descriptor)
             fs_end_closed(self.shared.end)
-        fs_wake_leaving_done()
+        if self.woke:
+            fs_wake_leaving_done()
         return 0
+
+    def dropped(self, bint reset):
+        """The socket goes without close(), and its finalizer closes the descriptor next: the other end sees a close."""
+        if self.descriptor >= 0 and not self.closing and not self.left and atomic_load(&self.shared.open_channels) == 1:
+            self.left = True
+            fs_end_closing(self.shared.end, self.descriptor, reset)
 
     def __dealloc__(self):
         # never closed: the socket's own finalizer closed the descriptor

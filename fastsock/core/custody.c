@@ -108,6 +108,7 @@ static struct fs_end *accepting_end(struct fs_custody *custody)
     int error = 0;
     if (custody->relay.end == NULL && custody->connecting != NULL)
         custody->relay.end = fs_end_open_on(custody->connecting->segment, FS_SIDE_ACCEPTED, &limits, &error);
+    if (custody->relay.end != NULL) custody->relay.end->abrupt = 1;
     return custody->relay.end;
 }
 
@@ -392,6 +393,7 @@ static void after_fork_in_child(void)
             custody->registered[kind] = 0;
         }
         drop_memory(custody);
+        if (custody->relay.end != NULL) fs_end_is_last(custody->relay.end); /* it was counted for us */
         if (atomic_load(&custody->state) <= FS_CUSTODY_HANDED) atomic_store(&custody->state, FS_CUSTODY_ENDED);
         atomic_store(&custody->full, 0);
         pthread_mutex_init(&custody->lock, NULL);

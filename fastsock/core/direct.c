@@ -202,7 +202,10 @@ int fs_direct_probe(void)
     pid_t parent = getpid(), child = fork();
     if (child < 0) return -errno;
     /* the child asks: where only descendants may be read, two programs that meet are refused as it is */
-    if (child == 0) _exit(process_vm_readv(parent, &into, 1, &out_of, 1, 0) == (ssize_t)sizeof there ? 0 : errno);
+    if (child == 0) {
+        fs_ends_leave(NULL);
+        _exit(process_vm_readv(parent, &into, 1, &out_of, 1, 0) == (ssize_t)sizeof there ? 0 : errno);
+    }
     int status = 0;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return -errno;

@@ -51,9 +51,11 @@ int fs_doorbell_plain(int doorbell)
 static int is_drained(const struct fs_direction *out) { return atomic_load(&out->tail) == fs_published(out); }
 
 /* Sends `length` token bytes; the caller holds the sender's lock, so nobody else is ringing.  0: abandoned. */
-static int send_token(struct fs_direction *out, int doorbell, size_t length, int even_if_drained)
+static int send_token(struct fs_end *end, int doorbell, size_t length, int even_if_drained)
 {
+    struct fs_direction *out = end->out.shared;
     uint64_t word = atomic_load(&out->bell), ringing = 0;
+    if (fs_end_other_left(end)) return 0;
     for (int i = 0; i < MOST_TRIES; i++) {
         if ((word & FS_BELL_STATE) == FS_BELL_ENDED) return 1; /* the consumer knows what is there */
         ringing = word_of((word >> FS_BELL_SHIFT) + length, FS_BELL_RINGING);
@@ -85,7 +87,7 @@ void fs_doorbell_ring(struct fs_end *end, int doorbell, int knock)
         if (atomic_load_explicit(&out->watched, memory_order_relaxed) != FS_WATCHED_EXACTLY) return;
         if ((word >> FS_BELL_SHIFT) - atomic_load_explicit(&out->eaten, memory_order_relaxed) >= EDGES) return;
     }
-    send_token(out, doorbell, 1, knock);
+    send_token(end, doorbell, 1, knock);
     fs_count(&end->statistics.wakes, 1);
 }
 
@@ -93,15 +95,16 @@ void fs_doorbell_stuff(struct fs_end *end, int doorbell)
 {
     struct fs_direction *out = end->out.shared;
     struct pollfd room = {doorbell, POLLOUT, 0};
+    if (fs_end_other_left(end)) return; /* nobody would take it off */
     atomic_store(&out->stuffed, 1);
     if (poll(&room, 1, 0) == 0) return;
     if (fs_ring_space(&end->out, 1) != 0 && !fs_end_awaits_tcp(end)) { /* the consumer read meanwhile, perhaps without seeing the mark */
         atomic_store(&out->stuffed, 0);
         return;
     }
-    send_token(out, doorbell, STUFFING, 1);
+    send_token(end, doorbell, STUFFING, 1);
     /* one more behind it stays when the stuffing is taken off, and wakes a consumer who left before that arrived */
-    for (int i = 0; i < EDGES && !send_token(out, doorbell, 1, 1); i++) {}
+    for (int i = 0; i < EDGES && !send_token(end, doorbell, 1, 1); i++) {}
     atomic_store(&out->stuffed, 1); /* the consumer may have cleared it too early */
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #define PROMISE_US 100.0                /* spent at most in one receive on what the other end is about to publish */
 #define WORTH_WAITING (CHUNK / 2)       /* by who has room for so much */
 #define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
+#define WORDLESS_US 300.0             /* at most, from the mark of an end to its showing on the doorbell */
 #define MOST_LOOKS 64                 /* in one receive that finds nothing */
 #define LONGEST_SEND_US 20000.0       /* without a look at signals, by whoever sends to a receiver that keeps up */
 
@@ -53,20 +55,33 @@ static short look_at_doorbell(struct fs_end *end, int doorbell)
     end->notice_seen = atomic_load(&end->in.shared->notice);
     end->looked_at = fs_ticks();
     short events = events_at(doorbell, POLLRDHUP);
-    if (events != 0) end->end_shown = 1;
+    const struct fs_direction *in = end->in.shared;
+    int left = fs_end_other_left(end); /* a lie would end the liar's connection */
+    if (events != 0 || left || atomic_load(&in->producer_shut) || atomic_load(&in->reading_shut)) end->end_shown = 1;
     int hung_up = (events & (POLLHUP | POLLERR)) != 0 && !atomic_load(&end->out.shared->producer_shut);
     uint32_t leaving = atomic_load(&end->header->reset[!end->side]);
-    int broken_off = leaving == FS_BY_RESET_UNLESS_SHUT && hung_up && !atomic_load(&end->in.shared->producer_shut);
+    int broken_off = leaving == FS_BY_RESET_UNLESS_SHUT && hung_up && !atomic_load(&in->producer_shut);
     int reset = leaving == FS_BY_RESET || broken_off;
-    if (!end->gone && (hung_up || (events != 0 && reset))) {
+    if (!end->gone && (hung_up || left || (events != 0 && reset))) {
         end->gone = 1;
         /* as TCP tells a reset: behind the other end's orderly shutdown only a send hears of it */
         if (reset || (!end->raw_out && fs_ring_unread(&end->out) != 0)) {
             end->reset = 1;
-            end->pending_error = atomic_load(&end->in.shared->producer_shut) ? EPIPE : ECONNRESET;
+            end->pending_error = left || atomic_load(&end->in.shared->producer_shut) ? EPIPE : ECONNRESET;
         }
     }
     return events;
+}
+
+/* Without a word on the doorbell: reading is shut here, or the other end could not say it there, or is about to. */
+static int is_over(const struct fs_end *end, int doorbell)
+{
+    const struct fs_direction *in = end->in.shared;
+    if (atomic_load(&in->reading_shut) || atomic_load(&in->producer_shut) == FS_SHUT_UNSHOWN) return 1;
+    if (!fs_end_other_left(end) && atomic_load(&in->producer_shut) != FS_SHUT) return 0;
+    for (uint64_t start = fs_ticks(); (double)(fs_ticks() - start) < WORDLESS_US * fs_ticks_per_us(); sched_yield())
+        if (events_at(doorbell, POLLRDHUP) != 0) break;
+    return 1;
 }
 
 static int look_is_due(const struct fs_end *end)
@@ -80,6 +95,14 @@ static int take_pending(struct fs_end *end)
     int error = atomic_exchange(&end->pending_error, 0);
     if (error != 0) end->pretended = 1; /* who was told of the reset knows: the next send breaks */
     return error;
+}
+
+/* What a burial or a reset left, once that is told. */
+static void forget_kernel_error(const struct fs_end *end, int doorbell)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (end->buried || end->reset) getsockopt(doorbell, SOL_SOCKET, SO_ERROR, &error, &size);
 }
 
 int fs_end_urgent_inline(const struct fs_end *end) { return (int)atomic_load(&end->header->urgent_inline[!end->side]); }
@@ -98,6 +121,7 @@ int fs_end_was_reset(struct fs_end *end, int doorbell)
 int fs_end_take_error(struct fs_end *end, int doorbell)
 {
     look_at_doorbell(end, doorbell);
+    forget_kernel_error(end, doorbell);
     return take_pending(end);
 }
 
@@ -110,14 +134,32 @@ static ssize_t broken_pipe(int doorbell, int flags)
     return -EPIPE;
 }
 
+/* The other end shut both halves. */
+static int takes_nothing(const struct fs_end *end)
+{
+    const struct fs_direction *out = end->out.shared;
+    return atomic_load_explicit(&out->reading_shut, memory_order_relaxed) && !fs_is_raw(out) &&
+           atomic_load(&end->in.shared->producer_shut) != FS_SHUT_NOT;
+}
+
 /* As TCP: a reset is told once, else the first send succeeds (its bytes would have been answered by the reset), and one
  * without bytes always does (nothing would have been answered). */
 static ssize_t send_to_nobody(struct fs_end *end, int doorbell, size_t length, int flags)
 {
     int error = take_pending(end);
-    if (error != 0 && error != EPIPE) return -error;
-    if (end->pretended) return broken_pipe(doorbell, flags);
-    end->pretended = length != 0;
+    if (error != 0 && error != EPIPE) {
+        forget_kernel_error(end, doorbell);
+        return -error;
+    }
+    if (length != 0 || end->pretended) fs_farewell_bury(end, doorbell, 1);
+    if (end->pretended) {
+        forget_kernel_error(end, doorbell);
+        return broken_pipe(doorbell, flags);
+    }
+    if (length != 0) {
+        end->pretended = end->reset = 1;
+        end->pending_error = EPIPE;
+    }
     return (ssize_t)length;
 }
 
@@ -255,7 +297,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     if (look_is_due(end)) look_at_doorbell(end, doorbell);
     if (atomic_load_explicit(&out->producer_shut, memory_order_relaxed)) {
         result = take_pending(end) == ECONNRESET ? -ECONNRESET : broken_pipe(doorbell, flags);
-    } else if (end->gone) {
+    } else if (end->gone || takes_nothing(end)) {
         result = send_to_nobody(end, doorbell, length, flags);
     } else if (goes_raw(end, doorbell)) {
         result = send_raw(end, doorbell, data, length, flags);
@@ -279,6 +321,12 @@ int fs_end_writable(struct fs_end *end)
 }
 
 /* ---- receiving ---- */
+
+static int tell_reset(struct fs_end *end, int doorbell)
+{
+    forget_kernel_error(end, doorbell);
+    return take_pending(end);
+}
 
 static void relieve_writer(struct fs_end *end, int doorbell)
 {
@@ -339,7 +387,8 @@ static int foreign_bytes(const struct fs_end *end, int doorbell)
     const struct fs_direction *in = end->in.shared;
     uint64_t word = atomic_load(&in->bell);
     if ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> FS_BELL_SHIFT) return 0;
-    return events_at(doorbell, POLLIN | POLLRDHUP) == POLLIN && atomic_load(&in->bell) == word && !fs_is_raw(in);
+    if (events_at(doorbell, POLLIN | POLLRDHUP) != POLLIN || atomic_load(&in->bell) != word || fs_is_raw(in)) return 0;
+    return !atomic_load(&in->producer_shut) && !fs_end_other_left(end); /* else it says farewell */
 }
 
 static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
@@ -360,13 +409,15 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
             if (fs_ring_used(&end->in) != 0) continue;
             return receive_raw(end, doorbell, target, length, peek);
         }
-        if (end->ended) return end->pending_error == ECONNRESET ? -take_pending(end) : 0;
+        if (end->ended) return end->pending_error == ECONNRESET ? -tell_reset(end, doorbell) : 0;
         if (is_watched(end) && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0) continue;
         uint32_t notice = atomic_load_explicit(&in->notice, memory_order_relaxed);
         if (!look_for_end && !end->end_shown && notice == end->notice_seen) return -EAGAIN;
-        if (look_at_doorbell(end, doorbell) == 0) return foreign_bytes(end, doorbell) ? -EPROTO : -EAGAIN;
+        if (look_at_doorbell(end, doorbell) == 0 && !is_over(end, doorbell)) return foreign_bytes(end, doorbell) ? -EPROTO : -EAGAIN;
         /* what was published before the other end left is still read first: look once more behind the hang-up */
-        if (fs_ring_used(&end->in) == 0 && !fs_is_raw(in)) end->ended = 1;
+        if (fs_ring_used(&end->in) != 0 || fs_is_raw(in)) continue;
+        end->ended = 1;
+        fs_farewell_read_to_the_end(end, doorbell);
     }
     return -EAGAIN;
 }
@@ -415,11 +466,9 @@ static void notify_other_end(struct fs_end *end)
 
 int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
 {
-    struct fs_direction *out = end->out.shared;
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
-    int error = 0, locked = lock(end->exclusion.sender, 0) == 0; /* a call that must not fail for a stopped process */
-    if (how != SHUT_RD) atomic_store(&out->producer_shut, 1);
-    if (shutdown(doorbell, how) != 0) error = -errno;
+    int locked = lock(end->exclusion.sender, 0) == 0; /* a call that must not fail for a stopped process */
+    int error = fs_farewell_shut(end, doorbell, how, locked);
     if (end->custody != NULL) fs_custody_shutdown(end->custody, how);
     if (locked) fs_unlock(end->exclusion.sender);
     notify_other_end(end);
@@ -436,12 +485,12 @@ void fs_end_leaves(struct fs_end *end, uint32_t how)
 void fs_end_closing(struct fs_end *end, int doorbell, int reset)
 {
     if (reset) fs_end_leaves(end, FS_BY_RESET);
-    if (fs_end_shared(end) || end->raw_in) return;
-    /* tokens left behind would make the kernel tell the other end of a reset */
+    if (!fs_end_is_last(end) || end->raw_in) return;
     if (lock(end->exclusion.receiver, 0) != 0) return;
-    fs_doorbell_eat_all(end, doorbell);
     if (fs_ring_unread(&end->in) != 0) fs_end_leaves(end, FS_BY_RESET); /* as TCP: unread bytes are lost */
+    else fs_doorbell_eat_all(end, doorbell); /* left behind they would make the kernel tell the other end of a reset */
     fs_unlock(end->exclusion.receiver);
+    if (atomic_load(&end->header->reset[end->side]) == FS_ORDERLY) fs_farewell_close(end, doorbell);
 }
 
 void fs_end_closed(struct fs_end *end)

@@ -86,6 +86,13 @@ struct fs_end {
     _Atomic int ended;            /* nothing more will come in */
     _Atomic int pending_error;    /* errno to be told once */
     _Atomic int pretended;        /* one send after the other end's close was swallowed, as TCP does */
+    _Atomic int buried;           /* its descriptor, which lay in our queue, is closed */
+    _Atomic int sleepers;         /* threads of this process that poll the doorbell until something comes in */
+    _Atomic int kernel_reading_shut; /* the kernel was told of our shutdown(SHUT_RD) */
+    _Atomic int abrupt;           /* its pump, or the other end's, goes by HUP: it bids no farewell */
+    int lifeline;                 /* through it our descriptor will travel (farewell.c), or -1 */
+    ino_t lifeline_file;
+    struct fs_end *next, *previous; /* of this process */
     _Atomic int lazy;             /* a loop of ours settles the doorbell before it blocks */
     _Atomic int raw_in, raw_out;  /* that direction goes over the doorbell itself */
     /* direct copy (direct.c), as sender and as receiver */
@@ -140,8 +147,9 @@ ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t le
 ssize_t fs_end_unread(struct fs_end *end, int doorbell);
 int fs_end_shutdown(struct fs_end *end, int doorbell, int how);
 void fs_end_leaves(struct fs_end *end, uint32_t how); /* FS_BY_RESET ...: what its end will mean to the other end */
-void fs_end_closing(struct fs_end *end, int doorbell, int reset); /* before the last close of `doorbell` here */
-void fs_end_closed(struct fs_end *end);                           /* and after it */
+/* Around the last close of `doorbell` in this process. */
+void fs_end_closing(struct fs_end *end, int doorbell, int reset);
+void fs_end_closed(struct fs_end *end);
 int fs_end_writable(struct fs_end *end);
 int fs_end_is_watched(const struct fs_end *end);
 int fs_end_was_served(const struct fs_end *end); /* the other end has put something into the ring, ever */
@@ -151,6 +159,17 @@ int fs_end_urgent_inline(const struct fs_end *end); /* what the other end set by
 void fs_end_set_urgent_inline(struct fs_end *end, int on);
 int fs_end_was_reset(struct fs_end *end, int doorbell);
 int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answers: a positive errno or 0 */
+
+/* farewell.c */
+int fs_end_other_left(const struct fs_end *end); /* it was closed in good order */
+void fs_ends_leave(const struct fs_end *but);    /* a fresh child that lets go of all ends but one, and says so */
+int fs_end_is_last(struct fs_end *end);          /* of all processes that hold it; counts this one out: once */
+int fs_farewell_shut(struct fs_end *end, int doorbell, int how, int locked); /* with the producer's lock, if locked */
+void fs_farewell_show(struct fs_end *end, int doorbell); /* somebody polls who must see that reading is shut */
+void fs_farewell_read_to_the_end(struct fs_end *end, int doorbell); /* with the consumer's lock */
+void fs_farewell_close(struct fs_end *end, int doorbell); /* with everything read, and before the close */
+void fs_farewell_bury(struct fs_end *end, int doorbell, int with_error); /* the other end, by a send to it */
+void fs_farewell_drop_lifeline(struct fs_end *end);
 
 /* doorbell.c: called with that direction's lock held */
 int fs_doorbell_end(struct fs_end *end, int doorbell);    /* the other end's, for good: 0, or -EAGAIN while it rings */

@@ -27,13 +27,19 @@ enum { FS_BELL_STATE = 7, FS_BELL_SHIFT = 3 };
  * published any more.  The producer agrees when it sees that; until then the consumer may take it back. */
 #define FS_RAW_ASKED (1ull << 63)
 #define FS_RAW_AGREED (1ull << 62)
-#define FS_POSITION (FS_RAW_AGREED - 1)
+/* Set by the producer: bytes that are no tokens come over the doorbell from here on (farewell.c), so nobody can ask. */
+#define FS_FAREWELL (1ull << 61)
+#define FS_POSITION (FS_FAREWELL - 1)
 
 /* Closed with SO_LINGER 0 or with bytes unread; or a bridge holds bytes that its death would lose without a word. */
 enum { FS_ORDERLY = 0, FS_BY_RESET = 1, FS_BY_RESET_UNLESS_SHUT = 2 };
 
 /* By somebody who deserves an edge for every arrival, or by a loop of ours that looks at the ring before it blocks. */
 enum { FS_WATCHED_NOT = 0, FS_WATCHED_EXACTLY = 1, FS_WATCHED_LAZILY = 2 };
+
+/* `producer_shut`.  UNSHOWN: the doorbell does not say so yet, its reader shows it when all is read.  RAW: behind payload
+ * that went over the doorbell itself. */
+enum { FS_SHUT_NOT = 0, FS_SHUT = 1, FS_SHUT_UNSHOWN = 2, FS_SHUT_RAW = 3 };
 
 struct fs_direction {
     /* written by the producer */
@@ -44,6 +50,7 @@ struct fs_direction {
     /* written by the consumer */
     _Alignas(FS_LINE) _Atomic uint64_t tail; /* bytes consumed since the start */
     _Atomic uint64_t want;                   /* as far as the buffer of a large receive reaches, 0 for none */
+    _Atomic uint32_t reading_shut;           /* the consuming end called shutdown(SHUT_RD) */
     /* read by both after every transfer, written only when somebody sleeps, watches or leaves */
     _Alignas(FS_LINE) _Atomic uint32_t reader_sleeps; /* futex word */
     _Atomic uint32_t writer_sleeps;                   /* futex word */
@@ -81,6 +88,8 @@ struct fs_segment_header {
     _Alignas(FS_LINE) _Atomic uint32_t cpu[2];   /* where each end last ran, plus one */
     _Atomic uint32_t reset[2];                   /* how that end leaves: FS_BY_RESET ... */
     _Atomic uint32_t urgent_inline[2];           /* that end set SO_OOBINLINE */
+    _Atomic uint32_t left;                       /* a bit for each end that was closed in good order (farewell.c) */
+    _Atomic uint32_t other_holders[2];           /* of that end: processes forked since, less those that closed it */
     _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
 };
 

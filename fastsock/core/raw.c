@@ -40,7 +40,7 @@ int fs_end_release(struct fs_end *end, int doorbell)
     if (error != 0) return error;
     /* the incoming half is raw: there is no way back, so a sender of ours that was stopped here is not waited for */
     error = fs_lock(end->exclusion.sender, PATIENCE_NS);
-    atomic_store(&out->raw, 1);
+    if (!atomic_load(&out->producer_shut)) atomic_store(&out->raw, 1); /* else nothing more will go there */
     end->raw_out = 1;
     if (error == 0) fs_unlock(end->exclusion.sender);
     atomic_store(&out->reader_sleeps, 0);

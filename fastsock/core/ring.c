@@ -110,6 +110,14 @@ int fs_ring_take_back_raw(struct fs_ring *ring)
     return atomic_compare_exchange_strong(&ring->shared->head, &asked, tail);
 }
 
+int fs_ring_say_farewell(struct fs_ring *ring)
+{
+    uint64_t head = atomic_load(&ring->shared->head);
+    for (int look = 0; look < MOST_LOOKS && !(head & FS_RAW_ASKED); look++)
+        if (atomic_compare_exchange_weak(&ring->shared->head, &head, head | FS_FAREWELL)) return 1;
+    return 0;
+}
+
 int fs_ring_grow(struct fs_ring *ring)
 {
     if (atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed) != FS_NOT_GROWN) return 0;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,46 @@ int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket)
     return (atomic_load(&segment->header->possession) & ~(uint64_t)FS_RETURNED) == ticket << FS_TICKET_SHIFT;
 }
 
+/* ---- the ends of this process: a fork adds a holder to each ---- */
+
+static pthread_mutex_t ends_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fs_end *ends;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&ends_lock);
+    for (struct fs_end *end = ends; end != NULL; end = end->next)
+        if (!end->closed) atomic_fetch_add(&end->header->other_holders[end->side], 1);
+}
+
+static void after_fork(void) { pthread_mutex_unlock(&ends_lock); }
+
+__attribute__((constructor)) static void heed_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+
+static void add(struct fs_end *end)
+{
+    pthread_mutex_lock(&ends_lock);
+    end->next = ends;
+    if (ends != NULL) ends->previous = end;
+    ends = end;
+    pthread_mutex_unlock(&ends_lock);
+}
+
+static void remove_end(struct fs_end *end)
+{
+    pthread_mutex_lock(&ends_lock);
+    if (end->previous != NULL) end->previous->next = end->next;
+    else ends = end->next;
+    if (end->next != NULL) end->next->previous = end->previous;
+    pthread_mutex_unlock(&ends_lock);
+}
+
+void fs_ends_leave(const struct fs_end *but)
+{
+    for (struct fs_end *end = ends; end != NULL; end = end->next)
+        if (end != but && !end->closed) fs_end_is_last(end);
+}
+
 struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error)
 {
     struct fs_end *end = calloc(1, sizeof *end);
@@ -187,6 +228,7 @@ struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct
     end->segment = fs_segment_hold(segment);
     end->header = segment->header;
     end->side = side;
+    end->lifeline = -1;
     end->forks_at_start = fs_fork_count();
     end->limits = *limits;
     end->peer = limits->peer;
@@ -198,6 +240,7 @@ struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct
         struct fs_ring *ring = d == side ? &end->out : &end->in;
         *ring = (struct fs_ring){&end->header->direction[d], data + (size_t)d * large, segment->small, large, 0};
     }
+    add(end);
     return end;
 }
 
@@ -219,6 +262,8 @@ struct fs_end *fs_end_hold(struct fs_end *end)
 void fs_end_free(struct fs_end *end)
 {
     if (atomic_fetch_sub(&end->holders, 1) != 1) return;
+    remove_end(end);
+    fs_farewell_drop_lifeline(end);
     /* shared with a forked process it may still be in use: then the memory serves no second time */
     if (end->closed && !fs_end_shared(end)) atomic_fetch_or(&end->header->possession, 1u << end->side);
     fs_segment_drop(end->segment);

@@ -114,6 +114,7 @@ cdef inline bint is_tcp_stream(object sock) noexcept:
 
 cdef object fast_class = None
 cdef object own_init, own_connect, own_close, own_real_close, plain_accept
+cdef object plain_del = _socket.socket.__del__
 cdef object own_recv, own_recv_into, own_send, own_sendall
 cdef Py_ssize_t connection_at, channel_at, references_at, closed_at
 cdef dict open_connections, totals
@@ -537,6 +538,15 @@ def close(self):
         own_real_close(self)
 
 
+def __del__(self):
+    cdef PyObject *held = place(self, channel_at)[0] if is_ours(self) else NULL
+    try:
+        if held != NULL and type(<object>held) is Channel:
+            (<Channel>held).dropped(self._fast_resets())
+    finally:
+        plain_del(self)
+
+
 # ---- using ----
 
 cdef inline bint stays_on_tcp(object sock) noexcept:
@@ -602,7 +612,7 @@ def bind_class(fast, plain, registry, config, reason, uint64_t much):
     fast_class = fast
     fast._fast_connection, fast._fast_channel = Held(connection), Held(channel)
     own_recv, own_recv_into, own_send, own_sendall = fast.recv, fast.recv_into, fast.send, fast.sendall
-    calls = [__init__, connect, accept, close, _real_close, recv, recv_into, send, sendall]
+    calls = [__init__, __del__, connect, accept, close, _real_close, recv, recv_into, send, sendall]
     for call in calls + [passing(name) for name in PASSED]:
         own = getattr(fast, call.__name__)
         call.__qualname__, call.__module__, call.__doc__ = f"socket.{call.__name__}", fast.__module__, own.__doc__

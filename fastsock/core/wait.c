@@ -36,6 +36,7 @@
 static int leave_pipe[2] = {-1, -1};
 static ino_t leave_file;
 static uint32_t leave_generation;
+static _Atomic int leaving_now; /* of those who rang it, how many still wait for their sleepers */
 
 static int is_leave_pipe(int end)
 {
@@ -53,6 +54,7 @@ static int process_leave_pipe(int which)
             if (is_leave_pipe(leave_pipe[i])) close(leave_pipe[i]);
         if (pipe2(leave_pipe, O_CLOEXEC | O_NONBLOCK) != 0) leave_pipe[0] = leave_pipe[1] = -1;
         else if (fstat(leave_pipe[0], &status) == 0) leave_file = status.st_ino;
+        if (leave_generation != fs_generation()) leaving_now = 0; /* those were threads of the parent */
         leave_generation = fs_generation();
     }
     int end = leave_pipe[which];
@@ -63,12 +65,14 @@ static int process_leave_pipe(int which)
 void fs_wake_leaving(void)
 {
     int end = process_leave_pipe(1);
+    atomic_fetch_add(&leaving_now, 1);
     if (end >= 0 && write(end, "", 1) < 0) return; /* full: everybody is awake already */
 }
 
 void fs_wake_leaving_done(void)
 {
     char drop[64];
+    if (atomic_fetch_sub(&leaving_now, 1) > 1) return; /* another one's sleepers may not have looked yet */
     fs_hold_process();
     int end = leave_generation == fs_generation() && is_leave_pipe(leave_pipe[0]) ? leave_pipe[0] : -1;
     while (end >= 0 && read(end, drop, sizeof drop) > 0) {}
@@ -80,6 +84,7 @@ static int is_ready(struct fs_end *end, int what)
     struct fs_direction *in = end->in.shared;
     if (atomic_load(&in->notice) != end->notice_seen) return 1;
     if (what == FS_WRITABLE) return !end->raw_out && fs_end_writable(end);
+    if (atomic_load_explicit(&in->reading_shut, memory_order_seq_cst)) return !end->raw_in;
     return !end->raw_in && (fs_published(in) != atomic_load(&in->tail) || fs_is_raw(in));
 }
 
@@ -236,7 +241,6 @@ static int sleep_on_doorbell(struct fs_end *end, int doorbell, int what, uint64_
     uint64_t began = fs_ticks();
     int shown = show_on_doorbell(end, doorbell, what);
     if (shown != 0) return shown < 0 ? shown : 0;
-    if (is_ready(end, what)) return 0;
     /* for a lock: a signal that came meanwhile would not end the sleep */
     if ((double)(fs_ticks() - began) > LONGEST_SHOWING_US * fs_ticks_per_us()) return 0;
     struct pollfd list[2] = {{doorbell, what == FS_READABLE ? POLLIN | POLLRDHUP : POLLOUT, 0},
@@ -246,8 +250,11 @@ static int sleep_on_doorbell(struct fs_end *end, int doorbell, int what, uint64_
     if (sliced) left = WRITER_SLICE_NS;
     struct timespec limit = {(time_t)(left / 1000000000ull), (long)(left % 1000000000ull)};
     if (atomic_load(leaving)) return -EBADF;
-    int count = ppoll(list, 2, left == UINT64_MAX ? NULL : &limit, NULL);
-    if (count < 0) return -errno;
+    if (what == FS_READABLE) atomic_fetch_add(&end->sleepers, 1); /* a shutdown from now on is shown on the doorbell */
+    int ready = is_ready(end, what), count = ready ? 0 : ppoll(list, 2, left == UINT64_MAX ? NULL : &limit, NULL), error = errno;
+    if (what == FS_READABLE) atomic_fetch_sub(&end->sleepers, 1);
+    if (ready) return 0;
+    if (count < 0) return -error;
     if (count == 0) return sliced ? 0 : -ETIMEDOUT;
     if (list[1].revents && !list[0].revents) sched_yield(); /* somebody else leaves: until that is done */
     if (list[0].revents & (POLLHUP | POLLERR)) end->looked_at = 0;

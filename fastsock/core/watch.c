@@ -18,6 +18,7 @@ void fs_end_watch(struct fs_end *end, int doorbell)
     fs_end_settle(end, doorbell, 0); /* also where our own direction is raw: tokens of the other one may lie there */
     if (end->raw_out) return;
     if (fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
+    fs_farewell_show(end, doorbell);
     int full = fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out);
     if (full || fs_end_awaits_tcp(end)) {
         fs_doorbell_stuff(end, doorbell);
@@ -51,7 +52,8 @@ int fs_end_has_stale_token(const struct fs_end *end)
 {
     const struct fs_direction *in = end->in.shared;
     uint64_t word = atomic_load(&in->bell);
-    return !end->ended && !end->gone && !fs_is_raw(in) && atomic_load(&in->notice) == end->notice_seen &&
+    return !end->ended && !end->gone && !fs_end_other_left(end) && !atomic_load(&in->producer_shut) && !fs_is_raw(in) &&
+           atomic_load(&in->notice) == end->notice_seen &&
            ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> FS_BELL_SHIFT) &&
            fs_published(in) == atomic_load(&in->tail);
 }

@@ -8,6 +8,7 @@ from typing import Any
 from ..outcomes import fill, like_plain_tcp, on_pair, on_sleeping_pair, outcome, receive
 from ..pairs import Pair
 from ..patterns import Pattern
+from ..waiting import until_readable
 
 
 @on_pair
@@ -160,3 +161,65 @@ def check_truncation_flag_discards(pair: Pair) -> Any:
     pair.far.sendall(b"0123456789")
     pair.near.recv(1, socket.MSG_PEEK)
     return pair.near.recv_into(bytearray(4), 4, socket.MSG_TRUNC), receive(pair.near, 6)
+
+
+_SENT = b"0123456789"
+_NUMBERED = [1 << bit for bit in range(31)]
+
+
+@like_plain_tcp
+def check_every_receive_flag(pair: Pair) -> Any:
+    """What each of them takes, leaves, writes into the buffer and raises."""
+    near, far = pair.near, pair.far
+    seen = []
+    near.setblocking(False)
+    for flag in _NUMBERED:
+        for with_flag in (flag, flag | socket.MSG_PEEK):
+            far.sendall(_SENT)
+            until_readable(near)
+            buffer = bytearray(4)
+            seen.append((hex(with_flag), outcome(near.recv_into, buffer, 4, with_flag), bytes(buffer)))
+            seen.append((_length(outcome(near.recv, 2, with_flag)), _told(outcome(near.recvmsg, 1, 0, with_flag))))
+            seen.append((_length(near.recv(20)), outcome(near.recv, 1, with_flag)))
+    return seen
+
+
+def _told(received: Any) -> Any:
+    """The flags that recvmsg() gives back."""
+    return received[2] if isinstance(received, tuple) else received
+
+
+def _length(data: Any) -> Any:
+    """MSG_TRUNC leaves what is in the bytes object open."""
+    return len(data) if isinstance(data, bytes) else data
+
+
+@like_plain_tcp
+def check_error_queue_with_a_timeout(pair: Pair) -> Any:
+    near = pair.near
+    pair.far.sendall(_SENT)
+    until_readable(near)
+    seen = [outcome(near.recv, 4, socket.MSG_ERRQUEUE)]
+    near.settimeout(0.02)
+    seen.append(outcome(near.recv, 4, socket.MSG_ERRQUEUE))
+    return [*seen, near.recv(20)]
+
+
+@like_plain_tcp
+def check_every_send_flag(pair: Pair) -> Any:
+    """But the urgent byte, which has checks of its own."""
+    near, far = pair.near, pair.far
+    seen = []
+    near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for flag in _NUMBERED:
+        if flag == socket.MSG_OOB:
+            continue
+        sent = (
+            outcome(near.send, b"ab", flag),
+            outcome(near.sendmsg, [b"cd"], [], flag),
+            outcome(near.sendall, b"ef", flag),
+        )
+        near.sendall(b".")
+        expected = 1 + (2 if sent[0] == 2 else 0) + (2 if sent[1] == 2 else 0) + (2 if sent[2] is None else 0)
+        seen.append((hex(flag), sent, far.run(receive, expected)))
+    return seen
