@@ -102,7 +102,7 @@ TEST(ring_follows_the_model_under_random_schedules, 0)
 {
     for (int i = 0; i < scaled(3000); i++) {
         struct random random = random_from(100 + (uint64_t)i);
-        struct fixture *f = ring_at(random_next(&random) >> random_below(&random, 60) >> 2);
+        struct fixture *f = ring_at(random_next(&random) >> random_below(&random, 60) >> 3);
         for (int step = 0; step < 300; step++) {
             if (random_below(&random, 2)) {
                 ssize_t space = fs_ring_space(&f->producer, 1 + random_below(&random, LARGE));
