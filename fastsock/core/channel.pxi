@@ -635,7 +635,7 @@ cdef class Channel:
 
     def dropped(self, bint reset):
         """The socket goes without close(), and its finalizer closes the descriptor next: the other end sees a close."""
-        if self.descriptor >= 0 and not self.closing and not self.left and atomic_load(&self.shared.open_channels) == 1:
+        if self.descriptor >= 0 and not self.closing and not self.left and atomic_fetch_add(&self.shared.open_channels, 0) == 1:
             self.left = True
             fs_end_closing(self.shared.end, self.descriptor, reset)
 
