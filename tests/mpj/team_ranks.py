@@ -23,6 +23,13 @@ FUNCTIONS = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.mi
 FUNCTIONS |= {"BAND": np.bitwise_and, "BOR": np.bitwise_or, "BXOR": np.bitwise_xor}
 
 
+class Sent:
+    """A request of bytes that are in the stream already."""
+
+    def wait(self) -> None:
+        pass
+
+
 class Pipes(_core.Engine):
     """An engine whose messages are bytes on a stream to each rank: all that forming a team needs."""
 
@@ -30,6 +37,10 @@ class Pipes(_core.Engine):
 
     def send(self, data: bytes, peer: int, tag: int, context: int) -> None:
         self.streams[peer].sendall(data)
+
+    def isend(self, data: bytes, peer: int, tag: int, context: int) -> Sent:
+        self.send(data, peer, tag, context)
+        return Sent()
 
     def recv(self, buffer: bytearray, peer: int, tag: int, context: int) -> None:
         data = self.streams[peer].recv(len(buffer), socket.MSG_WAITALL)
