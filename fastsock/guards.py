@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .patching import Patches
 
+patches = Patches()
+
 
 def activate() -> None:
     """Lets os.read, os.sendfile, subprocess and their kin know fast descriptors, unless install() did already."""
@@ -13,7 +15,6 @@ def activate() -> None:
 
     if installation.installed():
         return
-    patches = Patches()
     descriptors.patch(patches, registry)
     handover.patch(patches, registry)
     handover.patch_sendmsg(patches, standard.socket, registry)
