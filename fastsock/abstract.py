@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
+_READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
 _CREDENTIALS = struct.Struct("iII")
 _USUAL_OVERFLOW = 65534
 _EVERYBODY = b"4294967295"
@@ -110,7 +111,7 @@ def _all_users_have_numbers() -> bool:
 
 
 def _content(path: str) -> bytes:
-    file = genuine.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    file = genuine.open(path, _READ_ONLY)
     try:
         return genuine.read(file, 4096)
     finally:

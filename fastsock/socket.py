@@ -12,7 +12,6 @@ from __future__ import annotations
 import _socket
 import contextlib
 import errno
-import io
 import socket as _standard
 import stat
 import struct
@@ -898,7 +897,7 @@ def _has_positions(file: Any) -> bool:
     """Whether the kernel could send it by itself: a regular file."""
     try:
         return stat.S_ISREG(genuine.fstat(file.fileno()).st_mode)
-    except (AttributeError, io.UnsupportedOperation, OSError):
+    except (AttributeError, OSError):  # with io.UnsupportedOperation, which is one
         return False
 
 
