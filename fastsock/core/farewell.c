@@ -213,8 +213,10 @@ void fs_farewell_close(struct fs_end *end, int doorbell)
         /* two descriptors that lie in each other's queues would be garbage: only the first that leaves sends its own */
         uint32_t before = atomic_fetch_or(&end->header->left, mark_of(end->side));
         int shut = atomic_load(&out->producer_shut) != FS_SHUT_NOT;
+        /* where the other end shut its half before, TCP says HUP too; and a poller that still has this one would hear of it */
+        int both_shut = atomic_load(&end->in.shared->producer_shut) != FS_SHUT_NOT;
         if (!(before & mark_of(!end->side))) {
-            int sent = fs_ring_say_farewell(&end->out) && fs_ring_unread(&end->in) == 0 && (!shut || has_lifeline(end)) &&
+            int sent = !both_shut && fs_ring_say_farewell(&end->out) && fs_ring_unread(&end->in) == 0 && (!shut || has_lifeline(end)) &&
                        send_descriptor(shut ? end->lifeline : doorbell, doorbell);
             if (!sent) atomic_fetch_and(&end->header->left, ~mark_of(end->side)); /* no room for it: HUP shows */
             else quieten(end, doorbell, shut);

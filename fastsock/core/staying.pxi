@@ -11,6 +11,7 @@ from cpython.weakref cimport PyWeakref_NewRef
 from posix.unistd cimport getpid
 
 import _socket
+import sys as _sys
 
 cdef extern from *:
     """
@@ -115,6 +116,7 @@ cdef inline bint is_tcp_stream(object sock) noexcept:
 cdef object fast_class = None
 cdef object own_init, own_connect, own_close, own_real_close, plain_accept
 cdef object plain_del = _socket.socket.__del__
+cdef object is_finalizing = _sys.is_finalizing
 cdef object own_recv, own_recv_into, own_send, own_sendall
 cdef Py_ssize_t connection_at, channel_at, references_at, closed_at
 cdef dict open_connections, totals
@@ -541,7 +543,8 @@ def close(self):
 def __del__(self):
     cdef PyObject *held = place(self, channel_at)[0] if is_ours(self) else NULL
     try:
-        if held != NULL and type(<object>held) is Channel:
+        # with options set, that needs modules which the interpreter's end takes apart
+        if held != NULL and type(<object>held) is Channel and (self._fast_options is None or not is_finalizing()):
             (<Channel>held).dropped(self._fast_resets())
     finally:
         plain_del(self)
