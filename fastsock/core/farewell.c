@@ -205,6 +205,13 @@ static void quieten(struct fs_end *end, int doorbell, int shut)
     if (!shut) tell_kernel(end, doorbell, 1);
 }
 
+/* Bytes left behind, such as the other end's lifeline, would make the kernel tell it of a reset. */
+static void leave_nothing(int doorbell)
+{
+    char drop[4096];
+    for (int i = 0; i < MOST_CALLS && recv(doorbell, drop, sizeof drop, MSG_DONTWAIT) > 0; i++) {}
+}
+
 void fs_farewell_close(struct fs_end *end, int doorbell)
 {
     struct fs_direction *out = end->out.shared;
@@ -215,6 +222,7 @@ void fs_farewell_close(struct fs_end *end, int doorbell)
         int shut = atomic_load(&out->producer_shut) != FS_SHUT_NOT;
         /* where the other end shut its half before, TCP says HUP too; and a poller that still has this one would hear of it */
         int both_shut = atomic_load(&end->in.shared->producer_shut) != FS_SHUT_NOT;
+        if (both_shut) leave_nothing(doorbell);
         if (!(before & mark_of(!end->side))) {
             int sent = !both_shut && fs_ring_say_farewell(&end->out) && fs_ring_unread(&end->in) == 0 && (!shut || has_lifeline(end)) &&
                        send_descriptor(shut ? end->lifeline : doorbell, doorbell);
