@@ -13,6 +13,7 @@
  * nothing any more: the bytes fill the send buffer, and nothing comes in.
  *
  * An end that a pump serves, or whose other end is still to come, leaves as a UNIX socket does: the pump goes by the HUP.
+ * So does one whose other end shut its writing half before: both halves are shut, and TCP says HUP too.
  *
  * A process that is killed says nothing: the kernel closes its end, and the other one shows HUP.
  */
