@@ -15,22 +15,34 @@
 #include "link.h"
 
 #define PAGE 4096u
-#define LOWEST 0x200000000000ull /* between here and there programs map nothing by themselves */
-#define PLACES (0x300000000000ull / PAGE)
 #define TRIES 8
 
-static void *map_anywhere(void)
+/* Programs map nothing here by themselves.  Thread sanitizers let nobody map outside the first range, address
+ * sanitizers have that one for themselves. */
+static const struct {
+    uint64_t lowest, pages;
+} ranges[] = {{0x001000000000, 0x007000000000 / PAGE}, {0x200000000000, 0x300000000000 / PAGE}};
+
+static void *map_within(uint64_t lowest, uint64_t pages)
 {
     for (int i = 0; i < TRIES; i++) {
         uint64_t place;
         if (getrandom(&place, sizeof place, GRND_NONBLOCK) != sizeof place) return NULL;
-        void *wanted = (void *)(uintptr_t)(LOWEST + place % PLACES * PAGE);
+        void *wanted = (void *)(uintptr_t)(lowest + place % pages * PAGE);
         void *page = mmap(wanted, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         if (page == MAP_FAILED) continue;
         if (page == wanted && madvise(page, PAGE, MADV_DONTFORK) == 0) return page; /* a child is somebody else */
         munmap(page, PAGE);
     }
     return NULL;
+}
+
+static void *map_anywhere(void)
+{
+    void *page = NULL;
+    for (size_t i = 0; page == NULL && i < sizeof ranges / sizeof *ranges; i++)
+        page = map_within(ranges[i].lowest, ranges[i].pages);
+    return page;
 }
 
 void fs_guard_open(struct fs_link *link)
