@@ -50,11 +50,11 @@ struct fs_direction {
     /* written by the consumer */
     _Alignas(FS_LINE) _Atomic uint64_t tail; /* bytes consumed since the start */
     _Atomic uint64_t want;                   /* as far as the buffer of a large receive reaches, 0 for none */
-    _Atomic uint32_t reading_shut;           /* the consuming end called shutdown(SHUT_RD) */
     /* read by both after every transfer, written only when somebody sleeps, watches or leaves */
     _Alignas(FS_LINE) _Atomic uint32_t reader_sleeps; /* futex word */
     _Atomic uint32_t writer_sleeps;                   /* futex word */
     _Atomic uint32_t notice; /* moved when the producing end closed or shut down: the doorbell says which */
+    _Atomic uint32_t reading_shut; /* the consuming end called shutdown(SHUT_RD) */
     _Atomic uint64_t bell;
     _Atomic uint32_t stuffed; /* the doorbell refuses writes because the ring is full */
     _Atomic uint32_t watched; /* the consumer gave its descriptor away: FS_WATCHED_... */
