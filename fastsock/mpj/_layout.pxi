@@ -9,15 +9,10 @@ cdef struct Layout:
     size_t[FS_TEAM_MOST] sizes, offsets  # bytes
 
 
-cdef dict item_sizes = {}  # by the records of datatypes: bytes of an item, 0 where items are not just bytes in a row
-
-
 cdef Py_ssize_t bytes_of_item(object datatype) except -1:
+    """Of one item, or 0 where items are not just bytes in a row."""
     record = datatype.ob
-    known = item_sizes.get(record)
-    if known is None:
-        known = item_sizes[record] = record.size if record.dense and record.size == record.extent else 0
-    return known
+    return record.size if record.dense else 0
 
 
 cdef bint take_numbers(object values, size_t *into, int many, Py_ssize_t limit) except -1:

@@ -52,7 +52,6 @@ cdef Py_ssize_t[32] element_sizes  # by type: the kernels' own, in which they ar
 for _type in TYPES.values():
     element_sizes[_type] = type_size(_type)
 
-cdef dict types = {}  # by the records of datatypes: the kernels' number or -1, operations()
 cdef int INT8 = TYPES["INT8"], UINT8 = TYPES["UINT8"]
 cdef int FLOAT = TYPES["FLOAT"], DOUBLE = TYPES["DOUBLE"], LONG_DOUBLE = TYPES["LONG_DOUBLE"]
 cdef int COMPLEX_FLOAT = TYPES["COMPLEX_FLOAT"], COMPLEX_DOUBLE = TYPES["COMPLEX_DOUBLE"], BOOL = TYPES["BOOL"]
@@ -141,10 +140,10 @@ cdef int take_message(object argument, bint writable, Taken *taken, int blocks) 
     if nbytes <= 0:
         return -1
     record = found.datatype.ob
-    known = types.get(record)
+    known = record.known.get("team")
     if known is None:
         kernel = kernel_of("REPLACE", record)
-        known = types[record] = (-1, 0) if kernel is None else (kernel[0], operations(record, kernel[0]))
+        known = record.known["team"] = (-1, 0) if kernel is None else (kernel[0], operations(record, kernel[0]))
     number, taken.operations = known
     if number < 0:
         return -1

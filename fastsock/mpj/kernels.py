@@ -68,12 +68,9 @@ _KERNELS: dict[str, tuple[Kernel, str]] = {
     "NO_OP": (_keep, "iufcbSVP"),
 }
 
-_dtypes: dict[TypeRecord, tuple[Any, str]] = {}
-
-
 def check_defined(name: str, type_: TypeRecord) -> None:
     """Refuses an operation that is not defined on a type."""
-    _, kind = _dtypes.get(type_) or _dtype(type_)
+    _, kind = _dtype(type_)
     if kind not in _KERNELS[name][1]:
         raise Exception(ERR_OP, f"{name} is not defined on {type_.name or 'a derived datatype'}")
 
@@ -81,7 +78,7 @@ def check_defined(name: str, type_: TypeRecord) -> None:
 def reduce_packed(name: str, type_: TypeRecord, source: Any, target: Any) -> None:
     """Combines all items of two contiguous buffers of packed items: `target = source op target`."""
     check_defined(name, type_)
-    dtype, _ = _dtypes[type_]
+    dtype, _ = _dtype(type_)
     kernel, _ = _KERNELS[name]
     with np.errstate(all="ignore"):
         kernel(np.frombuffer(source, dtype), np.frombuffer(target, dtype))
@@ -89,7 +86,9 @@ def reduce_packed(name: str, type_: TypeRecord, source: Any, target: Any) -> Non
 
 def _dtype(type_: TypeRecord) -> tuple[Any, str]:
     """The numpy type of a packed predefined datatype, and its kind: that of `TypeRecord`, or "P" for pairs."""
-    found: tuple[Any, str]
+    found: tuple[Any, str] | None = type_.known.get("dtype")
+    if found is not None:
+        return found
     if type_.constant is not None and len(type_.parts) == 2:
         value, index = type_.parts
         found = np.dtype([("value", _number(value.type)), ("index", _number(index.type))]), "P"
@@ -98,7 +97,7 @@ def _dtype(type_: TypeRecord) -> tuple[Any, str]:
         if basic is None:
             raise Exception(ERR_OP, "predefined operations are not defined on derived datatypes")
         found = _number(basic), basic.kind
-    _dtypes[type_] = found
+    type_.known["dtype"] = found
     return found
 
 

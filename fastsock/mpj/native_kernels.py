@@ -25,17 +25,16 @@ _LOGICAL_OPERATIONS = ("LAND", "LOR", "LXOR", "REPLACE", "NO_OP")
 _BYTE_OPERATIONS = ("BAND", "BOR", "BXOR", "REPLACE", "NO_OP")
 _BY_CODE = {"g": "LONG_DOUBLE", "G": "COMPLEX_LONG_DOUBLE", "f16": "QUAD", "c32": "COMPLEX_QUAD"}
 
-_found: dict[tuple[str, TypeRecord], tuple[int, int] | None] = {}
-
 
 def kernel_of(operation: str, type_: TypeRecord) -> tuple[int, int] | None:
     """Returns (type, operation) as numbers of the native kernels; None where these do not know them."""
-    key = (operation, type_)
-    if key not in _found:
+    known = type_.known
+    if operation not in known:
         name = _name(operation, type_)
         numbers = None if name is None else (TYPES[name], OPERATIONS[operation])
-        _found[key] = None if numbers is None or not can_reduce(numbers[1], numbers[0]) else numbers
-    return _found[key]
+        known[operation] = None if numbers is None or not can_reduce(numbers[1], numbers[0]) else numbers
+    found: tuple[int, int] | None = known[operation]
+    return found
 
 
 def _name(operation: str, type_: TypeRecord) -> str | None:

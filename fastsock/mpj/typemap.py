@@ -84,6 +84,7 @@ class TypeRecord(Record):
         "explicit",
         "extent",
         "kind",
+        "known",
         "lb",
         "name",
         "parts",
@@ -117,6 +118,8 @@ class TypeRecord(Record):
     """Of a basic type: its size in the external32 representation."""
     name: str
     attributes: dict[int, Any]
+    known: dict[Any, Any]
+    """What others found out about it, by names of theirs: it goes with the type."""
     _runs: Runs | None
 
     def __init__(self, combiner: int, name: str = "") -> None:
@@ -124,6 +127,7 @@ class TypeRecord(Record):
         self.combiner = combiner
         self.name = name
         self.attributes = {}
+        self.known = {}
         self.kind = self.code = ""
         self.wire = 0
         self.contents = None

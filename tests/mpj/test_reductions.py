@@ -7,6 +7,8 @@ import pytest
 
 from fastsock.mpj import MPI
 
+from .ranks import run
+
 NUMBERS = "bhilqBHILQ"
 REALS = "efdg"
 COMPLEX = "FDG"
@@ -92,3 +94,37 @@ def test_own_operation_sees_items_with_their_gaps() -> None:
         assert target.tolist() == [100, 100, 102, 100, 104, 100, 106, 100]
     finally:
         operation.Free()
+
+
+@pytest.mark.parametrize("device", ["iodev", "smpdev", "sysvdev"])
+def test_types_and_operations_that_were_freed_are_forgotten(device: str) -> None:
+    def body():
+        import gc
+
+        source, target = np.zeros(64), np.zeros(64)
+
+        def use(length):
+            dense = MPI.DOUBLE.Create_contiguous(length).Commit()
+            sparse = MPI.DOUBLE.Create_vector(length, 2, 3).Commit()
+            operation = MPI.Op.Create(lambda source, target, datatype: None)
+            for datatype in (dense, sparse):
+                comm.Bcast([source, 1, datatype], root=0)
+                comm.Allgatherv([source, 1, datatype], [np.zeros(64 * size), [1] * size, None, datatype])
+                comm.Sendrecv([source, 1, datatype], rank, 1, [target, 1, datatype], rank, 1)
+                comm.Allreduce([source, 1, datatype], [target, 1, datatype], op=operation)
+            comm.Allreduce([source, 1, dense], [target, 1, dense], op=MPI.SUM)
+            MPI.SUM.Reduce_local([source, 1, dense], [target, 1, dense])
+            for handle in (operation, dense, sparse):
+                handle.Free()
+
+        for _ in range(2):
+            for length in range(2, 12):
+                use(length)
+            gc.collect()
+            before = len(gc.get_objects())
+        for number in range(200):
+            use(2 + number % 10)
+        gc.collect()
+        assert len(gc.get_objects()) < before + 200, len(gc.get_objects()) - before
+
+    run(body, 2, device)
