@@ -305,6 +305,7 @@ cdef class Promise(Request):
         Py_INCREF(self)
         self.request.owner = <void *>self
         fs_engine_fulfil(self.engine.engine, &self.request, FS_FINE if error is None else FS_PROTOCOL)
+        self.engine.drain()
 
     @property
     def error(self):

@@ -192,6 +192,7 @@ class Transfer(Operation):
     def finish(self, status: Any) -> None:
         self.look(status)
         request = self.request
+        request.test()  # nobody may have waited for it: the engine lets go of what is complete
         error = request.error
         if not _cancelled(request):
             if error is not None:

@@ -85,3 +85,29 @@ def test_a_cancelled_receive_says_so():
     status = MPI.Status()
     request.Wait(status)
     assert status.Is_cancelled()
+
+
+def persistent() -> None:
+    incoming, outgoing = SELF.Recv_init(bytearray(5), 0, 7), SELF.Send_init(b"hello", 0, 7)
+    MPI.Prequest.Startall([incoming, outgoing])
+    MPI.Prequest.Waitall([incoming, outgoing])
+    incoming.Free()
+    outgoing.Free()
+
+
+def generalized() -> None:
+    request = MPI.Grequest.Start(lambda status: None, lambda: None, lambda completed: None)
+    request.Complete()
+    request.Wait()
+
+
+@pytest.mark.parametrize("use", [persistent, generalized])
+def test_requests_that_were_complete_before_anybody_waited_are_forgotten(use):
+    for _ in range(2):
+        use()
+        gc.collect()
+        before = len(gc.get_objects())
+    for _ in range(100):
+        use()
+    gc.collect()
+    assert len(gc.get_objects()) < before + 50
