@@ -1,8 +1,9 @@
 """Do threads scale? Each has a connection of its own, both ends: with the interpreter's lock and without it.
 
 Needs a free-threaded Python for the second half. A turn is one process with the lock and one without, one after the
-other; each measures one thread, then as many as asked for. A round sends so many bytes and receives them: no wait, so
-what is measured is the call. Ratios are taken within a turn, and the median of them is told.
+other; each measures one thread, then as many as asked for, over shared memory and over plain TCP, which shows what the
+machine's cores have to give. A round sends so many bytes and receives them: no wait, so what is measured is the call.
+Ratios are taken within a turn, and the median of them is told.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket as plain
 import statistics
 import subprocess
 import sys
@@ -20,10 +22,14 @@ from typing import Any
 
 SIZES = (1, 1024, 16384)
 LOCKED, FREE = "with the lock", "without it"
+SHM, PLAIN = "shm", "plain TCP"
 
 
-def connection() -> tuple[Any, Any]:
-    """Both ends of one that takes the shm path."""
+def connection(path: str) -> tuple[Any, Any]:
+    """Both ends of one that takes that path."""
+    if path == PLAIN:
+        with plain.create_server(("127.0.0.1", 0)) as listener:
+            return plain.create_connection(listener.getsockname()), listener.accept()[0]
     from fastsock import socket
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -38,9 +44,9 @@ def connection() -> tuple[Any, Any]:
     return near, accepted[0]
 
 
-def rounds_a_second(threads: int, size: int, seconds: float) -> float:
+def rounds_a_second(path: str, threads: int, size: int, seconds: float) -> float:
     """Of all threads together."""
-    ends = [connection() for _ in range(threads)]
+    ends = [connection(path) for _ in range(threads)]
     start = threading.Barrier(threads + 1)
     running, counts = [True], [0] * threads
 
@@ -73,10 +79,13 @@ def rounds_a_second(threads: int, size: int, seconds: float) -> float:
 
 
 def measure(many: int, seconds: float) -> dict[str, Any]:
-    """In a process of its own: by size, rounds a second of one thread and of many; and whether there was a lock."""
-    found = {str(size): [rounds_a_second(count, size, seconds) for count in (1, many)] for size in SIZES}
+    """In a process of its own: rounds a second of one thread and of many; and whether there was a lock."""
+    found = {
+        path: {str(size): [rounds_a_second(path, count, size, seconds) for count in (1, many)] for size in SIZES}
+        for path in (SHM, PLAIN)
+    }
     locked = getattr(sys, "_is_gil_enabled", lambda: True)()  # asked last: a module may have brought it back
-    return {"locked": locked, "sizes": found}
+    return {"locked": locked, "paths": found}
 
 
 def child(locked: bool, many: int, seconds: float) -> dict[str, Any]:
@@ -86,17 +95,22 @@ def child(locked: bool, many: int, seconds: float) -> dict[str, Any]:
     told = json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
     if told["locked"] != locked:
         sys.exit("a module brought the interpreter's lock back")
-    return told["sizes"]  # type: ignore[no-any-return]
+    return told["paths"]  # type: ignore[no-any-return]
 
 
-def told(turns: list[dict[str, dict[str, list[float]]]], many: int) -> str:
-    out = [f"{'bytes':>6}  {'':13} {'one thread':>14} {many:>3} threads   times  one thread, beside the lock"]
-    for size in map(str, SIZES):
-        for way in turns[0]:
-            one, all_ = (statistics.median(turn[way][size][which] for turn in turns) for which in (0, 1))
-            scaling = statistics.median(turn[way][size][1] / turn[way][size][0] for turn in turns)
-            beside = statistics.median(turn[way][size][0] / turn[LOCKED][size][0] for turn in turns)
-            out.append(f"{size:>6}  {way:13} {one:12.0f}/s {all_:9.0f}/s  {scaling:5.2f}  {beside:6.2f}")
+def told(turns: list[dict[str, Any]], many: int) -> str:
+    out = [
+        f"{'bytes':>6}  {'path':9}  {'':13} {'one thread':>14} {many:>3} threads   times  one thread, beside the lock"
+    ]
+    for path in (SHM, PLAIN):
+        for size in map(str, SIZES):
+            for way in turns[0]:
+                rates = [turn[way][path][size] for turn in turns]
+                one, all_ = (statistics.median(rate[which] for rate in rates) for which in (0, 1))
+                scaling = statistics.median(rate[1] / rate[0] for rate in rates)
+                beside = statistics.median(turn[way][path][size][0] / turn[LOCKED][path][size][0] for turn in turns)
+                line = f"{size:>6}  {path:9}  {way:13} {one:12.0f}/s {all_:9.0f}/s  {scaling:5.2f}  {beside:6.2f}"
+                out.append(line)
     return "\n".join(out)
 
 

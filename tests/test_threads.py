@@ -7,6 +7,7 @@ them on a free-threaded Python too (tests/pythons). FASTSOCK_SOAK=1 makes the ro
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import random
 import subprocess
@@ -357,6 +358,33 @@ def test_a_socket_s_slots_are_read_while_they_are_set() -> None:
     together(write, read, read, read)
     sock._fast_connection = None
     sock.close()
+
+
+@needs_core
+@pytest.mark.parametrize("name", ["recv", "recv_into", "send", "sendall"])
+def test_the_calls_of_two_connections_share_no_object_that_counts_references(name: str) -> None:
+    """Each call would write that count: without the interpreter's lock no thread gains from another core then."""
+    with preferring("shm"):
+        pairs = Pairs("shm")
+        (one, _), (other, _) = connected = pairs.make(), pairs.make()
+        calls = getattr(one, name), getattr(other, name)
+        for call in calls:
+            assert inspect.isbuiltin(call), f"a bound {type(call).__name__} shares its function with all of its class"
+        assert calls[0].__self__ is not calls[1].__self__
+        for sock in (pairs.listener, *connected[0], *connected[1]):
+            sock.close()
+    if FREE_THREADED and sys.version_info < (3, 14):  # later ones do not show it
+        found = vars(socket.socket)[name]
+        before = sys.getrefcount(found)
+        several = [found] * 1000
+        assert sys.getrefcount(found) == before and len(several) == 1000
+
+
+@needs_core
+def test_the_calls_of_a_channel_tell_their_arguments() -> None:
+    assert str(inspect.signature(core.Channel.send)) == "(self, data, flags=0, /)"
+    assert str(inspect.signature(core.Channel.recv_into)) == "(self, /, buffer, nbytes=0, flags=0)"
+    assert core.Channel.sendall.__doc__ == "As socket.sendall()."
 
 
 @needs_core

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
 """The binding of the native core: where Python objects end.
 
 A `Channel` is one descriptor's view of an established shared-memory connection: it has the data methods of a socket,
@@ -6,6 +7,9 @@ with the same arguments, results and exceptions, so that a socket can bind them 
 
 Nothing here relies on the interpreter's lock. What several threads may use is one of three: the C core's, which locks
 for itself; an atomic word; or read and written within a critical section of the object that has it.
+
+Methods are the interpreter's own kind (binding=False): a bound one belongs to its object alone. Of Cython's kind all
+objects of a class share one, and its count of references, which each call changes, moves from core to core.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer

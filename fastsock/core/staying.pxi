@@ -20,8 +20,24 @@ cdef extern from *:
     #else
     static void fill_slot(PyObject **slot, PyObject *value) { *slot = value; }
     #endif
+
+    /* A class's function that every thread looks up, as the interpreter does with its own functions: they do not count
+     * their references to it.  It stays as long as the class.  For objects that no other thread knows yet. */
+    static int share_function(PyObject *function)
+    {
+    #if defined(Py_GIL_DISABLED) && PY_VERSION_HEX >= 0x030E0000
+        PyUnstable_Object_EnableDeferredRefcount(function);
+    #elif defined(Py_GIL_DISABLED) /* there it stays as long as the process, as the interpreter's own do */
+        PyObject_GC_UnTrack(function);
+        function->ob_tid = _Py_UNOWNED_TID;
+        function->ob_ref_shared = 0;
+        function->ob_ref_local = _Py_IMMORTAL_REFCNT_LOCAL;
+    #endif
+        return 0;
+    }
     """
     void fill "fill_slot" (PyObject **slot, PyObject *value) noexcept
+    int share_function(object function) except -1
 
 cdef extern from "Python.h":
     ctypedef struct PyMemberDef:
@@ -357,6 +373,7 @@ cdef Stay reason_to_stay(object sock, object address):
     return None if stay is None or not stay.holds() else stay
 
 
+@cython.binding(True)
 def connect(self, address, /):
     cdef Stay stay, doubtful
     if not is_ours(self):
@@ -462,6 +479,7 @@ cdef int make(object sock, object family, object kind, object proto, object desc
     return 0
 
 
+@cython.binding(True)
 def accept(self):
     if not is_ours(self):
         return plain_accept(self)
@@ -477,6 +495,7 @@ def accept(self):
 
 # ---- making and closing ----
 
+@cython.binding(True)
 def __init__(self, family=-1, type=-1, proto=-1, fileno=None):
     if fileno is not None or not is_ours(self):
         own_init(self, family, type, proto, fileno)
@@ -526,11 +545,13 @@ cdef bint close_staying(object sock) except -1:
     return True
 
 
+@cython.binding(True)
 def _real_close(self, _ss=_socket.socket):
     if _ss is not plain_class or not is_ours(self) or not close_staying(self):
         own_real_close(self, _ss)
 
 
+@cython.binding(True)
 def close(self):
     if type(self) is not fast_class:
         own_close(self)
@@ -540,6 +561,7 @@ def close(self):
         own_real_close(self)
 
 
+@cython.binding(True)
 def __del__(self):
     cdef PyObject *held = place(self, channel_at)[0] if is_ours(self) else NULL
     try:
@@ -563,18 +585,22 @@ cdef inline bint stays_on_tcp(object sock) noexcept:
     return does
 
 
+@cython.binding(True)
 def recv(self, bufsize, flags=0, /):
     return (plain_recv if stays_on_tcp(self) else own_recv)(self, bufsize, flags)
 
 
+@cython.binding(True)
 def recv_into(self, buffer, nbytes=0, flags=0):
     return (plain_recv_into if stays_on_tcp(self) else own_recv_into)(self, buffer, nbytes, flags)
 
 
+@cython.binding(True)
 def send(self, data, flags=0, /):
     return (plain_send if stays_on_tcp(self) else own_send)(self, data, flags)
 
 
+@cython.binding(True)
 def sendall(self, data, flags=0, /):
     return (plain_sendall if stays_on_tcp(self) else own_sendall)(self, data, flags)
 
@@ -583,6 +609,7 @@ def passing(str name):
     """A call that is the standard class's for a connection that stays."""
     own, plain = getattr(fast_class, name), getattr(plain_class, name)
 
+    @cython.binding(True)
     def call(self, *arguments):
         return (plain if stays_on_tcp(self) else own)(self, *arguments)
 
@@ -619,4 +646,5 @@ def bind_class(fast, plain, registry, config, reason, uint64_t much):
     for call in calls + [passing(name) for name in PASSED]:
         own = getattr(fast, call.__name__)
         call.__qualname__, call.__module__, call.__doc__ = f"socket.{call.__name__}", fast.__module__, own.__doc__
+        share_function(call)
         setattr(fast, call.__name__, call)
