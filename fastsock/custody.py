@@ -11,7 +11,6 @@ ring and TCP where the other end stays there.
 
 from __future__ import annotations
 
-import _socket
 import os
 import weakref
 from collections import deque
@@ -19,7 +18,7 @@ from collections import deque
 from . import core, learned, meeting
 from .config import settings
 from .genuine import genuine
-from .transport import Capability, Reason, Refused
+from .transport import Reason, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,14 +29,13 @@ if TYPE_CHECKING:
 
     Where = tuple[str, int]
 
-_STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _WAIT_SLICE = 2e-4
 MOST_LISTENERS = 4096
 
 
 def is_possible(paths: Sequence[Transport]) -> bool:
     """Whether the first of these paths can go ahead."""
-    return bool(paths) and core.available and bool(paths[0].capabilities & Capability.SHARED_MEMORY)
+    return bool(paths) and paths[0].shares_memory and core.available
 
 
 class Kept:
@@ -60,6 +58,21 @@ class Kept:
         if state == core.CUSTODY_RELAYED:
             return "tcp", Reason.ACCEPTED_BY_OTHERS, None
         return "tcp", Reason.NOT_ACCEPTED_YET, None
+
+    def detail(self) -> str:
+        """What the server was doing meanwhile, in plain words."""
+        state, after = self._custody.state(), f"after {self._custody.lasted() * 1e3:.0f} ms"
+        if state == core.CUSTODY_PENDING:
+            return f"the server has not called accept() {after}"
+        if state == core.CUSTODY_HANDED:
+            return f"the server has called accept() and is about to join, {after}"
+        if state == core.CUSTODY_JOINED:
+            return f"the server called accept() {after}"
+        if state == core.CUSTODY_ENDED:
+            return f"it was closed {after}, before the server called accept()"
+        if self._custody.is_accepted():
+            return f"the server accepted it without fastsock, as was seen {after}"
+        return f"the server answered on TCP {after}, or this process gave its descriptor away before"
 
     def is_decided(self) -> bool:
         """Whether the other end has joined, or never will; what that teaches is learned."""
@@ -105,10 +118,8 @@ def begin(offer: meeting.Offer, local: Any, peer: Any, descriptor: int) -> tuple
     current, path = settings(), offer.paths[0]
     where = peer[:2]
     try:
-        near, far = _socket.socketpair(_socket.AF_UNIX, _STREAM)
-        descriptors += near.detach(), far.detach()
-        doorbell, other = descriptors
-        _bind(doorbell, offer.name_of("kept"))
+        doorbell, other = core.abstract_pair(offer.name_of("kept"))
+        descriptors += doorbell, other
         channel, memory = path.begin(doorbell, current, f"{where[0]}:{where[1]}")
         descriptors.append(memory)
         stream = genuine.dup(descriptor)
@@ -134,14 +145,6 @@ def begin(offer: meeting.Offer, local: Any, peer: Any, descriptor: int) -> tuple
     kept = Kept(path.name, custody, where)
     _remember(where, kept)
     return meeting.Joined(path, channel, doorbell, 0, awaited=False), kept
-
-
-def _bind(descriptor: int, name: bytes) -> None:
-    stream = meeting.Raw(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
-    try:
-        stream.bind(name)
-    finally:
-        stream.detach()
 
 
 # ---- what became of them, before the next connection to the same listener ----

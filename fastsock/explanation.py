@@ -11,7 +11,10 @@ from .transport import Reason
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """One connection. Counts are None where the path does not count them; bytes are payload bytes of this end."""
+    """One connection. Counts are None where the path does not count them; bytes are payload bytes of this end.
+
+    detail is what the server was doing when the reason came about, in words for people; empty where that is not known.
+    """
 
     transport: str
     reason: str
@@ -26,6 +29,7 @@ class Explanation:
     bytes_direct: int | None  # of both: read by the receiver straight out of the sender's memory
     waits: int | None
     wakes: int | None
+    detail: str = ""
 
 
 def explain(sock: Any) -> Explanation:
@@ -47,8 +51,10 @@ def connections() -> list[Explanation]:
 def _explained(connection: registry.Connection) -> Explanation:
     counts = connection.counts()
     transport, reason, peer_pid = connection.transport, connection.reason, connection.peer_pid
+    detail = connection.detail
     if connection.kept is not None:
         transport, reason, peer_pid = connection.kept.told()
+        detail = connection.kept.detail()
     return Explanation(
         transport=transport,
         reason=str(reason),
@@ -63,4 +69,5 @@ def _explained(connection: registry.Connection) -> Explanation:
         bytes_direct=counts.get("bytes_direct"),
         waits=counts.get("waits"),
         wakes=counts.get("wakes"),
+        detail=detail,
     )

@@ -7,8 +7,27 @@ still, and who needs it can tell that it is gone.
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 
+from . import core
 from .genuine import genuine
+
+
+def _file_of(number: int) -> tuple[int, int, bool]:
+    """Its device and inode, and whether it has a type: what stands for a process has none. Raises OSError."""
+    status = genuine.fstat(number)
+    return status.st_dev, status.st_ino, bool(stat.S_IFMT(status.st_mode))
+
+
+def _is_file(number: int, device: int, inode: int) -> bool:
+    try:
+        return _file_of(number)[:2] == (device, inode)
+    except OSError:
+        return False
+
+
+file_of: Callable[[int], tuple[int, int, bool]] = core.file_of if core.available else _file_of
+is_file: Callable[[int, int, int], bool] = core.is_file if core.available else _is_file
 
 
 class Hidden:
@@ -18,9 +37,9 @@ class Hidden:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        status = genuine.fstat(number)
-        self._file = status.st_dev, status.st_ino
-        self._process = _process_of(number, status.st_mode)
+        device, inode, typed = file_of(number)
+        self._file = device, inode
+        self._process = "" if typed else _process_of(number)
 
     @property
     def inode(self) -> int:
@@ -29,30 +48,27 @@ class Hidden:
 
     def is_ours(self) -> bool:
         """Whether it is open still, and as far as its inode tells nobody else's."""
-        try:
-            status = genuine.fstat(self.number)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self._file
+        return is_file(self.number, *self._file)
 
     def close(self) -> None:
         """Closes it, if it is ours still. Idempotent."""
         number, self.number = self.number, -1
-        try:
-            status = genuine.fstat(number)
-            process = _process_of(number, status.st_mode)
-        except OSError:
+        if not is_file(number, *self._file):
             return
-        if (status.st_dev, status.st_ino) == self._file and process in (self._process, _REAPED):
-            genuine.close(number)
+        if self._process:
+            try:
+                process = _process_of(number)
+            except OSError:
+                return
+            if process not in (self._process, _REAPED):
+                return
+        genuine.close(number)
 
 
 _REAPED = "-1"
 
 
-def _process_of(number: int, mode: int) -> str:
+def _process_of(number: int) -> str:
     """The process that a descriptor stands for: up to Linux 6.8 all of these share one inode, with others even."""
-    if stat.S_IFMT(mode):
-        return ""
     with genuine.open_file(f"/proc/self/fdinfo/{number}") as file:
         return "".join(line[4:].strip() for line in file if line.startswith("Pid:"))

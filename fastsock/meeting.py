@@ -53,6 +53,11 @@ _SOURCE_OF_LOOPBACK = "7f000001"
 _SPIN_SECONDS = 40e-6
 _KEEPER_PATIENCE = 5
 _CLAIM_SLICE_MS = 20  # an accepting end that gave up its claim can tell nobody
+_WHAT_IT_DID = {
+    None: "the server had not connected back {}",
+    False: "the server had not called accept() {}",
+    True: "the server had accepted it, and not connected back {}",
+}
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _TOKEN_FLAGS = posix.EFD_NONBLOCK | posix.EFD_CLOEXEC
 _POLLIN, _POLLRDHUP = select.POLLIN, select.POLLRDHUP
@@ -293,7 +298,7 @@ class Offer:
         self.paths = paths
         self._reservation: Reservation | None = None
         self._listener = self._doorbell = -1
-        self._deadline = 0.0
+        self._sent_at = self._deadline = 0.0
         target = packed(ip)
         self._source = packed(bound[0])
         if bound[0] in WILDCARDS:  # what the kernel will choose
@@ -321,7 +326,8 @@ class Offer:
 
     def sent(self) -> None:
         """From now on the accepting end may find it: the bounded time begins."""
-        self._deadline = genuine.monotonic() + _bounded_seconds()
+        self._sent_at = genuine.monotonic()
+        self._deadline = self._sent_at + _bounded_seconds()
 
     @property
     def goes_ahead(self) -> bool:
@@ -375,7 +381,7 @@ class Offer:
         try:
             if packed(local[0]) != self._source:  # the accepting end cannot find the name
                 raise Refused(Reason.PEER_NOT_LOCAL, f"connected from {local[0]}")
-            joined = self._meet(descriptor, local if may_go_ahead else None)
+            joined = self._meet(descriptor, local, may_go_ahead)
             if joined is None:
                 return None
         except (OSError, Refused) as error:
@@ -388,7 +394,7 @@ class Offer:
         learned.joined(self._where, joined.pid)
         return joined
 
-    def _meet(self, descriptor: int, local: Any) -> Joined | None:
+    def _meet(self, descriptor: int, local: Any, may_go_ahead: bool) -> Joined | None:
         reservation, late, failure = self._reservation, False, 0
         if self._doorbell < 0 and (reservation is None or not reservation.is_claimed()):
             try:
@@ -400,7 +406,8 @@ class Offer:
             except OSError as error:
                 failure = error.errno or errno.EIO
         ahead = -1
-        if late and local is not None and core.accepted(local, self._where) is False:
+        accepted = core.accepted(local, self._where) if late and core.available else None
+        if accepted is False and may_go_ahead:
             ahead = abstract.listen(_connection_name("custody", *self._ends))
         if reservation is not None:
             # a doorbell without a claim is that of an accepting end that knows nothing of the reserved
@@ -416,7 +423,8 @@ class Offer:
             return None
         if late:
             learned.lapsed(self._where)
-            raise Refused(Reason.LISTENER_DID_NOT_ANSWER)
+            after = f"after {(genuine.monotonic() - self._sent_at) * 1e3:.0f} ms"
+            raise Refused(Reason.LISTENER_DID_NOT_ANSWER, _WHAT_IT_DID[accepted].format(after))
         if failure:
             raise OSError(failure, genuine.strerror(failure))
         return self._join()

@@ -41,6 +41,7 @@ class Connection:
     owner: weakref.ref[Any] | None = None
     final: dict[str, int] | None = None
     began = 0.0  # when it moved, at the connecting end
+    detail = ""  # of `reason`: what the server was doing
     kept: Any = None  # custody.Kept, of one whose other end was still to come when it moved
 
     def __init__(
@@ -159,7 +160,7 @@ def moved(connection: Connection, transport: str, reason: Reason) -> None:
     connection.transport = transport
     connection.reason = reason
     if connection.kept is not None and connection.kept.has_joined():
-        connection.peer_pid = connection.kept.told()[2]
+        connection.peer_pid, connection.detail = connection.kept.told()[2], connection.kept.detail()
         connection.kept = None
 
 
@@ -168,6 +169,7 @@ def _settle(connection: Connection) -> None:
     kept = connection.kept
     kept.is_decided()
     transport, reason, connection.peer_pid = kept.told()
+    connection.detail = kept.detail()
     if transport == "tcp":
         back_on_tcp(connection, reason)
     connection.kept = None

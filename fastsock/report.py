@@ -101,7 +101,7 @@ def text_lines(rows: Iterable[Any], totals: Mapping[str, int], pid: int, always:
     lines = [
         f"{who} {row.transport:4} {row.role:7} {address_text(row.local)} {'<' if row.role == 'accept' else '>'} "
         f"{address_text(row.peer)}  sent {_count_text(row.bytes_sent)}, received {_count_text(row.bytes_received)}  "
-        f"({row.reason})"
+        f"({row.reason}{row.detail and f': {row.detail}'})"
         for row in rows
     ]
     if any(totals.values()):
@@ -122,6 +122,7 @@ def json_lines(rows: Iterable[Any], totals: Mapping[str, int], pid: int) -> list
                 "role": row.role,
                 "transport": row.transport,
                 "reason": str(row.reason),
+                "detail": row.detail,
                 "local": row.local,
                 "peer": row.peer,
                 "bytes_sent": row.bytes_sent,

@@ -66,9 +66,9 @@ class _Made(Claim):
 
     __slots__ = ("number", "pid", "process", "ring_bytes", "segment", "ticket")
 
-    def __init__(self, memory: int, ring_bytes: int, pid: int) -> None:
+    def __init__(self, segment: Any, ring_bytes: int, pid: int) -> None:
         self.process: Hidden | None = None
-        self.segment = core.Segment(memory)
+        self.segment = segment
         self.ring_bytes = ring_bytes
         self.pid = pid
         self.ticket = 0
@@ -152,9 +152,9 @@ class ShmTransport(Transport):
                 if made.segment.renew():
                     self._made.move_to_end(made.number)
                     return made, []
-        memory = core.create_segment(ring_bytes)
+        segment, memory = core.Segment.make(ring_bytes)
         try:
-            made = _Made(memory, ring_bytes, pid)
+            made = _Made(segment, ring_bytes, pid)
         except BaseException:
             genuine.close(memory)
             raise
@@ -252,8 +252,8 @@ class ShmTransport(Transport):
     def begin(self, doorbell: int, settings: Settings, peer: str) -> tuple[Any, int]:
         memory = -1
         try:
-            memory = core.create_segment(settings.ring_bytes)
-            return _channel(core.Segment(memory), doorbell, core.CONNECTED, settings, peer, 0), memory
+            segment, memory = core.Segment.make(settings.ring_bytes)
+            return _channel(segment, doorbell, core.CONNECTED, settings, peer, 0), memory
         except OSError as error:
             if memory >= 0:
                 genuine.close(memory)

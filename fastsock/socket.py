@@ -19,7 +19,7 @@ import sys
 import types
 import weakref
 
-from . import arrays, chain, core, custody, guards, kept, learned, meeting, options, registry, staying, unix
+from . import arrays, chain, core, custody, guards, kept, learned, meeting, options, ports, registry, staying, unix
 from .config import settings
 from .genuine import genuine
 from .transport import Reason, Refused
@@ -37,7 +37,6 @@ _family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto._
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _FAST_OPEN, _CLOSE_ON_EXEC = 0x20000000, 0x40000000  # MSG_FASTOPEN, MSG_CMSG_CLOEXEC
 _STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
-_IP_BIND_ADDRESS_NO_PORT = 24  # Linux's number; Python names it since 3.12
 _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
 # These ask for the descriptor of a socket that is not connected yet, to watch it afterwards or to show it.
 _ONLY_NOTES = ("asyncio.selector_events", "asyncio.base_events", "asyncio.trsock", "asyncore", "socket", __name__)
@@ -157,7 +156,7 @@ class socket(_Plain):  # type: ignore[misc]
         try:
             joined = meeting.connect_back(address, local, paths)
         except Refused as refused:
-            self._fast_stay("accept", refused.reason, local, address)
+            self._fast_stay("accept", refused.reason, local, address, refused.detail)
             return
         if listening is not None:
             (listening.missed if joined is None else listening.found)()
@@ -198,12 +197,8 @@ class socket(_Plain):  # type: ignore[misc]
             return result
         try:
             result = _attempt(primitive, self, address)
-            if result == errno.EINPROGRESS and not self._fast_is_established():
-                self._fast_stay("connect", Reason.BACKLOG_FULL, None, address)
-            elif result in (0, errno.EINPROGRESS):
-                # programs expect EINPROGRESS from a non-blocking connect; the descriptor is writable at once
-                self._fast_in_progress = result != 0
-                self._fast_finish_connect(offer)
+            if result in (0, errno.EINPROGRESS):
+                self._fast_finish_connect(offer, result != 0, address)
         finally:
             if self._fast_undecided is None:
                 offer.withdraw()
@@ -241,36 +236,16 @@ class socket(_Plain):  # type: ignore[misc]
                 return None, Reason.LISTENER_LAPSED_BEFORE
             if self._fast_watched:  # a poller follows the open file: it would watch the one that the move closes
                 return None, Reason.DESCRIPTOR_WATCHED
-            if _Base.getsockname(self)[1] == 0:
-                self._fast_take_port()
+            bound = ports.take(self)
             ahead = _Base.gettimeout(self) == 0 and custody.is_possible(paths) and not meeting.has_patience()
             if ahead and _takes_descriptor(self):
                 return None, Reason.DESCRIPTOR_TAKEN
-            return meeting.Offer(_Base.getsockname(self), ip, port, paths, ahead), Reason.JOINED
+            return meeting.Offer(bound, ip, port, paths, ahead), Reason.JOINED
         except Refused as refused:
             return None, refused.reason
         except OSError as error:
             chain.log.debug("no offer to %s: %s", address, error)
             return None, Reason.NO_PORT
-
-    def _fast_take_port(self) -> None:
-        """Binds it to a port now, at the address that its program chose without one, if it did. Raises OSError."""
-        address = _Base.getsockname(self)
-        try:
-            without_port = _Base.getsockopt(self, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT)
-        except OSError:  # an old kernel
-            without_port = 0
-        if not without_port:
-            _Base.bind(self, address)
-            return
-        _Base.setsockopt(self, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 0)
-        try:
-            _Base.bind(self, address)
-        except OSError:
-            _Base.setsockopt(self, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
-            _Base.bind(self, address)  # the kernel forgets the address where no port of it is free
-            raise
-        _Base.setsockopt(self, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
 
     def _fast_resolve(self, address: Any) -> tuple[str | None, int]:
         """The numeric address that connect() will use; (None, 0) where the call itself must say what is wrong."""
@@ -289,24 +264,21 @@ class socket(_Plain):  # type: ignore[misc]
         except (OSError, ValueError):
             return None, 0
 
-    def _fast_is_established(self) -> bool:
+    def _fast_finish_connect(self, offer: meeting.Offer, in_progress: bool, address: Any) -> None:
         """On one host a non-blocking connect is over when the call returns, unless a backlog is full."""
         try:
-            _Base.getpeername(self)
-        except OSError:
-            return False
-        return True
-
-    def _fast_finish_connect(self, offer: meeting.Offer) -> None:
-        offer.sent()
-        try:
-            local, peer = _Base.getsockname(self), _Base.getpeername(self)
-        except OSError:  # reset already; the first use will say so
-            self._fast_stay("connect", Reason.SYSTEM_ERROR, None, None)
+            peer = _Base.getpeername(self)
+            local = _Base.getsockname(self)
+        except OSError:  # or it was reset already: the first use will say so
+            reason = Reason.BACKLOG_FULL if in_progress else Reason.SYSTEM_ERROR
+            self._fast_stay("connect", reason, None, address if in_progress else None)
             return
+        # programs expect EINPROGRESS from a non-blocking connect; the descriptor is writable at once
+        self._fast_in_progress = in_progress
         if offer.goes_ahead:
             self._fast_go_ahead(offer, local, peer)
             return
+        offer.sent()
         undecided = Undecided(self, offer, local, peer)
         for held in _HELD:
             held.forget(self)
@@ -339,7 +311,7 @@ class socket(_Plain):  # type: ignore[misc]
         try:
             joined = offer.answer(local, _Base.fileno(self), may_go_ahead and not meeting.has_patience())
         except Refused as refused:
-            self._fast_stay("connect", refused.reason, local, peer)
+            self._fast_stay("connect", refused.reason, local, peer, refused.detail)
             return
         if joined is None:
             self._fast_go_ahead(offer, local, peer)
@@ -352,17 +324,19 @@ class socket(_Plain):  # type: ignore[misc]
         try:
             joined, kept = custody.begin(offer, local, peer, _Base.fileno(self))
         except Refused as refused:
-            self._fast_stay("connect", refused.reason, local, peer)
+            self._fast_stay("connect", refused.reason, local, peer, refused.detail)
             return
         self._fast_move("connect", joined, local, peer, kept)
         custody.opened(self)
 
     # ---- staying and moving ----
 
-    def _fast_stay(self, role: str, reason: Reason, local: Any, peer: Any) -> None:
+    def _fast_stay(self, role: str, reason: Reason, local: Any, peer: Any, detail: str = "") -> None:
         staying.note(self, role, reason, local, peer)
+        if detail:
+            self._fast_connection.detail = detail
         if settings().trace:
-            chain.log.info("%s %s -> tcp: %s", role, peer, reason)
+            chain.log.info("%s %s -> tcp: %s%s", role, peer, reason, detail and f" ({detail})")
 
     def _fast_move(self, role: str, joined: meeting.Joined, local: Any, peer: Any, kept: Any = None) -> None:
         """Re-points the descriptor at the doorbell; the connecting end resets TCP: nothing lingers in TIME_WAIT."""

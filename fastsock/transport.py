@@ -99,6 +99,12 @@ class Transport(abc.ABC):
     name: str
     number: int  # on the wire of the meeting
     capabilities: Capability
+    shares_memory = False  # whether they hold SHARED_MEMORY, which is asked at each connect
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "capabilities" in vars(cls):
+            cls.shares_memory = Capability.SHARED_MEMORY in cls.capabilities
 
     def usable(self) -> Reason | None:
         """Why this process cannot use the path at all, or None."""

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import random
+import re
 import resource
 import select
 import selectors
@@ -18,7 +19,7 @@ from contextlib import closing, suppress
 import pytest
 
 from fastsock import core, explanation, learned, registry
-from fastsock.testing import FarProcess
+from fastsock.testing import FarProcess, PairMaker
 from fastsock.testing.outcomes import receive, receive_all
 
 from .certificates import client_context, issued, server_context
@@ -156,6 +157,10 @@ def _expected(near, accept):
     return (near.transport or "plain") if accept is _accept else ("tcp" if near.transport else "plain")
 
 
+def _detail(sock):
+    return explanation.explain(sock).detail
+
+
 def _transport(sock):
     return getattr(sock, "transport", "plain")
 
@@ -173,6 +178,7 @@ def test_client_speaks_first(near, server, accept):
         sock.sendall(b"early")
         if near.transport:
             assert (_transport(sock), _reason(sock)) == ("tcp", "not_accepted_yet")
+            assert re.fullmatch(r"the server has not called accept\(\) after \d+ ms", _detail(sock))
         server.run(accept)
         assert server.run(_receive, 5) == b"early"
         server.run(_send, b"answer")
@@ -182,6 +188,8 @@ def test_client_speaks_first(near, server, accept):
         assert _transport(sock) == _expected(near, accept)
         if near.transport:
             assert _reason(sock) == ("joined" if accept is _accept else "accepted_by_others")
+            told = "called accept" if accept is _accept else "(answered on TCP|accepted it without fastsock)"
+            assert re.match(rf"the server {told}.* after \d+ ms", _detail(sock))
             assert registry.totals().get(_transport(sock), 0) > 0
 
 
@@ -525,6 +533,19 @@ def test_a_foreign_server_is_remembered(near, server, accept):
         assert reasons.count("accepted_by_others") < 5
 
 
+def test_what_the_server_was_doing_where_nobody_goes_ahead():
+    """A path that needs both ends gives up, and says how long it waited and for what."""
+    with preferring("unix"), FarProcess() as server:
+        near = PairMaker("fastsock.socket", transport="unix")
+        address = server.run(_listen, near)
+        with closing(near.connect(address)) as sock:
+            assert (_transport(sock), _reason(sock)) == ("tcp", "listener_did_not_answer")
+            assert re.fullmatch(r"the server had not called accept\(\) after \d+ ms", _detail(sock))
+            server.run(_accept)
+            sock.sendall(b"x")
+            assert server.run(_receive, 1) == b"x"
+
+
 # ---- many at once ----
 
 
@@ -604,6 +625,26 @@ def test_many_at_once(installed, server, near, client, raw):
     assert len(found) == BURST
     if near.transport and not raw:
         assert found.count("shm") >= BURST * 0.95
+
+
+@pytest.mark.parametrize("kind", ["shm"], indirect=True)
+@pytest.mark.parametrize(
+    ("client", "count", "busy_ms"), [("asyncio", 1000 if LONG else 60, 50), ("threads", 300 if LONG else 60, 10)]
+)
+def test_a_server_that_computes(installed, server, near, client, count, busy_ms):
+    """It computes for long between any two accepts; 95 of 100 that come at once leave TCP, whatever they wait for."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    serving = server.begin(_echo_all, count, busy_ms)
+    if client == "asyncio":
+        found = asyncio.run(_ask_all(server.address, count))
+    else:
+        found = _ask_by_threads(near, server.address, count)
+    serving.result()
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    print(client, {path: found.count(path) for path in set(found)})
+    assert len(found) == count
+    assert found.count("shm") >= count * 0.95
 
 
 # ---- TLS ----

@@ -27,6 +27,7 @@ ROWS = [
         transport="shm",
         role="connect",
         reason="joined",
+        detail="",
         local=("127.0.0.1", 40000),
         peer=("127.0.0.1", 8000),
         bytes_sent=1234,
@@ -37,6 +38,7 @@ ROWS = [
         transport="tcp",
         role="accept",
         reason="no_offer",
+        detail="it was busy",
         local=("::1", 8000, 0, 0),
         peer=("::1", 50000, 0, 0),
         bytes_sent=None,
@@ -52,7 +54,7 @@ TOTALS = {"shm": 1, "unix": 0, "tcp": 12345}
 def test_text_lines() -> None:
     assert report.text_lines(ROWS, TOTALS, 7) == [
         "fastsock[7] shm  connect 127.0.0.1:40000 > 127.0.0.1:8000  sent 1,234 B, received 5 B  (joined)",
-        "fastsock[7] tcp  accept  [::1]:8000 < [::1]:50000  sent ?, received ?  (no_offer)",
+        "fastsock[7] tcp  accept  [::1]:8000 < [::1]:50000  sent ?, received ?  (no_offer: it was busy)",
         "fastsock[7] connections: shm 1, unix 0, tcp 12,345",
     ]
 
@@ -71,6 +73,7 @@ def test_json_lines() -> None:
         "role": "connect",
         "transport": "shm",
         "reason": "joined",
+        "detail": "",
         "local": ["127.0.0.1", 40000],
         "peer": ["127.0.0.1", 8000],
         "bytes_sent": 1234,

@@ -30,6 +30,7 @@ try:
         abstract_is_own_user,
         abstract_knock,
         abstract_listen,
+        abstract_pair,
         abstract_peer,
         abstract_reach,
         accepted,
@@ -38,8 +39,10 @@ try:
         configure,
         create_segment,
         direct_copy_error,
+        file_of,
         forks,
         format_system_v,
+        is_file,
         linger,
         monotonic,
         ready_among,
@@ -49,6 +52,7 @@ try:
         staying_last,
         staying_note,
         staying_remember,
+        take_port,
     )
 except ImportError as error:
     why_not = (
@@ -81,6 +85,7 @@ __all__ = [
     "abstract_is_own_user",
     "abstract_knock",
     "abstract_listen",
+    "abstract_pair",
     "abstract_peer",
     "abstract_reach",
     "accepted",
@@ -90,8 +95,10 @@ __all__ = [
     "configure",
     "create_segment",
     "direct_copy_error",
+    "file_of",
     "forks",
     "format_system_v",
+    "is_file",
     "linger",
     "monotonic",
     "ready_among",
@@ -101,5 +108,6 @@ __all__ = [
     "staying_last",
     "staying_note",
     "staying_remember",
+    "take_port",
     "why_not",
 ]

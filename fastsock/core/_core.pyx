@@ -15,7 +15,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
-from libc.errno cimport EAGAIN, EBADF, EBUSY, ECONNREFUSED, ECONNRESET, EINTR, EPROTO, ESTALE, ETIMEDOUT
+from libc.errno cimport EAGAIN, EBADF, EBUSY, ECONNREFUSED, ECONNRESET, EINTR, EPROTO, ESTALE, ETIMEDOUT, errno as last_error
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
 from posix.unistd cimport usleep
@@ -59,6 +59,7 @@ cdef inline uint64_t deadline_after(double timeout):
     return UINT64_MAX if timeout < 0 else fs_now_ns() + <uint64_t>(timeout * 1e9)
 
 
+include "descriptors.pxi"
 include "segment.pxi"
 include "abstract.pxi"
 include "fairness.pxi"

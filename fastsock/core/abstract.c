@@ -130,6 +130,22 @@ int fs_abstract_listen(const char *name, size_t length)
     return listener;
 }
 
+int fs_abstract_pair(const char *name, size_t length, int pair[2])
+{
+    struct sockaddr_un address;
+    socklen_t size;
+    int error = address_of(name, length, &address, &size);
+    if (error != 0) return error;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) return -errno;
+    if (bind(pair[0], (struct sockaddr *)&address, size) != 0) {
+        error = errno;
+        close(pair[0]);
+        close(pair[1]);
+        return -error;
+    }
+    return 0;
+}
+
 int fs_abstract_accept(int listener)
 {
     int accepted = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

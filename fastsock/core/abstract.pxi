@@ -11,6 +11,13 @@ def abstract_listen(bytes name not None):
     return checked(fs_abstract_listen(name, len(name)))
 
 
+def abstract_pair(bytes name not None):
+    """The descriptors of two connected streams, the first of which has the abstract name. Raises OSError."""
+    cdef int pair[2]
+    checked(fs_abstract_pair(name, len(name), pair))
+    return pair[0], pair[1]
+
+
 def abstract_accept(int listener):
     """The descriptor of a connection that waits there. Raises OSError: BlockingIOError for none."""
     return checked(fs_abstract_accept(listener))

@@ -63,14 +63,22 @@ static int ask(int netlink, const struct sockaddr *connecting, const struct sock
     if (header->nlmsg_len < NLMSG_LENGTH(sizeof(struct inet_diag_msg)) || header->nlmsg_len > (size_t)got)
         return FS_ACCEPTED_UNKNOWN;
     const struct inet_diag_msg *found = NLMSG_DATA(header);
+    /* an answer to an earlier question, which was not waited for */
+    if (found->id.idiag_sport != id->idiag_sport || found->id.idiag_dport != id->idiag_dport) return FS_ACCEPTED_UNKNOWN;
     return found->idiag_inode == 0 ? FS_ACCEPTED_NOT_YET : FS_ACCEPTED;
+}
+
+int fs_accepted_open(void) { return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG); }
+
+int fs_accepted_ask(int netlink, const struct sockaddr *connecting, const struct sockaddr *listening)
+{
+    return netlink < 0 ? FS_ACCEPTED_UNKNOWN : ask(netlink, connecting, listening);
 }
 
 int fs_accepted(const struct sockaddr *connecting, const struct sockaddr *listening)
 {
-    int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    if (netlink < 0) return FS_ACCEPTED_UNKNOWN;
-    int answer = ask(netlink, connecting, listening);
-    close(netlink);
+    int netlink = fs_accepted_open();
+    int answer = fs_accepted_ask(netlink, connecting, listening);
+    if (netlink >= 0) close(netlink);
     return answer;
 }

@@ -64,6 +64,7 @@ cdef extern from "end.h" nogil:
         uint32_t small
 
     int fs_segment_create(uint32_t small_bytes)
+    fs_segment *fs_segment_make(uint32_t small_bytes, int *memory)
     fs_segment *fs_segment_map(int memory, int *error)
     size_t fs_segment_bytes(uint32_t small_bytes)
     int fs_sysv_format(int id, uint32_t small_bytes, uint64_t token)
@@ -121,6 +122,7 @@ cdef extern from "end.h" nogil:
 cdef extern from "abstract.h" nogil:
     int fs_abstract_knock(const char *name, size_t length)
     int fs_abstract_listen(const char *name, size_t length)
+    int fs_abstract_pair(const char *name, size_t length, int pair[2])
     int fs_abstract_accept(int listener)
     int fs_abstract_reach(const char *name, size_t length)
     int fs_abstract_peer(int stream, int *process, unsigned int *user)
@@ -134,6 +136,10 @@ cdef extern from "<sys/socket.h>" nogil:
     struct sockaddr_storage:
         pass
     enum: AF_INET_NUMBER "AF_INET", AF_INET6_NUMBER "AF_INET6"
+
+cdef extern from "ports.h" nogil:
+    enum: FS_ADDRESS_TEXT
+    int fs_take_port(int descriptor, char ip[FS_ADDRESS_TEXT], int *port)
 
 cdef extern from "accepted.h" nogil:
     int fs_put_address(sockaddr_storage *where, int family, const char *ip, int port)
@@ -156,6 +162,7 @@ cdef extern from "custody.h" nogil:
     void fs_custody_relay(fs_custody *custody)
     int fs_custody_state(const fs_custody *custody)
     int fs_custody_is_accepted(const fs_custody *custody)
+    uint64_t fs_custody_lasted_ns(const fs_custody *custody)
     int fs_custody_joined_by(const fs_custody *custody)
 
 cdef extern from "<sys/uio.h>" nogil:

@@ -24,6 +24,8 @@
 #define SHARE 2                   /* all of them: at most one of so many parts of the descriptors allowed */
 #define FIRST_LOOK_NS 20000000ull /* then ever more rarely */
 #define RAREST_LOOK_NS 1000000000ull
+#define BETWEEN_LOOKS_NS 10000000ull /* however many connections are looked at: each look at them passes all of them */
+#define MOST_LOOKS 128            /* in one of these */
 #define SILENT_PATIENCE 25        /* times the patience, for one who accepted and neither speaks nor lets data pile up */
 
 /* What an event belongs to, in the low bits of its pointer. */
@@ -44,6 +46,8 @@ struct fs_custody {
     struct fs_relay relay;   /* its end is the accepting one's, opened where it must be */
     uint64_t passed;         /* bytes that TCP got */
     uint64_t accepted_at, next_look, look_after;
+    uint64_t began;
+    _Atomic uint64_t lasted; /* until it was known what becomes of it, in nanoseconds; 0: it is not */
 };
 
 /* Everything of the process's one thread.  `lock` guards the lists; an entry's lock is never taken with it held. */
@@ -56,6 +60,13 @@ static struct {
 static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
 
 /* ---- entries ---- */
+
+static void decide(struct fs_custody *custody, int state)
+{
+    uint64_t unknown = 0;
+    atomic_compare_exchange_strong(&custody->lasted, &unknown, fs_now_ns() - custody->began + 1);
+    atomic_store(&custody->state, state);
+}
 
 static void watch(struct fs_custody *custody, int kind, uint32_t wanted)
 {
@@ -119,7 +130,7 @@ static void finish(struct fs_custody *custody, int state)
     drop_memory(custody);
     if (custody->relay.end != NULL) fs_end_free(custody->relay.end);
     custody->relay.end = NULL;
-    if (state == FS_CUSTODY_ENDED || state == FS_CUSTODY_JOINED) atomic_store(&custody->state, state);
+    if (state == FS_CUSTODY_ENDED || state == FS_CUSTODY_JOINED) decide(custody, state);
     atomic_store(&custody->full, 0);
     pthread_mutex_lock(&keeper.lock);
     if (custody->before != NULL) custody->before->next = custody->next;
@@ -193,7 +204,7 @@ static void start_relay(struct fs_custody *custody)
         finish(custody, FS_CUSTODY_RELAYED);
         return;
     }
-    atomic_store(&custody->state, FS_CUSTODY_RELAYED);
+    decide(custody, FS_CUSTODY_RELAYED);
     custody->relay.doorbell = custody->descriptor[DOORBELL];
     custody->relay.stream = custody->descriptor[STREAM];
     custody->relay.skip = custody->passed;
@@ -253,7 +264,7 @@ static void hear_answer(struct fs_custody *custody)
     if (got == 1) {
         if (custody->connecting != NULL) atomic_store(&custody->connecting->peer, (int)custody->joined_by);
         reset_on_close(custody->descriptor[STREAM]);
-        atomic_store(&custody->state, FS_CUSTODY_JOINED);
+        decide(custody, FS_CUSTODY_JOINED);
         let_senders_on(custody);
         finish(custody, FS_CUSTODY_JOINED);
         return;
@@ -290,11 +301,11 @@ static void heed_pending(struct fs_custody *custody, int kind, uint32_t events)
     }
 }
 
-static void look(struct fs_custody *custody, uint64_t now)
+static void look(struct fs_custody *custody, int netlink, uint64_t now)
 {
-    if (atomic_load(&custody->state) != FS_CUSTODY_PENDING || now < custody->next_look) return;
     const struct fs_custody_terms *terms = &custody->terms;
-    int accepted = fs_accepted((const struct sockaddr *)&terms->connecting, (const struct sockaddr *)&terms->listening);
+    const struct sockaddr *connecting = (const struct sockaddr *)&terms->connecting;
+    int accepted = fs_accepted_ask(netlink, connecting, (const struct sockaddr *)&terms->listening);
     uint64_t patience = terms->patience_ns * (atomic_load(&custody->stuck) || accepted < 0 ? 1 : SILENT_PATIENCE);
     if (accepted == FS_ACCEPTED_NOT_YET) {
         custody->look_after = custody->look_after * 2 < RAREST_LOOK_NS ? custody->look_after * 2 : RAREST_LOOK_NS;
@@ -312,6 +323,7 @@ static void look_at_all(void)
 {
     uint64_t drop_count, now = fs_now_ns(), next = UINT64_MAX;
     ssize_t ignored = read(keeper.timer, &drop_count, sizeof drop_count);
+    int netlink = -1, looks = 0;
     (void)ignored;
     /* entries leave the list only after they ended, and are freed by this thread alone */
     pthread_mutex_lock(&keeper.lock);
@@ -320,16 +332,21 @@ static void look_at_all(void)
     pthread_mutex_unlock(&keeper.lock);
     while (custody != NULL) {
         pthread_mutex_lock(&custody->lock);
-        look(custody, now);
+        if (atomic_load(&custody->state) == FS_CUSTODY_PENDING && custody->next_look <= now && looks < MOST_LOOKS) {
+            if (looks++ == 0) netlink = fs_accepted_open();
+            look(custody, netlink, now);
+        }
         if (atomic_load(&custody->state) == FS_CUSTODY_PENDING && custody->next_look < next) next = custody->next_look;
         pthread_mutex_unlock(&custody->lock);
         pthread_mutex_lock(&keeper.lock);
         custody = custody->next;
         pthread_mutex_unlock(&keeper.lock);
     }
+    if (netlink >= 0) close(netlink);
     if (next == UINT64_MAX) return;
+    now = fs_now_ns();
     pthread_mutex_lock(&keeper.lock);
-    set_timer(next);
+    set_timer(next > now + BETWEEN_LOOKS_NS ? next : now + BETWEEN_LOOKS_NS);
     pthread_mutex_unlock(&keeper.lock);
 }
 
@@ -483,7 +500,8 @@ int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, i
     custody->descriptor[DOORBELL] = doorbell;
     custody->descriptor[ASKER] = -1;
     custody->look_after = FIRST_LOOK_NS;
-    custody->next_look = fs_now_ns() + FIRST_LOOK_NS;
+    custody->began = fs_now_ns();
+    custody->next_look = custody->began + FIRST_LOOK_NS;
     pthread_mutex_lock(&custody->lock);
     int error = enter(custody);
     if (error == 0) {
@@ -545,6 +563,12 @@ int fs_custody_fork(struct fs_custody *custody)
 int fs_custody_state(const struct fs_custody *custody) { return atomic_load(&custody->state); }
 
 int fs_custody_is_accepted(const struct fs_custody *custody) { return atomic_load(&custody->accepted); }
+
+uint64_t fs_custody_lasted_ns(const struct fs_custody *custody)
+{
+    uint64_t lasted = atomic_load(&custody->lasted);
+    return lasted != 0 ? lasted : fs_now_ns() - custody->began;
+}
 
 pid_t fs_custody_joined_by(const struct fs_custody *custody)
 {

@@ -46,6 +46,7 @@ void fs_custody_relay(struct fs_custody *custody);
 
 int fs_custody_state(const struct fs_custody *custody);
 int fs_custody_is_accepted(const struct fs_custody *custody); /* as far as was seen */
+uint64_t fs_custody_lasted_ns(const struct fs_custody *custody); /* until it was decided, or now */
 pid_t fs_custody_joined_by(const struct fs_custody *custody);
 
 /* What the end itself calls (end.c, doorbell.c, wait.c). */

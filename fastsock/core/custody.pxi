@@ -60,6 +60,10 @@ cdef class Custody:
         """Whether somebody was seen to have accepted."""
         return fs_custody_is_accepted(self.shared.end.custody) != 0
 
+    def lasted(self):
+        """Seconds until it was known what becomes of the connection; until now where it is not."""
+        return <double>fs_custody_lasted_ns(self.shared.end.custody) / 1e9
+
     def take_back(self, Channel channel not None):
         """Makes the channel's descriptor TCP's again, and gives custody up; False where it is too late for that."""
         cdef int descriptor = channel.descriptor, flags, stream

@@ -116,6 +116,7 @@ static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
 
 /* segment.c: sealed memory.  `fs_segment_create` returns a descriptor or -errno. */
 int fs_segment_create(uint32_t small_bytes);
+struct fs_segment *fs_segment_make(uint32_t small_bytes, int *memory); /* mapped at once; NULL: `memory` is -errno */
 struct fs_segment *fs_segment_map(int memory, int *error);
 /* The same for memory that is mapped already, page-aligned, and cannot shrink; `unmap` gives it back, also where this
  * fails.  What it holds is checked as for any other segment. */

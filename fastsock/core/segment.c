@@ -47,23 +47,54 @@ int fs_segment_format(void *memory, size_t size, uint32_t small_bytes)
     return 0;
 }
 
-int fs_segment_create(uint32_t small_bytes)
+static int sealed_memory(size_t bytes)
 {
-    if (!size_is_sane(small_bytes)) return -EINVAL;
     int memory = memfd_create("fastsock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0) return -errno;
-    struct fs_segment_header *header = MAP_FAILED;
-    if (ftruncate(memory, (off_t)segment_bytes(small_bytes)) == 0 &&
-        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        header = mmap(NULL, sizeof *header, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (header == MAP_FAILED) {
+    if (ftruncate(memory, (off_t)bytes) != 0 || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         int error = errno;
         close(memory);
         return -error;
     }
-    format(header, small_bytes);
-    munmap(header, sizeof *header);
     return memory;
+}
+
+/* Sealed memory with `mapped` bytes of it in reach and formatted; or NULL, and `memory` is -errno. */
+static void *make_formatted(uint32_t small_bytes, size_t mapped, int *memory)
+{
+    *memory = size_is_sane(small_bytes) ? sealed_memory(segment_bytes(small_bytes)) : -EINVAL;
+    if (*memory < 0) return NULL;
+    void *header = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, *memory, 0);
+    if (header == MAP_FAILED) {
+        int error = errno;
+        close(*memory);
+        *memory = -error;
+        return NULL;
+    }
+    format(header, small_bytes);
+    return header;
+}
+
+int fs_segment_create(uint32_t small_bytes)
+{
+    int memory;
+    void *header = make_formatted(small_bytes, sizeof(struct fs_segment_header), &memory);
+    if (header != NULL) munmap(header, sizeof(struct fs_segment_header));
+    return memory;
+}
+
+struct fs_segment *fs_segment_make(uint32_t small_bytes, int *memory)
+{
+    int error = 0;
+    size_t size = fs_segment_bytes(small_bytes);
+    *memory = fs_may_map(size) ? 0 : -ENOMEM;
+    void *header = *memory == 0 ? make_formatted(small_bytes, size, memory) : NULL;
+    struct fs_segment *segment = header == NULL ? NULL : fs_segment_adopt(header, size, munmap, &error);
+    if (header != NULL && segment == NULL) {
+        close(*memory);
+        *memory = error;
+    }
+    return segment;
 }
 
 /* The descriptor may come from the other process: what it claims is checked before a byte of it is used. */

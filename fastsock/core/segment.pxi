@@ -36,6 +36,16 @@ cdef class Segment:
             raise OSError(-error, _os.strerror(-error))
 
     @staticmethod
+    def make(uint32_t ring_bytes):
+        """A new one, and the descriptor of its memory, for the other end. Raises as create_segment() does."""
+        cdef Segment self = Segment.__new__(Segment)
+        cdef int memory = 0
+        self.segment = fs_segment_make(ring_bytes, &memory)
+        if self.segment == NULL:
+            raise OSError(-memory, _os.strerror(-memory))
+        return self, memory
+
+    @staticmethod
     def of_system_v(int id, uint64_t token):
         """The segment in System V memory that has this number and token. Raises as the class does."""
         cdef Segment self = Segment.__new__(Segment)

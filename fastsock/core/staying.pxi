@@ -196,6 +196,7 @@ cdef class Stayed:
     cdef readonly object role, reason, local, peer
     cdef readonly int family, proto, pid
     cdef public object owner, final
+    cdef public str detail  # of `reason`: what the server was doing
     cdef object told        # what the kernel said when it was closed
     cdef Stay because       # where the next ones may be told from what it carried, or None
 
@@ -307,6 +308,7 @@ cdef int note(object sock, object role, object reason, object local, object peer
     cdef Stayed stayed = Stayed.__new__(Stayed)
     stayed.role = role
     stayed.reason = reason
+    stayed.detail = ""
     stayed.family = number(sock, family_at)
     stayed.proto = number(sock, proto_at)
     stayed.local = local
