@@ -484,7 +484,7 @@ class socket(_Plain):  # type: ignore[misc]
         registry.detach(number)
         for sock in holders:
             descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
-            genuine.dup2(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
+            core.replace_watched(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
             sock._fast_unbind()
             _Base.settimeout(sock, timeout)
         outer.close()

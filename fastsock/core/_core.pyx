@@ -44,6 +44,14 @@ def direct_copy_error():
     return -fs_direct_probe()
 
 
+def replace_watched(int source, int number, bint inheritable):
+    """As os.dup2, and every epoll of this process that watches `number` watches it still. Raises OSError."""
+    cdef int result
+    with nogil:
+        result = fs_replace_watched(source, number, 0 if inheritable else O_CLOEXEC)
+    checked(result)
+
+
 def monotonic():
     """Seconds on the clock that time.monotonic() shows: no test tool moves this one."""
     return <double>fs_now_ns() / 1e9

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,8 +17,11 @@
 
 #define BUFFER (128u * 1024)
 #define GATE_SLICE_NS 100000000ull
+#define LOOKING_NS 50000000ull
 
 enum { CLOSED, OPEN, NEVER }; /* the gate before the pumps: none begins unless both can */
+
+enum { IDLE, BUSY };
 
 struct bridge {
     struct fs_end *end;
@@ -25,6 +29,7 @@ struct bridge {
     ino_t doorbell_file, inner_file;
     _Atomic int users;
     _Atomic uint32_t gate;
+    _Atomic int carrying; /* inwards: IDLE, or what was taken out of the ring is not in `inner` yet */
     char outwards[BUFFER], inwards[BUFFER];
 };
 
@@ -120,6 +125,14 @@ static int may_begin(struct bridge *bridge)
     return state == OPEN;
 }
 
+/* Nobody reads `inner` any more: whether something that came in is left. */
+static int inwards_lost(struct bridge *bridge)
+{
+    /* the other pump looks into the ring, or is told by `inner` that nobody is there, and then stays busy */
+    for (uint64_t limit = fs_now_ns() + LOOKING_NS; atomic_load(&bridge->carrying) == BUSY && fs_now_ns() < limit;) sched_yield();
+    return atomic_load(&bridge->carrying) == BUSY || fs_ring_unread(&bridge->end->in) > 0;
+}
+
 static void carry_outwards(struct bridge *bridge)
 {
     int unread_lost = 0;
@@ -132,6 +145,7 @@ static void carry_outwards(struct bridge *bridge)
     int inner = ours_or_none(bridge->inner, bridge->inner_file);
     int doorbell = ours_or_none(bridge->doorbell, bridge->doorbell_file);
     int closed = is_closed(inner);
+    if (closed && inwards_lost(bridge)) unread_lost = 1;
     shutdown(inner, SHUT_RD); /* whoever is blocked in sending must hear that nobody takes it any more */
     if (unread_lost) { /* as TCP: no orderly end, but a reset */
         fs_end_leaves(bridge->end, FS_BY_RESET);
@@ -147,7 +161,9 @@ static void carry_inwards(struct bridge *bridge)
     int error = 0, look = 0;
     char *buffer = bridge->inwards;
     while (error == 0) {
+        atomic_store(&bridge->carrying, BUSY);
         ssize_t got = is_whole(bridge) ? fs_end_receive(bridge->end, bridge->doorbell, buffer, BUFFER, 0, look) : -EBADF;
+        if (got <= 0) atomic_store(&bridge->carrying, IDLE);
         if (got == -EAGAIN) {
             int waited = fs_end_wait(bridge->end, bridge->doorbell, FS_READABLE, UINT64_MAX, &never_leaving);
             error = waited == -EINTR ? 0 : waited;
@@ -157,6 +173,7 @@ static void carry_inwards(struct bridge *bridge)
             int inner = ours_or_none(bridge->inner, bridge->inner_file);
             if (error == -EPIPE && !is_closed(inner)) error = 0; /* nobody will read it, and nobody left */
             else if (error != 0) fs_end_leaves(bridge->end, FS_BY_RESET);
+            if (error == 0) atomic_store(&bridge->carrying, IDLE);
         } else {
             error = got < 0 ? (int)got : -ENODATA;
         }
@@ -192,6 +209,7 @@ static struct bridge *make(struct fs_end *end, int doorbell, int inner)
     bridge->inner_file = file_of(inner);
     atomic_init(&bridge->users, 2);
     atomic_init(&bridge->gate, CLOSED);
+    atomic_init(&bridge->carrying, IDLE);
     return bridge;
 }
 

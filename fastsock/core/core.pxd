@@ -24,6 +24,9 @@ cdef extern from "<fcntl.h>" nogil:
 cdef extern from "<unistd.h>" nogil:
     int dup3(int descriptor, int number, int flags)
 
+cdef extern from "registrations.h" nogil:
+    int fs_replace_watched(int source, int number, int flags)
+
 cdef extern from "linger.h" nogil:
     int fs_linger(int descriptor)
 
@@ -92,6 +95,7 @@ cdef extern from "end.h" nogil:
     int fs_end_urgent_inline(const fs_end *end)
     void fs_end_set_urgent_inline(fs_end *end, int on)
     int fs_end_was_reset(fs_end *end, int doorbell)
+    int fs_end_is_over(fs_end *end, int doorbell)
     int fs_end_take_error(fs_end *end, int doorbell)
 
     int fs_doorbell_prepare(int doorbell)

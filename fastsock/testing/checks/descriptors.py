@@ -8,10 +8,12 @@ import socket
 from types import SimpleNamespace
 from typing import Any
 
-from ..outcomes import like_plain_tcp, on_pair, outcome, receive, receive_all, receive_until_error
+from ..outcomes import fill, like_plain_tcp, on_pair, outcome, receive, receive_all, receive_until_error
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
 from ..waiting import events
+
+CLOSES_WITH_MUCH = 10
 
 
 @on_pair
@@ -195,6 +197,20 @@ def check_detached_number_closed_with_unread_data_resets(pair: Pair) -> None:
     number = pair.near.detach()
     os.close(number)
     assert pair.far.run(receive_until_error) == (0, "ConnectionResetError ECONNRESET")
+
+
+def _fill_and_block(sock: Any) -> None:
+    fill(sock)
+    sock.setblocking(True)
+
+
+def check_detached_number_closed_with_all_that_fits_unread(maker: PairMaker) -> None:
+    """What the descriptor cannot hold is on its way there for ever."""
+    for _ in range(CLOSES_WITH_MUCH):
+        with maker.pair() as pair:
+            pair.far.run(_fill_and_block)
+            os.close(pair.near.detach())
+            assert pair.far.run(receive_until_error) == (0, "ConnectionResetError ECONNRESET")
 
 
 @on_pair

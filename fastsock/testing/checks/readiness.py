@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import select
 import selectors
@@ -445,6 +446,32 @@ def check_watching_a_dup(pair: Pair) -> None:
         pair.near.close()
         assert events(other, IN, DEADLINE) == IN
         assert receive(other, 1) == b"y"
+
+
+@on_pair
+def check_watchers_of_a_number_that_others_take(pair: Pair) -> None:
+    """The number stays registered where it was, and tells the same, when something unread lies behind it."""
+    near, far, number = pair.near, pair.far, pair.near.fileno()
+    shapes = {"level": 0, "edge": select.EPOLLET, "once": select.EPOLLONESHOT}
+    watchers = {shape: select.epoll() for shape in shapes}
+    for shape, flag in shapes.items():
+        watchers[shape].register(number, select.POLLIN | flag)
+    far.sendall(b"unread")
+    until_readable(near)
+    other = os.dup(number)
+    for shape, watcher in watchers.items():
+        assert watcher.poll(DEADLINE) == [(number, select.POLLIN)], shape
+    assert receive(near, 6) == b"unread"
+    assert watchers["level"].poll(0) == []
+    watchers["once"].modify(number, select.POLLIN | select.EPOLLONESHOT)
+    far.sendall(b"more")
+    for shape, watcher in watchers.items():
+        assert watcher.poll(DEADLINE) == [(number, select.POLLIN)], shape
+    assert receive(near, 4) == b"more"
+    for watcher in watchers.values():
+        watcher.unregister(number)
+        watcher.close()
+    os.close(other)
 
 
 @on_pair
