@@ -257,10 +257,12 @@ def forget(descriptor: int) -> None:
     """The number is about to be closed behind its socket's back."""
     channel = _channels.get(descriptor)
     if channel is not None:
+        reference = _sockets.get(descriptor)
+        sock = reference() if reference is not None else None
         detach(descriptor)
         keeper = kept.taken(descriptor)
-        if keeper is None:
-            channel.rebind(-1)  # the socket object that still believes in it gets EBADF, as for any closed number
+        if keeper is None:  # the socket object that still believes in it gets EBADF, as for any closed number
+            channel.closed_by_number(sock is not None and sock._fast_resets())
         else:
             channel.rebind(genuine.dup(descriptor))
             keeper.close()

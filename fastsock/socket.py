@@ -36,6 +36,7 @@ _NOTHING: Any = contextlib.nullcontext()
 _family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _FAST_OPEN, _CLOSE_ON_EXEC = 0x20000000, 0x40000000  # MSG_FASTOPEN, MSG_CMSG_CLOEXEC
+_HALVES = (_socket.SHUT_RD, _socket.SHUT_WR, _socket.SHUT_RDWR)
 _STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
 _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
 # These ask for the descriptor of a socket that is not connected yet, to watch it afterwards or to show it.
@@ -614,12 +615,12 @@ class socket(_Plain):  # type: ignore[misc]
     def shutdown(self, how: int, /) -> None:
         channel = self._fast_channel  # once: another thread may close meanwhile
         if channel is not None:
-            if channel.was_reset():
+            if how in _HALVES and channel.was_reset():
                 raise OSError(errno.ENOTCONN, genuine.strerror(errno.ENOTCONN))
             channel.shutdown(how)
         else:
-            self._fast_shut = self._fast_shut or how != _socket.SHUT_RD
             _Base.shutdown(self, how)
+            self._fast_shut = self._fast_shut or how != _socket.SHUT_RD
 
     # ---- blocking ----
 
@@ -656,7 +657,7 @@ class socket(_Plain):  # type: ignore[misc]
         if connection is None:
             return _Base.getpeername(self)
         channel = self._fast_channel
-        if connection.reset or (channel is not None and channel.was_reset()):
+        if connection.reset or (channel is not None and channel.is_over()):
             raise OSError(errno.ENOTCONN, genuine.strerror(errno.ENOTCONN))
         return connection.peer
 

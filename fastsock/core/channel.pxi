@@ -56,6 +56,7 @@ cdef class Channel:
     cdef bint closing
     cdef bint resetting
     cdef bint left  # the other end was told
+    cdef bint lost  # the descriptor is somebody else's to close
     cdef bint woke  # those who wait are told to leave
     cdef atomic_int leaving
     cdef public object peer
@@ -157,9 +158,10 @@ cdef class Channel:
         PyErr_CheckSignals()
         if result == -EINTR:
             return 0
-        if result == -ETIMEDOUT:
+        # a futex's sleep hears nobody die: the first wait of a call that ends in time is followed by a look
+        if result == -ETIMEDOUT and (again or what == FS_WRITABLE):
             self.timed_out()
-        if result < 0:
+        if result < 0 and result != -ETIMEDOUT:
             self.fail(result)
         return 0
 
@@ -494,6 +496,12 @@ cdef class Channel:
         return fs_end_was_reset(self.shared.end, self.descriptor) != 0
 
     @cython.critical_section
+    def is_over(self):
+        """Whether the connection was reset, or both ends shut their writing halves."""
+        self.alive()
+        return fs_end_is_over(self.shared.end, self.descriptor) != 0
+
+    @cython.critical_section
     def take_error(self):
         """What SO_ERROR answers: an errno told once, or 0."""
         self.alive()
@@ -621,17 +629,23 @@ cdef class Channel:
         if descriptor < 0:
             return 0
         self.descriptor = -1
-        if atomic_fetch_sub(&self.shared.open_channels, 1) > 1:  # a duplicate goes on
+        cdef bint last = atomic_fetch_sub(&self.shared.open_channels, 1) == 1  # else a duplicate goes on
+        if last and not self.left:
+            with nogil:
+                fs_end_closing(self.shared.end, descriptor, self.resetting)
+        if not self.lost:
             close_descriptor(descriptor)
-        else:
-            if not self.left:
-                with nogil:
-                    fs_end_closing(self.shared.end, descriptor, self.resetting)
-            close_descriptor(descriptor)
+        if last:
             fs_end_closed(self.shared.end)
         if self.woke:
             fs_wake_leaving_done()
         return 0
+
+    def closed_by_number(self, bint reset):
+        """Somebody else closes the descriptor next: the other end sees a close."""
+        self.dropped(reset)
+        self.left = self.lost = True  # from now on the number may be anybody's
+        self.close()
 
     def dropped(self, bint reset):
         """The socket goes without close(), and its finalizer closes the descriptor next: the other end sees a close."""

@@ -49,6 +49,14 @@ static short events_at(int doorbell, short wanted)
     return poll(&one, 1, 0) > 0 ? one.revents : 0;
 }
 
+/* The other end shut both halves. */
+static int has_shut_both(const struct fs_end *end)
+{
+    const struct fs_direction *out = end->out.shared;
+    return atomic_load_explicit(&out->reading_shut, memory_order_relaxed) && !fs_is_raw(out) &&
+           atomic_load(&end->in.shared->producer_shut) != FS_SHUT_NOT;
+}
+
 /* The kernel alone knows whether the last holder of the other end is gone: notices only say when to ask. */
 static short look_at_doorbell(struct fs_end *end, int doorbell)
 {
@@ -58,7 +66,8 @@ static short look_at_doorbell(struct fs_end *end, int doorbell)
     const struct fs_direction *in = end->in.shared;
     int left = fs_end_other_left(end); /* a lie would end the liar's connection */
     if (events != 0 || left || atomic_load(&in->producer_shut) || atomic_load(&in->reading_shut)) end->end_shown = 1;
-    int hung_up = (events & (POLLHUP | POLLERR)) != 0 && !atomic_load(&end->out.shared->producer_shut);
+    /* where all halves of an end are shut the kernel says HUP, though nobody closed it */
+    int hung_up = (events & (POLLHUP | POLLERR)) != 0 && !atomic_load(&end->out.shared->producer_shut) && !has_shut_both(end);
     uint32_t leaving = atomic_load(&end->header->reset[!end->side]);
     int broken_off = leaving == FS_BY_RESET_UNLESS_SHUT && hung_up && !atomic_load(&in->producer_shut);
     int reset = leaving == FS_BY_RESET || broken_off;
@@ -118,6 +127,20 @@ int fs_end_was_reset(struct fs_end *end, int doorbell)
     return end->reset;
 }
 
+/* TCP's connection is over then, also where bytes of it are unread. */
+static int both_are_shut(const struct fs_end *end, int doorbell)
+{
+    const struct fs_direction *in = end->in.shared;
+    if (!atomic_load(&end->out.shared->producer_shut)) return 0;
+    if (atomic_load(&in->producer_shut) || fs_end_other_left(end)) return 1;
+    return !end->kernel_reading_shut && events_at(doorbell, POLLRDHUP) != 0;
+}
+
+int fs_end_is_over(struct fs_end *end, int doorbell)
+{
+    return fs_end_was_reset(end, doorbell) || both_are_shut(end, doorbell);
+}
+
 int fs_end_take_error(struct fs_end *end, int doorbell)
 {
     look_at_doorbell(end, doorbell);
@@ -132,14 +155,6 @@ static ssize_t broken_pipe(int doorbell, int flags)
     /* the kernel raises SIGPIPE as it would for TCP: the doorbell's writing half is gone too */
     if (!(flags & FS_NO_SIGNAL)) send(doorbell, "", 1, MSG_DONTWAIT);
     return -EPIPE;
-}
-
-/* The other end shut both halves. */
-static int takes_nothing(const struct fs_end *end)
-{
-    const struct fs_direction *out = end->out.shared;
-    return atomic_load_explicit(&out->reading_shut, memory_order_relaxed) && !fs_is_raw(out) &&
-           atomic_load(&end->in.shared->producer_shut) != FS_SHUT_NOT;
 }
 
 /* As TCP: a reset is told once, else the first send succeeds (its bytes would have been answered by the reset), and one
@@ -297,7 +312,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     if (look_is_due(end)) look_at_doorbell(end, doorbell);
     if (atomic_load_explicit(&out->producer_shut, memory_order_relaxed)) {
         result = take_pending(end) == ECONNRESET ? -ECONNRESET : broken_pipe(doorbell, flags);
-    } else if (end->gone || takes_nothing(end)) {
+    } else if (end->gone || has_shut_both(end)) {
         result = send_to_nobody(end, doorbell, length, flags);
     } else if (goes_raw(end, doorbell)) {
         result = send_raw(end, doorbell, data, length, flags);
@@ -467,6 +482,7 @@ static void notify_other_end(struct fs_end *end)
 int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
 {
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
+    int over = both_are_shut(end, doorbell);
     int locked = lock(end->exclusion.sender, 0) == 0; /* a call that must not fail for a stopped process */
     int error = fs_farewell_shut(end, doorbell, how, locked);
     if (end->custody != NULL) fs_custody_shutdown(end->custody, how);
@@ -474,7 +490,7 @@ int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
     notify_other_end(end);
     atomic_fetch_add(&end->in.shared->notice, 1); /* our own threads that wait here must look too */
     fs_end_wake(end);
-    return error;
+    return over ? -ENOTCONN : error;
 }
 
 void fs_end_leaves(struct fs_end *end, uint32_t how)

@@ -94,6 +94,17 @@ def check_close_with_nothing_unread(pair: Pair) -> Any:
     return _told_of_the_end(pair, _send_and_close, 0)
 
 
+def _send_and_close_by_number(sock: Any, size: int) -> None:
+    sock.sendall(bytes(size))
+    os.close(sock.fileno())
+    sock.detach()
+
+
+@like_plain_tcp
+def check_close_by_number_with_much_unread(pair: Pair) -> Any:
+    return _told_of_the_end(pair, _send_and_close_by_number, MUCH)
+
+
 @like_plain_tcp
 def check_close_behind_a_half_close(pair: Pair) -> Any:
     return _told_of_the_end(pair, _send_shut_and_close, MUCH, socket.SHUT_WR)

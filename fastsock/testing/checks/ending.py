@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
@@ -22,8 +23,10 @@ from ..outcomes import (
 )
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
-from ..process import until_stopped
-from ..waiting import until_hangup, until_readable
+from ..process import DEADLINE, until_stopped
+from ..waiting import events, until_hangup, until_readable
+
+MOST_TIMEOUTS = 3000
 
 
 @on_pair
@@ -128,6 +131,112 @@ def check_shut_after_the_peer_closed(pair: Pair) -> Any:
         outcome(pair.near.recv, 1),
         outcome(pair.near.send, b"x"),
     ]
+
+
+@like_plain_tcp
+def check_shut_when_both_are_shut(pair: Pair) -> Any:
+    """The connection is over then, at both ends."""
+    near, far = pair.near, pair.far
+    near.sendall(b"unread")
+    near.shutdown(socket.SHUT_WR)
+    far.run(_shut_behind_the_end)
+    assert events(near, select.POLLRDHUP, DEADLINE)
+    hows = socket.SHUT_WR, socket.SHUT_RD, socket.SHUT_RDWR, 77
+    seen = [*[outcome(near.shutdown, how) for how in hows], near.recv(1), *[outcome(far.shutdown, how) for how in hows]]
+    return [*seen, outcome(near.getpeername), outcome(far.getpeername), near.getsockname()[1] > 0]
+
+
+def _shut_behind_the_end(sock: Any) -> None:
+    assert events(sock, select.POLLRDHUP, DEADLINE)
+    sock.shutdown(socket.SHUT_WR)
+
+
+def _shut_both_unread(sock: Any) -> None:
+    """By an end that is polled: then the kernel is told, too."""
+    until_readable(sock)
+    sock.shutdown(socket.SHUT_RDWR)
+
+
+@like_plain_tcp
+def check_shut_after_the_peer_shut_both_unread(pair: Pair) -> Any:
+    """It lives, and may read yet: nothing was reset."""
+    near, far = pair.near, pair.far
+    near.sendall(b"unread")
+    far.run(_shut_both_unread)
+    until_readable(near)
+    return [near.recv(1), outcome(near.shutdown, socket.SHUT_WR), outcome(near.send, b"x"), far.recv(10), far.recv(1)]
+
+
+@like_plain_tcp
+def check_send_after_the_peer_shut_both_unread(pair: Pair) -> Any:
+    near, far = pair.near, pair.far
+    near.sendall(b"unread")
+    far.run(_shut_both_unread)
+    until_readable(near)
+    seen = [outcome(near.send, b"x")]
+    until_hangup(near)
+    return [*seen, outcome(near.send, b"x"), near.recv(1)]
+
+
+@like_plain_tcp
+def check_wrong_shutdown_after_a_reset(pair: Pair) -> Any:
+    near, far = pair.near, pair.far
+    near.sendall(b"never read")
+    far.recv(1, socket.MSG_PEEK)
+    far.close()
+    until_hangup(near)
+    return [*[outcome(near.shutdown, how) for how in (-1, 3, 77)], outcome(near.recv, 1)]
+
+
+@like_plain_tcp
+def check_wrong_shutdown_then_the_peer_closed(pair: Pair) -> Any:
+    """A refused shutdown() is none, also for the first send to an end that is closed."""
+    near, far = pair.near, pair.far
+    seen = [outcome(near.shutdown, 77)]
+    far.close()
+    until_readable(near)
+    return [*seen, outcome(near.sendall, b""), outcome(near.send, b"x")]
+
+
+def _receive_by_short_timeouts(sock: Any) -> bytes:
+    sock.settimeout(0.001)
+    for _ in range(MOST_TIMEOUTS):
+        try:
+            data: bytes = sock.recv(10)
+        except TimeoutError:
+            continue
+        return data
+    raise AssertionError(f"nothing was told in {MOST_TIMEOUTS} receives")
+
+
+@on_pair
+def check_death_seen_by_short_timeouts(pair: Pair) -> None:
+    """Nobody rings for a process that is killed: who never waits long must look."""
+    near, far = pair.near, pair.far
+    near.sendall(b"both")
+    assert far.run(receive, 4) == b"both"
+    far.process.kill()
+    far.process.wait()
+    assert _receive_by_short_timeouts(near) == b""
+
+
+@on_pair
+def check_close_by_number_seen_by_short_timeouts(pair: Pair) -> None:
+    pair.far.run(_close_by_number)
+    assert _receive_by_short_timeouts(pair.near) == b""
+
+
+def _close_by_number(sock: Any) -> None:
+    os.close(sock.fileno())
+    sock.detach()
+
+
+@like_plain_tcp
+def check_linger_of_zero_resets_by_number(pair: Pair) -> Any:
+    pair.far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    pair.far.run(_close_by_number)
+    until_hangup(pair.near)
+    return [outcome(pair.near.recv, 1), outcome(pair.near.recv, 1), outcome(pair.near.send, b"x")]
 
 
 @on_pair
