@@ -214,7 +214,8 @@ class End:
     def unwrap(self) -> str:
         timeout = self.sock.gettimeout()
         self.sock.settimeout(30)
-        self.sock = self.sock.unwrap()
+        # another object: what was TLS once refuses dup(), sendmsg() and asyncio for ever
+        self.sock = socket.socket(fileno=self.sock.unwrap().detach())
         self.sock.settimeout(timeout)
         self.encrypted = False
         return "plain"

@@ -15,12 +15,11 @@ from typing import Any
 from . import leaks
 from .actors import Actors, Broken, Hung
 from .playing import Playing
-from .schedule import generate
+from .schedule import generate, taken_descriptor
 
 STREAM = 3 << 20
 ENDS = ("end", "ConnectionResetError ECONNRESET", "BrokenPipeError EPIPE")
 NOT_HERE = ("fork", "tls", "plain again", "streams", "close", "finish", "shutdown")
-LEAVING = ("detach", "detach", "same number", "os.dup", "rights")
 _RECEIVED = re.compile(r"received (\d+), (.*)")
 
 
@@ -31,8 +30,7 @@ def generate_kill(seed: int) -> dict[str, Any]:
     steps = [step for step in schedule["steps"] if step["do"] not in NOT_HERE]
     steps = steps[: chooser.randint(0, len(steps))]
     if seed % 2:
-        way = chooser.choice(LEAVING)
-        steps.insert(chooser.randint(0, len(steps)), {"do": "rewrap", "end": chooser.randrange(2), "way": way})
+        steps.insert(chooser.randint(0, len(steps)), taken_descriptor(chooser))
     return {
         **schedule,
         "threads": False,

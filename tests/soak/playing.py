@@ -42,6 +42,7 @@ class Playing:
         self.forked = [False, False]
         self.paths: list[str] = []
         self.left = self.both_left = False
+        self.abandoned = False  # a child that had a copy ended without closing it
 
     def play(self) -> list[Any]:
         connects = self.schedule["connects"]
@@ -82,9 +83,11 @@ class Playing:
         )  # fmt: skip
 
     def _sending(self, step: Step, end: int, count: int) -> tuple[Any, ...]:
+        self.abandoned = self.abandoned or step["send"] == "child"
         return step["send"], step["tls"][0], step["wait"], count, self.out[end].sent
 
     def _receiving(self, step: Step, end: int, count: int) -> tuple[Any, ...]:
+        self.abandoned = self.abandoned or step["receive"] == "child"
         # one call for each byte of much takes long and shows nothing more
         dear = step["receive"] in ("child", "loop", "thread", "fdopen", "fromfd", "dup", "makefile")
         chunk = max(step["chunk"], count // (6 if dear else 200))
@@ -108,6 +111,8 @@ class Playing:
         come = self.out[1 - end]
         if self.closed[end] or come.deaf or not come.in_flight or self.strained:
             return
+        if come.filled and self.closed[1 - end]:
+            return  # how much a reset drops depends on where it lay
         size = come.in_flight if come.filled else min(step["size"], come.in_flight)
         told = self.both[end].do("receive", *self._receiving(step, end, size))
         come.received += size
@@ -222,6 +227,7 @@ class Playing:
             self.note(f"{end} close", self.both[end].do("close", step["how"]))
             self.closed[end] = True
             self.watched[end] = False
+            self.left = self.left or step["how"] == "detached"
 
     def _tls(self, step: Step, end: int) -> None:
         if self.encrypted or any(not self._can_send(each) or self.out[each].in_flight for each in (0, 1)):
@@ -301,8 +307,14 @@ class Player:
         except (Hung, Broken) as error:
             problem = f"{type(error).__name__}: {error}"
             self._pairs.pop(threads).kill(signal.SIGABRT)
-        deaf = any(out.deaf for out in playing.out)
-        return {"trace": playing.trace, "paths": playing.paths, "left": playing.left, "deaf": deaf, "problem": problem}
+        return {
+            "trace": playing.trace,
+            "paths": playing.paths,
+            "left": playing.left,
+            "abandoned": playing.abandoned,
+            "deaf": any(out.deaf for out in playing.out),
+            "problem": problem,
+        }
 
     def close(self) -> None:
         for pair in self._pairs.values():

@@ -22,6 +22,7 @@ TLS_SENDING = ("send", "sendall", "write")
 TLS_RECEIVING = ("recv", "recv_into", "read")
 REWRAPPING = ("dup", "detach", "fromfd", "os.dup", "rights", "pickled", "same number")
 WAITING = ("poll", "select", "epoll", "selector", "edge")
+TAKING = ("detach", "detach", "same number", "os.dup", "rights")
 CLOSING = ("close", "close", "detached", "reset", "by number", "dropped")
 PROBES = ("empty", "recv 0", "send nothing", "error", "names", "poll", "select", "epoll", "poll out", "refused",
           "options", "state", "arguments", "expire", "peek")  # fmt: skip
@@ -74,6 +75,8 @@ def generate(seed: int) -> dict[str, Any]:
         "large": chooser.random() < 0.4,
     }
     steps = [_step(chooser, chooser.choices(sorted(kinds), weights)[0], swarm) for _ in range(chooser.randint(4, 24))]
+    if seed % 2:
+        steps.insert(chooser.randint(0, len(steps)), taken_descriptor(chooser))
     steps.append({"do": "finish", "end": chooser.randrange(2), "how": [chooser.choice(CLOSING) for _ in range(2)]})
     return {
         "seed": seed,
@@ -81,6 +84,11 @@ def generate(seed: int) -> dict[str, Any]:
         "threads": chooser.random() < 0.25,
         "steps": steps,
     }
+
+
+def taken_descriptor(chooser: random.Random) -> Step:
+    """One end's raw number is taken, and must carry the bytes alone. In every other schedule."""
+    return {"do": "rewrap", "end": chooser.randrange(2), "way": chooser.choice(TAKING)}
 
 
 def _step(chooser: random.Random, kind: str, swarm: dict[str, Any]) -> Step:
