@@ -30,6 +30,7 @@ struct bridge {
     _Atomic int users;
     _Atomic uint32_t gate;
     _Atomic int carrying; /* inwards: IDLE, or what was taken out of the ring is not in `inner` yet */
+    _Atomic int refused; /* the inner end was closed before it took what came in: a reset, as soon as that is needed */
     char outwards[BUFFER], inwards[BUFFER];
 };
 
@@ -61,7 +62,8 @@ static int send_all(struct bridge *bridge, const char *data, size_t length)
         if (!is_whole(bridge)) return -EBADF;
         ssize_t sent = fs_end_send(bridge->end, bridge->doorbell, data, length, FS_PATIENT | FS_NO_SIGNAL);
         if (sent == -EAGAIN) {
-            int waited = fs_end_wait(bridge->end, bridge->doorbell, FS_WRITABLE, UINT64_MAX, &never_leaving);
+            /* the other end may be waiting for us to take what nobody takes any more: each for the other, for ever */
+            int waited = fs_end_wait(bridge->end, bridge->doorbell, FS_WRITABLE, UINT64_MAX, &bridge->refused);
             if (waited != 0 && waited != -EINTR) return waited;
         } else if (sent < 0) {
             return (int)sent;
@@ -135,25 +137,36 @@ static int inwards_lost(struct bridge *bridge)
 
 static void carry_outwards(struct bridge *bridge)
 {
-    int unread_lost = 0;
+    int lost = 0; /* there is more than was carried, or something was not read */
     for (;;) {
         ssize_t got = is_whole(bridge) ? recv(bridge->inner, bridge->outwards, BUFFER, 0) : 0;
         if (got < 0 && errno == EINTR) continue;
-        unread_lost = got < 0 && errno == ECONNRESET;
-        if (got <= 0 || send_all(bridge, bridge->outwards, (size_t)got) != 0) break;
+        lost = got < 0 && errno == ECONNRESET;
+        if (got <= 0) break;
+        int error = send_all(bridge, bridge->outwards, (size_t)got);
+        lost = error == -EBADF && atomic_load(&bridge->refused);
+        if (error != 0) break;
     }
     int inner = ours_or_none(bridge->inner, bridge->inner_file);
     int doorbell = ours_or_none(bridge->doorbell, bridge->doorbell_file);
     int closed = is_closed(inner);
-    if (closed && inwards_lost(bridge)) unread_lost = 1;
+    if (closed && inwards_lost(bridge)) lost = 1;
     shutdown(inner, SHUT_RD); /* whoever is blocked in sending must hear that nobody takes it any more */
-    if (unread_lost) { /* as TCP: no orderly end, but a reset */
+    if (lost) { /* as TCP: no orderly end, but a reset */
         fs_end_leaves(bridge->end, FS_BY_RESET);
         shutdown(doorbell, SHUT_RDWR);
         fs_end_wake(bridge->end);
     } else {
         fs_end_shutdown(bridge->end, doorbell, closed ? SHUT_RDWR : SHUT_WR);
     }
+}
+
+/* What was sent before is still carried as far as the other end takes it: it lies in its buffers, where TCP's would. */
+static void refuse(struct bridge *bridge)
+{
+    fs_end_leaves(bridge->end, FS_BY_RESET);
+    atomic_store(&bridge->refused, 1);
+    fs_end_wake(bridge->end);
 }
 
 static void carry_inwards(struct bridge *bridge)
@@ -172,7 +185,7 @@ static void carry_inwards(struct bridge *bridge)
             error = write_all(bridge, buffer, (size_t)got);
             int inner = ours_or_none(bridge->inner, bridge->inner_file);
             if (error == -EPIPE && !is_closed(inner)) error = 0; /* nobody will read it, and nobody left */
-            else if (error != 0) fs_end_leaves(bridge->end, FS_BY_RESET);
+            else if (error != 0) refuse(bridge);
             if (error == 0) atomic_store(&bridge->carrying, IDLE);
         } else {
             error = got < 0 ? (int)got : -ENODATA;
@@ -210,6 +223,7 @@ static struct bridge *make(struct fs_end *end, int doorbell, int inner)
     atomic_init(&bridge->users, 2);
     atomic_init(&bridge->gate, CLOSED);
     atomic_init(&bridge->carrying, IDLE);
+    atomic_init(&bridge->refused, 0);
     return bridge;
 }
 

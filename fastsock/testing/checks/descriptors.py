@@ -339,6 +339,46 @@ def check_detached_number_blocked_in_sending_sees_the_peer_die(pair: Pair) -> No
         raw.close()
 
 
+def _is_told_when_a_detached_number_is_closed(pair: Pair, send: Any) -> None:
+    """Both ends send more than anybody takes; the end that detached closes."""
+    sending = pair.far.begin_run(send, 64 << 20)
+    pair.far.until_asleep()
+    raw = _detach(pair.near)
+    try:
+        raw.settimeout(0.3)  # until neither it nor what serves it has room
+        assert outcome(raw.sendall, bytes(64 << 20)).startswith("TimeoutError")
+    finally:
+        raw.close()
+    # the path may take what was blocked, and refuse what comes then
+    assert {sending.result(), pair.far.run(_send_again), pair.far.run(_send_again)} & LEFT
+
+
+LEFT = {"BrokenPipeError EPIPE", "ConnectionResetError ECONNRESET"}
+
+
+def _send(sock: Any, size: int) -> Any:
+    kept.append(sock)
+    return outcome(sock.sendall, bytes(size))
+
+
+def _send_detached(sock: Any, size: int) -> Any:
+    return _send(_detach(sock), size)
+
+
+def _send_again(sock: Any) -> Any:
+    return outcome(kept[-1].sendall, b"x")
+
+
+@on_pair
+def check_blocked_in_sending_to_a_detached_number_that_is_closed(pair: Pair) -> None:
+    _is_told_when_a_detached_number_is_closed(pair, _send)
+
+
+@on_pair
+def check_detached_and_blocked_in_sending_to_a_detached_number_that_is_closed(pair: Pair) -> None:
+    _is_told_when_a_detached_number_is_closed(pair, _send_detached)
+
+
 @like_plain_tcp
 def check_calls_after_close(pair: Pair) -> Any:
     near = pair.near
