@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -18,6 +21,8 @@ OF_A_PYTHON = ("{}", "{}-venv", "{}-dev", "lib{}-testsuite")
 _ENTER = """
 mount --bind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" sh -c 'cd "$0" && exec "$@"' "$@"
 """
+# They tell of this machine's compiler, Python and files.
+_NOT_IN_THERE = re.compile(r"(CC|CXX|CFLAGS|CPPFLAGS|LDFLAGS|PIP_FIND_LINKS|PYTHON.*|VIRTUAL_ENV|TMPDIR)$")
 
 
 class Unavailable(Exception):
@@ -65,13 +70,24 @@ def make(folder: Path, pythons: Sequence[str]) -> None:
 
 def inside(folder: Path, where: str, command: Sequence[str], **variables: str) -> list[str]:
     """The command line that runs `command` in there, in the directory `where`."""
-    settings = [f"{name}={value}" for name, value in variables.items()]
+    settings = [f"--unset={name}" for name in os.environ if _NOT_IN_THERE.match(name)]
+    settings += [f"{name}={value}" for name, value in variables.items()]
     return ["unshare", "--mount", "sh", "-c", _ENTER, str(folder), where, "env", *settings, *command]
 
 
 def run(folder: Path, where: str, command: Sequence[str], **variables: str) -> int:
     """Runs a command in there; its exit status."""
     return subprocess.run(inside(folder, where, command, **variables)).returncode
+
+
+def end_all(folder: Path) -> None:
+    """Kills what still runs in there: the tests start processes in sessions of their own."""
+    root = str(folder.resolve())
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            with contextlib.suppress(OSError):  # it ended
+                if os.readlink(f"/proc/{entry}/root") == root:
+                    os.kill(int(entry), signal.SIGKILL)
 
 
 def _run(command: list[str], what: str, variables: dict[str, str] | None = None) -> None:
