@@ -34,7 +34,11 @@ REQUIREMENTS = (
     "pytest", "pytest-httpbin", "pytest-trio", "pytest-asyncio", "pytest-mock", "trustme", "uvicorn", "chardet",
     "hypothesis", "pyOpenSSL", "astor",
     "httpcore[http2,socks,asyncio,trio]", "httpx[http2,socks,brotli,cli,zstd]", "hypercorn", "aiosmtpd", "trio",
+    "aiohttp[speedups]", "blockbuster", "freezegun", "proxy.py", "pytest-xdist", "pytest-timeout", "pytest-cov",
+    "websockets", "python-socks[asyncio]",
 )  # fmt: skip
+# By a second run of pip: httpbin asks for an older greenlet, of which no test here makes use.
+AFTERWARDS = ("gevent", "psutil")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +46,13 @@ class Suite:
     """A project's tests: the script that runs them and the packages it is given, one process each.
 
     unpacked: whether they come with the source distribution only, which --install fetches in the installed version.
+    repository: where they come from if the source distribution has none either; its tags are the versions.
     """
 
     script: str
     packages: tuple[str, ...]
     unpacked: bool = False
+    repository: str = ""
 
 
 SUITES = {
@@ -77,7 +83,40 @@ SUITES = {
             "trio._core._tests.test_io",
         ),
     ),
-}
+    "aiohttp": Suite(
+        "run_pytest.py",
+        tuple(
+            f"aiohttp/tests/test_{name}.py"
+            for name in (
+                "client_functional", "client_proto", "client_session", "client_ws", "client_ws_functional", "connector",
+                "leaks", "proxy_functional", "resolver", "run_app", "tcp_helpers", "test_utils", "web_functional",
+                "web_protocol", "web_runner", "web_sendfile", "web_sendfile_functional", "web_server",
+                "web_urldispatcher", "web_websocket_functional",
+            )
+        ),
+        unpacked=True,
+    ),
+    "gevent": Suite(
+        "run_gevent.py",
+        tuple(
+            f"gevent.tests.test__{name}"
+            for name in (
+                "backdoor", "close_backend_fd", "greenio", "makefile_ref", "monkey_select", "monkey_selectors", "os",
+                "pywsgi", "refcount", "select", "selectors", "server", "server_pywsgi", "socket", "socket_close",
+                "socket_errors", "socket_ex", "socket_send_memoryview", "socket_ssl", "socket_timeout", "socketpair",
+                "ssl", "threadpool",
+            )
+        ),
+    ),
+    "websockets": Suite(
+        "run_pytest.py",
+        tuple(
+            f"websockets/tests/{name}"
+            for name in ("asyncio", "sync", "trio", "legacy")
+        ),
+        repository="https://github.com/python-websockets/websockets",
+    ),
+}  # fmt: skip
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -136,21 +175,39 @@ def _has(python: str, names: list[str]) -> bool:
     )
 
 
-def unpack(python: str, project: str) -> None:
-    """The source distribution of the project's installed version, below the virtual environment's folder."""
-    folder = Path(python).parent.parent / "sources"
-    folder.mkdir(exist_ok=True)
+def source_of(python: str, project: str) -> Path:
+    """Where the project's source is kept: below the virtual environment's folder."""
+    return Path(python).parent.parent / "sources" / project
+
+
+def fetch(python: str, project: str) -> None:
+    """The source of the project's installed version; where it cannot be had, a line says why."""
     statement = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
     told = subprocess.run([python, "-c", statement, project], check=True, capture_output=True, text=True)
-    wanted = f"{project}=={told.stdout.strip()}"
+    version, place = told.stdout.strip(), source_of(python, project)
     with tempfile.TemporaryDirectory(prefix="suites-") as fetched:
-        pip = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", project, "--dest", fetched]
-        subprocess.run([*pip, wanted], check=True)
-        (archive,) = Path(fetched).glob("*.tar.gz")
-        shutil.unpack_archive(archive, fetched, filter="data")
-        shutil.rmtree(folder / project, ignore_errors=True)
-        (source,) = (path for path in Path(fetched).iterdir() if path.is_dir())
-        shutil.move(source, folder / project)
+        if SUITES[project].repository:
+            source = Path(fetched, project)
+            git = ["git", "clone", "--quiet", "--depth", "1", "--branch", version]
+            answer = subprocess.run(
+                [*git, SUITES[project].repository, str(source)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+            )
+            if answer.returncode != 0:
+                print(f"{project}: no source of version {version}: {answer.stderr.strip()}", file=sys.stderr)
+                shutil.rmtree(place, ignore_errors=True)  # an older one's tests are not this version's
+                return
+        else:
+            pip = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", project, "--dest", fetched]
+            subprocess.run([*pip, f"{project}=={version}"], check=True)
+            (archive,) = Path(fetched).glob("*.tar.gz")
+            shutil.unpack_archive(archive, fetched, filter="data")
+            (source,) = (path for path in Path(fetched).iterdir() if path.is_dir())
+        place.parent.mkdir(exist_ok=True)
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.move(source, place)
 
 
 def choose_interpreter(wanted: str, options: argparse.Namespace, suites: list[str]) -> interpreters.Interpreter:
@@ -159,8 +216,9 @@ def choose_interpreter(wanted: str, options: argparse.Namespace, suites: list[st
     names = suites + (["fastsock"] if options.against == "launcher" else [])
     if options.install:
         python = interpreters.install(executable, options.venvs, HERE.parent.parent, REQUIREMENTS)
-        for project in (name for name in suites if SUITES[name].unpacked):
-            unpack(python, project)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *AFTERWARDS], check=True)
+        for project in (name for name in suites if SUITES[name].unpacked or SUITES[name].repository):
+            fetch(python, project)
     else:
         python = str(interpreters.environment_of(executable, options.venvs) / "bin" / "python")
     for candidate in (python, executable):
@@ -178,7 +236,11 @@ def run(options: argparse.Namespace) -> list[match.Played]:
         futures = []
         for interpreter in chosen:
             print(interpreter, flush=True)
-            for suite in (SUITES[name] for name in suites):
+            for name in suites:
+                suite = SUITES[name]
+                if suite.repository and not source_of(interpreter.executable, name).is_dir():
+                    print(f"{name} left out: its tests are only in {suite.repository}, which --install could not clone")
+                    continue
                 rules = match.Rules(
                     str(HERE / "child" / suite.script), tuple(options.match), (), options.times, options.nice
                 )

@@ -2,6 +2,7 @@
 
 import fnmatch
 import json
+import unittest
 
 
 def read_plan(path):
@@ -11,6 +12,9 @@ def read_plan(path):
 
 
 def _flatten(suite):
+    if isinstance(suite, unittest.TestCase):  # which may be iterable all the same
+        yield suite
+        return
     try:
         tests = iter(suite)
     except TypeError:

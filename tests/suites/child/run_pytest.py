@@ -6,6 +6,7 @@ folder to run; or the name of an installed package that holds its tests.
 
 import fnmatch
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -67,6 +68,15 @@ class Recorder:
         self._record.end(_name(nodeid), outcome, seconds, detail)
 
 
+def _configures_pytest(source):
+    files = (source / name for name in ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"))
+    return any(re.search(r"^\[(pytest|tool[.:]pytest)", _text(file), re.MULTILINE) for file in files)
+
+
+def _text(file):
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
 def main(plan_path):
     import pytest
 
@@ -77,11 +87,13 @@ def main(plan_path):
     where = [inside]
     if source.is_dir():
         os.chdir(source)
-        sys.path.insert(0, str(source))
+        sys.path.append(str(source))  # behind the installed package, which may have compiled parts
     else:
         where = ["--pyargs", plan["module"]]
     # a project's own options may ask for plugins that measure coverage
     options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "asyncio_default_fixture_loop_scope=function"]
+    if source.is_dir() and not _configures_pytest(source):
+        options += ["-c", str(source / "pyproject.toml")]  # or pytest takes that of the checkout around it
     if project.startswith("trio."):
         options += ["-p", "trio._tests.pytest_plugin", "-p", "no:trio"]
     code = pytest.main([*where, *options], plugins=[Recorder(plan, record)])
