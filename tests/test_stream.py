@@ -29,6 +29,8 @@ KNOWN = {
             "close_with_little_unread",
             "close_with_nothing_unread",
             "close_by_number_with_much_unread",
+            "close_by_a_range_of_numbers",
+            "number_replaced_by_another_file",
             "close_behind_a_half_close",
             "close_behind_a_shutdown_of_both",
             "shutdown_of_both_with_much_unread",

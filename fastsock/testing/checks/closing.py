@@ -94,15 +94,38 @@ def check_close_with_nothing_unread(pair: Pair) -> Any:
     return _told_of_the_end(pair, _send_and_close, 0)
 
 
-def _send_and_close_by_number(sock: Any, size: int) -> None:
+def _replace_by_another_file(number: int) -> None:
+    other = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(other, number)
+    os.close(other)
+
+
+def _close_range(number: int) -> None:
+    os.closerange(number, number + 1)
+
+
+def _send_and_close_by_number(sock: Any, size: int, close: Any) -> None:
     sock.sendall(bytes(size))
-    os.close(sock.fileno())
+    number = sock.fileno()
+    close(number)
     sock.detach()
+    if close is _replace_by_another_file:
+        os.close(number)
 
 
 @like_plain_tcp
 def check_close_by_number_with_much_unread(pair: Pair) -> Any:
-    return _told_of_the_end(pair, _send_and_close_by_number, MUCH)
+    return _told_of_the_end(pair, _send_and_close_by_number, MUCH, os.close)
+
+
+@like_plain_tcp
+def check_close_by_a_range_of_numbers(pair: Pair) -> Any:
+    return _told_of_the_end(pair, _send_and_close_by_number, MUCH, _close_range)
+
+
+@like_plain_tcp
+def check_number_replaced_by_another_file(pair: Pair) -> Any:
+    return _told_of_the_end(pair, _send_and_close_by_number, MUCH, _replace_by_another_file)
 
 
 @like_plain_tcp
