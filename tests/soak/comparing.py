@@ -229,7 +229,8 @@ class Comparison:
 def _described(kind: str, schedule: dict[str, Any], text: str, paths: list[str]) -> str:
     steps = "\n".join(f"    {step}" for step in schedule["steps"])
     ends = "threads" if schedule["threads"] else "processes"
-    who = f"{ends}, {schedule['connects']} connects, began on {'/'.join(paths)}"
+    early = "" if schedule["early"] is None else f", {schedule['early']} bytes before the accept"
+    who = f"{ends}, {schedule['connects']} connects{early}, began on {'/'.join(paths)}"
     return f"{kind}, seed {schedule['seed']}, {who}\n  {text}\n{steps}"
 
 

@@ -33,6 +33,7 @@ from .calls import (
     Stuck,
     outcome,
     persist,
+    poll,
     rewrap,
     said,
 )
@@ -66,6 +67,21 @@ class End:
     def connect(self, address: Any) -> str:
         self.sock = socket.create_connection(address)
         return self._begun("connected")
+
+    def connect_early(self, address: Any, count: int) -> str:
+        """Without blocking, and some bytes before anybody accepts."""
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.connect_ex(address)
+        poll(sock, OUT, PATIENCE)
+        if error := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise OSError(error, "not connected")
+        self.sock = sock
+        told = self._begun("connected")
+        if count:
+            told = self.send("send", "send", "poll", count, 0)
+        sock.setblocking(True)
+        return told
 
     def accept(self) -> str:
         self.sock, _ = self.listener.accept()

@@ -46,8 +46,14 @@ class Playing:
 
     def play(self) -> list[Any]:
         connects = self.schedule["connects"]
-        self.both[1 - connects].begin("accept")
-        self.note("connect", self.both[connects].do("connect", self.actors.addresses[1 - connects]))
+        early, address = self.schedule["early"], self.actors.addresses[1 - connects]
+        if early is None:
+            self.both[1 - connects].begin("accept")
+            self.note("connect", self.both[connects].do("connect", address))
+        else:
+            self.note("connect", self.both[connects].do("connect_early", address, early))
+            self.out[connects].sent = early
+            self.both[1 - connects].begin("accept")
         self.note("accept", self.both[1 - connects].result())
         self.paths = self._paths_now()
         for number, step in enumerate(self.schedule["steps"]):
@@ -181,6 +187,8 @@ class Playing:
             return
         if what == "refused" and (any(self.closed) or any(out.shut for out in self.out)):
             return  # a socket that was reset may be bound anew
+        if what == "refused" and self.schedule["early"] is not None:
+            return  # the first one more says nothing on TCP, also by another object (docs/limits.md)
         if what == "refused" and self.timeouts[end]:
             return  # accept() would wait for something to read first
         if what in ("send nothing", "arguments") and (self.out[end].shut or self.timeouts[end] == 0 or self.strained):

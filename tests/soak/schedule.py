@@ -57,7 +57,10 @@ def _some(chooser: random.Random, of: tuple[str, ...], most: int) -> list[str]:
 
 
 def generate(seed: int) -> dict[str, Any]:
-    """The schedule of a seed: who connects, whether both ends are threads of one process, and the steps."""
+    """The schedule of a seed: who connects, whether both ends are threads of one process, and the steps.
+
+    early: bytes that are sent before the server accepts, by who connects without blocking; None for a blocking connect.
+    """
     chooser = random.Random(seed)
     sending = _some(chooser, SENDING, 4)
     receiving = _some(chooser, RECEIVING, 4)
@@ -82,6 +85,7 @@ def generate(seed: int) -> dict[str, Any]:
         "seed": seed,
         "connects": chooser.randrange(2),
         "threads": chooser.random() < 0.25,
+        "early": chooser.choice((0, *SIZES)) if chooser.random() < 0.2 else None,
         "steps": steps,
     }
 
