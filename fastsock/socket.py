@@ -143,8 +143,9 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_meet_connecting_end(listener, address)
 
     def _fast_meet_connecting_end(self, listener: socket, address: Any) -> None:
-        presences = listener._fast_presence
-        if not presences or not all(presence.is_held() for presence in presences):
+        presences, listening = listener._fast_presence, listener._fast_listening
+        held = listening is not None and listening.holds_names()
+        if not held and (not presences or not all(presence.is_held() for presence in presences)):
             listener._fast_announce_again()
         if listener._fast_options:
             self._fast_options = dict(listener._fast_options)

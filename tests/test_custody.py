@@ -768,3 +768,131 @@ def test_killed_clients(near, server):
             os.kill(client.pid, signal.SIGKILL)
             client.wait()
         serving.result()
+
+
+# ---- loops of others, which watch descriptors natively ----
+
+
+async def _ask_by_loop(address, number):
+    """As uvloop runs it: the kernel watches the descriptor, the socket's own calls carry the bytes."""
+    loop = asyncio.get_running_loop()
+    question = b"%d," % number * 5000
+    with closing(standard.socket()) as sock:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, address)
+        await loop.sock_sendall(sock, question)
+        answer = b""
+        while len(answer) < len(question):
+            block = await loop.sock_recv(sock, 1 << 16)
+            assert block
+            answer += block
+        assert answer == question
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["ours", "foreign"])
+def test_uvloop(installed, server, near, raw):
+    uvloop = pytest.importorskip("uvloop")
+
+    async def ask_all():
+        await asyncio.gather(*[_ask_by_loop(server.address, number) for number in range(BURST)])
+
+    serving = server.begin(_echo_all, BURST, 1, raw)
+    loop = uvloop.new_event_loop()
+    try:
+        loop.run_until_complete(ask_all())
+    finally:
+        loop.close()
+    serving.result()
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["ours", "foreign"])
+def test_trio(installed, server, near, raw):
+    trio = pytest.importorskip("trio")
+
+    async def ask(number):
+        question = b"%d," % number * 5000
+        stream = await trio.open_tcp_stream(*server.address)
+        async with stream:
+            await stream.send_all(question)
+            answer = b""
+            while len(answer) < len(question):
+                block = await stream.receive_some()
+                assert block
+                answer += block
+            assert answer == question
+
+    async def ask_all():
+        async with trio.open_nursery() as nursery:
+            for number in range(BURST):
+                nursery.start_soon(ask, number)
+
+    serving = server.begin(_echo_all, BURST, 1, raw)
+    trio.run(ask_all)
+    serving.result()
+
+
+# ---- servers that are killed ----
+
+
+def _end_of(sock):
+    """What comes until the end, which a reset is too."""
+    data = b""
+    with suppress(ConnectionError):
+        while block := sock.recv(1 << 16):
+            data += block
+    return data
+
+
+@ACCEPTS
+@pytest.mark.parametrize("state", ["listening", "accepted", "has read", "has answered"])
+@pytest.mark.parametrize("watched", [False, True], ids=["unwatched", "watched"])
+def test_killed_server(near, accept, state, watched):
+    """In each state of custody: what it answered arrives, then comes an end, and sending fails before long."""
+    with FarProcess() as server, closing(_blocking(_go_ahead(near, server.run(_listen, near)))) as sock:
+        if watched:
+            select.select([], [sock], [], 60)
+        sock.sendall(b"question" * 1000)
+        if state != "listening":
+            server.run(accept)
+        if state.startswith("has"):
+            assert server.run(_receive, 8000) == b"question" * 1000
+        if state == "has answered":
+            server.run(_send, b"answer" * 1000)
+        server.kill()
+        server.wait()
+        assert _end_of(sock) == (b"answer" * 1000 if state == "has answered" else b"")
+        with pytest.raises(ConnectionError):
+            for _ in range(1000):
+                sock.sendall(b"more" * 1000)
+
+
+def _echo_for_ever(here):
+    while True:
+        _accept(here)
+        here.socks.clear()
+        with closing(here.sock), suppress(ConnectionError):
+            here.sock.sendall(here.sock.recv(1 << 16))
+
+
+def test_servers_killed_at_any_moment(near):
+    """Each client has a beginning of what it was answered, and none waits for ever."""
+    chooser = random.Random(11)
+    whole = 0
+    for _ in range(300 if LONG else 5):
+        with FarProcess() as server:
+            address = server.run(_listen, near)
+            server.begin(_echo_for_ever)
+            socks = [_blocking(_go_ahead(near, address)) for _ in range(20)]
+            killer = threading.Timer(chooser.random() * 0.02, os.kill, [server.pid, signal.SIGKILL])
+            killer.start()  # another moment, not a wait for something
+            for sock in socks:
+                with suppress(ConnectionError):
+                    sock.sendall(b"question" * 100)
+            for sock in socks:
+                with closing(sock):
+                    data = _end_of(sock)
+                    assert data == (b"question" * 100)[: len(data)]
+                    whole += len(data) == 800
+            killer.join()
+            server.wait()
+    print("whole", whole)

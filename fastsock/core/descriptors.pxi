@@ -1,5 +1,5 @@
 # What a descriptor is.
-from posix.stat cimport S_IFMT, fstat, struct_stat
+from posix.stat cimport S_IFMT, S_IFSOCK, fstat, struct_stat
 
 
 def file_of(int descriptor):

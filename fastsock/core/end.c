@@ -460,10 +460,10 @@ ssize_t fs_end_unread(struct fs_end *end, int doorbell)
 
 /* ---- leaving ---- */
 
+/* Who sleeps said so first, and looked again after that. */
 static void wake_word(_Atomic uint32_t *word)
 {
-    atomic_store(word, 0);
-    fs_futex_wake_all(word);
+    if (atomic_exchange(word, 0) != 0) fs_futex_wake_all(word);
 }
 
 void fs_end_wake(struct fs_end *end)

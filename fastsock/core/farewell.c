@@ -198,11 +198,11 @@ int fs_end_is_last(struct fs_end *end)
     return 1;
 }
 
-/* A poller that still has it hears nothing more. */
+/* A poller that still has it hears nothing more; none has what nobody asked the number of. */
 static void quieten(struct fs_end *end, int doorbell, int shut)
 {
     int least = 1;
-    setsockopt(doorbell, SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+    if (fs_end_is_watched(end)) setsockopt(doorbell, SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
     if (!shut) tell_kernel(end, doorbell, 1);
 }
 

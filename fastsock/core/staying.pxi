@@ -429,6 +429,17 @@ cdef class Listening:
             self.pending -= 1
 
     @cython.critical_section
+    def holds_names(self):
+        """Whether all names that tell of offers are held here, and are still what they were."""
+        cdef struct_stat status
+        if self.presences is None:
+            return False
+        for descriptor, inode in self.presences:
+            if fstat(descriptor, &status) != 0 or status.st_ino != inode or status.st_mode & S_IFMT != S_IFSOCK:
+                return False
+        return True
+
+    @cython.critical_section
     def missed(self):
         """No offer was found, which may have been withdrawn."""
         self.misses += 1
