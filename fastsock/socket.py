@@ -19,7 +19,22 @@ import sys
 import types
 import weakref
 
-from . import arrays, chain, core, custody, guards, kept, learned, meeting, options, ports, registry, staying, unix
+from . import (
+    arrays,
+    chain,
+    core,
+    custody,
+    foreign,
+    guards,
+    kept,
+    learned,
+    meeting,
+    options,
+    ports,
+    registry,
+    staying,
+    unix,
+)
 from .config import settings
 from .genuine import genuine
 from .transport import Reason, Refused
@@ -470,12 +485,14 @@ class socket(_Plain):  # type: ignore[misc]
         meeting.name_bridge(outer, *self._fast_addresses())
         doorbell = genuine.dup(_Base.fileno(self))
         channel = self._fast_channel
-        number = channel.fileno()
-        channel.rebind(doorbell)  # other threads use it until they find that it is gone
+        channels = [sock._fast_channel for sock in holders]
+        for each in channels:
+            each.begin_move()  # what other threads are about goes on over the bridge
         try:
-            channel.bridge(inner.fileno(), survives)
+            channel.bridge(doorbell, inner.fileno(), survives)
         except OSError as error:  # the connection goes on as it was
-            channel.rebind(_Base.fileno(self))
+            for each in channels:
+                each.end_move(None)
             genuine.close(doorbell)
             outer.close()
             inner.close()
@@ -483,12 +500,13 @@ class socket(_Plain):  # type: ignore[misc]
             raise OSError(error.errno, f"shm path to {channel.peer}: {what}: {error.strerror}; raise the limit of"
                           " processes or memory, or read first") from None  # fmt: skip
         inner.detach()
-        registry.detach(number)
-        for sock in holders:
+        for sock, each in zip(holders, channels, strict=True):
             descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
+            registry.detach(descriptor)
             core.replace_watched(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
             sock._fast_unbind()
             _Base.settimeout(sock, timeout)
+            each.end_move(weakref.ref(sock))
         outer.close()
 
     def _fast_addresses(self) -> tuple[Any, Any]:
@@ -557,8 +575,13 @@ class socket(_Plain):  # type: ignore[misc]
         channel = self._fast_channel
         if channel is not None:
             kept = self._fast_connection is not None and self._fast_connection.kept is not None
+            asking = sys._getframe(1)
+            if channel.fileno() >= 0 and foreign.calls_c(asking):
+                self._fast_release()
+                channel = self._fast_channel
             # ssl asks for it before it detaches the socket: while the server is still to come, TCP's is better for that
-            if channel.fileno() >= 0 and not (kept and sys._getframe(1).f_globals.get("__name__") == "ssl"):
+            for_ssl = kept and asking.f_globals.get("__name__") == "ssl"
+            if channel is not None and channel.fileno() >= 0 and not for_ssl:
                 channel.watch()
         elif self._fast_connection is None and sys._getframe(1).f_globals.get("__name__") not in _ONLY_NOTES:
             self._fast_watched = True

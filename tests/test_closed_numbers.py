@@ -16,7 +16,7 @@ CONNECTIONS = 4
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
 
 CLOSING = """
-        import ctypes, os
+        import os
         def opened():
             found = set()
             for name in os.listdir("/proc/self/fd"):
@@ -39,6 +39,7 @@ CLOSING = """
             for number in numbers:
                 os.close(number)
         def behind_python(numbers):
+            import ctypes  # not among the module's names: its numbers would be taken for what C reads and writes
             for number in numbers:
                 ctypes.CDLL(None).close(number)
     """
@@ -223,7 +224,9 @@ BUSY = (
         threads = [threading.Thread(target=exchange, args=(sock, n)) for n, sock in enumerate(socks)]
         for thread in threads:
             thread.start()
-        close_range = ctypes.CDLL(None).close_range
+        def close_range(*range):
+            import ctypes
+            ctypes.CDLL(None).close_range(*range)
         for turn in range(rounds):
             for low, high in gaps(*socks):
                 os.closerange(low, high) if turn % 2 else close_range(low, high - 1, 0)

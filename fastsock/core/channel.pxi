@@ -14,6 +14,8 @@ cdef enum:
     ERROR_QUEUE = 0x2000
     FAST_OPEN = 0x20000000
     MOST_DISCARDED = 1 << 18
+    MOVING_US = 50
+    MOST_MOVING_US = 1000000
 
 cdef atomic_size expected_blocks = 0    # bytes: the C library knows that such blocks come and go
 
@@ -58,6 +60,9 @@ cdef class Channel:
     cdef bint left  # the other end was told
     cdef bint lost  # the descriptor is somebody else's to close
     cdef bint woke  # those who wait are told to leave
+    cdef bint moving
+    cdef int left_behind  # the descriptor, while it moves
+    cdef object successor  # a weak reference to the socket whose descriptor carries the bytes now
     cdef atomic_int leaving
     cdef public object peer
     cdef object __weakref__
@@ -134,6 +139,8 @@ cdef class Channel:
         cdef fs_end *end = self.shared.end
         cdef int result
         cdef uint64_t before, ticks
+        if self.is_moving():
+            return 0
         self.alive()  # somebody may have closed it during a copy without the interpreter's lock
         if not again and fs_end_may_spin(end, what) and not (contended and fs_ticks() > hold_until):
             ticks = <uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()) if contended else look_ticks
@@ -156,7 +163,7 @@ cdef class Channel:
         finally:
             self.leave()
         PyErr_CheckSignals()
-        if result == -EINTR:
+        if result == -EINTR or self.is_moving():
             return 0
         # a futex's sleep hears nobody die: the first wait of a call that ends in time is followed by a look
         if result == -ETIMEDOUT and (again or what == FS_WRITABLE):
@@ -164,6 +171,60 @@ cdef class Channel:
         if result < 0 and result != -ETIMEDOUT:
             self.fail(result)
         return 0
+
+    # ---- a bridge takes its place while other threads are at work ----
+
+    cdef inline bint is_moving(self) noexcept:
+        return self.descriptor < 0 and (self.moving or self.successor is not None)
+
+    cdef object moved_to(self):
+        """The socket that goes on for it, None where there is none."""
+        while self.moving:
+            with nogil:
+                usleep(MOVING_US)
+        return None if self.successor is None else self.successor()
+
+    cdef Py_ssize_t receive_there(self, sock, char *target, Py_ssize_t length, int flags, Py_ssize_t done) except -1:
+        try:
+            return done + <Py_ssize_t>sock.recv_into(PyMemoryView_FromMemory(target, length, PyBUF_WRITE), length, flags)
+        except OSError:
+            if done:
+                return done  # the error comes again
+            raise
+
+    cdef Py_ssize_t send_there(self, sock, const char *data, Py_ssize_t length, int flags, bint everything) except -1:
+        view = PyMemoryView_FromMemory(<char *>data, length, PyBUF_READ)
+        if not everything and (self.timeout >= 0 or not self.waits(flags)):
+            return sock.send(view, flags)
+        sock.sendall(view, flags)
+        return length
+
+    @cython.critical_section
+    def begin_move(self):
+        """Nobody is within a call of it from now on; those who come wait for end_move()."""
+        cdef int waited = 0
+        self.alive()
+        self.left_behind = self.descriptor
+        self.moving = True
+        self.descriptor = -1
+        atomic_store(&self.leaving, 1)
+        fs_end_wake(self.shared.end)
+        fs_wake_leaving()
+        while self.users > 0 and waited < MOST_MOVING_US:  # one of them may be this thread's, below a signal handler
+            with nogil:
+                usleep(MOVING_US)
+            waited += MOVING_US
+        fs_wake_leaving_done()
+        return self.left_behind
+
+    @cython.critical_section
+    def end_move(self, successor):
+        """successor: a weak reference to the socket that goes on, or None: nothing has changed."""
+        self.successor = successor
+        if successor is None:
+            self.descriptor = self.left_behind
+        atomic_store(&self.leaving, 0)
+        self.moving = False
 
     cdef int timed_out(self) except -1:
         if self.timeout < 0:
@@ -235,6 +296,8 @@ cdef class Channel:
         cdef ssize_t result
         cdef uint64_t deadline = 0
         cdef bint again = False
+        if self.is_moving() and (sock := self.moved_to()) is not None:
+            return self.send_there(sock, data, length, flags, everything)
         self.alive()
         self.check_out_of_band(flags)
         # a blocking send returns when all is handed over; one with a timeout after the first part
@@ -248,6 +311,8 @@ cdef class Channel:
                     return done
                 again = False
                 PyErr_CheckSignals()  # a receiver that keeps up would keep a long send from them
+                if self.is_moving() and (sock := self.moved_to()) is not None:
+                    return done + self.send_there(sock, data + done, length - done, flags, everything)
                 self.alive()
                 if deadline == 0:
                     deadline = self.deadline(self.send_limit)
@@ -261,6 +326,8 @@ cdef class Channel:
             if deadline == 0:
                 deadline = self.deadline(self.send_limit)
             self.wait(FS_WRITABLE, deadline, again)
+            if self.is_moving() and (sock := self.moved_to()) is not None:
+                return done + self.send_there(sock, data + done, length - done, flags, everything)
             self.alive()
             again = True
 
@@ -269,6 +336,8 @@ cdef class Channel:
         cdef ssize_t result
         cdef uint64_t deadline = 0
         cdef bint look = not self.waits(flags), again = False
+        if self.is_moving() and target != NULL and (sock := self.moved_to()) is not None:
+            return self.receive_there(sock, target, length, flags, 0)
         self.alive()
         if flags & ERROR_QUEUE:
             self.await_no_error()
@@ -293,6 +362,8 @@ cdef class Channel:
             if deadline == 0:
                 deadline = self.deadline(self.receive_limit)
             self.wait(FS_READABLE, deadline, again)
+            if self.is_moving() and (sock := self.moved_to()) is not None:
+                return self.receive_there(sock, target + done, length - done, flags, done)
             self.alive()
             look = again = True
 
@@ -381,6 +452,8 @@ cdef class Channel:
         cdef ssize_t unread
         if bufsize < 0:
             raise ValueError("negative buffersize in recv")
+        if self.is_moving() and (sock := self.moved_to()) is not None:
+            return sock.recv(bufsize, flags)
         self.alive()
         if bufsize == 0:
             return b""
@@ -575,23 +648,18 @@ cdef class Channel:
         return result == 0
 
     @cython.critical_section
-    def bridge(self, int inner, bint survives=False):
-        """Starts a pump between this connection and the descriptor `inner`; takes over both.
+    def bridge(self, int doorbell, int inner, bint survives=False):
+        """Starts a pump between this connection and the descriptor `inner`; takes over that and `doorbell`.
 
-        The pump is a pair of threads, or where it must survive this process a process of its own. Raises OSError where
+        Between begin_move() and end_move(). The pump is a pair of threads, or where it must survive this process a process of its own. Raises OSError where
         there is no memory, thread or process for it: then all is as it was.
         """
         cdef int result
-        self.alive()
-        self.users += 1
         with nogil:
             if survives:
-                result = fs_bridge_fork(self.shared.end, self.descriptor, inner)
+                result = fs_bridge_fork(self.shared.end, doorbell, inner)
             else:
-                result = fs_bridge_start(self.shared.end, self.descriptor, inner)
-        if result == 0:
-            self.descriptor = -1
-        self.leave()
+                result = fs_bridge_start(self.shared.end, doorbell, inner)
         if result < 0:
             self.fail(result)
 

@@ -1,6 +1,6 @@
 /* Readiness for pollers that know nothing of fastsock.
  *
- * Every byte on the doorbell is a token.  The doorbell holds at least one exactly while the ring has data, once the
+ * Every byte on the doorbell is a token, but for a farewell and for what foreign code wrote there.  The doorbell holds at least one exactly while the ring has data, once the
  * consumer's descriptor is watched; before that one may stay resident, so that an exchange costs no system call.
  * A full ring is shown by stuffing: one large token fills the small send buffer until the consumer has drained half.
  *
@@ -211,6 +211,25 @@ void fs_doorbell_begin_again(struct fs_end *end)
     uint64_t word = atomic_load(bell);
     if ((word & FS_BELL_STATE) == FS_BELL_ENDED)
         atomic_compare_exchange_strong(bell, &word, word_of(word >> FS_BELL_SHIFT, FS_BELL_SILENT));
+}
+
+static int has_hung_up(int doorbell)
+{
+    struct pollfd one = {doorbell, 0, 0};
+    return poll(&one, 1, 0) > 0;
+}
+
+ssize_t fs_doorbell_foreign(const struct fs_end *end, int doorbell)
+{
+    const struct fs_direction *in = end->in.shared;
+    int there = 0;
+    if (ioctl(doorbell, FIONREAD, &there) != 0 || there <= 0) return 0;
+    /* asked behind that look: whatever is announced was announced before it was sent */
+    uint64_t announced = (atomic_load(&in->bell) >> FS_BELL_SHIFT) - atomic_load(&in->eaten);
+    uint32_t farewell = atomic_load(&in->farewell);
+    if (farewell == FS_FAREWELL_UNDER_WAY && !has_hung_up(doorbell)) return -EAGAIN;
+    if (farewell != FS_FAREWELL_NONE) announced += FS_FAREWELL_BYTES;
+    return (uint64_t)there > announced ? there - (ssize_t)announced : 0;
 }
 
 int fs_doorbell_eat_all(struct fs_end *end, int doorbell)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -62,7 +63,7 @@ static short look_at_doorbell(struct fs_end *end, int doorbell)
 {
     end->notice_seen = atomic_load(&end->in.shared->notice);
     end->looked_at = fs_ticks();
-    short events = events_at(doorbell, POLLRDHUP);
+    short shown = events_at(doorbell, POLLIN | POLLRDHUP), events = shown & ~POLLIN;
     const struct fs_direction *in = end->in.shared;
     int left = fs_end_other_left(end); /* a lie would end the liar's connection */
     if (events != 0 || left || atomic_load(&in->producer_shut) || atomic_load(&in->reading_shut)) end->end_shown = 1;
@@ -79,7 +80,7 @@ static short look_at_doorbell(struct fs_end *end, int doorbell)
             end->pending_error = left || atomic_load(&end->in.shared->producer_shut) ? EPIPE : ECONNRESET;
         }
     }
-    return events;
+    return shown;
 }
 
 /* Without a word on the doorbell: reading is shut here, or the other end could not say it there, or is about to. */
@@ -150,10 +151,9 @@ int fs_end_take_error(struct fs_end *end, int doorbell)
 
 /* ---- sending ---- */
 
-static ssize_t broken_pipe(int doorbell, int flags)
+static ssize_t broken_pipe(int flags)
 {
-    /* the kernel raises SIGPIPE as it would for TCP: the doorbell's writing half is gone too */
-    if (!(flags & FS_NO_SIGNAL)) send(doorbell, "", 1, MSG_DONTWAIT);
+    if (!(flags & FS_NO_SIGNAL)) raise(SIGPIPE); /* in this thread, as the kernel does */
     return -EPIPE;
 }
 
@@ -169,7 +169,7 @@ static ssize_t send_to_nobody(struct fs_end *end, int doorbell, size_t length, i
     if (length != 0 || end->pretended) fs_farewell_bury(end, doorbell, 1);
     if (end->pretended) {
         forget_kernel_error(end, doorbell);
-        return broken_pipe(doorbell, flags);
+        return broken_pipe(flags);
     }
     if (length != 0) {
         end->pretended = end->reset = 1;
@@ -311,7 +311,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     if (result != 0) return result;
     if (look_is_due(end)) look_at_doorbell(end, doorbell);
     if (atomic_load_explicit(&out->producer_shut, memory_order_relaxed)) {
-        result = take_pending(end) == ECONNRESET ? -ECONNRESET : broken_pipe(doorbell, flags);
+        result = take_pending(end) == ECONNRESET ? -ECONNRESET : broken_pipe(flags);
     } else if (end->gone || has_shut_both(end)) {
         result = send_to_nobody(end, doorbell, length, flags);
     } else if (goes_raw(end, doorbell)) {
@@ -382,6 +382,25 @@ static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned cha
     return (ssize_t)done;
 }
 
+static ssize_t take_from_doorbell(struct fs_end *end, int doorbell, void *target, size_t length, int peek)
+{
+    ssize_t got = recv(doorbell, target, length, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
+    if (got < 0) return -errno;
+    if (!peek) fs_count(&end->statistics.bytes_received, (uint64_t)got);
+    return got;
+}
+
+/* The other end's farewell lies behind the payload, or will. */
+static ssize_t receive_before_farewell(struct fs_end *end, int doorbell, void *target, size_t length, int peek)
+{
+    int over = events_at(doorbell, POLLRDHUP) != 0 || is_over(end, doorbell);
+    ssize_t unread = fs_doorbell_foreign(end, doorbell); /* behind `over`: written before the end */
+    if (unread > 0) return take_from_doorbell(end, doorbell, target, (size_t)unread < length ? (size_t)unread : length, peek);
+    if (unread < 0 || !over) return -EAGAIN;
+    fs_farewell_read_to_the_end(end, doorbell);
+    return 0;
+}
+
 static ssize_t receive_raw(struct fs_end *end, int doorbell, void *target, size_t length, int peek)
 {
     if (!end->raw_in) {
@@ -390,20 +409,8 @@ static ssize_t receive_raw(struct fs_end *end, int doorbell, void *target, size_
         end->raw_in = 1;
     }
     if (atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen) look_at_doorbell(end, doorbell);
-    ssize_t got = recv(doorbell, target, length, MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
-    if (got < 0) return -errno;
-    if (!peek) fs_count(&end->statistics.bytes_received, (uint64_t)got);
-    return got;
-}
-
-/* Bytes on a silent doorbell that were never announced: somebody wrote to the raw descriptor over there. */
-static int foreign_bytes(const struct fs_end *end, int doorbell)
-{
-    const struct fs_direction *in = end->in.shared;
-    uint64_t word = atomic_load(&in->bell);
-    if ((word & FS_BELL_STATE) != FS_BELL_SILENT || atomic_load(&in->eaten) < word >> FS_BELL_SHIFT) return 0;
-    if (events_at(doorbell, POLLIN | POLLRDHUP) != POLLIN || atomic_load(&in->bell) != word || fs_is_raw(in)) return 0;
-    return !atomic_load(&in->producer_shut) && !fs_end_other_left(end); /* else it says farewell */
+    if (atomic_load(&end->in.shared->head) & FS_FAREWELL) return receive_before_farewell(end, doorbell, target, length, peek);
+    return take_from_doorbell(end, doorbell, target, length, peek);
 }
 
 static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
@@ -428,7 +435,15 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
         if (is_watched(end) && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0) continue;
         uint32_t notice = atomic_load_explicit(&in->notice, memory_order_relaxed);
         if (!look_for_end && !end->end_shown && notice == end->notice_seen) return -EAGAIN;
-        if (look_at_doorbell(end, doorbell) == 0 && !is_over(end, doorbell)) return foreign_bytes(end, doorbell) ? -EPROTO : -EAGAIN;
+        short shown = look_at_doorbell(end, doorbell);
+        int over = (shown & ~POLLIN) != 0 || is_over(end, doorbell);
+        ssize_t foreign = over || shown & POLLIN ? fs_doorbell_foreign(end, doorbell) : 0; /* behind `over`: written before the end */
+        if (foreign > 0) {
+            int error = fs_end_follow(end, doorbell);
+            if (error != 0) return error;
+            continue;
+        }
+        if (!over || foreign < 0) return -EAGAIN;
         /* what was published before the other end left is still read first: look once more behind the hang-up */
         if (fs_ring_used(&end->in) != 0 || fs_is_raw(in)) continue;
         end->ended = 1;
@@ -453,9 +468,8 @@ ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t le
 ssize_t fs_end_unread(struct fs_end *end, int doorbell)
 {
     ssize_t unread = fs_ring_unread(&end->in);
-    int waiting = 0;
-    if (unread == 0 && end->raw_in && ioctl(doorbell, FIONREAD, &waiting) == 0) return waiting;
-    return unread;
+    if (unread == 0 && end->raw_in) unread = fs_doorbell_foreign(end, doorbell);
+    return unread == -EAGAIN ? 0 : unread;
 }
 
 /* ---- leaving ---- */
@@ -479,10 +493,19 @@ static void notify_other_end(struct fs_end *end)
     wake_word(&end->in.shared->writer_sleeps);
 }
 
+/* Foreign code over there would take a farewell for payload. */
+static void heed_foreign(struct fs_end *end, int doorbell)
+{
+    if (lock(end->exclusion.receiver, 0) != 0) return;
+    if (!fs_is_raw(end->in.shared) && fs_doorbell_foreign(end, doorbell) > 0) fs_end_follow(end, doorbell);
+    fs_unlock(end->exclusion.receiver);
+}
+
 int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
 {
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
     int over = both_are_shut(end, doorbell);
+    if (how != SHUT_RD) heed_foreign(end, doorbell);
     int locked = lock(end->exclusion.sender, 0) == 0; /* a call that must not fail for a stopped process */
     int error = fs_farewell_shut(end, doorbell, how, locked);
     if (end->custody != NULL) fs_custody_shutdown(end->custody, how);
@@ -501,9 +524,14 @@ void fs_end_leaves(struct fs_end *end, uint32_t how)
 void fs_end_closing(struct fs_end *end, int doorbell, int reset)
 {
     if (reset) fs_end_leaves(end, FS_BY_RESET);
-    if (!fs_end_is_last(end) || end->raw_in) return;
+    if (!fs_end_is_last(end)) return;
+    if (end->raw_in) {
+        fs_farewell_close_raw(end, doorbell);
+        return;
+    }
     if (lock(end->exclusion.receiver, 0) != 0) return;
-    if (fs_ring_unread(&end->in) != 0) fs_end_leaves(end, FS_BY_RESET); /* as TCP: unread bytes are lost */
+    if (fs_ring_unread(&end->in) != 0 || fs_doorbell_foreign(end, doorbell) > 0)
+        fs_end_leaves(end, FS_BY_RESET); /* as TCP: unread bytes are lost */
     else fs_doorbell_eat_all(end, doorbell); /* left behind they would make the kernel tell the other end of a reset */
     fs_unlock(end->exclusion.receiver);
     if (atomic_load(&end->header->reset[end->side]) == FS_ORDERLY) fs_farewell_close(end, doorbell);

@@ -170,6 +170,7 @@ int fs_farewell_shut(struct fs_end *end, int doorbell, int how, int locked); /* 
 void fs_farewell_show(struct fs_end *end, int doorbell); /* somebody polls who must see that reading is shut */
 void fs_farewell_read_to_the_end(struct fs_end *end, int doorbell); /* with the consumer's lock */
 void fs_farewell_close(struct fs_end *end, int doorbell); /* with everything read, and before the close */
+void fs_farewell_close_raw(struct fs_end *end, int doorbell); /* the same, where the doorbell carries payload */
 void fs_farewell_bury(struct fs_end *end, int doorbell, int with_error); /* the other end, by a send to it */
 void fs_farewell_drop_lifeline(struct fs_end *end);
 
@@ -182,6 +183,9 @@ void fs_doorbell_stuff(struct fs_end *end, int doorbell);
 int fs_doorbell_settle(struct fs_end *end, int doorbell); /* 1: nothing to read and the doorbell says so */
 void fs_doorbell_unstuff(struct fs_end *end, int doorbell);
 int fs_doorbell_eat_all(struct fs_end *end, int doorbell); /* 0, or -EAGAIN when tokens are still under way */
+/* Bytes that are neither tokens nor a farewell: somebody writes to the other end's descriptor, who knows nothing of the ring.
+ * -EAGAIN: a farewell is under way, and nobody can tell. */
+ssize_t fs_doorbell_foreign(const struct fs_end *end, int doorbell);
 int fs_doorbell_prepare(int doorbell);
 int fs_doorbell_plain(int doorbell);
 
@@ -220,6 +224,9 @@ int fs_await_promised(struct fs_end *end, uint64_t *patience_ticks); /* 1 when m
 
 /* raw.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */
 int fs_end_release(struct fs_end *end, int doorbell);
+/* Foreign code over there has the descriptor, and reads there too: fs_doorbell_foreign().  With the receiver's lock held.
+ * 0: the doorbell carries the bytes both ways; -EPROTO: that code was sent what it cannot read; -EAGAIN: look again. */
+int fs_end_follow(struct fs_end *end, int doorbell);
 
 /* bridge.c: a pump between the ring and `inner`; holds `end`, takes over `doorbell` and `inner`.  0; or -errno, and all
  * is as it was: nothing was moved or closed. */

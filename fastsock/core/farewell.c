@@ -2,8 +2,8 @@
  *
  * A UNIX socket says HUP as soon as its peer is closed, TCP only when both halves are shut; and programs take HUP for the
  * end, whatever is unread.  So an end that closes lets its own descriptor travel, with some bytes more over the doorbell:
- * it lives in the other end's queue, and a shut writing half shows what TCP shows, IN and RDHUP.  Those bytes are never
- * counted as tokens, so exact eating leaves them there.  They are taken off, and the HUP shows, when the other end sends
+ * it lives in the other end's queue, and a shut writing half shows what TCP shows, IN and RDHUP.  Those bytes are
+ * announced, but not as tokens, so exact eating leaves them there.  They are taken off, and the HUP shows, when the other end sends
  * to nobody, as a reset would show it, or shuts its own writing half; or they go with the other end.
  *
  * Behind a shutdown of the writing half no byte can be sent any more.  So a lifeline travels right before it, one end of
@@ -31,20 +31,19 @@
 
 #define PATIENCE_NS 50000000ull
 #define MOST_CALLS 64
-#define BLOCK 2048u /* more than a quarter of the smallest send buffer: then a descriptor is not writable */
 
 static uint32_t mark_of(int side) { return 1u << side; }
 
 int fs_end_other_left(const struct fs_end *end) { return (atomic_load(&end->header->left) & mark_of(!end->side)) != 0; }
 
 /* Some bytes with `descriptor` over the UNIX stream `stream`.  Whoever reads the first without asking closes it. */
-static int send_descriptor(int stream, int descriptor)
+static int put_into(int stream, int descriptor)
 {
     union {
         char space[CMSG_SPACE(sizeof(int))];
         struct cmsghdr aligned;
     } control;
-    static char block[BLOCK];
+    static char block[FS_FAREWELL_BYTES];
     struct iovec one = {block, sizeof block};
     struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
     memset(&control, 0, sizeof control);
@@ -52,6 +51,16 @@ static int send_descriptor(int stream, int descriptor)
     *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
     return sendmsg(stream, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof block;
+}
+
+/* Announced first: other bytes are payload of code that knows nothing of the ring. */
+static int send_over_doorbell(struct fs_end *end, int doorbell, int descriptor)
+{
+    _Atomic uint32_t *state = &end->out.shared->farewell;
+    atomic_store(state, FS_FAREWELL_UNDER_WAY);
+    int sent = put_into(doorbell, descriptor);
+    atomic_store(state, sent ? FS_FAREWELL_SENT : FS_FAREWELL_NONE);
+    return sent;
 }
 
 static int is_abrupt(const struct fs_end *end)
@@ -82,7 +91,7 @@ static void throw_lifeline(struct fs_end *end, int doorbell)
     int pair[2];
     if (end->lifeline >= 0 || fs_end_other_left(end)) return;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return; /* then HUP shows at the close */
-    if (send_descriptor(doorbell, pair[1])) {
+    if (send_over_doorbell(end, doorbell, pair[1])) {
         end->lifeline = pair[0];
         end->lifeline_file = file_of(pair[0]);
     } else {
@@ -113,8 +122,10 @@ void fs_farewell_bury(struct fs_end *end, int doorbell, int with_error)
         return;
     }
     if (fs_lock(end->exclusion.receiver, PATIENCE_NS) != 0) return;
-    if (with_error) send(doorbell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    take_off(end, doorbell);
+    if (fs_doorbell_foreign(end, doorbell) == 0) { /* else payload is unread before the farewell */
+        if (with_error) send(doorbell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        take_off(end, doorbell);
+    }
     fs_unlock(end->exclusion.receiver);
 }
 
@@ -213,6 +224,11 @@ static void leave_nothing(int doorbell)
     for (int i = 0; i < MOST_CALLS && recv(doorbell, drop, sizeof drop, MSG_DONTWAIT) > 0; i++) {}
 }
 
+void fs_farewell_close_raw(struct fs_end *end, int doorbell)
+{
+    if (atomic_load(&end->in.shared->head) & FS_FAREWELL && fs_doorbell_foreign(end, doorbell) == 0) leave_nothing(doorbell);
+}
+
 void fs_farewell_close(struct fs_end *end, int doorbell)
 {
     struct fs_direction *out = end->out.shared;
@@ -225,8 +241,9 @@ void fs_farewell_close(struct fs_end *end, int doorbell)
         int both_shut = atomic_load(&end->in.shared->producer_shut) != FS_SHUT_NOT;
         if (both_shut) leave_nothing(doorbell);
         if (!(before & mark_of(!end->side))) {
-            int sent = !both_shut && fs_ring_say_farewell(&end->out) && fs_ring_unread(&end->in) == 0 && (!shut || has_lifeline(end)) &&
-                       send_descriptor(shut ? end->lifeline : doorbell, doorbell);
+            int sent = !both_shut && fs_ring_say_farewell(&end->out) && fs_ring_unread(&end->in) == 0;
+            if (sent && shut) sent = has_lifeline(end) && put_into(end->lifeline, doorbell);
+            else if (sent) sent = send_over_doorbell(end, doorbell, doorbell);
             if (!sent) atomic_fetch_and(&end->header->left, ~mark_of(end->side)); /* no room for it: HUP shows */
             else quieten(end, doorbell, shut);
         }

@@ -11,7 +11,7 @@
 
 #define FS_LINE 128 /* two cache lines: the adjacent-line prefetcher would join smaller ones */
 #define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
-#define FS_VERSION 3u
+#define FS_VERSION 4u
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
@@ -30,6 +30,9 @@ enum { FS_BELL_STATE = 7, FS_BELL_SHIFT = 3 };
 /* Set by the producer: bytes that are no tokens come over the doorbell from here on (farewell.c), so nobody can ask. */
 #define FS_FAREWELL (1ull << 61)
 #define FS_POSITION (FS_FAREWELL - 1)
+/* Of those bytes; UNDER_WAY from before they are sent. */
+enum { FS_FAREWELL_NONE = 0, FS_FAREWELL_UNDER_WAY = 1, FS_FAREWELL_SENT = 2 };
+#define FS_FAREWELL_BYTES 2048u /* more than a quarter of the smallest send buffer: then a descriptor is not writable */
 
 /* Closed with SO_LINGER 0 or with bytes unread; or a bridge holds bytes that its death would lose without a word. */
 enum { FS_ORDERLY = 0, FS_BY_RESET = 1, FS_BY_RESET_UNLESS_SHUT = 2 };
@@ -59,6 +62,7 @@ struct fs_direction {
     _Atomic uint32_t stuffed; /* the doorbell refuses writes because the ring is full */
     _Atomic uint32_t watched; /* the consumer gave its descriptor away: FS_WATCHED_... */
     _Atomic uint32_t raw;     /* the producer sends payload after the ring's end over the doorbell itself */
+    _Atomic uint32_t farewell; /* the producer's, behind all other bytes on the doorbell: FS_FAREWELL_... */
     _Alignas(FS_LINE) _Atomic uint64_t eaten; /* token bytes taken off the doorbell */
     /* direct copy (direct.c): how much of an offer was received; what it is, written by the producer */
     _Alignas(FS_LINE) _Atomic uint64_t offer;

@@ -14,13 +14,21 @@
 
 #define PATIENCE_NS 20000000ull
 
+static int has_left(int doorbell)
+{
+    struct pollfd left = {doorbell, POLLRDHUP, 0};
+    return poll(&left, 1, 0) > 0;
+}
+
 static int release_incoming(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
     if (end->raw_in) return 0;
-    if (fs_is_raw(in)) return -EAGAIN;
-    struct pollfd left = {doorbell, POLLRDHUP, 0};
-    if (poll(&left, 1, 0) > 0) return -EAGAIN; /* a raw stream refuses at once what TCP would still take */
+    if (fs_is_raw(in)) { /* the other end was first: what it sends from now on lies behind its last token */
+        if (fs_ring_unread(&end->in) != 0 || fs_doorbell_eat_all(end, doorbell) != 0) return -EAGAIN;
+        end->raw_in = 1;
+        return 0;
+    }
     if (!fs_ring_ask_raw(&end->in)) return -EAGAIN;
     if (fs_doorbell_end(end, doorbell) != 0) {
         fs_doorbell_begin_again(end); /* first: what is published next must ring */
@@ -35,7 +43,9 @@ int fs_end_release(struct fs_end *end, int doorbell)
     struct fs_direction *out = end->out.shared;
     int error = fs_lock(end->exclusion.receiver, PATIENCE_NS);
     if (error != 0) return -EAGAIN;
-    error = release_incoming(end, doorbell);
+    /* a raw stream refuses at once what TCP would still take; and a farewell is for nobody else to read */
+    int leaves = (atomic_load(&end->in.shared->head) & FS_FAREWELL) != 0 || (!end->raw_in && has_left(doorbell));
+    error = leaves ? -EAGAIN : release_incoming(end, doorbell);
     fs_unlock(end->exclusion.receiver);
     if (error != 0) return error;
     /* the incoming half is raw: there is no way back, so a sender of ours that was stopped here is not waited for */
@@ -46,4 +56,36 @@ int fs_end_release(struct fs_end *end, int doorbell)
     atomic_store(&out->reader_sleeps, 0);
     fs_futex_wake_all(&out->reader_sleeps);
     return fs_doorbell_plain(doorbell);
+}
+
+/* What was sent to the other end is all read, and no token is left for it. */
+static int nothing_is_under_way(const struct fs_end *end)
+{
+    const struct fs_direction *out = end->out.shared;
+    return fs_ring_unread(&end->out) == 0 && atomic_load(&out->eaten) >= atomic_load(&out->bell) >> FS_BELL_SHIFT;
+}
+
+/* Behind a farewell nothing more is published, so nobody need agree. */
+static int follow_incoming(struct fs_end *end, int doorbell)
+{
+    struct fs_direction *in = end->in.shared;
+    if (!(atomic_load(&in->head) & FS_FAREWELL)) return release_incoming(end, doorbell);
+    if (fs_ring_unread(&end->in) != 0 || fs_doorbell_end(end, doorbell) != 0) return -EAGAIN;
+    atomic_store(&in->raw, 1);
+    end->raw_in = 1;
+    return 0;
+}
+
+int fs_end_follow(struct fs_end *end, int doorbell)
+{
+    struct fs_direction *out = end->out.shared;
+    int error = fs_lock(end->exclusion.sender, 0);
+    if (error != 0) return -EAGAIN;
+    error = end->gone || nothing_is_under_way(end) ? follow_incoming(end, doorbell) : -EPROTO;
+    if (error == 0) {
+        if (!atomic_load(&out->producer_shut)) atomic_store(&out->raw, 1);
+        end->raw_out = 1;
+    }
+    fs_unlock(end->exclusion.sender);
+    return error == 0 ? fs_doorbell_plain(doorbell) : error;
 }
