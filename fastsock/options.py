@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _socket
 import struct
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ ACTING = (_socket.SO_OOBINLINE, _socket.SO_RCVTIMEO, _socket.SO_SNDTIMEO)
 def kernel_timeouts(options: Options | None) -> tuple[float, float]:
     """SO_RCVTIMEO and SO_SNDTIMEO in seconds, 0 for none."""
     return _seconds(options, _socket.SO_RCVTIMEO), _seconds(options, _socket.SO_SNDTIMEO)
+
+
+def send_buffer(value: Any, *_: object) -> int:
+    """What SO_SNDBUF was set to, in bytes."""
+    number = value if isinstance(value, int) else int.from_bytes(bytes(value)[:4], sys.byteorder)
+    return number & 0xFFFFFFFF  # a negative one asks for the most
 
 
 def _seconds(options: Options | None, option: int) -> float:

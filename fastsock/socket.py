@@ -708,7 +708,13 @@ class socket(_Plain):  # type: ignore[misc]
         """Heeds the options that change what calls do."""
         channel = self._fast_channel
         for (level, option), value in (options_set or {}).items():
-            if level == _socket.SOL_SOCKET and option in options.ACTING:
+            if (level, option) == (_socket.SOL_SOCKET, _socket.SO_SNDBUF):
+                size = options.send_buffer(*value)
+                if channel is None:
+                    unix.enlarge_buffer(self, size)
+                else:
+                    channel.set_send_buffer(size)
+            elif level == _socket.SOL_SOCKET and option in options.ACTING:
                 if channel is None:
                     _Base.setsockopt(self, level, option, *value)
                 elif option == _socket.SO_OOBINLINE:

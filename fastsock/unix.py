@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 SO_SNDBUFFORCE = 32
 # Unread bytes that a TCP connection on one host takes by default (tcp_wmem): a program may rely on it without knowing.
 BUFFER_BYTES = 4 << 20
+# At least, whatever a program asks for: TCP's receiving end has a buffer besides.
+LEAST_BYTES = 512 << 10
 
 
-def enlarge_buffer(stream: Any) -> None:
+def enlarge_buffer(stream: Any, size: int = BUFFER_BYTES) -> None:
     """Gives the stream TCP's patience with unread bytes, as far as net.core.wmem_max or privilege allows."""
+    size = min(max(size, LEAST_BYTES), BUFFER_BYTES)
+    set_option = _socket.socket.setsockopt  # the stream's own remembers
     try:
-        stream.setsockopt(_socket.SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES)
+        set_option(stream, _socket.SOL_SOCKET, SO_SNDBUFFORCE, size)
     except PermissionError:
         with contextlib.suppress(OSError):  # a smaller buffer is only slower
-            stream.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, BUFFER_BYTES)
+            set_option(stream, _socket.SOL_SOCKET, _socket.SO_SNDBUF, size)
 
 
 class UnixTransport(Transport):

@@ -563,6 +563,12 @@ cdef class Channel:
         fs_end_set_urgent_inline(self.shared.end, on)
 
     @cython.critical_section
+    def set_send_buffer(self, uint64_t size):
+        """As SO_SNDBUF: a ring that is twice as large at least does not grow."""
+        self.alive()
+        fs_end_set_send_buffer(self.shared.end, size)
+
+    @cython.critical_section
     def was_reset(self):
         """Whether the other end reset the connection, or closed it with bytes of ours unread."""
         self.alive()

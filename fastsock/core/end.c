@@ -122,6 +122,11 @@ void fs_end_set_urgent_inline(struct fs_end *end, int on)
     atomic_store(&end->header->urgent_inline[end->side], on != 0);
 }
 
+void fs_end_set_send_buffer(struct fs_end *end, uint64_t bytes)
+{
+    atomic_store(&end->out.keeps_small, bytes <= end->out.small / 2); /* TCP's kernel doubles it too */
+}
+
 int fs_end_was_reset(struct fs_end *end, int doorbell)
 {
     look_at_doorbell(end, doorbell);

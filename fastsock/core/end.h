@@ -158,6 +158,7 @@ int fs_end_awaits_tcp(const struct fs_end *end); /* there is room in the ring, b
 int fs_end_shared(const struct fs_end *end);
 int fs_end_urgent_inline(const struct fs_end *end); /* what the other end set by the next one: SO_OOBINLINE */
 void fs_end_set_urgent_inline(struct fs_end *end, int on);
+void fs_end_set_send_buffer(struct fs_end *end, uint64_t bytes); /* as SO_SNDBUF, as far as a ring can */
 int fs_end_was_reset(struct fs_end *end, int doorbell);
 int fs_end_is_over(struct fs_end *end, int doorbell); /* so, or both ends shut their halves: not connected any more */
 int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answers: a positive errno or 0 */

@@ -121,6 +121,7 @@ int fs_ring_say_farewell(struct fs_ring *ring)
 int fs_ring_grow(struct fs_ring *ring)
 {
     if (atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed) != FS_NOT_GROWN) return 0;
+    if (atomic_load_explicit(&ring->keeps_small, memory_order_relaxed)) return 0;
     atomic_store_explicit(&ring->shared->grown_at, own_head(ring), memory_order_release);
     return 1;
 }

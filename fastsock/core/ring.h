@@ -21,6 +21,7 @@ struct fs_ring {
     unsigned char *data;
     uint64_t small, large; /* powers of two, in bytes */
     uint64_t cached;       /* the other side's index as last seen; only ever too cautious */
+    _Atomic int keeps_small; /* its producer asked for less than the small area: it never grows */
 };
 
 /* Producer's side.  All return -EPROTO when the indices are impossible. */

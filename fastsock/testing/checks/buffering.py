@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import socket
 from typing import Any
 
 from ..outcomes import fill, on_pair, receive
@@ -96,3 +97,29 @@ def check_blocked_sender_continues_when_there_is_room(pair: Pair) -> None:
     pair.far.until_blocked()
     _verify(pair.near, 7, size)
     assert sending.result()
+
+
+def _take(sock: Any) -> int:
+    sock.setblocking(False)
+    taken = 0
+    try:
+        while True:
+            taken += sock.send(Pattern(3).at(taken, 65536))
+    except BlockingIOError:
+        return taken
+
+
+@on_pair
+def check_a_small_send_buffer_bounds_what_is_under_way(pair: Pair) -> None:
+    """A program that cancels what it sends, or measures how fast it is taken, sets one."""
+    pair.near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    taken = _take(pair.near)
+    assert taken <= 2 * MIB
+    pair.far.run(_verify, 3, taken)
+    pair.near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 * MIB)
+    again = _take(pair.near)
+    assert again > 0
+    verifying = pair.far.begin_run(_verify, 3, again + 1000)
+    pair.near.setblocking(True)
+    pair.near.sendall(Pattern(3).at(again, 1000))
+    verifying.result()
