@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import venv
 import zipfile
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
@@ -431,6 +432,55 @@ def test_the_process_is_the_same(programs: Programs) -> None:
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         output, _ = process.communicate(timeout=60)
     assert output == f"{process.pid} {os.getpid()}\n"
+
+
+_EARLY = """
+import socket
+def start():
+    global taken
+    taken = socket.socket
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("early.pth", "import early; early.start()"),
+        pytest.param(
+            "early.start", "early:start", marks=pytest.mark.skipif(sys.version_info < (3, 15), reason="new in 3.15")
+        ),
+    ],
+)
+def test_code_of_a_package_that_python_runs_at_its_start(programs: Programs, name: str, text: str) -> None:
+    """It comes before the launcher's own: what it took is named, and everything else is fast."""
+    folder = programs.folder / "environment"
+    venv.create(folder, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "early.py").write_text(_EARLY)
+    (packages / name).write_text(text + "\n")
+    program = "import early, socket; print(early.taken is socket.socket, hasattr(socket.socket, '_fast_move'))"
+    done = programs.run("-m", "fastsock.launcher", "-c", program, python=str(folder / "bin" / "python"))
+    assert done.stdout == "False True\n"
+    assert "by: early.taken" in done.stderr
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="new in 3.15")
+def test_lazy_imports(programs: Programs) -> None:
+    text = """\
+import socket, threading
+listener = socket.create_server(("127.0.0.1", 0))
+def serve():
+    accepted = listener.accept()[0]
+    accepted.sendall(accepted.recv(5))
+thread = threading.Thread(target=serve)
+thread.start()
+with socket.create_connection(listener.getsockname()) as sock:
+    sock.sendall(b"hello")
+    print(sock.recv(5))
+thread.join()
+"""
+    programs.write("app.py", text)
+    programs.no_difference("app.py", options=("-X", "lazy_imports=all"))
 
 
 # The launcher's own options
