@@ -45,7 +45,9 @@ int fs_end_release(struct fs_end *end, int doorbell)
     if (error != 0) return -EAGAIN;
     /* a raw stream refuses at once what TCP would still take; and a farewell is for nobody else to read */
     int leaves = (atomic_load(&end->in.shared->head) & FS_FAREWELL) != 0 || (!end->raw_in && has_left(doorbell));
-    error = leaves ? -EAGAIN : release_incoming(end, doorbell);
+    /* of a shut reading half the kernel was not told: receives by the raw number would wait for ever */
+    int deaf = !end->raw_in && atomic_load(&end->in.shared->reading_shut);
+    error = leaves || deaf ? -EAGAIN : release_incoming(end, doorbell);
     fs_unlock(end->exclusion.receiver);
     if (error != 0) return error;
     /* the incoming half is raw: there is no way back, so a sender of ours that was stopped here is not waited for */

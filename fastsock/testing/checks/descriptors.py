@@ -11,6 +11,7 @@ from typing import Any
 from ..outcomes import fill, like_plain_tcp, on_pair, outcome, receive, receive_all, receive_until_error
 from ..pairs import Pair, PairMaker
 from ..patterns import Pattern
+from ..process import DEADLINE
 from ..waiting import events
 
 CLOSES_WITH_MUCH = 10
@@ -211,6 +212,18 @@ def check_detached_number_closed_with_all_that_fits_unread(maker: PairMaker) -> 
             pair.far.run(_fill_and_block)
             os.close(pair.near.detach())
             assert pair.far.run(receive_until_error) == (0, "ConnectionResetError ECONNRESET")
+
+
+@on_pair
+def check_detached_number_that_shut_both_has_ended(pair: Pair) -> None:
+    pair.near.shutdown(socket.SHUT_RDWR)
+    assert pair.far.recv(1) == b""
+    raw = _detach(pair.near)
+    try:
+        assert events(raw, select.POLLIN, DEADLINE) & select.POLLIN
+        assert raw.recv(1) == b""
+    finally:
+        raw.close()
 
 
 @on_pair
