@@ -184,6 +184,9 @@ cdef class Team:
         raise self.failure(result)
 
     cdef object failure(self, int result):
+        if result == -ESTALE:
+            return MessageError(FS_CLOSED, -1, "collective over shared memory: inherited over a fork; only the rank itself,"
+                                " which this process was forked from, takes part")
         cdef int culprit = fs_team_culprit(self.team)
         if culprit < 0:
             return OSError(-result, f"collective over shared memory: {_os.strerror(-result)}")

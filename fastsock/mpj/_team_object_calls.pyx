@@ -13,9 +13,9 @@ from fastsock.core._core cimport Team
 from fastsock.core.team cimport FS_TEAM_MOST, fs_blocks
 
 from functools import reduce as fold
-from threading import Lock
 
 from fastsock.core._core import STANDARD, MessageError
+from fastsock.forkable import new_lock
 
 from ._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
@@ -75,7 +75,7 @@ cdef class TeamObjectCalls:
         self.communicator, self.engine = communicator, communicator.engine
         self.team, self.numbers = members.team, members.numbers
         self.size, self.rank, self.ranks, self.context = members.size, members.rank, members.ranks, members.context
-        self.lock = Lock()
+        self.lock = new_lock()
         for i in range(self.size):
             self.sizes[i] = SLOT
             self.offsets[i] = <size_t>i * SLOT
@@ -107,7 +107,7 @@ cdef class TeamObjectCalls:
             if slots[i].length > ROOM and i != self.rank:
                 coming[i] = self.engine.irecv_new(self.ranks[i], tag, self.context)
         if coming or sent:
-            self.engine.wait_all([*coming.values(), *sent])
+            self.engine.complete([*coming.values(), *sent])
         found = []
         for i in range(end):
             if slots[i].length <= ROOM:
@@ -126,7 +126,7 @@ cdef class TeamObjectCalls:
             sent = None if big is None else self.send(big, root, tag)
             self.team.c_gather(&own, SLOT, NULL, NULL, root)
             if sent is not None:
-                self.engine.wait_all([sent])
+                self.engine.complete([sent])
             return None
         all_ = self.slots()
         try:
@@ -221,7 +221,7 @@ cdef class TeamObjectCalls:
             sent = [self.send(big[i], i, tag) for i in range(self.size) if big[i] is not None and i != root]
             self.team.c_scatter(all_, &self.blocks, NULL, 0, root)
             if sent:
-                self.engine.wait_all(sent)
+                self.engine.complete(sent)
             return opened(codec, &all_[root]) if big[root] is None else codec.load(big[root])
         finally:
             free(all_)

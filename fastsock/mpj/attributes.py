@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from operator import index
-from threading import Lock
+
+from fastsock.forkable import new_lock
 
 from .constants import ERR_KEYVAL, ERR_OTHER, KEYVAL_INVALID
 from .exceptions import Exception
@@ -41,7 +42,7 @@ _FIRST_FREE = 1000  # the predefined keys come before
 _keys: dict[int, _Key] = {}
 _numbers = itertools.count(_FIRST_FREE)
 # of the keys alone: a program's functions may communicate, and must not be waited for by other threads
-_lock = Lock()
+_lock = new_lock()
 
 
 class Attributed(Handle):

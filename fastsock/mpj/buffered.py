@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from fastsock.forkable import new_lock
 
 from .constants import BSEND_OVERHEAD, ERR_BUFFER
 from .exceptions import Exception as MPIException
@@ -19,7 +20,7 @@ class Buffered:
     """The buffered messages under way, and the room that the program attached for them."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.attached: Any = None
         self.capacity: int | None = 0
         self.messages: list[tuple[Any, int]] = []

@@ -7,12 +7,12 @@ Numbers are given by one member, the first of the new communicator, out of a sup
 
 from __future__ import annotations
 
-import threading
 import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 
 from fastsock.core._core import STANDARD, MessageError
+from fastsock.forkable import new_lock
 
 from . import object_collectives
 from .collectives import bcast
@@ -38,7 +38,7 @@ class ContextNumbers:
     """The numbers that this process gives to communicators: the rank is part of each."""
 
     def __init__(self, rank: int, size: int) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._step = 1 << max(size - 1, 0).bit_length()
         self._next = _FIRST + rank
         self._unused: list[int] = []

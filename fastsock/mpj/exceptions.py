@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from fastsock.forkable import new_lock
 
 from . import constants
 from .constants import ERR_ARG, ERR_LASTCODE, ERR_UNKNOWN, SUCCESS
@@ -57,7 +57,7 @@ class _Codes:
     """The error classes and codes that the program added. `last` never decreases."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.last = ERR_LASTCODE
         self.class_of: dict[int, int] = {}
         self.strings: dict[int, str] = {}

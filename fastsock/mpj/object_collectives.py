@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold
 
 from fastsock.core._core import STANDARD, MessageError
+from fastsock.forkable import new_lock
 
 from .communicator import OBJECTS, SEQUENCE
 from .constants import ERR_ROOT, PROC_NULL, ROOT
@@ -60,7 +60,7 @@ def _told(function: Function) -> Function:
     name = function.__name__
 
     def call(communicator: Any, *arguments: Any) -> Any:
-        lock = communicator.locks.get(name) or communicator.locks.setdefault(name, threading.Lock())
+        lock = communicator.locks.get(name) or communicator.locks.setdefault(name, new_lock())
         try:
             with lock:
                 return function(communicator, *arguments)
@@ -89,7 +89,7 @@ def _spread(messages: _Round, data: Any, root: int) -> Any:
         if place + mask < size:
             requests.append(messages.isend(data, (place + mask + root) % size))
         mask >>= 1
-    messages.engine.wait_all(requests)
+    messages.engine.complete(requests)
     return data
 
 
@@ -99,7 +99,7 @@ def _collect(messages: _Round, data: Any, root: int) -> list[Any] | None:
         messages.send(data, root)
         return None
     requests = [None if rank == root else messages.irecv(rank) for rank in range(messages.size)]
-    messages.engine.wait_all([request for request in requests if request is not None])
+    messages.engine.complete([request for request in requests if request is not None])
     return [data if request is None else request.payload for request in requests]
 
 
@@ -108,7 +108,7 @@ def _swap(messages: _Round, items: Sequence[Any], own: int | None) -> list[Any]:
     others = [rank for rank in range(messages.size) if rank != own]
     incoming = {rank: messages.irecv(rank) for rank in others}
     outgoing = [messages.isend(items[rank], rank) for rank in others]
-    messages.engine.wait_all([*incoming.values(), *outgoing])
+    messages.engine.complete([*incoming.values(), *outgoing])
     return [items[rank] if rank == own else incoming[rank].payload for rank in range(messages.size)]
 
 
@@ -207,7 +207,7 @@ def _gather_inter(communicator: Any, codec: Codec, obj: Any, root: int) -> list[
         remote.send(codec.pieces(obj), root)
         return None
     requests = [remote.irecv(rank) for rank in range(remote.size)]
-    remote.engine.wait_all(requests)
+    remote.engine.complete(requests)
     return [codec.load(request.payload) for request in requests]
 
 
@@ -223,7 +223,7 @@ def scatter(communicator: Any, codec: Codec, objects: Iterable[Any] | None, root
     if communicator.rank != root:
         return codec.load(messages.recv(root))
     requests = [messages.isend(data[rank], rank) for rank in range(messages.size) if rank != root]
-    messages.engine.wait_all(requests)
+    messages.engine.complete(requests)
     return codec.load(data[root])
 
 
@@ -235,7 +235,7 @@ def _scatter_inter(communicator: Any, codec: Codec, objects: Iterable[Any] | Non
     if root != ROOT:
         return codec.load(remote.recv(root))
     each = items(objects, remote.size)
-    remote.engine.wait_all([remote.isend(codec.message(item), rank) for rank, item in enumerate(each)])
+    remote.engine.complete([remote.isend(codec.message(item), rank) for rank, item in enumerate(each)])
     return None
 
 
@@ -269,7 +269,7 @@ def neighbor_alltoall(
     messages = _Round(communicator)
     incoming = [None if rank == PROC_NULL else messages.irecv(rank) for rank in sources]
     outgoing = [messages.isend(data, rank) for data, rank in zip(each, destinations, strict=True) if rank != PROC_NULL]
-    messages.engine.wait_all([*(request for request in incoming if request is not None), *outgoing])
+    messages.engine.complete([*(request for request in incoming if request is not None), *outgoing])
     return [None if request is None else codec.load(request.payload) for request in incoming]
 
 
@@ -313,7 +313,7 @@ def allreduce(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any]
         remote = _Round(communicator, True, local.exchange)
         incoming = remote.irecv(0)
         outgoing = remote.isend(data, 0)
-        remote.engine.wait_all([incoming, outgoing])
+        remote.engine.complete([incoming, outgoing])
         data = incoming.payload
         result = codec.load(data)
     spread = _Round(communicator)  # the tree's own messages

@@ -8,10 +8,10 @@ partition comes (the others follow), how many there are, and how long each one i
 from __future__ import annotations
 
 import struct
-import threading
 from os import sched_yield
 
 from fastsock.core._core import STANDARD
+from fastsock.forkable import new_lock
 
 from . import buffers
 from .communicator import PARTITIONED, SEQUENCE
@@ -33,7 +33,7 @@ class _Partitioned(Persistent):
     def __init__(self, communicator: Any, buf: Any, partitions: int, peer: int, tag: int, readonly: bool) -> None:
         super().__init__(self._begin)
         self.communicator = communicator
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.partitions = partitions
         self.peer = peer
         self.tag = tag

@@ -8,6 +8,8 @@ import itertools
 import threading
 from collections.abc import Sequence
 
+from fastsock.forkable import new_lock
+
 from . import constants, rc
 from .buffered import Buffered
 from .communicator import Communicator, NoCommunicator
@@ -58,7 +60,7 @@ class World:
         self.internal_context = 2 * INTERNAL
         self.buffered = Buffered()
         self._channels = itertools.count()
-        self._channels_lock = threading.Lock()
+        self._channels_lock = new_lock()
         self._hosts: tuple[Any, ...] | None = None
         self.default_errhandler = _errhandler(options().errors)
         self.everyone = self._predefined(WORLD, range(self.size), "COMM_WORLD")
@@ -119,7 +121,7 @@ class _Ranks:
     """The ranks of this process: one, or one for each of the threads that are ranks."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.by_job: dict[int, World] = {}
         self.only: World | None = None
         self.waiting: tuple[Any, ...] = ()

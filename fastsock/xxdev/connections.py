@@ -21,6 +21,7 @@ import threading
 import weakref
 from collections import OrderedDict
 
+from ..forkable import new_lock
 from ..genuine import genuine
 from . import hello
 from .errors import XxdevError
@@ -59,7 +60,7 @@ class Connections(abc.ABC):
         self.job = job
         self.engine = engine
         self.settings = settings
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._states: dict[int, str] = {}
         self._strangers: OrderedDict[int, Any] = OrderedDict()  # connections whose hello is not over
         self._outgoing: set[Any] = set()

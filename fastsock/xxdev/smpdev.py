@@ -12,10 +12,10 @@ The sender or the receiver, whoever comes second, copies the message once from t
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 
+from ..forkable import new_lock
 from . import job as jobs
 from . import settings
 from .device import Device
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_lock = threading.Lock()
+_lock = new_lock()
 _engines: weakref.WeakKeyDictionary[threads.Ranks, dict[int, Any]] = weakref.WeakKeyDictionary()
 
 

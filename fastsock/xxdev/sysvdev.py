@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import threading
 
 from .. import abstract, config, core
+from ..forkable import new_lock
 from ..genuine import genuine
 from . import hello
 from .connections import Connections
@@ -132,7 +132,7 @@ def make(ring_bytes: int) -> tuple[int, int, Any]:
             memory.detach()
 
 
-_making = threading.Lock()
+_making = new_lock()
 
 
 def _new_memory(size: int) -> Any:

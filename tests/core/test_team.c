@@ -333,6 +333,27 @@ TEST(team_killed_member_is_named, NEEDS_PROCESSES)
     }
 }
 
+/* What it inherits is its parent's place in the memory of all. */
+TEST(team_forked_child_is_no_member, NEEDS_PROCESSES)
+{
+    const struct fs_team_hooks hooks = {0};
+    int bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), watch = -1, error = 0;
+    struct fs_team *team = fs_team_open(fs_team_create_memory(1, 0), 0, 1, &bell, &watch, 0, &hooks, &error);
+    CHECK_EQUAL(fs_team_barrier(team), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int refused = fs_team_barrier(team) == -ESTALE;
+        fs_team_close(team);
+        _exit(!refused);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK_EQUAL(status, 0);
+    CHECK_EQUAL(fs_team_barrier(team), 0);
+    fs_team_close(team);
+    close(bell);
+}
+
 /* ---- kernels ---- */
 
 static const int with_sum[] = {FS_INT8,  FS_INT16, FS_INT32,  FS_INT64,       FS_UINT8,

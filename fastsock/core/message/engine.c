@@ -73,8 +73,12 @@ int fs_engine_only_local(const struct fs_engine *engine)
     return atomic_load_explicit(&engine->link_count, memory_order_relaxed) == 0;
 }
 
-void fs_engine_after_fork(struct fs_engine *engine)
+void fs_engine_before_fork(struct fs_engine *engine) { fs_engine_lock(engine); }
+
+void fs_engine_after_fork(struct fs_engine *engine, int in_child)
 {
+    fs_engine_unlock(engine);
+    if (!in_child) return;
     for (int i = 0; i < atomic_load(&engine->link_count); i++) fs_link_abandon_descriptor(engine->links[i]);
     if (engine->kick >= 0) close(engine->kick);
     engine->kick = -1;

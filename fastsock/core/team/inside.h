@@ -2,6 +2,7 @@
 #ifndef FASTSOCK_TEAM_INSIDE_H
 #define FASTSOCK_TEAM_INSIDE_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -69,6 +70,7 @@ struct fs_team {
     unsigned char *buffers;            /* of member 0; the others' follow */
     size_t mapped;
     int index, size, crowded, at_once;
+    uint32_t generation;               /* a forked child is no member */
     uint64_t number;                   /* of the collective under way or next */
     uint64_t all_done;                 /* everybody is known to be done up to this place */
     uint64_t until[FS_TEAM_BUFFERS];   /* my buffer is free when its readers are done up to this place */
@@ -124,6 +126,7 @@ static inline void fs_team_leave(struct fs_team *team)
 
 static inline int fs_team_begin(struct fs_team *team, size_t bytes)
 {
+    if (team->generation != fs_generation()) return -ESTALE;
     if (team->failure == 0 && (team->at_once || bytes >= FS_TEAM_LONG)) fs_team_leave(team);
     return team->failure;
 }

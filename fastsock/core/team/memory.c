@@ -123,6 +123,7 @@ struct fs_team *fs_team_open(int memory, int index, int size, const int *bells, 
     team->index = index, team->size = size, team->at_once = at_once;
     team->crowded = team->header->crowded != 0;
     team->watches[index] = -1;
+    team->generation = fs_generation();
     team->number = FS_TEAM_CELLS;
     team->all_done = fs_place(FS_TEAM_CELLS, 0);
     for (int i = 0; i < FS_TEAM_BUFFERS; i++) team->reader[i] = -1;

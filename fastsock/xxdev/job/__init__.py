@@ -6,6 +6,7 @@ import os
 import threading
 from importlib import import_module
 
+from ...forkable import new_lock
 from .base import Job, JobError
 
 __all__ = ["Job", "JobError", "current", "joined"]
@@ -15,7 +16,7 @@ JOINED = "FASTSOCK_MPJ_JOINED"  # in the environment of a rank's children: these
 # The most specific first: a launcher may itself have been started by another.
 _ENVIRONMENTS = ("own", "by_hand", "hydra", "openmpi", "slurm", "torchrun", "kubernetes")
 
-_lock = threading.Lock()
+_lock = new_lock()
 _job: Job | None = None
 _process = 0
 by_thread = threading.local()  # .job: of a thread that is a rank by itself

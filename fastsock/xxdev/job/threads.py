@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from ...forkable import new_lock
 from ...genuine import genuine
 from ..hello import new_secret
 from . import by_thread
@@ -187,7 +188,7 @@ def run(size: int, function: Callable[[Job], Any]) -> list[BaseException | None]
 class _inherited:
     """While it lasts, a thread that a rank starts belongs to that rank."""
 
-    _lock = threading.Lock()
+    _lock = new_lock()
     _users = 0
     _plain: Any = None
 

@@ -1,0 +1,30 @@
+"""Locks that a forked child finds free: the thread of its parent that held one is not there to let it go."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from _thread import allocate_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _thread import LockType
+
+__all__ = ["new_lock"]
+
+_made: weakref.WeakSet[LockType] = weakref.WeakSet()
+
+
+def new_lock() -> LockType:
+    """Returns a lock, as threading.Lock() does."""
+    lock = allocate_lock()
+    _made.add(lock)
+    return lock
+
+
+def _forked() -> None:
+    for lock in list(_made):
+        lock._at_fork_reinit()  # type: ignore[attr-defined]  # as threading does with its own
+
+
+os.register_at_fork(after_in_child=_forked)
