@@ -225,8 +225,7 @@ cdef extern from "engine.h" nogil:
     void fs_engine_close(fs_engine *engine)
     int fs_engine_flushed(fs_engine *engine)
     int fs_engine_is_usable(const fs_engine *engine)
-    void fs_engine_before_fork(fs_engine *engine) nogil
-    void fs_engine_after_fork(fs_engine *engine, int in_child)
+    void fs_engine_after_fork(fs_engine *engine)
     int fs_engine_attach_local(fs_engine *engine, int peer, fs_engine *other)
     int fs_engine_attach_end(fs_engine *engine, int peer, fs_end *end, int doorbell)
     int fs_engine_attach_descriptor(fs_engine *engine, int peer, int descriptor)

@@ -2,13 +2,6 @@
 from cpython.exc cimport PyErr_WriteUnraisable
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject
-from cpython.pythread cimport (
-    PyThread_acquire_lock,
-    PyThread_allocate_lock,
-    PyThread_release_lock,
-    PyThread_type_lock,
-    WAIT_LOCK,
-)
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdlib cimport free
 
@@ -936,36 +929,10 @@ cdef class Engine:
         return not fs_engine_is_usable(self.engine)
 
 
-cdef PyThread_type_lock forking = PyThread_allocate_lock()
-cdef list _held = []  # by whoever has that lock
-
-
-def _before_fork():
+def _after_fork():
     cdef Engine engine
-    with nogil:
-        PyThread_acquire_lock(forking, WAIT_LOCK)
-    _held.extend(_engines)
-    for engine in _held:
-        with nogil:
-            fs_engine_before_fork(engine.engine)
+    for engine in list(_engines):
+        fs_engine_after_fork(engine.engine)
 
 
-cdef int release_engines(bint in_child) except -1:
-    cdef Engine engine
-    held = _held[:]
-    _held.clear()
-    for engine in held:
-        fs_engine_after_fork(engine.engine, in_child)
-    PyThread_release_lock(forking)
-    return 0
-
-
-def _after_fork_in_parent():
-    release_engines(False)
-
-
-def _after_fork_in_child():
-    release_engines(True)
-
-
-_os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+_os.register_at_fork(after_in_child=_after_fork)

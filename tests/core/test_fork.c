@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "connection.h"
+#include "engine.h"
 
 #define CONNECTIONS 6
 #define SMALL 4096u
@@ -89,6 +90,95 @@ TEST(forks_while_threads_are_in_the_core, NEEDS_PROCESSES)
     }
     atomic_store(&over, 1);
     for (int i = 0; i <= CONNECTIONS; i++) join_thread(threads[i]);
+}
+
+static const struct fs_engine_options engine_options = {4096, 65536, 0, 0};
+
+static struct fs_engine *engine_of_two(int rank)
+{
+    int error = 0;
+    struct fs_engine *engine = fs_engine_new(rank, 2, &engine_options, &error);
+    CHECK(engine != NULL);
+    return engine;
+}
+
+/* A pair as attach_local wants it: each keeps the other. */
+static void open_engines(struct fs_engine **engines)
+{
+    for (int i = 0; i < 2; i++) engines[i] = engine_of_two(i);
+    for (int i = 0; i < 2; i++) CHECK_EQUAL(fs_engine_attach_local(engines[i], !i, engines[!i]), 0);
+}
+
+static void close_engines(struct fs_engine **engines)
+{
+    for (int i = 0; i < 2; i++) fs_engine_close(engines[i]);
+    for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+}
+
+static void *exchange_until_over(void *argument)
+{
+    struct fs_engine **engines = argument;
+    unsigned char from[64] = "from", into[64];
+    while (!atomic_load(&over)) {
+        struct fs_request send = {.one = {from, sizeof from}}, receive = {.one = {into, sizeof into}};
+        fs_request_prepare(&send, FS_SENDING, NULL, 1);
+        fs_request_prepare(&receive, FS_RECEIVING, NULL, 1);
+        fs_engine_receive(engines[1], &receive, 0, 7, 0);
+        fs_engine_send(engines[0], &send, 1, 7, 0, FS_STANDARD);
+        fs_engine_progress(engines[1]);
+        fs_engine_abandon(engines[0], &send);
+        fs_engine_abandon(engines[1], &receive);
+    }
+    return NULL;
+}
+
+static void *open_and_close_engines_until_over(void *argument)
+{
+    struct fs_engine *engines[2];
+    (void)argument;
+    while (!atomic_load(&over)) {
+        open_engines(engines);
+        close_engines(engines);
+    }
+    return NULL;
+}
+
+static _Noreturn void be_childs_engines(struct fs_engine **engines)
+{
+    struct fs_engine *own[2];
+    char reason[64];
+    const char *path;
+    struct fs_envelope envelope;
+    alarm(20);
+    for (int i = 0; i < 2; i++) {
+        CHECK(!fs_engine_is_usable(engines[i]));
+        fs_engine_reason(engines[i], !i, reason, sizeof reason, &path);
+        fs_engine_probe(engines[i], !i, 7, 0, &envelope);
+        fs_engine_flushed(engines[i]);
+    }
+    close_engines(engines);
+    open_engines(own);
+    close_engines(own);
+    _exit(0);
+}
+
+TEST(forks_while_threads_are_in_engines, NEEDS_PROCESSES)
+{
+    static struct fs_engine *engines[2][2];
+    pthread_t threads[3];
+    for (int i = 0; i < 2; i++) {
+        open_engines(engines[i]);
+        threads[i] = start_thread(exchange_until_over, engines[i]);
+    }
+    threads[2] = start_thread(open_and_close_engines_until_over, NULL);
+    for (int i = 0; i < scaled(500); i++) {
+        pid_t child = start_process();
+        if (child == 0) be_childs_engines(engines[i % 2]);
+        join_process(child);
+    }
+    atomic_store(&over, 1);
+    for (int i = 0; i < 3; i++) join_thread(threads[i]);
+    for (int i = 0; i < 2; i++) close_engines(engines[i]);
 }
 
 struct sleeper {

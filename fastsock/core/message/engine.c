@@ -31,6 +31,7 @@ struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_optio
     engine->generation = fs_generation();
     engine->kick = -1;
     engine->peers[rank].state = FS_LOCAL;
+    fs_engine_register(engine);
     *error = 0;
     return engine;
 }
@@ -39,7 +40,7 @@ void fs_engine_hold(struct fs_engine *engine) { atomic_fetch_add(&engine->holder
 
 void fs_engine_release(struct fs_engine *engine)
 {
-    if (atomic_fetch_sub(&engine->holders, 1) != 1) return;
+    if (!fs_engine_drop(engine)) return;
     while (engine->oldest) {
         struct fs_message *message = engine->oldest;
         fs_message_remove(engine, message);
@@ -73,12 +74,8 @@ int fs_engine_only_local(const struct fs_engine *engine)
     return atomic_load_explicit(&engine->link_count, memory_order_relaxed) == 0;
 }
 
-void fs_engine_before_fork(struct fs_engine *engine) { fs_engine_lock(engine); }
-
-void fs_engine_after_fork(struct fs_engine *engine, int in_child)
+void fs_engine_after_fork(struct fs_engine *engine)
 {
-    fs_engine_unlock(engine);
-    if (!in_child) return;
     for (int i = 0; i < atomic_load(&engine->link_count); i++) fs_link_abandon_descriptor(engine->links[i]);
     if (engine->kick >= 0) close(engine->kick);
     engine->kick = -1;

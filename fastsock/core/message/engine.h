@@ -79,10 +79,7 @@ void fs_engine_close(struct fs_engine *engine);
 /* Whether everything that was sent has left this process; one round of progress. */
 int fs_engine_flushed(struct fs_engine *engine);
 int fs_engine_is_usable(const struct fs_engine *engine); /* not closed, and not a forked child's copy */
-/* Around a fork in any thread: a child finds the lock free and what it guards as it should be, and gives the descriptors
- * back.  Whoever waits here must not keep anybody from going on who has the lock. */
-void fs_engine_before_fork(struct fs_engine *engine);
-void fs_engine_after_fork(struct fs_engine *engine, int in_child);
+void fs_engine_after_fork(struct fs_engine *engine);     /* in the child: gives the descriptors back */
 
 /* 0 or -errno: -EEXIST attached already, -EINVAL, -EPIPE failed already. The engine owns what it was given only on 0. */
 int fs_engine_attach_local(struct fs_engine *engine, int peer, struct fs_engine *other);

@@ -101,6 +101,8 @@ struct fs_engine {
     _Atomic int holders;
     _Atomic int closed;
     uint32_t generation; /* a forked child has a copy that it must not use */
+    struct fs_engine *next, *previous; /* of this process */
+    struct fs_engine *next_held;       /* of those that a fork under way holds */
     int rank, size;
     struct fs_engine_options options;
     uint64_t spin_ticks;
@@ -152,6 +154,10 @@ static inline void fs_engine_lock(struct fs_engine *engine)
     if (!fs_engine_try_lock(engine)) fs_engine_lock_slowly(engine);
 }
 void fs_engine_unlock(struct fs_engine *engine); /* and completes what waits in `settled` */
+
+/* forks.c */
+void fs_engine_register(struct fs_engine *engine);
+int fs_engine_drop(struct fs_engine *engine); /* one hold less; whether it was the last, and nothing else knows it */
 
 /* engine.c: with the lock held */
 void fs_complete(struct fs_engine *engine, struct fs_request *request, int error);
