@@ -24,7 +24,7 @@ static struct fixture *ring_at(uint64_t start)
     memset(&f->shared, 0, sizeof f->shared);
     f->shared.grown_at = FS_NOT_GROWN;
     f->shared.head = f->shared.tail = f->sent = f->received = start;
-    f->producer = f->consumer = (struct fs_ring){&f->shared, f->data, SMALL, LARGE, start};
+    f->producer = f->consumer = (struct fs_ring){&f->shared, f->data, SMALL, LARGE, start, 0};
     return f;
 }
 
