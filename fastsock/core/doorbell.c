@@ -1,7 +1,8 @@
 /* Readiness for pollers that know nothing of fastsock.
  *
- * Every byte on the doorbell is a token, but for a farewell and for what foreign code wrote there.  The doorbell holds at least one exactly while the ring has data, once the
- * consumer's descriptor is watched; before that one may stay resident, so that an exchange costs no system call.
+ * Every byte on the doorbell is a token, but for a farewell and for what foreign code wrote there.  The doorbell holds
+ * at least one exactly while the ring has data, once the consumer's descriptor is watched; before that one may stay
+ * resident, so that an exchange costs no system call.
  * A full ring is shown by stuffing: one large token fills the small send buffer until the consumer has drained half.
  *
  * `bell` packs the number of token bytes ever sent with the state, so that a consumer who silences the bell knows

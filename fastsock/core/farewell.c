@@ -3,8 +3,8 @@
  * A UNIX socket says HUP as soon as its peer is closed, TCP only when both halves are shut; and programs take HUP for the
  * end, whatever is unread.  So an end that closes lets its own descriptor travel, with some bytes more over the doorbell:
  * it lives in the other end's queue, and a shut writing half shows what TCP shows, IN and RDHUP.  Those bytes are
- * announced, but not as tokens, so exact eating leaves them there.  They are taken off, and the HUP shows, when the other end sends
- * to nobody, as a reset would show it, or shuts its own writing half; or they go with the other end.
+ * announced, but not as tokens, so exact eating leaves them there.  They are taken off, and the HUP shows, when the other
+ * end sends to nobody, as a reset would show it, or shuts its own writing half; or they go with the other end.
  *
  * Behind a shutdown of the writing half no byte can be sent any more.  So a lifeline travels right before it, one end of
  * a fresh socket pair, into whose queue the closing end later puts its descriptor.
