@@ -199,6 +199,63 @@ def test_a_close_meets_any_call(pairs: Pairs, call: str) -> None:
         far.close()
 
 
+TWO_AT_ONCE: dict[str, Callable[[Any], Any]] = {
+    "send": lambda channel: channel.send(b"x"),
+    "sendall": lambda channel: channel.sendall(b"xy"),
+    "sendmsg": lambda channel: channel.sendmsg([b"x", b"y"]),
+    "recv": lambda channel: channel.recv(8),
+    "recv_into": lambda channel: channel.recv_into(bytearray(8)),
+    "peek": lambda channel: channel.recv(4, socket.MSG_PEEK),
+    "unread": lambda channel: channel.unread(),
+    "settimeout": lambda channel: channel.settimeout(0),
+    "is_non_blocking": lambda channel: channel.is_non_blocking(),
+    "set_kernel_timeouts": lambda channel: channel.set_kernel_timeouts(0, 0),
+    "set_urgent_inline": lambda channel: channel.set_urgent_inline(True),
+    "was_reset": lambda channel: channel.was_reset(),
+    "take_error": lambda channel: channel.take_error(),
+    "fileno": lambda channel: channel.fileno(),
+    "watch": lambda channel: channel.watch(),
+    "is_watched": lambda channel: channel.is_watched(),
+    "knock": lambda channel: channel.knock(),
+    "settle": lambda channel: channel.settle(),
+    "settle_all": lambda channel: core.settle_all([channel]),
+    "ready_among": lambda channel: core.ready_among([channel], 1.0),
+    "is_stale": lambda channel: channel.is_stale(),
+    "set_lazy": lambda channel: channel.set_lazy(False),
+    "released": lambda channel: channel.released,
+    "statistics": lambda channel: channel.statistics(),
+    "peer": lambda channel: channel.peer,
+    "shutdown": lambda channel: channel.shutdown(socket.SHUT_RD),
+}
+
+
+@needs_core
+@pytest.mark.parametrize("one", TWO_AT_ONCE)
+def test_any_two_calls_of_a_channel_at_the_same_time(one: str) -> None:
+    """For a thread sanitizer too, which sees what goes well nevertheless."""
+    with preferring("shm"):
+        pairs = Pairs("shm")
+        for other in list(TWO_AT_ONCE)[list(TWO_AT_ONCE).index(one) :]:
+            near, far = pairs.make()
+            near.setblocking(False)
+
+            def call(name: str, channel: Any) -> Callable[[], None]:
+                def calls() -> None:
+                    for _ in range(rounds(20)):
+                        try:
+                            TWO_AT_ONCE[name](channel)
+                        except OSError as error:
+                            assert error.errno in (errno.EAGAIN, errno.EBADF, errno.EPIPE, errno.ENOTCONN), name
+
+                return calls
+
+            far.send(b"unread")
+            together(call(one, near._fast_channel), call(other, near._fast_channel))
+            near.close()
+            far.close()
+        pairs.listener.close()
+
+
 def only_payload(data: bytes) -> None:
     assert not data.strip(b"z"), data  # of a doorbell, say
 

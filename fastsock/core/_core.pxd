@@ -40,7 +40,7 @@ cdef class Engine:
 cdef class Request:
     cdef fs_request request
     cdef readonly Engine engine
-    cdef public object owner  # free for the caller, who finds it again on what peek() gives
+    cdef object owner_
     cdef Py_buffer view
     cdef Py_buffer *views
     cdef iovec *vector
@@ -55,6 +55,7 @@ cdef class Request:
     # The memory of a new request; of `view`, unless NULL, it lets go.
     cdef void take_memory(self, Engine engine, void *data, size_t length, const Py_buffer *view, int kind) noexcept
     cdef int drop_buffers(self) except -1
+    cdef int own(self, owner) except -1  # sets `owner`
     cdef int settle(self) except -1
     cdef int collect(self) except -1
     cdef bint unlist(self) noexcept
@@ -76,8 +77,10 @@ cdef class Team:
     cdef readonly tuple ranks
     cdef tuple bells, watches
     cdef readonly int index, size
+    cdef unsigned long user       # the thread within a collective, or 0,
+    cdef uint32_t user_generation  # and its process: a forked child has no such thread
 
-    cdef int usable(self) except -1
+    cdef int enter(self) except -1
     cdef int ended(self, int result) except -1
     cdef object failure(self, int result)
     cdef Buffer own_part(self, source, Buffer target)

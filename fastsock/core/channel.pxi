@@ -64,7 +64,7 @@ cdef class Channel:
     cdef int left_behind  # the descriptor, while it moves
     cdef object successor  # a weak reference to the socket whose descriptor carries the bytes now
     cdef atomic_int leaving
-    cdef public object peer
+    cdef readonly object peer
     cdef object __weakref__
 
     def __init__(self, Segment segment not None, int doorbell, int side, *, double spin_us=50.0,
@@ -113,6 +113,10 @@ cdef class Channel:
         return other
 
     # ---- waiting and errors ----
+
+    @cython.critical_section
+    cdef bint is_open(self) noexcept:
+        return self.descriptor >= 0 and self.shared.end != NULL
 
     cdef int alive(self) except -1:
         if self.descriptor < 0 or self.closing or self.shared.end == NULL:
@@ -541,6 +545,7 @@ cdef class Channel:
         self.receive_limit = receive
         self.send_limit = send
 
+    @cython.critical_section
     def is_non_blocking(self):
         return self.timeout == 0
 
@@ -588,6 +593,7 @@ cdef class Channel:
 
     # ---- the descriptor ----
 
+    @cython.critical_section
     def fileno(self):
         """The doorbell's number, or -1 once closed."""
         return self.descriptor
@@ -721,6 +727,7 @@ cdef class Channel:
         self.left = self.lost = True  # from now on the number may be anybody's
         self.close()
 
+    @cython.critical_section
     def dropped(self, bint reset):
         """The socket goes without close(), and its finalizer closes the descriptor next: the other end sees a close."""
         if self.descriptor >= 0 and not self.closing and not self.left and atomic_fetch_add(&self.shared.open_channels, 0) == 1:

@@ -66,16 +66,17 @@ cdef class Custody:
 
     def take_back(self, Channel channel not None):
         """Makes the channel's descriptor TCP's again, and gives custody up; False where it is too late for that."""
-        cdef int descriptor = channel.descriptor, flags, stream
-        if descriptor < 0 or channel.users > 0:
-            return False
-        flags = get_flags(descriptor, F_GETFD)
-        stream = fs_custody_take_back(self.shared.end.custody)
-        if stream < 0:
-            return False
-        dup3(stream, descriptor, 0 if not flags & FD_CLOEXEC else O_CLOEXEC)
-        close_descriptor(stream)
-        return True
+        cdef int flags, stream
+        with cython.critical_section(channel):
+            if channel.descriptor < 0 or channel.users > 0:
+                return False
+            flags = get_flags(channel.descriptor, F_GETFD)
+            stream = fs_custody_take_back(self.shared.end.custody)
+            if stream < 0:
+                return False
+            dup3(stream, channel.descriptor, 0 if not flags & FD_CLOEXEC else O_CLOEXEC)
+            close_descriptor(stream)
+            return True
 
     def relay(self):
         """From now on the other end is on TCP for good, unless it connected back before."""

@@ -212,6 +212,21 @@ cdef class Request:
         self.drop_buffers()
         free(self.request.payload)
 
+    @cython.critical_section
+    cdef int own(self, owner) except -1:
+        self.owner_ = owner
+        return 0
+
+    @property
+    def owner(self):
+        """Free for the caller, who finds it again on what peek() gives."""
+        with cython.critical_section(self):
+            return self.owner_
+
+    @owner.setter
+    def owner(self, owner):
+        self.own(owner)
+
     @property
     def done(self):
         """Whether it is complete; makes no progress."""

@@ -22,7 +22,7 @@ def ready_among(list channels, double spin_us, Patience patience=None):
     cdef uint64_t start, limit
     cdef list ready = []
     for channel in channels:
-        if channel.descriptor >= 0 and channel.shared.end != NULL:
+        if channel.is_open():
             if fs_end_has_data(channel.shared.end):
                 ready.append(channel)
             elif not fs_end_is_elsewhere(channel.shared.end):
@@ -58,7 +58,7 @@ cdef list having_data(list channels):
     cdef Channel channel
     cdef list found = []
     for channel in channels:
-        if channel.descriptor >= 0 and channel.shared.end != NULL and fs_end_has_data(channel.shared.end):
+        if channel.is_open() and fs_end_has_data(channel.shared.end):
             found.append(channel)
     return found
 

@@ -12,10 +12,12 @@ cdef extern from *:
 cdef extern from "Python.h":
     PyThreadState *PyEval_SaveThread() noexcept nogil
     void PyEval_RestoreThread(PyThreadState *state) noexcept nogil
+    unsigned long this_thread "PyThread_get_thread_ident" () noexcept nogil
     int handle_signals "PyErr_CheckSignals" () noexcept nogil
     void *PyErr_Occurred()
 
 cdef double SIGNALS_EVERY_US = 20000.0
+cdef unsigned int TURN_US = 20  # between two looks of a thread whose turn it is not
 
 OPERATIONS = {
     name: number
@@ -117,7 +119,7 @@ cdef class Team:
     """The ranks of a communicator that share a host, and its collectives in the memory that they share.
 
     Made by fastsock.xxdev.team, which hands `memory`, an eventfd and a descriptor of the process (or -1) per member, and
-    the members' ranks. Takes the descriptors over. Used by one thread at a time, and all members call the same methods in
+    the members' ranks. Takes the descriptors over. Several threads take turns, and all members call the same methods in
     the same order. Buffers are contiguous; a source of None means that the own part is in its place in the target.
     Raises MessageError (PEER_FAILED), which names the member that died or left; ValueError; what a signal handler raised.
     """
@@ -152,16 +154,20 @@ cdef class Team:
         called by all before any calls a collective; where one cannot, large messages are copied twice."""
         if len(identities) != self.size * <int>sizeof(fs_team_identity):
             raise ValueError(f"collective over shared memory: {len(identities)} bytes of identities")
-        self.usable()
-        return fs_team_meet(self.team, <const fs_team_identity *>PyBytes_AS_STRING(identities)) != 0
+        self.enter()
+        cdef bint can = fs_team_meet(self.team, <const fs_team_identity *>PyBytes_AS_STRING(identities)) != 0
+        self.user = 0
+        return can
 
     @cython.critical_section
     def close(self):
         """Gives the memory and the descriptors back. No collective may be under way."""
         if self.team == NULL:
             return
+        self.enter()
         fs_team_close(self.team)
         self.team = NULL
+        self.user = 0
         for descriptor in self.bells + self.watches:
             if descriptor >= 0:
                 close_descriptor(descriptor)
@@ -169,12 +175,22 @@ cdef class Team:
     def __dealloc__(self):
         self.close()
 
-    cdef int usable(self) except -1:
+    cdef int enter(self) except -1:
+        """With its section, which a wait gives up: no other thread is in there until `user` is 0 again."""
+        cdef unsigned long me = this_thread()
+        while self.user != 0 and self.user_generation == fs_generation():
+            if self.user == me:  # by a signal's handler, or a callback
+                raise ValueError("collective over shared memory: begun within another one of the same communicator")
+            with nogil:
+                usleep(TURN_US)
+            PyErr_CheckSignals()
         if self.team == NULL:
             raise ValueError("collective over shared memory: closed")
+        self.user, self.user_generation = me, fs_generation()
         return 0
 
     cdef int ended(self, int result) except -1:
+        self.user = 0
         if result == 0:
             return 0
         if PyErr_Occurred() != NULL:
@@ -199,58 +215,58 @@ cdef class Team:
 
     @cython.critical_section
     cdef int c_barrier(self) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_barrier(self.team))
 
     @cython.critical_section
     cdef int c_bcast(self, void *data, size_t length, int root) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_bcast(self.team, data, length, root))
 
     @cython.critical_section
     cdef int c_reduce(self, const void *source, void *target, size_t count, int type, int operation, int root) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_reduce(self.team, source, target, count, type, operation, root))
 
     @cython.critical_section
     cdef int c_allreduce(self, const void *source, void *target, size_t count, int type, int operation) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_allreduce(self.team, source, target, count, type, operation))
 
     @cython.critical_section
     cdef int c_scan(self, const void *source, void *target, size_t count, int type, int operation) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_scan(self.team, source, target, count, type, operation))
 
     @cython.critical_section
     cdef int c_exscan(self, const void *source, void *target, size_t count, int type, int operation) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_exscan(self.team, source, target, count, type, operation))
 
     @cython.critical_section
     cdef int c_reduce_scatter(self, const void *source, void *target, const size_t *counts, int type,
                               int operation) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_reduce_scatter(self.team, source, target, counts, type, operation))
 
     @cython.critical_section
     cdef int c_gather(self, const void *source, size_t length, void *target, const fs_blocks *blocks, int root) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_gather(self.team, source, length, target, blocks, root))
 
     @cython.critical_section
     cdef int c_scatter(self, const void *source, const fs_blocks *blocks, void *target, size_t length, int root) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_scatter(self.team, source, blocks, target, length, root))
 
     @cython.critical_section
     cdef int c_allgather(self, const void *source, void *target, const fs_blocks *blocks) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_allgather(self.team, source, target, blocks))
 
     @cython.critical_section
     cdef int c_alltoall(self, const void *source, const fs_blocks *out, void *target, const fs_blocks *in_) except -1:
-        self.usable()
+        self.enter()
         return self.ended(fs_team_alltoall(self.team, source, out, target, in_))
 
     # ---- buffers ----

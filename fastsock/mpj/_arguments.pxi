@@ -10,7 +10,7 @@ cdef class Simple:
         self.owner = owner
 
 
-# What buffers.py is asked where the arguments are not of the usual kind.
+# What buffers.py is asked where the arguments are not of the usual kind. Set once, while the package is imported.
 cdef object _Datatype = None
 cdef dict _codes = {}
 cdef dict _formats = {}
@@ -44,6 +44,7 @@ cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
     cdef object where = message, datatype = None
     cdef Py_ssize_t count = -1, size, length
     cdef Py_ssize_t parts
+    cdef uintptr_t address
     cdef buffer memory
     if type(message) is list or type(message) is tuple:
         parts = len(message)
@@ -64,18 +65,17 @@ cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
     if not PyObject_CheckBuffer(where) or where is BOTTOM:
         return _general(message, readonly, blocks)
     memory = acquire(where, readonly, datatype is None)
+    with cython.critical_section(memory):  # one that was given as such may be released meanwhile
+        address = <uintptr_t>memory.view.buf
+        length = memory.view.len
+        if datatype is None:
+            datatype = _formats[""] if memory.view.format == NULL else _of_format(memory.view.format)
     if datatype is None:
-        if memory.view.format == NULL:
-            datatype = _formats[""]
-        else:
-            datatype = _of_format(memory.view.format)
-            if datatype is None:
-                return _general(message, readonly, blocks)
+        return _general(message, readonly, blocks)
     record = datatype.ob
     size = record.size
     if size <= 0 or not record.dense:
         return _general(message, readonly, blocks)
-    length = memory.view.len
     if count < 0:
         count = length // size
         if count * size != length:
@@ -87,7 +87,7 @@ cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
     elif count > length // size // (blocks if blocks > 1 else 1):
         return _general(message, readonly, blocks)
     cdef Simple found = Simple.__new__(Simple)
-    found.address = <uintptr_t>memory.view.buf
+    found.address = address
     found.count = count
     found.datatype = datatype
     found.owner = memory

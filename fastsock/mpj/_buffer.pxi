@@ -52,14 +52,16 @@ cdef class buffer:
     @property
     def address(self):
         """Buffer address."""
-        return <uintptr_t>self.view.buf
+        with cython.critical_section(self):
+            return <uintptr_t>self.view.buf
 
     @property
     def obj(self):
         """Object exposing buffer."""
-        if self.view.obj == NULL:
-            return None
-        return <object>self.view.obj
+        with cython.critical_section(self):
+            if self.view.obj == NULL:
+                return None
+            return <object>self.view.obj
 
     @property
     def nbytes(self):
@@ -74,7 +76,8 @@ cdef class buffer:
     @property
     def format(self):
         """Format of each element."""
-        return "B" if self.view.format == NULL else self.view.format.decode()
+        with cython.critical_section(self):
+            return "B" if self.view.format == NULL else self.view.format.decode()
 
     @property
     def itemsize(self):
@@ -87,11 +90,13 @@ cdef class buffer:
         view = PyMemoryView_FromObject(self)
         return view.cast(format) if shape is ... else view.cast(format, shape)
 
+    @cython.critical_section
     def tobytes(self, order=None):
         """Return the data in the buffer as a byte string."""
         self._check()
         return PyBytes_FromStringAndSize(<char *>self.view.buf, self.view.len)
 
+    @cython.critical_section
     def toreadonly(self):
         """Return a readonly version of the buffer object."""
         cdef buffer other
@@ -103,6 +108,7 @@ cdef class buffer:
         other.view.readonly = True
         return other
 
+    @cython.critical_section
     def release(self):
         """Release the underlying buffer exposed by the buffer object."""
         PyBuffer_Release(&self.view)
@@ -111,7 +117,8 @@ cdef class buffer:
         self.device = False
 
     def __getbuffer__(self, Py_buffer *view, int flags):
-        PyBuffer_FillInfo(view, <PyObject *>self, self.view.buf, self.view.len, self.view.readonly, flags)
+        with cython.critical_section(self):
+            PyBuffer_FillInfo(view, <PyObject *>self, self.view.buf, self.view.len, self.view.readonly, flags)
 
     def __len__(self):
         """Return the number of bytes."""
@@ -121,31 +128,37 @@ cdef class buffer:
         """Return a byte as an integer, or a part that shares the memory."""
         cdef Py_ssize_t start, length
         self._check()
-        cdef unsigned char *bytes_ = <unsigned char *>self.view.buf
-        if PyIndex_Check(item):
-            return bytes_[self._index(item)]
-        start, length = self._slice(item)
-        return _part(self, bytes_ + start, length, self.view.readonly)
+        with cython.critical_section(self):
+            if PyIndex_Check(item):
+                start = self._index(item)
+                return (<unsigned char *>self.view.buf)[start]
+            start, length = self._slice(item)
+            return _part(self, <char *>self.view.buf + start, length, self.view.readonly)
 
     def __setitem__(self, item, value):
         """Set a byte, or the bytes of a part."""
         self._check()
         if self.view.readonly:
             raise TypeError("buffer is read-only")
-        cdef unsigned char *bytes_ = <unsigned char *>self.view.buf
         cdef Py_ssize_t start, length
-        cdef buffer source
-        if PyIndex_Check(item):
-            bytes_[self._index(item)] = value
-            return
-        start, length = self._slice(item)
-        if PyIndex_Check(value) and not PyObject_CheckBuffer(value):
-            memset(bytes_ + start, <unsigned char>value, length)
-            return
-        source = _new(value, PyBUF_ANY_CONTIGUOUS)
-        if source.view.len != length:
-            raise ValueError("slice length does not match buffer")
-        memmove(bytes_ + start, source.view.buf, length)
+        cdef unsigned char byte = 0
+        cdef buffer source = None
+        # what may run code of the program comes first
+        if PyIndex_Check(item) or PyIndex_Check(value) and not PyObject_CheckBuffer(value):
+            byte = value
+        else:
+            source = _new(value, PyBUF_ANY_CONTIGUOUS)
+        with cython.critical_section(self):
+            if PyIndex_Check(item):
+                start, length = self._index(item), 1
+            else:
+                start, length = self._slice(item)
+            if source is None:
+                memset(<char *>self.view.buf + start, byte, length)
+            elif source.view.len != length:
+                raise ValueError("slice length does not match buffer")
+            else:
+                memmove(<char *>self.view.buf + start, source.view.buf, length)
 
     cdef int _check(self) except -1:
         if self.device:
@@ -166,6 +179,8 @@ cdef class buffer:
         start, stop, step = item.indices(self.view.len)
         if step != 1:
             raise IndexError("slice with step not supported")
+        if max(start, stop) > self.view.len:  # released while the slice told its ends
+            raise IndexError("index out of range")
         return start, max(stop - start, 0)
 
 
@@ -221,7 +236,8 @@ def is_buffer(source):
 
 def format_of(buffer memory not None):
     """Returns what is known of a buffer's elements, as the buffer protocol writes it; empty where nothing is."""
-    return "" if memory.view.format == NULL else memory.view.format.decode()
+    with cython.critical_section(memory):
+        return "" if memory.view.format == NULL else memory.view.format.decode()
 
 
 def part(buffer whole not None, Py_ssize_t offset, Py_ssize_t length):

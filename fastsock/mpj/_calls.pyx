@@ -1,3 +1,4 @@
+# cython: language_level=3, freethreading_compatible=False
 # The calls that programs make most, with simple arguments, straight to the engine.
 # Whatever is not simple goes the general way, which also finds the words for errors.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -257,9 +258,10 @@ cdef class Started(EngineRequest):
     @property
     def number(self):
         """An integer that stands for it, given on first request."""
-        if not self._number:
-            self._number = numbered(self)
-        return self._number
+        with cython.critical_section(self):
+            if not self._number:
+                self._number = numbered(self)
+            return self._number
 
     def handle_class(self):
         return Request
@@ -294,7 +296,7 @@ cdef class Started(EngineRequest):
             self.look(status)
         if self.request.error != FS_FINE and not self.request.cancelled:
             raise self.communicator.failed(self.error)
-        self.owner = None
+        self.own(None)
 
     def result(self):
         return None
@@ -309,7 +311,7 @@ cdef Started new_started(Path path, Span *span, owner, int kind):
     started.communicator = path.record
     started.take_memory(path.engine, span.data, span.length, &span.view if span.held else NULL, kind)
     if not span.held:
-        started.owner = Kept(owner)
+        started.own(Kept(owner))
     return started
 
 
@@ -380,7 +382,7 @@ _general_wait, _general_test, _general_waitall = Request.Wait, Request.Test, Req
 cdef inline int completed(Started started) except -1:
     started.settle()
     started.collect()
-    started.owner = None
+    started.own(None)
     return 0
 
 

@@ -9,6 +9,13 @@ cdef struct Layout:
     size_t[FS_TEAM_MOST] sizes, offsets  # bytes
 
 
+cdef inline void equal_blocks(Layout *layout, size_t block, int many) noexcept:
+    cdef int i
+    for i in range(many):
+        layout.sizes[i] = block
+        layout.offsets[i] = i * block
+
+
 cdef Py_ssize_t bytes_of_item(object datatype) except -1:
     """Of one item, or 0 where items are not just bytes in a row."""
     record = datatype.ob

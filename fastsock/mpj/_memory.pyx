@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
-"""Memory: any contiguous buffer by address and length, the constants that stand for buffers, copies with gaps."""
+"""Memory: any contiguous buffer by address and length, the constants that stand for buffers, copies with gaps.
+
+A buffer that others may release meanwhile is looked into within a critical section of it.
+"""
 cimport cython
 from cpython.number cimport PyIndex_Check
 from libc.stdint cimport int64_t, uintptr_t

@@ -18,12 +18,9 @@ cdef class Held:
 cdef bint equal_layout(const Py_buffer *view, Layout *layout, int many) noexcept:
     """As many blocks of one size as make up a buffer; whether they do."""
     cdef Py_ssize_t block = view.len // many
-    cdef int i
     if block * many != view.len or block % view.itemsize:
         return False
-    for i in range(many):
-        layout.sizes[i] = block
-        layout.offsets[i] = i * block
+    equal_blocks(layout, block, many)
     return True
 
 
@@ -35,7 +32,6 @@ cdef class NeighbourCalls:
     cdef uint32_t context
     cdef int source_count, destination_count, send_count
     cdef int[FS_TEAM_MOST] sources, destinations, order  # ranks in the world or -1; the destinations' places
-    cdef Layout outgoing, incoming
 
     def __init__(self, communicator, sources, destinations, order):
         members = communicator.members
@@ -70,30 +66,31 @@ cdef class NeighbourCalls:
     cdef bint call(self, send, bint out_differ, receive, bint into_differ, bint to_all) except -1:
         """`differ`: blocks have sizes of their own; `to_all`: what is sent is one block, for every destination."""
         cdef Held held = Held.__new__(Held)
+        cdef Layout outgoing, incoming
         cdef int i
         if self.source_count == 0 or self.destination_count == 0:
             return False
         if into_differ:
-            held.holds_into = take_layout(receive, True, &held.into.view, &self.incoming, self.source_count)
+            held.holds_into = take_layout(receive, True, &held.into.view, &incoming, self.source_count)
         else:
             held.holds_into = take(receive, True, &held.into, self.source_count) >= 0
-        if not held.holds_into or not (into_differ or equal_layout(&held.into.view, &self.incoming, self.source_count)):
+        if not held.holds_into or not (into_differ or equal_layout(&held.into.view, &incoming, self.source_count)):
             return False
         if out_differ:
-            held.holds_out = take_layout(send, False, &held.out.view, &self.outgoing, self.destination_count)
+            held.holds_out = take_layout(send, False, &held.out.view, &outgoing, self.destination_count)
         else:
             held.holds_out = take(send, False, &held.out, 1 if to_all else self.destination_count) >= 0
         if not held.holds_out:
             return False
         if to_all:
             for i in range(self.destination_count):
-                self.outgoing.sizes[i], self.outgoing.offsets[i] = held.out.view.len, 0
-        elif not out_differ and not equal_layout(&held.out.view, &self.outgoing, self.destination_count):
+                outgoing.sizes[i], outgoing.offsets[i] = held.out.view.len, 0
+        elif not out_differ and not equal_layout(&held.out.view, &outgoing, self.destination_count):
             return False
-        self.exchange(held)
+        self.exchange(held, &outgoing, &incoming)
         return True
 
-    cdef int exchange(self, Held held) except -1:
+    cdef int exchange(self, Held held, Layout *outgoing, Layout *incoming) except -1:
         cdef fs_request *waited[2 * FS_TEAM_MOST]
         cdef Request request
         cdef list requests = []
@@ -101,12 +98,12 @@ cdef class NeighbourCalls:
         try:
             for i in range(self.source_count):
                 if self.sources[i] >= 0:
-                    request = started(self.engine, held, &held.into.view, &self.incoming, i, FS_RECEIVING)
+                    request = started(self.engine, held, &held.into.view, incoming, i, FS_RECEIVING)
                     self.engine.c_irecv(request, self.sources[i], tag, self.context)
                     requests.append(request)
             for i in range(self.send_count):
                 place = self.order[i]
-                request = started(self.engine, held, &held.out.view, &self.outgoing, place, FS_SENDING)
+                request = started(self.engine, held, &held.out.view, outgoing, place, FS_SENDING)
                 self.engine.c_isend(request, self.destinations[place], tag, self.context, MODE)
                 requests.append(request)
             for i in range(<int>len(requests)):
@@ -127,5 +124,5 @@ cdef Request started(Engine engine, Held held, Py_buffer *view, Layout *layout, 
     """The message of one block, about to begin."""
     cdef Request request = Request.__new__(Request)
     request.take_memory(engine, <char *>view.buf + layout.offsets[place], layout.sizes[place], NULL, kind)
-    request.owner = held
+    request.own(held)
     return request

@@ -1,8 +1,12 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
 """Small objects of Python's own types as messages, without pickle: None, bool, int, float, str, bytes, and tuples, lists
 and dicts of such. Nothing of the program is called on the way. What does not fit here is pickled: subclasses, long
 integers, much of anything, and whatever refers to a list or dict twice, which must be one object again at the receiver.
+
+Another thread may change a list or dict meanwhile, where there is no lock of the interpreter: what is written tells how
+many items it has, not how many there were.
 """
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
@@ -53,16 +57,35 @@ cdef inline bint put_text(Plain *plain, char kind, const char *text, Py_ssize_t 
     return True
 
 
-cdef bint put_object(Plain *plain, object obj, int depth) except -1:
-    """Whether it was written."""
+cdef inline char *put_head(Plain *plain, char kind) noexcept:
+    """Of items that follow; where their number is to be written, NULL where there is no room."""
+    cdef uint32_t count = 0
+    return plain.at - sizeof(count) if put(plain, kind, &count, sizeof(count)) else NULL
+
+
+cdef bint put_items(Plain *plain, dict obj, int depth, uint32_t *count) except -1:
+    """Of a dict; whether they were written."""
     cdef PyObject *key
     cdef PyObject *value
-    cdef Py_ssize_t place = 0, length = 0
+    cdef Py_ssize_t place = 0
+    with cython.critical_section(obj):
+        while PyDict_Next(obj, &place, &key, &value):
+            own_key, own_value = <object>key, <object>value  # a section within may let others change the dict
+            if not put_object(plain, own_key, depth) or not put_object(plain, own_value, depth):
+                return False
+            count[0] += 1
+    return True
+
+
+cdef bint put_object(Plain *plain, object obj, int depth) except -1:
+    """Whether it was written."""
+    cdef Py_ssize_t length = 0
     cdef long long number
     cdef double real
-    cdef uint32_t count
+    cdef uint32_t count = 0
     cdef int overflow = 0, i
     cdef const char *text
+    cdef char *where
     kind = type(obj)
     if kind is str:
         try:
@@ -101,20 +124,17 @@ cdef bint put_object(Plain *plain, object obj, int depth) except -1:
         return False
     plain.seen[plain.containers] = <void *>obj
     plain.containers += 1
+    where = put_head(plain, c"l" if kind is list else c"d")
+    if where == NULL:
+        return False
     if kind is list:
-        count = <uint32_t>len(<list>obj)
-        if not put(plain, c"l", &count, sizeof(count)):
-            return False
         for each in <list>obj:
             if not put_object(plain, each, depth + 1):
                 return False
-        return True
-    count = <uint32_t>len(<dict>obj)
-    if not put(plain, c"d", &count, sizeof(count)):
+            count += 1
+    elif not put_items(plain, obj, depth + 1, &count):
         return False
-    while PyDict_Next(obj, &place, &key, &value):
-        if not put_object(plain, <object>key, depth + 1) or not put_object(plain, <object>value, depth + 1):
-            return False
+    memcpy(where, &count, sizeof(count))
     return True
 
 

@@ -1,9 +1,11 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
 """Blocking collective calls on plain arrays, among ranks that share memory or among neighbours: the hot path past the
 general one.
 
 Each method says whether it did the call. It does not where an argument is anything but a contiguous array of a common
 type, or where the selection table prefers messages: then the general path is to be taken, which also knows the errors.
+
+What several threads may use does not change once it is made; a call's own layouts are its caller's.
 """
 cimport cython
 from cpython.ref cimport Py_INCREF
@@ -185,9 +187,6 @@ cdef class TeamCalls:
     cdef int operation_number
     cdef int size, rank
     cdef Span[PRIMITIVES][SPANS] spans
-    cdef Py_ssize_t block
-    cdef size_t[FS_TEAM_MOST] sizes, offsets
-    cdef Layout outgoing, incoming
 
     def __init__(self, communicator, members):
         cdef int which, number = 0
@@ -210,6 +209,7 @@ cdef class TeamCalls:
                 return True
         return False
 
+    @cython.critical_section
     cdef int kernel(self, object op, uint32_t defined) except -2:
         """The operation's number, or -1 where it is none of these (see operations())."""
         record = op.ob
@@ -228,16 +228,6 @@ cdef class TeamCalls:
 
     cdef object failed(self, error):
         raise self.communicator.failed(error) from error
-
-    cdef int equal_blocks(self, Py_ssize_t nbytes) except -1:
-        """Lays a buffer out in blocks of that size, one for each member."""
-        cdef int i
-        if nbytes != self.block:
-            self.block = nbytes
-            for i in range(self.size):
-                self.sizes[i] = nbytes
-                self.offsets[i] = i * nbytes
-        return 0
 
     def barrier(self):
         """Barrier."""
@@ -335,38 +325,39 @@ cdef class TeamCalls:
         cdef Taken out, into
         cdef bint holds_out = False, holds_into = False
         cdef Py_ssize_t total = 0
+        cdef Layout out_layout, into_layout
         cdef fs_blocks outgoing, incoming
         cdef int i
         out.view.buf = into.view.buf = NULL
-        outgoing.sizes, outgoing.offsets = self.outgoing.sizes, self.outgoing.offsets
-        incoming.sizes, incoming.offsets = self.incoming.sizes, self.incoming.offsets
+        outgoing.sizes, outgoing.offsets = out_layout.sizes, out_layout.offsets
+        incoming.sizes, incoming.offsets = into_layout.sizes, into_layout.offsets
         try:
             if which == ALLTOALLW:
-                holds_into = take_typed_layout(receive, True, &into.view, &self.incoming, self.size)
+                holds_into = take_typed_layout(receive, True, &into.view, &into_layout, self.size)
             elif into_blocks == EACH:
-                holds_into = take_layout(receive, True, &into.view, &self.incoming, self.size)
+                holds_into = take_layout(receive, True, &into.view, &into_layout, self.size)
             elif into_blocks:
                 holds_into = take(receive, True, &into) >= 0
             if into_blocks and not holds_into:
                 return False
             if which == ALLTOALLW and out_blocks:
-                holds_out = take_typed_layout(send, False, &out.view, &self.outgoing, self.size)
+                holds_out = take_typed_layout(send, False, &out.view, &out_layout, self.size)
             elif out_blocks == EACH:
-                holds_out = take_layout(send, False, &out.view, &self.outgoing, self.size)
+                holds_out = take_layout(send, False, &out.view, &out_layout, self.size)
             elif out_blocks:
                 holds_out = take(send, False, &out) >= 0
             if out_blocks and not holds_out:
                 return False
             # one's own block has a size on both sides
-            if out_blocks == 1 and into_blocks == EACH and <size_t>out.view.len != self.incoming.sizes[self.rank]:
+            if out_blocks == 1 and into_blocks == EACH and <size_t>out.view.len != into_layout.sizes[self.rank]:
                 return False
-            if out_blocks == EACH and into_blocks == 1 and <size_t>into.view.len != self.outgoing.sizes[self.rank]:
+            if out_blocks == EACH and into_blocks == 1 and <size_t>into.view.len != out_layout.sizes[self.rank]:
                 return False
-            if out_blocks == into_blocks and self.outgoing.sizes[self.rank] != self.incoming.sizes[self.rank]:
+            if out_blocks == into_blocks and out_layout.sizes[self.rank] != into_layout.sizes[self.rank]:
                 return False
             if which == ALLGATHERV:
                 for i in range(self.size):
-                    total += self.incoming.sizes[i]
+                    total += into_layout.sizes[i]
                 if not self.prefers(ALLGATHERV, total):
                     return False
             next(self.numbers)
@@ -391,6 +382,7 @@ cdef class TeamCalls:
         """Reduce_scatter."""
         cdef Taken out, into
         cdef int type_, into_type = -1, operation
+        cdef size_t[FS_TEAM_MOST] sizes
         cdef size_t total = 0, elements
         cdef int i
         if is_in_place(send):
@@ -402,21 +394,21 @@ cdef class TeamCalls:
             operation = self.kernel(op, out.operations)
             if operation < 0 or not self.prefers(REDUCE_SCATTER, out.view.len):
                 return False
-            if not take_numbers(counts, self.incoming.sizes, self.size, out.view.len // out.view.itemsize):
+            if not take_numbers(counts, sizes, self.size, out.view.len // out.view.itemsize):
                 return False
             elements = out.view.itemsize // element_sizes[type_]
             for i in range(self.size):
-                self.incoming.sizes[i] *= elements
-                total += self.incoming.sizes[i]
+                sizes[i] *= elements
+                total += sizes[i]
             if total * element_sizes[type_] != <size_t>out.view.len:
                 return False
             into_type = take(receive, True, &into)
             if into_type != type_ or into.operations != out.operations:
                 return False
-            if <size_t>into.view.len != self.incoming.sizes[self.rank] * element_sizes[type_]:
+            if <size_t>into.view.len != sizes[self.rank] * element_sizes[type_]:
                 return False
             next(self.numbers)
-            self.team.c_reduce_scatter(out.view.buf, into.view.buf, self.incoming.sizes, type_, operation)
+            self.team.c_reduce_scatter(out.view.buf, into.view.buf, sizes, type_, operation)
         except MessageError as error:
             self.failed(error)
         finally:
@@ -470,13 +462,14 @@ cdef class TeamCalls:
     cdef inline int enter(self, int which, Py_buffer *out, Py_buffer *into, Py_ssize_t block, int type_, int operation,
                           int root) except -1:
         """With the memory of both buffers, NULL for one that there is not; a block's bytes."""
+        cdef Layout layout
         cdef fs_blocks blocks
         cdef size_t count = 0
         if which >= FIRST_REDUCING:
             count = block // element_sizes[type_]
-        elif which != BCAST:
-            self.equal_blocks(block)
-            blocks.sizes, blocks.offsets = self.sizes, self.offsets
+        if SCATTER <= which <= REDUCE_SCATTER_BLOCK:
+            equal_blocks(&layout, count if which == REDUCE_SCATTER_BLOCK else block, self.size)
+            blocks.sizes, blocks.offsets = layout.sizes, layout.offsets
         if which == BCAST:
             return self.team.c_bcast(out.buf if root == self.rank else into.buf, block, root)
         if which == ALLREDUCE:
@@ -488,8 +481,7 @@ cdef class TeamCalls:
         if which == EXSCAN:
             return self.team.c_exscan(out.buf, into.buf, count, type_, operation)
         if which == REDUCE_SCATTER_BLOCK:
-            self.equal_blocks(count)  # of items here
-            return self.team.c_reduce_scatter(out.buf, into.buf, self.sizes, type_, operation)
+            return self.team.c_reduce_scatter(out.buf, into.buf, layout.sizes, type_, operation)  # of items here
         if which == GATHER:
             return self.team.c_gather(out.buf, block, into.buf, &blocks, root)
         if which == SCATTER:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 from .constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG
@@ -57,6 +58,7 @@ class Communicator(NoCommunicator):
         "info",
         "inter",
         "locks",
+        "making",
         "members_",
         "name",
         "neighbour_calls",
@@ -97,6 +99,7 @@ class Communicator(NoCommunicator):
         self.neighbour_calls: Any = None
         self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
+        self.making = threading.RLock()  # held by the thread that makes what the first call needs
         self.context: int = -1
         self.path: Any = None  # the calls that programs make most go by it
         if number >= 0:
@@ -182,7 +185,9 @@ class Communicator(NoCommunicator):
         if self.members_ is None:
             from .collectives.exchange import Members
 
-            self.members_ = Members(self.engine, self.context + 1, self.rank, self.ranks, self.hosts)
+            with self.making:
+                if self.members_ is None:
+                    self.members_ = Members(self.engine, self.context + 1, self.rank, self.ranks, self.hosts)
         return self.members_
 
     @property
@@ -191,7 +196,9 @@ class Communicator(NoCommunicator):
         if self.remote_ is None:
             from .collectives.intercommunicator import Inter
 
-            self.remote_ = Inter(self.members, self.peers, self.context + 1)
+            with self.making:
+                if self.remote_ is None:
+                    self.remote_ = Inter(self.members, self.peers, self.context + 1)
         return self.remote_
 
     def exchange(self) -> Any:
@@ -208,7 +215,14 @@ class Communicator(NoCommunicator):
         return self.objects
 
     def _share_memory(self, members: Any) -> None:
-        self.teamed = True
+        with self.making:
+            if not self.teamed:
+                try:
+                    self._form_team(members)
+                finally:
+                    self.teamed = True
+
+    def _form_team(self, members: Any) -> None:
         near = members.near
         if len(near) == 1 < self.size:
             return

@@ -7,6 +7,7 @@ module's constants (`INT`, `SUM`, `COMM_WORLD`) keep referring to their records 
 from __future__ import annotations
 
 import itertools
+import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ PUBLIC = "fastsock.mpj.MPI"
 """The module that every public class and constant is found in, and pickled by reference to."""
 
 _numbers = itertools.count(1)
+_numbering = threading.RLock()
 _records: WeakValueDictionary[int, Record] | dict[int, Record] = {}
 
 
@@ -48,20 +50,23 @@ class Record:
     def number(self) -> int:
         """An integer that stands for this record, given on first request."""
         if self._number < 0:
-            self._number = numbered(self)
+            with _numbering:
+                if self._number < 0:
+                    self._number = numbered(self)
         return self._number
 
 
 def numbered(record: Any) -> int:
     """Gives a record a number by which it is found again."""
     global _records
-    if type(_records) is dict:
-        from weakref import WeakValueDictionary
+    with _numbering:
+        if type(_records) is dict:
+            from weakref import WeakValueDictionary
 
-        _records = WeakValueDictionary()
-    number = next(_numbers)
-    _records[number] = record
-    return number
+            _records = WeakValueDictionary()
+        number = next(_numbers)
+        _records[number] = record
+        return number
 
 
 class Handle:
