@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+
+from fastsock.forkable import new_recursive_lock
 
 from .constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG
 from .exceptions import Exception as MPIException
@@ -99,7 +100,7 @@ class Communicator(NoCommunicator):
         self.neighbour_calls: Any = None
         self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
-        self.making = threading.RLock()  # held by the thread that makes what the first call needs
+        self.making = new_recursive_lock()  # held by the thread that makes what the first call needs
         self.context: int = -1
         self.path: Any = None  # the calls that programs make most go by it
         if number >= 0:

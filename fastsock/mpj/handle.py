@@ -7,7 +7,8 @@ module's constants (`INT`, `SUM`, `COMM_WORLD`) keep referring to their records 
 from __future__ import annotations
 
 import itertools
-import threading
+
+from fastsock.forkable import new_recursive_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ PUBLIC = "fastsock.mpj.MPI"
 """The module that every public class and constant is found in, and pickled by reference to."""
 
 _numbers = itertools.count(1)
-_numbering = threading.RLock()
+_numbering = new_recursive_lock()
 _records: WeakValueDictionary[int, Record] | dict[int, Record] = {}
 
 
