@@ -143,7 +143,6 @@ struct fs_engine {
 
 /* lock.c */
 void fs_engine_lock_slowly(struct fs_engine *engine);
-void fs_engine_unlock_slowly(struct fs_engine *engine);
 static inline int fs_engine_try_lock(struct fs_engine *engine)
 {
     uint32_t nobody = 0;

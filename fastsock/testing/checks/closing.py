@@ -178,15 +178,16 @@ def check_socket_dropped_without_a_close(pair: Pair) -> Any:
     return seen
 
 
-def _serve_in_a_child(sock: Any, size: int) -> int:
-    """As a forking server: the parent closes its copy, the child answers, half-closes and closes."""
+def _serve_in_a_child(sock: Any, size: int, shut: bool = True) -> int:
+    """As a forking server: the parent closes its copy, the child answers, half-closes where asked, and closes."""
     down, up = os.pipe()
     pid = os.fork()
     if not pid:
         os.close(up)
         os.read(down, 1)
         sock.sendall(bytes(size))
-        sock.shutdown(socket.SHUT_WR)
+        if shut:
+            sock.shutdown(socket.SHUT_WR)
         sock.close()
         os._exit(0)
     os.close(down)
@@ -202,18 +203,7 @@ def check_close_by_a_forked_child(pair: Pair) -> Any:
 
 def _close_while_a_child_goes_on(sock: Any, size: int) -> int:
     """The parent closes first, or last: nothing ends before both have."""
-    down, up = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.close(up)
-        os.read(down, 1)
-        sock.sendall(bytes(size))
-        sock.close()
-        os._exit(0)
-    os.close(down)
-    sock.close()
-    os.close(up)
-    return os.waitpid(pid, 0)[1]
+    return _serve_in_a_child(sock, size, shut=False)
 
 
 @like_plain_tcp
