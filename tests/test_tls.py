@@ -13,6 +13,7 @@ from fastsock.testing.outcomes import outcome, receive
 from fastsock.testing.patterns import Pattern
 
 from .certificates import client_context, issued, server_context
+from .scripts import Script
 
 MIB = 1 << 20
 
@@ -220,3 +221,45 @@ def test_the_first_send_to_an_end_that_closed_is_taken_and_later_ones_break(inst
         with pytest.raises(ConnectionError):
             while True:
                 raw.send(b"more")
+
+
+CLOSES_MANY = """
+        import os, socket, ssl, sys, threading
+        count = 8
+        listener = socket.create_server(("127.0.0.1", 0))
+        accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        accepting.load_cert_chain(sys.argv[1])
+        connecting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        connecting.check_hostname, connecting.verify_mode = False, ssl.CERT_NONE
+        kept = []
+        def serve():
+            for _ in range(count):
+                kept.append(accepting.wrap_socket(listener.accept()[0], server_side=True))
+                kept[-1].sendall(b"welcome")
+        thread = threading.Thread(target=serve)
+        thread.start()
+        for _ in range(count):
+            sock = socket.create_connection(listener.getsockname())
+            kept.append(connecting.wrap_socket(sock))
+            assert kept[-1].recv(7) == b"welcome"
+        thread.join()
+        numbers = [sock.fileno() for sock in kept]
+        for sock in kept:
+            sock.close()
+        taken = []
+        for number in numbers:
+            try:
+                os.fstat(number)
+            except OSError:
+                continue
+            taken.append(number)
+        tell(taken)
+    """
+
+
+def test_closed_numbers_are_free_for_the_program_alone(kind, tmp_path):
+    """What goes on behind a close takes no number that the program has just given up, and may ask for."""
+    both = tmp_path / "key and chain"
+    issued().private_key_and_cert_chain_pem.write_to_path(both)
+    with Script(kind, CLOSES_MANY, str(both)) as program:
+        assert program.hear() == []

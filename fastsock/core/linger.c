@@ -21,6 +21,7 @@
 #include "system.h"
 
 #define MOST 64
+#define FIRST_NUMBER 512 /* above what a program has just closed: it may ask whether its number is free now */
 #define LONGEST_NS 60000000000ull /* tcp_fin_timeout */
 
 struct entry {
@@ -39,6 +40,20 @@ static ino_t file_of(int descriptor)
 {
     struct stat status;
     return descriptor >= 0 && fstat(descriptor, &status) == 0 ? status.st_ino : 0;
+}
+
+static int copy_of(int descriptor)
+{
+    int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST_NUMBER);
+    if (copy < 0 && errno == EINVAL) copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0); /* more than this process may have */
+    return copy;
+}
+
+/* Nobody is left at the other end who might send. */
+static int is_over(int descriptor)
+{
+    struct pollfd one = {descriptor, 0, 0};
+    return poll(&one, 1, 0) > 0;
 }
 
 static void drop(struct entry *entry)
@@ -120,7 +135,12 @@ static int start(void)
     int pipe[2];
     if (running) return is_sound() ? 0 : -EBADF; /* its thread will find that out, and end */
     if (pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0) return -errno;
-    for (int i = 0; i < 2; i++) wake[i] = (struct entry){pipe[i], file_of(pipe[i]), 0};
+    for (int i = 0; i < 2; i++) {
+        int copy = copy_of(pipe[i]);
+        if (copy >= 0) close(pipe[i]);
+        else copy = pipe[i];
+            wake[i] = (struct entry){copy, file_of(copy), 0};
+    }
     int error = fs_start_thread(&thread, serve, NULL);
     if (error == 0) pthread_detach(thread);
     running = error == 0;
@@ -142,7 +162,8 @@ static uint32_t place(void)
 int fs_linger(int descriptor)
 {
     pthread_once(&once, begin);
-    int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0), error = 0;
+    if (is_over(descriptor)) return 0;
+    int copy = copy_of(descriptor), error = 0;
     if (copy < 0) return -errno;
     pthread_mutex_lock(&lock);
     uint32_t at = place();
