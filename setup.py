@@ -9,7 +9,7 @@ CORE = Path("fastsock/core")
 FOLDERS = (CORE, CORE / "message", CORE / "team")
 GENERATED = CORE / "_core.c"
 MPJ = Path("fastsock/mpj")
-MPJ_INCLUDED = [str(path) for path in sorted(MPJ.glob("*.px[di]"))]
+MPJ_INCLUDED = [str(path) for path in sorted(MPJ.glob("*/*.px[di]"))]
 
 OPTIONS = {
     "include_dirs": [str(folder) for folder in FOLDERS if folder.is_dir()],
@@ -30,15 +30,16 @@ core = Extension(
     **OPTIONS,
 )
 memory = Extension(
-    "fastsock.mpj._memory",
-    sources=[str(MPJ / "_memory.pyx"), str(CORE / "strided.c")],
+    "fastsock.mpj.datatypes._memory",
+    sources=[str(MPJ / "datatypes/_memory.pyx"), str(CORE / "strided.c")],
     depends=[*MPJ_INCLUDED, str(CORE / "strided.h")],
     **OPTIONS,
 )
 modules = [core, memory]
-for calls in (MPJ / "_plain.pyx", *sorted(MPJ.glob("_*calls.pyx"))):
+for calls in sorted([*MPJ.glob("messages/*.pyx"), *MPJ.glob("collectives/*.pyx")]):
     depends = [*files(".h", ".pxd"), *MPJ_INCLUDED]
-    modules.append(Extension(f"fastsock.mpj.{calls.stem}", sources=[str(calls)], depends=depends, **OPTIONS))
+    name = ".".join(calls.with_suffix("").parts)
+    modules.append(Extension(name, sources=[str(calls)], depends=depends, **OPTIONS))
 
 extensions = cythonize(modules, language_level=3)
 for extension in extensions:

@@ -12,9 +12,9 @@ import time
 import numpy
 
 from fastsock.core import _core as core
-from fastsock.mpj.collectives import blocks
+from fastsock.mpj.collectives import blocks, team
 from fastsock.mpj.collectives.exchange import HOST, HOSTS, Members
-from fastsock.xxdev import Device, team
+from fastsock.xxdev import Device
 
 SUM = (core.TYPES["DOUBLE"], core.OPERATIONS["SUM"])
 REDUCTIONS = ("reduce", "allreduce", "scan", "exscan", "reduce_scatter", "reduce_scatter_block")

@@ -118,7 +118,7 @@ cdef int look_for_signals(void *context) noexcept nogil:
 cdef class Team:
     """The ranks of a communicator that share a host, and its collectives in the memory that they share.
 
-    Made by fastsock.xxdev.team, which hands `memory`, an eventfd and a descriptor of the process (or -1) per member, and
+    Made by fastsock.mpj.collectives.team, which hands `memory`, an eventfd and a descriptor of the process (or -1) per member, and
     the members' ranks. Takes the descriptors over. Several threads take turns, and all members call the same methods in
     the same order. Buffers are contiguous; a source of None means that the own part is in its place in the target.
     Raises MessageError (PEER_FAILED), which names the member that died or left; ValueError; what a signal handler raised.

@@ -8,11 +8,6 @@ from .. import core as _core
 if not _core.available:
     raise ImportError(f"fastsock.mpj needs the native core: {_core.why_not}")
 
-from . import datatype as _datatype
-from . import lifecycle as _lifecycle
-from . import op as _op
-from . import world as _world
-from ._memory import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE, BottomType, BufferAutomaticType, InPlaceType, buffer, memory
 from .absent import (
     Close_port,
     File,
@@ -23,10 +18,44 @@ from .absent import (
     Unpublish_name,
     Win,
 )
-from .allocation import Aint_add, Aint_diff, Alloc_mem, Free_mem, Get_address
-from .comm import Comm
+from .communicators import lifecycle as _lifecycle
+from .communicators import world as _world
+from .communicators.comm import Comm
+from .communicators.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
+from .communicators.group import GROUP_EMPTY, GROUP_NULL, Group
+from .communicators.intercomm import Intercomm
+from .communicators.intracomm import Intracomm
+from .communicators.lifecycle import (
+    Attach_buffer,
+    Detach_buffer,
+    Finalize,
+    Flush_buffer,
+    Iflush_buffer,
+    Init,
+    Init_thread,
+    Is_finalized,
+    Is_initialized,
+    Is_thread_main,
+    Query_thread,
+)
+from .communicators.session import SESSION_NULL, Session
+from .communicators.topology import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
 from .constants import *  # noqa: F403
-from .datatype import Datatype, _datatype_create, _datatype_decode, _typealign, _typecode
+from .datatypes import datatype as _datatype
+from .datatypes import op as _op
+from .datatypes._memory import (
+    BOTTOM,
+    BUFFER_AUTOMATIC,
+    IN_PLACE,
+    BottomType,
+    BufferAutomaticType,
+    InPlaceType,
+    buffer,
+    memory,
+)
+from .datatypes.allocation import Aint_add, Aint_diff, Alloc_mem, Free_mem, Get_address
+from .datatypes.datatype import Datatype, _datatype_create, _datatype_decode, _typealign, _typecode
+from .datatypes.op import Op
 from .environment import (
     Get_abi_fortran_info,
     Get_abi_info,
@@ -40,7 +69,6 @@ from .environment import (
     Wtime,
     get_vendor,
 )
-from .errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
 from .exceptions import (
     Add_error_class,
     Add_error_code,
@@ -52,33 +80,14 @@ from .exceptions import (
     Remove_error_code,
     Remove_error_string,
 )
-from .grequest import Grequest
-from .group import GROUP_EMPTY, GROUP_NULL, Group
 from .info import INFO_ENV, INFO_NULL, Info
-from .intercomm import Intercomm
-from .intracomm import Intracomm
 from .introspection import _addressof, _handleof, _sizeof
-from .lifecycle import (
-    Attach_buffer,
-    Detach_buffer,
-    Finalize,
-    Flush_buffer,
-    Iflush_buffer,
-    Init,
-    Init_thread,
-    Is_finalized,
-    Is_initialized,
-    Is_thread_main,
-    Query_thread,
-)
-from .message import NO_PROC as _NO_PROC
-from .message import Message
-from .op import Op
-from .pickling import Pickle, pickle
-from .request import Prequest, Request
-from .session import SESSION_NULL, Session
-from .status import Status
-from .topology import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
+from .messages.grequest import Grequest
+from .messages.message import NO_PROC as _NO_PROC
+from .messages.message import Message
+from .messages.pickling import Pickle, pickle
+from .messages.request import Prequest, Request
+from .messages.status import Status
 
 globals().update(_datatype.constants_by_name)
 globals().update(_op.constants_by_name)

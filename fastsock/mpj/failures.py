@@ -9,7 +9,7 @@ from .exceptions import Exception as MPIException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .communicator import Communicator
+    from .communicators.communicator_record import Communicator
 
 _CLASSES = {
     TRUNCATED: ERR_TRUNCATE,

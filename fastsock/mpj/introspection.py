@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .handle import Handle
-from .status import Status
+from .messages.status import Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

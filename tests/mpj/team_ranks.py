@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from fastsock.core import _core
+from fastsock.mpj.collectives import team as team_module
 from fastsock.testing.process import until_blocked
-from fastsock.xxdev import team as team_module
 
 NUMBERS = {"INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q", "UINT8": "B", "UINT32": "I", "UINT64": "Q"}
 NUMBERS |= {"FLOAT": "f", "DOUBLE": "d", "COMPLEX_DOUBLE": "D"}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastsock.mpj import MPI
-from fastsock.mpj.group import Group
+from fastsock.mpj.communicators.group import Group
 
 members = st.lists(st.integers(0, 9), unique=True, max_size=8)
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastsock.mpj import MPI  # noqa: F401  (which initializes)
-from fastsock.mpj._plain import dump_plain, load_plain
-from fastsock.mpj.pickling import CODEC, Codec, Pickle
+from fastsock.mpj.messages._plain import dump_plain, load_plain
+from fastsock.mpj.messages.pickling import CODEC, Codec, Pickle
 
 leaves = (
     st.none()

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastsock.mpj import MPI, buffers
+from fastsock.mpj import MPI
+from fastsock.mpj.datatypes import buffers
 
 
 def copied(source: Any, target: Any) -> None:

@@ -196,7 +196,7 @@ def test_shares_of_a_distributed_array_are_disjoint_and_make_the_whole(sizes: tu
 def test_a_part_of_a_message_is_unpacked() -> None:
     every_other = MPI.INT.Create_vector(3, 1, 2).Commit()
     target = np.zeros(5, np.int32)
-    from fastsock.mpj import buffers
+    from fastsock.mpj.datatypes import buffers
 
     message = buffers.simple([target, 1, every_other], False)
     room, finish = buffers.landing(message.address, message.count, message.datatype)

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 
 from ..constants import ANY_SOURCE
-from ..status import Status
+from ..messages.status import Status
 from . import wire, worker
 from .script import Script
 

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from ..constants import ANY_TAG
-from ..status import Status
+from ..messages.status import Status
 from . import script, wire
 
 TYPE_CHECKING = False

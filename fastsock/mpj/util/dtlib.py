@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fastsock.mpj import datatype as datatypes
 from fastsock.mpj.constants import COMBINER_INDEXED, COMBINER_INDEXED_BLOCK, COMBINER_VECTOR, ORDER_FORTRAN
-from fastsock.mpj.datatype import Datatype
+
+from ..datatypes import datatype as datatypes
+from ..datatypes.datatype import Datatype
 
 __all__ = ["from_numpy_dtype", "to_numpy_dtype"]
 

@@ -8,13 +8,13 @@ Here `pickle.THRESHOLD` says from which size on.
 from __future__ import annotations
 
 from .. import MPI as _MPI  # noqa: F401  (which initializes)
-from .. import comm as _comm
-from .. import intercomm as _intercomm
-from .. import intracomm as _intracomm
-from .. import message as _message
-from .. import request as _request
+from ..communicators import comm as _comm
+from ..communicators import intercomm as _intercomm
+from ..communicators import intracomm as _intracomm
 from ..constants import ANY_SOURCE, ANY_TAG
-from ..pickling import Codec, Pickle
+from ..messages import message as _message
+from ..messages import request as _request
+from ..messages.pickling import Codec, Pickle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

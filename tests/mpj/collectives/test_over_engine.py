@@ -13,8 +13,8 @@ from .operations import NativeSum, Product
 
 core = pytest.importorskip("fastsock.core._core")
 
+from fastsock.mpj.collectives import team  # noqa: E402
 from fastsock.mpj.collectives.exchange import Members  # noqa: E402
-from fastsock.xxdev import team  # noqa: E402
 
 
 def module(name):

@@ -1,0 +1,494 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+"""Blocking collective calls on plain arrays, among ranks that share memory or among neighbours: the hot path past the
+general one.
+
+Each method says whether it did the call. It does not where an argument is anything but a contiguous array of a common
+type, or where the selection table prefers messages: then the general path is to be taken, which also knows the errors.
+
+What several threads may use does not change once it is made; a call's own layouts are its caller's.
+"""
+cimport cython
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport uint32_t
+from fastsock.core._core cimport Engine, Request, Team
+from fastsock.core.core cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request
+from fastsock.core.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
+
+from fastsock.core._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
+
+from fastsock.mpj.datatypes._memory cimport Py_buffer, PyObject, Simple, dense_bytes, simple
+
+from ..datatypes._memory import IN_PLACE, buffer
+from ..datatypes.buffers import of_format
+from ..datatypes.datatype import Datatype
+from ..datatypes.native_kernels import kernel_of
+from .exchange import TAGS
+from .table import TABLE
+
+cdef extern from "Python.h":
+    enum: PyBUF_FORMAT
+    enum: PyBUF_ANY_CONTIGUOUS
+    enum: PyBUF_WRITABLE
+    int PyObject_CheckBuffer(object)
+    int PyObject_GetBuffer(object, Py_buffer *, int) except -1
+    void PyBuffer_Release(Py_buffer *)
+
+# Which primitive's sizes go through shared memory.
+cdef enum:
+    BARRIER, BCAST, SCATTER, GATHER, ALLGATHER, ALLTOALL, REDUCE_SCATTER_BLOCK, REDUCE, ALLREDUCE, SCAN, EXSCAN
+    SCATTERV, GATHERV, ALLGATHERV, ALLTOALLV, ALLTOALLW, REDUCE_SCATTER
+    PRIMITIVES
+    FIRST_REDUCING = REDUCE_SCATTER_BLOCK
+    SPANS = 4  # of sizes, for each
+    EACH = 2   # a buffer with a block for each member
+
+NAMES = ("barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce_scatter_block",
+         "reduce", "allreduce", "scan", "exscan",
+         "scatterv", "gatherv", "allgatherv", "alltoallv", "alltoallw", "reduce_scatter")
+
+cdef struct Span:
+    Py_ssize_t least, end
+
+assert FS_OPERATIONS <= 32 and FS_TYPES <= 32
+cdef Py_ssize_t[32] element_sizes  # by type: the kernels' own, in which they are told how many elements there are
+for _type in TYPES.values():
+    element_sizes[_type] = type_size(_type)
+
+cdef int INT8 = TYPES["INT8"], UINT8 = TYPES["UINT8"]
+cdef int FLOAT = TYPES["FLOAT"], DOUBLE = TYPES["DOUBLE"], LONG_DOUBLE = TYPES["LONG_DOUBLE"]
+cdef int COMPLEX_FLOAT = TYPES["COMPLEX_FLOAT"], COMPLEX_DOUBLE = TYPES["COMPLEX_DOUBLE"], BOOL = TYPES["BOOL"]
+
+
+cdef inline int sized(int smallest, size_t size) noexcept:
+    """Of four types of integers: one, two, four and eight bytes."""
+    return smallest + (0 if size == 1 else 1 if size == 2 else 2 if size == 4 else 3)
+
+
+cdef int type_of(const char *format) noexcept:
+    """The number of the native kernels for the items of an array; -1 for any that is not plain."""
+    if format == NULL:
+        return UINT8
+    cdef char first = format[0]
+    if first == c"Z":
+        if format[1] == 0 or format[2] != 0:
+            return -1
+        return COMPLEX_DOUBLE if format[1] == c"d" else COMPLEX_FLOAT if format[1] == c"f" else -1
+    if first == 0 or format[1] != 0:
+        return -1
+    if first == c"d":
+        return DOUBLE
+    if first == c"f":
+        return FLOAT
+    if first == c"l":
+        return sized(INT8, sizeof(long))
+    if first == c"i":
+        return sized(INT8, sizeof(int))
+    if first == c"q":
+        return sized(INT8, 8)
+    if first == c"b":
+        return INT8
+    if first == c"h":
+        return sized(INT8, 2)
+    if first == c"B":
+        return UINT8
+    if first == c"H":
+        return sized(UINT8, 2)
+    if first == c"I":
+        return sized(UINT8, sizeof(int))
+    if first == c"L":
+        return sized(UINT8, sizeof(long))
+    if first == c"Q":
+        return sized(UINT8, 8)
+    if first == c"g":
+        return LONG_DOUBLE
+    return BOOL if first == c"?" else -1
+
+
+cdef uint32_t operations(object record, int type_) except? 0:
+    """A bit for each predefined operation that the kernels do on a datatype as on this type."""
+    cdef uint32_t found = 0
+    for name, number in OPERATIONS.items():
+        if kernel_of(name, record) == (type_, number):
+            found |= <uint32_t>1 << <int>number
+    return found
+
+
+cdef uint32_t[32] by_type  # operations() of the items of plain arrays; of bytes too the type is UINT8
+cdef bytes _format
+for _format in (b"", b"d", b"f", b"l", b"q", b"b", b"h", b"i", b"B", b"H", b"I", b"L", b"Q", b"g", b"?", b"Zf", b"Zd"):
+    _record = of_format(_format.decode()).ob
+    _type = type_of(_format) if _format else UINT8
+    by_type[_type] = operations(_record, _type) & (by_type[_type] or <uint32_t>-1)
+
+
+cdef inline bint is_in_place(object argument):
+    return argument is None or argument is IN_PLACE
+
+
+cdef struct Taken:
+    Py_buffer view
+    uint32_t operations  # as operations() tells them
+
+
+cdef int take_message(object argument, bint writable, Taken *taken, int blocks) except -2:
+    """As take(), of memory with a datatype."""
+    cdef Simple found
+    cdef Py_ssize_t nbytes
+    try:
+        found = simple(argument, not writable, blocks)
+        nbytes = dense_bytes(found.datatype, found.count) * blocks
+    except Exception:
+        return -1  # the general path says what is wrong
+    if nbytes <= 0:
+        return -1
+    record = found.datatype.ob
+    known = record.known.get("team")
+    if known is None:
+        kernel = kernel_of("REPLACE", record)
+        known = record.known["team"] = (-1, 0) if kernel is None else (kernel[0], operations(record, kernel[0]))
+    number, taken.operations = known
+    if number < 0:
+        return -1
+    taken.view.buf, taken.view.len, taken.view.itemsize = <void *>found.address, nbytes, record.size
+    taken.view.obj = <PyObject *>found  # PyBuffer_Release() gives it back, and with it the memory
+    Py_INCREF(found)
+    return number
+
+
+cdef inline int take(object argument, bint writable, Taken *taken, int blocks=1) except -2:
+    """Its type, or -1 where the general path is to look at it, and then nothing is held. A count given with a buffer of
+    several blocks is that of each."""
+    cdef int type_
+    cdef Py_buffer *view = &taken.view
+    if isinstance(argument, (list, tuple)):
+        return take_message(argument, writable, taken, blocks)
+    if not PyObject_CheckBuffer(argument) or isinstance(argument, buffer):
+        return -1
+    try:
+        PyObject_GetBuffer(argument, view, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
+    except (BufferError, ValueError, TypeError):
+        return -1
+    type_ = type_of(view.format)
+    if type_ < 0 or view.len == 0 or view.itemsize != element_sizes[type_]:
+        PyBuffer_Release(view)
+        return -1
+    taken.operations = by_type[type_]
+    return type_
+
+
+include "_layout.pxi"
+
+
+@cython.final
+cdef class TeamCalls:
+    """The calls of one communicator."""
+    cdef Team team
+    cdef object communicator, numbers, operation
+    cdef int operation_number
+    cdef int size, rank
+    cdef Span[PRIMITIVES][SPANS] spans
+
+    def __init__(self, communicator, members):
+        cdef int which, number = 0
+        self.communicator = communicator
+        self.team, self.numbers = members.team, members.numbers
+        self.size, self.rank = members.size, members.rank
+        for which in range(PRIMITIVES):
+            number = 0
+            for least, end in TABLE.spans(NAMES[which], members.size, "shared_memory")[:SPANS]:
+                self.spans[which][number] = Span(least, end)
+                number += 1
+            while number < SPANS:
+                self.spans[which][number] = Span(0, 0)
+                number += 1
+
+    cdef inline bint prefers(self, int which, Py_ssize_t nbytes) noexcept:
+        cdef int i
+        for i in range(SPANS):
+            if self.spans[which][i].least <= nbytes < self.spans[which][i].end:
+                return True
+        return False
+
+    @cython.critical_section
+    cdef int kernel(self, object op, uint32_t defined) except -2:
+        """The operation's number, or -1 where it is none of these (see operations())."""
+        record = op.ob
+        if record is not self.operation:
+            self.operation_number = OPERATIONS.get(record.name, -1)
+            self.operation = record
+        return self.operation_number if self.operation_number >= 0 and defined >> self.operation_number & 1 else -1
+
+    cdef int member(self, root) except -2:
+        """The root's rank; -1 where it is none."""
+        cdef Py_ssize_t rank
+        if type(root) is not int:
+            return -1
+        rank = root
+        return <int>rank if 0 <= rank < self.size else -1
+
+    cdef object failed(self, error):
+        raise self.communicator.failed(error) from error
+
+    def barrier(self):
+        """Barrier."""
+        if not self.prefers(BARRIER, 0):
+            return False
+        next(self.numbers)
+        try:
+            self.team.c_barrier()
+        except MessageError as error:
+            self.failed(error)
+        return True
+
+    def bcast(self, argument, root):
+        """Bcast."""
+        cdef int source = self.member(root)
+        if source == self.rank:
+            return self.call(BCAST, argument, 1, None, 0, None, source)
+        return source >= 0 and self.call(BCAST, None, 0, argument, 1, None, source)
+
+    def reduce(self, send, receive, op, root):
+        """Reduce."""
+        cdef int target = self.member(root)
+        return target >= 0 and self.call(REDUCE, send, 1, receive, target == self.rank, op, target)
+
+    def allreduce(self, send, receive, op):
+        """Allreduce."""
+        return self.call(ALLREDUCE, send, 1, receive, 1, op, 0)
+
+    def scan(self, send, receive, op):
+        """Scan."""
+        return self.call(SCAN, send, 1, receive, 1, op, 0)
+
+    def exscan(self, send, receive, op):
+        """Exscan."""
+        return self.call(EXSCAN, send, 1, receive, 1, op, 0)
+
+    def reduce_scatter_block(self, send, receive, op):
+        """Reduce_scatter_block."""
+        return not is_in_place(send) and self.call(REDUCE_SCATTER_BLOCK, send, self.size, receive, 1, op, 0)
+
+    def gather(self, send, receive, root):
+        """Gather."""
+        cdef int target = self.member(root)
+        cdef int blocks = self.size if target == self.rank else 0
+        return target >= 0 and self.call(GATHER, send, 1, receive, blocks, None, target)
+
+    def scatter(self, send, receive, root):
+        """Scatter."""
+        cdef int source = self.member(root)
+        cdef int blocks = self.size if source == self.rank else 0
+        return source >= 0 and self.call(SCATTER, send, blocks, receive, 1, None, source)
+
+    def allgather(self, send, receive):
+        """Allgather."""
+        return self.call(ALLGATHER, send, 1, receive, self.size, None, 0)
+
+    def alltoall(self, send, receive):
+        """Alltoall."""
+        return self.call(ALLTOALL, send, self.size, receive, self.size, None, 0)
+
+    def scatterv(self, send, receive, root):
+        """Scatterv."""
+        cdef int source = self.member(root)
+        if source < 0 or not self.prefers(SCATTERV, 0):
+            return False
+        if source != self.rank:
+            return self.call_v(SCATTERV, None, 0, receive, 1, source)
+        return self.call_v(SCATTERV, send, EACH, receive, not is_in_place(receive), source)
+
+    def gatherv(self, send, receive, root):
+        """Gatherv."""
+        cdef int target = self.member(root)
+        if target < 0 or not self.prefers(GATHERV, 0):
+            return False
+        if target != self.rank:
+            return self.call_v(GATHERV, send, 1, None, 0, target)
+        return self.call_v(GATHERV, send, not is_in_place(send), receive, EACH, target)
+
+    def allgatherv(self, send, receive):
+        """Allgatherv."""
+        return self.call_v(ALLGATHERV, send, not is_in_place(send), receive, EACH, 0)
+
+    def alltoallv(self, send, receive):
+        """Alltoallv."""
+        return self.prefers(ALLTOALLV, 0) and self.call_v(
+            ALLTOALLV, send, 0 if is_in_place(send) else EACH, receive, EACH, 0)
+
+    def alltoallw(self, send, receive):
+        """Alltoallw."""
+        return self.prefers(ALLTOALLW, 0) and self.call_v(
+            ALLTOALLW, send, 0 if is_in_place(send) else EACH, receive, EACH, 0)
+
+    cdef bint call_v(self, int which, object send, int out_blocks, object receive, int into_blocks, int root) except -1:
+        """Does a call whose buffers have no block here, one or EACH member's."""
+        cdef Taken out, into
+        cdef bint holds_out = False, holds_into = False
+        cdef Py_ssize_t total = 0
+        cdef Layout out_layout, into_layout
+        cdef fs_blocks outgoing, incoming
+        cdef int i
+        out.view.buf = into.view.buf = NULL
+        outgoing.sizes, outgoing.offsets = out_layout.sizes, out_layout.offsets
+        incoming.sizes, incoming.offsets = into_layout.sizes, into_layout.offsets
+        try:
+            if which == ALLTOALLW:
+                holds_into = take_typed_layout(receive, True, &into.view, &into_layout, self.size)
+            elif into_blocks == EACH:
+                holds_into = take_layout(receive, True, &into.view, &into_layout, self.size)
+            elif into_blocks:
+                holds_into = take(receive, True, &into) >= 0
+            if into_blocks and not holds_into:
+                return False
+            if which == ALLTOALLW and out_blocks:
+                holds_out = take_typed_layout(send, False, &out.view, &out_layout, self.size)
+            elif out_blocks == EACH:
+                holds_out = take_layout(send, False, &out.view, &out_layout, self.size)
+            elif out_blocks:
+                holds_out = take(send, False, &out) >= 0
+            if out_blocks and not holds_out:
+                return False
+            # one's own block has a size on both sides
+            if out_blocks == 1 and into_blocks == EACH and <size_t>out.view.len != into_layout.sizes[self.rank]:
+                return False
+            if out_blocks == EACH and into_blocks == 1 and <size_t>into.view.len != out_layout.sizes[self.rank]:
+                return False
+            if out_blocks == into_blocks and out_layout.sizes[self.rank] != into_layout.sizes[self.rank]:
+                return False
+            if which == ALLGATHERV:
+                for i in range(self.size):
+                    total += into_layout.sizes[i]
+                if not self.prefers(ALLGATHERV, total):
+                    return False
+            next(self.numbers)
+            if which == SCATTERV:
+                self.team.c_scatter(out.view.buf, &outgoing, into.view.buf, 0 if out_blocks else into.view.len, root)
+            elif which == GATHERV:
+                self.team.c_gather(out.view.buf, 0 if into_blocks else out.view.len, into.view.buf, &incoming, root)
+            elif which == ALLGATHERV:
+                self.team.c_allgather(out.view.buf, into.view.buf, &incoming)
+            else:
+                self.team.c_alltoall(out.view.buf, &outgoing if out_blocks else &incoming, into.view.buf, &incoming)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            if holds_out:
+                PyBuffer_Release(&out.view)
+            if holds_into:
+                PyBuffer_Release(&into.view)
+        return True
+
+    def reduce_scatter(self, send, receive, counts, op):
+        """Reduce_scatter."""
+        cdef Taken out, into
+        cdef int type_, into_type = -1, operation
+        cdef size_t[FS_TEAM_MOST] sizes
+        cdef size_t total = 0, elements
+        cdef int i
+        if is_in_place(send):
+            return False
+        type_ = take(send, False, &out)
+        if type_ < 0:
+            return False
+        try:
+            operation = self.kernel(op, out.operations)
+            if operation < 0 or not self.prefers(REDUCE_SCATTER, out.view.len):
+                return False
+            if not take_numbers(counts, sizes, self.size, out.view.len // out.view.itemsize):
+                return False
+            elements = out.view.itemsize // element_sizes[type_]
+            for i in range(self.size):
+                sizes[i] *= elements
+                total += sizes[i]
+            if total * element_sizes[type_] != <size_t>out.view.len:
+                return False
+            into_type = take(receive, True, &into)
+            if into_type != type_ or into.operations != out.operations:
+                return False
+            if <size_t>into.view.len != sizes[self.rank] * element_sizes[type_]:
+                return False
+            next(self.numbers)
+            self.team.c_reduce_scatter(out.view.buf, into.view.buf, sizes, type_, operation)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            PyBuffer_Release(&out.view)
+            if into_type >= 0:
+                PyBuffer_Release(&into.view)
+        return True
+
+    cdef bint call(self, int which, object send, int out_blocks, object receive, int into_blocks, object op,
+                   int root) except -1:
+        """Does a call whose buffers have so many equal blocks; none: here the call has no such buffer."""
+        cdef Taken out, into
+        cdef int type_, out_type = -1, into_type = -1, operation = -1
+        cdef Py_ssize_t block
+        out.view.buf = into.view.buf = NULL
+        try:
+            if into_blocks:
+                type_ = into_type = take(receive, True, &into, into_blocks)
+            else:
+                type_ = out_type = take(send, False, &out, out_blocks)
+            if type_ < 0:
+                return False
+            block = into.view.len if into_blocks else out.view.len
+            if into_blocks > 1:
+                if block % (into_blocks * into.view.itemsize):
+                    return False
+                block //= into_blocks
+            if which >= FIRST_REDUCING:
+                operation = self.kernel(op, into.operations if into_blocks else out.operations)
+                if operation < 0:
+                    return False
+            if not self.prefers(which, block * self.size if ALLGATHER <= which <= REDUCE_SCATTER_BLOCK else block):
+                return False
+            if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
+                out_type = take(send, False, &out, out_blocks)
+                if out_type != type_ or out.view.len != block * out_blocks:
+                    return False
+                if operation >= 0 and out.operations != into.operations:
+                    return False
+            next(self.numbers)
+            self.enter(which, &out.view, &into.view, block, type_, operation, root)
+        except MessageError as error:
+            self.failed(error)
+        finally:
+            if out_type >= 0:
+                PyBuffer_Release(&out.view)
+            if into_type >= 0:
+                PyBuffer_Release(&into.view)
+        return True
+
+    cdef inline int enter(self, int which, Py_buffer *out, Py_buffer *into, Py_ssize_t block, int type_, int operation,
+                          int root) except -1:
+        """With the memory of both buffers, NULL for one that there is not; a block's bytes."""
+        cdef Layout layout
+        cdef fs_blocks blocks
+        cdef size_t count = 0
+        if which >= FIRST_REDUCING:
+            count = block // element_sizes[type_]
+        if SCATTER <= which <= REDUCE_SCATTER_BLOCK:
+            equal_blocks(&layout, count if which == REDUCE_SCATTER_BLOCK else block, self.size)
+            blocks.sizes, blocks.offsets = layout.sizes, layout.offsets
+        if which == BCAST:
+            return self.team.c_bcast(out.buf if root == self.rank else into.buf, block, root)
+        if which == ALLREDUCE:
+            return self.team.c_allreduce(out.buf, into.buf, count, type_, operation)
+        if which == REDUCE:
+            return self.team.c_reduce(out.buf, into.buf, count, type_, operation, root)
+        if which == SCAN:
+            return self.team.c_scan(out.buf, into.buf, count, type_, operation)
+        if which == EXSCAN:
+            return self.team.c_exscan(out.buf, into.buf, count, type_, operation)
+        if which == REDUCE_SCATTER_BLOCK:
+            return self.team.c_reduce_scatter(out.buf, into.buf, layout.sizes, type_, operation)  # of items here
+        if which == GATHER:
+            return self.team.c_gather(out.buf, block, into.buf, &blocks, root)
+        if which == SCATTER:
+            return self.team.c_scatter(out.buf, &blocks, into.buf, block, root)
+        if which == ALLGATHER:
+            return self.team.c_allgather(out.buf, into.buf, &blocks)
+        return self.team.c_alltoall(out.buf, &blocks, into.buf, &blocks)
+
+
+include "_neighbour_calls.pxi"

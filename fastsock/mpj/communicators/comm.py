@@ -1,0 +1,387 @@
+"""Communicators: what all of them have in common."""
+
+from __future__ import annotations
+
+import sys
+
+from ..attributes import Attributed, copy_attributes
+from ..collectives.collective import Collective
+from ..constants import (
+    COMM_TYPE_HW_GUIDED,
+    COMM_TYPE_HW_UNGUIDED,
+    COMM_TYPE_RESOURCE_GUIDED,
+    COMM_TYPE_SHARED,
+    CONGRUENT,
+    ERR_ARG,
+    ERR_COMM,
+    IDENT,
+    MAX_OBJECT_NAME,
+    SIMILAR,
+    UNDEFINED,
+    UNEQUAL,
+)
+from ..exceptions import Exception as MPIException
+from ..handle import public
+from ..info import INFO_NULL, Info
+from ..messages._point_to_point import CALLS, REQUEST_CALLS, Started
+from ..messages.buffered import Flush
+from ..messages.request import Request
+from . import creation, world
+from .communicator_record import Communicator, NoCommunicator
+from .errhandler import Watched
+from .group import Group, GroupRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, NoReturn
+
+RESOURCE_TYPE = "mpi_hw_resource_type"
+SHARED_MEMORY = "mpi_shared_memory"
+
+
+@public
+class Comm(Collective, Attributed, Watched):
+    """Communication context."""
+
+    __slots__ = ()
+
+    null: ClassVar[NoCommunicator] = NoCommunicator()
+    ob: Any
+
+    # Handles
+
+    @staticmethod
+    def _wrap(record: Communicator | None) -> Any:
+        """Returns a handle of the class that suits a communicator; the null handle without one."""
+        from .intercomm import Intercomm
+        from .intracomm import Intracomm
+
+        if record is None:
+            return Comm()
+        if record.inter:
+            return Intercomm.of(record)
+        return Intracomm.of(record)
+
+    @classmethod
+    def handle_for(cls, record: Any) -> Any:
+        """Returns the constant of a record that has one, else a new handle of the class that suits it."""
+        if record.constant is not None:
+            return record.constant
+        if record.topology is not None:
+            return record.topology.handle_class().of(record)
+        return Comm._wrap(record)
+
+    # Group
+
+    def Get_group(self) -> Group:
+        """Access the group associated with a communicator."""
+        communicator = self.ob
+        return Group.of(GroupRecord(communicator.ranks, communicator.world.rank))
+
+    @property
+    def group(self) -> Group:
+        """Group."""
+        return self.Get_group()
+
+    def Get_size(self) -> int:
+        """Return the number of processes in a communicator."""
+        size: int = self.ob.size
+        return size
+
+    @property
+    def size(self) -> int:
+        """Number of processes."""
+        size: int = self.ob.size
+        return size
+
+    def Get_rank(self) -> int:
+        """Return the rank of this process in a communicator."""
+        rank: int = self.ob.rank
+        return rank
+
+    @property
+    def rank(self) -> int:
+        """Rank of this process."""
+        rank: int = self.ob.rank
+        return rank
+
+    def Compare(self, comm: Comm) -> int:
+        """Compare two communicators."""
+        one, other = self.ob, comm.ob
+        if one.context == other.context and one is other:
+            return IDENT
+        if one.inter != other.inter:
+            return UNEQUAL
+        if one.ranks == other.ranks and one.peers == other.peers:
+            return CONGRUENT
+        if set(one.ranks) == set(other.ranks) and set(one.peers) == set(other.peers):
+            return SIMILAR
+        return UNEQUAL
+
+    # Making others
+
+    def Clone(self) -> Any:
+        """Clone an existing communicator."""
+        return self.Dup()
+
+    def _duplicated(self, record: Communicator, info: Info | None) -> Any:
+        copy_attributes(self, record)
+        record.info = self.ob.info if info is None else _hints(info)
+        return type(self).of(record)
+
+    def Dup(self, info: Info | None = None) -> Any:
+        """Duplicate a communicator."""
+        return self._duplicated(creation.duplicate(self.ob), info)
+
+    def Dup_with_info(self, info: Info) -> Any:
+        """Duplicate a communicator with hints."""
+        return self.Dup(info)
+
+    def Idup(self, info: Info | None = None) -> tuple[Any, Request]:
+        """Nonblocking duplicate a communicator."""
+        record, operation = creation.start_duplicate(self.ob)
+        return self._duplicated(record, info), Request.of(operation)
+
+    def Idup_with_info(self, info: Info) -> tuple[Any, Request]:
+        """Nonblocking duplicate a communicator with hints."""
+        return self.Idup(info)
+
+    def Create(self, group: Group) -> Any:
+        """Create communicator from group."""
+        communicator = self.ob
+        communicator.context  # noqa: B018  (a null communicator refuses)
+        members = group._members().ranks
+        places = {rank: place for place, rank in enumerate(communicator.ranks)}
+        ranks = [places.get(rank, -1) for rank in members]
+        if -1 in ranks:
+            raise communicator.fail(ERR_ARG, f"the group has members that are not in {communicator.title}")
+        among = creation.among_both if communicator.inter else creation.among
+        return Comm._wrap(among(communicator, ranks))
+
+    def Split(self, color: int = 0, key: int = 0) -> Any:
+        """Split communicator by color and key."""
+        communicator = self.ob
+        communicator.context  # noqa: B018  (a null communicator refuses)
+        if color < 0 and color != UNDEFINED:
+            raise communicator.fail(ERR_ARG, f"color {color}: it is 0 or more, or UNDEFINED")
+        return Comm._wrap(creation.split(communicator, color, key))
+
+    def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
+        """Split communicator by split type."""
+        communicator = self.ob
+        by_host = communicator.hosts.index(communicator.hosts[communicator.rank])
+        color = UNDEFINED
+        if split_type == COMM_TYPE_SHARED:
+            color = by_host
+        elif split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED):
+            if info and info.Get(RESOURCE_TYPE) == SHARED_MEMORY:
+                color = by_host
+        elif split_type == COMM_TYPE_HW_UNGUIDED:
+            # only where the result is smaller
+            if len(set(communicator.hosts)) > 1:
+                color = by_host
+                if info:
+                    info.Set(RESOURCE_TYPE, SHARED_MEMORY)
+        elif split_type != UNDEFINED:
+            raise communicator.fail(ERR_ARG, f"unknown split type {split_type}")
+        return Comm._wrap(creation.split(communicator, color, key))
+
+    def Free(self) -> None:
+        """Free a communicator."""
+        communicator = self.ob
+        if communicator is self.null:
+            raise MPIException(ERR_COMM, "the communicator is null")
+        if communicator.predefined:
+            raise communicator.fail(ERR_COMM, f"{communicator.title} is predefined: it is not freed")
+        self._delete_attributes()
+        communicator.close()
+        self._forget()
+
+    def Disconnect(self) -> None:
+        """Disconnect from a communicator."""
+        self.Free()
+
+    # Fault tolerance
+
+    def Get_failed(self) -> Group:
+        """Extract the group of failed processes."""
+        communicator = self.ob
+        failed = [rank for rank in communicator.ranks if rank in communicator.world.failed]
+        return Group.of(GroupRecord(failed, communicator.world.rank))
+
+    def Revoke(self) -> None:
+        """Revoke a communicator."""
+        raise NotImplementedError("recovery from failures: Revoke is not there yet")
+
+    def Is_revoked(self) -> bool:
+        """Indicate whether the communicator has been revoked."""
+        raise NotImplementedError("recovery from failures: Is_revoked is not there yet")
+
+    def Ack_failed(self, num_to_ack: int | None = None) -> int:
+        """Acknowledge failures on a communicator."""
+        raise NotImplementedError("recovery from failures: Ack_failed is not there yet")
+
+    def Agree(self, flag: int) -> int:
+        """Blocking agreement."""
+        raise NotImplementedError("recovery from failures: Agree is not there yet")
+
+    def Iagree(self, flag: Any) -> Request:
+        """Nonblocking agreement."""
+        raise NotImplementedError("recovery from failures: Iagree is not there yet")
+
+    def Shrink(self) -> Any:
+        """Shrink a communicator to remove all failed processes."""
+        raise NotImplementedError("recovery from failures: Shrink is not there yet")
+
+    def Ishrink(self) -> tuple[Any, Request]:
+        """Nonblocking shrink a communicator to remove all failed processes."""
+        raise NotImplementedError("recovery from failures: Ishrink is not there yet")
+
+    # Hints
+
+    def Set_info(self, info: Info) -> None:
+        """Set new values for the hints associated with a communicator."""
+        self.ob.info = _hints(info)
+
+    def Get_info(self) -> Info:
+        """Return the current hints for a communicator."""
+        hints = self.ob.info
+        return Info.Create(hints)
+
+    @property
+    def info(self) -> Info:
+        """Info hints."""
+        return self.Get_info()
+
+    @info.setter
+    def info(self, value: Info) -> None:
+        self.Set_info(value)
+
+    # Buffered sends
+
+    def Attach_buffer(self, buf: Any) -> None:
+        """Attach a user-provided buffer for sending in buffered mode."""
+        self.ob.buffered = world.attached(buf)
+
+    def Detach_buffer(self) -> Any:
+        """Remove an existing attached buffer."""
+        communicator = self.ob
+        buffered, communicator.buffered = communicator.buffered, None
+        return None if buffered is None else buffered.detach(communicator.engine)
+
+    def Flush_buffer(self) -> None:
+        """Block until all buffered messages have been transmitted."""
+        communicator = self.ob
+        if communicator.buffered is not None:
+            communicator.buffered.flush(communicator.engine)
+
+    def Iflush_buffer(self) -> Request:
+        """Nonblocking flush for buffered messages."""
+        communicator = self.ob
+        pending = [] if communicator.buffered is None else communicator.buffered.pending()
+        return Request.of(Flush(communicator.engine, pending))
+
+    # What it is
+
+    def Is_inter(self) -> bool:
+        """Return whether the communicator is an intercommunicator."""
+        inter: bool = self.ob.inter
+        return inter
+
+    @property
+    def is_inter(self) -> bool:
+        """Is intercommunicator."""
+        return self.Is_inter()
+
+    def Is_intra(self) -> bool:
+        """Return whether the communicator is an intracommunicator."""
+        return not self.ob.inter
+
+    @property
+    def is_intra(self) -> bool:
+        """Is intracommunicator."""
+        return self.Is_intra()
+
+    def Get_topology(self) -> int:
+        """Return the type of topology (if any) associated with a communicator."""
+        topology = self.ob.topology
+        return UNDEFINED if topology is None else topology.kind
+
+    @property
+    def topology(self) -> int:
+        """Topology type."""
+        return self.Get_topology()
+
+    @property
+    def is_topo(self) -> bool:
+        """Is a topology."""
+        return not self.ob.inter and self.ob.topology is not None
+
+    # Dynamic processes
+
+    @classmethod
+    def Get_parent(cls) -> Any:
+        """Return the parent intercommunicator for this process: there is none, for no program is spawned."""
+        from .intercomm import Intercomm
+
+        return Intercomm()
+
+    @classmethod
+    def Join(cls, fd: int) -> Any:
+        """Interconnect two processes connected by a socket."""
+        raise NotImplementedError("dynamic processes: Join is not there; start all ranks together")
+
+    # Attributes
+
+    def _predefined_attribute(self, keyval: int) -> Any:
+        communicator = self.ob
+        if not isinstance(communicator, Communicator):
+            raise MPIException(ERR_COMM, "the communicator is null")
+        return world.attribute(communicator, keyval)
+
+    # Errors
+
+    def _record(self) -> Communicator:
+        communicator = self.ob
+        communicator.context  # noqa: B018  (a null communicator refuses)
+        return communicator  # type: ignore[no-any-return]
+
+    def Abort(self, errorcode: int = 0) -> NoReturn:
+        """Terminate the MPI execution environment: all ranks end."""
+        where = self.ob.title if isinstance(self.ob, Communicator) else "the null communicator"
+        sys.stdout.flush()
+        world.current().job.abort(errorcode, f"Abort({errorcode}) was called on {where}")
+        raise SystemExit(errorcode)
+
+    # Name
+
+    def Get_name(self) -> str:
+        """Get the print name for this communicator."""
+        if self.ob is self.null:
+            return "MPI_COMM_NULL"
+        name: str = self.ob.name
+        return name
+
+    def Set_name(self, name: str) -> None:
+        """Set the print name for this communicator."""
+        self.ob.name = name[: MAX_OBJECT_NAME - 1]
+
+    @property
+    def name(self) -> str:
+        """Print name."""
+        return self.Get_name()
+
+    @name.setter
+    def name(self, value: str) -> None:
+        self.Set_name(value)
+
+
+def _hints(info: Info) -> dict[str, str] | None:
+    return dict(info.items()) if info else None
+
+
+for _call in CALLS:
+    setattr(Comm, _call.__name__, _call)
+for _name, _call in REQUEST_CALLS.items():
+    setattr(Request, _name, _call)
+Request.natives = (Started,)

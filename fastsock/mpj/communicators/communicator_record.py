@@ -1,0 +1,243 @@
+"""What a communicator is: the record that Comm handles refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastsock.forkable import new_recursive_lock
+
+from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG
+from ..exceptions import Exception as MPIException
+from ..failures import translated
+from ..handle import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..collectives._object_collectives import TeamObjectCalls
+    from .world import World
+
+SEQUENCE = 1 << 29
+"""Collective operations are told apart by their tag, a number below this one."""
+
+CREATION = SEQUENCE
+"""First of as many tags that serve to create communicators from a part of the members."""
+
+OBJECTS = 1 << 30
+"""First of the tags of objects to and from a remote group."""
+
+PARTITIONED = OBJECTS + SEQUENCE
+"""First of the tags that introduce partitioned sends to their receivers."""
+
+
+class NoCommunicator(Record):
+    """What the null handle refers to: whatever is asked of it, the answer is ERR_COMM."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        raise MPIException(ERR_COMM, "the communicator is null: it was freed, or this process is not a member")
+
+
+class Communicator(NoCommunicator):
+    """
+    A group of ranks with contexts of its own.
+
+    `ranks` are the members' ranks in the world; `peers` are those that messages go to: the members of an
+    intracommunicator, the remote group of an intercommunicator.
+    """
+
+    __slots__ = (
+        "attributes",
+        "buffered",
+        "context",
+        "engine",
+        "errhandler",
+        "fast",
+        "index",
+        "info",
+        "inter",
+        "locks",
+        "making",
+        "members_",
+        "name",
+        "neighbour_calls",
+        "objects",
+        "path",
+        "peers",
+        "rank",
+        "ranks",
+        "remote_",
+        "size",
+        "teamed",
+        "topology",
+        "world",
+    )
+
+    def __init__(self, world: World, number: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> None:
+        super().__init__()
+        self.world: World = world
+        self.engine: Any = world.engine
+        self.ranks: tuple[int, ...] = tuple(ranks)
+        self.rank: int = self.ranks.index(world.rank)
+        self.size: int = len(self.ranks)
+        self.inter: bool = remote is not None
+        self.peers: tuple[int, ...] = self.ranks if remote is None else tuple(remote)
+        identity = self.peers == tuple(range(len(self.peers)))
+        # None: ranks here are ranks in the world
+        self.index: dict[int, int] | None = None if identity else {peer: i for i, peer in enumerate(self.peers)}
+        self.name: str = ""
+        self.attributes: dict[int, Any] = {}
+        self.errhandler: Any = world.default_errhandler
+        self.info: Any = None
+        self.topology: Any = None
+        self.members_: Any = None
+        self.remote_: Any = None
+        self.teamed: bool = False
+        self.fast: Any = None  # blocking collective calls among members that share memory
+        self.objects: TeamObjectCalls | None = None  # the same calls on objects
+        self.neighbour_calls: Any = None
+        self.buffered: Any = None
+        self.locks: dict[Any, Any] = {}
+        self.making = new_recursive_lock()  # held by the thread that makes what the first call needs
+        self.context: int = -1
+        self.path: Any = None  # the calls that programs make most go by it
+        if number >= 0:
+            self.open(number)
+
+    def open(self, number: int) -> None:
+        """Gives it its contexts: one for messages between two ranks, the next one for collective operations."""
+        self.context = 2 * number
+        members = self.ranks if not self.inter else self.ranks + self.peers
+        self.world.open_context(self.context, members)
+        from ..messages._point_to_point import Path
+
+        self.path = Path(self)
+
+    def close(self) -> None:
+        """Forgets what the process keeps for it. Operations under way complete; nothing new can start."""
+        self.world.close_context(self.context)
+        self.members_ = self.remote_ = self.fast = self.objects = self.neighbour_calls = None
+
+    # Errors
+
+    def fail(self, code: int, detail: str) -> BaseException:
+        """Tells the error handler; returns what the caller is to raise."""
+        return self.failed(MPIException(code, detail))
+
+    def failed(self, error: BaseException) -> BaseException:
+        """Makes an MPI exception of an error of the engine and tells the error handler; returns what to raise."""
+        exception = translated(error, self)
+        if isinstance(exception, MPIException):
+            self.errhandler.invoke(self, exception)
+        return exception
+
+    # Ranks and tags
+
+    def target(self, dest: int, tag: int) -> int:
+        """Returns the world's rank of the one that a message goes to."""
+        if tag < 0:
+            raise self.fail(ERR_TAG, f"tag {tag} of a message to rank {dest}: a tag is 0 or more")
+        if 0 <= dest < len(self.peers):
+            return self.peers[dest]
+        raise self.fail(ERR_RANK, f"no rank {dest} among the {len(self.peers)} of {self.title}")
+
+    def origin(self, source: int, tag: int) -> int:
+        """Returns the world's rank of the one that a message comes from, or ANY_SOURCE."""
+        if tag < 0 and tag != ANY_TAG:
+            raise self.fail(ERR_TAG, f"tag {tag} of a message from rank {source}: a tag is 0 or more, or ANY_TAG")
+        if 0 <= source < len(self.peers):
+            return self.peers[source]
+        if source == ANY_SOURCE:
+            return ANY_SOURCE
+        raise self.fail(ERR_RANK, f"no rank {source} among the {len(self.peers)} of {self.title}")
+
+    def root(self, root: int, members: int) -> int:
+        """Returns `root` where it is a rank below `members`."""
+        if 0 <= root < members:
+            return root
+        raise self.fail(ERR_ROOT, f"no root {root} among the {members} ranks of {self.title}")
+
+    def rank_of(self, world_rank: int) -> int:
+        """Returns the rank here of a peer."""
+        return world_rank if self.index is None else self.index.get(world_rank, ANY_SOURCE)
+
+    @property
+    def title(self) -> str:
+        """How messages to people call it."""
+        return self.name or f"communicator {self.context // 2}"
+
+    def fill(self, status: Any, envelope: Any, error: int = 0) -> None:
+        """Says in a status what arrived."""
+        status._set(self.rank_of(envelope.source), envelope.tag, envelope.length, error)
+
+    # Collective operations
+
+    @property
+    def hosts(self) -> tuple[Any, ...]:
+        """Which host each member is on. Waits until all ranks have joined."""
+        hosts = self.world.hosts
+        return tuple([hosts[rank] for rank in self.ranks])
+
+    @property
+    def members(self) -> Any:
+        """The members (the local group) as the collective algorithms see them."""
+        if self.members_ is None:
+            from ..collectives.exchange import Members
+
+            with self.making:
+                if self.members_ is None:
+                    self.members_ = Members(self.engine, self.context + 1, self.rank, self.ranks, self.hosts)
+        return self.members_
+
+    @property
+    def remote(self) -> Any:
+        """Both groups of an intercommunicator as the collective algorithms see them."""
+        if self.remote_ is None:
+            from ..collectives.intercommunicator import Inter
+
+            with self.making:
+                if self.remote_ is None:
+                    self.remote_ = Inter(self.members, self.peers, self.context + 1)
+        return self.remote_
+
+    def exchange(self) -> Any:
+        """The next blocking collective call. The first one lets members on one host share memory."""
+        if not self.teamed:
+            self._share_memory(self.members)
+        return self.members.exchange()
+
+    @property
+    def object_calls(self) -> TeamObjectCalls | None:
+        """Blocking collective calls on objects where all members share memory, else None. All ask before one."""
+        if not self.teamed and not self.inter:
+            self._share_memory(self.members)
+        return self.objects
+
+    def _share_memory(self, members: Any) -> None:
+        with self.making:
+            if not self.teamed:
+                try:
+                    self._form_team(members)
+                finally:
+                    self.teamed = True
+
+    def _form_team(self, members: Any) -> None:
+        near = members.near
+        if len(near) == 1 < self.size:
+            return
+        from ..collectives import team
+
+        ranks = tuple([self.ranks[member] for member in near])
+        formed = team.form(self.engine, self.context + 1, ranks, near.index(self.rank), crowded=self.world.job.crowded)
+        if len(near) < self.size:
+            members.host_team = formed
+            return
+        members.team = formed
+        if formed is not None:
+            from ..collectives._collectives import TeamCalls
+            from ..collectives._object_collectives import TeamObjectCalls
+
+            self.fast = TeamCalls(self, members)
+            self.objects = TeamObjectCalls(self, members)

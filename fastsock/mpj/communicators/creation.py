@@ -1,0 +1,271 @@
+"""
+Making communicators: the members agree on a number that no other communicator of any of them has.
+
+Numbers are given by one member, the first of the new communicator, out of a supply that no other process gives from
+(`ContextNumbers`). So an agreement is a broadcast, and threads may make several communicators at the same time.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from fastsock.core._core import STANDARD, MessageError
+from fastsock.forkable import new_lock
+
+from ..collectives import bcast, object_collectives
+from ..constants import ERR_INTERN, UNDEFINED
+from ..exceptions import Exception as MPIException
+from ..messages.operation_records import Collective, Nothing, Operation
+from ..messages.pickling import CODEC
+from .communicator_record import CREATION, Communicator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .world import World
+
+WORLD, SELF, INTERNAL = 0, 1, 2
+"""Numbers that are never given: the predefined communicators, and what belongs to none."""
+_FIRST = 3
+_LIMIT = 1 << 30
+
+
+class ContextNumbers:
+    """The numbers that this process gives to communicators: the rank is part of each."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self._lock = new_lock()
+        self._step = 1 << max(size - 1, 0).bit_length()
+        self._next = _FIRST + rank
+        self._unused: list[int] = []
+        self._freed: deque[int] = deque()
+        self._given: set[int] = set()
+
+    def take(self) -> int:
+        """Returns a number. One that was in use is given again only when all others were."""
+        with self._lock:
+            if self._unused:
+                number = self._unused.pop()
+            elif self._next < _LIMIT:
+                number = self._next
+                self._next += self._step
+            elif self._freed:
+                number = self._freed.popleft()
+            else:
+                raise MPIException(ERR_INTERN, "too many communicators: free those that are not needed")
+            self._given.add(number)
+            return number
+
+    def give_back(self, number: int) -> None:
+        """Takes back a number that nothing was made with."""
+        with self._lock:
+            self._given.discard(number)
+            self._unused.append(number)
+
+    def free(self, number: int) -> None:
+        """Takes back the number of a communicator that was freed, if it came from here."""
+        with self._lock:
+            if number in self._given:
+                self._given.discard(number)
+                self._freed.append(number)
+
+
+def everything(communicator: Any, obj: Any) -> tuple[list[Any], list[Any]]:
+    """Returns the objects of all members, and those of the remote group where there is one."""
+    if not communicator.inter:
+        return object_collectives.allgather(communicator, CODEC, obj), []
+    remote = object_collectives.allgather(communicator, CODEC, obj)
+    # each side tells the other what it got: its own objects
+    return object_collectives.allgather(communicator, CODEC, remote)[0], remote
+
+
+def first_side(communicator: Any) -> bool:
+    """Whether the local group of an intercommunicator comes first in what both groups must see the same way."""
+    return bool(communicator.ranks[0] < communicator.peers[0])
+
+
+def duplicate(communicator: Any) -> Communicator:
+    """Returns a communicator of the same groups."""
+    world = communicator.world
+    if communicator.inter:
+        leads = communicator.rank == 0 and first_side(communicator)
+        local, remote = everything(communicator, world.numbers.take() if leads else None)
+        number = local[0] if first_side(communicator) else remote[0]
+        return Communicator(world, number, communicator.ranks, communicator.peers)
+    number = world.numbers.take() if communicator.rank == 0 else None
+    number = object_collectives.bcast(communicator, CODEC, number, 0)
+    return inherit(Communicator(world, number, communicator.ranks), communicator)
+
+
+def start_duplicate(communicator: Any) -> tuple[Communicator, Operation]:
+    """Starts to make a communicator of the same groups; it is usable once the operation is complete."""
+    world = communicator.world
+    if communicator.inter:
+        return duplicate(communicator), Nothing(receives=False)
+    number = world.numbers.take() if communicator.rank == 0 else 0
+    told = bytearray(number.to_bytes(8, "little"))
+    record = Communicator(world, -1, communicator.ranks)
+    request = bcast.start(communicator.members.exchange(blocking=False), memoryview(told), 0)
+
+    def agreed(_: int) -> None:
+        record.open(int.from_bytes(told, "little"))
+
+    return inherit(record, communicator), Collective(communicator, request, receives=False, owner=told, land=agreed)
+
+
+def inherit(new: Communicator, communicator: Any) -> Communicator:
+    """Gives a duplicate what follows from the groups."""
+    new.topology = communicator.topology
+    return new
+
+
+def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None:
+    """Returns a communicator of some members, named by their ranks here; None where this rank is not one of them."""
+    world = communicator.world
+    number = world.numbers.take() if ranks and ranks[0] == communicator.rank else None
+    numbers = object_collectives.allgather(communicator, CODEC, number)
+    if not ranks or communicator.rank not in ranks:
+        return None
+    return Communicator(world, numbers[ranks[0]], [communicator.ranks[rank] for rank in ranks])
+
+
+def among_both(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None:
+    """As `among`, on an intercommunicator: the members on both sides."""
+    world = communicator.world
+    members = [communicator.ranks[rank] for rank in ranks or ()]
+    number = world.numbers.take() if members and members[0] == world.rank else None
+    local, remote = everything(communicator, (members, number))
+    mine = next((entry for entry in local if world.rank in entry[0]), None)
+    theirs = next((entry for entry in remote if entry[0]), None)
+    if mine is None or theirs is None:
+        return None
+    numbers = {members[0]: number for members, number in local + remote if number is not None}
+    first = min(mine[0][0], theirs[0][0])
+    return Communicator(world, numbers[first], mine[0], theirs[0])
+
+
+def split(communicator: Any, color: int, key: int) -> Communicator | None:
+    """Returns a communicator of the members that gave the same color, in the order of their keys."""
+    world = communicator.world
+    number = world.numbers.take()
+    local, remote = everything(communicator, (color, key, number))
+    found = None
+    if color != UNDEFINED:
+        mine = _colored(local, communicator.ranks, color)
+        theirs = _colored(remote, communicator.peers, color) if communicator.inter else []
+        if theirs or not communicator.inter:
+            first = min([mine[0], *theirs[:1]])
+            chosen: int = first[1]
+            members = [rank for rank, _ in mine]
+            others = [rank for rank, _ in theirs] if communicator.inter else None
+            found = Communicator(world, chosen, members, others)
+            if chosen == number:
+                return found
+    world.numbers.give_back(number)
+    return found
+
+
+def _colored(entries: Iterable[tuple[int, int, int]], ranks: Sequence[int], color: int) -> list[tuple[int, int]]:
+    """Returns (rank in the world, number) of the members with a color, in the order of keys, then ranks."""
+    chosen = [
+        (key, place, ranks[place], number)
+        for place, (their_color, key, number) in enumerate(entries)
+        if their_color == color
+    ]
+    return [(rank, number) for _, _, rank, number in sorted(chosen)]
+
+
+class _Channel:
+    """Messages between processes that take part in no collective operation together."""
+
+    def __init__(self, world: World, context: int, tag: int) -> None:
+        self.engine = world.engine
+        self.context = context
+        self.tag = CREATION + tag % CREATION
+
+    def send(self, obj: Any, peer: int) -> None:
+        self.engine.send(CODEC.message(obj), peer, self.tag, self.context, STANDARD)
+
+    def recv(self, peer: int) -> Any:
+        return CODEC.load(self.engine.recv_new(peer, self.tag, self.context)[0])
+
+    def swap(self, obj: Any, peer: int) -> Any:
+        request = self.engine.isend(CODEC.message(obj), peer, self.tag, self.context, STANDARD)
+        found = self.recv(peer)
+        request.wait()
+        return found
+
+
+def from_group(world: World, ranks: Sequence[int], context: int, tag: int) -> Communicator:
+    """Returns a communicator of a group; only its members take part, the first one gives the number."""
+    channel = _Channel(world, context, tag)
+    if world.rank == ranks[0]:
+        number = world.numbers.take()
+        for rank in ranks[1:]:
+            channel.send(number, rank)
+    else:
+        number = channel.recv(ranks[0])
+    return Communicator(world, number, ranks)
+
+
+def string_tag(text: str) -> int:
+    """Returns a tag for a string that tells apart what is made at the same time."""
+    return zlib.crc32(text.encode())
+
+
+def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, tag: int) -> Communicator:
+    """Returns the intercommunicator of two groups whose leaders know each other in the communicator `peer`."""
+    world = communicator.world
+    agreed: Any = None
+    communicator.root(local_leader, communicator.size)
+    if communicator.rank == local_leader:
+        channel = _Channel(world, peer.context + 1, tag)
+        number = world.numbers.take()
+        try:
+            remote, their_number = channel.swap((communicator.ranks, number), peer.origin(remote_leader, tag))
+        except MessageError as error:
+            raise peer.failed(error) from error
+        if communicator.ranks[0] < remote[0]:
+            agreed = remote, number
+        else:
+            agreed = remote, their_number
+            world.numbers.give_back(number)
+    remote, number = object_collectives.bcast(communicator, CODEC, agreed, local_leader)
+    return Communicator(world, number, communicator.ranks, remote)
+
+
+def from_groups(
+    world: World, local: Sequence[int], local_leader: int, remote: Sequence[int], remote_leader: int, tag: int
+) -> Communicator:
+    """Returns the intercommunicator of two groups that know each other; only their members take part."""
+    context = world.internal_context
+    leader = local[local_leader]
+    channel = _Channel(world, context, tag)
+    if world.rank == leader:
+        number = world.numbers.take()
+        theirs = channel.swap(number, remote[remote_leader])
+        if leader > remote[remote_leader]:
+            world.numbers.give_back(number)
+            number = theirs
+        for rank in local:
+            if rank != leader:
+                channel.send(number, rank)
+    else:
+        number = channel.recv(leader)
+    return Communicator(world, number, local, remote)
+
+
+def merge(communicator: Any, high: bool) -> Communicator:
+    """Returns the communicator of both groups of an intercommunicator; those that say `high` come last."""
+    world = communicator.world
+    number = world.numbers.take() if communicator.rank == 0 else None
+    local, remote = everything(communicator, (bool(high), number))
+    ours_first = first_side(communicator) if local[0][0] == remote[0][0] else not local[0][0]
+    sides = [(communicator.ranks, local), (communicator.peers, remote)]
+    (first, entries), (second, _) = sides if ours_first else reversed(sides)
+    if number is not None and not ours_first:
+        world.numbers.give_back(number)
+    return Communicator(world, entries[0][1], [*first, *second])

@@ -1,0 +1,138 @@
+"""Error handlers: what happens when a call on a communicator or a session fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..constants import ERR_ERRHANDLER
+from ..exceptions import Exception
+from ..handle import Handle, Record, public
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self
+
+_MOST = 32  # handlers that a program may have created at a time for one kind of object, as with mpi4py
+_created: dict[type[Handle], int] = {}
+
+
+def _end(code: int, text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+    os._exit(code)
+
+
+class Abort:
+    """How errors that are fatal end the program: `job(code, text)` is set by whoever knows the other ranks."""
+
+    job: Callable[[int, str], None] = staticmethod(_end)
+
+
+class ErrhandlerRecord(Record):
+    """`fatal`: an error ends the program. `function`: a program's own, for objects of the class `kind`."""
+
+    __slots__ = ("counted", "fatal", "function", "kind")
+
+    def __init__(
+        self, fatal: bool, function: Callable[[Any, int], None] | None = None, kind: type[Handle] | None = None
+    ) -> None:
+        super().__init__()
+        self.fatal = fatal
+        self.function = function
+        self.kind = kind
+        self.counted = False
+
+    def invoke(self, subject: Any, error: Exception) -> None:
+        """Does what this handler does with an error on `subject` (a handle or a record) before the call raises it."""
+        if self.fatal:
+            Abort.job(int(error), f"fatal error on {_name(subject)}: {error}")
+        elif self.function is not None and self.kind is not None:
+            handle = subject if isinstance(subject, Handle) else self.kind.handle_for(subject)
+            self.function(handle, int(error))
+
+
+def _name(subject: Any) -> str:
+    record = subject.ob if isinstance(subject, Handle) else subject
+    return getattr(record, "name", "") or getattr(record, "constant_name", "") or type(subject).__name__
+
+
+_null = ErrhandlerRecord(False)
+
+
+@public
+class Errhandler(Handle):
+    """Error handler."""
+
+    __slots__ = ()
+
+    ob: ErrhandlerRecord
+    null = _null
+
+    @classmethod
+    def _create(cls, function: Callable[[Any, int], None], kind: type[Handle]) -> Self:
+        """Returns a handler that calls a program's function with the object of class `kind` and the error code."""
+        kind = kind._family
+        if not callable(function):
+            raise TypeError(f"{function!r} is not callable")
+        if _created.get(kind, 0) >= _MOST:
+            raise RuntimeError("cannot create too many user-defined error handlers")
+        _created[kind] = _created.get(kind, 0) + 1
+        record = ErrhandlerRecord(False, function, kind)
+        record.counted = True
+        return cls.of(record)
+
+    def _defined(self) -> ErrhandlerRecord:
+        """The record; raises where the handle is null."""
+        if not isinstance(self, Errhandler):
+            raise TypeError(f"expected an Errhandler, got a {type(self).__name__}")
+        if self.ob is _null:
+            raise Exception(ERR_ERRHANDLER, "the error handler is null")
+        return self.ob
+
+    def Free(self) -> None:
+        """Free an error handler; objects that have it keep it."""
+        record = self._defined()
+        if record.counted and record.kind is not None:
+            record.counted = False
+            _created[record.kind] -= 1
+        self._forget()
+
+    def free(self) -> None:
+        """Call `Free` if not null."""
+        if not self._constant and self:
+            self.Free()
+
+
+class Watched(Handle):
+    """A handle of something that has an error handler; its record has it as `errhandler`."""
+
+    __slots__ = ()
+
+    def _record(self) -> Any:
+        """The record; raises where the handle is null."""
+        return self.ob
+
+    @classmethod
+    def Create_errhandler(cls, errhandler_fn: Callable[[Any, int], None]) -> Errhandler:
+        """Create a new error handler for objects of this class."""
+        return Errhandler._create(errhandler_fn, cls)
+
+    def Get_errhandler(self) -> Errhandler:
+        """Get the error handler of this object."""
+        return Errhandler.of(self._record().errhandler)
+
+    def Set_errhandler(self, errhandler: Errhandler) -> None:
+        """Set the error handler of this object."""
+        self._record().errhandler = errhandler._defined()
+
+    def Call_errhandler(self, errorcode: int) -> None:
+        """Call the error handler installed on this object."""
+        self._record().errhandler.invoke(self, Exception(errorcode))
+
+
+ERRHANDLER_NULL = Errhandler.named(_null, "ERRHANDLER_NULL")
+ERRORS_RETURN = Errhandler.named(ErrhandlerRecord(False), "ERRORS_RETURN")
+ERRORS_ABORT = Errhandler.named(ErrhandlerRecord(True), "ERRORS_ABORT")
+ERRORS_ARE_FATAL = Errhandler.named(ErrhandlerRecord(True), "ERRORS_ARE_FATAL")

@@ -1,0 +1,578 @@
+"""Datatypes: handles of type maps."""
+
+from __future__ import annotations
+
+from operator import index
+
+from .. import constants
+from ..attributes import Attributed, copy_attributes
+from ..constants import (
+    COMBINER_CONTIGUOUS,
+    COMBINER_DARRAY,
+    COMBINER_DUP,
+    COMBINER_F90_COMPLEX,
+    COMBINER_F90_INTEGER,
+    COMBINER_F90_REAL,
+    COMBINER_HINDEXED,
+    COMBINER_HINDEXED_BLOCK,
+    COMBINER_HVECTOR,
+    COMBINER_INDEXED,
+    COMBINER_INDEXED_BLOCK,
+    COMBINER_NAMED,
+    COMBINER_RESIZED,
+    COMBINER_STRUCT,
+    COMBINER_SUBARRAY,
+    COMBINER_VALUE_INDEX,
+    COMBINER_VECTOR,
+    ERR_ARG,
+    ERR_COUNT,
+    ERR_TYPE,
+    MAX_OBJECT_NAME,
+    ORDER_C,
+    TYPECLASS_COMPLEX,
+    TYPECLASS_INTEGER,
+    TYPECLASS_LOGICAL,
+    TYPECLASS_REAL,
+)
+from ..exceptions import Exception
+from ..handle import public
+from . import predefined
+from .typemap import Contents, Part, TypeRecord, basic_type, derived_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Self
+
+_PREDEFINED = frozenset(
+    (COMBINER_NAMED, COMBINER_VALUE_INDEX, COMBINER_F90_INTEGER, COMBINER_F90_REAL, COMBINER_F90_COMPLEX)
+)
+_NAMES = {value: name[len("COMBINER_") :] for name, value in vars(constants).items() if name.startswith("COMBINER_")}
+
+_null = basic_type("MPI_DATATYPE_NULL", "", 0, "")
+_null.combiner = -1
+
+
+@public
+class Datatype(Attributed):
+    """Datatype object."""
+
+    __slots__ = ()
+
+    ob: TypeRecord
+    null = _null
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickle named types by name, others by how they are made."""
+        if self.ob.constant is not None:
+            return super().__reduce__()
+        base, combiner, parameters = self.decode()
+        return _datatype_create, (base, combiner, parameters, True)
+
+    def _type(self) -> TypeRecord:
+        """The record; raises where the handle is null."""
+        record = self.ob
+        if record is _null:
+            raise Exception(ERR_TYPE, "the datatype is null")
+        return record
+
+    # -- what it is --
+
+    def Get_size(self) -> int:
+        """Return the number of bytes occupied by entries in the datatype."""
+        return self._type().size
+
+    def Get_extent(self) -> tuple[int, int]:
+        """Return lower bound and extent of datatype."""
+        record = self._type()
+        return record.lb, record.extent
+
+    def Get_true_extent(self) -> tuple[int, int]:
+        """Return the true lower bound and extent of a datatype."""
+        record = self._type()
+        return record.true_lb, record.true_extent
+
+    @property
+    def size(self) -> int:
+        """Size (in bytes)."""
+        return self._type().size
+
+    @property
+    def extent(self) -> int:
+        """Extent."""
+        return self._type().extent
+
+    @property
+    def lb(self) -> int:
+        """Lower bound."""
+        return self._type().lb
+
+    @property
+    def ub(self) -> int:
+        """Upper bound."""
+        return self._type().lb + self.ob.extent
+
+    @property
+    def true_extent(self) -> int:
+        """True extent."""
+        return self._type().true_extent
+
+    @property
+    def true_lb(self) -> int:
+        """True lower bound."""
+        return self._type().true_lb
+
+    @property
+    def true_ub(self) -> int:
+        """True upper bound."""
+        return self._type().true_ub
+
+    # -- making others of it --
+
+    def _make(
+        self,
+        combiner: int,
+        parts: list[Part],
+        counts: list[int],
+        integers: Sequence[int] = (),
+        bounds: tuple[int, int] | None = None,
+    ) -> Self:
+        contents = Contents(integers, counts, [self.ob])
+        return self.of(derived_type(combiner, parts, contents, bounds=bounds))
+
+    def Dup(self) -> Self:
+        """Duplicate a datatype."""
+        old = self._type()
+        new = derived_type(COMBINER_DUP, [_one(old)], Contents((), (), [old]), bounds=(old.lb, old.extent))
+        new.explicit = old.explicit
+        copy_attributes(self, new)
+        return self.of(new)
+
+    Create_dup = Dup
+
+    def Create_contiguous(self, count: int) -> Self:
+        """Create a contiguous datatype."""
+        count = _count(count)
+        return self._make(COMBINER_CONTIGUOUS, [Part(self._type(), (0,), count)], [count])
+
+    def Create_vector(self, count: int, blocklength: int, stride: int) -> Self:
+        """Create a vector (strided) datatype."""
+        count, blocklength, stride = _count(count), _count(blocklength), index(stride)
+        return self._make(
+            COMBINER_VECTOR,
+            [Part(self._type(), _places(count, stride * self._type().extent), blocklength)],
+            [count, blocklength, stride],
+        )
+
+    def Create_hvector(self, count: int, blocklength: int, stride: int) -> Self:
+        """Create a vector (strided) datatype with stride in bytes."""
+        count, blocklength, stride = _count(count), _count(blocklength), index(stride)
+        return self._make(
+            COMBINER_HVECTOR,
+            [Part(self._type(), _places(count, stride), blocklength)],
+            [count, blocklength, stride],
+        )
+
+    def Create_indexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
+        """Create an indexed datatype."""
+        return self._indexed(COMBINER_INDEXED, blocklengths, displacements, self._type().extent)
+
+    def Create_hindexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
+        """Create an indexed datatype, with displacements in bytes."""
+        return self._indexed(COMBINER_HINDEXED, blocklengths, displacements, 1)
+
+    def _indexed(self, combiner: int, blocklengths: Sequence[int], displacements: Sequence[int], unit: int) -> Self:
+        lengths = _counts(blocklengths)
+        places = _integers(displacements, len(lengths))
+        part = Part(self._type(), [place * unit for place in places], lengths)
+        return self._make(combiner, [part], [len(lengths), *lengths, *places])
+
+    def Create_indexed_block(self, blocklength: int, displacements: Sequence[int]) -> Self:
+        """Create an indexed datatype with constant-sized blocks."""
+        return self._blocks(COMBINER_INDEXED_BLOCK, blocklength, displacements, self._type().extent)
+
+    def Create_hindexed_block(self, blocklength: int, displacements: Sequence[int]) -> Self:
+        """Create an indexed datatype with constant-sized blocks, with displacements in bytes."""
+        return self._blocks(COMBINER_HINDEXED_BLOCK, blocklength, displacements, 1)
+
+    def _blocks(self, combiner: int, blocklength: int, displacements: Sequence[int], unit: int) -> Self:
+        blocklength, places = _count(blocklength), _integers(displacements)
+        part = Part(self._type(), [place * unit for place in places], blocklength)
+        return self._make(combiner, [part], [len(places), blocklength, *places])
+
+    @classmethod
+    def Create_struct(
+        cls,
+        blocklengths: Sequence[int],
+        displacements: Sequence[int],
+        datatypes: Sequence[Datatype],
+    ) -> Self:
+        """Create a general composite (struct) datatype, with displacements in bytes."""
+        lengths = _counts(blocklengths)
+        places = _integers(displacements, len(lengths))
+        if len(datatypes) != len(lengths):
+            raise ValueError(f"expecting {len(lengths)} items, got {len(datatypes)}")
+        types = [_typed(datatype) for datatype in datatypes]
+        parts = [Part(*block) for block in zip(types, ((place,) for place in places), lengths, strict=True)]
+        contents = Contents((), [len(lengths), *lengths, *places], types)
+        return cls.of(derived_type(COMBINER_STRUCT, parts, contents))
+
+    def Create_subarray(
+        self, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int = ORDER_C
+    ) -> Self:
+        """Create a datatype for a subarray of a multidimensional array."""
+        whole = _integers(sizes)
+        some, first = _integers(subsizes, len(whole)), _integers(starts, len(whole))
+        from .array_types import subarray
+
+        part, extent = subarray(self._type(), whole, some, first, order)
+        return self._make(COMBINER_SUBARRAY, [part], [*whole, *some, *first], [len(whole), order], (0, extent))
+
+    def Create_darray(
+        self,
+        size: int,
+        rank: int,
+        gsizes: Sequence[int],
+        distribs: Sequence[int],
+        dargs: Sequence[int],
+        psizes: Sequence[int],
+        order: int = ORDER_C,
+    ) -> Self:
+        """Create a datatype for a distributed array on Cartesian process grids."""
+        whole = _integers(gsizes)
+        how, arguments, grid = (_integers(values, len(whole)) for values in (distribs, dargs, psizes))
+        from .array_types import distributed
+
+        part, extent = distributed(self._type(), size, rank, whole, how, arguments, grid, order)
+        integers = [size, rank, len(whole), *how, *arguments, *grid, order]
+        return self._make(COMBINER_DARRAY, [part], whole, integers, (0, extent))
+
+    def Create_resized(self, lb: int, extent: int) -> Self:
+        """Create a datatype with a new lower bound and extent."""
+        lb, extent = index(lb), index(extent)
+        return self._make(COMBINER_RESIZED, [_one(self._type())], [lb, extent], (), (lb, extent))
+
+    Resized = Create_resized
+
+    @classmethod
+    def Get_value_index(cls, value: Datatype, index: Datatype) -> Self:
+        """Return a predefined pair datatype."""
+        found = _value_index.get((_typed(value), _typed(index)))
+        return cls.of(_null if found is None else found)
+
+    @classmethod
+    def Create_f90_integer(cls, r: int) -> Self:
+        """Return a bounded integer datatype."""
+        for digits, size in ((2, 1), (4, 2), (9, 4), (18, 8), (38, 16)):
+            if r <= digits:
+                return cls.of(_parametrised(COMBINER_F90_INTEGER, f"INTEGER{size}", (r,)))
+        raise Exception(ERR_ARG, f"no integer type has {r} decimal digits")
+
+    @classmethod
+    def Create_f90_real(cls, p: int, r: int) -> Self:
+        """Return a bounded real datatype."""
+        return cls.of(_parametrised(COMBINER_F90_REAL, f"REAL{_real_size(p, r)}", (p, r)))
+
+    @classmethod
+    def Create_f90_complex(cls, p: int, r: int) -> Self:
+        """Return a bounded complex datatype."""
+        return cls.of(_parametrised(COMBINER_F90_COMPLEX, f"COMPLEX{2 * _real_size(p, r)}", (p, r)))
+
+    @classmethod
+    def Match_size(cls, typeclass: int, size: int) -> Self:
+        """Find a datatype matching a specified size in bytes."""
+        name = _CLASSES.get(typeclass)
+        record = predefined.TYPES.get(f"{name}{size}")
+        if name is None or record is None:
+            raise Exception(ERR_ARG, f"no datatype of class {typeclass} has {size} bytes")
+        return cls.handle_for(record)
+
+    # -- its life --
+
+    def Commit(self) -> Self:
+        """Commit the datatype."""
+        self._type()
+        return self
+
+    def Free(self) -> None:
+        """Free the datatype."""
+        record = self._type()
+        if record.combiner in _PREDEFINED:
+            raise Exception(ERR_TYPE, f"{record.name} is predefined and cannot be freed")
+        self._delete_attributes()
+        self._forget()
+
+    # -- how it was made --
+
+    def Get_envelope(self) -> tuple[int, int, int, int, int]:
+        """Return the number of input arguments used to create a datatype."""
+        record = self._type()
+        contents = record.contents
+        if contents is None:
+            return 0, 0, 0, 0, record.combiner
+        return len(contents.integers), 0, len(contents.counts), len(contents.types), record.combiner
+
+    def Get_contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
+        """Return the input arguments used to create a datatype."""
+        contents = self._type().contents
+        if contents is None:
+            raise Exception(ERR_TYPE, f"{self.ob.name} is predefined and has no contents")
+        types = [Datatype.handle_for(type_) for type_ in contents.types]
+        return list(contents.integers), [], list(contents.counts), types
+
+    @property
+    def envelope(self) -> tuple[int, int, int, int, int]:
+        """Envelope."""
+        return self.Get_envelope()
+
+    @property
+    def contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
+        """Contents."""
+        return self.Get_contents()
+
+    def decode(self) -> tuple[Datatype, str, dict[str, Any]]:
+        """Convenience method for decoding a datatype."""
+        record = self._type()
+        contents = record.contents
+        name = _NAMES[record.combiner]
+        if contents is None:
+            return (self if record.constant is None else self.handle_for(record)), name, {}
+        types = [Datatype.handle_for(type_) for type_ in contents.types]
+        base = types[0] if len(types) == 1 else DATATYPE_NULL
+        return base, name, _parameters(record.combiner, contents, types)
+
+    @property
+    def combiner(self) -> int:
+        """Combiner."""
+        return self._type().combiner
+
+    @property
+    def is_named(self) -> bool:
+        """Is a named datatype."""
+        return self._type().combiner == COMBINER_NAMED
+
+    @property
+    def is_predefined(self) -> bool:
+        """Is a predefined datatype."""
+        return self.ob is _null or self.ob.combiner in _PREDEFINED
+
+    # -- packing --
+
+    def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: Any) -> int:
+        """Pack into contiguous memory according to datatype."""
+        from .packing import pack
+
+        return pack(self._type(), inbuf, outbuf, position)
+
+    def Unpack(self, inbuf: Any, position: int, outbuf: Any, comm: Any) -> int:
+        """Unpack from contiguous memory according to datatype."""
+        from .packing import unpack
+
+        return unpack(self._type(), inbuf, position, outbuf)
+
+    def Pack_size(self, count: int, comm: Any) -> int:
+        """Determine the amount of space needed to pack a message."""
+        return _count(count) * self._type().size
+
+    def Pack_external(self, datarep: str, inbuf: Any, outbuf: Any, position: int) -> int:
+        """Pack into contiguous memory in the portable data representation **external32**."""
+        from .packing import pack_external
+
+        return pack_external(datarep, self._type(), inbuf, outbuf, position)
+
+    def Unpack_external(self, datarep: str, inbuf: Any, position: int, outbuf: Any) -> int:
+        """Unpack from contiguous memory in the portable data representation **external32**."""
+        from .packing import unpack_external
+
+        return unpack_external(datarep, self._type(), inbuf, position, outbuf)
+
+    def Pack_external_size(self, datarep: str, count: int) -> int:
+        """Determine the amount of space needed to pack a message in **external32**."""
+        from .packing import external_size
+
+        return external_size(datarep, self._type(), _count(count))
+
+    # -- names and codes --
+
+    def Get_name(self) -> str:
+        """Get the print name for this datatype."""
+        return self.ob.name
+
+    def Set_name(self, name: str) -> None:
+        """Set the print name for this datatype."""
+        self._type().name = name[: MAX_OBJECT_NAME - 1]
+
+    name = property(Get_name, Set_name, doc="Print name.")
+
+    def tocode(self) -> str:
+        """Get character code or type string from predefined MPI datatype."""
+        code = _coded(self.ob).code
+        if not code:
+            raise ValueError("cannot map to character code or type string")
+        return code
+
+    @classmethod
+    def fromcode(cls, code: str) -> Datatype:
+        """Get predefined MPI datatype from character code or type string."""
+        try:
+            return by_code[code]
+        except KeyError:
+            raise ValueError(f"cannot map code {code!r} to MPI datatype") from None
+
+    @property
+    def typestr(self) -> str:
+        """Type string."""
+        if self.ob is _null:
+            return ""
+        return predefined.type_string(_coded(self.ob)) or f"V{max(self.ob.extent, 0)}"
+
+    @property
+    def typechar(self) -> str:
+        """Character code."""
+        if self.ob is _null:
+            return ""
+        return predefined.type_char(_coded(self.ob)) or "V"
+
+
+def _typed(datatype: Datatype) -> TypeRecord:
+    if not isinstance(datatype, Datatype):
+        raise TypeError(f"expected a Datatype, got a {type(datatype).__name__}")
+    return datatype._type()
+
+
+def _one(type_: TypeRecord) -> Part:
+    return Part(type_, (0,), 1)
+
+
+def _places(count: int, stride: int) -> Sequence[int]:
+    return range(0, count * stride, stride) if stride else [0] * count
+
+
+def _integers(values: Sequence[int], expected: int = -1) -> list[int]:
+    found = [index(value) for value in values]
+    if expected >= 0 and len(found) != expected:
+        raise ValueError(f"expecting {expected} items, got {len(found)}")
+    return found
+
+
+def _count(value: int) -> int:
+    value = index(value)
+    if value < 0:
+        raise Exception(ERR_COUNT, f"{value} is negative")
+    return value
+
+
+def _counts(values: Sequence[int]) -> list[int]:
+    return [_count(value) for value in values]
+
+
+def _real_size(p: int, r: int) -> int:
+    for digits, range_, size in ((6, 37, 4), (15, 307, 8), (33, 4931, 16)):
+        if p <= digits and r <= range_:
+            return size
+    raise Exception(ERR_ARG, f"no real type has {p} decimal digits and the range {r}")
+
+
+_CLASSES = {
+    TYPECLASS_REAL: "REAL",
+    TYPECLASS_INTEGER: "INTEGER",
+    TYPECLASS_COMPLEX: "COMPLEX",
+    TYPECLASS_LOGICAL: "LOGICAL",
+}
+_parametrised_types: dict[tuple[int, ...], TypeRecord] = {}
+
+
+def _parametrised(combiner: int, name: str, arguments: tuple[int, ...]) -> TypeRecord:
+    """The one record for these arguments."""
+    key = (combiner, *arguments)
+    if key not in _parametrised_types:
+        base = predefined.TYPES[name]
+        contents = Contents(arguments, (), ())
+        new = derived_type(combiner, [_one(base)], contents, name=base.name)
+        new.code, new.kind, new.predefined = base.code, base.kind, True
+        _parametrised_types[key] = new
+    return _parametrised_types[key]
+
+
+def _coded(record: TypeRecord) -> TypeRecord:
+    """The type whose codes stand for this one: what it duplicates."""
+    while record.combiner == COMBINER_DUP and record.contents is not None:
+        record = record.contents.types[0]
+    return record
+
+
+def _parameters(combiner: int, contents: Contents, types: list[Datatype]) -> dict[str, Any]:
+    """The named arguments by which `Create_...` makes the type again."""
+    integers, counts = contents.integers, contents.counts
+    if combiner == COMBINER_CONTIGUOUS:
+        return {"count": counts[0]}
+    if combiner in (COMBINER_VECTOR, COMBINER_HVECTOR):
+        return dict(zip(("count", "blocklength", "stride"), counts, strict=True))
+    if combiner in (COMBINER_INDEXED, COMBINER_HINDEXED, COMBINER_STRUCT):
+        n = counts[0]
+        found = {"blocklengths": counts[1 : n + 1], "displacements": counts[n + 1 :]}
+        return {**found, "datatypes": types} if combiner == COMBINER_STRUCT else found
+    if combiner in (COMBINER_INDEXED_BLOCK, COMBINER_HINDEXED_BLOCK):
+        return {"blocklength": counts[1], "displacements": counts[2:]}
+    if combiner == COMBINER_SUBARRAY:
+        n = integers[0]
+        lists = [counts[i * n : (i + 1) * n] for i in range(3)]
+        return {**dict(zip(("sizes", "subsizes", "starts"), lists, strict=True)), "order": integers[1]}
+    if combiner == COMBINER_DARRAY:
+        n = integers[2]
+        lists = [integers[3 + i * n : 3 + (i + 1) * n] for i in range(3)]
+        some = dict(zip(("distribs", "dargs", "psizes"), lists, strict=True))
+        return {"size": integers[0], "rank": integers[1], "gsizes": list(counts), **some, "order": integers[-1]}
+    if combiner == COMBINER_RESIZED:
+        return {"lb": counts[0], "extent": counts[1]}
+    if combiner == COMBINER_VALUE_INDEX:
+        return {"value": types[0], "index": types[1]}
+    if combiner == COMBINER_F90_INTEGER:
+        return {"r": integers[0]}
+    if combiner in (COMBINER_F90_REAL, COMBINER_F90_COMPLEX):
+        return {"p": integers[0], "r": integers[1]}
+    return {}
+
+
+def _datatype_create(datatype: Datatype, combiner: str, params: dict[str, Any], free: bool = False) -> Datatype:
+    """Create datatype from base datatype, combiner name, and parameters."""
+    made: Datatype = getattr(datatype, f"Create_{combiner.lower()}")(**params).Commit()
+    return made
+
+
+def _datatype_decode(datatype: Datatype, mark: bool = False) -> tuple[Datatype, str, dict[str, Any]]:
+    """Decode datatype to base datatype, combiner name, and parameters."""
+    return datatype.decode()
+
+
+def _typecode(datatype: Datatype) -> str | None:
+    """Map MPI datatype to character code or type string."""
+    return _coded(datatype.ob).code or None
+
+
+def _typealign(datatype: Datatype) -> int | None:
+    """Return MPI datatype alignment."""
+    record = _coded(datatype.ob)
+    return record.alignment if record.combiner in _PREDEFINED else None
+
+
+DATATYPE_NULL = Datatype.named(_null, "DATATYPE_NULL")
+
+constants_by_name: dict[str, Datatype] = {"DATATYPE_NULL": DATATYPE_NULL}
+"""All predefined datatypes by the names of the module's constants."""
+for _name, _record in predefined.TYPES.items():
+    constants_by_name[_name] = Datatype.named(_record, _name)
+for _alias, _name in predefined.ALIASES.items():
+    constants_by_name[_alias] = constants_by_name[_name]
+
+BYTE = constants_by_name["BYTE"]
+
+by_code: dict[str, Datatype] = {code: constants_by_name[name] for code, name in predefined.CODES.items()}
+"""The predefined datatypes by character code and type string."""
+by_code_c = {code: by_code[code] for code in predefined.C_CODES}
+by_code_fortran = {code: constants_by_name[name] for code, name in predefined.FORTRAN_CODES.items()}
+
+_value_index: dict[tuple[TypeRecord, TypeRecord], TypeRecord] = {
+    (predefined.TYPES[_name], predefined.TYPES["INT"]): predefined.TYPES[f"{_name}_INT"]
+    for _name in ("SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "LONG_DOUBLE")
+}

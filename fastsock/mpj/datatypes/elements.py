@@ -1,0 +1,49 @@
+"""The basic elements of a type map, one by one: for counting and for the external representation."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ..constants import UNDEFINED
+from .typemap import TypeRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def basics(type_: TypeRecord, origin: int = 0) -> Iterator[tuple[TypeRecord, int]]:
+    """Yields (basic type, offset) of each basic element of one item, in the order of the data."""
+    if not type_.parts:
+        if type_.size:
+            yield type_, origin
+        return
+    for part in type_.parts:
+        for displacement, length in part.blocks():
+            for item in range(length):
+                yield from basics(part.type, origin + displacement + item * part.type.extent)
+
+
+def count_elements(type_: TypeRecord, length: int) -> int:
+    """Returns how many basic elements `length` bytes of data are; UNDEFINED where they end inside one."""
+    if type_.size == 0:
+        return 0
+    whole, rest = divmod(length, type_.size)
+    count = whole * type_.elements
+    if type_.basic is not None and type_.basic.size:
+        more, rest = divmod(rest, type_.basic.size)
+        return UNDEFINED if rest else count + more
+    for basic, _ in basics(type_):
+        if rest <= 0:
+            break
+        rest -= basic.size
+        count += 1
+    return UNDEFINED if rest < 0 else count
+
+
+def element_bytes(type_: TypeRecord, count: int) -> int:
+    """Returns how many bytes the data of the first `count` basic elements are."""
+    if type_.elements == 0:
+        return 0
+    whole, rest = divmod(count, type_.elements)
+    return whole * type_.size + sum(basic.size for basic, _ in islice(basics(type_), rest))

@@ -1,0 +1,154 @@
+"""Generalized requests: operations of the program's own, waited for as any other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from ..communicators import world
+from ..constants import ANY_SOURCE, ANY_TAG, ERR_OTHER, ERR_REQUEST, SUCCESS
+from ..exceptions import Exception as MPIException
+from ..handle import public
+from .operation_records import Operation
+from .request import Request
+from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Generalized(Operation):
+    """Complete when the program says so. A promise tells whoever waits."""
+
+    __slots__ = (
+        "arguments",
+        "bell",
+        "cancel_function",
+        "completed",
+        "free_function",
+        "home",
+        "keywords",
+        "query_function",
+        "value",
+    )
+
+    def __init__(self, query: Any, free: Any, cancel: Any, arguments: Any, keywords: Any) -> None:
+        super().__init__()
+        self.query_function = query
+        self.free_function = free
+        self.cancel_function = cancel
+        self.arguments = tuple(arguments or ())
+        self.keywords = dict(keywords or {})
+        self.completed = False
+        self.value: Any = None
+        home = world.current()
+        self.home = home
+        self.bell = home.engine.promise()
+
+    def handle_class(self) -> Any:
+        return Grequest
+
+    @property
+    def engine(self) -> Any:
+        return self.home.engine
+
+    @property
+    def active(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        return self.completed
+
+    def waits_for(self) -> list[Any]:
+        return [self.bell]
+
+    def complete(self) -> None:
+        """Says that it is complete."""
+        if self.completed:
+            raise MPIException(ERR_REQUEST, "the request is complete already")
+        self.completed = True
+        self.bell.complete()
+
+    def look(self, status: Any) -> None:
+        inner = Status()
+        inner._set(ANY_SOURCE, ANY_TAG, 0, SUCCESS)
+        if self.query_function is not None:
+            self._call(self.query_function, inner)
+            if self.cancel_function is None:
+                inner.Set_cancelled(False)
+        if status is not None:
+            status._set(inner.Get_source(), inner.Get_tag(), inner.count, inner.Get_error(), inner.Is_cancelled())
+
+    def finish(self, status: Any) -> None:
+        try:
+            self.look(status)
+        finally:
+            self.free()
+
+    def result(self) -> Any:
+        return self.value
+
+    def cancel(self) -> None:
+        if self.cancel_function is not None:
+            self._call(self.cancel_function, self.completed)
+
+    def free(self) -> None:
+        function, self.free_function = self.free_function, None
+        if function is not None:
+            self._call(function)
+
+    def _call(self, function: Callable[..., Any], *first: Any) -> None:
+        """Calls the program; what it raises is printed and becomes an error of the request."""
+        try:
+            function(*first, *self.arguments, **self.keywords)
+        except BaseException as error:
+            import traceback  # slow to import
+
+            traceback.print_exc(file=sys.stderr)
+            code = int(error) if isinstance(error, MPIException) else ERR_OTHER
+            raise MPIException(code, f"a callback of the generalized request raised {error!r}") from error
+
+
+@public
+class Grequest(Request):
+    """Generalized request handler."""
+
+    __slots__ = ("_started",)
+
+    _started: Operation
+
+    def __new__(cls, request: Request | None = None) -> Any:
+        """Returns another handle of a generalized request."""
+        if request is not None and request and not isinstance(request, Grequest):
+            raise TypeError(f"expected a Grequest, got {type(request).__name__}")
+        self: Any = super().__new__(cls, request)
+        self._started = self.ob
+        return self
+
+    @classmethod
+    def Start(
+        cls,
+        query_fn: Callable[..., None] | None = None,
+        free_fn: Callable[..., None] | None = None,
+        cancel_fn: Callable[..., None] | None = None,
+        args: tuple[Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> Grequest:
+        """Create and return a user-defined request."""
+        request = cls.of(Generalized(query_fn, free_fn, cancel_fn, args, kwargs))
+        request._started = request.ob
+        return request
+
+    def Complete(self) -> None:
+        """Notify that a user-defined request is complete."""
+        operation = self._started
+        if not isinstance(operation, Generalized):
+            raise MPIException(ERR_REQUEST, "the request is not a generalized one")
+        operation.complete()
+
+    def complete(self, obj: Any = None) -> None:
+        """Notify that a user-defined request is complete."""
+        if isinstance(self._started, Generalized):
+            self._started.value = obj
+        Grequest.Complete(self)

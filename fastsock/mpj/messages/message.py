@@ -1,0 +1,124 @@
+"""Matched messages: probed, and taken out of the queue so that no other receive can get them."""
+
+from __future__ import annotations
+
+from fastsock.core._core import MessageError
+
+from ..constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST, PROC_NULL
+from ..datatypes import buffers
+from ..exceptions import Exception as MPIException
+from ..handle import Handle, Record, public
+from .operation_records import Nothing, Operation, Transfer
+from .pickling import CODEC, Codec
+from .request import Request
+from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+
+class Matched(Record):
+    """What a message handle refers to: the engine's matched message, or none."""
+
+    __slots__ = ("communicator", "matched")
+
+    def __init__(self, communicator: Any = None, matched: Any = None) -> None:
+        super().__init__()
+        self.communicator = communicator
+        self.matched = matched
+
+
+NO_PROC = Matched()
+"""A message from PROC_NULL."""
+
+
+@public
+class Message(Handle):
+    """Matched message."""
+
+    __slots__ = ()
+
+    null: ClassVar[Matched] = Matched()
+    ob: Matched
+    _codec: ClassVar[Codec] = CODEC
+
+    @classmethod
+    def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """Blocking test for a matched message."""
+        return cls._probed(comm.ob, source, tag, status, "mprobe")
+
+    @classmethod
+    def Iprobe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """Non-blocking test for a matched message."""
+        return cls._probed(comm.ob, source, tag, status, "improbe")
+
+    @classmethod
+    def _probed(cls, communicator: Any, source: int, tag: int, status: Status | None, how: str) -> Any:
+        if source == PROC_NULL:
+            Nothing(receives=True).look(status)
+            return cls.of(NO_PROC)
+        peer = communicator.origin(source, tag)
+        try:
+            matched = getattr(communicator.engine, how)(peer, tag, communicator.context)
+        except MessageError as error:
+            raise communicator.failed(error) from error
+        if matched is None:
+            return None
+        if status is not None:
+            communicator.fill(status, matched.envelope)
+        return cls.of(Matched(communicator, matched))
+
+    def _take(self) -> Matched:
+        record = self.ob
+        if record is self.null:
+            raise MPIException(ERR_REQUEST, "the message is null: it was received already")
+        self._forget()
+        return record
+
+    def _receive(self, buf: Any) -> Operation:
+        record = self._take()
+        if record.matched is None:
+            return Nothing(receives=True)
+        message = buffers.simple(buf, False)
+        room, land = buffers.landing(message.address, message.count, message.datatype)
+        request = record.matched.irecv(room)
+        return Transfer(record.communicator, request, receives=True, owner=(message, room), land=land)
+
+    def _receive_object(self) -> Operation:
+        record = self._take()
+        if record.matched is None:
+            return Nothing(receives=True)
+        request = record.matched.irecv_new()
+        return Transfer(record.communicator, request, receives=True, load=self._codec.load)
+
+    def Recv(self, buf: Any, status: Status | None = None) -> None:
+        """Blocking receive of matched message."""
+        operation = self._receive(buf)
+        operation.wait()
+        operation.finish(status)
+
+    def Irecv(self, buf: Any) -> Request:
+        """Non-blocking receive of matched message."""
+        return Request.of(self._receive(buf))
+
+    @classmethod
+    def probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """Blocking test for a matched message."""
+        return cls._probed(comm.ob, source, tag, status, "mprobe")
+
+    @classmethod
+    def iprobe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """Non-blocking test for a matched message."""
+        return cls._probed(comm.ob, source, tag, status, "improbe")
+
+    def recv(self, status: Status | None = None) -> Any:
+        """Blocking receive of matched message."""
+        operation = self._receive_object()
+        operation.wait()
+        operation.finish(status)
+        return operation.result()
+
+    def irecv(self) -> Request:
+        """Non-blocking receive of matched message."""
+        return Request.of(self._receive_object())

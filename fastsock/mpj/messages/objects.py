@@ -1,0 +1,223 @@
+"""Messages of objects: the lower-case calls."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+from fastsock.core._core import STANDARD, SYNCHRONOUS, MessageError
+
+from ..collectives import object_collectives
+from ..constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from ..datatypes.op import SUM, Op
+from .message import Message
+from .operation_records import Nothing, Operation, Pair, Transfer
+from .pickling import CODEC, Codec
+from .point_to_point import PointToPoint, send_buffered
+from .request import Request
+from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Literal
+
+    Function = Op | Callable[[Any, Any], Any]
+
+
+def _start_send(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int, mode: int) -> Operation:
+    if dest == PROC_NULL:
+        communicator.context  # noqa: B018  (a null communicator refuses)
+        return Nothing(receives=False)
+    peer = communicator.target(dest, tag)
+    data = codec.message(obj)
+    request = communicator.engine.isend(data, peer, tag, communicator.context, mode)
+    return Transfer(communicator, request, receives=False, owner=data)
+
+
+def _start_buffered(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int) -> Operation:
+    if dest != PROC_NULL:
+        send_buffered(communicator, codec.message(obj), dest, tag)
+    return Nothing(receives=False)
+
+
+def _start_receive(communicator: Any, codec: Codec, source: int, tag: int, buf: Any = None) -> Operation:
+    if buf is not None:
+        warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)
+    if source == PROC_NULL:
+        communicator.context  # noqa: B018  (a null communicator refuses)
+        return Nothing(receives=True)
+    peer = communicator.origin(source, tag)
+    if buf is None:
+        request = communicator.engine.irecv_new(peer, tag, communicator.context)
+        return Transfer(communicator, request, receives=True, load=codec.load)
+    return _start_receive_into(communicator, codec, peer, tag, buf)
+
+
+def _start_receive_into(communicator: Any, codec: Codec, peer: int, tag: int, buf: Any) -> Operation:
+    """Receives through memory that the program gives, or through so many bytes."""
+    memory = bytearray(buf) if hasattr(buf, "__index__") else buf
+    view = memoryview(memory).cast("B")
+    request = communicator.engine.irecv(view, peer, tag, communicator.context)
+    return Transfer(
+        communicator,
+        request,
+        receives=True,
+        owner=memory,
+        load=lambda _: codec.load(view[: request.envelope.length]),
+    )
+
+
+class Objects(PointToPoint):
+    """Communication of objects."""
+
+    __slots__ = ()
+
+    _codec: ClassVar[Codec] = CODEC
+
+    def _send_object(self, obj: Any, dest: int, tag: int, mode: int) -> None:
+        communicator = self.ob
+        if dest == PROC_NULL:
+            communicator.context  # noqa: B018  (a null communicator refuses)
+            return
+        peer = communicator.target(dest, tag)
+        try:
+            communicator.engine.send(self._codec.pieces(obj), peer, tag, communicator.context, mode)
+        except MessageError as error:
+            raise communicator.failed(error) from error
+
+    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Send in standard mode."""
+        self._send_object(obj, dest, tag, STANDARD)
+
+    def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Send in buffered mode."""
+        _start_buffered(self.ob, self._codec, obj, dest, tag)
+
+    def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Send in synchronous mode."""
+        self._send_object(obj, dest, tag, SYNCHRONOUS)
+
+    def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """Receive."""
+        communicator = self.ob
+        if buf is not None or source == PROC_NULL:
+            operation = _start_receive(communicator, self._codec, source, tag, buf)
+            operation.wait()
+            operation.finish(status)
+            return operation.result()
+        peer = communicator.origin(source, tag)
+        try:
+            payload, envelope = communicator.engine.recv_new(peer, tag, communicator.context)
+        except MessageError as error:
+            raise communicator.failed(error) from error
+        if status is not None:
+            communicator.fill(status, envelope)
+        return self._codec.load(payload)
+
+    def sendrecv(
+        self,
+        sendobj: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> Any:
+        """Send and receive."""
+        communicator = self.ob
+        incoming = _start_receive(communicator, self._codec, source, recvtag, recvbuf)
+        operation = Pair(_start_send(communicator, self._codec, sendobj, dest, sendtag, STANDARD), incoming)
+        operation.wait()
+        operation.finish(status)
+        return operation.result()
+
+    def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Non-blocking send."""
+        return Request.of(_start_send(self.ob, self._codec, obj, dest, tag, STANDARD))
+
+    def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Non-blocking send in buffered mode."""
+        return Request.of(_start_buffered(self.ob, self._codec, obj, dest, tag))
+
+    def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Non-blocking send in synchronous mode."""
+        return Request.of(_start_send(self.ob, self._codec, obj, dest, tag, SYNCHRONOUS))
+
+    def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        """Non-blocking receive."""
+        return Request.of(_start_receive(self.ob, self._codec, source, tag, buf))
+
+    def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
+        """Blocking test for a message."""
+        return self.Probe(source, tag, status)
+
+    def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        """Non-blocking test for a message."""
+        return self.Iprobe(source, tag, status)
+
+    def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """Blocking test for a matched message."""
+        return Message.probe(self, source, tag, status)
+
+    def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
+        """Non-blocking test for a matched message."""
+        return Message.iprobe(self, source, tag, status)
+
+    # Collective
+
+    def barrier(self) -> None:
+        """Barrier synchronization."""
+        self.Barrier()  # type: ignore[attr-defined]
+
+    def bcast(self, obj: Any, root: int = 0) -> Any:
+        """Broadcast."""
+        shared = self.ob.object_calls
+        if shared is not None:
+            return shared.bcast(self._codec, obj, root)
+        return object_collectives.bcast(self.ob, self._codec, obj, root)
+
+    def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
+        """Gather."""
+        shared = self.ob.object_calls
+        if shared is not None:
+            found: list[Any] | None = shared.gather(self._codec, sendobj, root)
+            return found
+        return object_collectives.gather(self.ob, self._codec, sendobj, root)
+
+    def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
+        """Scatter."""
+        shared = self.ob.object_calls
+        if shared is not None:
+            return shared.scatter(self._codec, sendobj, root)
+        return object_collectives.scatter(self.ob, self._codec, sendobj, root)
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        """Gather to All."""
+        shared = self.ob.object_calls
+        if shared is not None:
+            found: list[Any] = shared.allgather(self._codec, sendobj)
+            return found
+        return object_collectives.allgather(self.ob, self._codec, sendobj)
+
+    def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
+        """All to All Scatter/Gather."""
+        shared = self.ob.object_calls
+        if shared is not None:
+            found: list[Any] = shared.alltoall(self._codec, sendobj)
+            return found
+        return object_collectives.alltoall(self.ob, self._codec, sendobj)
+
+    def reduce(self, sendobj: Any, op: Function = SUM, root: int = 0) -> Any | None:
+        """Reduce to Root."""
+        shared = self.ob.object_calls
+        if shared is not None:
+            return shared.reduce(self._codec, sendobj, op, root)
+        return object_collectives.reduce(self.ob, self._codec, sendobj, op, root)
+
+    def allreduce(self, sendobj: Any, op: Function = SUM) -> Any:
+        """Reduce to All."""
+        shared = self.ob.object_calls
+        if shared is not None:
+            return shared.allreduce(self._codec, sendobj, op)
+        return object_collectives.allreduce(self.ob, self._codec, sendobj, op)

@@ -1,0 +1,351 @@
+"""What requests stand for: a message, a collective operation, a program's own one, or one to be started again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from fastsock.core._core import MessageError
+
+from ..constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST, PROC_NULL, SUCCESS
+from ..exceptions import Exception as MPIException
+from ..failures import error_class
+from ..handle import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..communicators.communicator_record import Communicator
+
+
+def fill_empty(status: Any) -> None:
+    """Says in a status that there was nothing to wait for."""
+    if status is not None:
+        status._set(ANY_SOURCE, ANY_TAG, 0, SUCCESS)
+
+
+class Operation(Record):
+    """An operation that is complete. What a null request refers to; the others derive from it."""
+
+    __slots__ = ()
+
+    persistent = False
+    """Whether the request stays after completion, to be started again."""
+
+    def handle_class(self) -> Any:
+        """Returns the class of requests that stand for such an operation."""
+        from .request import Request
+
+        return Request
+
+    @property
+    def engine(self) -> Any:
+        """The engine whose progress brings it further; None: it needs none."""
+        return None
+
+    @property
+    def active(self) -> bool:
+        """Whether waiting for it means anything."""
+        return False
+
+    def ready(self) -> bool:
+        """Returns whether it is complete. Makes no progress by itself."""
+        return True
+
+    def waits_for(self) -> list[Any]:
+        """Returns the engine's requests of which one must complete before this can."""
+        return []
+
+    def wait(self) -> None:
+        """Waits until it is complete."""
+        while not self.ready():
+            wait_any(self.engine, self.waits_for())
+
+    def look(self, status: Any) -> None:
+        """Fills the status of what is complete, and leaves all else as it is."""
+        fill_empty(status)
+
+    def finish(self, status: Any) -> None:
+        """Takes the result of what is complete: fills the status, raises what went wrong."""
+        fill_empty(status)
+
+    def result(self) -> Any:
+        """Returns the object that arrived, for the lower-case calls."""
+        return None
+
+    def cancel(self) -> None:
+        """Asks that it does not happen."""
+
+    def free(self) -> None:
+        """Lets it complete with nobody waiting for it."""
+
+
+def wait_any(engine: Any, requests: Sequence[Any]) -> None:
+    """Waits until one of the engine's requests is complete, well or not."""
+    with suppress(MessageError):  # the request that failed tells its owner
+        engine.wait_any(requests)
+
+
+class Nothing(Operation):
+    """A message to or from PROC_NULL."""
+
+    __slots__ = ("receives",)
+
+    def __init__(self, receives: bool) -> None:
+        super().__init__()
+        self.receives = receives
+
+    @property
+    def active(self) -> bool:
+        return True
+
+    def look(self, status: Any) -> None:
+        if self.receives and status is not None:
+            status._set(PROC_NULL, ANY_TAG, 0, SUCCESS)
+        else:
+            fill_empty(status)
+
+    def finish(self, status: Any) -> None:
+        self.look(status)
+
+
+class Kept:
+    """Memory that a request of the engine needs. Called, as owners of such requests are, it names no other one."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+
+    def __call__(self) -> None:
+        return None
+
+
+class Transfer(Operation):
+    """
+    One message. `land` unpacks what arrived (its length in bytes); `load` makes an object of the payload.
+
+    `owner` keeps memory alive that the engine reads or writes.
+    """
+
+    __slots__ = ("communicator", "land", "load", "owner", "receives", "request", "value")
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        request: Any,
+        *,
+        receives: bool,
+        owner: Any = None,
+        land: Callable[[int], None] | None = None,
+        load: Callable[[Any], Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.communicator = communicator
+        self.request = request
+        self.receives = receives
+        self.owner = owner
+        self.land = land
+        self.load = load
+        self.value: Any = None
+        if owner is not None and not request.done:
+            request.owner = Kept(owner)  # also where the program forgets the operation
+
+    @property
+    def engine(self) -> Any:
+        return self.communicator.engine
+
+    @property
+    def active(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        return bool(self.request.done)
+
+    def waits_for(self) -> list[Any]:
+        return [self.request]
+
+    def wait(self) -> None:
+        try:
+            self.request.wait()
+        except MessageError:
+            if not self.request.done:
+                raise
+
+    def look(self, status: Any) -> None:
+        if status is None:
+            return
+        request = self.request
+        error = request.error
+        if _cancelled(request):
+            status._set(ANY_SOURCE, ANY_TAG, 0, SUCCESS, True)
+        elif not self.receives:
+            fill_empty(status)
+            if error is not None:
+                status.error = error_class(error)
+        elif error is not None and request.envelope is None:
+            status._set(ANY_SOURCE, ANY_TAG, 0, error_class(error))
+        else:
+            self.communicator.fill(status, request.envelope, SUCCESS if error is None else error_class(error))
+
+    def finish(self, status: Any) -> None:
+        self.look(status)
+        request = self.request
+        request.test()  # nobody may have waited for it: the engine lets go of what is complete
+        error = request.error
+        if not _cancelled(request):
+            if error is not None:
+                raise self.communicator.failed(error)
+            self._arrived()
+        self.owner = None
+
+    def _arrived(self) -> None:
+        request = self.request
+        if not self.receives:
+            return
+        if self.land is not None:
+            land, self.land = self.land, None
+            land(request.envelope.length)
+        if self.load is not None:
+            load, self.load = self.load, None
+            self.value = load(request.payload)
+
+    def result(self) -> Any:
+        value, self.value = self.value, None
+        return value
+
+    def cancel(self) -> None:
+        self.request.cancel()
+
+    def free(self) -> None:
+        if self.land is not None:
+            self.request.callback = self._landed
+
+    def _landed(self, request: Any) -> None:
+        if request.error is None and self.land is not None:
+            self._arrived()
+
+
+def _cancelled(request: Any) -> bool:
+    envelope = request.envelope
+    return envelope is not None and bool(envelope.cancelled)
+
+
+class Collective(Transfer):
+    """A collective operation that goes on while the engine makes progress."""
+
+    __slots__ = ()
+
+    def _arrived(self) -> None:
+        if self.land is not None:
+            land, self.land = self.land, None
+            land(0)
+
+    def cancel(self) -> None:
+        raise self.communicator.fail(ERR_REQUEST, "collective operations cannot be cancelled")
+
+
+class Pair(Operation):
+    """A send and a receive that complete together."""
+
+    __slots__ = ("incoming", "outgoing")
+
+    def __init__(self, outgoing: Operation, incoming: Operation) -> None:
+        super().__init__()
+        self.outgoing = outgoing
+        self.incoming = incoming
+
+    @property
+    def engine(self) -> Any:
+        return self.incoming.engine or self.outgoing.engine
+
+    @property
+    def active(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        return self.outgoing.ready() and self.incoming.ready()
+
+    def waits_for(self) -> list[Any]:
+        half = self.outgoing if self.incoming.ready() else self.incoming
+        return half.waits_for()
+
+    def look(self, status: Any) -> None:
+        self.incoming.look(status)
+
+    def finish(self, status: Any) -> None:
+        try:
+            self.outgoing.finish(None)
+        finally:
+            self.incoming.finish(status)
+
+    def result(self) -> Any:
+        return self.incoming.result()
+
+    def cancel(self) -> None:
+        self.outgoing.cancel()
+        self.incoming.cancel()
+
+    def free(self) -> None:
+        self.outgoing.free()
+        self.incoming.free()
+
+
+class Persistent(Operation):
+    """An operation that can be started again and again; `begin` starts it once more."""
+
+    __slots__ = ("begin", "current")
+
+    persistent = True
+
+    def __init__(self, begin: Callable[[], Operation]) -> None:
+        super().__init__()
+        self.begin = begin
+        self.current: Operation | None = None
+
+    def handle_class(self) -> Any:
+        from .request import Prequest
+
+        return Prequest
+
+    def start(self) -> None:
+        """Starts it."""
+        if self.current is not None:
+            raise MPIException(ERR_REQUEST, "the request is active already: wait for it before starting it again")
+        self.current = self.begin()
+
+    @property
+    def engine(self) -> Any:
+        return None if self.current is None else self.current.engine
+
+    @property
+    def active(self) -> bool:
+        return self.current is not None
+
+    def ready(self) -> bool:
+        return self.current is None or self.current.ready()
+
+    def waits_for(self) -> list[Any]:
+        return [] if self.current is None else self.current.waits_for()
+
+    def look(self, status: Any) -> None:
+        if self.current is None:
+            fill_empty(status)
+        else:
+            self.current.look(status)
+
+    def finish(self, status: Any) -> None:
+        current, self.current = self.current, None
+        if current is None:
+            fill_empty(status)
+        else:
+            current.finish(status)
+
+    def cancel(self) -> None:
+        if self.current is not None:
+            self.current.cancel()
+
+    def free(self) -> None:
+        if self.current is not None:
+            self.current.free()

@@ -1,0 +1,373 @@
+"""Requests: waiting for operations that were started, one or several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import sched_yield
+
+from ..constants import ERR_IN_STATUS, ERR_REQUEST, SUCCESS, UNDEFINED
+from ..exceptions import Exception as MPIException
+from ..handle import Handle, public
+from .operation_records import Operation, Persistent, fill_empty, wait_any
+from .status import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Literal
+
+
+@public
+class Request(Handle):
+    """Request handler."""
+
+    __slots__ = ()
+
+    null: ClassVar[Operation] = Operation()
+    ob: Operation
+
+    @classmethod
+    def handle_for(cls, record: Any) -> Any:
+        """Returns the constant of a record that has one, else a new handle of the class that suits it."""
+        if record.constant is not None:
+            return record.constant
+        return record.handle_class().of(record)
+
+    def _take(self, status: Status | None) -> Any:
+        """Takes the result of the operation, which is complete; a request that is not persistent becomes null."""
+        operation = self.ob
+        try:
+            operation.finish(status)
+        finally:
+            if not operation.persistent:
+                self._forget()
+        return operation.result()
+
+    # One request
+
+    def Wait(self, status: Status | None = None) -> Literal[True]:
+        """Wait for a non-blocking operation to complete."""
+        self.ob.wait()
+        self._take(status)
+        return True
+
+    def Test(self, status: Status | None = None) -> bool:
+        """Test for the completion of a non-blocking operation."""
+        if not _progressed([self]):
+            return False
+        self._take(status)
+        return True
+
+    def Get_status(self, status: Status | None = None) -> bool:
+        """Non-destructive test for the completion of a request."""
+        if not _progressed([self]):
+            return False
+        self.ob.look(status)
+        return True
+
+    def Cancel(self) -> None:
+        """Cancel a request."""
+        if self.ob is self.null:
+            raise MPIException(ERR_REQUEST, "the request is null")
+        self.ob.cancel()
+
+    def Free(self) -> None:
+        """Free a communication request."""
+        if self.ob is self.null:
+            raise MPIException(ERR_REQUEST, "the request is null")
+        operation = self.ob
+        self._forget()
+        operation.free()
+
+    # Several requests
+
+    @classmethod
+    def Waitany(cls, requests: Sequence[Request], status: Status | None = None) -> int:
+        """Wait for any previously initiated request to complete."""
+        index, _ = _wait_any(requests, status)
+        return index
+
+    @classmethod
+    def Testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
+        """Test for completion of any previously initiated request."""
+        index, flag, _ = _test_any(requests, status)
+        return index, flag
+
+    @classmethod
+    def Get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
+        """Non-destructive test for the completion of any requests."""
+        _progressed(requests)
+        active = False
+        for index, request in enumerate(requests):
+            if request.ob.active:
+                active = True
+                if request.ob.ready():
+                    request.ob.look(status)
+                    return index, True
+        if not active:
+            fill_empty(status)
+        return UNDEFINED, not active
+
+    @classmethod
+    def Waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> Literal[True]:
+        """Wait for all previously initiated requests to complete."""
+        _wait_all(requests, statuses)
+        return True
+
+    @classmethod
+    def Testall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
+        """Test for completion of all previously initiated requests."""
+        if not _progressed(requests):
+            return False
+        _wait_all(requests, statuses)
+        return True
+
+    @classmethod
+    def Get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
+        """Non-destructive test for the completion of all requests."""
+        if not _progressed(requests):
+            return False
+        for request, status in zip(requests, _statuses(statuses, len(requests)), strict=False):
+            request.ob.look(status)
+        return True
+
+    @classmethod
+    def Waitsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
+        """Wait for some previously initiated requests to complete."""
+        indices, _ = _wait_some(requests, statuses)
+        return indices
+
+    @classmethod
+    def Testsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
+        """Test for completion of some previously initiated requests."""
+        indices, _ = _test_some(requests, statuses)
+        return indices
+
+    @classmethod
+    def Get_status_some(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
+        """Non-destructive test for completion of some requests."""
+        indices = _ready_indices(requests)
+        if indices is not None:
+            for index, status in zip(indices, _statuses(statuses, len(indices)), strict=False):
+                requests[index].ob.look(status)
+        return indices
+
+    # The same with the object that arrived
+
+    def wait(self, status: Status | None = None) -> Any:
+        """Wait for a non-blocking operation to complete."""
+        self.ob.wait()
+        return self._take(status)
+
+    def test(self, status: Status | None = None) -> tuple[bool, Any | None]:
+        """Test for the completion of a non-blocking operation."""
+        if not _progressed([self]):
+            return False, None
+        return True, self._take(status)
+
+    def get_status(self, status: Status | None = None) -> bool:
+        """Non-destructive test for the completion of a request."""
+        return self.Get_status(status)
+
+    def cancel(self) -> None:
+        """Cancel a request."""
+        self.Cancel()
+
+    @classmethod
+    def waitany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, Any]:
+        """Wait for any previously initiated request to complete."""
+        return _wait_any(requests, status)
+
+    @classmethod
+    def testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool, Any | None]:
+        """Test for completion of any previously initiated request."""
+        return _test_any(requests, status)
+
+    @classmethod
+    def get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
+        """Non-destructive test for the completion of any requests."""
+        return cls.Get_status_any(requests, status)
+
+    @classmethod
+    def waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[Any]:
+        """Wait for all previously initiated requests to complete."""
+        return _wait_all(requests, statuses)
+
+    @classmethod
+    def testall(
+        cls, requests: Sequence[Request], statuses: list[Status] | None = None
+    ) -> tuple[bool, list[Any] | None]:
+        """Test for completion of all previously initiated requests."""
+        if not _progressed(requests):
+            return False, None
+        return True, _wait_all(requests, statuses)
+
+    @classmethod
+    def get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
+        """Non-destructive test for the completion of all requests."""
+        return cls.Get_status_all(requests, statuses)
+
+    @classmethod
+    def waitsome(
+        cls, requests: Sequence[Request], statuses: list[Status] | None = None
+    ) -> tuple[list[int] | None, list[Any] | None]:
+        """Wait for some previously initiated requests to complete."""
+        return _wait_some(requests, statuses)
+
+    @classmethod
+    def testsome(
+        cls, requests: Sequence[Request], statuses: list[Status] | None = None
+    ) -> tuple[list[int] | None, list[Any] | None]:
+        """Test for completion of some previously initiated requests."""
+        return _test_some(requests, statuses)
+
+    @classmethod
+    def get_status_some(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
+        """Non-destructive test for completion of some requests."""
+        return cls.Get_status_some(requests, statuses)
+
+
+@public
+class Prequest(Request):
+    """Persistent request handler."""
+
+    __slots__ = ()
+
+    def __new__(cls, request: Request | None = None) -> Any:
+        """Returns another handle of a persistent request."""
+        if request is not None and request and not isinstance(request, Prequest):
+            raise TypeError(f"expected a Prequest, got {type(request).__name__}")
+        return super().__new__(cls, request)
+
+    def _persistent(self) -> Persistent:
+        operation = self.ob
+        if not isinstance(operation, Persistent):
+            raise MPIException(ERR_REQUEST, "the request is not persistent, or was freed")
+        return operation
+
+    def Start(self) -> None:
+        """Initiate a communication with a persistent request."""
+        self._persistent().start()
+
+    @classmethod
+    def Startall(cls, requests: list[Prequest]) -> None:
+        """Start a collection of persistent requests."""
+        for request in requests:
+            request.Start()
+
+    def Pready(self, partition: int) -> None:
+        """Mark a given partition as ready."""
+        self._partitioned().mark(partition)
+
+    def Pready_range(self, partition_low: int, partition_high: int) -> None:
+        """Mark a range of partitions as ready."""
+        operation = self._partitioned()
+        for partition in range(partition_low, partition_high + 1):
+            operation.mark(partition)
+
+    def Pready_list(self, partitions: Sequence[int]) -> None:
+        """Mark a sequence of partitions as ready."""
+        operation = self._partitioned()
+        for partition in partitions:
+            operation.mark(partition)
+
+    def Parrived(self, partition: int) -> bool:
+        """Test partial completion of a partitioned receive operation."""
+        return bool(self._partitioned().arrived(partition))
+
+    def _partitioned(self) -> Any:
+        operation = self._persistent()
+        if not hasattr(operation, "partitions"):
+            raise MPIException(ERR_REQUEST, "the request is not a partitioned one")
+        return operation
+
+
+def _progressed(requests: Sequence[Request]) -> bool:
+    """Lets the engines work once where something is not complete; returns whether everything is."""
+    engines = {id(engine): engine for request in requests if not request.ob.ready() and (engine := request.ob.engine)}
+    for engine in engines.values():
+        engine.progress()
+    if all(request.ob.ready() for request in requests):
+        return True
+    sched_yield()  # who tests again and again may keep its peer from the core
+    return False
+
+
+def _statuses(statuses: list[Status] | None, count: int) -> list[Status | None]:
+    """Returns `count` statuses to fill; a list that is too short grows."""
+    if statuses is None:
+        return [None] * count
+    if isinstance(statuses, list):
+        statuses += [Status() for _ in range(count - len(statuses))]
+    found: list[Status | None] = list(statuses[:count])
+    return found + [None] * (count - len(found))
+
+
+def _wait_any(requests: Sequence[Request], status: Status | None) -> tuple[int, Any]:
+    while True:
+        index, flag, value = _test_any(requests, status, progress=False)
+        if flag:
+            return index, value
+        waiting = [request.ob for request in requests if request.ob.active]
+        wait_any(waiting[0].engine, [part for operation in waiting for part in operation.waits_for()])
+
+
+def _test_any(requests: Sequence[Request], status: Status | None, progress: bool = True) -> tuple[int, bool, Any]:
+    if progress:
+        _progressed(requests)
+    active = False
+    for index, request in enumerate(requests):
+        if request.ob.active:
+            if request.ob.ready():
+                return index, True, request._take(status)
+            active = True
+    if active:
+        return UNDEFINED, False, None
+    fill_empty(status)
+    return UNDEFINED, True, None
+
+
+def _wait_all(requests: Sequence[Request], statuses: list[Status] | None) -> list[Any]:
+    for request in requests:
+        request.ob.wait()
+    return _take_all(requests, _statuses(statuses, len(requests)))
+
+
+def _take_all(requests: Sequence[Request], statuses: Sequence[Status | None]) -> list[Any]:
+    """Takes the results of all; if some failed, all the others are taken first."""
+    values = []
+    failure: MPIException | None = None
+    for request, status in zip(requests, statuses, strict=True):
+        try:
+            values.append(request._take(status))
+        except MPIException as error:
+            failure = failure or error
+            if status is not None and status.Get_error() == SUCCESS:
+                status.Set_error(int(error))
+    if failure is not None:
+        raise failure if len(requests) == 1 else MPIException(ERR_IN_STATUS, str(failure)) from failure
+    return values
+
+
+def _ready_indices(requests: Sequence[Request]) -> list[int] | None:
+    """Returns which of the active requests are complete; None where none is active."""
+    _progressed(requests)
+    if not any(request.ob.active for request in requests):
+        return None
+    return [index for index, request in enumerate(requests) if request.ob.active and request.ob.ready()]
+
+
+def _test_some(requests: Sequence[Request], statuses: list[Status] | None) -> tuple[list[int] | None, list[Any] | None]:
+    indices = _ready_indices(requests)
+    if indices is None:
+        return None, None
+    chosen = [requests[index] for index in indices]
+    return indices, _take_all(chosen, _statuses(statuses, len(chosen)))
+
+
+def _wait_some(requests: Sequence[Request], statuses: list[Status] | None) -> tuple[list[int] | None, list[Any] | None]:
+    while True:
+        indices = _ready_indices(requests)
+        if indices is None or indices:
+            return _test_some(requests, statuses)
+        waiting = [request.ob for request in requests if request.ob.active]
+        wait_any(waiting[0].engine, [part for operation in waiting for part in operation.waits_for()])

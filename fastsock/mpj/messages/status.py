@@ -1,0 +1,200 @@
+"""What is known about a message that was received."""
+
+from __future__ import annotations
+
+import array
+
+from ..constants import ANY_SOURCE, ANY_TAG, ERR_TYPE, F_ERROR, F_SOURCE, F_STATUS_SIZE, F_TAG, SUCCESS, UNDEFINED
+from ..datatypes.elements import count_elements, element_bytes
+from ..datatypes.typemap import TypeRecord
+from ..exceptions import Exception
+from ..handle import public
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..datatypes.datatype import Datatype
+
+_FLAG, _LOW, _HIGH = 3, 4, 5
+
+
+@public
+class Status:
+    """Status object. `_length` is the message's length in bytes; helpers of this package set the fields directly."""
+
+    __slots__ = ("__weakref__", "_cancelled", "_error", "_length", "_memory", "_source", "_tag")
+
+    _memory: array.array[int] | None
+
+    def __new__(cls, status: Status | None = None) -> Status:
+        """Return a copy of `status`, or an empty one."""
+        self = object.__new__(cls)
+        self._memory = None
+        if status is None:
+            self._source = ANY_SOURCE
+            self._tag = ANY_TAG
+            self._error = SUCCESS
+            self._length = 0
+            self._cancelled = False
+        elif isinstance(status, Status):
+            status._load()
+            self._source = status._source
+            self._tag = status._tag
+            self._error = status._error
+            self._length = status._length
+            self._cancelled = status._cancelled
+        else:
+            raise TypeError(f"expected a Status, got a {type(status).__name__}")
+        return self
+
+    def _set(self, source: int, tag: int, length: int, error: int = SUCCESS, cancelled: bool = False) -> None:
+        """Tells of a message: the one call that completes a status."""
+        self._memory = None
+        self._source = source
+        self._tag = tag
+        self._length = length
+        self._error = error
+        self._cancelled = cancelled
+
+    def _load(self) -> None:
+        """Takes over what was written through `tomemory`."""
+        if self._memory is not None:
+            fields = self._memory
+            self._source, self._tag, self._error = fields[F_SOURCE], fields[F_TAG], fields[F_ERROR]
+
+    def _fields(self) -> tuple[int, int, int, int, bool]:
+        self._load()
+        return self._source, self._tag, self._error, self._length, self._cancelled
+
+    def __eq__(self, other: object) -> bool:
+        """Return self==value."""
+        return self._fields() == other._fields() if isinstance(other, Status) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the fields."""
+        return _new, (type(self),), self.__getstate__()
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Pickle the fields."""
+        return self.__reduce__()
+
+    def __getstate__(self) -> dict[str, int]:
+        """Return the fields by name."""
+        return dict(zip(("source", "tag", "error", "count", "cancelled"), self._fields(), strict=True))
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        """Take over fields by name."""
+        length, cancelled = state.get("count", 0), bool(state.get("cancelled", False))
+        self._set(state["source"], state["tag"], length, state["error"], cancelled)
+
+    def Get_source(self) -> int:
+        """Get message source."""
+        self._load()
+        return self._source
+
+    def Set_source(self, source: int) -> None:
+        """Set message source."""
+        self._load()
+        self._source = source
+        self._store()
+
+    def Get_tag(self) -> int:
+        """Get message tag."""
+        self._load()
+        return self._tag
+
+    def Set_tag(self, tag: int) -> None:
+        """Set message tag."""
+        self._load()
+        self._tag = tag
+        self._store()
+
+    def Get_error(self) -> int:
+        """Get message error."""
+        self._load()
+        return self._error
+
+    def Set_error(self, error: int) -> None:
+        """Set message error."""
+        self._load()
+        self._error = error
+        self._store()
+
+    source = property(Get_source, Set_source, doc="Message source.")
+    tag = property(Get_tag, Set_tag, doc="Message tag.")
+    error = property(Get_error, Set_error, doc="Message error.")
+
+    def Get_count(self, datatype: Datatype | None = None) -> int:
+        """Get the number of *top level* elements."""
+        if datatype is None:
+            return self._length
+        size = _type(datatype).size
+        if size == 0:
+            return 0
+        return self._length // size if self._length % size == 0 else UNDEFINED
+
+    def Get_elements(self, datatype: Datatype) -> int:
+        """Get the number of basic elements in a datatype."""
+        return count_elements(_type(datatype), self._length)
+
+    def Set_elements(self, datatype: Datatype, count: int) -> None:
+        """Set the number of elements in a status; for generalized requests."""
+        self._length = element_bytes(_type(datatype), count)
+
+    def _get_count(self) -> int:
+        return self._length
+
+    def _set_count(self, value: int) -> None:
+        self._length = int(value)
+
+    count = property(_get_count, _set_count, doc="Byte count.")
+
+    def Is_cancelled(self) -> bool:
+        """Test to see if a request was cancelled."""
+        return self._cancelled
+
+    def Set_cancelled(self, flag: bool) -> None:
+        """Set the cancelled state associated with a status; for generalized requests."""
+        self._cancelled = bool(flag)
+
+    cancelled = property(Is_cancelled, Set_cancelled, doc="Cancelled state.")
+
+    def tomemory(self) -> memoryview:
+        """Return status memory view."""
+        self._load()
+        self._memory = array.array("i", self.py2f())
+        return memoryview(self._memory)
+
+    def _store(self) -> None:
+        if self._memory is not None:
+            fields = self._memory
+            fields[F_SOURCE], fields[F_TAG], fields[F_ERROR] = self._source, self._tag, self._error
+
+    def py2f(self) -> list[int]:
+        """Return the fields as integers."""
+        source, tag, error, length, cancelled = self._fields()
+        fields = [0] * F_STATUS_SIZE
+        fields[F_SOURCE], fields[F_TAG], fields[F_ERROR] = source, tag, error
+        fields[_FLAG], fields[_LOW], fields[_HIGH] = int(cancelled), length & 0x7FFFFFFF, length >> 31
+        return fields
+
+    @classmethod
+    def f2py(cls, arg: list[int]) -> Status:
+        """Return the status whose fields are given as integers."""
+        self = cls.__new__(cls)
+        self._set(arg[F_SOURCE], arg[F_TAG], arg[_LOW] | arg[_HIGH] << 31, arg[F_ERROR], bool(arg[_FLAG]))
+        return self
+
+
+def _new(cls: type[Status]) -> Status:
+    return cls.__new__(cls)
+
+
+def _type(datatype: Datatype) -> TypeRecord:
+    record: TypeRecord = datatype.ob
+    if record.combiner < 0:
+        raise Exception(ERR_TYPE, "the datatype is null")
+    return record
