@@ -5,6 +5,25 @@
 
 `install()` and `uninstall()` do the launcher's work from code; `explain(sock)`, `connections()` and
 `transports()` show what happens.
+
+A file beside this one is something that a user imports, runs, or writes a path with. A folder is how it is done.
+Arrows run downwards only, from one line of this list to those below it:
+
+    mpj           the MPI layer
+    xxdev         devices: messages between ranks, each rank a process or a thread
+    launching     putting fastsock into programs that do not name it
+    reporting     what is told of connections
+    socket        the class
+    patching      what is replaced in a running Python, and put back
+    connection    one TCP connection as its program sees it
+    meeting       how two ends find each other beside TCP
+    chain         the paths in their order: shm, unix, tcp
+    transport     what every path is
+    config        the settings
+    system        the system as it is, whatever a program puts in its place
+    core          the native core
+
+testing, doctor and launcher use all of these, and nothing uses them. tests/test_architecture.py holds this.
 """
 
 from __future__ import annotations
@@ -13,10 +32,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .explanation import Explanation
+    from .launching.installation import LateInstallWarning
+    from .reporting.explanation import Explanation
 
 __version__ = "0.1.0"
-__all__ = ["connections", "explain", "install", "transports", "uninstall"]
+__all__ = ["LateInstallWarning", "connections", "explain", "install", "transports", "uninstall"]
 
 
 def install() -> None:
@@ -24,28 +44,28 @@ def install() -> None:
 
     Warns (LateInstallWarning), naming the modules, when something imported the plain class before.
     """
-    from . import installation as module
+    from .launching import installation as module
 
     module.install(stacklevel=2)
 
 
 def uninstall() -> None:
     """Undoes install(). Connections that exist stay as they are. Idempotent."""
-    from . import installation as module
+    from .launching import installation as module
 
     module.uninstall()
 
 
 def explain(sock: Any) -> Explanation:
     """What path `sock` takes and why, with whom, and what went over it."""
-    from .explanation import explain as function
+    from .reporting.explanation import explain as function
 
     return function(sock)
 
 
 def connections() -> list[Explanation]:
     """One explanation for each TCP-stream connection of this process: the open ones, then the last 1,000 closed."""
-    from .explanation import connections as function
+    from .reporting.explanation import connections as function
 
     return function()
 
@@ -55,3 +75,12 @@ def transports() -> dict[str, str]:
     from . import chain
 
     return {path.name: str(path.usable() or "works") for path in chain.transports()}
+
+
+def __getattr__(name: str) -> Any:
+    """What is slow to import, and few ask for."""
+    if name == "LateInstallWarning":
+        from .launching.installation import LateInstallWarning
+
+        return LateInstallWarning
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,10 @@
 """Run a program with fast sockets, unchanged: ``python -m fastsock.launcher app.py``.
 
-The launcher sets the environment that covers child Pythons (children.py) and then becomes the very
+The launcher sets the environment that covers child Pythons (launching/children.py) and then becomes the very
 command that the user would have typed without it, same process, same interpreter options. So the
 program cannot tell: whatever Python does with it, Python itself does.
 
-Where that is impossible, the program runs inside the launcher's process (inprocess.py): under
+Where that is impossible, the program runs inside the launcher's process (launching/inprocess.py): under
 ``-I``, ``-E`` or ``-S``, where Python would not look at the environment, and where a debugger, a
 profiler or a coverage tool runs the launcher and would be lost.
 """
@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 import sys
 
-from . import children
 from .config import ConfigError
-from .report import LAUNCHED
+from .launching import children
+from .reporting.report import LAUNCHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _replaceable()
     if options is not None:
         _become([sys.orig_argv[0], *options, *program])
-    from . import inprocess
+    from .launching import inprocess
 
     inprocess.run(program)
 

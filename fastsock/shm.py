@@ -15,8 +15,8 @@ import sys
 from collections import OrderedDict
 
 from . import core
-from .genuine import genuine
-from .hidden import Hidden
+from .system.genuine import genuine
+from .system.hidden import Hidden
 from .transport import Capability, Claim, Reason, Refused, Reservation, Transport
 
 TYPE_CHECKING = False

@@ -19,30 +19,21 @@ import sys
 import types
 import weakref
 
-from . import (
-    arrays,
-    chain,
-    core,
-    custody,
-    foreign,
-    guards,
-    kept,
-    learned,
-    meeting,
-    options,
-    ports,
-    registry,
-    staying,
-    unix,
-)
+from . import arrays, chain, core, unix
 from .config import settings
-from .genuine import genuine
+from .connection import connecting, fallback, foreign, registry, tcp_options
+from .connection.pending import Pending
+from .meeting import answer, custody, history, names, presence, waiting
+from .meeting.joined import Joined, confirm
+from .patching import detached, guards, numbers
+from .system.genuine import genuine
 from .transport import Reason, Refused
-from .undecided import Undecided
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .meeting.offer import Offer
 
 _Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
 _Base: Any = _socket.socket
@@ -68,9 +59,9 @@ class socket(_Plain):  # type: ignore[misc]
 
     __slots__ = ("__dict__", "_fast_held_channel", "_fast_held_connection")
 
-    _fast_channel: Any = staying.Held("_fast_channel")
-    _fast_connection: Any = staying.Held("_fast_connection")  # registry.Connection or None
-    _fast_undecided: Undecided | None = None
+    _fast_channel: Any = fallback.Held("_fast_channel")
+    _fast_connection: Any = fallback.Held("_fast_connection")  # registry.Connection or None
+    _fast_pending: Pending | None = None
     _fast_presence: list[Any] | None = None  # while it listens on TCP
     _fast_listening: Any = None  # what is known of the connections that it will accept
     _fast_listens_at: Any = None  # where every connection that it accepts has the same local address
@@ -114,18 +105,18 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_announce(self, first: bool = False) -> None:
         local = _Base.getsockname(self)
-        self._fast_listens_at = local if local[0] not in meeting.WILDCARDS else None
+        self._fast_listens_at = local if local[0] not in names.WILDCARDS else None
         paths, reason = chain.candidates("listen", local[0], local[1])
         if not paths:
             chain.log.debug("listener at %s stays on tcp: %s", local, reason)
             self._fast_presence = []
-            self._fast_listening = staying.listening([], False, self._fast_listens_at, reason, first)
+            self._fast_listening = fallback.listening([], False, self._fast_listens_at, reason, first)
             return
         dual = _family(self) == _socket.AF_INET6 and not _Base.getsockopt(
             self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY
         )
-        self._fast_presence, complete = meeting.announce(local, dual)
-        self._fast_listening = staying.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
+        self._fast_presence, complete = presence.announce(local, dual)
+        self._fast_listening = fallback.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
 
     def _fast_announce_again(self) -> None:
         """Another process may hold our name and leave: a listener without one asks for it from time to time.
@@ -171,7 +162,7 @@ class socket(_Plain):  # type: ignore[misc]
             return
         listening = listener._fast_listening
         try:
-            joined = meeting.connect_back(address, local, paths)
+            joined = answer.connect_back(address, local, paths)
         except Refused as refused:
             self._fast_stay("accept", refused.reason, local, address, refused.detail)
             return
@@ -205,19 +196,19 @@ class socket(_Plain):  # type: ignore[misc]
             return 0
         if connection is not None or not self._fast_is_tcp_stream():
             return _attempt(primitive, self, address)
-        offer, reason = self._fast_offer(address)
+        offer, reason = connecting.offer_to(self, address)
         if offer is None:
             result = _attempt(primitive, self, address)
             if result in (0, errno.EINPROGRESS):
                 self._fast_stay("connect", reason, None, address)
-                staying.remember(address, reason)
+                fallback.remember(address, reason)
             return result
         try:
             result = _attempt(primitive, self, address)
             if result in (0, errno.EINPROGRESS):
                 self._fast_finish_connect(offer, result != 0, address)
         finally:
-            if self._fast_undecided is None:
+            if self._fast_pending is None:
                 offer.withdraw()
         return result
 
@@ -229,59 +220,7 @@ class socket(_Plain):  # type: ignore[misc]
             raise OSError(errno.EISCONN, genuine.strerror(errno.EISCONN))
         self._fast_in_progress = False
 
-    def _fast_offer(self, address: Any) -> tuple[meeting.Offer | None, Reason]:
-        """Makes the name at which the listener may connect back, if there is one of ours on this host."""
-        try:
-            nothing_else = chain.nothing_but_tcp()
-            if nothing_else is not None:
-                return None, nothing_else
-            ip, port = self._fast_resolve(address)
-            if ip is None:
-                return None, Reason.SYSTEM_ERROR
-            paths, reason = chain.candidates("connect", ip, port)
-            if not paths:
-                return None, reason
-            if learned.has_short_connections((ip, port), staying.last(address)):
-                return None, Reason.SHORT_LIVED_BEFORE
-            if not meeting.has_presence(ip, port):
-                local = meeting.is_loopback(ip) or meeting.is_local(ip, _family(self))
-                return None, Reason.NO_LISTENER_PRESENCE if local else Reason.PEER_NOT_LOCAL
-            if not meeting.is_local(ip, _family(self)):
-                return None, Reason.PEER_NOT_LOCAL
-            custody.learn((ip, port))
-            if learned.lets_offers_lapse((ip, port)):
-                return None, Reason.LISTENER_LAPSED_BEFORE
-            if self._fast_watched:  # a poller follows the open file: it would watch the one that the move closes
-                return None, Reason.DESCRIPTOR_WATCHED
-            bound = ports.take(self)
-            ahead = _Base.gettimeout(self) == 0 and custody.is_possible(paths) and not meeting.has_patience()
-            if ahead and _takes_descriptor(self):
-                return None, Reason.DESCRIPTOR_TAKEN
-            return meeting.Offer(bound, ip, port, paths, ahead), Reason.JOINED
-        except Refused as refused:
-            return None, refused.reason
-        except OSError as error:
-            chain.log.debug("no offer to %s: %s", address, error)
-            return None, Reason.NO_PORT
-
-    def _fast_resolve(self, address: Any) -> tuple[str | None, int]:
-        """The numeric address that connect() will use; (None, 0) where the call itself must say what is wrong."""
-        if type(address) is not tuple or len(address) < 2 or type(address[0]) is not str or type(address[1]) is not int:
-            return None, 0
-        host, port = address[0], address[1]
-        try:
-            meeting.packed(host)
-            return host, port
-        except (OSError, ValueError):
-            pass
-        if not host or host == "<broadcast>" or not 0 < port < 65536:
-            return None, 0
-        try:
-            return str(_socket.getaddrinfo(host, port, _family(self), _socket.SOCK_STREAM)[0][4][0]), port
-        except (OSError, ValueError):
-            return None, 0
-
-    def _fast_finish_connect(self, offer: meeting.Offer, in_progress: bool, address: Any) -> None:
+    def _fast_finish_connect(self, offer: Offer, in_progress: bool, address: Any) -> None:
         """On one host a non-blocking connect is over when the call returns, unless a backlog is full."""
         try:
             peer = _Base.getpeername(self)
@@ -296,37 +235,37 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_go_ahead(offer, local, peer)
             return
         offer.sent()
-        undecided = Undecided(self, offer, local, peer)
+        pending = Pending(self, offer, local, peer)
         for held in _HELD:
             held.forget(self)
-        self._fast_undecided = undecided
-        if not offer.is_reserved or self._fast_in_progress or _takes_descriptor(self):
+        self._fast_pending = pending
+        if not offer.is_reserved or self._fast_in_progress or foreign.takes_descriptor(self):
             self._fast_decide()
 
     def _fast_decide(self, may_go_ahead: bool = True) -> None:
         """Takes part in the meeting under way, if there is one, and stays or moves."""
-        undecided = self._fast_undecided
-        if undecided is None:
+        pending = self._fast_pending
+        if pending is None:
             return
-        with undecided.lock:
-            if self._fast_undecided is not undecided or undecided.begun:
+        with pending.lock:
+            if self._fast_pending is not pending or pending.begun:
                 return
-            undecided.begun = True
+            pending.begun = True
             try:
-                self._fast_take_part(undecided, may_go_ahead)
+                self._fast_take_part(pending, may_go_ahead)
             finally:
-                undecided.begun = False
+                pending.begun = False
                 if _HELD[0].known(self):
-                    self._fast_undecided = None
-                    undecided.over()
-        if _takes_descriptor(self):
+                    self._fast_pending = None
+                    pending.over()
+        if foreign.takes_descriptor(self):
             self._fast_release()
 
-    def _fast_take_part(self, undecided: Undecided, may_go_ahead: bool) -> None:
-        offer, local, peer = undecided.offer, undecided.local, undecided.peer
-        may_go_ahead = may_go_ahead and custody.is_possible(offer.paths) and not _takes_descriptor(self)
+    def _fast_take_part(self, pending: Pending, may_go_ahead: bool) -> None:
+        offer, local, peer = pending.offer, pending.local, pending.peer
+        may_go_ahead = may_go_ahead and custody.is_possible(offer.paths) and not foreign.takes_descriptor(self)
         try:
-            joined = offer.answer(local, _Base.fileno(self), may_go_ahead and not meeting.has_patience())
+            joined = offer.answer(local, _Base.fileno(self), may_go_ahead and not waiting.has_patience())
         except Refused as refused:
             self._fast_stay("connect", refused.reason, local, peer, refused.detail)
             return
@@ -334,9 +273,9 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_go_ahead(offer, local, peer)
         else:
             self._fast_move("connect", joined, local, peer)
-            meeting.confirm(joined, self)
+            confirm(joined, self)
 
-    def _fast_go_ahead(self, offer: meeting.Offer, local: Any, peer: Any) -> None:
+    def _fast_go_ahead(self, offer: Offer, local: Any, peer: Any) -> None:
         """Moves, although the other end is still to come."""
         try:
             joined, kept = custody.begin(offer, local, peer, _Base.fileno(self))
@@ -349,13 +288,13 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- staying and moving ----
 
     def _fast_stay(self, role: str, reason: Reason, local: Any, peer: Any, detail: str = "") -> None:
-        staying.note(self, role, reason, local, peer)
+        fallback.note(self, role, reason, local, peer)
         if detail:
             self._fast_connection.detail = detail
         if settings().trace:
             chain.log.info("%s %s -> tcp: %s%s", role, peer, reason, detail and f" ({detail})")
 
-    def _fast_move(self, role: str, joined: meeting.Joined, local: Any, peer: Any, kept: Any = None) -> None:
+    def _fast_move(self, role: str, joined: Joined, local: Any, peer: Any, kept: Any = None) -> None:
         """Re-points the descriptor at the doorbell; the connecting end resets TCP: nothing lingers in TIME_WAIT."""
         connection = registry.Connection(
             role, joined.path.name, Reason.JOINED, _family(self), _proto(self), local, peer
@@ -377,7 +316,7 @@ class socket(_Plain):  # type: ignore[misc]
             joined.channel.settimeout(timeout)
             self._fast_bind(joined.channel)
         if self._fast_options:
-            self._fast_apply(self._fast_options)
+            tcp_options.apply(self, joined.channel, self._fast_options, self._fast_options)
         registry.opened(connection, self)
         if settings().trace:
             chain.log.info("%s %s -> %s", role, peer, joined.path.name)
@@ -393,7 +332,7 @@ class socket(_Plain):  # type: ignore[misc]
         for name in _BOUND:
             if getattr(kind, name) is _OWN[name]:  # a subclass that overrides it is asked first
                 own[name] = getattr(channel, name)
-        registry.attach(_Base.fileno(self), self, channel)
+        numbers.attach(_Base.fileno(self), self, channel)
 
     def _fast_unbind(self) -> Any:
         """The channel, for one of the threads that take it; None for the others."""
@@ -402,14 +341,14 @@ class socket(_Plain):  # type: ignore[misc]
             own.pop(name, None)
         self._fast_channel = None
         if channel is not None:
-            registry.detach(channel.fileno())
+            numbers.detach(channel.fileno())
         return channel
 
     def _fast_recognise(self, family: int, proto: int, descriptor: int) -> None:
         """The descriptor may be one of ours that came back: a duplicate, detached, or from another process."""
         if _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN) != _socket.AF_UNIX:
             return
-        addresses = meeting.addresses_of(descriptor, _socket.AF_UNSPEC if family == -1 else family)
+        addresses = names.addresses_of(descriptor, _socket.AF_UNSPEC if family == -1 else family)
         if addresses is None:
             return
         if family == -1 or proto == -1:  # what the kernel would say of TCP
@@ -417,7 +356,7 @@ class socket(_Plain):  # type: ignore[misc]
                 family = _socket.AF_INET if len(addresses[0]) == 2 else _socket.AF_INET6
             proto = _socket.IPPROTO_TCP if proto == -1 else proto
             _Base.__init__(self, family, _socket.SOCK_STREAM, proto, descriptor)
-        known = registry.recall(self)
+        known = numbers.recall(self)
         if known is not None:
             self._fast_connection, self._fast_options = known._fast_connection, known._fast_options
             self._fast_share(known._fast_channel, descriptor)
@@ -482,7 +421,7 @@ class socket(_Plain):  # type: ignore[misc]
         outer, inner = _socket.socketpair()
         unix.enlarge_buffer(outer)
         unix.enlarge_buffer(inner)
-        meeting.name_bridge(outer, *self._fast_addresses())
+        names.name_bridge(outer, *self._fast_addresses())
         doorbell = genuine.dup(_Base.fileno(self))
         channel = self._fast_channel
         channels = [sock._fast_channel for sock in holders]
@@ -502,7 +441,7 @@ class socket(_Plain):  # type: ignore[misc]
         inner.detach()
         for sock, each in zip(holders, channels, strict=True):
             descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
-            registry.detach(descriptor)
+            numbers.detach(descriptor)
             core.replace_watched(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
             sock._fast_unbind()
             _Base.settimeout(sock, timeout)
@@ -516,8 +455,8 @@ class socket(_Plain):  # type: ignore[misc]
 
     def detach(self) -> int:
         self._fast_withdraw()
-        if self._fast_channel is not None and kept.stays_fast(sys._getframe(1).f_globals):
-            return kept.keep(self._fast_hand_on())
+        if self._fast_channel is not None and detached.stays_fast(sys._getframe(1).f_globals):
+            return detached.keep(self._fast_hand_on())
         self._fast_release()
         connection = self._fast_connection
         if connection is not None and _Base.fileno(self) >= 0:
@@ -598,20 +537,20 @@ class socket(_Plain):  # type: ignore[misc]
     def _real_close(self, _ss: Any = _Base) -> None:
         if self._fast_presence is not None:
             self._fast_withdraw()
-        undecided = self._fast_undecided
-        if undecided is not None and undecided.withdraw():
-            self._fast_undecided = None
-            self._fast_stay("connect", Reason.CLOSED_BEFORE_MEETING, undecided.local, undecided.peer)
+        pending = self._fast_pending
+        if pending is not None and pending.withdraw():
+            self._fast_pending = None
+            self._fast_stay("connect", Reason.CLOSED_BEFORE_MEETING, pending.local, pending.peer)
             if settings().short_lived == "tcp":
-                learned.closed_unused(undecided.peer[:2], genuine.monotonic() - undecided.began)
+                history.closed_unused(pending.peer[:2], genuine.monotonic() - pending.began)
         channel, connection = self._fast_channel, self._fast_connection
         if connection is not None and not (connection.holders and self._fast_is_shared_object()):
             registry.closing(connection)
             if connection.began and connection.final and settings().short_lived == "tcp":
-                learned.ended(connection.peer[:2], genuine.monotonic() - connection.began, connection.final)
+                history.ended(connection.peer[:2], genuine.monotonic() - connection.began, connection.final)
         if channel is None:
             through = connection is not None and connection.transport == "unix" and not connection.bridged
-            if connection is not None and through and _takes_descriptor(self):
+            if connection is not None and through and foreign.takes_descriptor(self):
                 self._fast_linger(connection)
             _ss.close(self)
             return
@@ -629,7 +568,7 @@ class socket(_Plain):  # type: ignore[misc]
                 core.linger(descriptor)
 
     def _fast_resets(self) -> bool:
-        return self._fast_options is not None and options.resets_on_close(self._fast_options)
+        return self._fast_options is not None and tcp_options.resets_on_close(self._fast_options)
 
     def _fast_is_shared_object(self) -> bool:
         """Whether another socket object (a duplicate) goes on using the connection."""
@@ -655,10 +594,10 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_set_waiting(_Base.setblocking, flag)
 
     def _fast_set_waiting(self, primitive: Any, value: Any) -> None:
-        undecided = self._fast_undecided
-        with undecided.lock if undecided is not None else _NOTHING:
+        pending = self._fast_pending
+        with pending.lock if pending is not None else _NOTHING:
             primitive(self, value)
-            channel = self._fast_channel if self._fast_undecided is None else None
+            channel = self._fast_channel if self._fast_pending is None else None
             if channel is not None:
                 channel.settimeout(_Base.gettimeout(self))
 
@@ -686,41 +625,24 @@ class socket(_Plain):  # type: ignore[misc]
         return connection.peer
 
     def setsockopt(self, level: int, option: int, *value: Any) -> None:
-        undecided = self._fast_undecided
-        with undecided.lock if undecided is not None else _NOTHING:
+        pending = self._fast_pending
+        with pending.lock if pending is not None else _NOTHING:
             # a meeting under way need not be over: what is set now is set on either path
-            connection = self._fast_moved_connection() if self._fast_undecided is None else None
+            connection = self._fast_moved_connection() if self._fast_pending is None else None
             if connection is None:
                 _Base.setsockopt(self, level, option, *value)
                 if not self._fast_is_tcp_stream():
                     return
             else:
-                options.check(connection.family, level, option, value)
+                tcp_options.check(connection.family, level, option, value)
             if self._fast_options is None:
                 self._fast_options = {}
                 if connection is not None:
                     connection.options = self._fast_options
             self._fast_options[level, option] = value
             if connection is not None:
-                self._fast_apply({(level, option): value})
-
-    def _fast_apply(self, options_set: dict[tuple[int, int], Any] | None) -> None:
-        """Heeds the options that change what calls do."""
-        channel = self._fast_channel
-        for (level, option), value in (options_set or {}).items():
-            if (level, option) == (_socket.SOL_SOCKET, _socket.SO_SNDBUF):
-                size = options.send_buffer(*value)
-                if channel is None:
-                    unix.enlarge_buffer(self, size)
-                else:
-                    channel.set_send_buffer(size)
-            elif level == _socket.SOL_SOCKET and option in options.ACTING:
-                if channel is None:
-                    _Base.setsockopt(self, level, option, *value)
-                elif option == _socket.SO_OOBINLINE:
-                    channel.set_urgent_inline(bool(value[0]))
-                else:
-                    channel.set_kernel_timeouts(*options.kernel_timeouts(self._fast_options))
+                changed = {(level, option): value}
+                tcp_options.apply(self, self._fast_channel, self._fast_options, changed)
 
     def getsockopt(self, level: int, option: int, *length: int) -> Any:
         connection = self._fast_moved_connection()
@@ -729,7 +651,7 @@ class socket(_Plain):  # type: ignore[misc]
         channel = self._fast_channel
         if (level, option) == (_socket.SOL_SOCKET, _socket.SO_ERROR) and channel is not None:
             return channel.take_error()
-        return options.read_back(connection.family, self._fast_options or {}, level, option, length)
+        return tcp_options.read_back(connection.family, self._fast_options or {}, level, option, length)
 
     # ---- data: used where a subclass overrides a method, or the kernel carries the bytes ----
 
@@ -780,7 +702,7 @@ class socket(_Plain):  # type: ignore[misc]
         if connection is None or connection.transport != "unix" or self._fast_pretended or self._fast_shut:
             return False
         self._fast_pretended = length > 0
-        return meeting.has_hung_up(self)  # else it was shut here, by whoever shares the socket
+        return waiting.has_hung_up(self)  # else it was shut here, by whoever shares the socket
 
     def _fast_note_reset(self) -> None:
         """Who was told of a reset knows: the next send breaks."""
@@ -807,7 +729,7 @@ class socket(_Plain):  # type: ignore[misc]
                     return length
                 raise
         if ancdata or flags or address is not None:  # a TCP stream ignores what is well-formed, and refuses the rest
-            options.check_arguments(_Base.sendmsg, [], ancdata, flags, address)
+            tcp_options.check_arguments(_Base.sendmsg, [], ancdata, flags, address)
         return channel.sendmsg(buffers, flags)  # type: ignore[no-any-return]
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
@@ -843,7 +765,7 @@ class socket(_Plain):  # type: ignore[misc]
     def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0, /) -> tuple[bytes, list[Any], int, Any]:
         if self._fast_moved_connection() is None:
             return _Base.recvmsg(self, bufsize, ancbufsize, flags)  # type: ignore[no-any-return]
-        options.check_arguments(_Base.recvmsg, 0, ancbufsize, flags)
+        tcp_options.check_arguments(_Base.recvmsg, 0, ancbufsize, flags)
         return self.recv(bufsize, flags), [], flags & _CLOSE_ON_EXEC, None
 
     def recvmsg_into(self, buffers: Any, ancbufsize: int = 0, flags: int = 0, /) -> tuple[int, list[Any], int, Any]:
@@ -852,7 +774,7 @@ class socket(_Plain):  # type: ignore[misc]
             count, ancillary, kinds, address = _Base.recvmsg_into(self, buffers, ancbufsize, flags)
             return count, ancillary, kinds, None if self._fast_moved_connection() is not None else address
         buffers = list(buffers)
-        options.check_arguments(_Base.recvmsg_into, buffers, ancbufsize, flags)
+        tcp_options.check_arguments(_Base.recvmsg_into, buffers, ancbufsize, flags)
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         data = memoryview(channel.recv(sum(len(view) for view in views), flags))
         taken = 0
@@ -887,15 +809,9 @@ def _pass_for_standard() -> None:
 
 
 _pass_for_standard()
-staying.bind_class(socket, _Plain)
+fallback.bind_class(socket, _Plain)
 _OWN = {name: getattr(socket, name) for name in _BOUND}
 _HELD = (vars(socket)["_fast_connection"], vars(socket)["_fast_channel"])
-
-
-def _takes_descriptor(sock: socket) -> bool:
-    """A TLS socket that was wrapped before it connected: OpenSSL reads and writes its descriptor."""
-    ssl = sys.modules.get("ssl")
-    return ssl is not None and isinstance(sock, ssl.SSLSocket)
 
 
 def _has_positions(file: Any) -> bool:
@@ -933,4 +849,4 @@ __all__ = [*_standard.__all__]
 
 if core.available:
     core.configure(look_us=settings().look_us)
-registry.before_first_attach(guards.activate)
+numbers.before_first_attach(guards.activate)

@@ -73,7 +73,7 @@ class Capability(enum.Flag):
 
     SAME_HOST = enum.auto()  # joins processes of one host
     BETWEEN_HOSTS = enum.auto()
-    MEETS_BESIDE_TCP = enum.auto()  # is agreed on by the meeting that meeting.py holds
+    MEETS_BESIDE_TCP = enum.auto()  # is agreed on by the meeting (meeting/)
     KERNEL_STREAM = enum.auto()  # the descriptor itself carries the bytes: foreign code needs nothing from us
     SHARED_MEMORY = enum.auto()  # bytes go through memory that both ends map
 

@@ -69,11 +69,10 @@ def installed(kind):
         yield kind
         return
     import fastsock
-    from fastsock.installation import LateInstallWarning
 
     with warnings.catch_warnings():
         # pytest itself has imported modules that hold the plain class; none of them is under test.
-        warnings.simplefilter("ignore", LateInstallWarning)
+        warnings.simplefilter("ignore", fastsock.LateInstallWarning)
         fastsock.install()
     try:
         yield kind

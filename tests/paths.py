@@ -40,10 +40,11 @@ def environment(path: str) -> dict[str, str]:
 @contextmanager
 def preferring(path: str) -> Iterator[None]:
     """Connections that this process and those it starts make inside the block take the path."""
-    from fastsock import config, learned
+    from fastsock import config
+    from fastsock.meeting import history
 
     # a port may be used again: what an earlier test's listener did there must not follow it
-    learned.forget()
+    history.forget()
     changed = environment(path)
     saved = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)

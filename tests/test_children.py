@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fastsock import children
+from fastsock.launching import children
 
 from .comparing import PACKAGE_PARENT, Programs
 

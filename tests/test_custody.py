@@ -18,7 +18,10 @@ from contextlib import closing, suppress
 
 import pytest
 
-from fastsock import core, explanation, learned, registry
+from fastsock import core
+from fastsock.connection import registry
+from fastsock.meeting import history
+from fastsock.reporting import explanation
 from fastsock.testing import FarProcess, PairMaker
 from fastsock.testing.outcomes import receive, receive_all
 
@@ -705,7 +708,7 @@ def test_random_ways(near, server):
     for _ in range(ROUNDS):
         mirror.random()
         early = mirror.random() < 0.5
-        learned.forget()  # a foreign one must not keep the next ones on TCP
+        history.forget()  # a foreign one must not keep the next ones on TCP
         sock = _blocking(_go_ahead(near, server.address))
         if chooser.random() < 0.3:
             sock.fileno()

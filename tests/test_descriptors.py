@@ -23,8 +23,8 @@ from typing import Any
 
 import pytest
 
-from fastsock import descriptors, guards, handover
-from fastsock.patching import Patches, is_replacement
+from fastsock.patching import guards, os_calls, passing
+from fastsock.patching.patches import Patches, is_replacement
 
 from .comparing import PACKAGE_PARENT, environment
 
@@ -87,7 +87,7 @@ class Connection:
 def unguarded() -> Iterator[None]:
     """An earlier test of this process may have had a fast connection, for which these functions were replaced."""
     guarded = is_replacement(os.read)
-    guards.patches.undo()
+    guards.withdraw()
     yield
     if guarded:
         guards.activate()
@@ -96,9 +96,9 @@ def unguarded() -> Iterator[None]:
 @pytest.fixture
 def registry(unguarded: None) -> Iterator[StandIn]:
     made, patches = StandIn(), Patches()
-    descriptors.patch(patches, made)
-    handover.patch(patches, made)
-    handover.patch_sendmsg(patches, _PLAIN, made)
+    os_calls.patch(patches, made)
+    passing.patch(patches, made)
+    passing.patch_sendmsg(patches, _PLAIN, made)
     try:
         yield made
     finally:
@@ -455,10 +455,10 @@ def test_standard_descriptor_of_this_process(tmp_path: Path) -> None:
     script = """
 import os, subprocess, sys
 os.close(0)
-from tests.test_descriptors import Connection, Patches, StandIn, descriptors, handover
+from tests.test_descriptors import Connection, Patches, StandIn, os_calls, passing
 registry, patches = StandIn(), Patches()
-descriptors.patch(patches, registry)
-handover.patch(patches, registry)
+os_calls.patch(patches, registry)
+passing.patch(patches, registry)
 fast = Connection(registry)
 assert fast.fd == 0
 fast.bell.set_inheritable(True)
@@ -582,9 +582,9 @@ def test_undone_exactly(unguarded: None) -> None:
     before = everything()
     patches, registry = Patches(), StandIn()
     for _ in range(2):  # a second time finds everything replaced
-        descriptors.patch(patches, registry)
-        handover.patch(patches, registry)
-        handover.patch_sendmsg(patches, _PLAIN, registry)
+        os_calls.patch(patches, registry)
+        passing.patch(patches, registry)
+        passing.patch_sendmsg(patches, _PLAIN, registry)
     changed = [name for name, value in everything().items() if before.get(name) is not value]
     assert "os.read" in changed
     assert sys.version_info < (3, 11) or "subprocess._fork_exec" in changed

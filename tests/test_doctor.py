@@ -13,8 +13,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastsock import chain, config, core, doctor, measure
-from fastsock.doctor import Colours, examine, lines
+from fastsock import chain, config, core
+from fastsock.doctor import examine as finding
+from fastsock.doctor import measure
+from fastsock.doctor.examine import examine
+from fastsock.doctor.tell import Colours, colours_for, lines
 from fastsock.transport import Capability, Reason, Transport
 
 from .paths import why_not
@@ -140,8 +143,8 @@ class TestColour:
         assert (b"\033" in text) == coloured
 
     def test_not_in_a_file(self) -> None:
-        assert doctor._colours(io.StringIO()).paint("\033[1m", "x") == "\033[1mx"
-        assert doctor._colours(io.StringIO()).good == ""
+        assert colours_for(io.StringIO()).paint("\033[1m", "x") == "\033[1mx"
+        assert colours_for(io.StringIO()).good == ""
 
 
 class TestPaths:
@@ -230,8 +233,8 @@ class TestPaths:
         monkeypatch.setattr(core, "available", True)
         monkeypatch.setattr(core, "cache_line_round_trip_us", lambda: round_trip, raising=False)
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-        assert doctor._cores() == {"usable": 2, "cache_line_round_trip_us": round_trip, "distance": distance}
-        assert text in said(cores=doctor._cores())
+        assert finding._cores() == {"usable": 2, "cache_line_round_trip_us": round_trip, "distance": distance}
+        assert text in said(cores=finding._cores())
 
     def test_one_core(self) -> None:
         found = {"usable": 1, "cache_line_round_trip_us": None, "distance": None}

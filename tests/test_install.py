@@ -129,7 +129,8 @@ import os, fastsock
 original = os.read
 fastsock.install()
 import socket
-from fastsock import core, registry
+from fastsock import core
+from fastsock.patching import numbers
 if core.available:
     with socket.create_server(("127.0.0.1", 0)) as server:
         import threading
@@ -138,7 +139,7 @@ if core.available:
         thread.start()
         with socket.create_connection(server.getsockname()) as client:
             thread.join()
-            fast = bool(registry.descriptors())
+            fast = bool(numbers.descriptors())
             fastsock.uninstall()
             accepted[0].sendall(b"payload")
             assert os.read(client.fileno(), 7) == b"payload"
@@ -212,7 +213,7 @@ assert issubclass(warning.category, RuntimeWarning)
         assert f" {name}" not in text.replace(" fastsock.install()", "")
     assert "python -m fastsock.launcher" in text
     assert logged == f"fastsock WARNING {text}"
-    assert where.startswith("fastsock.installation LateInstallWarning")
+    assert where.startswith("fastsock LateInstallWarning")
 
 
 def test_warning_names_the_caller() -> None:
@@ -235,7 +236,7 @@ def test_a_warning_made_an_error_leaves_nothing_changed() -> None:
         SNAPSHOT
         + """
 import ssl, fastsock
-from fastsock.installation import LateInstallWarning
+from fastsock import LateInstallWarning
 before = everything()
 try:
     fastsock.install()
@@ -292,7 +293,7 @@ subprocess.run(show, check=True)
 fastsock.uninstall()
 subprocess.run(show, check=True)
 from importlib import import_module
-import_module("fastsock.installation").install(children=False)
+import_module("fastsock.launching.installation").install(children=False)
 subprocess.run(show, check=True)
 """
     programs.write("app.py", text)

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import fastsock
-from fastsock import config, core, learned
+from fastsock import config, core
+from fastsock.meeting import history
 from fastsock.testing import FarProcess, PairMaker
 from fastsock.testing.outcomes import receive, receive_all
 
@@ -26,8 +27,8 @@ class Clock:
 def clock(monkeypatch):
     """Time stands still unless a test moves it."""
     clock = Clock()
-    monkeypatch.setattr(learned, "genuine", SimpleNamespace(monotonic=clock))
-    learned.forget()
+    monkeypatch.setattr(history, "genuine", SimpleNamespace(monotonic=clock))
+    history.forget()
     return clock
 
 
@@ -36,24 +37,24 @@ SHORT = {"bytes_sent": 10, "bytes_received": 100, "waits": 1, "spins": 1}
 
 def _end(times, seconds=0.0005, **counts):
     for _ in range(times):
-        learned.ended(HERE, seconds, {**SHORT, **counts})
+        history.ended(HERE, seconds, {**SHORT, **counts})
 
 
 def _taken(occasions):
-    return sum(not learned.has_short_connections(HERE) for _ in range(occasions))
+    return sum(not history.has_short_connections(HERE) for _ in range(occasions))
 
 
 def test_a_few_short_ones_prove_nothing():
-    _end(learned.ENOUGH_SHORT - 1)
+    _end(history.ENOUGH_SHORT - 1)
     assert _taken(100) == 100
 
 
 def test_many_short_ones_are_tried_ever_more_rarely():
-    _end(learned.ENOUGH_SHORT)
+    _end(history.ENOUGH_SHORT)
     gaps = []
     for _ in range(12):
         gap = 0
-        while learned.has_short_connections(HERE):
+        while history.has_short_connections(HERE):
             gap += 1
         gaps.append(gap)
         _end(1)
@@ -71,7 +72,7 @@ def test_one_that_was_worth_it_ends_that(worth):
 
 def test_connections_now_and_then_are_not_judged(clock):
     for _ in range(50):
-        clock.now += 2 * learned.SOON_SECONDS
+        clock.now += 2 * history.SOON_SECONDS
         _end(1)
         assert _taken(1) == 1
 
@@ -79,13 +80,13 @@ def test_connections_now_and_then_are_not_judged(clock):
 def test_a_pause_ends_that(clock):
     _end(50)
     assert _taken(10) == 0
-    clock.now += 2 * learned.SOON_SECONDS
+    clock.now += 2 * history.SOON_SECONDS
     assert _taken(100) == 100
 
 
 def test_other_listeners_are_not_judged():
     _end(50)
-    assert not learned.has_short_connections(("127.0.0.1", 2))
+    assert not history.has_short_connections(("127.0.0.1", 2))
 
 
 def _serve(here, count):
@@ -111,7 +112,7 @@ def as_delivered():
 @pytest.mark.skipif(not core.available, reason="only the shm path counts what it carries")
 def test_program_with_a_connection_for_each_request(as_delivered, monkeypatch):
     """Its answers are the same whichever path they take, and the reason can be seen."""
-    monkeypatch.setattr(learned, "SHORT_SECONDS", 60.0)  # on this machine, however busy, these are short
+    monkeypatch.setattr(history, "SHORT_SECONDS", 60.0)  # on this machine, however busy, these are short
     maker, count = PairMaker("fastsock.socket"), 60
     with FarProcess() as server:
         address = server.run(_listen, maker)
@@ -124,6 +125,6 @@ def test_program_with_a_connection_for_each_request(as_delivered, monkeypatch):
                 assert receive(sock, len(str(number))) == b"%d" % number
                 reasons.append(fastsock.explain(sock).reason)
         serving.result()
-    assert reasons[: learned.ENOUGH_SHORT] == ["joined"] * learned.ENOUGH_SHORT
+    assert reasons[: history.ENOUGH_SHORT] == ["joined"] * history.ENOUGH_SHORT
     assert reasons.count("short_lived_before") > count // 2
-    assert reasons[learned.ENOUGH_SHORT + 1] == "joined"
+    assert reasons[history.ENOUGH_SHORT + 1] == "joined"

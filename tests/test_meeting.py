@@ -19,7 +19,7 @@ from contextlib import closing
 
 import pytest
 
-from fastsock import learned
+from fastsock.meeting import history
 from fastsock.testing import FarProcess
 from fastsock.testing.outcomes import outcome, receive, receive_all
 
@@ -405,7 +405,7 @@ def test_interrupted_while_it_meets(near, server, met):
     """A signal handler raises out of connect() or the first use: the connection goes on."""
     module = importlib.import_module(near.module)
     if not met:
-        learned.forget()
+        history.forget()
     before = signal.signal(signal.SIGALRM, _interrupt)
     with module.socket() as sock:
         try:

@@ -131,14 +131,14 @@ def test_ranks_in_pid_namespaces_of_their_own(on_one_host):
 
 UNMAPPED = """
 import ctypes, os, socket, sys, encodings.idna
-import dataclasses, fastsock.explanation, fastsock.socket
-from fastsock import abstract
+import dataclasses, fastsock.reporting.explanation, fastsock.socket
+from fastsock.meeting import unix_calls
 os.setgroups([]); os.setgid(1002); os.setuid(1002)
 if ctypes.CDLL(None).unshare(0x10000000):  # CLONE_NEWUSER, and no map
     sys.exit("refused")
-fallback = abstract._is_own_user(os.geteuid())
+fallback = unix_calls._is_own_user(os.geteuid())
 listener = fastsock.socket.create_server(("127.0.0.1", 0))
-print(listener.getsockname()[1], os.geteuid(), abstract.is_own_user(os.geteuid()), fallback, flush=True)
+print(listener.getsockname()[1], os.geteuid(), unix_calls.is_own_user(os.geteuid()), fallback, flush=True)
 for _ in range(2):
     connection, _ = listener.accept()
     connection.sendall(connection.recv(10))
@@ -182,8 +182,8 @@ def test_nobody_is_the_same_user_in_a_user_namespace_without_a_map():
 @needs_root
 def test_who_has_the_overflow_number_by_right_is_the_same_user():
     """In the first user namespace it is a number like any other: programs run as nobody."""
-    text = "import os\nfrom fastsock import abstract\nos.setuid(65534)\n"
-    text += "print(abstract.is_own_user(65534), abstract._is_own_user(65534), abstract.is_own_user(0))"
+    text = "import os\nfrom fastsock.meeting import unix_calls\nos.setuid(65534)\n"
+    text += "print(unix_calls.is_own_user(65534), unix_calls._is_own_user(65534), unix_calls.is_own_user(0))"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=DEADLINE)
     with open("/proc/self/uid_map") as file:
         by_right = file.readline().split()[2:] == ["4294967295"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fastsock import report
+from fastsock.reporting import report
 
 from .comparing import Programs
 
@@ -278,4 +278,4 @@ def test_withdrawn(programs: Programs) -> None:
 
 def test_this_process_is_not_arranged() -> None:
     assert report._current is None
-    assert "fastsock.report" in sys.modules
+    assert "fastsock.reporting.report" in sys.modules

@@ -11,7 +11,9 @@ import warnings
 import pytest
 
 import fastsock
-from fastsock import config, core, learned, registry, socket, staying
+from fastsock import config, core, socket
+from fastsock.connection import fallback, registry
+from fastsock.meeting import history
 from fastsock.testing import PLAIN, FarProcess, PairMaker
 
 from .paths import preferring
@@ -76,7 +78,7 @@ def test_plain_listener_is_told_of_each_time():
 
 
 def test_fast_listener_after_a_plain_one(monkeypatch):
-    monkeypatch.setattr(staying, "NOBODY_SECONDS", 60.0)
+    monkeypatch.setattr(fallback, "NOBODY_SECONDS", 60.0)
     with plain.create_server(HERE, backlog=100) as listener:
         address = listener.getsockname()
         for _ in range(10):
@@ -98,19 +100,19 @@ def _listen_at(here, address, path):
 
 def test_nobody_is_remembered_for_a_moment_only(monkeypatch):
     """A fast listener beside the plain one at another address is what a client of that finds."""
-    monkeypatch.setattr(staying, "NOBODY_SECONDS", 1e-9)
+    monkeypatch.setattr(fallback, "NOBODY_SECONDS", 1e-9)
     with plain.create_server(HERE, backlog=100) as listener:
         address = listener.getsockname()
         for _ in range(10):
             _reason(address)
-        from fastsock import meeting
+        from fastsock.meeting import presence
 
-        held, complete = meeting.announce(address, False)
+        held, complete = presence.announce(address, False)
         config.configure(meeting_ms=10)
         assert complete
         assert _reason(address) == "not_accepted_yet"
-        for presence in held:
-            presence.close()
+        for each in held:
+            each.close()
 
 
 def test_settings_that_change(server):
@@ -272,8 +274,8 @@ def test_bytes_of_closed_ones_for_a_report(tmp_path):
 @pytest.mark.skipif(not core.available, reason="only the shm path counts what it carries")
 def test_short_ones_until_one_carries_much(server, monkeypatch):
     config.configure(short_lived="tcp")
-    monkeypatch.setattr(learned, "SHORT_SECONDS", 60.0)
-    monkeypatch.setattr(learned, "SOON_SECONDS", 60.0)
+    monkeypatch.setattr(history, "SHORT_SECONDS", 60.0)
+    monkeypatch.setattr(history, "SOON_SECONDS", 60.0)
     answered = server.process.begin(_answer, 121)
 
     def exchange(size):
@@ -284,10 +286,10 @@ def test_short_ones_until_one_carries_much(server, monkeypatch):
             return fastsock.explain(sock).reason
 
     short = [exchange(10) for _ in range(100)]
-    assert short.count("joined") == learned.ENOUGH_SHORT + 5  # and after 1, 3, 7, 15, 31 others
+    assert short.count("joined") == history.ENOUGH_SHORT + 5  # and after 1, 3, 7, 15, 31 others
     assert short[-1] == "short_lived_before"
-    assert exchange(learned.SHORT_BYTES) == "short_lived_before"
-    assert [exchange(learned.SHORT_BYTES) for _ in range(20)] == ["joined"] * 20
+    assert exchange(history.SHORT_BYTES) == "short_lived_before"
+    assert [exchange(history.SHORT_BYTES) for _ in range(20)] == ["joined"] * 20
     answered.result()
 
 

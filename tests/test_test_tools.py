@@ -193,12 +193,10 @@ def test_connections_are_made_without_the_native_core_too(tool):
 
 FOLDER = Path(fastsock.__file__).parent
 # They run before the program, at its start or its end, or where no connection is.
-NOT_ON_THE_WAY = {
-    *("launcher.py", "inprocess.py", "children.py", "installation.py", "config.py", "doctor.py", "measure.py"),
-    *("report.py", "tracing.py"),
-    "genuine.py",  # takes them
-}
-PATHS = [path for path in FOLDER.glob("*.py") if path.name not in NOT_ON_THE_WAY]
+NOT_ON_THE_WAY = {"launcher.py", "config.py", "genuine.py"}  # the last one takes them
+FOLDERS = ("connection", "meeting", "patching", "system")
+FILES = [*FOLDER.glob("*.py"), *(path for folder in FOLDERS for path in (FOLDER / folder).glob("*.py"))]
+PATHS = [path for path in FILES if path.name not in NOT_ON_THE_WAY]
 DEVICES = list((FOLDER / "xxdev").glob("*.py"))
 REPLACED = {"time", "os", "posix", "select", "io", "fcntl", "signal"}
 NO_CALLS_OF_OURS = {"environ", "register_at_fork"}

@@ -20,7 +20,9 @@ from typing import Any
 import pytest
 
 import fastsock
-from fastsock import core, learned, registry, socket
+from fastsock import core, socket
+from fastsock.connection import registry
+from fastsock.meeting import history
 
 from .paths import PATHS, preferring, why_not
 
@@ -71,7 +73,7 @@ class Pairs:
                     return near, far
                 near.close()  # the machine was busy for longer than a meeting waits
                 far.close()
-                learned.forget()
+                history.forget()
 
     def _connect(self) -> tuple[Any, Any]:
         accepted: list[Any] = []

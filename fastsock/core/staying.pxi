@@ -253,7 +253,7 @@ cdef class Held:
         self.check(sock)
         value = held_in(sock, self.offset)
         if value is nothing:
-            if sock._fast_undecided is None:
+            if sock._fast_pending is None:
                 return None
             sock._fast_decide()
             value = held_in(sock, self.offset)
@@ -361,7 +361,7 @@ cdef Stay reason_to_stay(object sock, object address):
     cdef Stay stay
     if type(address) is not tuple or not is_empty(sock, connection_at) or not settings_are_known():
         return None
-    if not is_tcp_stream(sock) or sock._fast_undecided is not None:
+    if not is_tcp_stream(sock) or sock._fast_pending is not None:
         return None
     reason = learned_with["reason"]
     if reason is not None:
@@ -536,7 +536,7 @@ cdef bint close_staying(object sock) except -1:
     """Closes a socket that never was anything but a plain one; False where it may have been."""
     cdef Stayed stayed
     cdef Stay because
-    if sock._fast_undecided is not None or sock._fast_presence is not None:
+    if sock._fast_pending is not None or sock._fast_presence is not None:
         return False
     connection = held_in(sock, connection_at)
     if connection is not nothing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from operator import index
 
-from fastsock.forkable import new_lock
+from fastsock.system.forkable import new_lock
 
 from .constants import ERR_KEYVAL, ERR_OTHER, KEYVAL_INVALID
 from .exceptions import Exception

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..genuine import genuine
+from ..system.genuine import genuine
 from .constants import ERR_ARG, MAX_PROCESSOR_NAME, SUBVERSION, VERSION
 from .exceptions import Exception
 from .info import Info

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastsock.forkable import new_lock
+from fastsock.system.forkable import new_lock
 
 from . import constants
 from .constants import ERR_ARG, ERR_LASTCODE, ERR_UNKNOWN, SUCCESS

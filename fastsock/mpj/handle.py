@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 
-from fastsock.forkable import new_recursive_lock
+from fastsock.system.forkable import new_recursive_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

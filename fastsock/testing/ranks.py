@@ -134,12 +134,13 @@ def _serve_job(here: SimpleNamespace) -> list[str]:
 
 def _prepare(here: SimpleNamespace) -> None:
     os.environ.update(here.maker.environment)
-    from .. import config, learned
+    from .. import config
+    from ..meeting import history
     from ..xxdev import settings
 
     config.reload()
     settings.reload()
-    learned.forget()
+    history.forget()
 
 
 def _start(here: SimpleNamespace) -> None:

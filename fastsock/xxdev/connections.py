@@ -21,8 +21,8 @@ import threading
 import weakref
 from collections import OrderedDict
 
-from ..forkable import new_lock
-from ..genuine import genuine
+from ..system.forkable import new_lock
+from ..system.genuine import genuine
 from . import hello
 from .errors import XxdevError
 from .settings import Settings

@@ -30,7 +30,7 @@ try:
 except ImportError:
     _same = _eq
 
-from ..genuine import genuine
+from ..system.genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import _socket
 
-from .. import meeting
 from .. import socket as fast
-from ..genuine import genuine
+from ..meeting.waiting import patience
+from ..system.genuine import genuine
 from .connections import Connections
 from .networked import NetworkedDevice
 
@@ -36,7 +36,7 @@ class Iodev(NetworkedDevice):
         sock = connections.standing.get(peer) if isinstance(connections, _Streams) else None
         if sock is None:
             return None
-        from .. import explanation  # slow to import, and few ask
+        from ..reporting import explanation  # slow to import, and few ask
 
         return explanation.explain(sock)
 
@@ -69,7 +69,7 @@ class _Streams(Connections):
         try:
             self._prepare(sock)
             sock.settimeout(self.settings.connect_ms / 1e3)
-            with meeting.patience(_MEETING_SECONDS):
+            with patience(_MEETING_SECONDS):
                 sock.connect((host, port))
         except BaseException:
             sock.close()
@@ -92,7 +92,7 @@ class _Streams(Connections):
         return listener._fast_take()  # type: ignore[no-any-return]
 
     def meet(self, sock: Any, listener: Any, address: Any) -> None:
-        with meeting.patience(_MEETING_SECONDS):
+        with patience(_MEETING_SECONDS):
             sock._fast_meet_from(listener, address)
         if sock.transport == "tcp":
             self._prepare(sock)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 
-from ..forkable import new_lock
+from ..system.forkable import new_lock
 from . import job as jobs
 from . import settings
 from .device import Device

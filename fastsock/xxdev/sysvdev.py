@@ -12,9 +12,10 @@ import contextlib
 import socket
 import struct
 
-from .. import abstract, config, core
-from ..forkable import new_lock
-from ..genuine import genuine
+from .. import config, core
+from ..meeting import unix_calls
+from ..system.forkable import new_lock
+from ..system.genuine import genuine
 from . import hello
 from .connections import Connections
 from .errors import Code, failed
@@ -102,7 +103,7 @@ class _Segments(Connections):
             segment, side = core.Segment.of_system_v(number, token), core.CONNECTED
         current = config.settings()
         direct_min = current.direct_min if current.peers == "same-user" else 0
-        pid, _ = abstract.peer(sock.fileno())
+        pid, _ = unix_calls.peer(sock.fileno())
         channel = core.Channel(
             segment, sock.fileno(), side, spin_us=self.settings.spin_us, direct_min=direct_min, peer_pid=pid,
             peer=f"rank {peer}",
@@ -162,7 +163,7 @@ def sweep() -> int:
         return 0
     for row in rows:
         key = int(row["key"]) & 0xFFFF_FFFF
-        if key & 0xFFFF_0000 != _KEY_PREFIX or not abstract.is_own_user(int(row["uid"])) or int(row["nattch"]):
+        if key & 0xFFFF_0000 != _KEY_PREFIX or not unix_calls.is_own_user(int(row["uid"])) or int(row["nattch"]):
             continue
         if not _is_alive(int(row["cpid"])):
             with contextlib.suppress(sysv_ipc.Error):  # somebody else sweeps too

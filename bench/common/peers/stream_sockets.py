@@ -237,5 +237,5 @@ def require_path(sock: Any, path: str) -> None:
 
 def taken_paths() -> dict[str, int]:
     """How many connections of this process took which path, since it began."""
-    totals = importlib.import_module("fastsock.registry").totals()
+    totals = importlib.import_module("fastsock.connection.registry").totals()
     return {path: count for path, count in totals.items() if count}

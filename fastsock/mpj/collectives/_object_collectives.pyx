@@ -15,7 +15,7 @@ from fastsock.core.team cimport FS_TEAM_MOST, fs_blocks
 from functools import reduce as fold
 
 from fastsock.core._core import STANDARD, MessageError
-from fastsock.forkable import new_lock
+from fastsock.system.forkable import new_lock
 
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold
 
 from fastsock.core._core import STANDARD, MessageError
-from fastsock.forkable import new_lock
+from fastsock.system.forkable import new_lock
 
 from ..communicators.communicator_record import OBJECTS, SEQUENCE
 from ..constants import ERR_ROOT, PROC_NULL, ROOT

@@ -16,9 +16,9 @@ from array import array
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
-from fastsock import abstract
 from fastsock.core._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
-from fastsock.genuine import genuine
+from fastsock.meeting import unix_calls
+from fastsock.system.genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class _Leader(_Meeting):
                 stream = _socket.socket(fileno=abstract_accept(listener.fileno()))
                 self.stack.callback(stream.close)
                 stream.settimeout(PATIENCE_S)
-                if not abstract.is_own_user(abstract.peer(stream.fileno())[1]):
+                if not unix_calls.is_own_user(unix_calls.peer(stream.fileno())[1]):
                     stream.close()
                     continue
                 index, proof, identity = HELLO.unpack(_exactly(stream, HELLO.size))
@@ -249,4 +249,4 @@ def _process_of(stream: _socket.socket) -> int:
     try:
         return stream.getsockopt(_socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError:
-        return genuine.pidfd_open(abstract.peer(stream.fileno())[0])  # it is connected still: the number is its own
+        return genuine.pidfd_open(unix_calls.peer(stream.fileno())[0])  # it is connected still: the number is its own

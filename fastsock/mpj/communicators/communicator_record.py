@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastsock.forkable import new_recursive_lock
+from fastsock.system.forkable import new_recursive_lock
 
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG
 from ..exceptions import Exception as MPIException

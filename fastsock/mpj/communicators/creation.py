@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from fastsock.core._core import STANDARD, MessageError
-from fastsock.forkable import new_lock
+from fastsock.system.forkable import new_lock
 
 from ..collectives import bcast, object_collectives
 from ..constants import ERR_INTERN, UNDEFINED

@@ -8,7 +8,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 
-from fastsock.forkable import new_lock
+from fastsock.system.forkable import new_lock
 
 from .. import constants, rc
 from ..exceptions import Exception as MPIException

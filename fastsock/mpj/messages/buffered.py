@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fastsock.forkable import new_lock
+from fastsock.system.forkable import new_lock
 
 from ..constants import BSEND_OVERHEAD, ERR_BUFFER
 from ..exceptions import Exception as MPIException

@@ -11,7 +11,7 @@ import struct
 from os import sched_yield
 
 from fastsock.core._core import STANDARD
-from fastsock.forkable import new_lock
+from fastsock.system.forkable import new_lock
 
 from ..communicators.communicator_record import PARTITIONED, SEQUENCE
 from ..constants import ANY_TAG, ERR_ARG, ERR_TRUNCATE, PROC_NULL

@@ -6,7 +6,7 @@ import os
 import threading
 from importlib import import_module
 
-from ...forkable import new_lock
+from ...system.forkable import new_lock
 from .base import Job, JobError
 
 __all__ = ["Job", "JobError", "current", "joined"]

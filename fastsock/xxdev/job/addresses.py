@@ -6,7 +6,7 @@ import _socket
 import contextlib
 import errno
 
-from ...genuine import genuine
+from ...system.genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

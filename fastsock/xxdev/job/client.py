@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 
-from ...genuine import genuine
+from ...system.genuine import genuine
 from .. import hello
 from . import addresses, frames, identity
 from .base import Job, JobError, leave, tell

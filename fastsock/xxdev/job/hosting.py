@@ -13,8 +13,8 @@ import errno
 import os
 import threading
 
-from ... import abstract
-from ...genuine import genuine
+from ...meeting import unix_calls
+from ...system.genuine import genuine
 from ..hello import new_secret
 from . import addresses
 from .client import WiredJob, start_seconds
@@ -76,7 +76,7 @@ class Hosted:
         def ready(_: int) -> None:
             while (accepted := addresses.accept(listener)) is not None:
                 with contextlib.closing(accepted), contextlib.suppress(OSError):
-                    if abstract.is_own_user(abstract.peer(accepted.fileno())[1]):
+                    if unix_calls.is_own_user(unix_calls.peer(accepted.fileno())[1]):
                         accepted.send(text.encode())
 
         self._loop.watch(listener.fileno(), ready)
@@ -243,8 +243,8 @@ def _ask(meeting: str, name: str) -> tuple[bytes, list[str]]:
         left = max(0.1, deadline - genuine.monotonic())
         try:
             with contextlib.closing(addresses.connect([addresses.unix(meeting)], left, retry=True)) as stream:
-                user = abstract.peer(stream.fileno())[1]
-                if not abstract.is_own_user(user):
+                user = unix_calls.peer(stream.fileno())[1]
+                if not unix_calls.is_own_user(user):
                     raise addresses.WireupError(
                         f"a process of another user (number {user}) poses as rank 0 of job {name}, or this user has no "
                         "number in its user namespace: map it (unshare --map-current-user)"

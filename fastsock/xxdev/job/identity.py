@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...genuine import genuine
+from ...system.genuine import genuine
 
 _NAMESPACES = ("net", "ipc", "pid")  # UNIX names; System V segments; process numbers
 

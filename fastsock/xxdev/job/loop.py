@@ -6,7 +6,7 @@ import heapq
 import itertools
 import select
 
-from ...genuine import genuine
+from ...system.genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

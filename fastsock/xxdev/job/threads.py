@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from ...forkable import new_lock
-from ...genuine import genuine
+from ...system.forkable import new_lock
+from ...system.genuine import genuine
 from ..hello import new_secret
 from . import by_thread
 from .base import Job, JobError, leave, tell

@@ -1,0 +1,73 @@
+"""Whether a connection that is about to be made may leave TCP, and the offer that is made then."""
+
+from __future__ import annotations
+
+import _socket
+
+from .. import chain
+from ..meeting import custody, history, names, ports, presence, waiting
+from ..meeting.offer import Offer
+from ..transport import Reason, Refused
+from . import fallback
+from .foreign import takes_descriptor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_Base: Any = _socket.socket
+_family = _Base.family.__get__  # the plain number: the property of the standard class makes an enumeration's member
+
+
+def offer_to(sock: Any, address: Any) -> tuple[Offer | None, Reason]:
+    """Makes the name at which the listener may connect back, if there is one of ours on this host."""
+    try:
+        nothing_else = chain.nothing_but_tcp()
+        if nothing_else is not None:
+            return None, nothing_else
+        ip, port = _resolved(sock, address)
+        if ip is None:
+            return None, Reason.SYSTEM_ERROR
+        paths, reason = chain.candidates("connect", ip, port)
+        if not paths:
+            return None, reason
+        if history.has_short_connections((ip, port), fallback.last(address)):
+            return None, Reason.SHORT_LIVED_BEFORE
+        if not presence.has_presence(ip, port):
+            local = names.is_loopback(ip) or names.is_local(ip, _family(sock))
+            return None, Reason.NO_LISTENER_PRESENCE if local else Reason.PEER_NOT_LOCAL
+        if not names.is_local(ip, _family(sock)):
+            return None, Reason.PEER_NOT_LOCAL
+        custody.learn((ip, port))
+        if history.lets_offers_lapse((ip, port)):
+            return None, Reason.LISTENER_LAPSED_BEFORE
+        if sock._fast_watched:  # a poller follows the open file: it would watch the one that the move closes
+            return None, Reason.DESCRIPTOR_WATCHED
+        bound = ports.take(sock)
+        ahead = _Base.gettimeout(sock) == 0 and custody.is_possible(paths) and not waiting.has_patience()
+        if ahead and takes_descriptor(sock):
+            return None, Reason.DESCRIPTOR_TAKEN
+        return Offer(bound, ip, port, paths, ahead), Reason.JOINED
+    except Refused as refused:
+        return None, refused.reason
+    except OSError as error:
+        chain.log.debug("no offer to %s: %s", address, error)
+        return None, Reason.NO_PORT
+
+
+def _resolved(sock: Any, address: Any) -> tuple[str | None, int]:
+    """The numeric address that connect() will use; (None, 0) where the call itself must say what is wrong."""
+    if type(address) is not tuple or len(address) < 2 or type(address[0]) is not str or type(address[1]) is not int:
+        return None, 0
+    host, port = address[0], address[1]
+    try:
+        names.packed(host)
+        return host, port
+    except (OSError, ValueError):
+        pass
+    if not host or host == "<broadcast>" or not 0 < port < 65536:
+        return None, 0
+    try:
+        return str(_socket.getaddrinfo(host, port, _family(sock), _socket.SOCK_STREAM)[0][4][0]), port
+    except (OSError, ValueError):
+        return None, 0

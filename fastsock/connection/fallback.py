@@ -1,0 +1,122 @@
+"""Connections that stay on TCP, which must cost as little as the standard class's: native where the core is built.
+
+Without the core each of them is found to stay anew, and noted as one on any path.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .. import chain, config, core
+from ..meeting import history
+from ..meeting.names import is_numeric
+from ..system.genuine import genuine
+from ..transport import Reason
+from . import registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..config import Settings
+
+NOBODY_SECONDS = 5e-3
+"""Where several connections in a row found nobody of ours, nobody is looked for so long."""
+
+_READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
+_ALWAYS = (Reason.EXCLUDED_BY_SETTING, Reason.EXCLUDED_BY_RULE, Reason.NO_NATIVE_CORE)
+_known: Settings | None = None
+
+
+class Held:
+    """An attribute that a meeting under way decides: asking for it takes part. Afterwards the instance has its own."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, sock: Any, owner: Any) -> Any:
+        if sock is not None and sock._fast_pending is not None:
+            sock._fast_decide()
+        return None if sock is None else sock.__dict__.get(self._name)
+
+    def known(self, sock: Any) -> bool:
+        """Whether it was set."""
+        return self._name in sock.__dict__
+
+    def forget(self, sock: Any) -> None:
+        """It is pending again."""
+        sock.__dict__.pop(self._name, None)
+
+
+def _note(sock: Any, role: str, reason: Reason, local: Any, peer: Any) -> None:
+    connection = registry.Connection(role, "tcp", reason, sock.family, sock.proto, local, peer)
+    sock._fast_channel, sock._fast_connection = None, connection
+    registry.opened(connection, sock)
+
+
+def note(sock: Any, role: str, reason: Reason, local: Any, peer: Any) -> None:
+    """`sock` has a connection, which stays on TCP."""
+    (core.staying_note if core.available else _note)(sock, role, reason, local, peer)
+
+
+def _are_new(current: Settings) -> bool:
+    return core.available and current is not _known
+
+
+def _begin(current: Settings) -> None:
+    global _known
+    _known = current
+    core.staying_begin(current, chain.nothing_but_tcp())
+
+
+def listening(presences: list[Any], complete: bool, local: Any, reason: Reason | None, first: bool) -> Any:
+    """What is known of the connections that a listener will accept.
+
+    local: their address, where they all have the same; reason: why all of them stay on TCP, or None; first: whether the
+    listener had no presence before, here or in another process.
+    """
+    current = config.settings()
+    if not core.available or (local is None and current.rules):
+        return None
+    if _are_new(current):
+        _begin(current)
+    held = [presence.identity() for presence in presences] if complete and presences else None
+    return core.Listening(held, _at_most_told(), local, reason, first)
+
+
+def _at_most_told() -> int:
+    """How many datagrams nobody reads a socket keeps, before it refuses more."""
+    try:
+        descriptor = genuine.open("/proc/sys/net/unix/max_dgram_qlen", _READ_ONLY)
+        try:
+            return int(genuine.read(descriptor, 20))
+        finally:
+            genuine.close(descriptor)
+    except (OSError, ValueError):
+        return 0
+
+
+def last(address: Any) -> float:
+    """When a connection there last stayed because that was remembered, in monotonic time; 0 for never."""
+    return core.staying_last(address) if core.available else 0.0
+
+
+def bind_class(fast: type, plain: type) -> None:
+    """Gives the socket class the native calls."""
+    if core.available:
+        core.bind_class(fast, plain, registry, config, Reason.NO_OFFER, history.SHORT_BYTES)
+
+
+def remember(address: Any, reason: Reason) -> None:
+    """A connection to `address` stays on TCP for that reason, and perhaps the next ones do."""
+    if not core.available or type(address) is not tuple or not is_numeric(address[0]):
+        return
+    current = config.settings()
+    if _are_new(current):
+        _begin(current)
+    if reason in _ALWAYS:
+        core.staying_remember(address, reason, -1, 0.0, False)
+    elif reason is Reason.SHORT_LIVED_BEFORE:
+        core.staying_remember(address, reason, history.skip_more(address[:2]), history.SOON_SECONDS, True)
+    elif reason is Reason.NO_LISTENER_PRESENCE and history.finds_nobody(address[:2]):
+        core.staying_remember(address, reason, -1, NOBODY_SECONDS, False)

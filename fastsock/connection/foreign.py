@@ -1,0 +1,80 @@
+"""Modules that call C by cffi or ctypes, as pyOpenSSL does: the number that one asks for is read and written there.
+
+Nothing tells them from code that only watches the number, but what they have among their names: a library, function or
+type of cffi's or ctypes', one of these modules themselves, or a module or function that has such a thing.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType, ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+_INTERFACES = ("_cffi_backend", "_ctypes")
+_LIBRARIES = frozenset((*_INTERFACES, "cffi", "cffi.api", "ctypes", "ctypes.util"))
+_STANDARD = frozenset(sys.stdlib_module_names)
+_MOST_KNOWN = 4096
+_known: dict[str, tuple[int, bool]] = {}  # by module: how many names it had, and what was found
+
+
+def calls_c(frame: FrameType) -> bool:
+    """Whether what asks for a number in `frame` is such a module; who asks on behalf of another one is passed over."""
+    loaded = sys.modules
+    if _INTERFACES[0] not in loaded and _INTERFACES[1] not in loaded:
+        return False
+    asking: FrameType | None = frame
+    while asking is not None and asking.f_code.co_name == "fileno":
+        asking = asking.f_back
+    return asking is not None and _has_library(asking.f_globals)
+
+
+def takes_descriptor(sock: Any) -> bool:
+    """A TLS socket that was wrapped before it connected: OpenSSL reads and writes its descriptor."""
+    ssl = sys.modules.get("ssl")
+    return ssl is not None and isinstance(sock, ssl.SSLSocket)
+
+
+def _has_library(names: dict[str, Any]) -> bool:
+    name = names.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    if module is None or vars(module) is not names:
+        return _look(names)
+    count, found = _known.get(module.__name__, (-1, False))
+    if count != len(names):
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _look(names)
+        _known[module.__name__] = len(names), found
+    return found
+
+
+def _look(names: dict[str, Any]) -> bool:
+    values = list(names.values())
+    return any(map(_is_of_library, values)) or any(_leads_to_library(value, names) for value in values)
+
+
+def _is_of_library(value: Any) -> bool:
+    kind = type(value)
+    whence = kind.__module__
+    if kind is ModuleType:
+        whence = value.__dict__.get("__name__")
+    elif kind is type:
+        whence = value.__module__
+    return isinstance(whence, str) and whence in _LIBRARIES
+
+
+def _leads_to_library(value: Any, names: dict[str, Any]) -> bool:
+    if type(value) is FunctionType:
+        inside = value.__globals__
+    elif type(value) is ModuleType:
+        inside = vars(value)
+    else:
+        return False
+    name = str(inside.get("__name__"))
+    if inside is names or name.partition(".")[0] in _STANDARD:
+        return False
+    return any(map(_is_of_library, list(inside.values())))

@@ -1,0 +1,218 @@
+"""What this process knows of its own connections: which path each took and why.
+
+Written at every connect, accept and close, so nothing here scans or blocks.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import struct
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from .. import core
+from ..config import settings
+from ..system.genuine import genuine
+from ..transport import Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+KEPT_CLOSED = 1000
+_TCP_INFO_BYTES = struct.Struct("=120xQQ")  # tcpi_bytes_acked, tcpi_bytes_received
+
+
+class Connection:
+    """One TCP-stream connection as its program sees it, whatever path its bytes take."""
+
+    # Most connections never need these: one is made at every connect and accept.
+    channel: Any = None
+    options: dict[tuple[int, int], Any] | None = None
+    holders: Sequence[weakref.ref[Any]] = ()
+    peer_pid: int | None = None
+    reset = False
+    bridged = False  # its descriptor is one end of a pair that a pump serves
+    owner: weakref.ref[Any] | None = None
+    final: dict[str, int] | None = None
+    began = 0.0  # when it moved, at the connecting end
+    detail = ""  # of `reason`: what the server was doing
+    kept: Any = None  # custody.Kept, of one whose other end was still to come when it moved
+
+    def __init__(
+        self, role: str, transport: str, reason: Reason, family: int, proto: int, local: Any, peer: Any
+    ) -> None:
+        self.role = role
+        self.transport = transport
+        self.reason = reason
+        self.family = family
+        self.proto = proto
+        self.local = local
+        self.peer = peer
+        self.pid = genuine.getpid()
+        self.forks = core.forks() if core.available else -1
+
+    def sockets(self) -> list[Any]:
+        """The socket objects that use the connection: duplicates share it."""
+        alive = [holder() for holder in self.holders]
+        return [sock for sock in alive if sock is not None]
+
+    def counts(self) -> dict[str, int]:
+        """bytes_sent, bytes_received, bytes_direct, waits and wakes, as far as the path counts them."""
+        if self.final is not None:
+            return self.final
+        if self.channel is not None:
+            return self.channel.statistics() or {}
+        owner = self.owner() if self.owner is not None else None
+        return kernel_counts(owner) if owner is not None and self.transport == "tcp" else {}
+
+
+_open: dict[int, Connection] = {}
+_closed: deque[Connection] = deque(maxlen=KEPT_CLOSED)
+_totals: dict[str, int] = {}
+
+# The native note of connections that stay counts "tcp" by itself: what counts here counts the others, under this lock.
+_lock = genuine.RLock()
+
+def kernel_counts(sock: Any) -> dict[str, int]:
+    """What the kernel counted on a TCP socket; nothing where it cannot say."""
+    try:
+        told = _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO_BYTES.size)
+    except OSError:
+        return {}
+    return counts_of(told)
+
+
+def counts_of(told: bytes) -> dict[str, int]:
+    """What the kernel's record of a TCP socket says; nothing where an old kernel wrote less."""
+    if len(told) < _TCP_INFO_BYTES.size:
+        return {}
+    sent, received = _TCP_INFO_BYTES.unpack(told)
+    # the kernel counts the SYN of a connection, and later its FIN, as acknowledged bytes
+    return {"bytes_sent": max(sent - 1, 0), "bytes_received": received}
+
+
+def opened(connection: Connection, sock: Any) -> None:
+    """Notes a new connection of `sock`."""
+    owner = connection.owner = weakref.ref(sock, _lost)
+    _open[id(owner)] = connection
+    transport = connection.transport
+    with _lock:
+        _totals[transport] = _totals.get(transport, 0) + 1
+
+
+def handed_on(connection: Connection, sock: Any) -> None:
+    """The connection is open as long as `sock` lives, no longer its socket before."""
+    if is_open(connection):
+        del _open[id(connection.owner)]
+        owner = connection.owner = weakref.ref(sock, _lost)
+        _open[id(owner)] = connection
+
+
+def _lost(owner: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+    """Moves a connection whose socket is gone to the closed ones."""
+    if is_ending():  # what this module knows may be gone
+        return
+    connection = _open.pop(id(owner), None)
+    if connection is not None:
+        if connection.channel is not None:  # dropped, not closed: its memory goes with it
+            connection.final = connection.counts()
+            connection.channel = None
+        _closed.append(connection)
+
+
+def closing(connection: Connection) -> None:
+    """Keeps what was counted, before the socket closes; of one on TCP only for a report: the kernel must be asked."""
+    owner = connection.owner
+    if owner is None or id(owner) not in _open:
+        return
+    if connection.kept is not None:
+        _settle(connection)
+    if connection.channel is not None:
+        connection.final = connection.counts()
+        connection.channel = None
+    elif settings().stats:
+        connection.final = connection.counts()
+    _lost(owner)
+
+
+def is_open(connection: Connection) -> bool:
+    """Whether the connection's socket is still open."""
+    return id(connection.owner) in _open
+
+
+def moved(connection: Connection, transport: str, reason: Reason) -> None:
+    """The connection goes on over another path."""
+    if connection.channel is not None:
+        connection.final = connection.channel.statistics()
+    connection.channel = None
+    connection.transport = transport
+    connection.reason = reason
+    if connection.kept is not None and connection.kept.has_joined():
+        connection.peer_pid, connection.detail = connection.kept.told()[2], connection.kept.detail()
+        connection.kept = None
+
+
+def _settle(connection: Connection) -> None:
+    """What became of a connection that moved before its other end came, which it ends as."""
+    kept = connection.kept
+    kept.is_decided()
+    transport, reason, connection.peer_pid = kept.told()
+    connection.detail = kept.detail()
+    if transport == "tcp":
+        back_on_tcp(connection, reason)
+    connection.kept = None
+
+
+def back_on_tcp(connection: Connection, reason: Reason) -> None:
+    """The connection was never on another path as far as its other end is concerned."""
+    if connection.channel is not None:
+        connection.final = connection.channel.statistics()
+    _totals[connection.kept.path] -= 1
+    connection.channel = connection.kept = None
+    connection.transport, connection.reason = "tcp", reason
+    _totals["tcp"] = _totals.get("tcp", 0) + 1
+
+
+def totals() -> dict[str, int]:
+    """How many connections this process made or accepted, by the path each first took."""
+    found = dict(_totals)
+    for connection in _open.values():
+        if connection.kept is not None and connection.kept.told()[0] == "tcp":
+            found[connection.kept.path] -= 1
+            found["tcp"] = found.get("tcp", 0) + 1
+    return {transport: count for transport, count in found.items() if count}
+
+
+def connections() -> list[Connection]:
+    """The open connections of this process, then the last closed ones."""
+    return [*_open.copy().values(), *_last_closed()]  # a copy: other threads make and close some meanwhile
+
+
+def _last_closed() -> list[Connection]:
+    while True:
+        try:
+            return list(_closed)
+        except RuntimeError:  # another thread closed one: nothing keeps it out but the interpreter's lock
+            continue
+
+
+def left_open(connection: Connection) -> None:
+    """Its program leaves the number open: the connection ends with the process, unclosed."""
+    owner = connection.owner
+    if owner is not None and is_open(connection):
+        _lost(owner)
+        connection.owner = None
+
+
+def _forked() -> None:
+    global _lock
+    _lock = genuine.RLock()
+    _closed.clear()
+    _totals.clear()
+
+
+os.register_at_fork(after_in_child=_forked)

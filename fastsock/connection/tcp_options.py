@@ -1,0 +1,117 @@
+"""TCP options of a connection that left TCP: the kernel's own answers, from a socket made to ask."""
+
+from __future__ import annotations
+
+import _socket
+import struct
+import sys
+
+from .. import unix
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Options = dict[tuple[int, int], Any]
+
+_LINGER = struct.Struct("ii")
+_TCP_ESTABLISHED = 1
+_checked: set[tuple[Any, ...]] = set()
+
+
+def check(family: int, level: int, option: int, value: tuple[Any, ...]) -> None:
+    """Raises what setsockopt() would on a TCP socket of that family."""
+    key = (family, level, option, *value) if all(type(part) in (int, bytes) for part in value) else None
+    if key is not None and key in _checked:
+        return
+    probe = _socket.socket(family, _socket.SOCK_STREAM)
+    try:
+        probe.setsockopt(level, option, *value)
+    finally:
+        probe.close()
+    if key is not None and len(_checked) < 1024:
+        _checked.add(key)
+
+
+def read_back(family: int, options: Options, level: int, option: int, length: tuple[int, ...]) -> Any:
+    """What getsockopt() would answer on a TCP socket on which `options` had been set."""
+    probe = _socket.socket(family, _socket.SOCK_STREAM)
+    try:
+        for (set_level, set_option), value in options.items():
+            probe.setsockopt(set_level, set_option, *value)
+        answer = probe.getsockopt(level, option, *length)
+    finally:
+        probe.close()
+    if (level, option) == (_socket.IPPROTO_TCP, _socket.TCP_INFO) and isinstance(answer, bytes) and answer:
+        return bytes([_TCP_ESTABLISHED]) + answer[1:]
+    return answer
+
+
+def resets_on_close(options: Options | None) -> bool:
+    """Whether SO_LINGER asks close() to reset the connection."""
+    value = (options or {}).get((_socket.SOL_SOCKET, _socket.SO_LINGER))
+    if not value or not isinstance(value[0], (bytes, bytearray, memoryview)) or len(value[0]) < _LINGER.size:
+        return False
+    on, seconds = _LINGER.unpack(bytes(value[0])[: _LINGER.size])
+    return bool(on) and seconds == 0
+
+
+_TIMEVAL = struct.Struct("ll")
+ACTING = (_socket.SO_OOBINLINE, _socket.SO_RCVTIMEO, _socket.SO_SNDTIMEO)
+"""Options of SOL_SOCKET that change what calls do, so that every path must heed them."""
+
+
+def kernel_timeouts(options: Options | None) -> tuple[float, float]:
+    """SO_RCVTIMEO and SO_SNDTIMEO in seconds, 0 for none."""
+    return _seconds(options, _socket.SO_RCVTIMEO), _seconds(options, _socket.SO_SNDTIMEO)
+
+
+def send_buffer(value: Any, *_: object) -> int:
+    """What SO_SNDBUF was set to, in bytes."""
+    number = value if isinstance(value, int) else int.from_bytes(bytes(value)[:4], sys.byteorder)
+    return number & 0xFFFFFFFF  # a negative one asks for the most
+
+
+def _seconds(options: Options | None, option: int) -> float:
+    value = (options or {}).get((_socket.SOL_SOCKET, option))
+    if not value or not isinstance(value[0], (bytes, bytearray, memoryview)) or len(value[0]) < _TIMEVAL.size:
+        return 0.0
+    seconds, microseconds = _TIMEVAL.unpack(bytes(value[0])[: _TIMEVAL.size])
+    return int(seconds) + int(microseconds) / 1e6
+
+
+def apply(sock: Any, channel: Any, options: Options | None, changed: Options) -> None:
+    """Heeds those of `options` that have changed, and change what calls do. channel: None where the kernel carries."""
+    for (level, option), value in changed.items():
+        if (level, option) == (_socket.SOL_SOCKET, _socket.SO_SNDBUF):
+            size = send_buffer(*value)
+            if channel is None:
+                unix.enlarge_buffer(sock, size)
+            else:
+                channel.set_send_buffer(size)
+        elif level == _socket.SOL_SOCKET and option in ACTING:
+            if channel is None:
+                _socket.socket.setsockopt(sock, level, option, *value)
+            elif option == _socket.SO_OOBINLINE:
+                channel.set_urgent_inline(bool(value[0]))
+            else:
+                channel.set_kernel_timeouts(*kernel_timeouts(options))
+
+
+def check_arguments(method: Any, *arguments: Any) -> None:
+    """Raises what `method` of the standard class would for malformed arguments; moves no byte."""
+    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        probe.setblocking(False)
+        method(probe, *_quiet(method, arguments))
+    except OSError:
+        pass  # well-formed: only the probe is not connected
+    finally:
+        probe.close()
+
+
+def _quiet(method: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    if method is not _socket.socket.sendmsg or not isinstance(arguments[2], int):
+        return arguments
+    buffers, ancillary, flags, address = arguments
+    return buffers, ancillary, flags | _socket.MSG_NOSIGNAL, address

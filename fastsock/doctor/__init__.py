@@ -1,0 +1,8 @@
+"""Which paths work here, which do not, why, what to do, and how fast they are.
+
+    python -m fastsock.doctor [--json] [--no-measure] [HOST PORT]
+
+With HOST and PORT it connects there, as any program would, and says which path that connection takes.
+The exit status is 0 where programs can communicate at all: tcp works, the settings can be read, and
+HOST and PORT, if given, were reached; else 1. A command line that makes no sense gives 2.
+"""

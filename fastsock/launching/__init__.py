@@ -1,0 +1,1 @@
+"""Putting fastsock into programs that do not name it. Above the socket class."""

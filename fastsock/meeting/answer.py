@@ -1,0 +1,168 @@
+"""The accepting end: connects back to the name that the connecting end offered."""
+
+from __future__ import annotations
+
+import _socket
+import contextlib
+import functools
+import posix
+from collections.abc import Sequence
+
+from .. import chain
+from ..config import settings
+from ..system.genuine import genuine
+from ..transport import Claim, Reason, Refused, Transport
+from . import hello, unix_calls
+from .joined import Joined, Unusable, peer_process, refused_by
+from .names import connection_name, is_loopback, packed, ticket
+from .waiting import borrowed, bounded_seconds, soon, take_token
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_KEEPER_PATIENCE = 5
+_TOKEN_FLAGS = posix.EFD_NONBLOCK | posix.EFD_CLOEXEC
+
+
+def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined | None:
+    """Meets the connecting end of an accepted connection from `source`, over one of `paths`, or None: it made no offer.
+
+    Raises Refused.
+    """
+    ip, port = local[0], local[1]
+    key, source_key = packed(ip), packed(source[0])
+    if source_key != key and not is_loopback(source[0]):
+        raise Refused(Reason.PEER_NOT_LOCAL)
+    name = connection_name("offer", (source_key, source[1]), (key, port))
+    claim = paths[0].claim(ticket(name, source[1]))
+    doorbell = -1
+    try:
+        doorbell = unix_calls.reach(name)
+        if doorbell >= 0:
+            return _met_at(doorbell, claim, source, paths)
+        if claim is not None:
+            claim.give_up()
+        return _met_ahead((source_key, source[1]), (key, port), paths)
+    except BaseException as error:
+        if claim is not None:
+            claim.give_up()
+        if doorbell >= 0:
+            genuine.close(doorbell)
+        hung_up = isinstance(error, ConnectionError)
+        hung_up = hung_up or (isinstance(error, Refused) and error.reason is Reason.PEER_DID_NOT_JOIN)
+        if hung_up and doorbell >= 0:  # perhaps to go ahead
+            joined = _met_ahead((source_key, source[1]), (key, port), paths)
+            if joined is not None:
+                return joined
+        if isinstance(error, OSError):
+            raise refused_by(error) from error
+        raise
+
+
+def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[Transport]) -> Joined | None:
+    """Takes what a connecting end that went ahead has kept for us, if there is one. Raises Refused."""
+    try:
+        stream = unix_calls.reach(connection_name("custody", source, local))
+    except OSError as error:
+        raise refused_by(error) from error
+    if stream < 0:
+        return None
+    passed: list[int] = []
+    try:
+        pid = peer_process(stream)
+        data = borrowed(stream, functools.partial(_receive_kept, passed=passed))
+        if not hello.is_whole(data) or len(passed) != 2:
+            raise Refused(Reason.PEER_DECLINED, "the other end hung up")
+        path_number, _ = hello.unpack(data)
+        path = chain.by_number(path_number)
+        if path is None or path not in paths:
+            raise Refused(Reason.EXCLUDED_BY_SETTING, f"path {path_number} is not allowed here")
+        memory, doorbell = passed
+        channel = path.take_over(doorbell, memory, settings(), _text(source), pid)
+        borrowed(stream, lambda asker: asker.send(hello.JOIN, _socket.MSG_NOSIGNAL))
+        passed.remove(doorbell)
+        return Joined(path, channel, doorbell, pid, awaited=False)
+    except OSError as error:  # it died: what it had sent is on TCP
+        raise refused_by(error) from error
+    finally:
+        for descriptor in (stream, *passed):
+            genuine.close(descriptor)
+
+
+def _receive_kept(stream: Any, passed: list[int]) -> bytes:
+    """The message of a thread that is waiting for us; what travels with it goes to `passed`. Raises Refused."""
+    # its thread needs no lock of anybody: only a stopped process, or a machine with too much to do, keeps us waiting
+    try:
+        deadline = genuine.monotonic() + _KEEPER_PATIENCE * bounded_seconds()
+        return soon(lambda: hello.receive(stream, passed), deadline, stream.fileno())  # type: ignore[no-any-return]
+    except TimeoutError:
+        raise Refused(Reason.PEER_DID_NOT_JOIN, "its process does not run") from None
+
+
+def _text(place: tuple[str, int]) -> str:
+    family = _socket.AF_INET if len(place[0]) == 8 else _socket.AF_INET6
+    return f"{_socket.inet_ntop(family, bytes.fromhex(place[0]))}:{place[1]}"
+
+
+def _met_at(doorbell: int, claim: Claim | None, source: Any, paths: Sequence[Transport]) -> Joined:
+    pid = peer_process(doorbell)
+    peer = f"{source[0]}:{source[1]}"
+    if claim is not None and claim.pid == pid:
+        return Joined(paths[0], claim.join(doorbell, settings(), peer), doorbell, pid, awaited=False)
+    if claim is not None:
+        claim.give_up()
+    reason = Reason.PEER_DECLINED
+    for path in paths:
+        offer = functools.partial(_offer_path, path, peer=peer, pid=pid)
+        try:
+            try:
+                channel = borrowed(doorbell, offer)
+            except Unusable:
+                if not path.declined(pid):
+                    raise
+                channel = borrowed(doorbell, offer)
+        except Refused as refused:
+            reason = refused.reason
+            if reason is Reason.PEER_DID_NOT_JOIN:  # its late answer must not be taken for one to the next offer
+                raise
+            chain.log.debug("%s path refused for %s: %s", path.name, source, refused)
+            continue
+        return Joined(path, channel, doorbell, pid, awaited=False)
+    raise Refused(reason)
+
+
+def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
+    """Offers one path and waits the bounded time until the connecting end joined. Raises Refused or OSError."""
+    channel, passed, number = path.offer(doorbell, settings(), peer, pid)
+    token = -1
+    try:
+        token = genuine.eventfd(1, _TOKEN_FLAGS)
+        hello.send(doorbell, hello.pack(path.number, number), (token, *passed))
+        deadline = genuine.monotonic() + bounded_seconds()
+        try:
+            if _await_join(doorbell, deadline) == hello.AGAIN:
+                doorbell.recv(1)
+                raise Unusable(Reason.PEER_DECLINED) if take_token(token) else Refused(Reason.PEER_DECLINED)
+        except (TimeoutError, ConnectionError):
+            if take_token(token):
+                raise Refused(Reason.PEER_DID_NOT_JOIN) from None
+            # it joined, and is moving its descriptor: only a stopped process would take long
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                _await_join(doorbell, genuine.monotonic() + 1.0)
+        if channel is None:
+            # on a bare stream the byte must not be taken for payload
+            soon(lambda: doorbell.recv(1), genuine.monotonic() + 1.0, doorbell.fileno())
+        return channel
+    finally:
+        for descriptor in (token, *passed):
+            if descriptor >= 0:
+                genuine.close(descriptor)
+
+
+def _await_join(doorbell: Any, deadline: float) -> bytes:
+    """The join byte, or hello.AGAIN; it stays, as the doorbell's first token. Raises TimeoutError, ConnectionError."""
+    byte: bytes = soon(lambda: doorbell.recv(1, _socket.MSG_PEEK), deadline, doorbell.fileno())
+    if not byte:
+        raise ConnectionError("the other end hung up")
+    return byte

@@ -1,0 +1,199 @@
+"""Connections whose server has not accepted them yet: over shared memory already, and over TCP as well.
+
+What may not wait, a non-blocking connect above all, and what has waited long enough for a server that is busy, goes
+ahead. The descriptor becomes the doorbell at once, before anybody can watch it. What the program sends goes into the
+ring and to TCP in the same call: a server that accepts by foreign code misses nothing, and the kernel has it whatever
+becomes of this process. A server of ours takes the ring, and drops what TCP holds, whenever it comes to accept().
+
+The other end's side is in the custody of one native thread (core/custody.c), which also becomes the pump between the
+ring and TCP where the other end stays there.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+
+from .. import core
+from ..config import settings
+from ..system.genuine import genuine
+from ..transport import Reason, Refused
+from . import hello, history
+from .joined import Joined, refused_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ..transport import Transport
+    from .offer import Offer
+
+    Where = tuple[str, int]
+
+_WAIT_SLICE = 2e-4
+MOST_LISTENERS = 4096
+
+
+def is_possible(paths: Sequence[Transport]) -> bool:
+    """Whether the first of these paths can go ahead."""
+    return bool(paths) and paths[0].shares_memory and core.available
+
+
+class Kept:
+    """What is known of one such connection."""
+
+    __slots__ = ("__weakref__", "_custody", "_told", "_where", "began", "path")
+
+    def __init__(self, path: str, custody: Any, where: Where) -> None:
+        self.path = path
+        self.began = genuine.monotonic()
+        self._custody = custody
+        self._where = where
+        self._told = False
+
+    def told(self) -> tuple[str, Reason, int | None]:
+        """The path that its bytes take now, why, and the process at the other end where that is known."""
+        state = self._custody.state()
+        if state == core.CUSTODY_JOINED:
+            return self.path, Reason.JOINED, self._custody.joined_by() or None
+        if state == core.CUSTODY_RELAYED:
+            return "tcp", Reason.ACCEPTED_BY_OTHERS, None
+        return "tcp", Reason.NOT_ACCEPTED_YET, None
+
+    def detail(self) -> str:
+        """What the server was doing meanwhile, in plain words."""
+        state, after = self._custody.state(), f"after {self._custody.lasted() * 1e3:.0f} ms"
+        if state == core.CUSTODY_PENDING:
+            return f"the server has not called accept() {after}"
+        if state == core.CUSTODY_HANDED:
+            return f"the server has called accept() and is about to join, {after}"
+        if state == core.CUSTODY_JOINED:
+            return f"the server called accept() {after}"
+        if state == core.CUSTODY_ENDED:
+            return f"it was closed {after}, before the server called accept()"
+        if self._custody.is_accepted():
+            return f"the server accepted it without fastsock, as was seen {after}"
+        return f"the server answered on TCP {after}, or this process gave its descriptor away before"
+
+    def is_decided(self) -> bool:
+        """Whether the other end has joined, or never will; what that teaches is learned."""
+        state = self._custody.state()
+        if state in (core.CUSTODY_PENDING, core.CUSTODY_HANDED):
+            return False
+        if not self._told:
+            self._told = True
+            if state == core.CUSTODY_JOINED:
+                history.joined(self._where, self._custody.joined_by())
+            elif state == core.CUSTODY_RELAYED:
+                history.lapsed(self._where)
+        return True
+
+    def has_joined(self) -> bool:
+        return self.is_decided() and self._custody.state() == core.CUSTODY_JOINED
+
+    def wait(self) -> bool:
+        """Waits what is left of the bounded time; is_decided()."""
+        until = self.began + settings().meeting_ms / 1e3
+        while not self.is_decided() and genuine.monotonic() < until:
+            genuine.sleep(_WAIT_SLICE)
+        return self.is_decided()
+
+    def take_back(self, channel: Any) -> bool:
+        """Makes the descriptor TCP's again, unless it is too late, or somebody watches it."""
+        return not channel.is_watched() and self._custody.take_back(channel)
+
+    def give_up(self, survives: bool) -> None:
+        """The other end stays on TCP, unless it has joined; survives: also after this process ended."""
+        if survives:
+            self._custody.fork()
+        else:
+            self._custody.relay()
+
+
+def begin(offer: Offer, local: Any, peer: Any, descriptor: int) -> tuple[Joined, Kept]:
+    """Goes ahead with a connection whose TCP socket is `descriptor`, which is still to become the doorbell.
+
+    Raises Refused: then nothing has changed.
+    """
+    descriptors: list[int] = []
+    current, path = settings(), offer.paths[0]
+    where = peer[:2]
+    try:
+        doorbell, other = core.abstract_pair(offer.name_of("kept"))
+        descriptors += doorbell, other
+        channel, memory = path.begin(doorbell, current, f"{where[0]}:{where[1]}")
+        descriptors.append(memory)
+        stream = genuine.dup(descriptor)
+        descriptors.append(stream)
+        listener = offer.listener(local)
+        descriptors.append(listener)
+        custody = core.Custody(
+            channel,
+            other,
+            memory,
+            stream,
+            listener,
+            connecting=local,
+            listening=peer,
+            hello=hello.pack(path.number),
+            any_user=current.peers == "any",
+            patience=current.meeting_ms / 1e3,
+        )
+    except (OSError, Refused) as error:
+        for each in descriptors:
+            genuine.close(each)
+        raise error if isinstance(error, Refused) else refused_by(error) from error
+    kept = Kept(path.name, custody, where)
+    _remember(where, kept)
+    return Joined(path, channel, doorbell, 0, awaited=False), kept
+
+
+# ---- what became of them, before the next connection to the same listener ----
+
+_undecided: dict[Where, deque[weakref.ref[Kept]]] = {}
+
+
+def _remember(where: Where, kept: Kept) -> None:
+    if len(_undecided) > MOST_LISTENERS:
+        _undecided.clear()
+    _undecided.setdefault(where, deque()).append(weakref.ref(kept))
+
+
+def learn(where: Where) -> None:
+    """Takes into account what became of earlier connections there: they are mostly accepted in their order."""
+    waiting = _undecided.get(where)
+    if waiting is None:
+        return
+    while waiting:
+        kept = waiting[0]()
+        if kept is not None and not kept.is_decided():
+            return
+        waiting.popleft()
+    _undecided.pop(where, None)
+
+
+# ---- forks ----
+
+_sockets: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def opened(sock: Any) -> None:
+    """`sock` has such a connection."""
+    _sockets.add(sock)
+
+
+def _before_fork() -> None:
+    """The thread is this process's alone, and the child may outlive it."""
+    for sock in list(_sockets):
+        connection = sock._fast_connection
+        if connection is not None and connection.kept is not None and not connection.kept.has_joined():
+            sock._fast_leave_custody(survives=True)
+
+
+def _after_fork_in_child() -> None:
+    _undecided.clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)

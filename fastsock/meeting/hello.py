@@ -1,0 +1,53 @@
+"""The words of a meeting: the hello, which whoever knows the other end's name says first, and the byte in answer."""
+
+from __future__ import annotations
+
+import _socket
+import struct
+
+from ..transport import Reason, Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_HELLO = struct.Struct("<8sHH4xQ")  # magic, version, the path's number, a number of the path
+_MAGIC = b"FASTSOCK"
+_VERSION = 2
+_DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
+JOIN = b"J"
+AGAIN = b"M"  # instead of joining: once more, with everything that the path needs
+
+
+def pack(path: int, number: int = 0) -> bytes:
+    """The hello about the path with that number on the wire, and a number of the path."""
+    return _HELLO.pack(_MAGIC, _VERSION, path, number)
+
+
+def send(stream: Any, hello: bytes, descriptors: Sequence[int]) -> None:
+    """Says hello over a UNIX stream, with descriptors. Raises OSError."""
+    rights = struct.pack(f"{len(descriptors)}i", *descriptors)
+    stream.sendmsg([hello], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
+
+
+def receive(stream: Any, passed: list[int]) -> bytes:
+    """What came over a UNIX stream; the descriptors that travelled with it go to `passed`. Raises OSError."""
+    data, ancillary, _, _ = stream.recvmsg(_HELLO.size, _DESCRIPTOR_SPACE, _socket.MSG_CMSG_CLOEXEC)
+    for level, kind, content in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            passed.extend(struct.unpack(f"{len(content) // 4}i", content[: len(content) // 4 * 4]))
+    return bytes(data)
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether it is a hello's length: less comes from an end that hung up."""
+    return len(data) == _HELLO.size
+
+
+def unpack(data: bytes) -> tuple[int, int]:
+    """The path's number on the wire, and a number of the path. Raises Refused."""
+    magic, version, path, number = _HELLO.unpack(data)
+    if magic != _MAGIC or version != _VERSION:
+        raise Refused(Reason.PEER_VERSION, f"version {version}")
+    return path, number

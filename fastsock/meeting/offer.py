@@ -1,0 +1,273 @@
+"""The connecting end: a name at which the accepting end may connect back, and its answer to whoever does."""
+
+from __future__ import annotations
+
+import _socket
+import contextlib
+import errno
+import sys
+from collections.abc import Callable, Sequence
+
+from .. import chain, core
+from ..config import settings
+from ..system.genuine import genuine
+from ..system.hidden import Hidden
+from ..transport import Reason, Refused, Reservation, Transport
+from . import hello, history, unix_calls
+from .joined import NO_DESCRIPTORS, Joined, Unusable, is_welcome, peer_process, refused_by
+from .names import WILDCARDS, connection_name, packed, ticket, unique
+from .waiting import borrowed, bounded_seconds, comes_first, soon, take_token
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_SOURCE_OF_LOOPBACK = "7f000001"
+_WHAT_IT_DID = {
+    None: "the server had not connected back {}",
+    False: "the server had not called accept() {}",
+    True: "the server had accepted it, and not connected back {}",
+}
+
+
+class Offer:
+    """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
+
+    def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport], ahead: bool) -> None:
+        """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused.
+
+        ahead: this end goes ahead, and never waits.
+        """
+        self._where = (ip, port)
+        self._ahead = ahead
+        self.paths = paths
+        self._reservation: Reservation | None = None
+        self._listener = self._doorbell = -1
+        self._sent_at = self._deadline = 0.0
+        target = packed(ip)
+        self._source = packed(bound[0])
+        if bound[0] in WILDCARDS:  # what the kernel will choose
+            self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
+        self._ends = (self._source, bound[1]), (target, port)
+        name = connection_name("custody" if ahead else "offer", *self._ends)
+        self._pid = 0 if ahead else history.who_accepts(self._where)
+        if self._pid:
+            for path in paths:
+                self._reservation = path.reserve(self._pid, ticket(name, bound[1]))
+                if self._reservation is not None:
+                    self._path = path
+                    break
+        try:
+            self._listener = unix_calls.listen(name)
+            self._hidden = Hidden(self._listener)
+        except OSError as error:
+            self.withdraw()
+            raise refused_by(error) from error
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the accepting end need not wait for the answer."""
+        return self._reservation is not None
+
+    def sent(self) -> None:
+        """From now on the accepting end may find it: the bounded time begins."""
+        self._sent_at = genuine.monotonic()
+        self._deadline = self._sent_at + bounded_seconds()
+
+    @property
+    def goes_ahead(self) -> bool:
+        """Whether this end need not wait for anybody: what it goes ahead with can be handed over at any time."""
+        return self._ahead
+
+    def listener(self, local: Any) -> int:
+        """Gives away the descriptor of the listener at the offer's name. Raises Refused."""
+        if packed(local[0]) != self._source:  # the accepting end cannot find the name
+            raise Refused(Reason.PEER_NOT_LOCAL, f"connected from {local[0]}")
+        listener, self._listener = self._listener, -1
+        return listener
+
+    def name_of(self, what: str) -> bytes:
+        """A name that nothing else has, from which both addresses of the connection can be told."""
+        return unique(connection_name(what, *self._ends))
+
+    def withdraw(self) -> bool:
+        """Ends the offer, unless the accepting end claimed what was reserved; whether it ended."""
+        if self._reservation is not None:
+            if not self._reservation.withdraw():
+                return False
+            self._reservation = None
+        self._close()
+        return True
+
+    def abandon(self) -> None:
+        """In a forked child: the parent's meeting goes on without it."""
+        self._reservation = None
+        self._close()
+
+    def _close(self) -> None:
+        if self._listener >= 0:
+            self._hidden.close()
+        if self._doorbell >= 0:
+            genuine.close(self._doorbell)
+        self._listener = self._doorbell = -1
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending():
+            self.withdraw()
+            self._close()
+
+    def answer(self, local: Any, descriptor: int, may_go_ahead: bool = False) -> Joined | None:
+        """Waits the bounded time for the accepting end. Raises Refused: then both ends stay on TCP.
+
+        None, if that is allowed: it has not accepted the connection yet, and this end goes ahead.
+        descriptor is the TCP socket's, which is lost where this raises OSError. An exception of a signal handler leaves
+        a reserved offer as it was, to be called again.
+        """
+        try:
+            if packed(local[0]) != self._source:  # the accepting end cannot find the name
+                raise Refused(Reason.PEER_NOT_LOCAL, f"connected from {local[0]}")
+            joined = self._meet(descriptor, local, may_go_ahead)
+            if joined is None:
+                return None
+        except (OSError, Refused) as error:
+            if not self.withdraw() or isinstance(error, Refused):
+                raise
+            raise refused_by(error) from error
+        self._doorbell = -1
+        self._reservation = None
+        self._close()
+        history.joined(self._where, joined.pid)
+        return joined
+
+    def _meet(self, descriptor: int, local: Any, may_go_ahead: bool) -> Joined | None:
+        reservation, late, failure = self._reservation, False, 0
+        if self._doorbell < 0 and (reservation is None or not reservation.is_claimed()):
+            try:
+                self._doorbell = soon(self._accept, self._deadline, self._listener, descriptor)
+            except TimeoutError:
+                late = True
+            except EOFError:
+                failure = errno.ECONNRESET
+            except OSError as error:
+                failure = error.errno or errno.EIO
+        ahead = -1
+        accepted = core.accepted(local, self._where) if late and core.available else None
+        if accepted is False and may_go_ahead:
+            ahead = unix_calls.listen(connection_name("custody", *self._ends))
+        if reservation is not None:
+            # a doorbell without a claim is that of an accepting end that knows nothing of the reserved
+            if not reservation.withdraw(useless=self._doorbell >= 0):
+                if ahead >= 0:
+                    genuine.close(ahead)
+                return self._as_reserved(reservation, descriptor)
+            self._reservation = None
+        if ahead >= 0:
+            # whoever connected back to the first name meanwhile is hung up on, and tries the other one
+            self._hidden.close()
+            self._listener, self._hidden, self._ahead = ahead, Hidden(ahead), True
+            return None
+        if late:
+            history.lapsed(self._where)
+            after = f"after {(genuine.monotonic() - self._sent_at) * 1e3:.0f} ms"
+            raise Refused(Reason.LISTENER_DID_NOT_ANSWER, _WHAT_IT_DID[accepted].format(after))
+        if failure:
+            raise OSError(failure, genuine.strerror(failure))
+        return self._join()
+
+    def _accept(self) -> int:
+        if not self._hidden.is_ours():
+            raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
+        return unix_calls.accept(self._listener)
+
+    def _as_reserved(self, reservation: Reservation, descriptor: int) -> Joined:
+        """The accepting end decided, and connects right then: nothing here may fail any more, except by its death."""
+        while self._doorbell < 0 or not self._is_awaited(self._doorbell):
+            if self._doorbell >= 0:
+                genuine.close(self._doorbell)
+                self._doorbell = -1
+            try:
+                self._doorbell = self._accept()
+            except BlockingIOError:
+                if not reservation.is_claimed():
+                    self.withdraw()
+                    raise Refused(Reason.PEER_DECLINED, "the other end could not connect back") from None
+                if not comes_first(self._listener, descriptor, self._pid):
+                    self._reservation = None
+                    raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end is gone") from None
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTORS:
+                    raise
+                self._doorbell = self._accept_without_spare(descriptor)
+        if not reservation.is_claimed():  # given up meanwhile: it goes on as with anybody
+            reservation.withdraw()
+            self._reservation = None
+            return self._join()
+        channel = reservation.join(self._doorbell, settings(), f"{self._where[0]}:{self._where[1]}")
+        return Joined(self._path, channel, self._doorbell, self._pid, awaited=False)
+
+    def _is_awaited(self, doorbell: int) -> bool:
+        """Whether it is of the process that claimed, as the user that it was when the two met."""
+        pid, user = unix_calls.peer(doorbell)
+        return pid == self._pid and is_welcome(user)
+
+    def _accept_without_spare(self, descriptor: int) -> int:
+        """The TCP socket is done with: its number serves the listener, and the listener's the doorbell."""
+        genuine.dup2(self._listener, descriptor, False)
+        self._hidden.close()
+        self._listener = -1
+        give_up_at = genuine.monotonic() + 1.0
+        while True:
+            try:
+                return unix_calls.accept(descriptor)
+            except OSError as error:  # another thread was faster
+                if error.errno not in NO_DESCRIPTORS or genuine.monotonic() > give_up_at:
+                    raise
+                genuine.sleep(1e-3)
+
+    def _join(self) -> Joined:
+        pid = peer_process(self._doorbell)
+        refused: Refused | None = None
+        while True:
+            try:
+                return self._try_join(pid, refused)
+            except Unusable as error:
+                refused = Refused(error.reason, error.detail)
+                with contextlib.suppress(OSError):  # gone already: the next hello does not come
+                    borrowed(self._doorbell, lambda stream: stream.send(hello.AGAIN, _socket.MSG_NOSIGNAL))
+
+    def _try_join(self, pid: int, refused: Refused | None) -> Joined:
+        """refused: why what was offered before could not serve."""
+        doorbell = self._doorbell
+        passed: list[int] = []
+
+        def receive() -> bytes:
+            return borrowed(doorbell, lambda stream: hello.receive(stream, passed))  # type: ignore[no-any-return]
+
+        try:
+            data = soon(receive, self._deadline, doorbell)
+            return self._heed(data, passed, pid, refused)
+        except TimeoutError:
+            raise refused or Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
+        finally:
+            for descriptor in passed:
+                genuine.close(descriptor)
+
+    def _heed(self, data: bytes, passed: list[int], pid: int, refused: Refused | None) -> Joined:
+        if not hello.is_whole(data) or not passed:
+            raise refused or Refused(Reason.PEER_DECLINED, "the other end hung up")
+        path_number, number = hello.unpack(data)
+        path = chain.by_number(path_number)
+        allowed, reason = chain.candidates("connect", *self._where)
+        if path is None or path not in allowed:
+            raise Refused(Reason.PEER_DECLINED if allowed else reason, f"path {path_number} is not allowed here")
+        token, memory_descriptors = passed[0], passed[1:]
+        where = f"{self._where[0]}:{self._where[1]}"
+        try:
+            channel = borrowed(
+                self._doorbell, lambda stream: path.join(stream, memory_descriptors, number, settings(), where, pid)
+            )
+        except Refused as error:
+            raise Unusable(error.reason, error.detail) from error
+        if not take_token(token):
+            raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end gave up first")
+        return Joined(path, channel, self._doorbell, pid, awaited=True)

@@ -1,0 +1,59 @@
+"""Numbers that multiprocessing detaches from their sockets, kept on the fast path.
+
+`multiprocessing.connection` makes a Connection of a socket's bare number, then reads, writes and closes it by
+os.read, os.write and os.close, which know the numbers of fast connections (os_calls.py). So a socket object of
+ours stands for the number until it is closed, or released because somebody else takes it.
+"""
+
+from __future__ import annotations
+
+import _socket
+import atexit
+
+from ..connection import registry
+from .patches import is_replacement
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_kept: dict[int, Any] = {}
+
+
+def stays_fast(taker: dict[str, Any]) -> bool:
+    """Whether the module with these globals does all that it does with a number by functions that know it."""
+    if taker.get("__name__") != "multiprocessing.connection":
+        return False
+    kind = taker["Connection"]
+    taken = (kind._read, kind._write, *kind._close.__defaults__)  # when it was imported, perhaps too early
+    return all(is_replacement(function) for function in taken)
+
+
+def keep(keeper: Any) -> int:
+    """Lets `keeper`, a fast socket that nobody else knows, stand for its number, which may be polled."""
+    descriptor: int = keeper.fileno()
+    _kept[descriptor] = keeper
+    return descriptor
+
+
+def taken(descriptor: int) -> Any:
+    """What stood for the number, which somebody else closes or uses from now on; None where nothing did."""
+    return _kept.pop(descriptor, None)
+
+
+def close(descriptor: int) -> bool:
+    """Closes the number and its connection; False where it is none of these."""
+    keeper = _kept.pop(descriptor, None)
+    if keeper is not None:
+        keeper.close()
+    return keeper is not None
+
+
+def _at_exit() -> None:
+    """A number that its program leaves open ends with the process, and nothing of ours may complain of it."""
+    for keeper in list(_kept.values()):
+        registry.left_open(keeper._fast_connection)
+        _socket.socket.detach(keeper)
+
+
+atexit.register(_at_exit)

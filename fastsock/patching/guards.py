@@ -1,0 +1,44 @@
+"""Descriptor numbers keep their meaning, installed or not: from the first fast connection on, or from an installation.
+
+What was replaced for that is known here alone.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from . import numbers, os_calls, passing
+from .patches import Patches
+
+_raised: Patches | None = None
+
+
+def activate() -> None:
+    """Lets os.read, os.sendfile, subprocess and their kin know fast descriptors, unless they do already."""
+    if _raised is None:
+        activate_for(socket.socket)
+
+
+def activate_for(*kinds: type[socket.socket]) -> None:
+    """As activate(), and `sendmsg` of these classes too."""
+    global _raised
+    if _raised is None:
+        _raised = Patches()
+    os_calls.patch(_raised, numbers)
+    passing.patch(_raised, numbers)
+    for kind in kinds:
+        passing.patch_sendmsg(_raised, kind, numbers)
+
+
+def withdraw() -> list[str]:
+    """Undoes it, unless there are fast connections still: without it their descriptors mean nothing.
+
+    Gives the names that somebody else has replaced since.
+    """
+    global _raised
+    if _raised is None or numbers.descriptors():
+        return []
+    raised, _raised = _raised, None
+    left = raised.undo()
+    numbers.before_first_attach(activate)
+    return left

@@ -1,0 +1,117 @@
+"""The descriptor numbers of this process's fast connections: which socket and which channel each belongs to."""
+
+from __future__ import annotations
+
+import _socket
+import os
+import sys
+import weakref
+from collections.abc import Callable
+
+from ..system.genuine import genuine
+from . import detached
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SO_COOKIE = 57  # the kernel's own name for an open socket, never used twice
+
+_channels: dict[int, Any] = {}
+_sockets: dict[int, weakref.ref[Any]] = {}
+_first_hooks: list[Callable[[], None]] = []
+_lock = genuine.RLock()
+
+channel_of = _channels.get
+"""channel_of(descriptor) -> the channel of a fast connection, or None: one dictionary look-up."""
+
+
+def attach(descriptor: int, sock: Any, channel: Any) -> None:
+    """`descriptor` is a fast connection's from now on."""
+
+    def lost(reference: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_ending():
+            return
+        if _sockets.get(descriptor) is reference:  # dropped without a close: its number may be anybody's now
+            detach(descriptor)
+
+    stale = detached.taken(descriptor)
+    if stale is not None:
+        _socket.socket.detach(stale)
+    _channels[descriptor] = channel
+    _sockets[descriptor] = weakref.ref(sock, lost)
+    if _first_hooks:
+        with _lock:  # who comes second must find them done
+            for hook in _first_hooks:
+                hook()
+            _first_hooks.clear()
+
+
+def detach(descriptor: int) -> None:
+    """`descriptor` is no longer a fast connection's."""
+    _channels.pop(descriptor, None)
+    _sockets.pop(descriptor, None)
+
+
+def descriptors() -> list[int]:
+    """The descriptors of all fast connections of this process."""
+    return list(_channels)
+
+
+def release(descriptor: int) -> None:
+    """The way out: from now on the raw descriptor itself carries the bytes. Does nothing where it does already."""
+    reference = _sockets.get(descriptor)
+    sock = reference() if reference is not None else None
+    if sock is not None:
+        sock._fast_release(survives=True)
+        if detached.taken(descriptor) is not None:
+            sock.detach()
+
+
+def forget(descriptor: int) -> None:
+    """The number is about to be closed behind its socket's back."""
+    channel = _channels.get(descriptor)
+    if channel is not None:
+        reference = _sockets.get(descriptor)
+        sock = reference() if reference is not None else None
+        detach(descriptor)
+        keeper = detached.taken(descriptor)
+        if keeper is None:  # the socket object that still believes in it gets EBADF, as for any closed number
+            channel.closed_by_number(sock is not None and sock._fast_resets())
+        else:
+            channel.rebind(genuine.dup(descriptor))
+            keeper.close()
+
+
+def before_first_attach(hook: Callable[[], None]) -> None:
+    """Calls `hook` once, when this process gets its first fast descriptor."""
+    if _channels:
+        hook()
+    else:
+        _first_hooks.append(hook)
+
+
+def recall(sock: Any) -> Any:
+    """The socket object of ours that is open on the very same connection, or None."""
+    if not _sockets:
+        return None
+    name = _cookie(sock)
+    for reference in _sockets.copy().values():
+        other = reference()
+        if other is not None and other is not sock and _socket.socket.fileno(other) >= 0 and _cookie(other) == name:
+            return other
+    return None
+
+
+def _cookie(sock: Any) -> int:
+    return int.from_bytes(_socket.socket.getsockopt(sock, _socket.SOL_SOCKET, SO_COOKIE, 8), "little")
+
+
+def _forked() -> None:
+    global _lock
+    _lock = genuine.RLock()
+    for channel in _channels.values():
+        channel.forked()
+
+
+os.register_at_fork(after_in_child=_forked)

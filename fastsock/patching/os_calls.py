@@ -1,0 +1,349 @@
+"""Raw descriptor numbers in this process: os.read and its kin keep their meaning on a fast connection.
+
+The number of a fast connection is that of its doorbell, which carries no payload. So calls that
+move bytes go to the connection, and calls after which the number alone must do (dup, fdopen) first
+make the number a kernel stream again. Every other descriptor passes through.
+
+Not covered: code that never looks these functions up in their module (C extensions; ``from os
+import read`` before the installation), and ``open(number)``, whose replacement would show in the
+traceback of every missing file. Such code can use ``sock.detach()`` or ``sock.makefile()``.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import sys
+from operator import index
+
+from ..connection.pending import decide_all
+from ..system.genuine import genuine
+from . import detached
+from .patches import in_place_of, is_replacement, wrapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from .patches import Patches
+
+    class Channel(Protocol):
+        """A fast connection: a socket's data methods. The flag MSG_DONTWAIT makes them raise BlockingIOError."""
+
+        def recv(self, size: int, flags: int = 0, /) -> bytes: ...
+        def send(self, data: Any, flags: int = 0, /) -> int: ...
+        def sendmsg(self, buffers: Any, flags: int = 0) -> int: ...
+
+    class Numbers(Protocol):
+        """The numbers of this process's fast connections."""
+
+        def channel_of(self, fd: int, /) -> Channel | None: ...
+        def release(self, fd: int, /) -> None: ...
+        def forget(self, fd: int, /) -> None: ...
+        def descriptors(self) -> list[int]: ...
+
+
+_FROM_START, _FROM_HERE = os.SEEK_SET, os.SEEK_CUR
+_SENDFILE_CHUNK = 256 * 1024
+_DONT_WAIT = socket.MSG_DONTWAIT
+_DUPLICATING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
+
+
+def patch(patches: Patches, numbers: Numbers) -> None:
+    """Replace the functions of os, fcntl and socket that take a descriptor number of a stream."""
+    for module, name, maker in _MAKERS:
+        original = getattr(module, name, None)  # splice, for one, is missing on some systems
+        if original is not None and not is_replacement(original):
+            patches.replace(module, name, in_place_of(original, module.__name__, maker(original, numbers)))
+    if not is_replacement(os.fdopen):
+        patches.replace(os, "fdopen", _fdopen(os.fdopen, numbers))
+
+
+# Each maker gives a function that first looks the number up, which is nearly all that an ordinary
+# descriptor pays. What cannot be a dictionary's key is for the original to refuse.
+
+
+def _read(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    channel_of = numbers.channel_of
+
+    def read(owner, fd, length, /):  # type: ignore[no-untyped-def]
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            channel = None
+        if channel is None:
+            return original(fd, length)
+        return channel.recv(_length(length), _flags(fd))
+
+    return read
+
+
+def _write(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    channel_of = numbers.channel_of
+
+    def write(owner, fd, data, /):  # type: ignore[no-untyped-def]
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            channel = None
+        if channel is None:
+            return original(fd, data)
+        return channel.send(data, _flags(fd))
+
+    return write
+
+
+def _readv(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    channel_of = numbers.channel_of
+
+    def readv(owner, fd, buffers, /):  # type: ignore[no-untyped-def]
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            channel = None
+        if channel is None:
+            return original(fd, buffers)
+        views = [_writable(buffer) for buffer in _sequence(buffers, "readv")]
+        # One receive, then spread: a receive for each buffer would block on the second one.
+        data = memoryview(channel.recv(sum(view.nbytes for view in views), _flags(fd)))
+        taken = 0
+        for view in views:
+            part = data[taken : taken + view.nbytes]
+            view[: part.nbytes] = part
+            taken += part.nbytes
+        return taken
+
+    return readv
+
+
+def _writev(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    channel_of = numbers.channel_of
+
+    def writev(owner, fd, buffers, /):  # type: ignore[no-untyped-def]
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            channel = None
+        if channel is None:
+            return original(fd, buffers)
+        return channel.sendmsg(_sequence(buffers, "writev"), _flags(fd))
+
+    return writev
+
+
+def _sendfile(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    channel_of = numbers.channel_of
+
+    def sendfile(owner, out_fd, in_fd, offset, count):  # type: ignore[no-untyped-def]
+        try:
+            channel = channel_of(out_fd)
+        except TypeError:
+            channel = None
+        if channel is None:
+            return original(out_fd, in_fd, offset, count)
+        return _send_file(channel, _flags(out_fd), in_fd, offset, _length(count))
+
+    return sendfile
+
+
+def _send_file(channel: Channel, flags: int, in_fd: int, offset: int | None, count: int) -> int:
+    """sendfile(2) through a connection: sends until ``count``, the file's end, or where sending would block."""
+    try:
+        start = genuine.lseek(in_fd, 0, _FROM_HERE) if offset is None else index(offset)
+    except OSError as error:
+        if error.errno == errno.ESPIPE:  # what the kernel says of a source that is no file
+            raise OSError(errno.EINVAL, genuine.strerror(errno.EINVAL)) from None
+        raise
+    chunk = memoryview(bytearray(min(count, _SENDFILE_CHUNK)))
+    sent = 0
+    try:
+        while sent < count:
+            size = genuine.preadv(in_fd, [chunk[: count - sent]], start + sent)
+            if size == 0:
+                break
+            done = 0
+            while done < size:
+                now = channel.send(chunk[done:size], flags)
+                done += now
+                sent += now
+    except OSError:
+        if sent == 0:
+            raise
+        # What went out counts; the next call meets the same error.
+    finally:
+        if offset is None:
+            genuine.lseek(in_fd, start + sent, _FROM_START)
+    return sent
+
+
+def _dup(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    channel_of, release = numbers.channel_of, numbers.release
+
+    def dup(owner, fd, /):  # type: ignore[no-untyped-def]
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            channel = None
+        if channel is not None:
+            release(fd)
+        return original(fd)
+
+    return dup
+
+
+def _dup2(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    released = _releaser(numbers)
+    forgotten = _forgetter(numbers)
+
+    def dup2(owner, fd, fd2, inheritable=True):  # type: ignore[no-untyped-def]
+        released(fd)
+        if fd2 != fd:
+            forgotten(fd2)
+        return original(fd, fd2, inheritable)
+
+    return dup2
+
+
+def _close(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    channel_of, forget = numbers.channel_of, numbers.forget
+
+    def close(owner, fd):  # type: ignore[no-untyped-def]
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            channel = None
+        if channel is not None:
+            if detached.close(fd):
+                return None
+            forget(fd)
+        return original(fd)
+
+    return close
+
+
+def _closerange(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    def closerange(owner, fd_low, fd_high, /):  # type: ignore[no-untyped-def]
+        decide_all()
+        for fd in numbers.descriptors():
+            if fd_low <= fd < fd_high:
+                numbers.forget(fd)
+        return original(fd_low, fd_high)
+
+    return closerange
+
+
+def _splice(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    released = _releaser(numbers)
+
+    def splice(owner, src, dst, count, offset_src=None, offset_dst=None, flags=0):  # type: ignore[no-untyped-def]
+        released(src)
+        released(dst)
+        return original(src, dst, count, offset_src, offset_dst, flags)
+
+    return splice
+
+
+def _fcntl(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    released = _releaser(numbers)
+
+    def fcntl(owner, fd, cmd, arg=0, /):  # type: ignore[no-untyped-def]
+        if cmd in _DUPLICATING:
+            released(fd if isinstance(fd, int) or not hasattr(fd, "fileno") else fd.fileno())
+        if type(arg) is int and not arg:
+            return original(fd, cmd)  # twice as fast as with the default written out
+        return original(fd, cmd, arg)
+
+    return fcntl
+
+
+def _fdopen(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    from io import text_encoding
+
+    released = _releaser(numbers)
+
+    def fdopen(fd, mode="r", buffering=-1, encoding=None, *args, **kwargs):  # type: ignore[no-untyped-def]
+        released(fd)
+        if encoding is None and "b" not in mode and sys.flags.warn_default_encoding:
+            encoding = text_encoding(None)  # here: the warning names our caller
+        if not args and not kwargs:
+            return original(fd, mode, buffering, encoding)
+        return original(fd, mode, buffering, encoding, *args, **kwargs)
+
+    return wrapping(original, fdopen)  # type: ignore[no-any-return]
+
+
+def _releaser(numbers: Numbers) -> Callable[[Any], None]:
+    """A function that makes a number a kernel stream if it is a fast connection's, and does nothing otherwise."""
+    channel_of, release = numbers.channel_of, numbers.release
+
+    def released(fd: Any) -> None:
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            return
+        if channel is not None:
+            release(fd)
+
+    return released
+
+
+def _forgetter(numbers: Numbers) -> Callable[[Any], None]:
+    """A function that tells the numbers that a number is about to be closed."""
+    channel_of, forget = numbers.channel_of, numbers.forget
+
+    def forgotten(fd: Any) -> None:
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            return
+        if channel is not None:
+            forget(fd)
+
+    return forgotten
+
+
+def _flags(fd: int) -> int:
+    """A raw call blocks if the descriptor does, whatever timeout the socket object has."""
+    return 0 if genuine.get_blocking(fd) else _DONT_WAIT
+
+
+def _length(value: Any) -> int:
+    length = index(value)
+    if length < 0:
+        raise OSError(errno.EINVAL, genuine.strerror(errno.EINVAL))
+    return length
+
+
+def _sequence(buffers: Any, name: str) -> list[Any]:
+    if not hasattr(buffers, "__getitem__"):
+        raise TypeError(f"{name}() arg 2 must be a sequence")
+    return list(buffers)
+
+
+def _writable(buffer: Any) -> memoryview:
+    view = memoryview(buffer)
+    if view.readonly:
+        raise BufferError("Object is not writable.")
+    if not view.c_contiguous:
+        raise BufferError("memoryview: underlying buffer is not C-contiguous")
+    return view.cast("B")
+
+
+_MAKERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
+    (os, "read", _read),
+    (os, "write", _write),
+    (os, "readv", _readv),
+    (os, "writev", _writev),
+    (os, "sendfile", _sendfile),
+    (os, "dup", _dup),
+    (os, "dup2", _dup2),
+    (os, "close", _close),
+    (os, "closerange", _closerange),
+    (os, "splice", _splice),
+    (fcntl, "fcntl", _fcntl),
+    (socket, "dup", _dup),
+    (socket, "close", _close),
+)

@@ -1,0 +1,1 @@
+"""What is told of connections. Above the socket class."""

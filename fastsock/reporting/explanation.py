@@ -1,0 +1,73 @@
+"""Seeing what happens: what `fastsock.explain()` and `fastsock.connections()` answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..connection import registry
+from ..transport import Reason
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """One connection. Counts are None where the path does not count them; bytes are payload bytes of this end.
+
+    detail is what the server was doing when the reason came about, in words for people; empty where that is not known.
+    """
+
+    transport: str
+    reason: str
+    role: str
+    state: str
+    local: Any
+    peer: Any
+    peer_pid: int | None
+    pid: int
+    bytes_sent: int | None
+    bytes_received: int | None
+    bytes_direct: int | None  # of both: read by the receiver straight out of the sender's memory
+    waits: int | None
+    wakes: int | None
+    detail: str = ""
+
+
+def explain(sock: Any) -> Explanation:
+    """What path `sock` takes and why. Works for any socket; a plain one says that it is plain."""
+    connection = getattr(sock, "_fast_connection", None)
+    if connection is not None:
+        return _explained(connection)
+    transport = getattr(sock, "transport", "plain")
+    reason = Reason.NOT_CONNECTED if transport == "tcp" else Reason.NOT_A_TCP_STREAM
+    return Explanation(transport, str(reason), "none", "open" if sock.fileno() >= 0 else "closed",
+                       None, None, None, 0, None, None, None, None, None)  # fmt: skip
+
+
+def connections() -> list[Explanation]:
+    """The open connections of this process, then the last closed ones."""
+    return [_explained(connection) for connection in registry.connections()]
+
+
+def _explained(connection: registry.Connection) -> Explanation:
+    counts = connection.counts()
+    transport, reason, peer_pid = connection.transport, connection.reason, connection.peer_pid
+    detail = connection.detail
+    if connection.kept is not None:
+        transport, reason, peer_pid = connection.kept.told()
+        detail = connection.kept.detail()
+    return Explanation(
+        transport=transport,
+        reason=str(reason),
+        role=connection.role,
+        state="open" if registry.is_open(connection) else "closed",
+        local=connection.local,
+        peer=connection.peer,
+        peer_pid=peer_pid,
+        pid=connection.pid,
+        bytes_sent=counts.get("bytes_sent"),
+        bytes_received=counts.get("bytes_received"),
+        bytes_direct=counts.get("bytes_direct"),
+        waits=counts.get("waits"),
+        wakes=counts.get("wakes"),
+        detail=detail,
+    )

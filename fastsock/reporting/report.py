@@ -1,0 +1,179 @@
+"""What each connection used and why, written when a process ends (FASTSOCK_STATS, ``--stats``).
+
+Written at the interpreter's exit, and at the end of a multiprocessing child, which skips that. A
+process that ends by a signal or ``os._exit`` writes nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+LAUNCHED = "FASTSOCK_LAUNCHED"  # the process that the launcher became: it says so even without any connection
+
+_STANDARD_ERROR = "-"
+
+
+class _Report:
+    """Where this process and its forks write, once each."""
+
+    def __init__(self, target: str) -> None:
+        # The program may change its directory before it ends.
+        self.target = target if target == _STANDARD_ERROR else os.path.abspath(target)
+        self._written_by: int | None = None
+
+    def write(self) -> None:
+        """Write once; a failure is told on standard error and never raised into the program's end."""
+        if self._written_by == os.getpid():
+            return
+        self._written_by = os.getpid()
+        from ..connection import registry
+        from .explanation import connections
+
+        try:
+            rows, totals = connections(), registry.totals()
+            if self.target == _STANDARD_ERROR:
+                tell("\n".join(text_lines(rows, totals, os.getpid(), _is_launched())))
+            else:
+                append(self.target, json_lines(rows, totals, os.getpid()))
+        except OSError as error:
+            tell(f"fastsock: the statistics could not be written to {self.target}: {error.strerror}")
+
+    def at_the_end_of(self, util: Any) -> None:
+        """Lets a multiprocessing child, which skips atexit, write after all that it does at its end."""
+        finish = util._exit_function
+
+        def finish_and_write(*args: Any, **options: Any) -> None:
+            util._exit_function = finish
+            finish(*args, **options)
+            self.write()
+
+        util._exit_function = finish_and_write
+
+
+_current: _Report | None = None
+_watching_forks = False
+
+
+def arrange() -> None:
+    """Write when this process ends, if the settings ask for it. Idempotent. Raises ConfigError."""
+    global _current, _watching_forks
+    from ..config import settings
+
+    target = settings().stats
+    if _current is not None or target is None:
+        return
+    # Imported now, not at exit: code that an import compiles there would make the interpreter forget
+    # that a KeyboardInterrupt ended the program, and exit with another code.
+    import json  # noqa: F401
+
+    from ..connection import registry  # noqa: F401
+
+    _current = _Report(target)
+    atexit.register(_current.write)
+    if not _watching_forks:
+        os.register_at_fork(after_in_child=_after_fork)
+        _watching_forks = True
+
+
+def withdraw() -> None:
+    """Do not write after all. Idempotent."""
+    global _current
+    if _current is not None:
+        atexit.unregister(_current.write)
+        _current = None
+
+
+def _after_fork() -> None:
+    util: Any = sys.modules.get("multiprocessing.util")
+    if _current is not None and util is not None:
+        _current.at_the_end_of(util)
+
+
+def text_lines(rows: Iterable[Any], totals: Mapping[str, int], pid: int, always: bool = False) -> list[str]:
+    """One line a connection and one of totals, for people; none without connections, unless ``always``."""
+    who = f"fastsock[{pid}]"
+    lines = [
+        f"{who} {row.transport:4} {row.role:7} {address_text(row.local)} {'<' if row.role == 'accept' else '>'} "
+        f"{address_text(row.peer)}  sent {_count_text(row.bytes_sent)}, received {_count_text(row.bytes_received)}  "
+        f"({row.reason}{row.detail and f': {row.detail}'})"
+        for row in rows
+    ]
+    if any(totals.values()):
+        lines.append(f"{who} connections: " + ", ".join(f"{name} {count:,}" for name, count in totals.items()))
+    elif always:
+        lines.append(f"{who} no TCP connection was made or accepted")
+    return lines
+
+
+def json_lines(rows: Iterable[Any], totals: Mapping[str, int], pid: int) -> list[str]:
+    """One JSON object a connection and one of totals, for programs. A count is null where the path does not count."""
+    from json import dumps
+
+    lines = [
+        dumps(
+            {
+                "pid": pid,
+                "role": row.role,
+                "transport": row.transport,
+                "reason": str(row.reason),
+                "detail": row.detail,
+                "local": row.local,
+                "peer": row.peer,
+                "bytes_sent": row.bytes_sent,
+                "bytes_received": row.bytes_received,
+                "bytes_direct": row.bytes_direct,
+            }
+        )
+        for row in rows
+    ]
+    return [*lines, dumps({"pid": pid, "totals": dict(totals)})]
+
+
+def _count_text(count: int | None) -> str:
+    return "?" if count is None else f"{count:,} B"
+
+
+def address_text(address: Any) -> str:
+    """``host:port``, with brackets around an IPv6 host; "?" for an address that is not known."""
+    if not address:
+        return "?"
+    host, port = address[0], address[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def append(path: str, lines: Iterable[str]) -> None:
+    """Append whole lines, in one write where the system takes it, so that processes mix none. Raises OSError."""
+    data = "".join(f"{line}\n" for line in lines).encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def _is_launched() -> bool:
+    return os.environ.get(LAUNCHED) == str(os.getpid())
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error, if there is one."""
+    if not text or sys.stderr is None:
+        return
+    try:
+        sys.stderr.flush()
+        # By the descriptor: what stays in a buffer that cannot be written changes the exit code.
+        _write_all(sys.stderr.fileno(), f"{text}\n".encode(errors="backslashreplace"))
+    except (AttributeError, OSError, ValueError):  # the program has closed or replaced it: there is nobody to tell
+        return
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

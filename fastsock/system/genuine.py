@@ -1,0 +1,70 @@
+"""The system's calls and its clock as they are, whatever a test tool puts in their place.
+
+freezegun and pyfakefs replace a function in every loaded module that has it, blockbuster and mock in the module that
+it comes from, time-machine behind the name itself. A meeting must end and a file be opened all the same. So what runs
+after the import calls these, which were taken then, from where none of them looks, and are kept where none of them
+looks: in a class.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import io
+import posix  # os copies its functions from there
+import select
+import signal
+import time
+from _thread import RLock
+
+from .. import core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def _missing(*_: object) -> Any:
+    raise OSError(errno.ENOSYS, posix.strerror(errno.ENOSYS))
+
+
+class genuine:
+    """A place for names, never instantiated."""
+
+    close = staticmethod(posix.close)
+    dup = staticmethod(posix.dup)
+    dup2 = staticmethod(posix.dup2)
+    eventfd = staticmethod(posix.eventfd)
+    eventfd_write = staticmethod(posix.eventfd_write)
+    fstat = staticmethod(posix.fstat)
+    get_blocking = staticmethod(posix.get_blocking)
+    get_inheritable = staticmethod(posix.get_inheritable)
+    geteuid = staticmethod(posix.geteuid)
+    getpid = staticmethod(posix.getpid)
+    kill = staticmethod(posix.kill)
+    lseek = staticmethod(posix.lseek)
+    open = staticmethod(posix.open)
+    pipe2 = staticmethod(posix.pipe2)
+    preadv = staticmethod(posix.preadv)
+    read = staticmethod(posix.read)
+    readlink = staticmethod(posix.readlink)
+    set_inheritable = staticmethod(posix.set_inheritable)
+    stat = staticmethod(posix.stat)
+    strerror = staticmethod(posix.strerror)
+    uname = staticmethod(posix.uname)
+    urandom = staticmethod(posix.urandom)
+    write = staticmethod(posix.write)
+    # a Python that was built with old headers has neither
+    pidfd_open: staticmethod[[int], int] = staticmethod(getattr(posix, "pidfd_open", _missing))
+    pidfd_send_signal: staticmethod[[int, int], None] = staticmethod(getattr(signal, "pidfd_send_signal", _missing))
+
+    epoll = staticmethod(select.epoll)
+    poll = staticmethod(select.poll)
+    sleep = staticmethod(time.sleep)
+    RLock = staticmethod(RLock)
+    open_file = staticmethod(io.open)
+
+    # Tools that move the clock leave the one that is asked for by its number, or know its number.
+    monotonic: staticmethod[[], float] = staticmethod(
+        core.monotonic if core.available else functools.partial(time.clock_gettime, time.CLOCK_MONOTONIC)
+    )
