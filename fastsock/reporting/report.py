@@ -74,6 +74,7 @@ def arrange() -> None:
     import json  # noqa: F401
 
     from ..connection import registry  # noqa: F401
+    from . import explanation  # noqa: F401
 
     _current = _Report(target)
     atexit.register(_current.write)
