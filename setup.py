@@ -1,9 +1,16 @@
-"""Builds the native core where a C compiler is found; without one fastsock installs too, and doctor says so."""
+"""Builds the native core where a C compiler is found; without one fastsock installs too, and doctor says so.
 
+CFLAGS says otherwise where it names a level of optimisation (-O0) or debug information (-g).
+"""
+
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 CORE = Path("fastsock/core")
 FOLDERS = (CORE, CORE / "message", CORE / "team")
@@ -11,11 +18,41 @@ GENERATED = CORE / "_core.c"
 MPJ = Path("fastsock/mpj")
 MPJ_INCLUDED = [str(path) for path in sorted(MPJ.glob("*/*.px[di]"))]
 
+CORES = len(os.sched_getaffinity(0))
+ASKED = os.environ.get("CFLAGS", "").split()
+
 OPTIONS = {
     "include_dirs": [str(folder) for folder in FOLDERS if folder.is_dir()],
-    "extra_compile_args": ["-std=c11", "-O3", "-fno-strict-aliasing", "-pthread"],
+    "extra_compile_args": ["-std=c11", "-fno-strict-aliasing", "-fvisibility=hidden", "-pthread"],
     "extra_link_args": ["-pthread"],
 }
+
+
+def flags(source: str) -> list[str]:
+    """The C core copies, computes and waits, where -O3 pays; a generated binding is large, and only calls."""
+    level = "-O2" if Path(source).with_suffix(".pyx").exists() else "-O3"
+    return [default for default in (level, "-g0") if not any(flag.startswith(default[:2]) for flag in ASKED)]
+
+
+class BuildInParallel(build_ext):
+    """Compiles as many C files at once as there are cores: a thread for each extension, which waits for its files."""
+
+    def build_extensions(self) -> None:
+        compile_now = self.compiler.compile
+        begun: dict[str, Future[list[str]]] = {}  # a file of two extensions is compiled for both
+        lock = Lock()
+
+        def compile_in_parallel(sources: list[str], *, extra_postargs: list[str], **options: object) -> list[str]:
+            with lock:
+                for source in sorted(set(sources) - set(begun), key=os.path.getsize, reverse=True):
+                    arguments = extra_postargs + flags(source)
+                    begun[source] = workers.submit(compile_now, [source], extra_postargs=arguments, **options)
+            return [compiled for source in sources for compiled in begun[source].result()]
+
+        with ThreadPoolExecutor(self.parallel or CORES) as workers:
+            self.compiler.compile = compile_in_parallel
+            self.parallel = len(self.extensions)
+            super().build_extensions()
 
 
 def files(*endings: str) -> list[str]:
@@ -41,8 +78,8 @@ for calls in sorted([*MPJ.glob("messages/*.pyx"), *MPJ.glob("collectives/*.pyx")
     name = ".".join(calls.with_suffix("").parts)
     modules.append(Extension(name, sources=[str(calls)], depends=depends, **OPTIONS))
 
-extensions = cythonize(modules, language_level=3)
-for extension in extensions:
-    extension.optional = True  # cythonize() makes new ones and forgets it
-
-setup(ext_modules=extensions)
+if __name__ == "__main__":  # cythonize()'s other processes may import this file
+    extensions = cythonize(modules, language_level=3, nthreads=CORES)
+    for extension in extensions:
+        extension.optional = True  # cythonize() makes new ones and forgets it
+    setup(ext_modules=extensions, cmdclass={"build_ext": BuildInParallel})
