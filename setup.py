@@ -12,17 +12,16 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-CORE = Path("fastsock/core")
-FOLDERS = (CORE, CORE / "message", CORE / "team")
-GENERATED = CORE / "_core.c"
-MPJ = Path("fastsock/mpj")
-MPJ_INCLUDED = [str(path) for path in sorted(MPJ.glob("*/*.px[di]"))]
+PACKAGE = Path("fastsock")
+CORE = PACKAGE / "core"
+HEADERS = sorted(CORE.rglob("*.h"))
+MORE = {"fastsock.mpj.datatypes._memory": [str(CORE / "strided.c")]}  # C files of the core besides the core's own
 
 CORES = len(os.sched_getaffinity(0))
 ASKED = os.environ.get("CFLAGS", "").split()
 
 OPTIONS = {
-    "include_dirs": [str(folder) for folder in FOLDERS if folder.is_dir()],
+    "include_dirs": sorted({str(header.parent) for header in HEADERS}),
     "extra_compile_args": ["-std=c11", "-fno-strict-aliasing", "-fvisibility=hidden", "-pthread"],
     "extra_link_args": ["-pthread"],
 }
@@ -30,7 +29,7 @@ OPTIONS = {
 
 def flags(source: str) -> list[str]:
     """The C core copies, computes and waits, where -O3 pays; a generated binding is large, and only calls."""
-    level = "-O2" if Path(source).with_suffix(".pyx").exists() else "-O3"
+    level = "-O2" if is_generated(Path(source)) else "-O3"
     return [default for default in (level, "-g0") if not any(flag.startswith(default[:2]) for flag in ASKED)]
 
 
@@ -55,31 +54,22 @@ class BuildInParallel(build_ext):
             super().build_extensions()
 
 
-def files(*endings: str) -> list[str]:
-    found = [path for folder in FOLDERS for ending in endings for path in sorted(folder.glob(f"*{ending}"))]
-    return [str(path) for path in found if path != GENERATED]
+def is_generated(source: Path) -> bool:
+    return source.with_suffix(".pyx").exists()
 
 
-core = Extension(
-    "fastsock.core._core",
-    sources=[str(CORE / "_core.pyx"), *files(".c")],
-    depends=files(".h", ".pxi", ".pxd"),
-    **OPTIONS,
-)
-memory = Extension(
-    "fastsock.mpj.datatypes._memory",
-    sources=[str(MPJ / "datatypes/_memory.pyx"), str(CORE / "strided.c")],
-    depends=[*MPJ_INCLUDED, str(CORE / "strided.h")],
-    **OPTIONS,
-)
-modules = [core, memory]
-for calls in sorted([*MPJ.glob("messages/*.pyx"), *MPJ.glob("collectives/*.pyx")]):
-    depends = [*files(".h", ".pxd"), *MPJ_INCLUDED]
-    name = ".".join(calls.with_suffix("").parts)
-    modules.append(Extension(name, sources=[str(calls)], depends=depends, **OPTIONS))
+def extension(binding: Path) -> Extension:
+    name = ".".join(binding.with_suffix("").parts)
+    sources = MORE.get(name, [])
+    if name == "fastsock.core._core":
+        sources = [str(path) for path in sorted(CORE.rglob("*.c")) if not is_generated(path)]
+    depends = [*HEADERS, *PACKAGE.rglob("*.pxd"), *PACKAGE.joinpath(binding.parts[1]).rglob("*.pxi")]
+    return Extension(name, sources=[str(binding), *sources], depends=sorted(map(str, depends)), **OPTIONS)
+
 
 if __name__ == "__main__":  # cythonize()'s other processes may import this file
+    modules = [extension(binding) for binding in sorted(PACKAGE.rglob("*.pyx"))]
     extensions = cythonize(modules, language_level=3, nthreads=CORES)
-    for extension in extensions:
-        extension.optional = True  # cythonize() makes new ones and forgets it
+    for module in extensions:
+        module.optional = True  # cythonize() makes new ones and forgets it
     setup(ext_modules=extensions, cmdclass={"build_ext": BuildInParallel})
