@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import os
 
-from .. import chain, config, core
+from .. import chain, config
 from ..meeting import history
 from ..meeting.names import is_numeric
 from ..system.genuine import genuine
 from ..transport import Reason
 from . import registry
+
+try:
+    from . import _fallback as native
+except ImportError:
+    native = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,17 +61,17 @@ def _note(sock: Any, role: str, reason: Reason, local: Any, peer: Any) -> None:
 
 def note(sock: Any, role: str, reason: Reason, local: Any, peer: Any) -> None:
     """`sock` has a connection, which stays on TCP."""
-    (core.staying_note if core.available else _note)(sock, role, reason, local, peer)
+    (_note if native is None else native.note)(sock, role, reason, local, peer)
 
 
 def _are_new(current: Settings) -> bool:
-    return core.available and current is not _known
+    return native is not None and current is not _known
 
 
 def _begin(current: Settings) -> None:
     global _known
     _known = current
-    core.staying_begin(current, chain.nothing_but_tcp())
+    native.begin(current, chain.nothing_but_tcp())
 
 
 def listening(presences: list[Any], complete: bool, local: Any, reason: Reason | None, first: bool) -> Any:
@@ -76,12 +81,12 @@ def listening(presences: list[Any], complete: bool, local: Any, reason: Reason |
     listener had no presence before, here or in another process.
     """
     current = config.settings()
-    if not core.available or (local is None and current.rules):
+    if native is None or (local is None and current.rules):
         return None
     if _are_new(current):
         _begin(current)
     held = [presence.identity() for presence in presences] if complete and presences else None
-    return core.Listening(held, _at_most_told(), local, reason, first)
+    return native.Listening(held, _at_most_told(), local, reason, first)
 
 
 def _at_most_told() -> int:
@@ -98,25 +103,25 @@ def _at_most_told() -> int:
 
 def last(address: Any) -> float:
     """When a connection there last stayed because that was remembered, in monotonic time; 0 for never."""
-    return core.staying_last(address) if core.available else 0.0
+    return 0.0 if native is None else native.last(address)
 
 
 def bind_class(fast: type, plain: type) -> None:
     """Gives the socket class the native calls."""
-    if core.available:
-        core.bind_class(fast, plain, registry, config, Reason.NO_OFFER, history.SHORT_BYTES)
+    if native is not None:
+        native.bind_class(fast, plain)
 
 
 def remember(address: Any, reason: Reason) -> None:
     """A connection to `address` stays on TCP for that reason, and perhaps the next ones do."""
-    if not core.available or type(address) is not tuple or not is_numeric(address[0]):
+    if native is None or type(address) is not tuple or not is_numeric(address[0]):
         return
     current = config.settings()
     if _are_new(current):
         _begin(current)
     if reason in _ALWAYS:
-        core.staying_remember(address, reason, -1, 0.0, False)
+        native.remember(address, reason, -1, 0.0, False)
     elif reason is Reason.SHORT_LIVED_BEFORE:
-        core.staying_remember(address, reason, history.skip_more(address[:2]), history.SOON_SECONDS, True)
+        native.remember(address, reason, history.skip_more(address[:2]), history.SOON_SECONDS, True)
     elif reason is Reason.NO_LISTENER_PRESENCE and history.finds_nobody(address[:2]):
-        core.staying_remember(address, reason, -1, NOBODY_SECONDS, False)
+        native.remember(address, reason, -1, NOBODY_SECONDS, False)

@@ -1,8 +1,14 @@
-# What other compiled modules may use of the core: the message engine's hot path and a team's collectives.
+# What other compiled modules may use of the core: the message engine's hot path, a team's collectives, and what
+# connections that stay on TCP ask.
 from cpython.pystate cimport PyThreadState
 from libc.stdint cimport uint32_t, uint64_t
 from .core cimport fs_engine, fs_envelope, fs_request, fs_wait, iovec
 from .team cimport fs_blocks, fs_team
+
+
+cdef uint64_t now_ns() noexcept  # as monotonic()
+cdef int abstract_told(int descriptor, unsigned long inode, bint keep) noexcept  # as fs_abstract_told()
+cpdef unsigned int forks() noexcept
 
 
 cdef class Engine:

@@ -53,6 +53,10 @@ def replace_watched(int source, int number, bint inheritable):
     checked(result)
 
 
+cdef uint64_t now_ns() noexcept:
+    return fs_now_ns()
+
+
 def monotonic():
     """Seconds on the clock that time.monotonic() shows: no test tool moves this one."""
     return <double>fs_now_ns() / 1e9
@@ -77,4 +81,3 @@ include "custody.pxi"
 include "selecting.pxi"
 include "engine.pxi"
 include "team.pxi"
-include "staying.pxi"

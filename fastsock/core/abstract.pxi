@@ -42,7 +42,11 @@ def abstract_peer(int stream):
     return process, user
 
 
-def forks():
+cdef int abstract_told(int descriptor, unsigned long inode, bint keep) noexcept:
+    return fs_abstract_told(descriptor, inode, keep)
+
+
+cpdef unsigned int forks() noexcept:
     """How often this process, or one that it is a fork of, forked."""
     return fs_abstract_forks()
 

@@ -1,3 +1,5 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic
 """Connections that stay on TCP: the socket class's own calls for them, without a Python frame.
 
 Each call here does what the class's own does in the plain case, and leaves every other case to that.
@@ -5,13 +7,27 @@ Each call here does what the class's own does in the plain case, and leaves ever
 What other threads may change meanwhile is read and written within a critical section of its object: the interpreter's
 lock, where there is one. So a slot of a socket is never looked into without a reference to what it holds.
 """
+cimport cython
 from cpython.object cimport PyObject, PyTypeObject, PyObject_TypeCheck
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.weakref cimport PyWeakref_NewRef
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
+from posix.stat cimport S_IFMT, S_IFSOCK, fstat, struct_stat
 from posix.unistd cimport getpid
 
+from fastsock.core._core cimport abstract_told, forks, now_ns
+from fastsock.core.core cimport atomic_int, atomic_store
+
 import _socket
+import errno as _errno
 import sys as _sys
+
+from fastsock import config
+from fastsock.connection import registry
+from fastsock.core import Channel
+from fastsock.meeting import history
+from fastsock.transport import Reason
 
 cdef extern from *:
     """
@@ -135,10 +151,12 @@ cdef object plain_del = _socket.socket.__del__
 cdef object is_finalizing = _sys.is_finalizing
 cdef object own_recv, own_recv_into, own_send, own_sendall
 cdef Py_ssize_t connection_at, channel_at, references_at, closed_at
-cdef dict open_connections, totals
-cdef object closed_connections, lost, counts_of, kernel_counts, no_offer
-cdef uint64_t worth                     # bytes that earn a meeting back
-cdef dict settings_of                   # the dictionary of the module that holds the settings in force
+cdef dict open_connections = registry._open, totals = registry._totals
+cdef object closed_connections = registry._closed, lost = registry._lost
+cdef object counts_of = registry.counts_of, kernel_counts = registry.kernel_counts
+cdef object no_offer = Reason.NO_OFFER
+cdef uint64_t worth = history.SHORT_BYTES  # that earn a meeting back
+cdef dict settings_of = vars(config)    # where the settings in force are
 cdef dict stays = {}
 # What holds now, in a dictionary because that may be read while another thread replaces it: the settings that `stays`
 # was learned with, and the reason where they allow nothing but TCP to anybody.
@@ -160,7 +178,7 @@ cdef class Stay:
         if self.left == 0:
             return False
         if self.until != 0:
-            now = fs_now_ns()
+            now = now_ns()
             if now >= self.until:
                 return False
             if self.pause != 0:
@@ -269,7 +287,7 @@ cdef class Held:
         return not is_empty(sock, self.offset)
 
     def forget(self, sock):
-        """It is undecided again."""
+        """It is pending again."""
         self.check(sock)
         Py_XDECREF(exchange(sock, self.offset, NULL))
 
@@ -288,7 +306,7 @@ cdef inline bint settings_are_known():
     return settings is not None and settings_of.get("_current") is settings
 
 
-def staying_begin(settings, reason):
+def begin(settings, reason):
     """What was remembered belongs to other settings. reason: why nothing but TCP is allowed to anybody, or None."""
     learned_with["settings"] = None
     stays.clear()
@@ -297,14 +315,14 @@ def staying_begin(settings, reason):
     learned_with["settings"] = None if settings.trace else settings  # traced ones take the class's own way, which tells
 
 
-def staying_note(sock, role, reason, local, peer):
+def note(sock, role, reason, local, peer):
     """`sock` has a connection, which stays on TCP."""
     if not is_ours(sock):
         raise TypeError("not a fast socket")
-    note(sock, role, reason, local, peer, None)
+    note_stay(sock, role, reason, local, peer, None)
 
 
-cdef int note(object sock, object role, object reason, object local, object peer, Stay because) except -1:
+cdef int note_stay(object sock, object role, object reason, object local, object peer, Stay because) except -1:
     cdef Stayed stayed = Stayed.__new__(Stayed)
     stayed.role = role
     stayed.reason = reason
@@ -326,7 +344,7 @@ cdef int note(object sock, object role, object reason, object local, object peer
 
 # ---- connecting ----
 
-def staying_remember(address, reason, long left, double seconds, bint renewed):
+def remember(address, reason, long left, double seconds, bint renewed):
     """The next `left` (-1: any number of) connections to that address stay, if they come within that many seconds.
 
     seconds 0: whenever they come; renewed: the time begins anew with each of them, and one that carries much ends it.
@@ -340,13 +358,13 @@ def staying_remember(address, reason, long left, double seconds, bint renewed):
     stay.left = left
     stay.doubtful = renewed
     if seconds > 0:
-        stay.last = fs_now_ns()
+        stay.last = now_ns()
         stay.until = stay.last + <uint64_t>(seconds * 1e9)
         stay.pause = <uint64_t>(seconds * 1e9) if renewed else 0
     stays[address] = stay
 
 
-def staying_last(address):
+def last(address):
     """When the last connection there that was told to stay began, by the monotonic clock in seconds; forgets it."""
     cdef Stay stay
     try:
@@ -389,12 +407,12 @@ def connect(self, address, /):
         plain_connect(self, address)
     except BlockingIOError as error:
         if error.errno == _errno.EINPROGRESS:
-            note(self, "connect", reason, None, address, doubtful)
+            note_stay(self, "connect", reason, None, address, doubtful)
         raise
     except BaseException:
-        staying_last(address)  # forgotten: what listens there next may be another one
+        last(address)  # forgotten: what listens there next may be another one
         raise
-    note(self, "connect", reason, None, address, doubtful)
+    note_stay(self, "connect", reason, None, address, doubtful)
 
 
 # ---- accepting ----
@@ -419,7 +437,7 @@ cdef class Listening:
         self.local = local
         self.reason = reason
         self.settings = learned_with["settings"]
-        self.forks = fs_abstract_forks()
+        self.forks = forks()
 
     @cython.critical_section
     def found(self):
@@ -453,9 +471,9 @@ cdef class Listening:
         cdef bint shared
         if self.presences is None or self.pending > 0:
             return True
-        shared = self.forks != fs_abstract_forks()  # others must be told of it too
+        shared = self.forks != forks()  # others must be told of it too
         for descriptor, inode in self.presences:
-            told = fs_abstract_told(descriptor, inode, shared)
+            told = abstract_told(descriptor, inode, shared)
             if told < 0 or (shared and told > 0):
                 self.presences = None
                 return True
@@ -479,7 +497,7 @@ cdef bint accepted_stays(object listener, object sock, object address) except -1
         if address[0] != local[0] or listening.expects():
             return False
         reason = no_offer
-    note(sock, "accept", reason, local, address, None)
+    note_stay(sock, "accept", reason, local, address, None)
     return True
 
 
@@ -580,7 +598,7 @@ def __del__(self):
     try:
         # with options set, that needs modules which the interpreter's end takes apart
         if held != NULL and type(<object>held) is Channel and (self._fast_options is None or not is_finalizing()):
-            (<Channel>held).dropped(self._fast_resets())
+            (<object>held).dropped(self._fast_resets())
     finally:
         plain_del(self)
 
@@ -633,25 +651,16 @@ def passing(str name):
 PASSED = ("fileno", "settimeout", "setblocking", "shutdown", "setsockopt", "getsockopt", "getsockname", "getpeername")
 
 
-def bind_class(fast, plain, registry, config, reason, uint64_t much):
-    """Gives these calls to the class `fast`; its own ones stay what they lead to.
-
-    reason: of accepted ones without an offer; much: so many bytes on one connection are better off on another path.
-    """
+def bind_class(fast, plain):
+    """Gives these calls to the class `fast`; its own ones stay what they lead to."""
     global fast_class, own_init, own_connect, own_close, own_real_close, plain_accept
     global own_recv, own_recv_into, own_send, own_sendall
     global connection_at, channel_at, references_at, closed_at
-    global open_connections, closed_connections, totals, lost, no_offer, settings_of
-    global counts_of, kernel_counts, worth
     own_init, own_connect, plain_accept = fast.__init__, fast.connect, plain.accept
     own_close, own_real_close = fast.close, fast._real_close
     connection, channel = vars(fast)["_fast_held_connection"], vars(fast)["_fast_held_channel"]
     connection_at, channel_at = offset_of(connection), offset_of(channel)
     references_at, closed_at = offset_of(vars(plain)["_io_refs"]), offset_of(vars(plain)["_closed"])
-    open_connections, closed_connections, totals = registry._open, registry._closed, registry._totals
-    lost, no_offer, settings_of = registry._lost, reason, vars(config)
-    counts_of, kernel_counts = registry.counts_of, registry.kernel_counts
-    worth = much
     fast_class = fast
     fast._fast_connection, fast._fast_channel = Held(connection), Held(channel)
     own_recv, own_recv_into, own_send, own_sendall = fast.recv, fast.recv_into, fast.send, fast.sendall
