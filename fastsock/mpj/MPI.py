@@ -8,6 +8,7 @@ from .. import core as _core
 if not _core.available:
     raise ImportError(f"fastsock.mpj needs the native core: {_core.why_not}")
 
+from . import ranks as _ranks
 from .absent import (
     Close_port,
     File,
@@ -19,7 +20,6 @@ from .absent import (
     Win,
 )
 from .communicators import lifecycle as _lifecycle
-from .communicators import world as _world
 from .communicators.comm import Comm
 from .communicators.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
 from .communicators.group import GROUP_EMPTY, GROUP_NULL, Group
@@ -115,12 +115,12 @@ FILE_NULL = File.named(File.null, "FILE_NULL")
 def __getattr__(name: str) -> object:
     """The predefined communicators of the calling thread's rank, where ranks are threads."""
     if name == "COMM_WORLD":
-        return _world.predefined().everyone.constant
+        return _lifecycle.predefined().everyone.constant
     if name == "COMM_SELF":
-        return _world.predefined().alone.constant
+        return _lifecycle.predefined().alone.constant
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 _lifecycle.initialize()
-if not _world.ranks_are_threads():
-    COMM_WORLD, COMM_SELF = _world.static_handles()
+if not _ranks.are_threads():
+    COMM_WORLD, COMM_SELF = _lifecycle.static_handles()

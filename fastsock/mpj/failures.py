@@ -9,7 +9,7 @@ from .exceptions import Exception as MPIException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .communicators.communicator_record import Communicator
+    from typing import Any
 
 _CLASSES = {
     TRUNCATED: ERR_TRUNCATE,
@@ -25,7 +25,7 @@ def error_class(error: MessageError) -> int:
     return _CLASSES.get(error.code, ERR_INTERN)
 
 
-def translated(error: BaseException, communicator: Communicator) -> BaseException:
+def translated(error: BaseException, communicator: Any) -> BaseException:
     """Returns the MPI exception for an error of the engine; what is none stays as it is."""
     if isinstance(error, MPIException) or not isinstance(error, MessageError):
         return error

@@ -23,6 +23,7 @@ PUBLIC = "fastsock.mpj.MPI"
 _numbers = itertools.count(1)
 _numbering = new_recursive_lock()
 _records: WeakValueDictionary[int, Record] | dict[int, Record] = {}
+_wrappers: dict[type, type[Handle]] = {}
 
 
 def public(cls: Public) -> Public:
@@ -80,8 +81,6 @@ class Handle:
     _constant: bool
     null: ClassVar[Any]
     """The record of the null handle of this class."""
-    natives: ClassVar[tuple[type, ...]] = ()
-    """Compiled classes of records, which have no base among those in Python."""
     _family: ClassVar[type[Handle]]
     """The class whose handles may be made from, and compared with, this one's."""
 
@@ -97,10 +96,13 @@ class Handle:
         self.ob = other.ob
         return self
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, wraps: type | tuple[type, ...] = (), **options: Any) -> None:
+        """`wraps`: the classes of records whose handles are of this class, where the program did not choose another."""
         super().__init_subclass__(**options)
         if "null" in vars(cls):
             cls._family = cls
+        for kind in wraps if isinstance(wraps, tuple) else (wraps,):
+            _wrappers[kind] = cls
 
     @classmethod
     def of(cls, record: Any) -> Self:
@@ -122,12 +124,16 @@ class Handle:
         return self
 
     @classmethod
-    def handle_for(cls, record: Any) -> Self:
-        """Returns the constant of a record that has one, else a new handle."""
+    def for_record(cls, record: Any) -> Any:
+        """Returns the constant of a record that has one, else a new handle of the class that wraps such records."""
         if record.constant is not None:
-            found: Self = record.constant
-            return found
-        return cls.of(record)
+            return record.constant
+        return cls.wrapper(type(record)).of(record)
+
+    @classmethod
+    def wrapper(cls, kind: type) -> type[Any]:
+        """Returns the class of handles for records of a class: this one where none says that it wraps them."""
+        return next((_wrappers[base] for base in kind.__mro__ if base in _wrappers), cls)
 
     def __bool__(self) -> bool:
         """Return whether the handle is not null."""
@@ -185,7 +191,8 @@ class Handle:
         record = _records.get(arg) if arg else cls.null
         if record is None:
             raise ValueError(f"no object has the handle {arg}")
-        kinds: Any = (type(cls.null), *cls.natives)
+        wrapped = [kind for kind, wrapper in _wrappers.items() if issubclass(wrapper, cls._family)]
+        kinds: Any = (type(cls.null), *wrapped)
         if not isinstance(record, kinds):
             raise TypeError(f"handle {arg} is not of a {cls.__name__}")
         constant = record.constant
@@ -193,7 +200,7 @@ class Handle:
             return constant
         if cls is not cls._family:
             return cls.of(record)
-        found: Self = cls.handle_for(record)
+        found: Self = cls.for_record(record)
         return found
 
     def py2f(self) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from .run import Options, Part, UsageError, run
+from .run import UsageError, run
+from .runner.options import Options, Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

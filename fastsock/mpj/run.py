@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 
+from .runner.options import Options
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,34 +38,6 @@ _DEVICES = ("iodev", "smpdev", "sysvdev")
 
 class UsageError(Exception):
     """A command line that cannot be understood; the text says why."""
-
-
-class Part:
-    """Ranks that run one program, where a job has several; `environ` and `directory`: what theirs have besides."""
-
-    def __init__(self) -> None:
-        self.size = 0  # not told: one, or as many as there are places on the hosts
-        self.program: list[str] = []
-        self.environ: dict[str, str] = {}
-        self.directory: str | None = None
-        self.literal = False  # the program's first word is what to execute, whatever it looks like
-
-
-class Options(Part):
-    """The command line, understood."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.others: list[Part] = []  # programs after the first
-        self.hosts: list[tuple[str, int]] | None = None  # as of a host file
-        self.hostfile: str | None = None
-        self.python: str | None = None
-        self.device: str | None = None
-        self.timeout: float | None = None
-        self.grace = 2.0
-        self.tag = False
-        self.as_mpi4py = False
-        self.name = f"python -m {_MODULE}"  # by which errors speak of this program
 
 
 def parse(arguments: Sequence[str]) -> Options:

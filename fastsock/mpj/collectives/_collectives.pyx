@@ -22,7 +22,7 @@ from ..datatypes._memory import IN_PLACE, buffer
 from ..datatypes.buffers import of_format
 from ..datatypes.datatype import Datatype
 from ..datatypes.native_kernels import kernel_of
-from .exchange import TAGS
+from ..tags import TAGS
 from .table import TABLE
 
 cdef extern from "Python.h":

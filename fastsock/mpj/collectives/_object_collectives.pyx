@@ -20,7 +20,7 @@ from fastsock.system.forkable import new_lock
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
 from . import object_collectives
-from .exchange import TAGS
+from ..tags import TAGS
 from ..datatypes.op import Op
 
 cdef enum:

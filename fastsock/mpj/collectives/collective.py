@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..datatypes.op import SUM, Op
+from ..handle import Handle
 from ..info import INFO_NULL, Info
-from ..messages.objects import Objects
 from ..messages.request import Prequest, Request
 from . import prepared, reductions
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Collective(Objects):
+class Collective(Handle):
     """Collective operations on memory."""
 
     __slots__ = ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from itertools import count
 
+from ..tags import NOBODYS, TAGS
 from .levels import Levels
 from .scratch import scratch
 
@@ -23,9 +24,6 @@ MESSAGES, HOST, HOSTS = "messages", "host", "hosts"
 """How ranks reach each other, for the selection table: by messages on one host, through memory that all share, or by
 messages between hosts."""
 
-TAGS = 1 << 29
-"""Calls are told apart by their tag, a number below this one."""
-NOBODYS_TAG = (1 << 31) - 2
 ANY = -1
 PATIENCE_S = 0.25
 
@@ -154,7 +152,7 @@ def drive(exchange: Exchange, steps: Steps) -> None:
     for requests in steps:
         while not wait_all(requests, PATIENCE_S):
             # what is waited for may never come because its sender waits for a rank that failed: raises for that one
-            exchange.engine.iprobe(ANY, NOBODYS_TAG, exchange.context)
+            exchange.engine.iprobe(ANY, NOBODYS, exchange.context)
         for request in requests:
             if request.error is not None:
                 raise request.error

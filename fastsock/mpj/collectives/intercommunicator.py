@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from itertools import count
 
+from ..tags import TAGS
 from . import barrier as barriers
 from . import bcast as bcasts
 from . import reduce as reduces
 from . import schedule
 from .blocks import Blocks
-from .exchange import TAGS, drive
+from .exchange import drive
 from .neighbourhood import receives
 
 TYPE_CHECKING = False

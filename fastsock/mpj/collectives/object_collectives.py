@@ -8,9 +8,9 @@ from functools import reduce as fold
 from fastsock.core._core import STANDARD, MessageError
 from fastsock.system.forkable import new_lock
 
-from ..communicators.communicator_record import OBJECTS, SEQUENCE
 from ..constants import ERR_ROOT, PROC_NULL, ROOT
 from ..messages.pickling import CODEC, Codec
+from ..tags import OBJECTS, TAGS
 
 DIRECT = 8
 """Up to so many ranks an allgather is a message from each to each; among more it is gathered, then broadcast."""
@@ -36,7 +36,7 @@ class _Round:
         self.tag = self.exchange.tag
         self.context = self.exchange.context
         if remote:
-            self.tag = OBJECTS + self.tag % SEQUENCE
+            self.tag = OBJECTS + self.tag % TAGS
 
     def isend(self, data: Any, to: int) -> Any:
         return self.engine.isend(data, self.peers[to], self.tag, self.context, STANDARD)

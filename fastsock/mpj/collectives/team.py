@@ -20,12 +20,13 @@ from fastsock.core._core import TEAM_MOST, Team, abstract_accept, create_team_me
 from fastsock.meeting import unix_calls
 from fastsock.system.genuine import genuine
 
+from ..tags import TEAM
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fastsock.core._core import Engine
 
 _WAKE_FLAGS = os.EFD_NONBLOCK | os.EFD_CLOEXEC
-TAG = 2**31 - 1  # of the messages about a team, in the communicator's collective context
 PATIENCE_S = 10.0  # for what has been sent already
 PREFIX = b"\0fastsock-team-"
 OFFER = struct.Struct("32s32s")  # random part of the name, token
@@ -69,18 +70,18 @@ class _Meeting:
         self.stack = stack
 
     def tell(self, member: int, data: bytes) -> None:
-        self.engine.send(data, self.ranks[member], TAG, self.context)
+        self.engine.send(data, self.ranks[member], TEAM, self.context)
 
     def tell_all(self, data: bytes) -> None:
         """To every other member. All messages are begun before any is waited for: connections are made side by side,
         and no member that computes delays the others."""
         others = [rank for index, rank in enumerate(self.ranks) if index != self.index]
-        for request in [self.engine.isend(data, rank, TAG, self.context) for rank in others]:
+        for request in [self.engine.isend(data, rank, TEAM, self.context) for rank in others]:
             request.wait()
 
     def hear(self, member: int, size: int) -> bytes:
         data = bytearray(size)
-        self.engine.recv(data, self.ranks[member], TAG, self.context)
+        self.engine.recv(data, self.ranks[member], TEAM, self.context)
         return bytes(data)
 
     def stream(self) -> _socket.socket:

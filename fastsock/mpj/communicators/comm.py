@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from .. import ranks
 from ..attributes import Attributed, copy_attributes
-from ..collectives.collective import Collective
+from ..collectives.objects import ObjectCollective
 from ..constants import (
     COMM_TYPE_HW_GUIDED,
     COMM_TYPE_HW_UNGUIDED,
@@ -23,11 +24,12 @@ from ..constants import (
 from ..exceptions import Exception as MPIException
 from ..handle import public
 from ..info import INFO_NULL, Info
-from ..messages._point_to_point import CALLS, REQUEST_CALLS, Started
-from ..messages.buffered import Flush
+from ..messages._point_to_point import NativePointToPoint
+from ..messages.buffered import Buffered, Flush
+from ..messages.objects import Objects
 from ..messages.request import Request
-from . import creation, world
-from .communicator_record import Communicator, NoCommunicator
+from . import creation
+from .communicator_record import Communicator, Intercommunicator, NoCommunicator
 from .errhandler import Watched
 from .group import Group, GroupRecord
 
@@ -40,7 +42,7 @@ SHARED_MEMORY = "mpi_shared_memory"
 
 
 @public
-class Comm(Collective, Attributed, Watched):
+class Comm(NativePointToPoint, Objects, ObjectCollective, Attributed, Watched):
     """Communication context."""
 
     __slots__ = ()
@@ -50,26 +52,17 @@ class Comm(Collective, Attributed, Watched):
 
     # Handles
 
+    @classmethod
+    def for_record(cls, record: Any) -> Any:
+        """Returns the constant of a record that has one, else a new handle of the class that suits it."""
+        if record.constant is None and record.topology is not None:
+            return cls.wrapper(type(record.topology)).of(record)
+        return super().for_record(record)
+
     @staticmethod
     def _wrap(record: Communicator | None) -> Any:
         """Returns a handle of the class that suits a communicator; the null handle without one."""
-        from .intercomm import Intercomm
-        from .intracomm import Intracomm
-
-        if record is None:
-            return Comm()
-        if record.inter:
-            return Intercomm.of(record)
-        return Intracomm.of(record)
-
-    @classmethod
-    def handle_for(cls, record: Any) -> Any:
-        """Returns the constant of a record that has one, else a new handle of the class that suits it."""
-        if record.constant is not None:
-            return record.constant
-        if record.topology is not None:
-            return record.topology.handle_class().of(record)
-        return Comm._wrap(record)
+        return Comm() if record is None else Comm.for_record(record)
 
     # Group
 
@@ -261,7 +254,9 @@ class Comm(Collective, Attributed, Watched):
 
     def Attach_buffer(self, buf: Any) -> None:
         """Attach a user-provided buffer for sending in buffered mode."""
-        self.ob.buffered = world.attached(buf)
+        buffered = Buffered()
+        buffered.attach(buf)
+        self.ob.buffered = buffered
 
     def Detach_buffer(self) -> Any:
         """Remove an existing attached buffer."""
@@ -322,9 +317,7 @@ class Comm(Collective, Attributed, Watched):
     @classmethod
     def Get_parent(cls) -> Any:
         """Return the parent intercommunicator for this process: there is none, for no program is spawned."""
-        from .intercomm import Intercomm
-
-        return Intercomm()
+        return cls.wrapper(Intercommunicator)()
 
     @classmethod
     def Join(cls, fd: int) -> Any:
@@ -337,7 +330,7 @@ class Comm(Collective, Attributed, Watched):
         communicator = self.ob
         if not isinstance(communicator, Communicator):
             raise MPIException(ERR_COMM, "the communicator is null")
-        return world.attribute(communicator, keyval)
+        return communicator.world.attribute(keyval)
 
     # Errors
 
@@ -350,7 +343,7 @@ class Comm(Collective, Attributed, Watched):
         """Terminate the MPI execution environment: all ranks end."""
         where = self.ob.title if isinstance(self.ob, Communicator) else "the null communicator"
         sys.stdout.flush()
-        world.current().job.abort(errorcode, f"Abort({errorcode}) was called on {where}")
+        ranks.current().job.abort(errorcode, f"Abort({errorcode}) was called on {where}")
         raise SystemExit(errorcode)
 
     # Name
@@ -379,9 +372,3 @@ class Comm(Collective, Attributed, Watched):
 def _hints(info: Info) -> dict[str, str] | None:
     return dict(info.items()) if info else None
 
-
-for _call in CALLS:
-    setattr(Comm, _call.__name__, _call)
-for _name, _call in REQUEST_CALLS.items():
-    setattr(Request, _name, _call)
-Request.natives = (Started,)

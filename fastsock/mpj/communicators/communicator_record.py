@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from ..collectives._object_collectives import TeamObjectCalls
     from .world import World
 
-SEQUENCE = 1 << 29
-"""Collective operations are told apart by their tag, a number below this one."""
-
-CREATION = SEQUENCE
-"""First of as many tags that serve to create communicators from a part of the members."""
-
-OBJECTS = 1 << 30
-"""First of the tags of objects to and from a remote group."""
-
-PARTITIONED = OBJECTS + SEQUENCE
-"""First of the tags that introduce partitioned sends to their receivers."""
-
 
 class NoCommunicator(Record):
     """What the null handle refers to: whatever is asked of it, the answer is ERR_COMM."""
@@ -57,7 +45,6 @@ class Communicator(NoCommunicator):
         "fast",
         "index",
         "info",
-        "inter",
         "locks",
         "making",
         "members_",
@@ -75,6 +62,8 @@ class Communicator(NoCommunicator):
         "world",
     )
 
+    inter = False
+
     def __init__(self, world: World, number: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> None:
         super().__init__()
         self.world: World = world
@@ -82,7 +71,6 @@ class Communicator(NoCommunicator):
         self.ranks: tuple[int, ...] = tuple(ranks)
         self.rank: int = self.ranks.index(world.rank)
         self.size: int = len(self.ranks)
-        self.inter: bool = remote is not None
         self.peers: tuple[int, ...] = self.ranks if remote is None else tuple(remote)
         identity = self.peers == tuple(range(len(self.peers)))
         # None: ranks here are ranks in the world
@@ -241,3 +229,14 @@ class Communicator(NoCommunicator):
 
             self.fast = TeamCalls(self, members)
             self.objects = TeamObjectCalls(self, members)
+
+
+class Intercommunicator(Communicator):
+    """Two groups of ranks, each of which sends to the other one."""
+
+    __slots__ = ()
+
+    inter = True
+
+    def __init__(self, world: World, number: int, ranks: Sequence[int], remote: Sequence[int]) -> None:
+        super().__init__(world, number, ranks, remote)

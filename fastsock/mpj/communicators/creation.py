@@ -2,75 +2,28 @@
 Making communicators: the members agree on a number that no other communicator of any of them has.
 
 Numbers are given by one member, the first of the new communicator, out of a supply that no other process gives from
-(`ContextNumbers`). So an agreement is a broadcast, and threads may make several communicators at the same time.
+(`context_numbers`). So an agreement is a broadcast, and threads may make several communicators at the same time.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections import deque
 from collections.abc import Iterable, Sequence
 
 from fastsock.core._core import STANDARD, MessageError
-from fastsock.system.forkable import new_lock
 
 from ..collectives import bcast, object_collectives
-from ..constants import ERR_INTERN, UNDEFINED
-from ..exceptions import Exception as MPIException
+from ..constants import UNDEFINED
 from ..messages.operation_records import Collective, Nothing, Operation
 from ..messages.pickling import CODEC
-from .communicator_record import CREATION, Communicator
+from ..tags import CREATION
+from .communicator_record import Communicator, Intercommunicator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .world import World
-
-WORLD, SELF, INTERNAL = 0, 1, 2
-"""Numbers that are never given: the predefined communicators, and what belongs to none."""
-_FIRST = 3
-_LIMIT = 1 << 30
-
-
-class ContextNumbers:
-    """The numbers that this process gives to communicators: the rank is part of each."""
-
-    def __init__(self, rank: int, size: int) -> None:
-        self._lock = new_lock()
-        self._step = 1 << max(size - 1, 0).bit_length()
-        self._next = _FIRST + rank
-        self._unused: list[int] = []
-        self._freed: deque[int] = deque()
-        self._given: set[int] = set()
-
-    def take(self) -> int:
-        """Returns a number. One that was in use is given again only when all others were."""
-        with self._lock:
-            if self._unused:
-                number = self._unused.pop()
-            elif self._next < _LIMIT:
-                number = self._next
-                self._next += self._step
-            elif self._freed:
-                number = self._freed.popleft()
-            else:
-                raise MPIException(ERR_INTERN, "too many communicators: free those that are not needed")
-            self._given.add(number)
-            return number
-
-    def give_back(self, number: int) -> None:
-        """Takes back a number that nothing was made with."""
-        with self._lock:
-            self._given.discard(number)
-            self._unused.append(number)
-
-    def free(self, number: int) -> None:
-        """Takes back the number of a communicator that was freed, if it came from here."""
-        with self._lock:
-            if number in self._given:
-                self._given.discard(number)
-                self._freed.append(number)
 
 
 def everything(communicator: Any, obj: Any) -> tuple[list[Any], list[Any]]:
@@ -94,7 +47,7 @@ def duplicate(communicator: Any) -> Communicator:
         leads = communicator.rank == 0 and first_side(communicator)
         local, remote = everything(communicator, world.numbers.take() if leads else None)
         number = local[0] if first_side(communicator) else remote[0]
-        return Communicator(world, number, communicator.ranks, communicator.peers)
+        return Intercommunicator(world, number, communicator.ranks, communicator.peers)
     number = world.numbers.take() if communicator.rank == 0 else None
     number = object_collectives.bcast(communicator, CODEC, number, 0)
     return inherit(Communicator(world, number, communicator.ranks), communicator)
@@ -144,7 +97,7 @@ def among_both(communicator: Any, ranks: Sequence[int] | None) -> Communicator |
         return None
     numbers = {members[0]: number for members, number in local + remote if number is not None}
     first = min(mine[0][0], theirs[0][0])
-    return Communicator(world, numbers[first], mine[0], theirs[0])
+    return Intercommunicator(world, numbers[first], mine[0], theirs[0])
 
 
 def split(communicator: Any, color: int, key: int) -> Communicator | None:
@@ -152,7 +105,7 @@ def split(communicator: Any, color: int, key: int) -> Communicator | None:
     world = communicator.world
     number = world.numbers.take()
     local, remote = everything(communicator, (color, key, number))
-    found = None
+    found: Communicator | None = None
     if color != UNDEFINED:
         mine = _colored(local, communicator.ranks, color)
         theirs = _colored(remote, communicator.peers, color) if communicator.inter else []
@@ -160,8 +113,10 @@ def split(communicator: Any, color: int, key: int) -> Communicator | None:
             first = min([mine[0], *theirs[:1]])
             chosen: int = first[1]
             members = [rank for rank, _ in mine]
-            others = [rank for rank, _ in theirs] if communicator.inter else None
-            found = Communicator(world, chosen, members, others)
+            if communicator.inter:
+                found = Intercommunicator(world, chosen, members, [rank for rank, _ in theirs])
+            else:
+                found = Communicator(world, chosen, members)
             if chosen == number:
                 return found
     world.numbers.give_back(number)
@@ -234,7 +189,7 @@ def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, 
             agreed = remote, their_number
             world.numbers.give_back(number)
     remote, number = object_collectives.bcast(communicator, CODEC, agreed, local_leader)
-    return Communicator(world, number, communicator.ranks, remote)
+    return Intercommunicator(world, number, communicator.ranks, remote)
 
 
 def from_groups(
@@ -255,7 +210,7 @@ def from_groups(
                 channel.send(number, rank)
     else:
         number = channel.recv(leader)
-    return Communicator(world, number, local, remote)
+    return Intercommunicator(world, number, local, remote)
 
 
 def merge(communicator: Any, high: bool) -> Communicator:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from .. import ranks
 from ..constants import ERR_ERRHANDLER
 from ..exceptions import Exception
 from ..handle import Handle, Record, public
@@ -18,16 +19,14 @@ _MOST = 32  # handlers that a program may have created at a time for one kind of
 _created: dict[type[Handle], int] = {}
 
 
-def _end(code: int, text: str) -> None:
+def _abort(code: int, text: str) -> None:
+    """Ends the program: all ranks of the job, where this is one."""
+    if ranks.find() is not None:
+        ranks.current().job.abort(code, text)
+        return
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
     os._exit(code)
-
-
-class Abort:
-    """How errors that are fatal end the program: `job(code, text)` is set by whoever knows the other ranks."""
-
-    job: Callable[[int, str], None] = staticmethod(_end)
 
 
 class ErrhandlerRecord(Record):
@@ -47,9 +46,9 @@ class ErrhandlerRecord(Record):
     def invoke(self, subject: Any, error: Exception) -> None:
         """Does what this handler does with an error on `subject` (a handle or a record) before the call raises it."""
         if self.fatal:
-            Abort.job(int(error), f"fatal error on {_name(subject)}: {error}")
+            _abort(int(error), f"fatal error on {_name(subject)}: {error}")
         elif self.function is not None and self.kind is not None:
-            handle = subject if isinstance(subject, Handle) else self.kind.handle_for(subject)
+            handle = subject if isinstance(subject, Handle) else self.kind.for_record(subject)
             self.function(handle, int(error))
 
 

@@ -7,10 +7,11 @@ from operator import index
 from ..constants import ERR_ARG, ERR_GROUP, ERR_RANK, IDENT, PROC_NULL, SIMILAR, UNDEFINED, UNEQUAL
 from ..exceptions import Exception
 from ..handle import Handle, Record, public
+from ..ranks import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any, Self
 
 
@@ -27,12 +28,6 @@ class GroupRecord(Record):
 
 
 _null = GroupRecord((), -1)
-
-
-class World:
-    """The group of the world: `group` is set by whoever knows the world."""
-
-    group: Callable[[], Group]
 
 
 @public
@@ -75,7 +70,7 @@ class Group(Handle):
     def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
         """Translate ranks in a group to those in another group."""
         mine = self._members().ranks
-        theirs = (World.group() if group is None else group)._members().positions
+        theirs = (_world() if group is None else group)._members().positions
         wanted = range(len(mine)) if ranks is None else [index(rank) for rank in ranks]
         return [PROC_NULL if rank == PROC_NULL else theirs.get(mine[self._checked(rank)], UNDEFINED) for rank in wanted]
 
@@ -166,4 +161,9 @@ def _ranges(triples: Sequence[tuple[int, int, int]]) -> list[int]:
 
 
 GROUP_NULL = Group.named(_null, "GROUP_NULL")
+def _world() -> Group:
+    home = current()
+    return Group.of(GroupRecord(range(home.size), home.rank))
+
+
 GROUP_EMPTY = Group.named(GroupRecord((), -1), "GROUP_EMPTY")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from .. import ranks
 from ..constants import ERR_GROUP
 from ..handle import public
 from ..info import INFO_NULL, Info
-from . import creation, world
+from . import creation
 from .comm import Comm
+from .communicator_record import Intercommunicator
 from .errhandler import Errhandler
 from .group import Group, GroupRecord
 from .intracomm import Intracomm
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @public
-class Intercomm(Comm):
+class Intercomm(Comm, wraps=Intercommunicator):
     """Intercommunicator."""
 
     __slots__ = ()
@@ -40,7 +42,7 @@ class Intercomm(Comm):
         errhandler: Errhandler | None = None,
     ) -> Any:
         """Create communicator from groups."""
-        home = world.current()
+        home = ranks.current()
         local, remote = local_group._members().ranks, remote_group._members().ranks
         if home.rank not in local:
             return Comm()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import ranks
 from ..collectives import object_collectives, reductions
 from ..constants import ERR_GROUP
 from ..datatypes.op import SUM, Op
 from ..handle import public
 from ..info import INFO_NULL, Info
 from ..messages.request import Prequest, Request
-from . import creation, world
+from . import creation, topology_creation
 from .comm import Comm
+from .communicator_record import Communicator
 from .errhandler import Errhandler
 from .group import Group
 
@@ -19,14 +21,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..messages.objects import Function
-    from .intercomm import Intercomm
+    from ..collectives.objects import Function
 
 DYNAMIC = "dynamic processes: {} is not there; start all ranks together"
 
 
 @public
-class Intracomm(Comm):
+class Intracomm(Comm, wraps=Communicator):
     """Intracommunicator."""
 
     __slots__ = ()
@@ -58,7 +59,7 @@ class Intracomm(Comm):
         errhandler: Errhandler | None = None,
     ) -> Any:
         """Create communicator from group; only the members of the group call it."""
-        home = world.current()
+        home = ranks.current()
         members = group._members().ranks
         if home.rank not in members:
             return Comm()
@@ -70,15 +71,11 @@ class Intracomm(Comm):
 
     def Create_cart(self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False) -> Any:
         """Create cartesian communicator."""
-        from . import topology
-
-        return topology.create_cart(self.ob, dims, periods)
+        return topology_creation.create_cart(self.ob, dims, periods)
 
     def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Any:
         """Create graph communicator."""
-        from . import topology
-
-        return topology.create_graph(self.ob, index, edges)
+        return topology_creation.create_graph(self.ob, index, edges)
 
     def Create_dist_graph_adjacent(
         self,
@@ -90,9 +87,7 @@ class Intracomm(Comm):
         reorder: bool = False,
     ) -> Any:
         """Create distributed graph communicator."""
-        from . import topology
-
-        return topology.create_adjacent(self.ob, sources, destinations, sourceweights, destweights)
+        return topology_creation.create_adjacent(self.ob, sources, destinations, sourceweights, destweights)
 
     def Create_dist_graph(
         self,
@@ -104,27 +99,19 @@ class Intracomm(Comm):
         reorder: bool = False,
     ) -> Any:
         """Create distributed graph communicator."""
-        from . import topology
+        return topology_creation.create_distributed(self.ob, sources, degrees, destinations, weights)
 
-        return topology.create_distributed(self.ob, sources, degrees, destinations, weights)
-
-    def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
+    def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Any:
         """Create intercommunicator."""
-        from .intercomm import Intercomm
-
-        return Intercomm.of(creation.bridge(self.ob, local_leader, peer_comm.ob, remote_leader, tag))
+        return Comm._wrap(creation.bridge(self.ob, local_leader, peer_comm.ob, remote_leader, tag))
 
     def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
         """Determine optimal process placement on a Cartesian topology."""
-        from . import topology
-
-        return topology.cart_map(self.ob, dims)
+        return topology_creation.cart_map(self.ob, dims)
 
     def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
         """Determine optimal process placement on a graph topology."""
-        from . import topology
-
-        return topology.graph_map(self.ob, index)
+        return topology_creation.graph_map(self.ob, index)
 
     # Scans
 
@@ -186,7 +173,7 @@ class Intracomm(Comm):
         info: Info = INFO_NULL,
         root: int = 0,
         errcodes: list[int] | None = None,
-    ) -> Intercomm:
+    ) -> Any:
         """Spawn instances of a single MPI application."""
         raise NotImplementedError(DYNAMIC.format("Spawn"))
 
@@ -198,14 +185,14 @@ class Intracomm(Comm):
         info: Any = INFO_NULL,
         root: int = 0,
         errcodes: list[list[int]] | None = None,
-    ) -> Intercomm:
+    ) -> Any:
         """Spawn instances of multiple MPI applications."""
         raise NotImplementedError(DYNAMIC.format("Spawn_multiple"))
 
-    def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
+    def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Any:
         """Accept a request to form a new intercommunicator."""
         raise NotImplementedError(DYNAMIC.format("Accept"))
 
-    def Connect(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
+    def Connect(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Any:
         """Make a request to form a new intercommunicator."""
         raise NotImplementedError(DYNAMIC.format("Connect"))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from .. import ranks
 from ..constants import ERR_ARG, ERR_SESSION
 from ..exceptions import Exception
 from ..handle import Record, public
 from ..info import INFO_NULL, Info
 from ..messages.buffered import Buffered, Flush
 from ..messages.request import Request
-from . import world
 from .errhandler import ERRORS_RETURN, Errhandler, ErrhandlerRecord, Watched
 from .group import Group
+from .lifecycle import predefined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ class Session(Watched):
     @classmethod
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
         """Create a new session."""
-        home = world.predefined()
+        home = predefined()
         return cls.of(SessionRecord(home.default_errhandler if errhandler is None else errhandler._defined()))
 
     def Finalize(self) -> None:
         """Finalize a session."""
-        self._record().buffered.flush(world.current().engine)
+        self._record().buffered.flush(ranks.current().engine)
         self._forget()
 
     def _release(self) -> None:
@@ -85,7 +86,7 @@ class Session(Watched):
     def Create_group(self, pset_name: str) -> Group:
         """Create a new group from session and process set."""
         self._record()
-        home = world.current()
+        home = ranks.current()
         if pset_name == "mpi://WORLD":
             return Group._make(range(home.size), home.rank)
         if pset_name == "mpi://SELF":
@@ -94,19 +95,19 @@ class Session(Watched):
 
     def Attach_buffer(self, buf: Any) -> None:
         """Attach a user-provided buffer for sending in buffered mode."""
-        world.attach(self._record().buffered, buf)
+        self._record().buffered.attach(buf)
 
     def Detach_buffer(self) -> Any:
         """Remove an existing attached buffer."""
-        return self._record().buffered.detach(world.current().engine)
+        return self._record().buffered.detach(ranks.current().engine)
 
     def Flush_buffer(self) -> None:
         """Block until all buffered messages have been transmitted."""
-        self._record().buffered.flush(world.current().engine)
+        self._record().buffered.flush(ranks.current().engine)
 
     def Iflush_buffer(self) -> Request:
         """Nonblocking flush for buffered messages."""
-        return Request.of(Flush(world.current().engine, self._record().buffered.pending()))
+        return Request.of(Flush(ranks.current().engine, self._record().buffered.pending()))
 
 
 SESSION_NULL = Session.named(_null, "SESSION_NULL")

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
-from operator import index as as_index
 
-from .. import constants
-from ..collectives import object_collectives
-from ..constants import CART, DIST_GRAPH, ERR_ARG, ERR_DIMS, ERR_RANK, ERR_TOPOLOGY, GRAPH, UNDEFINED
+from ..constants import CART, DIST_GRAPH, ERR_ARG, ERR_DIMS, ERR_TOPOLOGY, GRAPH, UNDEFINED
 from ..handle import public
-from ..messages.pickling import CODEC
 from . import creation
 from .comm import Comm
-from .communicator_record import Communicator
 from .neighbourhood import Neighbourhood
+from .topology_creation import checked, member, with_topology
 from .topology_records import Cartesian, Distributed, General, balanced
 
 TYPE_CHECKING = False
@@ -72,14 +67,8 @@ class Topocomm(Neighbourhood):
         return self.inoutedges[1]
 
 
-def _member(communicator: Any, rank: int) -> int:
-    if not 0 <= rank < communicator.size:
-        raise communicator.fail(ERR_RANK, f"no rank {rank} among the {communicator.size} of {communicator.title}")
-    return rank
-
-
 @public
-class Cartcomm(Topocomm):
+class Cartcomm(Topocomm, wraps=Cartesian):
     """Cartesian topology intracommunicator."""
 
     __slots__ = ()
@@ -136,7 +125,7 @@ class Cartcomm(Topocomm):
     def Get_cart_rank(self, coords: Sequence[int]) -> int:
         """Translate logical coordinates to ranks."""
         grid = self._grid()
-        place = _checked(coords, len(grid.dims))
+        place = checked(coords, len(grid.dims))
         rank = grid.rank(place)
         if rank < 0:
             raise self.ob.fail(ERR_ARG, f"coordinates {place} lie outside of the dimensions {grid.dims}")
@@ -144,7 +133,7 @@ class Cartcomm(Topocomm):
 
     def Get_coords(self, rank: int) -> list[int]:
         """Translate ranks to logical coordinates."""
-        return self._grid().coordinates(_member(self.ob, rank))
+        return self._grid().coordinates(member(self.ob, rank))
 
     def Shift(self, direction: int, disp: int) -> tuple[int, int]:
         """Return a process ranks for data shifting with `Sendrecv`."""
@@ -157,7 +146,7 @@ class Cartcomm(Topocomm):
         """Return a lower-dimensional Cartesian topology."""
         grid = self._grid()
         communicator = self.ob
-        remain = [bool(each) for each in _checked(remain_dims, len(grid.dims))]
+        remain = [bool(each) for each in checked(remain_dims, len(grid.dims))]
         place = grid.coordinates(communicator.rank)
         gone = Cartesian([n for n, stays in zip(grid.dims, remain, strict=True) if not stays], [])
         left = Cartesian([n for n, stays in zip(grid.dims, remain, strict=True) if stays], [])
@@ -166,11 +155,11 @@ class Cartcomm(Topocomm):
         color = gone.rank([at for at, stays in zip(place, remain, strict=True) if not stays])
         key = left.rank([at for at, stays in zip(place, remain, strict=True) if stays])
         record = creation.split(communicator, color, key)
-        return _with_topology(record, left)
+        return with_topology(record, left)
 
 
 @public
-class Graphcomm(Topocomm):
+class Graphcomm(Topocomm, wraps=General):
     """General graph topology intracommunicator."""
 
     __slots__ = ()
@@ -236,7 +225,7 @@ class Graphcomm(Topocomm):
 
     def Get_neighbors(self, rank: int) -> list[int]:
         """Return list of neighbors of a process."""
-        return self._graph().of(_member(self.ob, rank))
+        return self._graph().of(member(self.ob, rank))
 
     @property
     def neighbors(self) -> list[int]:
@@ -245,7 +234,7 @@ class Graphcomm(Topocomm):
 
 
 @public
-class Distgraphcomm(Topocomm):
+class Distgraphcomm(Topocomm, wraps=Distributed):
     """Distributed graph topology intracommunicator."""
 
     __slots__ = ()
@@ -275,112 +264,3 @@ class Distgraphcomm(Topocomm):
 def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
     """Return a balanced distribution of processes per coordinate direction."""
     return balanced(nnodes, [0] * dims if isinstance(dims, int) else dims)
-
-
-# Making them
-
-
-def _checked(values: Sequence[int], expected: int) -> list[int]:
-    found = [as_index(value) for value in values]
-    if len(found) != expected:
-        raise ValueError(f"expecting {expected} items, got {len(found)}")
-    return found
-
-
-def _with_topology(record: Communicator | None, topology: Any) -> Any:
-    if record is None:
-        return Comm()
-    record.topology = topology
-    return topology.handle_class().of(record)
-
-
-def _first(communicator: Any, count: int) -> Communicator | None:
-    """Returns a communicator of the first `count` members."""
-    return creation.among(communicator, range(count))
-
-
-def create_cart(communicator: Any, dims: Sequence[int], periods: Any) -> Any:
-    """Returns a communicator whose first members form a grid; the null handle at the others."""
-    extents = [as_index(extent) for extent in dims]
-    rings = [bool(periods)] * len(extents) if periods is None or isinstance(periods, bool) else list(periods)
-    grid = Cartesian(extents, [bool(each) for each in _checked(rings, len(extents))])
-    return _with_topology(_first(communicator, _grid_size(communicator, extents)), grid)
-
-
-def _grid_size(communicator: Any, extents: list[int]) -> int:
-    size = prod(extents)
-    if any(extent < 1 for extent in extents) or size > communicator.size:
-        raise communicator.fail(ERR_DIMS, f"a grid of {extents} does not fit {communicator.size} ranks")
-    return size
-
-
-def _graph_index(index: Sequence[int], edges: int) -> list[int]:
-    """The first entry of an index may be 0, as in a list of offsets."""
-    found = [as_index(each) for each in index]
-    return found[1:] if found and found[0] == 0 and len(found) > 1 and found[-1] == edges else found
-
-
-def create_graph(communicator: Any, index: Sequence[int], edges: Sequence[int]) -> Any:
-    """Returns a communicator whose first members form a graph; the null handle at the others."""
-    targets = [as_index(each) for each in edges]
-    graph = General(_graph_index(index, len(targets)), targets)
-    nodes = len(graph.index)
-    if nodes > communicator.size or any(not 0 <= edge < nodes for edge in targets):
-        raise communicator.fail(ERR_ARG, f"a graph of {nodes} nodes does not fit {communicator.size} ranks")
-    return _with_topology(_first(communicator, nodes), graph)
-
-
-def _weights(weights: Any, count: int) -> list[int] | None:
-    if weights is None or weights is constants.UNWEIGHTED:
-        return None
-    if weights is constants.WEIGHTS_EMPTY:
-        if count:
-            raise ValueError("empty weights but nonzero degree")
-        return []
-    return _checked(weights, count)
-
-
-def create_adjacent(communicator: Any, sources: Any, destinations: Any, sourceweights: Any, destweights: Any) -> Any:
-    """Returns a communicator of a graph of which each member gives its edges, in and out."""
-    incoming = [_member(communicator, as_index(each)) for each in sources or ()]
-    outgoing = [_member(communicator, as_index(each)) for each in destinations or ()]
-    before, after = _weights(sourceweights, len(incoming)), _weights(destweights, len(outgoing))
-    weighted = before is not None or after is not None
-    weights = (before or [1] * len(incoming), after or [1] * len(outgoing)) if weighted else None
-    record = _first(communicator, communicator.size)
-    return _with_topology(record, Distributed(incoming, outgoing, weights))
-
-
-def create_distributed(
-    communicator: Any, sources: Sequence[int], degrees: Any, destinations: Sequence[int], weights: Any
-) -> Any:
-    """Returns a communicator of a graph of which each member gives any edges, of other members too."""
-    starts = [_member(communicator, as_index(each)) for each in sources]
-    counts = [degrees] * len(starts) if isinstance(degrees, int) else _checked(degrees, len(starts))
-    ends = [_member(communicator, as_index(each)) for each in _checked(destinations, sum(counts))]
-    given = _weights(weights, len(ends))
-    froms = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
-    edges = list(zip(froms, ends, given or [1] * len(ends), strict=True))
-    told = object_collectives.allgather(communicator, CODEC, (edges, given is not None))
-    every = [edge for theirs, _ in told for edge in theirs]
-    mine = communicator.rank
-    incoming = [(start, weight) for start, end, weight in every if end == mine]
-    outgoing = [(end, weight) for start, end, weight in every if start == mine]
-    weighted = ([weight for _, weight in incoming], [weight for _, weight in outgoing])
-    has_weights = any(each for _, each in told)
-    graph = Distributed(
-        [rank for rank, _ in incoming], [rank for rank, _ in outgoing], weighted if has_weights else None
-    )
-    return _with_topology(_first(communicator, communicator.size), graph)
-
-
-def cart_map(communicator: Any, dims: Sequence[int]) -> int:
-    """Returns the rank that this one would have in a grid; UNDEFINED: none."""
-    size = _grid_size(communicator, [as_index(extent) for extent in dims])
-    return communicator.rank if communicator.rank < size else UNDEFINED
-
-
-def graph_map(communicator: Any, index: Sequence[int]) -> int:
-    """Returns the rank that this one would have in a graph; UNDEFINED: none."""
-    nodes = len(_graph_index(index, index[-1] if len(index) else 0))
-    return communicator.rank if communicator.rank < nodes else UNDEFINED

@@ -10,7 +10,7 @@ from ..exceptions import Exception as MPIException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 Neighbours = tuple[list[int], list[int]]
 
@@ -59,12 +59,6 @@ class Cartesian:
         found = [end for direction in range(len(self.dims)) for end in self.shift(rank, direction, 1)]
         return found, found
 
-    def handle_class(self) -> Any:
-        """Returns the class of handles."""
-        from .topology import Cartcomm
-
-        return Cartcomm
-
 
 class General:
     """A graph that every member knows whole."""
@@ -85,12 +79,6 @@ class General:
         found = self.of(rank)
         return found, found
 
-    def handle_class(self) -> Any:
-        """Returns the class of handles."""
-        from .topology import Graphcomm
-
-        return Graphcomm
-
 
 class Distributed:
     """A directed graph of which each member knows its own edges; `weights` of those in and out, if it has any."""
@@ -108,12 +96,6 @@ class Distributed:
     def neighbours(self, rank: int) -> Neighbours:
         """Returns where messages come from and where they go to."""
         return self.sources, self.destinations
-
-    def handle_class(self) -> Any:
-        """Returns the class of handles."""
-        from .topology import Distgraphcomm
-
-        return Distgraphcomm
 
 
 def balanced(nodes: int, dims: Sequence[int]) -> list[int]:

@@ -285,7 +285,8 @@ class Datatype(Attributed):
         record = predefined.TYPES.get(f"{name}{size}")
         if name is None or record is None:
             raise Exception(ERR_ARG, f"no datatype of class {typeclass} has {size} bytes")
-        return cls.handle_for(record)
+        found: Self = cls.for_record(record)
+        return found
 
     # -- its life --
 
@@ -317,7 +318,7 @@ class Datatype(Attributed):
         contents = self._type().contents
         if contents is None:
             raise Exception(ERR_TYPE, f"{self.ob.name} is predefined and has no contents")
-        types = [Datatype.handle_for(type_) for type_ in contents.types]
+        types = [Datatype.for_record(type_) for type_ in contents.types]
         return list(contents.integers), [], list(contents.counts), types
 
     @property
@@ -336,8 +337,8 @@ class Datatype(Attributed):
         contents = record.contents
         name = _NAMES[record.combiner]
         if contents is None:
-            return (self if record.constant is None else self.handle_for(record)), name, {}
-        types = [Datatype.handle_for(type_) for type_ in contents.types]
+            return (self if record.constant is None else self.for_record(record)), name, {}
+        types = [Datatype.for_record(type_) for type_ in contents.types]
         base = types[0] if len(types) == 1 else DATATYPE_NULL
         return base, name, _parameters(record.combiner, contents, types)
 

@@ -6,15 +6,16 @@ import numpy as np
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from typing import Any
 
-    from .typemap import Part, TypeRecord
+    from numpy.typing import NDArray
 
     Runs = NDArray[np.int64]
 
 
-def runs(record: TypeRecord) -> Runs:
-    """(offset, length) of each contiguous piece of an item, in the order of its data; neighbours are joined."""
+def runs(record: Any) -> Runs:
+    """(offset, length) of each contiguous piece of an item of a type's record, in the order of its data; neighbours are
+    joined."""
     if not record.parts:
         found = np.array([[0, record.size]], np.int64)
         return found[found[:, 1] > 0]
@@ -22,7 +23,7 @@ def runs(record: TypeRecord) -> Runs:
     return _joined(np.concatenate(pieces) if pieces else np.empty((0, 2), np.int64))
 
 
-def _pieces(part: Part) -> Runs:
+def _pieces(part: Any) -> Runs:
     """The pieces of a part, before neighbours are joined across its blocks."""
     type_ = part.type
     places = np.array(part.displacements, np.int64)

@@ -8,56 +8,12 @@ from collections import deque
 from ..constants import ANY_SOURCE
 from ..messages.status import Status
 from . import wire, worker
-from .script import Script
+from .session import Crew, Session, Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import Future
     from typing import Any
-
-    from .session import Session
-
-
-class Setup:
-    """What each worker does before it works for an executor."""
-
-    OPTIONS = ("globals", "main", "path", "wdir", "env")
-
-    def __init__(self, initializer: Callable[..., Any] | None, initargs: tuple[Any, ...], **options: Any) -> None:
-        self.initializer, self.initargs = initializer, initargs
-        self.names = dict(options.get("globals") or {})
-        self.path = [str(entry) for entry in options.get("path") or ()]
-        self.directory = options.get("wdir")
-        self.environ = dict(options.get("env") or {})
-        self.script = Script() if options.get("main", True) else None
-
-
-class Crew:
-    """Some workers, shared by the sessions that begin with them."""
-
-    size: int
-
-    def begin(self, session: Session) -> Work:
-        """Set the workers up for a session."""
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        """No session will begin any more."""
-
-
-class Work:
-    """What one session has its workers do; used by its thread only."""
-
-    busy: Any  # true while there is something under way
-
-    def step(self) -> bool:
-        """Do what can be done without waiting; whether there was anything."""
-        raise NotImplementedError
-
-    def wants_more(self) -> bool:
-        """Whether a new task could begin."""
-        raise NotImplementedError
 
 
 # ---- ranks ----

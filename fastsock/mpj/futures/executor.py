@@ -9,9 +9,10 @@ import weakref
 from concurrent.futures import Executor, Future
 
 from . import script, worker
-from .crew import Crew, Ranks, Setup, ThisProcess
+from .crew import Ranks, ThisProcess
 from .mapping import Mapping
-from .session import Session
+from .session import Crew, Session
+from .setup import Setup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

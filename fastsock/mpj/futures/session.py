@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .crew import Crew, Setup
+    from .setup import Setup
 
     Task = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -50,6 +50,33 @@ class Queue:
                 future, _ = self.pop()
                 future.cancel()
                 future.set_running_or_notify_cancel()
+
+
+class Crew:
+    """Some workers, shared by the sessions that begin with them."""
+
+    size: int
+
+    def begin(self, session: Session) -> Work:
+        """Set the workers up for a session."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """No session will begin any more."""
+
+
+class Work:
+    """What one session has its workers do; used by its thread only."""
+
+    busy: Any  # true while there is something under way
+
+    def step(self) -> bool:
+        """Do what can be done without waiting; whether there was anything."""
+        raise NotImplementedError
+
+    def wants_more(self) -> bool:
+        """Whether a new task could begin."""
+        raise NotImplementedError
 
 
 class Session:

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .crew import Setup
+    from .setup import Setup
 
 local = threading.local()  # `comm` of workers that are threads
 _comm: Any = None  # of this worker

@@ -1,15 +1,12 @@
-from collections.abc import Callable
 from typing import Any, final
-
-from ..communicators.communicator_record import Communicator
 
 @final
 class Path:
-    def __init__(self, record: Communicator) -> None: ...
-
-CALLS: tuple[Callable[..., Any], ...]
+    def __init__(self, record: Any) -> None: ...
 
 @final
 class Started: ...
 
-REQUEST_CALLS: dict[str, Any]
+# Both say what is general by super(): their calls have the signatures of the classes after them.
+class NativePointToPoint: ...
+class NativeRequest: ...

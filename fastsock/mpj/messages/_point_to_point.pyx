@@ -23,12 +23,10 @@ from os import sched_yield as _sched_yield
 from fastsock.core._core import STANDARD, SYNCHRONOUS, MessageError
 
 from ..datatypes.datatype import Datatype
-from ..handle import numbered
-from .objects import Objects
+from ..handle import Handle, numbered
 from .pickling import BESIDE, CODEC, assembled
-from .operation_records import Kept
+from .operation_records import COMPLETE, Kept
 from .pickling import pickle as _pickle
-from .request import Request
 
 cdef extern from "Python.h":
     int get_buffer "PyObject_GetBuffer" (object exporter, Py_buffer *view, int flags) noexcept
@@ -44,8 +42,6 @@ cdef enum:
 cdef int MODE = STANDARD
 cdef int SYNCHRONOUS_MODE = SYNCHRONOUS
 cdef Py_ssize_t BESIDE_LEAST = BESIDE
-general = Objects
-"""Where the general forms of all calls are found."""
 
 # ---- memory ----
 
@@ -157,87 +153,14 @@ cdef class Path:
         free(self.peers)
 
 
-# ---- point to point ----
-
-def Send(self, buf, int dest, int tag=0):
-    """Blocking send."""
-    cdef Path path = self.ob.path
-    cdef Span span
-    if dest < 0 or dest >= path.count or tag < 0:
-        return general.Send(self, buf, dest, tag)
-    owner = span_of(buf, &span, False)
-    if owner is None:
-        return general.Send(self, buf, dest, tag)
-    try:
-        path.engine.c_send(span.data, span.length, path.peers[dest], tag, path.context, MODE)
-    except MessageError as error:
-        raise path.record.failed(error) from error
-    finally:
-        let_go(&span)
-
-
-def Recv(self, buf, int source=ANY, int tag=ANY, status=None):
-    """Blocking receive."""
-    cdef Path path = self.ob.path
-    cdef Span span
-    cdef fs_envelope envelope
-    if source < ANY or source >= path.count or tag < ANY or status is not None and source == ANY:
-        return general.Recv(self, buf, source, tag, status)
-    owner = span_of(buf, &span, True)
-    if owner is None:
-        return general.Recv(self, buf, source, tag, status)
-    try:
-        path.engine.c_recv(span.data, span.length, ANY if source == ANY else path.peers[source], tag, path.context,
-                           &envelope)
-    except MessageError as error:
-        if status is not None:
-            status.error = error_class(error)
-        raise path.record.failed(error) from error
-    finally:
-        let_go(&span)
-    if status is not None:
-        status._set(source, envelope.tag, envelope.length)
-
-
 cdef error_class(error):
     from ..failures import error_class
 
     return error_class(error)
 
 
-def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=ANY, int recvtag=ANY, status=None):
-    """Send and receive a message."""
-    cdef Path path = self.ob.path
-    cdef Span span
-    owner = None
-    if (0 <= dest < path.count and sendtag >= 0 and 0 <= source < path.count and recvtag >= ANY
-            and PyObject_CheckBuffer(recvbuf)):
-        owner = span_of(recvbuf, &span, True)
-    if owner is None:
-        return general.Sendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-    let_go(&span)
-    owner = span_of(sendbuf, &span, False)
-    if owner is None:
-        return general.Sendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-    try:
-        try:
-            request = path.engine.irecv(recvbuf, path.peers[source], recvtag, path.context)
-        except (BufferError, ValueError, TypeError):  # not in one piece as it lies
-            let_go(&span)
-            return general.Sendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-        path.engine.c_send(span.data, span.length, path.peers[dest], sendtag, path.context, MODE)
-        request.wait()
-    except MessageError as error:
-        raise path.record.failed(error) from error
-    finally:
-        let_go(&span)
-    if status is not None:
-        path.record.fill(status, request.envelope)
-
-
 # ---- non-blocking ----
 
-cdef object NULL_REQUEST = Request.null
 cdef enum:
     MANY = 128  # requests waited for without an allocation
 
@@ -262,9 +185,6 @@ cdef class Started(EngineRequest):
             if not self._number:
                 self._number = numbered(self)
             return self._number
-
-    def handle_class(self):
-        return Request
 
     def ready(self):
         return fs_request_is_done(&self.request) != 0
@@ -315,8 +235,15 @@ cdef Started new_started(Path path, Span *span, owner, int kind):
     return started
 
 
+cdef object request_class = None  # MPI.Request, which is written on what is here
+
+
 cdef inline handle_of(Started started):
-    cdef object handle = PyType_GenericAlloc(<PyTypeObject *>Request, 0)
+    global request_class
+    cdef object handle
+    if request_class is None:
+        request_class = Handle.wrapper(Started)
+    handle = PyType_GenericAlloc(<PyTypeObject *>request_class, 0)
     handle._constant = False
     handle.ob = started
     return handle
@@ -340,86 +267,184 @@ cdef start_sending(self, buf, int dest, int tag, int mode):
     return handle_of(started)
 
 
-def Isend(self, buf, int dest, int tag=0):
-    """Non-blocking send."""
-    request = start_sending(self, buf, dest, tag, MODE)
-    return general.Isend(self, buf, dest, tag) if request is None else request
+cdef class Beside:
+    """Takes the buffers of an object that travel beside its pickle."""
+
+    cdef list buffers
+
+    def __call__(self, given):
+        cdef Py_buffer view
+        try:
+            raw = given.raw()
+        except BufferError:  # not in one piece
+            return True
+        if raw.nbytes < BESIDE_LEAST:
+            return True
+        if self.buffers is None:
+            self.buffers = []
+        self.buffers.append(raw)
+        return False
 
 
-def Issend(self, buf, int dest, int tag=0):
-    """Non-blocking send in synchronous mode."""
-    request = start_sending(self, buf, dest, tag, SYNCHRONOUS_MODE)
-    return general.Issend(self, buf, dest, tag) if request is None else request
+# ---- the calls ----
+
+class NativePointToPoint:
+    """Messages of memory and of objects."""
+
+    __slots__ = ()
+
+    def Send(self, buf, int dest, int tag=0):
+        """Blocking send."""
+        cdef Path path = self.ob.path
+        cdef Span span
+        if dest < 0 or dest >= path.count or tag < 0:
+            return super().Send(buf, dest, tag)
+        owner = span_of(buf, &span, False)
+        if owner is None:
+            return super().Send(buf, dest, tag)
+        try:
+            path.engine.c_send(span.data, span.length, path.peers[dest], tag, path.context, MODE)
+        except MessageError as error:
+            raise path.record.failed(error) from error
+        finally:
+            let_go(&span)
+
+    def Recv(self, buf, int source=ANY, int tag=ANY, status=None):
+        """Blocking receive."""
+        cdef Path path = self.ob.path
+        cdef Span span
+        cdef fs_envelope envelope
+        if source < ANY or source >= path.count or tag < ANY or status is not None and source == ANY:
+            return super().Recv(buf, source, tag, status)
+        owner = span_of(buf, &span, True)
+        if owner is None:
+            return super().Recv(buf, source, tag, status)
+        try:
+            path.engine.c_recv(span.data, span.length, ANY if source == ANY else path.peers[source], tag, path.context,
+                               &envelope)
+        except MessageError as error:
+            if status is not None:
+                status.error = error_class(error)
+            raise path.record.failed(error) from error
+        finally:
+            let_go(&span)
+        if status is not None:
+            status._set(source, envelope.tag, envelope.length)
+
+    def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=ANY, int recvtag=ANY, status=None):
+        """Send and receive a message."""
+        cdef Path path = self.ob.path
+        cdef Span span
+        owner = None
+        if (0 <= dest < path.count and sendtag >= 0 and 0 <= source < path.count and recvtag >= ANY
+                and PyObject_CheckBuffer(recvbuf)):
+            owner = span_of(recvbuf, &span, True)
+        if owner is None:
+            return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
+        let_go(&span)
+        owner = span_of(sendbuf, &span, False)
+        if owner is None:
+            return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
+        try:
+            try:
+                request = path.engine.irecv(recvbuf, path.peers[source], recvtag, path.context)
+            except (BufferError, ValueError, TypeError):  # not in one piece as it lies
+                let_go(&span)
+                return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
+            path.engine.c_send(span.data, span.length, path.peers[dest], sendtag, path.context, MODE)
+            request.wait()
+        except MessageError as error:
+            raise path.record.failed(error) from error
+        finally:
+            let_go(&span)
+        if status is not None:
+            path.record.fill(status, request.envelope)
+
+    def Isend(self, buf, int dest, int tag=0):
+        """Non-blocking send."""
+        request = start_sending(self, buf, dest, tag, MODE)
+        return super().Isend(buf, dest, tag) if request is None else request
+
+    def Issend(self, buf, int dest, int tag=0):
+        """Non-blocking send in synchronous mode."""
+        request = start_sending(self, buf, dest, tag, SYNCHRONOUS_MODE)
+        return super().Issend(buf, dest, tag) if request is None else request
+
+    def Irsend(self, buf, int dest, int tag=0):
+        """Non-blocking send in ready mode."""
+        request = start_sending(self, buf, dest, tag, MODE)
+        return super().Irsend(buf, dest, tag) if request is None else request
+
+    def Irecv(self, buf, int source=ANY, int tag=ANY):
+        """Non-blocking receive."""
+        cdef Path path = self.ob.path
+        cdef Span span
+        cdef Started started
+        if source < ANY or source >= path.count or tag < ANY:
+            return super().Irecv(buf, source, tag)
+        owner = span_of(buf, &span, True)
+        if owner is None:
+            return super().Irecv(buf, source, tag)
+        started = new_started(path, &span, owner, FS_RECEIVING)
+        try:
+            path.engine.c_irecv(started, ANY if source == ANY else path.peers[source], tag, path.context)
+        except MessageError as error:
+            raise path.record.failed(error) from error
+        return handle_of(started)
+
+    def send(self, obj, int dest, int tag=0):
+        """Send in standard mode."""
+        cdef Path path = self.ob.path
+        cdef Beside beside
+        cdef char[PLAIN_MOST] memory
+        cdef Py_ssize_t length
+        if dest < 0 or dest >= path.count or tag < 0 or self._codec is not CODEC or not _pickle._standard:
+            return super().send(obj, dest, tag)
+        try:
+            length = plain_message(obj, memory)
+            if length:
+                path.engine.c_send(memory, length, path.peers[dest], tag, path.context, MODE)
+                return
+            beside = Beside.__new__(Beside)
+            data = _dumps(obj, 5, buffer_callback=beside)
+            if beside.buffers is None:
+                path.engine.c_send(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), path.peers[dest], tag, path.context,
+                                   MODE)
+            else:
+                path.engine.send(assembled(data, beside.buffers), path.peers[dest], tag, path.context, MODE)
+        except MessageError as error:
+            raise path.record.failed(error) from error
+
+    def recv(self, buf=None, int source=ANY, int tag=ANY, status=None):
+        """Receive."""
+        cdef Path path = self.ob.path
+        cdef Py_buffer view
+        if buf is not None or source < ANY or source >= path.count or tag < ANY or self._codec is not CODEC:
+            return super().recv(buf, source, tag, status)
+        try:
+            payload, envelope = path.engine.recv_new(ANY if source == ANY else path.peers[source], tag, path.context)
+        except MessageError as error:
+            raise path.record.failed(error) from error
+        if status is not None:
+            path.record.fill(status, envelope)
+        if get_buffer(payload, &view, PyBUF_SIMPLE) == 0:
+            try:
+                if is_plain(<char *>view.buf, view.len):
+                    return plain_object(<char *>view.buf, view.len)
+            finally:
+                PyBuffer_Release(&view)
+        else:
+            PyErr_Clear()
+        return CODEC.load(payload)
 
 
-def Irsend(self, buf, int dest, int tag=0):
-    """Non-blocking send in ready mode."""
-    request = start_sending(self, buf, dest, tag, MODE)
-    return general.Irsend(self, buf, dest, tag) if request is None else request
-
-
-def Irecv(self, buf, int source=ANY, int tag=ANY):
-    """Non-blocking receive."""
-    cdef Path path = self.ob.path
-    cdef Span span
-    cdef Started started
-    if source < ANY or source >= path.count or tag < ANY:
-        return general.Irecv(self, buf, source, tag)
-    owner = span_of(buf, &span, True)
-    if owner is None:
-        return general.Irecv(self, buf, source, tag)
-    started = new_started(path, &span, owner, FS_RECEIVING)
-    try:
-        path.engine.c_irecv(started, ANY if source == ANY else path.peers[source], tag, path.context)
-    except MessageError as error:
-        raise path.record.failed(error) from error
-    return handle_of(started)
-
-
-_general_wait, _general_test, _general_waitall = Request.Wait, Request.Test, Request.Waitall
-
+# ---- requests ----
 
 cdef inline int completed(Started started) except -1:
     started.settle()
     started.collect()
     started.own(None)
     return 0
-
-
-def Wait(self, status=None):
-    """Wait for a non-blocking operation to complete."""
-    cdef Started started
-    cdef fs_request *one
-    operation = self.ob
-    if type(operation) is not Started:
-        return _general_wait(self, status)
-    started = <Started>operation
-    one = &started.request
-    started.engine.c_wait_all(&one, 1)
-    if status is not None or one.error != FS_FINE:
-        return _general_wait(self, status)
-    completed(started)
-    self.ob = NULL_REQUEST
-    return True
-
-
-def Test(self, status=None):
-    """Test for the completion of a non-blocking operation."""
-    cdef Started started
-    operation = self.ob
-    if type(operation) is not Started:
-        return _general_test(self, status)
-    started = <Started>operation
-    if not fs_request_is_done(&started.request):
-        started.engine.progress()
-        if not fs_request_is_done(&started.request):
-            _sched_yield()  # who tests again and again may keep its peer from the core
-            return False
-    if status is not None or started.request.error != FS_FINE:
-        return _general_wait(self, status)
-    completed(started)
-    self.ob = NULL_REQUEST
-    return True
 
 
 cdef bint wait_for_all(list handles, list operations) except -1:
@@ -430,7 +455,7 @@ cdef bint wait_for_all(list handles, list operations) except -1:
     cdef Started started
     cdef Py_ssize_t i, count = len(handles)
     for handle in handles:
-        if type(handle) is not Request:
+        if type(handle) is not request_class:
             return False
         operation = handle.ob
         if type(operation) is not Started:
@@ -459,91 +484,56 @@ cdef bint wait_for_all(list handles, list operations) except -1:
     return True
 
 
-def Waitall(cls, requests, statuses=None):
-    """Wait for all previously initiated requests to complete."""
-    cdef list operations = [], handles
-    cdef Py_ssize_t i
-    if type(requests) is not list and type(requests) is not tuple:
-        return _general_waitall(requests, statuses)
-    handles = list(requests)
-    if not wait_for_all(handles, operations) or statuses is not None:
-        return _general_waitall(requests, statuses)
-    for i in range(len(handles)):
-        completed(<Started>operations[i])
-        handles[i].ob = NULL_REQUEST
-    return True
+class NativeRequest:
+    """Waiting for messages that were started here."""
 
+    __slots__ = ()
 
-REQUEST_CALLS = {"Wait": Wait, "Test": Test, "Waitall": classmethod(Waitall)}
+    def Wait(self, status=None):
+        """Wait for a non-blocking operation to complete."""
+        cdef Started started
+        cdef fs_request *one
+        operation = self.ob
+        if type(operation) is not Started:
+            return super().Wait(status)
+        started = <Started>operation
+        one = &started.request
+        started.engine.c_wait_all(&one, 1)
+        if status is not None or one.error != FS_FINE:
+            return super().Wait(status)
+        completed(started)
+        self.ob = COMPLETE
+        return True
 
-# ---- objects ----
+    def Test(self, status=None):
+        """Test for the completion of a non-blocking operation."""
+        cdef Started started
+        operation = self.ob
+        if type(operation) is not Started:
+            return super().Test(status)
+        started = <Started>operation
+        if not fs_request_is_done(&started.request):
+            started.engine.progress()
+            if not fs_request_is_done(&started.request):
+                _sched_yield()  # who tests again and again may keep its peer from the core
+                return False
+        if status is not None or started.request.error != FS_FINE:
+            return super().Wait(status)
+        completed(started)
+        self.ob = COMPLETE
+        return True
 
-
-
-cdef class Beside:
-    """Takes the buffers of an object that travel beside its pickle."""
-
-    cdef list buffers
-
-    def __call__(self, given):
-        cdef Py_buffer view
-        try:
-            raw = given.raw()
-        except BufferError:  # not in one piece
-            return True
-        if raw.nbytes < BESIDE_LEAST:
-            return True
-        if self.buffers is None:
-            self.buffers = []
-        self.buffers.append(raw)
-        return False
-
-
-def send(self, obj, int dest, int tag=0):
-    """Send in standard mode."""
-    cdef Path path = self.ob.path
-    cdef Beside beside
-    cdef char[PLAIN_MOST] memory
-    cdef Py_ssize_t length
-    if dest < 0 or dest >= path.count or tag < 0 or self._codec is not CODEC or not _pickle._standard:
-        return general.send(self, obj, dest, tag)
-    try:
-        length = plain_message(obj, memory)
-        if length:
-            path.engine.c_send(memory, length, path.peers[dest], tag, path.context, MODE)
-            return
-        beside = Beside.__new__(Beside)
-        data = _dumps(obj, 5, buffer_callback=beside)
-        if beside.buffers is None:
-            path.engine.c_send(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), path.peers[dest], tag, path.context,
-                               MODE)
-        else:
-            path.engine.send(assembled(data, beside.buffers), path.peers[dest], tag, path.context, MODE)
-    except MessageError as error:
-        raise path.record.failed(error) from error
-
-
-def recv(self, buf=None, int source=ANY, int tag=ANY, status=None):
-    """Receive."""
-    cdef Path path = self.ob.path
-    cdef Py_buffer view
-    if buf is not None or source < ANY or source >= path.count or tag < ANY or self._codec is not CODEC:
-        return general.recv(self, buf, source, tag, status)
-    try:
-        payload, envelope = path.engine.recv_new(ANY if source == ANY else path.peers[source], tag, path.context)
-    except MessageError as error:
-        raise path.record.failed(error) from error
-    if status is not None:
-        path.record.fill(status, envelope)
-    if get_buffer(payload, &view, PyBUF_SIMPLE) == 0:
-        try:
-            if is_plain(<char *>view.buf, view.len):
-                return plain_object(<char *>view.buf, view.len)
-        finally:
-            PyBuffer_Release(&view)
-    else:
-        PyErr_Clear()
-    return CODEC.load(payload)
-
-
-CALLS = (Send, Recv, Sendrecv, Isend, Issend, Irsend, Irecv, send, recv)
+    @classmethod
+    def Waitall(cls, requests, statuses=None):
+        """Wait for all previously initiated requests to complete."""
+        cdef list operations = [], handles
+        cdef Py_ssize_t i
+        if type(requests) is not list and type(requests) is not tuple:
+            return super().Waitall(requests, statuses)
+        handles = list(requests)
+        if not wait_for_all(handles, operations) or statuses is not None:
+            return super().Waitall(requests, statuses)
+        for i in range(len(handles)):
+            completed(<Started>operations[i])
+            handles[i].ob = COMPLETE
+        return True

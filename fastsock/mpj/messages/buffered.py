@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from fastsock.system.forkable import new_lock
 
 from ..constants import BSEND_OVERHEAD, ERR_BUFFER
+from ..datatypes._memory import BUFFER_AUTOMATIC, acquire
 from ..exceptions import Exception as MPIException
 from .operation_records import Operation, wait_any
 
@@ -25,12 +26,14 @@ class Buffered:
         self.capacity: int | None = 0
         self.messages: list[tuple[Any, int]] = []
 
-    def attach(self, memory: Any, capacity: int | None) -> None:
-        """Attaches memory; without a capacity there is no limit. The copies lie elsewhere."""
+    def attach(self, memory: Any) -> None:
+        """Attaches memory that the program gives; None, BUFFER_AUTOMATIC: no limit. The copies lie elsewhere."""
+        automatic = memory is None or memory is BUFFER_AUTOMATIC
+        room: Any = BUFFER_AUTOMATIC if automatic else acquire(memory, False, False)
         if self.attached is not None:
             raise MPIException(ERR_BUFFER, "a buffer is attached already: detach it first")
-        self.attached = memory
-        self.capacity = capacity
+        self.attached = room
+        self.capacity = None if automatic else room.nbytes
 
     def detach(self, engine: Any) -> Any:
         """Waits for the messages and returns the memory that was attached."""

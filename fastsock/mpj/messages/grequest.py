@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from ..communicators import world
+from .. import ranks
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_OTHER, ERR_REQUEST, SUCCESS
 from ..exceptions import Exception as MPIException
 from ..handle import public
@@ -42,12 +42,9 @@ class Generalized(Operation):
         self.keywords = dict(keywords or {})
         self.completed = False
         self.value: Any = None
-        home = world.current()
+        home = ranks.current()
         self.home = home
         self.bell = home.engine.promise()
-
-    def handle_class(self) -> Any:
-        return Grequest
 
     @property
     def engine(self) -> Any:
@@ -111,7 +108,7 @@ class Generalized(Operation):
 
 
 @public
-class Grequest(Request):
+class Grequest(Request, wraps=Generalized):
     """Generalized request handler."""
 
     __slots__ = ("_started",)

@@ -16,8 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..communicators.communicator_record import Communicator
-
 
 def fill_empty(status: Any) -> None:
     """Says in a status that there was nothing to wait for."""
@@ -32,12 +30,6 @@ class Operation(Record):
 
     persistent = False
     """Whether the request stays after completion, to be started again."""
-
-    def handle_class(self) -> Any:
-        """Returns the class of requests that stand for such an operation."""
-        from .request import Request
-
-        return Request
 
     @property
     def engine(self) -> Any:
@@ -79,6 +71,10 @@ class Operation(Record):
 
     def free(self) -> None:
         """Lets it complete with nobody waiting for it."""
+
+
+COMPLETE = Operation()
+"""What null requests refer to."""
 
 
 def wait_any(engine: Any, requests: Sequence[Any]) -> None:
@@ -133,7 +129,7 @@ class Transfer(Operation):
 
     def __init__(
         self,
-        communicator: Communicator,
+        communicator: Any,
         request: Any,
         *,
         receives: bool,
@@ -303,11 +299,6 @@ class Persistent(Operation):
         super().__init__()
         self.begin = begin
         self.current: Operation | None = None
-
-    def handle_class(self) -> Any:
-        from .request import Prequest
-
-        return Prequest
 
     def start(self) -> None:
         """Starts it."""

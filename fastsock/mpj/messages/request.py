@@ -8,7 +8,8 @@ from os import sched_yield
 from ..constants import ERR_IN_STATUS, ERR_REQUEST, SUCCESS, UNDEFINED
 from ..exceptions import Exception as MPIException
 from ..handle import Handle, public
-from .operation_records import Operation, Persistent, fill_empty, wait_any
+from ._point_to_point import NativeRequest, Started
+from .operation_records import COMPLETE, Operation, Persistent, fill_empty, wait_any
 from .status import Status
 
 TYPE_CHECKING = False
@@ -16,21 +17,12 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, Literal
 
 
-@public
-class Request(Handle):
-    """Request handler."""
+class GeneralRequest(Handle):
+    """Waiting for operations of any kind."""
 
     __slots__ = ()
 
-    null: ClassVar[Operation] = Operation()
     ob: Operation
-
-    @classmethod
-    def handle_for(cls, record: Any) -> Any:
-        """Returns the constant of a record that has one, else a new handle of the class that suits it."""
-        if record.constant is not None:
-            return record.constant
-        return record.handle_class().of(record)
 
     def _take(self, status: Status | None) -> Any:
         """Takes the result of the operation, which is complete; a request that is not persistent becomes null."""
@@ -52,14 +44,14 @@ class Request(Handle):
 
     def Test(self, status: Status | None = None) -> bool:
         """Test for the completion of a non-blocking operation."""
-        if not _progressed([self]):
+        if not _progressed((self,)):
             return False
         self._take(status)
         return True
 
     def Get_status(self, status: Status | None = None) -> bool:
         """Non-destructive test for the completion of a request."""
-        if not _progressed([self]):
+        if not _progressed((self,)):
             return False
         self.ob.look(status)
         return True
@@ -160,7 +152,7 @@ class Request(Handle):
 
     def test(self, status: Status | None = None) -> tuple[bool, Any | None]:
         """Test for the completion of a non-blocking operation."""
-        if not _progressed([self]):
+        if not _progressed((self,)):
             return False, None
         return True, self._take(status)
 
@@ -227,7 +219,16 @@ class Request(Handle):
 
 
 @public
-class Prequest(Request):
+class Request(NativeRequest, GeneralRequest, wraps=(Operation, Started)):
+    """Request handler."""
+
+    __slots__ = ()
+
+    null: ClassVar[Operation] = COMPLETE
+
+
+@public
+class Prequest(Request, wraps=Persistent):
     """Persistent request handler."""
 
     __slots__ = ()
@@ -281,7 +282,7 @@ class Prequest(Request):
         return operation
 
 
-def _progressed(requests: Sequence[Request]) -> bool:
+def _progressed(requests: Sequence[GeneralRequest]) -> bool:
     """Lets the engines work once where something is not complete; returns whether everything is."""
     engines = {id(engine): engine for request in requests if not request.ob.ready() and (engine := request.ob.engine)}
     for engine in engines.values():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from typing import NoReturn
 
-    from ..run import Options, Part
+    from .options import Options, Part
 
 _PYTHON_ENDINGS = (".py", ".pyw", ".pyc", ".pyz")
 

@@ -1,0 +1,31 @@
+"""A command line, understood: what is to run, how many of it, and where."""
+
+from __future__ import annotations
+
+
+class Part:
+    """Ranks that run one program, where a job has several; `environ` and `directory`: what theirs have besides."""
+
+    def __init__(self) -> None:
+        self.size = 0  # not told: one, or as many as there are places on the hosts
+        self.program: list[str] = []
+        self.environ: dict[str, str] = {}
+        self.directory: str | None = None
+        self.literal = False  # the program's first word is what to execute, whatever it looks like
+
+
+class Options(Part):
+    """The command line, understood."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[Part] = []  # programs after the first
+        self.hosts: list[tuple[str, int]] | None = None  # as of a host file
+        self.hostfile: str | None = None
+        self.python: str | None = None
+        self.device: str | None = None
+        self.timeout: float | None = None
+        self.grace = 2.0
+        self.tag = False
+        self.as_mpi4py = False
+        self.name = "python -m fastsock.mpj.run"  # by which errors speak of this program
