@@ -14,14 +14,14 @@ from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("fastsock")
 CORE = PACKAGE / "core"
-HEADERS = sorted(CORE.rglob("*.h"))
+HEADERS = [*CORE.rglob("*.h")]
 MORE = {"fastsock.mpj.datatypes._memory": [str(CORE / "strided.c")]}  # C files of the core besides the core's own
 
 CORES = len(os.sched_getaffinity(0))
 ASKED = os.environ.get("CFLAGS", "").split()
 
 OPTIONS = {
-    "include_dirs": sorted({str(header.parent) for header in HEADERS}),
+    "include_dirs": [str(CORE)],
     "extra_compile_args": ["-std=c11", "-fno-strict-aliasing", "-fvisibility=hidden", "-pthread"],
     "extra_link_args": ["-pthread"],
 }

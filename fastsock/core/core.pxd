@@ -25,16 +25,16 @@ cdef extern from "<fcntl.h>" nogil:
 cdef extern from "<unistd.h>" nogil:
     int dup3(int descriptor, int number, int flags)
 
-cdef extern from "registrations.h" nogil:
+cdef extern from "sockets/registrations.h" nogil:
     int fs_replace_watched(int source, int number, int flags)
 
-cdef extern from "linger.h" nogil:
+cdef extern from "sockets/linger.h" nogil:
     int fs_linger(int descriptor)
 
-cdef extern from "direct.h" nogil:
+cdef extern from "stream/cma_offer.h" nogil:
     int fs_direct_probe()
 
-cdef extern from "end.h" nogil:
+cdef extern from "stream/end.h" nogil:
     enum: FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED
     enum: FS_READABLE, FS_WRITABLE
     enum: FS_PATIENT, FS_NO_SIGNAL, FS_PEEK, FS_AT_ONCE
@@ -125,7 +125,7 @@ cdef extern from "end.h" nogil:
     int fs_bridge_start(fs_end *end, int doorbell, int inner)
     int fs_bridge_fork(fs_end *end, int doorbell, int inner)
 
-cdef extern from "abstract.h" nogil:
+cdef extern from "sockets/abstract.h" nogil:
     int fs_abstract_knock(const char *name, size_t length)
     int fs_abstract_listen(const char *name, size_t length)
     int fs_abstract_pair(const char *name, size_t length, int pair[2])
@@ -143,15 +143,15 @@ cdef extern from "<sys/socket.h>" nogil:
         pass
     enum: AF_INET_NUMBER "AF_INET", AF_INET6_NUMBER "AF_INET6"
 
-cdef extern from "ports.h" nogil:
+cdef extern from "sockets/ports.h" nogil:
     enum: FS_ADDRESS_TEXT
     int fs_take_port(int descriptor, char ip[FS_ADDRESS_TEXT], int *port)
 
-cdef extern from "accepted.h" nogil:
+cdef extern from "sockets/accepted.h" nogil:
     int fs_put_address(sockaddr_storage *where, int family, const char *ip, int port)
     int fs_accepted(const sockaddr *connecting, const sockaddr *listening)
 
-cdef extern from "custody.h" nogil:
+cdef extern from "stream/custody.h" nogil:
     enum: FS_CUSTODY_PENDING, FS_CUSTODY_HANDED, FS_CUSTODY_JOINED, FS_CUSTODY_RELAYED, FS_CUSTODY_ENDED
 
     struct fs_custody_terms:
@@ -176,7 +176,7 @@ cdef extern from "<sys/uio.h>" nogil:
         void *iov_base
         size_t iov_len
 
-cdef extern from "engine.h" nogil:
+cdef extern from "engine/engine.h" nogil:
     enum: FS_ANY
     enum: FS_STANDARD, FS_SYNCHRONOUS
     enum: FS_SENDING, FS_RECEIVING, FS_PROMISED

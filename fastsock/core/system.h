@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define FS_LINE 128 /* two cache lines: the adjacent-line prefetcher would join smaller ones */
+
 #if defined(__x86_64__) || defined(__i386__)
 #define fs_pause() __builtin_ia32_pause() /* without the header for it, which is longer than all of the core */
 static inline uint64_t fs_ticks(void) { return __builtin_ia32_rdtsc(); }

@@ -1,5 +1,5 @@
 # What the shared-memory collectives offer to the binding.
-cdef extern from "team.h" nogil:
+cdef extern from "team/team.h" nogil:
     enum: FS_OPERATIONS, FS_TYPES, FS_TEAM_MOST
 
     ctypedef void fs_kernel(const void *left, const void *right, void *target, size_t count)

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "check.h"
-#include "end.h"
+#include "stream/end.h"
 #include "system.h"
 
 #define STALL_NS 20000000000ull /* nothing that is right takes so long */

@@ -3,8 +3,8 @@
 #define LYING_PEER_H
 
 #include "connection.h"
-#include "engine.h"
-#include "link.h"
+#include "engine/engine.h"
+#include "engine/link.h"
 
 #define LIAR_LIMIT 100000u         /* bytes that go with their envelope */
 #define LIAR_LONG (256u * 1024)    /* bytes that both ends copy */

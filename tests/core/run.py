@@ -17,7 +17,7 @@ MODES = ("plain", "asan", "tsan", "fuzz")
 # of the full amount of work, full run and short run; a sanitizer makes everything slower
 SCALE = {"plain": (1.0, 0.3), "asan": (0.5, 0.1), "tsan": (0.3, 0.05)}
 FUZZ_SECONDS = (300, 15)
-TARGETS = ("fuzz_open", "fuzz_calls", "fuzz_frames", "fuzz_team")
+TARGETS = ("stream/fuzz_open", "stream/fuzz_calls", "engine/fuzz_frames", "team/fuzz_team")
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -93,12 +93,13 @@ def run_fuzz(folder: Path, short: bool, tally: Tally) -> None:
         print("fuzz: no clang here, skipped")
         return
     target = build("fuzz", folder)
-    for name in TARGETS:
+    for path in TARGETS:
+        name = Path(path).name
         corpus = target / f"corpus_{name}"
         corpus.mkdir(exist_ok=True)
         sow(name, corpus)
         command = [
-            str(target / name),
+            str(target / path),
             f"-max_total_time={FUZZ_SECONDS[short]}",
             "-max_len=2000",
             "-timeout=10",

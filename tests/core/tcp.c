@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "accepted.h"
+#include "sockets/accepted.h"
 #include "connection.h"
 
 #define PART 4096u

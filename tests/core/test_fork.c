@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "connection.h"
-#include "engine.h"
+#include "engine/engine.h"
 
 #define CONNECTIONS 6
 #define SMALL 4096u

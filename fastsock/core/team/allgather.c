@@ -1,4 +1,4 @@
-#include "inside.h"
+#include "internal.h"
 
 struct gathering {
     const unsigned char *own; /* this member's block */

@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "inside.h"
+#include "internal.h"
 
 /* Everybody reduces everything, in the same order. */
 static int allreduce_small(struct fs_team *team, const void *source, void *target, const struct fs_reduction *what)

@@ -3,7 +3,7 @@
  * Everybody shows what the others' slices need, reduces its own slice, and shows the result in the place where a
  * contribution of its own would be.  The next round's contributions are shown before this one's results are awaited.
  */
-#include "inside.h"
+#include "internal.h"
 
 struct round {
     uint64_t number;

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "inside.h"
+#include "internal.h"
 
 static size_t slice_start(const struct fs_team *team, const struct fs_reduction *what, int member)
 {

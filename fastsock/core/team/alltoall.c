@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "inside.h"
+#include "internal.h"
 
 /* Nobody knows what passes between others.  So every member says in its cell how many rounds its blocks need, beside
  * those of them that are small enough to lie there; the first round is shown before, which saves a wait.  Blocks that

@@ -1,4 +1,4 @@
-#include "inside.h"
+#include "internal.h"
 
 /* All that a barrier asks of a member is that it comes: so who has come is done with it, and one word says both. */
 int fs_team_barrier(struct fs_team *team)

@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "inside.h"
+#include "internal.h"
 
 static int bcast_small(struct fs_team *team, void *data, size_t bytes, int root)
 {

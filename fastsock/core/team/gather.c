@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "inside.h"
+#include "internal.h"
 
 static int give(struct fs_team *team, const unsigned char *source, size_t bytes, int root)
 {

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define MAGIC 0x314d414554534646ull /* "FFSTEAM1" */
 #define VERSION 1u

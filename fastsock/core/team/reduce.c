@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "inside.h"
+#include "internal.h"
 
 static int reduce_small(struct fs_team *team, const void *source, void *target, const struct fs_reduction *what, int root)
 {

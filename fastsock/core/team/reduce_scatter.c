@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "inside.h"
+#include "internal.h"
 
 struct scattering {
     const unsigned char *source;

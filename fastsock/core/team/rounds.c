@@ -1,4 +1,4 @@
-#include "inside.h"
+#include "internal.h"
 
 /* Everybody shows something to everybody, round after round.  The next round is shown before this one is awaited, so
  * that nobody waits for a neighbour that still copies.  A buffer comes round again after FS_TEAM_BUFFERS rounds: by then

@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "inside.h"
+#include "internal.h"
 
 struct scan {
     const unsigned char *source;

@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "inside.h"
+#include "internal.h"
 
 /* Small blocks lie in the root's cell, a share for each member; large ones go through its buffers, a part for each. */
 

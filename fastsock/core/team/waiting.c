@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "inside.h"
+#include "internal.h"
 
 #define LOOKS_PER_ROUND 16
 #define SPIN_US 50.0               /* without handing the core over, where the other member has one of its own */

@@ -1,0 +1,61 @@
+#include <string.h>
+
+#include "internal.h"
+
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+
+void fs_copy_in(const struct fs_request *request, size_t offset, const void *source, size_t length)
+{
+    const unsigned char *from = source;
+    for (size_t i = 0; i < request->count && length > 0; i++) {
+        const struct iovec *part = &request->parts[i];
+        if (offset >= part->iov_len) {
+            offset -= part->iov_len;
+            continue;
+        }
+        size_t size = MIN(part->iov_len - offset, length);
+        memcpy((unsigned char *)part->iov_base + offset, from, size);
+        from += size, length -= size, offset = 0;
+    }
+}
+
+void fs_copy_out(const struct fs_request *request, size_t offset, void *target, size_t length)
+{
+    unsigned char *to = target;
+    for (size_t i = 0; i < request->count && length > 0; i++) {
+        const struct iovec *part = &request->parts[i];
+        if (offset >= part->iov_len) {
+            offset -= part->iov_len;
+            continue;
+        }
+        size_t size = MIN(part->iov_len - offset, length);
+        memcpy(to, (const unsigned char *)part->iov_base + offset, size);
+        to += size, length -= size, offset = 0;
+    }
+}
+
+void fs_copy_across(const struct fs_request *from, const struct fs_request *to, size_t length)
+{
+    size_t offset = 0;
+    for (size_t i = 0; i < from->count && offset < length; i++) {
+        size_t size = MIN(from->parts[i].iov_len, length - offset);
+        fs_copy_in(to, offset, from->parts[i].iov_base, size);
+        offset += size;
+    }
+}
+
+int fs_parts_from(const struct fs_request *request, size_t offset, size_t length, struct iovec *vector, int most)
+{
+    int count = 0;
+    for (size_t i = 0; i < request->count && length > 0 && count < most; i++) {
+        const struct iovec *part = &request->parts[i];
+        if (offset >= part->iov_len) {
+            offset -= part->iov_len;
+            continue;
+        }
+        size_t size = MIN(part->iov_len - offset, length);
+        vector[count++] = (struct iovec){(unsigned char *)part->iov_base + offset, size};
+        length -= size, offset = 0;
+    }
+    return count;
+}

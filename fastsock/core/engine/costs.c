@@ -1,0 +1,76 @@
+/* Through the ring or out of the sender's memory?  Which is faster depends on where the two cores sit, and changes while
+ * we run.  So both are timed, and the one that lost is tried again from time to time.
+ *
+ * Costs are ticks for 64 KiB.  Through the ring both ends copy; what the sender's half took is told in the segment. */
+#include "stream/end.h"
+#include "link.h"
+
+#define UNIT (64u * 1024)
+#define SHORTEST (16u * 1024)     /* what is shorter says little */
+#define SHORTEST_BITS 14
+#define TRY_AGAIN (64u << 20)     /* bytes */
+#define OVERHEAD_US 3.0           /* of a fetch: announcement, call, acknowledgement */
+#define ONE_CHUNK (64u * 1024)    /* of longer messages both ends copy at once */
+#define HELPED_FROM (64u * 1024)  /* the sender copies a part of such fetches */
+
+/* Slow ones may only have been interrupted: they count little. */
+static void note(uint64_t *cost, size_t length, uint64_t ticks)
+{
+    uint64_t now = (uint64_t)((double)ticks * UNIT / (double)length) + 1;
+    if (*cost == 0) *cost = now;
+    else if (now < *cost) *cost = (*cost + now) / 2;
+    else *cost += ((now < 2 * *cost ? now : 2 * *cost) - *cost) / 8;
+}
+
+void fs_note_put(struct fs_link *link, size_t length, uint64_t ticks)
+{
+    note(&link->put_cost, length, ticks);
+    uint32_t told = link->put_cost < UINT32_MAX ? (uint32_t)link->put_cost : UINT32_MAX;
+    atomic_store_explicit(&link->end->out.shared->put_cost, told, memory_order_relaxed);
+}
+
+void fs_note_take(struct fs_link *link, size_t length, uint64_t ticks)
+{
+    note(&link->take_cost, length, ticks);
+    link->streamed += length;
+    link->fetched = 0;
+    fs_costs_changed(link);
+}
+
+void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks)
+{
+    note(&link->pull_cost, length, ticks);
+    link->fetched += length;
+    link->streamed = 0;
+    fs_costs_changed(link);
+}
+
+static uint64_t put_there(const struct fs_link *link)
+{
+    return atomic_load_explicit(&link->end->in.shared->put_cost, memory_order_relaxed);
+}
+
+int fs_fetch_is_faster(struct fs_link *link, size_t length)
+{
+    if (link->pull_cost == 0) return 1;
+    if (link->take_cost == 0) return 0;
+    uint64_t put = put_there(link), slower = put > link->take_cost ? put : link->take_cost;
+    uint64_t pull = length >= HELPED_FROM ? link->pull_cost * 7 / 10 : link->pull_cost;
+    int faster = pull < (length > ONE_CHUNK ? slower : put + link->take_cost);
+    if (faster) return link->fetched <= TRY_AGAIN || length > TRY_AGAIN;
+    return link->streamed > TRY_AGAIN;
+}
+
+static uint8_t limit_now(const struct fs_link *link)
+{
+    if (link->pull_cost == 0 || link->streamed > TRY_AGAIN) return SHORTEST_BITS;
+    if (link->take_cost == 0 || link->fetched > TRY_AGAIN) return 0;
+    double ring = (double)(put_there(link) + link->take_cost), gain = ring - (double)link->pull_cost;
+    if (gain <= 0) return 0;
+    double from = OVERHEAD_US * fs_ticks_per_us() * UNIT / gain;
+    uint8_t bits = SHORTEST_BITS;
+    while (bits < 31 && (double)(1ull << bits) < from) bits++;
+    return bits;
+}
+
+void fs_costs_changed(struct fs_link *link) { link->limit = link->process > 0 ? limit_now(link) : 0; }

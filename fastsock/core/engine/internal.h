@@ -1,0 +1,266 @@
+/* What the files of the engine share. */
+#ifndef FASTSOCK_ENGINE_INTERNAL_H
+#define FASTSOCK_ENGINE_INTERNAL_H
+
+#include "engine.h"
+#include "frame.h"
+#include "system.h"
+
+#define FS_BUCKETS 256u
+#define FS_MESSAGE_COST 96u /* what the bookkeeping of an unexpected message counts besides its bytes */
+
+/* Of a request, and of what a frame names: turns.c says which frame may come in which. */
+enum fs_state {
+    FS_IDLE,
+    /* sends */
+    FS_QUEUED,    /* nothing of it has gone */
+    FS_BEGINNING, /* its first frame is on its way */
+    FS_SENT,      /* it went with its envelope, and will be acknowledged */
+    FS_ANNOUNCED, /* only its envelope went */
+    FS_HELPING,   /* announced; this end may copy a part of it (share.c) */
+    FS_COPYING,   /* and has begun */
+    FS_HELPED,    /* announced; this end copies no part of it any more */
+    FS_STREAMING, /* its bytes were asked for */
+    FS_SEND_GONE, /* abandoned: its number waits for the other end's last word */
+    /* receives */
+    FS_POSTED,
+    FS_MATCHED,      /* its message is known; how it comes is not decided yet */
+    FS_ARRIVING,     /* its message's bytes come behind the envelope */
+    FS_FETCHING,     /* read in the sender's memory */
+    FS_SHARING,      /* and written by the sender too */
+    FS_SHARED,       /* whose part is there */
+    FS_EXPECTING,    /* its bytes were asked for */
+    FS_RECEIVE_GONE, /* abandoned: bytes still come for its number, and are dropped */
+    FS_REVOKED,      /* abandoned while the sender copied */
+    /* no request */
+    FS_STRANGER, /* a link before its greeting */
+    FS_MET,      /* and behind it */
+    FS_NOBODY,   /* a number without meaning */
+    FS_STATES
+};
+
+struct fs_queue {
+    struct fs_request *first, *last;
+};
+
+/* A message that no receive was posted for, or one that a matched probe took out. */
+struct fs_message {
+    struct fs_message *next, *previous;         /* of the same bucket */
+    struct fs_message *newer, *older;           /* of all, by arrival */
+    struct fs_envelope envelope;
+    uint32_t context, id; /* `id` of the send over there: to be acknowledged */
+    uint8_t queued;       /* in the two lists above */
+    uint8_t announced;    /* only its envelope came: ready to send */
+    uint8_t lost;         /* its sender failed, or left, before all of it had come */
+    uint8_t charged;      /* counts against the credit of its source */
+    unsigned char *payload;
+    size_t received;
+    uint64_t address;           /* where the bytes lie in the sender's memory, or 0 */
+    struct fs_request *claimed; /* receives it once the rest has come */
+    /* of a rank in this process: */
+    struct fs_engine *sender;   /* held */
+    struct fs_request *request;
+};
+
+struct fs_bucket {
+    struct fs_queue posted;
+    struct fs_message *first, *last;
+};
+
+enum fs_peer_state { FS_MISSING, FS_LINKED, FS_LOCAL, FS_LEFT, FS_FAILED };
+
+struct fs_peer {
+    uint8_t state, asked, was_local;
+    struct fs_link *link;
+    struct fs_engine *local;  /* held */
+    struct fs_queue waiting;  /* sends to a peer that is missing still */
+    size_t buffered;          /* bytes of a local peer's messages that wait here */
+    char *reason;
+};
+
+struct fs_members {
+    struct fs_members *next;
+    uint32_t context;
+    size_t count;
+    int ranks[]; /* in order */
+};
+
+/* Requests that the other ends know by a number. */
+struct fs_slot {
+    struct fs_request *request; /* NULL: free, or abandoned */
+    int peer;                   /* -1: free */
+    uint32_t generation;
+    uint32_t next_free;
+    uint8_t kind, gone; /* `gone`: the state of an abandoned one */
+    size_t left; /* of an abandoned receive: bytes still to come and be dropped */
+};
+
+struct fs_engine {
+    _Atomic uint32_t lock;
+    _Atomic uint32_t contenders;
+    _Atomic int holders;
+    _Atomic int closed;
+    uint32_t generation; /* a forked child has a copy that it must not use */
+    struct fs_engine *next, *previous; /* of this process */
+    struct fs_engine *next_held;       /* of those that a fork under way holds */
+    int rank, size;
+    struct fs_engine_options options;
+    uint64_t spin_ticks;
+    struct fs_peer *peers;
+    /* links are never freed before the engine: whoever waits looks at them without the lock */
+    struct fs_link **links;
+    _Atomic int link_count;
+    /* matching.c */
+    struct fs_bucket buckets[FS_BUCKETS];
+    struct fs_queue posted_any;          /* receives with a wildcard */
+    struct fs_message *oldest, *newest;  /* unexpected */
+    struct fs_message *matched;          /* by a probe: received by whoever has them */
+    uint64_t sequence;
+    struct fs_members *members;
+    int failures;
+    /* what is known to the other ends by number */
+    struct fs_slot *slots;
+    uint32_t slot_count, free_slot;
+    _Atomic uint64_t *stamps; /* cma_fetch.c: read by other processes */
+    uint64_t nonce;
+    int descriptor_links;
+    uint32_t round;
+    /* completed requests that have an owner */
+    struct fs_request *finished_first, *finished_last;
+    _Atomic uint32_t finished, finished_callbacks;
+    struct fs_request *settled;   /* sends of other engines of this process that completed under our lock */
+    /* waiting.c */
+    _Alignas(64) _Atomic uint32_t events;
+    _Atomic uint32_t sleepers; /* on `events` */
+    _Atomic uint32_t driver;   /* somebody sleeps, or is about to, on the descriptors */
+    _Atomic uint32_t asleep;   /* the driver */
+    _Atomic uint32_t arrivals; /* messages that were unexpected */
+    _Atomic uint32_t watchers; /* who wait for one */
+    _Atomic uint64_t looked_at; /* whether other ends hung up */
+    _Atomic uint32_t idle;     /* rounds of progress without anything to do */
+    int kick;                  /* eventfd, -1 until needed */
+};
+
+/* lock.c */
+void fs_engine_lock_slowly(struct fs_engine *engine);
+static inline int fs_engine_try_lock(struct fs_engine *engine)
+{
+    uint32_t nobody = 0;
+    return atomic_compare_exchange_strong_explicit(&engine->lock, &nobody, 1, memory_order_acquire, memory_order_relaxed);
+}
+static inline void fs_engine_lock(struct fs_engine *engine)
+{
+    if (!fs_engine_try_lock(engine)) fs_engine_lock_slowly(engine);
+}
+void fs_engine_unlock(struct fs_engine *engine); /* and completes what waits in `settled` */
+
+/* forks.c */
+void fs_engine_register(struct fs_engine *engine);
+int fs_engine_drop(struct fs_engine *engine); /* one hold less; whether it was the last, and nothing else knows it */
+
+/* engine.c: with the lock held */
+void fs_complete(struct fs_engine *engine, struct fs_request *request, int error);
+void fs_complete_elsewhere(struct fs_engine *engine, struct fs_request *request, int error);
+
+/* peers.c: with the lock held, but where it says otherwise */
+static inline int fs_is_peer(const struct fs_engine *engine, int peer) { return peer >= 0 && peer < engine->size; }
+static inline int fs_has_failed(const struct fs_engine *engine, int peer)
+{
+    return engine->peers[peer].state == FS_FAILED || engine->peers[peer].state == FS_LEFT;
+}
+int fs_is_member(const struct fs_engine *engine, uint32_t context, int rank);
+void fs_peer_lost(struct fs_engine *engine, int peer, int code, const char *reason);
+/* They keep their places: a receive that is theirs must fail, and not take one that was sent later for it. */
+void fs_lose_messages(struct fs_engine *engine, int peer);
+void fs_leave_local_peers(struct fs_engine *engine); /* takes the lock of each in turn */
+
+static inline void fs_queue_add(struct fs_queue *queue, struct fs_request *request)
+{
+    request->next = NULL;
+    request->previous = queue->last;
+    if (queue->last) queue->last->next = request;
+    else queue->first = request;
+    queue->last = request;
+}
+
+static inline void fs_queue_remove(struct fs_queue *queue, struct fs_request *request)
+{
+    if (request->previous) request->previous->next = request->next;
+    else queue->first = request->next;
+    if (request->next) request->next->previous = request->previous;
+    else queue->last = request->previous;
+    request->next = request->previous = NULL;
+}
+
+/* copying.c: between a request's parts and plain memory, from byte `offset` of the message on */
+void fs_copy_in(const struct fs_request *request, size_t offset, const void *source, size_t length);
+void fs_copy_out(const struct fs_request *request, size_t offset, void *target, size_t length);
+void fs_copy_across(const struct fs_request *from, const struct fs_request *to, size_t length);
+/* Those parts as a vector, no more than `most`; how many. */
+int fs_parts_from(const struct fs_request *request, size_t offset, size_t length, struct iovec *vector, int most);
+
+/* matching.c: with the lock held */
+struct fs_bucket *fs_bucket_of(struct fs_engine *engine, uint32_t context, int source, int tag);
+void fs_post(struct fs_engine *engine, struct fs_request *request);
+void fs_unpost(struct fs_engine *engine, struct fs_request *request);
+int fs_waits_for(const struct fs_engine *engine, int peer); /* a posted receive may be that peer's */
+struct fs_request *fs_find_posted(struct fs_engine *engine, uint32_t context, int source, int tag); /* taken out */
+struct fs_message *fs_message_new(uint32_t context, int source, int tag, size_t length);
+void fs_message_free(struct fs_message *message);
+void fs_message_add(struct fs_engine *engine, struct fs_message *message);
+void fs_message_remove(struct fs_engine *engine, struct fs_message *message);
+void fs_matched_add(struct fs_engine *engine, struct fs_message *message);
+void fs_matched_remove(struct fs_engine *engine, struct fs_message *message);
+struct fs_message *fs_find_message(struct fs_engine *engine, uint32_t context, int source, int tag);
+/* Ready for that many bytes: allocates where the request says so.  0, or the failure. */
+int fs_accept_envelope(struct fs_request *request, const struct fs_envelope *envelope);
+/* How many of the message's bytes the receive takes. */
+static inline size_t fs_wanted(const struct fs_request *request, size_t length)
+{
+    return length < request->length ? length : request->length;
+}
+void fs_receive_message(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
+
+#define FS_INDEX_MASK ((1u << 20) - 1)
+/* request_ids.c: the numbers under which other ends know requests.  With the lock held */
+uint32_t fs_slot_take(struct fs_engine *engine, struct fs_request *request, int peer); /* 0: no memory */
+struct fs_slot *fs_slot_find(struct fs_engine *engine, uint32_t id, int peer, int kind); /* NULL: there is no such */
+void fs_slot_give(struct fs_engine *engine, uint32_t id);
+/* The request goes and its number stays, in that state. */
+struct fs_slot *fs_slot_abandon(struct fs_engine *engine, uint32_t id, int state, size_t left);
+
+/* local.c */
+int fs_local_send(struct fs_engine *engine, struct fs_request *request, struct fs_engine *other);
+/* Without any lock.  1: nobody had matched it and nobody will.  `by_copy`: where somebody has, he gets a copy. */
+int fs_local_withdraw(struct fs_request *request, struct fs_engine *other, int by_copy);
+void fs_local_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
+
+/* incoming.c and outgoing.c */
+int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
+void fs_protocol_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
+int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link); /* 2: asked for */
+int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
+int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request, int patient);
+void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *message);
+/* A message of that peer (FS_ANY: of anybody) is waited for and is not here: it may be held back over there. */
+void fs_protocol_wanted(struct fs_engine *engine, int peer);
+
+/* link.c: with the lock held */
+void fs_link_lost(struct fs_engine *engine, struct fs_link *link, int error); /* ends what is under way, closes it */
+int fs_link_is_busy(struct fs_link *link);                      /* something is still to be written */
+void fs_link_goodbye(struct fs_engine *engine, struct fs_link *link);
+void fs_link_abandon_descriptor(struct fs_link *link); /* in a forked child */
+void fs_link_free(struct fs_link *link);
+const char *fs_link_path(const struct fs_link *link);
+int fs_links_progress(struct fs_engine *engine);
+int fs_links_have_work(const struct fs_engine *engine);  /* without the lock: a cache line a link */
+int fs_links_are_near(const struct fs_engine *engine);   /* every other end runs on this core; says where we do */
+struct pollfd;
+/* Before a sleep: what to poll for.  Fills at most `most`; -1: there is something to do at once.  With the lock. */
+int fs_links_watch(struct fs_engine *engine, struct pollfd *list, int most);
+void fs_links_look(struct fs_engine *engine); /* whether other ends hung up, without the lock */
+
+/* waiting.c */
+void fs_wake(struct fs_engine *engine); /* whoever sleeps looks again */
+
+#endif

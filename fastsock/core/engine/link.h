@@ -1,0 +1,168 @@
+/* A peer in another process: a stream of frames in each direction, over whatever carries bytes in order. */
+#ifndef FASTSOCK_LINK_H
+#define FASTSOCK_LINK_H
+
+#include <poll.h>
+
+#include "internal.h"
+
+struct fs_link;
+
+/* With the engine's lock unless said otherwise. */
+struct fs_link_calls {
+    const char *path;
+    /* As many bytes as can go, or come, now: 0 for none, or -errno (-EPIPE: the other end is gone). */
+    ssize_t (*write)(struct fs_link *link, const struct iovec *parts, int count);
+    ssize_t (*read)(struct fs_link *link, void *target, size_t length);
+    void (*taken)(struct fs_link *link);             /* the end of a round of reading */
+    int (*has_input)(const struct fs_link *link);    /* without the lock: worth reading */
+    int (*has_room)(const struct fs_link *link);     /* without the lock: worth writing */
+    int (*watch)(struct fs_link *link, struct pollfd *one); /* before a sleep; 1: there is something to do already */
+    int (*is_near)(const struct fs_link *link);      /* without the lock: the other end runs on this core */
+    void (*close)(struct fs_link *link);
+};
+
+struct fs_greeting {
+    uint32_t version, byte_order;
+    int32_t rank;
+    uint32_t reserved;
+    uint64_t credit, eager_limit;
+    uint64_t nonce, stamps; /* where its stamps lie (cma_fetch.c) */
+    uint64_t calls, gate;   /* pages that whoever writes its memory must pass (guard.c), or 0 */
+};
+
+struct fs_guard_calls {
+    _Atomic uint64_t begun, ended;
+};
+
+struct fs_guard {
+    struct fs_guard_calls *calls; /* NULL: nobody may write */
+    void *gate;                   /* NULL: nobody may write any more */
+};
+
+struct fs_link {
+    const struct fs_link_calls *calls;
+    int peer, descriptor;
+    _Atomic int open, hung_up, pending; /* `pending`: something is still to be written or fetched */
+    /* coming in */
+    struct fs_frame frame;
+    size_t frame_bytes;  /* of it that are there */
+    int in_payload;
+    size_t in_left;      /* bytes of payload still to come */
+    struct fs_request *in_request; /* they go there */
+    size_t in_wanted;              /* and so many of them */
+    struct fs_message *in_message; /* or there; or nowhere */
+    struct fs_greeting greeting;
+    int greeted;
+    /* going out */
+    struct fs_frame out_frame;
+    size_t out_header, out_left;    /* bytes of the frame under way that have not gone */
+    struct fs_request *out_request; /* whose payload it carries */
+    unsigned char *out_copy;        /* or what is left of one that was abandoned */
+    size_t out_copied;
+    struct fs_frame *control;       /* frames that go before others */
+    size_t control_first, control_count, control_room;
+    struct fs_queue sends;          /* their first frame is still to go */
+    struct fs_queue streams;        /* their bytes are asked for */
+    struct fs_queue fetches;        /* receives that read the other process's memory */
+    int turn;
+    /* credit: cost of eager messages and of announcements since the start */
+    uint64_t credit, extra, sent, acknowledged;   /* ours over there; `extra`: for announcements alone */
+    uint64_t received, consumed, told, granted;   /* theirs here; `granted`: their extra */
+    /* the other process's memory */
+    int process;     /* 0: cannot be read */
+    size_t fetch_from; /* bytes from which the other end would rather fetch than be sent to */
+    uint8_t limit;     /* what our frames say of that */
+    uint64_t take_cost, put_cost, pull_cost; /* costs.c */
+    uint64_t streamed, fetched;              /* bytes since the other way was measured */
+    /* share.c: a fetch that the sender helps with, as receiver and as sender */
+    struct fs_request *sharing, *pushing;
+    uint32_t share_number, push_number, push_to, push_done;
+    int share_failed, share_waits;
+    uint32_t share_pieces; /* copied by this end */
+    uint32_t cancels;      /* asked for and not answered */
+    uint64_t push_address, push_calls;
+    struct fs_guard guard;
+    uint64_t shut_at; /* when the gate was taken from a sender that did not answer */
+    /* link_shm.c */
+    struct fs_end *end;
+    _Atomic uint64_t position; /* read up to here; what was published may lag behind */
+    uint64_t published;
+    /* link_socket.c */
+    unsigned char *staging;
+    size_t staged_from, staged;
+    int drained, ready;
+};
+
+#define FS_FIRST_CREDIT 65536u /* until the greeting says more */
+#define FS_MOST_CREDIT (1ull << 48)
+#define FS_MOST_GRANTED (64ull << 20) /* of bookkeeping for one peer's announcements that nobody waits for */
+#define FS_STAMPS 4096u        /* sends that can be fetched at the same time */
+
+/* link.c */
+struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int descriptor);
+int fs_link_attach(struct fs_engine *engine, struct fs_link *link);
+
+/* turns.c */
+int fs_turn_of(const struct fs_frame *frame); /* its kind, or FS_TURN_REFUSED */
+/* The state of what a frame of that turn and number names, and its slot, or NULL where it names none. */
+int fs_state_named(struct fs_engine *engine, const struct fs_link *link, int turn, uint32_t id, struct fs_slot **slot);
+int fs_is_in_turn(int turn, int state);
+void fs_out_of_turn(struct fs_engine *engine, struct fs_link *link, int turn, int state); /* ends the link */
+
+/* outgoing.c */
+void fs_link_greet(struct fs_engine *engine, struct fs_link *link);
+void fs_link_control(struct fs_engine *engine, struct fs_link *link, struct fs_frame frame);
+int fs_link_flush(struct fs_engine *engine, struct fs_link *link);
+void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what);
+void fs_link_set_pending(struct fs_link *link);
+
+/* incoming.c */
+int fs_link_take(struct fs_engine *engine, struct fs_link *link);
+/* Asks for the bytes of a message that was matched, beginning at the first. */
+void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
+
+/* cma_fetch.c: the receiver reads the sender's memory */
+int fs_stamps_new(struct fs_engine *engine);
+uint64_t fs_stamp(struct fs_engine *engine, struct fs_request *request); /* the address to tell, 0 for none */
+void fs_unstamp(struct fs_engine *engine, uint32_t id);
+int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address);
+void fs_fetch_begin(struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
+int fs_fetch_some(struct fs_engine *engine, struct fs_link *link);
+
+/* costs.c: which way is faster, by what they took lately */
+void fs_note_put(struct fs_link *link, size_t length, uint64_t ticks);
+void fs_note_take(struct fs_link *link, size_t length, uint64_t ticks);
+void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks);
+int fs_fetch_is_faster(struct fs_link *link, size_t length);
+void fs_costs_changed(struct fs_link *link);
+
+/* guard.c */
+void fs_guard_open(struct fs_link *link);
+void fs_guard_shut(struct fs_link *link); /* no write begins any more */
+void fs_guard_close(struct fs_link *link);
+int fs_guard_is_quiet(const struct fs_link *link); /* none that began is under way; for good, once it is shut */
+int fs_guarded_write(struct fs_link *link, void *source, uint64_t target, size_t length);
+
+/* share.c */
+int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
+int fs_share_some(struct fs_engine *engine, struct fs_link *link);
+int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
+int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
+int fs_push_some(struct fs_engine *engine, struct fs_link *link);
+void fs_push_stop(struct fs_engine *engine, struct fs_link *link);
+void fs_share_end(struct fs_link *link); /* with the link: on return the sender writes nothing any more */
+/* 1: the sender cannot write any more.  `patient`: it is given time to say so by itself. */
+int fs_share_abandon(struct fs_engine *engine, struct fs_link *link, int patient);
+
+/* Bytes of the message `id` from byte `offset` on, into `parts`. 0: not permitted, or withdrawn. */
+int fs_pull(const struct fs_link *link, uint32_t id, uint64_t address, size_t offset, struct iovec *parts, int count);
+
+static inline struct fs_frame fs_frame_of(int kind, uint32_t id, uint64_t length, uint64_t word)
+{
+    return (struct fs_frame){.magic = FS_FRAME_MAGIC, .kind = (uint8_t)kind, .id = id, .length = length, .word = word};
+}
+
+static inline uint64_t fs_cost(size_t length) { return length + FS_MESSAGE_COST; }
+
+#endif

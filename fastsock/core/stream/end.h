@@ -1,0 +1,238 @@
+/* One end of a connection, as one process holds it.
+ *
+ * The doorbell is the descriptor of a connected UNIX stream socket: it carries readiness, hang-up and wake-ups,
+ * never payload (until the end is released: release.c).  Callers pass it to each call because duplicates of a socket
+ * share one end and have a descriptor each.
+ *
+ * Unless said otherwise functions return a count >= 0 or a negative errno:
+ *   -EAGAIN      nothing to read, or no room, right now
+ *   -ECONNRESET  the other end closed with our bytes unread, or was reset (told once, as TCP does)
+ *   -EPIPE       the other end is gone, or this end shut its writing half
+ *   -EPROTO      the other end wrote something impossible into the shared memory
+ *   -EBUSY       told with FS_AT_ONCE only
+ */
+#ifndef FASTSOCK_END_H
+#define FASTSOCK_END_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "exclusion.h"
+#include "layout.h"
+#include "ring.h"
+
+enum { FS_SIDE_ACCEPTED = 0, FS_SIDE_CONNECTED = 1 };
+enum { FS_READABLE = 1, FS_WRITABLE = 2 };
+/* Of a send: the caller will wait for room; EPIPE raises no signal.  Of a receive: without taking.  Of any call: -EBUSY
+ * instead of waiting where another thread, or a forked process, is at work at this end. */
+enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2, FS_PEEK = 1, FS_AT_ONCE = 4 };
+
+struct fs_limits {
+    double spin_us;    /* longest busy wait before sleeping */
+    size_t direct_min; /* bytes from which a message may be copied directly, 0 for never */
+    int peer;          /* the other process's number as the kernel tells it, 0 where unknown: the end's at first */
+};
+
+/* Busy waiting pays only where it is answered in time: its measured success, 0 to 1. */
+struct fs_spin {
+    _Atomic float success;
+    _Atomic uint32_t skipped;
+};
+
+/* So does handing the core over: how many waits go without it. */
+struct fs_yielding {
+    _Atomic uint32_t rest;
+};
+
+/* Waits in a row that were over at once, and after which nothing had moved: the other end may feign readiness. */
+struct fs_feint {
+    _Atomic uint32_t rounds;
+    _Atomic uint64_t moved; /* bytes by then */
+};
+
+struct fs_statistics {
+    _Atomic uint64_t bytes_sent, bytes_received, bytes_direct, waits, wakes, spins;
+};
+
+/* The mapping of one segment.  It can serve a later connection of the same two processes. */
+struct fs_segment {
+    _Atomic int holders;
+    struct fs_segment_header *header;
+    size_t mapped;
+    uint32_t small; /* checked copy of the header's */
+    int (*unmap)(void *, size_t);
+};
+
+struct fs_custody;
+
+struct fs_end {
+    _Atomic int holders; /* of this structure, within the process */
+    _Atomic int peer;    /* the other process's number as the kernel tells it, 0 where unknown */
+    struct fs_custody *custody; /* of a connecting end whose other end is still to come, or came late; else NULL */
+    struct fs_segment *segment;
+    struct fs_segment_header *header;
+    int side;
+    uint32_t forks_at_start;
+    struct fs_exclusion exclusion;
+    struct fs_ring out, in;
+    /* Threads of this process may look while another one writes: */
+    _Atomic uint32_t notice_seen; /* of the other end's closing, what was last looked into at the doorbell */
+    _Atomic uint64_t looked_at;   /* ticks of the last look at the doorbell */
+    _Atomic int gone;             /* the other end is closed: known from the kernel */
+    _Atomic int reset;            /* and it left with a reset */
+    _Atomic int closed;           /* by this process: nothing of it will use the end any more */
+    _Atomic int end_shown;        /* by the doorbell, perhaps to a sender: a receiver that waits briefly must look too */
+    _Atomic int ended;            /* nothing more will come in */
+    _Atomic int pending_error;    /* errno to be told once */
+    _Atomic int pretended;        /* one send after the other end's close was swallowed, as TCP does */
+    _Atomic int buried;           /* its descriptor, which lay in our queue, is closed */
+    _Atomic int sleepers;         /* threads of this process that poll the doorbell until something comes in */
+    _Atomic int kernel_reading_shut; /* the kernel was told of our shutdown(SHUT_RD) */
+    _Atomic int abrupt;           /* its pump, or the other end's, goes by HUP: it bids no farewell */
+    int lifeline;                 /* through it our descriptor will travel (farewell.c), or -1 */
+    ino_t lifeline_file;
+    struct fs_end *next, *previous; /* of this process */
+    _Atomic int lazy;             /* a loop of ours settles the doorbell before it blocks */
+    _Atomic int raw_in, raw_out;  /* that direction goes over the doorbell itself */
+    /* direct copy (cma_offer.c), as sender and as receiver */
+    uint64_t nonce, unanswered;
+    uint32_t offers;
+    uint64_t took_at, pulled_at; /* bytes received by then */
+    int wants, unreadable;
+    uint64_t take_cost, put_cost, pull_cost; /* ticks a piece, lately: out of the ring, into it, out of the other's memory */
+    struct fs_spin spin_read, spin_write;
+    struct fs_yielding yield_read, yield_write;
+    struct fs_feint feint_read, feint_write;
+    struct fs_limits limits;
+    struct fs_statistics statistics;
+};
+
+static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
+{
+    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, now + amount, memory_order_relaxed); /* a lost count is only a statistic */
+}
+
+/* segment.c: sealed memory.  `fs_segment_create` returns a descriptor or -errno. */
+int fs_segment_create(uint32_t small_bytes);
+struct fs_segment *fs_segment_make(uint32_t small_bytes, int *memory); /* mapped at once; NULL: `memory` is -errno */
+struct fs_segment *fs_segment_map(int memory, int *error);
+/* The same for memory that is mapped already, page-aligned, and cannot shrink; `unmap` gives it back, also where this
+ * fails.  What it holds is checked as for any other segment. */
+struct fs_segment *fs_segment_adopt(void *memory, size_t size, int (*unmap)(void *, size_t), int *error);
+size_t fs_segment_bytes(uint32_t small_bytes); /* that a segment takes; 0 for a size that none can have */
+int fs_segment_format(void *memory, size_t size, uint32_t small_bytes); /* of zeroes, before anybody maps it */
+/* sysv.c: System V shared memory, by its identifier.  -ESTALE: a segment, but with another token. */
+int fs_sysv_format(int id, uint32_t small_bytes, uint64_t token);
+struct fs_segment *fs_sysv_attach(int id, uint64_t token, int *error);
+struct fs_segment *fs_segment_hold(struct fs_segment *segment);
+void fs_segment_drop(struct fs_segment *segment); /* the last holder unmaps it */
+/* A segment that both ends returned serves again.  1 where that was so, and it is as new; else 0. */
+int fs_segment_renew(struct fs_segment *segment);
+/* The same, but only for the connection that `ticket` (60 bits, not 0) stands for, if the other end claims it before
+ * the reservation is withdrawn: one of the two succeeds (1). */
+int fs_segment_reserve(struct fs_segment *segment, uint64_t ticket);
+int fs_segment_withdraw(struct fs_segment *segment, uint64_t ticket);
+int fs_segment_claim(struct fs_segment *segment, uint64_t ticket);
+int fs_segment_disclaim(struct fs_segment *segment, uint64_t ticket); /* undoes a claim that nobody used yet */
+int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket);
+struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error);
+struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);
+struct fs_end *fs_end_hold(struct fs_end *end);
+void fs_end_free(struct fs_end *end); /* the last holder unmaps the memory */
+
+/* transfer.c */
+ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags);
+ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end);
+ssize_t fs_end_unread(struct fs_end *end, int doorbell);
+int fs_end_shutdown(struct fs_end *end, int doorbell, int how);
+void fs_end_leaves(struct fs_end *end, uint32_t how); /* FS_BY_RESET ...: what its end will mean to the other end */
+/* Around the last close of `doorbell` in this process. */
+void fs_end_closing(struct fs_end *end, int doorbell, int reset);
+void fs_end_closed(struct fs_end *end);
+int fs_end_writable(struct fs_end *end);
+int fs_end_is_watched(const struct fs_end *end);
+int fs_end_was_served(const struct fs_end *end); /* the other end has put something into the ring, ever */
+int fs_end_awaits_tcp(const struct fs_end *end); /* there is room in the ring, but not in TCP, which gets the same bytes */
+int fs_end_shared(const struct fs_end *end);
+int fs_end_urgent_inline(const struct fs_end *end); /* what the other end set by the next one: SO_OOBINLINE */
+void fs_end_set_urgent_inline(struct fs_end *end, int on);
+void fs_end_set_send_buffer(struct fs_end *end, uint64_t bytes); /* as SO_SNDBUF, as far as a ring can */
+int fs_end_was_reset(struct fs_end *end, int doorbell);
+int fs_end_is_over(struct fs_end *end, int doorbell); /* so, or both ends shut their halves: not connected any more */
+int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answers: a positive errno or 0 */
+
+/* farewell.c */
+int fs_end_other_left(const struct fs_end *end); /* it was closed in good order */
+void fs_ends_leave(const struct fs_end *but);    /* a fresh child that lets go of all ends but one, and says so */
+int fs_end_is_last(struct fs_end *end);          /* of all processes that hold it; counts this one out: once */
+int fs_farewell_shut(struct fs_end *end, int doorbell, int how, int locked); /* with the producer's lock, if locked */
+void fs_farewell_show(struct fs_end *end, int doorbell); /* somebody polls who must see that reading is shut */
+void fs_farewell_read_to_the_end(struct fs_end *end, int doorbell); /* with the consumer's lock */
+void fs_farewell_close(struct fs_end *end, int doorbell); /* with everything read, and before the close */
+void fs_farewell_close_raw(struct fs_end *end, int doorbell); /* the same, where the doorbell carries payload */
+void fs_farewell_bury(struct fs_end *end, int doorbell, int with_error); /* the other end, by a send to it */
+void fs_farewell_drop_lifeline(struct fs_end *end);
+
+/* doorbell.c: called with that direction's lock held */
+int fs_doorbell_end(struct fs_end *end, int doorbell);    /* the other end's, for good: 0, or -EAGAIN while it rings */
+void fs_doorbell_begin_again(struct fs_end *end);         /* after fs_doorbell_end() */
+int fs_doorbell_is_rung(const struct fs_end *end);
+void fs_doorbell_ring(struct fs_end *end, int doorbell, int knock); /* knock: also where nothing is unread */
+void fs_doorbell_stuff(struct fs_end *end, int doorbell);
+int fs_doorbell_settle(struct fs_end *end, int doorbell); /* 1: nothing to read and the doorbell says so */
+void fs_doorbell_unstuff(struct fs_end *end, int doorbell);
+int fs_doorbell_eat_all(struct fs_end *end, int doorbell); /* 0, or -EAGAIN when tokens are still under way */
+/* Bytes that are neither tokens nor a farewell: somebody writes to the other end's descriptor, who knows nothing of the ring.
+ * -EAGAIN: a farewell is under way, and nobody can tell. */
+ssize_t fs_doorbell_foreign(const struct fs_end *end, int doorbell);
+int fs_doorbell_prepare(int doorbell);
+int fs_doorbell_plain(int doorbell);
+
+/* wait.c: without any lock, and without the interpreter's.  0: look again; -EINTR; -ETIMEDOUT; -EBADF: `leaving` is set.
+ * Who looks again and again in vain sleeps a little each time: what another process wrote keeps nobody busy for ever.
+ * `deadline_ns` is on fs_now_ns()'s clock, UINT64_MAX for none. */
+int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
+/* Its two halves: spin and futex (FS_IN_VAIN: now the other half), and the sleep that may last.  A signal that came
+ * during the first would not end the second: whoever runs handlers looks for them in between. */
+enum { FS_IN_VAIN = 1 };
+int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving);
+int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
+int fs_end_look(struct fs_end *end, int what, uint64_t ticks); /* 1 when it became so within that time */
+int fs_end_may_spin(struct fs_end *end, int what);
+int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told whether that was answered */
+void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends); /* for how many ends at once */
+void fs_wake_leaving(void);       /* makes every sleeper of this process look at its `leaving` */
+void fs_wake_leaving_done(void);
+void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever they are */
+
+/* readiness.c */
+void fs_end_watch(struct fs_end *end, int doorbell);   /* the descriptor was given away: be exact from now on */
+void fs_end_set_lazy(struct fs_end *end, int lazy);    /* whether a loop of ours settles it before it blocks */
+/* Before a loop of ours blocks: 1 when the ring holds something.  `flags`: 0 or FS_AT_ONCE. */
+int fs_end_settle(struct fs_end *end, int doorbell, int flags);
+
+int fs_end_has_data(const struct fs_end *end);         /* in the ring */
+int fs_end_has_stale_token(const struct fs_end *end);  /* the doorbell shows nothing else, as far as can be known here */
+int fs_end_is_elsewhere(const struct fs_end *end);     /* the other end ran last on another core */
+void fs_end_knock(struct fs_end *end, int doorbell);   /* a token without data: the other end may look */
+
+/* promise.c */
+void fs_promise(struct fs_end *end, size_t length); /* that many bytes follow in this send; with its lock held */
+size_t fs_promised(const struct fs_end *end);       /* by the other end */
+int fs_await_promised(struct fs_end *end, uint64_t *patience_ticks); /* 1 when more is there; takes off what it waited */
+
+/* release.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */
+int fs_end_release(struct fs_end *end, int doorbell);
+/* Foreign code over there has the descriptor, and reads there too: fs_doorbell_foreign().  With the receiver's lock held.
+ * 0: the doorbell carries the bytes both ways; -EPROTO: that code was sent what it cannot read; -EAGAIN: look again. */
+int fs_end_follow(struct fs_end *end, int doorbell);
+
+/* bridge.c: a pump between the ring and `inner`; holds `end`, takes over `doorbell` and `inner`.  0; or -errno, and all
+ * is as it was: nothing was moved or closed. */
+int fs_bridge_start(struct fs_end *end, int doorbell, int inner);
+/* The same in a process of its own, which outlives this one. */
+int fs_bridge_fork(struct fs_end *end, int doorbell, int inner);
+
+#endif

@@ -1,0 +1,101 @@
+/* The memory that both ends of a connection map: two directions, each a byte ring.
+ *
+ * Everything here can be written by the other process at any moment.  Nothing read from it may be used as an
+ * index, a length or a count before it has been checked against limits kept in private memory (see end.h).
+ */
+#ifndef FASTSOCK_LAYOUT_H
+#define FASTSOCK_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "system.h"
+
+#define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
+#define FS_VERSION 4u
+#define FS_NOT_GROWN UINT64_MAX
+#define FS_GROWTH 8u /* the large area is this many times the small one */
+
+/* Who has the segment, in the four low bits of `possession`; above them the ticket of a reservation.
+ * 0: in use; each end that will never touch it again for this connection sets its RETURNED bit, and with both it is free. */
+enum { FS_RETURNED = 3, FS_RESERVED = 4, FS_BUSY = 8, FS_TICKET_SHIFT = 4 };
+
+/* The states of the doorbell, in the low bits of `bell`; above them, how many token bytes were ever sent. */
+enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_ABANDONED = 3, FS_BELL_ENDED = 4 };
+enum { FS_BELL_STATE = 7, FS_BELL_SHIFT = 3 };
+
+/* In the top bits of `head`, once the consumer asks for payload over the doorbell from that position on: nothing can be
+ * published any more.  The producer agrees when it sees that; until then the consumer may take it back. */
+#define FS_RAW_ASKED (1ull << 63)
+#define FS_RAW_AGREED (1ull << 62)
+/* Set by the producer: bytes that are no tokens come over the doorbell from here on (farewell.c), so nobody can ask. */
+#define FS_FAREWELL (1ull << 61)
+#define FS_POSITION (FS_FAREWELL - 1)
+/* Of those bytes; UNDER_WAY from before they are sent. */
+enum { FS_FAREWELL_NONE = 0, FS_FAREWELL_UNDER_WAY = 1, FS_FAREWELL_SENT = 2 };
+#define FS_FAREWELL_BYTES 2048u /* more than a quarter of the smallest send buffer: then a descriptor is not writable */
+
+/* Closed with SO_LINGER 0 or with bytes unread; or a bridge holds bytes that its death would lose without a word. */
+enum { FS_ORDERLY = 0, FS_BY_RESET = 1, FS_BY_RESET_UNLESS_SHUT = 2 };
+
+/* By somebody who deserves an edge for every arrival, or by a loop of ours that looks at the ring before it blocks. */
+enum { FS_WATCHED_NOT = 0, FS_WATCHED_EXACTLY = 1, FS_WATCHED_LAZILY = 2 };
+
+/* `producer_shut`.  UNSHOWN: the doorbell does not say so yet, its reader shows it when all is read.  RAW: behind payload
+ * that went over the doorbell itself. */
+enum { FS_SHUT_NOT = 0, FS_SHUT = 1, FS_SHUT_UNSHOWN = 2, FS_SHUT_RAW = 3 };
+
+struct fs_direction {
+    /* written by the producer */
+    _Alignas(FS_LINE) _Atomic uint64_t head; /* bytes published since the start, and FS_RAW_... */
+    _Atomic uint64_t grown_at;               /* stream position from which the large area is used */
+    _Atomic uint64_t promised;               /* position that the send under way means to reach: a hint */
+    _Atomic uint32_t producer_shut;          /* the producing end called shutdown(SHUT_WR) */
+    /* written by the consumer */
+    _Alignas(FS_LINE) _Atomic uint64_t tail; /* bytes consumed since the start */
+    _Atomic uint64_t want;                   /* as far as the buffer of a large receive reaches, 0 for none */
+    /* read by both after every transfer, written only when somebody sleeps, watches or leaves */
+    _Alignas(FS_LINE) _Atomic uint32_t reader_sleeps; /* futex word */
+    _Atomic uint32_t writer_sleeps;                   /* futex word */
+    _Atomic uint32_t notice; /* moved when the producing end closed or shut down: the doorbell says which */
+    _Atomic uint32_t reading_shut; /* the consuming end called shutdown(SHUT_RD) */
+    _Atomic uint64_t bell;
+    _Atomic uint32_t stuffed; /* the doorbell refuses writes because the ring is full */
+    _Atomic uint32_t watched; /* the consumer gave its descriptor away: FS_WATCHED_... */
+    _Atomic uint32_t raw;     /* the producer sends payload after the ring's end over the doorbell itself */
+    _Atomic uint32_t farewell; /* the producer's, behind all other bytes on the doorbell: FS_FAREWELL_... */
+    _Alignas(FS_LINE) _Atomic uint64_t eaten; /* token bytes taken off the doorbell */
+    /* direct copy (cma_offer.c): how much of an offer was received; what it is, written by the producer */
+    _Alignas(FS_LINE) _Atomic uint64_t offer;
+    _Alignas(FS_LINE) _Atomic uint64_t offer_from; /* the ring's position at which it comes */
+    _Atomic uint64_t offer_address, nonce_address, nonce;
+    _Atomic uint32_t offer_length;
+    _Atomic uint32_t put_cost; /* ticks, lately, to put a piece into the ring; a hint */
+};
+
+static inline uint64_t fs_published(const struct fs_direction *direction)
+{
+    return atomic_load(&direction->head) & FS_POSITION;
+}
+
+/* Whether the payload behind what is published goes over the doorbell, as either end decided. */
+static inline int fs_is_raw(const struct fs_direction *direction)
+{
+    return atomic_load(&direction->raw) != 0 || (atomic_load(&direction->head) & FS_RAW_ASKED) != 0;
+}
+
+struct fs_segment_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t small_bytes; /* ring size of a direction before it grows */
+    uint64_t token;       /* of System V memory, whose number means another segment in another namespace */
+    _Alignas(FS_LINE) _Atomic uint64_t possession;
+    _Alignas(FS_LINE) _Atomic uint32_t cpu[2];   /* where each end last ran, plus one */
+    _Atomic uint32_t reset[2];                   /* how that end leaves: FS_BY_RESET ... */
+    _Atomic uint32_t urgent_inline[2];           /* that end set SO_OOBINLINE */
+    _Atomic uint32_t left;                       /* a bit for each end that was closed in good order (farewell.c) */
+    _Atomic uint32_t other_holders[2];           /* of that end: processes forked since, less those that closed it */
+    _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
+};
+
+#endif

@@ -1,0 +1,97 @@
+/* Large messages: through buffers that both sides copy at once, or read straight out of the other's memory by the kernel.
+ *
+ * Which is faster depends on the operation, the size, and how far the two cores are from each other, and it changes while
+ * the program runs.  So whoever decides in a collective measures how long it took, and takes the way that was faster
+ * lately; the other one is tried again from time to time.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define PIECE (16u * 1024)
+#define LEARNING 8u    /* uses at the start, by turns */
+#define TRY_EVERY 128u /* uses, a few of which go the other way */
+#define TRIES 3u
+#define SELDOM 16u     /* times as seldom where it costs much */
+#define LONGEST_READ ((size_t)1 << 30)
+
+static uint64_t own_nonce;
+static uint32_t own_nonce_generation; /* a forked process has its own: numbers alone tell none of other PID namespaces */
+
+void fs_team_identify(struct fs_team_identity *own)
+{
+    if (own_nonce_generation != fs_generation()) own_nonce = 0;
+    own_nonce_generation = fs_generation();
+    if (own_nonce == 0 && getrandom(&own_nonce, sizeof own_nonce, GRND_NONBLOCK) < 0) own_nonce = 0;
+    *own = (struct fs_team_identity){getpid(), own_nonce != 0 ? (uint64_t)(uintptr_t)&own_nonce : 0, own_nonce};
+}
+
+static int read_there(const struct fs_team_identity *there, uint64_t address, void *target, size_t bytes)
+{
+    uint64_t nonce = 0;
+    struct iovec into[2] = {{&nonce, sizeof nonce}, {target, bytes}};
+    struct iovec out_of[2] = {{(void *)(uintptr_t)there->address, sizeof nonce}, {(void *)(uintptr_t)address, bytes}};
+    ssize_t count = process_vm_readv((pid_t)there->process, into, 2, out_of, 2, 0);
+    return count == (ssize_t)(bytes + sizeof nonce) && nonce == there->nonce;
+}
+
+int fs_team_meet(struct fs_team *team, const struct fs_team_identity *all)
+{
+    for (int i = 0; i < team->size; i++) {
+        if (i == team->index) continue;
+        if (all[i].address == 0 || !read_there(&all[i], all[i].address, &(uint64_t){0}, sizeof(uint64_t))) return 0;
+    }
+    team->identities = malloc((size_t)team->size * sizeof *all);
+    if (team->identities == NULL) return 0;
+    memcpy(team->identities, all, (size_t)team->size * sizeof *all);
+    atomic_fetch_add(&team->header->readers, 1);
+    return 1;
+}
+
+int fs_team_pull(struct fs_team *team, int member, uint64_t address, void *target, size_t bytes)
+{
+    if (team->identities == NULL) return -EPROTO;
+    for (size_t at = 0; at < bytes; at += LONGEST_READ)
+        if (!read_there(&team->identities[member], address + at, (unsigned char *)target + at,
+                        fs_smaller(bytes - at, LONGEST_READ)))
+            return fs_team_lost(team, member);
+    return 0;
+}
+
+/* ---- which way ---- */
+
+static int class_of(size_t bytes)
+{
+    int class = 0;
+    for (size_t limit = 2 * FS_TEAM_DIRECT; limit <= bytes && class < FS_TEAM_CLASSES - 1; limit *= 2) class++;
+    return class;
+}
+
+int fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes)
+{
+    /* members that take turns on a core have what they share in its cache, and each system call is another turn */
+    if (bytes < FS_TEAM_DIRECT || team->crowded || team->identities == NULL) return 0;
+    if (atomic_load_explicit(&team->header->readers, memory_order_relaxed) != (uint32_t)team->size) return 0;
+    struct fs_team_ways *ways = &team->ways[kind][class_of(bytes)];
+    uint32_t use = ways->uses++;
+    int better = ways->cost[1] < ways->cost[0], far_better = ways->cost[better] < ways->cost[!better] / 3;
+    uint32_t every = far_better ? TRY_EVERY * SELDOM : TRY_EVERY;
+    int direct = use < LEARNING ? use % 2 == 0 : use % every < TRIES ? !better : better;
+    team->trial = (struct fs_team_trial){&ways->cost[direct], fs_ticks(), bytes};
+    return direct;
+}
+
+/* Times much longer than lately mean that somebody came late, or computed: they count little. */
+void fs_team_learn(struct fs_team *team)
+{
+    struct fs_team_trial *trial = &team->trial;
+    uint64_t took = (fs_ticks() - trial->start) * PIECE / trial->bytes + 1, *cost = trial->cost;
+    if (*cost == 0 || took < *cost) *cost = took;
+    else *cost += ((took < 2 * *cost ? took : 2 * *cost) - *cost) / 8;
+    trial->cost = NULL;
+}

@@ -1,0 +1,400 @@
+/* The message engine: random traffic of threads over every kind of link, cancelling, abandoning and failing in between. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "connection.h"
+#include "engine/internal.h"
+
+enum path { LOCAL, RING, TINY_RING, STREAM, PATHS };
+
+static const struct fs_engine_options options = {.eager_limit = 3000, .credit = 100000, .spin_us = 20};
+
+static struct fs_engine *engine_of(int rank, int size)
+{
+    int error;
+    struct fs_engine *engine = fs_engine_new(rank, size, &options, &error);
+    CHECK(engine != NULL);
+    return engine;
+}
+
+static void attach_ends(struct fs_engine *engines[2], uint32_t ring)
+{
+    struct connection c = connection_make(ring);
+    c.holder[0] = c.holder[1] = getpid(); /* both may read the other's memory */
+    for (int side = 0; side < 2; side++) {
+        connection_open(&c, side, 20);
+        CHECK_EQUAL(fs_engine_attach_end(engines[side], !side, c.end[side], c.bell[side]), 0);
+        fs_end_free(c.end[side]);
+    }
+    close(c.memory);
+}
+
+static void join(struct fs_engine *engines[2], enum path path)
+{
+    int pair[2];
+    switch (path) {
+    case LOCAL:
+        for (int i = 0; i < 2; i++) CHECK_EQUAL(fs_engine_attach_local(engines[i], !i, engines[!i]), 0);
+        break;
+    case STREAM:
+        CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        for (int i = 0; i < 2; i++) CHECK_EQUAL(fs_engine_attach_descriptor(engines[i], !i, pair[i]), 0);
+        break;
+    default:
+        attach_ends(engines, path == RING ? 65536 : 4096);
+    }
+}
+
+static void await(struct fs_engine *engine, struct fs_request *request)
+{
+    struct fs_wait wait;
+    uint64_t limit = fs_now_ns() + STALL_NS;
+    fs_wait_prepare(&wait, engine, &request, 1, 1, limit);
+    int result;
+    do result = fs_wait(&wait);
+    while (result == FS_LOOK_UP || result == -EINTR);
+    CHECK_EQUAL(result, FS_SATISFIED);
+}
+
+/* ---- random traffic ---- */
+
+#define WINDOW 8
+#define TAGS 3
+#define LARGEST largest
+
+static size_t largest = 40000; /* of a message; longer ones are copied by both ends */
+
+struct rank {
+    struct fs_engine *engine;
+    int peer, context, messages;
+    uint64_t salt;
+};
+
+struct slot {
+    struct fs_request request;
+    struct iovec parts[3];
+    unsigned char *data;
+    int busy;
+};
+
+static void fill(unsigned char *data, uint32_t number, size_t length)
+{
+    memcpy(data, &number, sizeof number);
+    for (size_t i = 4; i < length; i++) data[i] = (unsigned char)(number * 31 + i);
+}
+
+static void check_filled(const unsigned char *data, uint32_t number, size_t length)
+{
+    for (size_t i = 4; i < length; i++) CHECK_EQUAL(data[i], (unsigned char)(number * 31 + i));
+}
+
+static void split(struct slot *slot, size_t length, struct random *random)
+{
+    size_t one = random_below(random, length + 1), two = random_below(random, length - one + 1);
+    slot->parts[0] = (struct iovec){slot->data, one};
+    slot->parts[1] = (struct iovec){slot->data + one, two};
+    slot->parts[2] = (struct iovec){slot->data + one + two, length - one - two};
+}
+
+static void *send_traffic(void *argument)
+{
+    struct rank *rank = argument;
+    struct random random = random_from(rank->salt);
+    struct slot slots[WINDOW] = {0};
+    for (int i = 0; i < WINDOW; i++) CHECK((slots[i].data = malloc(LARGEST)) != NULL);
+    for (uint32_t number = 0; number < (uint32_t)rank->messages; number++) {
+        struct slot *slot = &slots[number % WINDOW];
+        if (slot->busy) {
+            await(rank->engine, &slot->request);
+            CHECK_EQUAL(slot->request.error, FS_FINE);
+        }
+        size_t length = 4 + random_size(&random, LARGEST - 4);
+        fill(slot->data, number, length);
+        split(slot, length, &random);
+        if (random_below(&random, 2)) {
+            slot->request.one = (struct iovec){slot->data, length};
+            fs_request_prepare(&slot->request, FS_SENDING, NULL, 1);
+        } else {
+            fs_request_prepare(&slot->request, FS_SENDING, slot->parts, 3);
+        }
+        int mode = random_below(&random, 4) ? FS_STANDARD : FS_SYNCHRONOUS;
+        int begun = fs_engine_send(rank->engine, &slot->request, rank->peer, (int)(number % TAGS), (uint32_t)rank->context, mode);
+        slot->busy = begun != FS_DONE;
+    }
+    for (int i = 0; i < WINDOW; i++) {
+        if (slots[i].busy) await(rank->engine, &slots[i].request);
+        free(slots[i].data);
+    }
+    return NULL;
+}
+
+static void take(struct rank *rank, struct slot *slot, int last[TAGS])
+{
+    uint32_t number;
+    const struct fs_envelope *envelope = &slot->request.envelope;
+    await(rank->engine, &slot->request);
+    CHECK_EQUAL(slot->request.error, FS_FINE);
+    CHECK_EQUAL(envelope->source, rank->peer);
+    const unsigned char *data = slot->request.allocates ? slot->request.payload : slot->data;
+    memcpy(&number, data, sizeof number);
+    CHECK_EQUAL((int)(number % TAGS), envelope->tag);
+    CHECK((int)number > last[envelope->tag]);
+    last[envelope->tag] = (int)number;
+    check_filled(data, number, envelope->length);
+    if (slot->request.allocates) free(slot->request.payload);
+}
+
+static void *receive_traffic(void *argument)
+{
+    struct rank *rank = argument;
+    struct random random = random_from(rank->salt + 1000);
+    int last[TAGS] = {-1, -1, -1};
+    struct slot slots[WINDOW] = {0};
+    for (int i = 0; i < WINDOW; i++) CHECK((slots[i].data = malloc(LARGEST)) != NULL);
+    for (int number = 0; number < rank->messages;) {
+        int count = 1 + (int)random_below(&random, WINDOW);
+        if (count > rank->messages - number) count = rank->messages - number;
+        for (int i = 0; i < count; i++) {
+            struct slot *slot = &slots[i];
+            slot->request.one = (struct iovec){slot->data, LARGEST};
+            split(slot, LARGEST, &random);
+            int scattered = random_below(&random, 2) != 0;
+            fs_request_prepare(&slot->request, FS_RECEIVING, scattered ? slot->parts : NULL, scattered ? 3 : 1);
+            slot->request.allocates = random_below(&random, 3) == 0;
+            int peer = random_below(&random, 2) ? FS_ANY : rank->peer;
+            struct fs_envelope envelope;
+            struct fs_message *message =
+                random_below(&random, 3) == 0 ? fs_engine_match(rank->engine, peer, FS_ANY, (uint32_t)rank->context, &envelope) : NULL;
+            if (message) fs_engine_receive_matched(rank->engine, &slot->request, message);
+            else fs_engine_receive(rank->engine, &slot->request, peer, FS_ANY, (uint32_t)rank->context);
+        }
+        for (int i = 0; i < count; i++) take(rank, &slots[i], last);
+        number += count;
+    }
+    for (int i = 0; i < WINDOW; i++) free(slots[i].data);
+    return NULL;
+}
+
+static void run_traffic(enum path path, int messages)
+{
+    struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
+    join(engines, path);
+    struct rank ranks[4];
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) /* each context has one sender and one receiver */
+        ranks[i] = (struct rank){engines[i % 2], !(i % 2), i == 0 || i == 3 ? 0 : 2, messages, (uint64_t)i};
+    for (int i = 0; i < 4; i++) threads[i] = start_thread(i < 2 ? send_traffic : receive_traffic, &ranks[i]);
+    for (int i = 0; i < 4; i++) join_thread(threads[i]);
+    for (int i = 0; i < 2; i++) fs_engine_close(engines[i]);
+    for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+}
+
+TEST(messages_of_threads_between_engines_of_one_process, 0) { run_traffic(LOCAL, scaled(20000)); }
+TEST(messages_of_threads_over_a_ring, 0) { run_traffic(RING, scaled(20000)); }
+TEST(messages_of_threads_over_a_tiny_ring, 0) { run_traffic(TINY_RING, scaled(5000)); }
+TEST(messages_of_threads_over_a_stream, 0) { run_traffic(STREAM, scaled(10000)); }
+
+TEST(long_messages_of_threads_over_a_ring, 0)
+{
+    largest = 700000;
+    run_traffic(RING, scaled(3000));
+}
+
+/* ---- what ends before its time ---- */
+
+static void pump(struct fs_engine *engines[2])
+{
+    for (int i = 0; i < 50; i++)
+        for (int rank = 0; rank < 2; rank++) fs_engine_progress(engines[rank]);
+}
+
+/* Sends and receives are abandoned in whatever state they are; what was not is received whole. */
+static void run_abandoning(enum path path)
+{
+    struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
+    struct random random = random_from((uint64_t)path);
+    join(engines, path);
+    for (int round = 0; round < scaled(largest > 100000 ? 300 : 3000); round++) {
+        unsigned char *from = malloc(LARGEST), *into = malloc(LARGEST);
+        CHECK(from && into);
+        size_t length = 4 + random_size(&random, LARGEST - 4);
+        fill(from, (uint32_t)round, length);
+        struct fs_request send, receive;
+        send.one = (struct iovec){from, length};
+        receive.one = (struct iovec){into, LARGEST};
+        fs_request_prepare(&send, FS_SENDING, NULL, 1);
+        fs_request_prepare(&receive, FS_RECEIVING, NULL, 1);
+        int mode = random_below(&random, 2) ? FS_STANDARD : FS_SYNCHRONOUS, receiving = random_below(&random, 3) != 0;
+        int early = random_below(&random, 2) != 0;
+        if (receiving && early) fs_engine_receive(engines[1], &receive, 0, round, 0);
+        fs_engine_send(engines[0], &send, 1, round, 0, mode);
+        for (uint64_t i = random_below(&random, 4); i > 0; i--) fs_engine_progress(engines[random_below(&random, 2)]);
+        if (receiving && !early) fs_engine_receive(engines[1], &receive, 0, round, 0);
+        for (uint64_t i = random_below(&random, 6); i > 0; i--) fs_engine_progress(engines[random_below(&random, 2)]);
+        int early_too = random_below(&random, 2) != 0;
+        if (early_too) {
+            fs_engine_abandon(engines[0], &send);
+            memset(from, 0xee, LARGEST);
+            pump(engines);
+            if (receiving && fs_request_is_done(&receive) && receive.error == FS_FINE && !receive.cancelled)
+                check_filled(into, (uint32_t)round, receive.envelope.length);
+        }
+        if (receiving) {
+            fs_engine_abandon(engines[1], &receive);
+            memset(into, 0xdd, LARGEST);
+        }
+        if (!early_too) fs_engine_abandon(engines[0], &send);
+        pump(engines);
+        for (size_t i = 0; receiving && i < LARGEST; i++) CHECK_EQUAL(into[i], 0xdd);
+        free(from);
+        free(into);
+        struct fs_envelope envelope;
+        struct fs_message *left = fs_engine_match(engines[1], FS_ANY, FS_ANY, 0, &envelope);
+        if (left) fs_engine_drop_matched(engines[1], left);
+    }
+    /* the link is as good as ever */
+    struct rank ranks[2] = {{engines[0], 1, 2, 100, 1}, {engines[1], 0, 2, 100, 2}};
+    pthread_t threads[2] = {start_thread(send_traffic, &ranks[0]), start_thread(receive_traffic, &ranks[1])};
+    for (int i = 0; i < 2; i++) join_thread(threads[i]);
+    for (int i = 0; i < 2; i++) fs_engine_close(engines[i]);
+    for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+}
+
+TEST(requests_are_abandoned_between_engines_of_one_process, 0) { run_abandoning(LOCAL); }
+TEST(requests_are_abandoned_over_a_ring, 0) { run_abandoning(RING); }
+TEST(requests_are_abandoned_over_a_tiny_ring, 0) { run_abandoning(TINY_RING); }
+TEST(long_requests_are_abandoned_over_a_ring, 0)
+{
+    largest = 700000;
+    run_abandoning(RING);
+}
+TEST(requests_are_abandoned_over_a_stream, 0) { run_abandoning(STREAM); }
+
+/* ---- closing and failing under traffic ---- */
+
+struct leaver {
+    struct fs_engine *engine;
+    int fail;
+};
+
+static void *leave(void *argument)
+{
+    struct leaver *leaver = argument;
+    exact_sleep_us(2000);
+    if (leaver->fail) fs_engine_fail(leaver->engine, 1, "so the test wills");
+    else fs_engine_close(leaver->engine);
+    return NULL;
+}
+
+static void *send_until_failure(void *argument)
+{
+    struct rank *rank = argument;
+    unsigned char *data = calloc(1, LARGEST);
+    for (;;) {
+        struct fs_request request;
+        request.one = (struct iovec){data, LARGEST / 2};
+        fs_request_prepare(&request, rank->salt ? FS_SENDING : FS_RECEIVING, NULL, 1);
+        int begun = rank->salt ? fs_engine_send(rank->engine, &request, rank->peer, 0, 0, FS_STANDARD)
+                               : fs_engine_receive(rank->engine, &request, rank->peer, 0, 0);
+        if (begun != FS_DONE) await(rank->engine, &request);
+        if (request.error == FS_PEER_FAILED || request.error == FS_CLOSED) break;
+        CHECK_EQUAL(request.error, FS_FINE);
+    }
+    free(data);
+    return NULL;
+}
+
+static void run_leaving(enum path path, int fail)
+{
+    for (int round = 0; round < scaled(100); round++) {
+        struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
+        join(engines, path);
+        struct rank ranks[2] = {{engines[0], 1, 0, 0, 1}, {engines[1], 0, 0, 0, 0}};
+        struct leaver leaver = {engines[0], fail};
+        pthread_t threads[3] = {start_thread(send_until_failure, &ranks[0]), start_thread(send_until_failure, &ranks[1]),
+                                start_thread(leave, &leaver)};
+        join_thread(threads[0]);
+        join_thread(threads[2]);
+        if (fail) fs_engine_close(engines[0]);
+        join_thread(threads[1]);
+        fs_engine_close(engines[1]);
+        for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+    }
+}
+
+TEST(an_engine_closes_under_local_traffic, 0) { run_leaving(LOCAL, 0); }
+TEST(an_engine_closes_under_traffic_over_a_ring, 0) { run_leaving(RING, 0); }
+TEST(an_engine_closes_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 0); }
+TEST(a_peer_fails_under_local_traffic, 0) { run_leaving(LOCAL, 1); }
+TEST(a_peer_fails_under_traffic_over_a_ring, 0) { run_leaving(RING, 1); }
+TEST(a_peer_fails_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 1); }
+
+/* ---- more sends than their receiver has room to know of ---- */
+
+#define FLOOD 20000
+
+static size_t waiting_at(const struct fs_engine *engine)
+{
+    size_t count = 0;
+    for (const struct fs_message *message = engine->oldest; message; message = message->newer) count++;
+    return count;
+}
+
+static void progress_until(struct fs_engine *engines[2], const struct fs_request *request)
+{
+    uint64_t limit = fs_now_ns() + STALL_NS;
+    while (!fs_request_is_done(request)) {
+        for (int rank = 0; rank < 2; rank++) fs_engine_progress(engines[rank]);
+        CHECK(fs_now_ns() < limit);
+    }
+    CHECK_EQUAL(request->error, FS_FINE);
+}
+
+/* Of any number of sends only so many are known at the receiver; the last one is found all the same, by a receive that was
+ * there before the flood or came behind it, or by a probe, and the others then come in their order. */
+static void run_flood(enum path path, int early, int probing)
+{
+    static unsigned char from[4000], into[4000];
+    struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
+    struct fs_request *sends = calloc(FLOOD, sizeof *sends), receive = {0};
+    CHECK(sends != NULL);
+    join(engines, path);
+    receive.one = (struct iovec){into, sizeof into};
+    fs_request_prepare(&receive, FS_RECEIVING, NULL, 1);
+    if (early) fs_engine_receive(engines[1], &receive, 0, FLOOD - 1, 0);
+    for (int i = 0; i < FLOOD; i++) {
+        sends[i].one = (struct iovec){from, sizeof from};
+        fs_request_prepare(&sends[i], FS_SENDING, NULL, 1);
+        fs_engine_send(engines[0], &sends[i], 1, i, 0, FS_STANDARD);
+    }
+    for (int i = 0; i < 100; i++) pump(engines);
+    if (!early) CHECK(waiting_at(engines[1]) <= options.credit / FS_MESSAGE_COST);
+    struct fs_envelope envelope;
+    uint64_t limit = fs_now_ns() + STALL_NS;
+    while (probing && !fs_engine_probe(engines[1], FS_ANY, FLOOD - 1, 0, &envelope)) {
+        for (int rank = 0; rank < 2; rank++) fs_engine_progress(engines[rank]);
+        CHECK(fs_now_ns() < limit);
+    }
+    if (!early) fs_engine_receive(engines[1], &receive, 0, FLOOD - 1, 0);
+    progress_until(engines, &receive);
+    for (int i = 0; i < FLOOD - 1; i++) {
+        fs_request_prepare(&receive, FS_RECEIVING, NULL, 1);
+        fs_engine_receive(engines[1], &receive, FS_ANY, FS_ANY, 0);
+        progress_until(engines, &receive);
+        CHECK_EQUAL(receive.envelope.tag, i);
+    }
+    for (int i = 0; i < FLOOD; i++) progress_until(engines, &sends[i]);
+    for (int i = 0; i < 2; i++) fs_engine_close(engines[i]);
+    for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+    free(sends);
+}
+
+TEST(a_flood_of_announcements_waits_at_its_sender_over_a_ring, 0) { run_flood(RING, 0, 0); }
+TEST(a_flood_of_announcements_waits_at_its_sender_over_a_tiny_ring, 0) { run_flood(TINY_RING, 0, 1); }
+TEST(a_flood_of_announcements_waits_at_its_sender_over_a_stream, 0) { run_flood(STREAM, 0, 0); }
+TEST(the_last_of_a_flood_was_waited_for_before_it_over_a_ring, 0) { run_flood(RING, 1, 0); }
+TEST(the_last_of_a_flood_was_waited_for_before_it_over_a_stream, 0) { run_flood(STREAM, 1, 0); }
