@@ -9,8 +9,10 @@
 A file beside this one is something that a user imports, runs, or writes a path with. A folder is how it is done.
 Arrows run downwards only, from one line of this list to those below it:
 
+    testing       checks for paths and devices; and doctor: which paths work here, and how fast
     mpj           the MPI layer
     xxdev         devices: messages between ranks, each rank a process or a thread
+    launcher      python -m fastsock.launcher
     launching     putting fastsock into programs that do not name it
     reporting     what is told of connections
     socket        the class
@@ -20,10 +22,11 @@ Arrows run downwards only, from one line of this list to those below it:
     chain         the paths in their order: shm, unix, tcp
     transport     what every path is
     config        the settings
+    arrays        typed-array framing
     system        the system as it is, whatever a program puts in its place
     core          the native core
 
-testing, doctor and launcher use all of these, and nothing uses them. tests/test_architecture.py holds this.
+tests/test_architecture.py holds this.
 """
 
 from __future__ import annotations

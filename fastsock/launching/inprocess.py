@@ -28,9 +28,9 @@ _launcher: list[ModuleType] = []
 
 def run(program: list[str]) -> None:
     """Run ``app.py args``, ``-m module args``, ``-c code args`` or ``- args``, after installing fastsock."""
-    import fastsock
+    from . import installation
 
-    fastsock.install()
+    installation.install()
     main = _new_main()
     _launcher.append(sys.modules["__main__"])  # it is still running: keep it whole
     sys.modules["__main__"] = main

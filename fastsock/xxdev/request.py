@@ -11,9 +11,12 @@ from .status import Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
-    from .device import Device
+    class Device(Protocol):
+        """What a request needs of its device."""
+
+        engine: Any
 
 
 class Request:

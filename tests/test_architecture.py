@@ -1,0 +1,205 @@
+"""The architecture that the folders promise: layers, whose arrows run downwards only, no circles, few loose files.
+
+Every import counts: also those inside functions, those for annotations only (TYPE_CHECKING), and those of compiled
+modules. An import that must close a circle says why, in the same line:
+
+    from .other import name  # circle: why it cannot be otherwise
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import fastsock
+
+FOLDER = Path(fastsock.__file__).parent
+
+# From the top down, by the file or the folder in fastsock/. Those in one line know nothing of each other.
+LAYERS = [
+    ("testing", "doctor"),
+    ("mpj",),
+    ("xxdev",),
+    ("launcher",),
+    ("__init__",),  # the public functions
+    ("launching",),
+    ("reporting",),
+    ("socket",),
+    ("patching",),
+    ("connection",),
+    ("meeting",),
+    ("chain",),
+    ("shm", "unix", "tcp"),
+    ("transport",),
+    ("config",),
+    ("arrays",),
+    ("array_format",),
+    ("system",),
+    ("core",),
+]
+RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+MOST_LOOSE = {"": 12}  # Python files in a folder itself
+WITHOUT_CIRCLES = [name for name in RANKS if name != "mpj"]
+# It must compile for old Pythons, and is started by Python itself.
+NO_MODULE = FOLDER / "launching/_bootstrap/sitecustomize.py"
+
+COMPILED_IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +([\w, ]+)|import +([\w., ]+))", re.MULTILINE)
+INCLUDE = re.compile(r'^include "(.+)"', re.MULTILINE)
+REASON = re.compile(r"# circle: \S")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one module by another; justified: its line says why it closes a circle."""
+
+    importer: str
+    imported: str
+    line: str
+    justified: bool
+
+    def __str__(self) -> str:
+        return f"{self.importer}: {self.line}"
+
+
+def _name_of(source: Path) -> str:
+    parts = ("fastsock", *source.relative_to(FOLDER).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def _modules() -> dict[str, Path]:
+    found = [path for ending in ("*.py", "*.pyx") for path in FOLDER.rglob(ending)]
+    return {_name_of(path): path for path in sorted(found) if path != NO_MODULE}
+
+
+@cache
+def _imports() -> list[Import]:
+    found = []
+    for name, path in _modules().items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        walk = _of_python if path.suffix == ".py" else _of_compiled
+        for line, targets in walk(path, package):
+            for target in targets:
+                imported = _module_at(target)
+                if imported not in (None, name):
+                    found.append(Import(name, imported, line, bool(REASON.search(line))))
+    return found
+
+
+def _module_at(target: str) -> str | None:
+    """The module that `target` is, or is a name in."""
+    for name in (target, target.rpartition(".")[0]):
+        if name in _modules():
+            return name
+    assert not target.startswith("fastsock.") or _is_without_source(target), f"nothing is at {target}"
+    return None
+
+
+def _is_without_source(target: str) -> bool:
+    return any((FOLDER.parent / name.replace(".", "/")).is_dir() for name in (target, target.rpartition(".")[0]))
+
+
+def _of_python(path: Path, package: str) -> Iterator[tuple[str, list[str]]]:
+    text = path.read_text()
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute("." * node.level + (node.module or ""), package)
+            targets = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield " ".join(line.strip() for line in lines[node.lineno - 1 : node.end_lineno]), targets
+
+
+def _of_compiled(path: Path, package: str) -> Iterator[tuple[str, list[str]]]:
+    text = path.read_text()
+    for included in INCLUDE.findall(text):
+        yield from _of_compiled(path.parent / included, package)
+    for match in COMPILED_IMPORT.finditer(text):
+        base, names, modules = match.groups()
+        line = text[match.start() : text.find("\n", match.end())].strip()
+        if base is None:
+            yield line, [name.split()[0] for name in modules.split(",")]
+        else:
+            yield line, [f"{_absolute(base, package)}.{name.split()[0]}" for name in names.split(",") if name.strip()]
+
+
+def _absolute(module: str, package: str) -> str:
+    name = module.lstrip(".")
+    if name == module:
+        return module
+    parts = package.split(".")
+    return ".".join([*parts[: len(parts) + 1 - (len(module) - len(name))], *filter(None, [name])])
+
+
+def _layer(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def _circles(imports: Iterable[Import]) -> list[list[str]]:
+    """The sets of modules that lead to each other (Tarjan)."""
+    arrows: dict[str, set[str]] = {}
+    for each in imports:
+        arrows.setdefault(each.importer, set()).add(each.imported)
+    reached: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        reached[module] = lowest[module] = len(reached)
+        stack.append(module)
+        for other in sorted(arrows.get(module, ())):
+            if other not in reached:
+                visit(other)
+                lowest[module] = min(lowest[module], lowest[other])
+            elif other in stack:
+                lowest[module] = min(lowest[module], reached[other])
+        if lowest[module] == reached[module]:
+            circle = stack[stack.index(module) :]
+            del stack[-len(circle) :]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    for module in sorted(arrows):
+        if module not in reached:
+            visit(module)
+    return found
+
+
+def test_every_file_and_folder_has_a_layer():
+    names = {_layer(module) for module in _modules()}
+    assert names == set(RANKS)
+
+
+@pytest.mark.parametrize("layer", RANKS)
+def test_arrows_run_downwards(layer):
+    """So each folder stands wholly above or wholly below the socket class."""
+    own = [each for each in _imports() if _layer(each.importer) == layer != _layer(each.imported)]
+    assert [str(each) for each in own if RANKS[_layer(each.imported)] <= RANKS[layer]] == []
+
+
+def test_no_circles_but_those_that_say_why():
+    imports = [each for each in _imports() if _layer(each.importer) in WITHOUT_CIRCLES]
+    assert _circles(each for each in imports if not each.justified) == []
+
+
+def test_no_reason_for_a_circle_that_is_none():
+    together = {module: number for number, circle in enumerate(_circles(_imports())) for module in circle}
+    idle = [
+        each for each in _imports() if each.justified and together.get(each.importer) != together.get(each.imported, -1)
+    ]
+    assert [str(each) for each in idle] == []
+
+
+@pytest.mark.parametrize(("folder", "most"), MOST_LOOSE.items())
+def test_few_loose_files(folder, most):
+    assert len(list((FOLDER / folder).glob("*.py"))) <= most
