@@ -197,7 +197,7 @@ cdef int _fill(buffer self, object source, int flags) except -1:
     """Makes `self` the memory of an object; one that speaks no buffer protocol may speak another (see foreign.py)."""
     if PyObject_CheckBuffer(source):
         return PyObject_GetBuffer(source, &self.view, flags)
-    from .foreign import buffer_of  # the other half of this module, in Python: it makes memory of what is here
+    from .foreign import buffer_of  # circle: the other half of this module, in Python: it makes memory of what is here
     cdef buffer found = buffer_of(source, (flags & PyBUF_WRITABLE) != PyBUF_WRITABLE)
     if found is None:
         return PyObject_GetBuffer(source, &self.view, flags)   # raises
