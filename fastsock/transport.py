@@ -41,7 +41,6 @@ class Reason(enum.Enum):
     SYSTEM_ERROR = "system_error"
     DESCRIPTOR_WATCHED = "descriptor_watched"
     DESCRIPTOR_TAKEN = "descriptor_taken"
-    NOT_LINUX = "not_linux"
 
     def __str__(self) -> str:
         return self.value

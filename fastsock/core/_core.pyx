@@ -42,7 +42,7 @@ def cache_line_round_trip_us():
 
 def direct_copy_error():
     """The errno with which a process of this user is refused to read this one's memory, or 0. Starts a short-lived child."""
-    return -fs_direct_probe()
+    return -fs_cma_probe()
 
 
 def replace_watched(int source, int number, bint inheritable):

@@ -32,7 +32,7 @@ cdef extern from "sockets/linger.h" nogil:
     int fs_linger(int descriptor)
 
 cdef extern from "stream/cma_offer.h" nogil:
-    int fs_direct_probe()
+    int fs_cma_probe()
 
 cdef extern from "stream/end.h" nogil:
     enum: FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED

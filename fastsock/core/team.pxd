@@ -1,4 +1,8 @@
 # What the shared-memory collectives offer to the binding.
+cdef extern from "cma.h" nogil:
+    struct fs_cma_identity:
+        pass
+
 cdef extern from "team/team.h" nogil:
     enum: FS_OPERATIONS, FS_TYPES, FS_TEAM_MOST
 
@@ -20,11 +24,8 @@ cdef extern from "team/team.h" nogil:
         const size_t *sizes
         const size_t *offsets
 
-    struct fs_team_identity:
-        pass
-
-    void fs_team_identify(fs_team_identity *own)
-    int fs_team_meet(fs_team *team, const fs_team_identity *all)
+    void fs_team_identify(fs_cma_identity *own)
+    int fs_team_meet(fs_team *team, const fs_cma_identity *all)
     int fs_team_create_memory(int size, int crowded)
     fs_team *fs_team_open(int memory, int index, int size, const int *bells, const int *watches, int at_once,
                           const fs_team_hooks *hooks, int *error)

@@ -79,7 +79,7 @@ def create_team_memory(int size, bint crowded):
 
 def team_identity():
     """What the other members need to read this process's memory, where they may; see Team.meet()."""
-    cdef fs_team_identity own
+    cdef fs_cma_identity own
     fs_team_identify(&own)
     return PyBytes_FromStringAndSize(<char *>&own, sizeof(own))
 
@@ -152,10 +152,10 @@ cdef class Team:
     def meet(self, bytes identities not None):
         """Whether the memory of all other members, whose team_identity() these are, may be read by this process. To be
         called by all before any calls a collective; where one cannot, large messages are copied twice."""
-        if len(identities) != self.size * <int>sizeof(fs_team_identity):
+        if len(identities) != self.size * <int>sizeof(fs_cma_identity):
             raise ValueError(f"collective over shared memory: {len(identities)} bytes of identities")
         self.enter()
-        cdef bint can = fs_team_meet(self.team, <const fs_team_identity *>PyBytes_AS_STRING(identities)) != 0
+        cdef bint can = fs_team_meet(self.team, <const fs_cma_identity *>PyBytes_AS_STRING(identities)) != 0
         self.user = 0
         return can
 

@@ -5,9 +5,9 @@
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 
+#include "cma.h"
 #include "link.h"
 
 #define PIECE (1024u * 1024) /* then others have a turn */
@@ -19,9 +19,7 @@ int fs_stamps_new(struct fs_engine *engine)
 {
     _Atomic uint64_t *stamps = calloc(FS_STAMPS, sizeof *stamps);
     if (!stamps) return 0;
-    if (getrandom(&engine->nonce, sizeof engine->nonce, GRND_NONBLOCK) != sizeof engine->nonce)
-        engine->nonce = fs_now_ns() ^ (uint64_t)(uintptr_t)stamps;
-    engine->nonce |= 1; /* no stamp is 0 */
+    engine->nonce = fs_cma_nonce(); /* and no stamp is 0 */
     stamps[0] = engine->nonce; /* no send has this one: it says whose memory it is */
     engine->stamps = stamps;
     return 1;
@@ -61,15 +59,9 @@ void fs_fetch_begin(struct fs_link *link, struct fs_request *request, uint32_t i
 
 int fs_pull(const struct fs_link *link, uint32_t id, uint64_t address, size_t offset, struct iovec *parts, int count)
 {
-    uint64_t stamp = 0;
-    struct iovec out_of[2];
-    size_t length = 0;
-    for (int i = 0; i < count; i++) length += parts[i].iov_len;
-    parts[count] = (struct iovec){&stamp, sizeof stamp};
-    out_of[0] = (struct iovec){(char *)(uintptr_t)address + offset, length};
-    out_of[1] = (struct iovec){(uint64_t *)(uintptr_t)link->greeting.stamps + (id & FS_INDEX_MASK), sizeof stamp};
-    ssize_t got = process_vm_readv(link->process, parts, (unsigned long)count + 1, out_of, 2, 0);
-    return got == (ssize_t)(length + sizeof stamp) && stamp == stamp_of(link->greeting.nonce, id);
+    uint64_t stamp = link->greeting.stamps + (id & FS_INDEX_MASK) * sizeof stamp;
+    struct fs_cma_identity there = {link->process, stamp, stamp_of(link->greeting.nonce, id)};
+    return fs_cma_read(&there, address + offset, parts, count);
 }
 
 /* A piece of the oldest one: how much was done. */

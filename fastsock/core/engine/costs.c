@@ -2,8 +2,9 @@
  * we run.  So both are timed, and the one that lost is tried again from time to time.
  *
  * Costs are ticks for 64 KiB.  Through the ring both ends copy; what the sender's half took is told in the segment. */
-#include "stream/end.h"
+#include "cost.h"
 #include "link.h"
+#include "stream/end.h"
 
 #define UNIT (64u * 1024)
 #define SHORTEST (16u * 1024)     /* what is shorter says little */
@@ -13,13 +14,9 @@
 #define ONE_CHUNK (64u * 1024)    /* of longer messages both ends copy at once */
 #define HELPED_FROM (64u * 1024)  /* the sender copies a part of such fetches */
 
-/* Slow ones may only have been interrupted: they count little. */
 static void note(uint64_t *cost, size_t length, uint64_t ticks)
 {
-    uint64_t now = (uint64_t)((double)ticks * UNIT / (double)length) + 1;
-    if (*cost == 0) *cost = now;
-    else if (now < *cost) *cost = (*cost + now) / 2;
-    else *cost += ((now < 2 * *cost ? now : 2 * *cost) - *cost) / 8;
+    fs_cost_learn(cost, (uint64_t)((double)ticks * UNIT / (double)length) + 1, FS_COST_HALF);
 }
 
 void fs_note_put(struct fs_link *link, size_t length, uint64_t ticks)

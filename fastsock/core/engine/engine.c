@@ -66,8 +66,6 @@ int fs_engine_is_usable(const struct fs_engine *engine)
     return !atomic_load_explicit(&engine->closed, memory_order_relaxed) && engine->generation == fs_generation();
 }
 
-int fs_engine_rank(const struct fs_engine *engine) { return engine->rank; }
-int fs_engine_size(const struct fs_engine *engine) { return engine->size; }
 
 int fs_engine_only_local(const struct fs_engine *engine)
 {

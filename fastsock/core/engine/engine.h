@@ -91,8 +91,6 @@ int fs_engine_set_members(struct fs_engine *engine, uint32_t context, const int 
 int fs_engine_clear_members(struct fs_engine *engine, uint32_t context);
 /* Copies why the peer failed and over which path it was reached; 1 when there was anything to tell. */
 int fs_engine_reason(struct fs_engine *engine, int peer, char *reason, size_t reason_size, const char **path);
-int fs_engine_rank(const struct fs_engine *engine);
-int fs_engine_size(const struct fs_engine *engine);
 int fs_engine_only_local(const struct fs_engine *engine); /* whoever it waits for is a thread of this process */
 
 /* 1: the waiting ones will be told of its completion by FS_FINISHED_SOME; 0: it is done already. */

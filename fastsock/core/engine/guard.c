@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/uio.h>
 
+#include "cma.h"
 #include "link.h"
 
 #define PAGE 4096u
@@ -80,5 +81,5 @@ int fs_guarded_write(struct fs_link *link, void *source, uint64_t target, size_t
                          {(void *)(uintptr_t)link->greeting.gate, 1},
                          {(void *)(uintptr_t)target, length},
                          {(void *)(uintptr_t)(there + offsetof(struct fs_guard_calls, ended)), sizeof call}};
-    return process_vm_writev(link->process, from, 4, to, 4, 0) == (ssize_t)(2 * sizeof call + 1 + length);
+    return fs_cma_write(link->process, from, to, 4);
 }

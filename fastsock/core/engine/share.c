@@ -8,8 +8,9 @@
 #include <sched.h>
 #include <sys/uio.h>
 
-#include "stream/end.h"
+#include "cma.h"
 #include "link.h"
+#include "stream/end.h"
 
 #define LEAST (64u * 1024)
 #define SHORTEST_PIECE (16u * 1024)
@@ -221,9 +222,9 @@ void fs_push_stop(struct fs_engine *engine, struct fs_link *link) { tell_shared(
  * after this look has no gate. */
 static int is_the_peer(const struct fs_link *link)
 {
-    uint64_t nonce = 0;
-    struct iovec into = {&nonce, sizeof nonce}, out_of = {(void *)(uintptr_t)link->greeting.stamps, sizeof nonce};
-    return process_vm_readv(link->process, &into, 1, &out_of, 1, 0) == (ssize_t)sizeof nonce && nonce == link->greeting.nonce;
+    struct fs_cma_identity there = {link->process, link->greeting.stamps, link->greeting.nonce};
+    struct iovec nothing[1];
+    return fs_cma_read(&there, 0, nothing, 0);
 }
 
 int fs_push_some(struct fs_engine *engine, struct fs_link *link)

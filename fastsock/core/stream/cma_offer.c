@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cma.h"
+#include "cost.h"
 #include "system.h"
 
-#define PIECE FS_DIRECT_PIECE
+#define PIECE FS_CMA_PIECE
 #define LONGEST_OFFER (64u << 20)
 #define LONGEST_WAIT_US 40000.0 /* then the call looks up for signals, even while it is being answered */
 #define PATIENCE 4              /* times the longest spin, for a receiver that has begun */
@@ -25,24 +27,16 @@ static int is_open(uint64_t word) { return word >> 32 != 0 && !((uint32_t)word &
 
 static uint64_t ticks_of(double microseconds) { return (uint64_t)(microseconds * fs_ticks_per_us()); }
 
-/* Slow ones may only have been interrupted: they count little. */
-static void note(uint64_t *cost, uint64_t ticks)
-{
-    if (*cost == 0) *cost = ticks;
-    else if (ticks < *cost) *cost = (*cost + ticks) / 2;
-    else *cost += ((ticks < 2 * *cost ? ticks : 2 * *cost) - *cost) / 8;
-}
-
 /* ---- sending ---- */
 
-void fs_direct_note_put(struct fs_end *end, uint64_t ticks)
+void fs_cma_note_put(struct fs_end *end, uint64_t ticks)
 {
-    note(&end->put_cost, ticks);
+    fs_cost_learn(&end->put_cost, ticks, FS_COST_HALF);
     uint32_t told = end->put_cost < UINT32_MAX ? (uint32_t)end->put_cost : UINT32_MAX;
     atomic_store_explicit(&end->out.shared->put_cost, told, memory_order_relaxed);
 }
 
-int fs_direct_offer(struct fs_end *end, struct fs_offer *offer, const unsigned char *data, size_t length)
+int fs_cma_offer(struct fs_end *end, struct fs_offer *offer, const unsigned char *data, size_t length)
 {
     struct fs_direction *out = end->out.shared;
     uint64_t want = atomic_load_explicit(&out->want, memory_order_acquire);
@@ -54,18 +48,18 @@ int fs_direct_offer(struct fs_end *end, struct fs_offer *offer, const unsigned c
     if (reach > FARTHEST) return 0;
     if (reach > length) reach = length;
     if (reach > LONGEST_OFFER) reach = LONGEST_OFFER;
-    if (reach < end->limits.direct_min || reach <= FS_DIRECT_FIRST) return 0;
-    *offer = (struct fs_offer){++end->offers, (uint32_t)(reach - FS_DIRECT_FIRST)};
-    atomic_store_explicit(&out->offer_from, head + FS_DIRECT_FIRST, memory_order_relaxed);
+    if (reach < end->limits.direct_min || reach <= FS_CMA_FIRST) return 0;
+    *offer = (struct fs_offer){++end->offers, (uint32_t)(reach - FS_CMA_FIRST)};
+    atomic_store_explicit(&out->offer_from, head + FS_CMA_FIRST, memory_order_relaxed);
     atomic_store_explicit(&out->offer_length, offer->length, memory_order_relaxed);
-    atomic_store_explicit(&out->offer_address, (uint64_t)(uintptr_t)(data + FS_DIRECT_FIRST), memory_order_relaxed);
+    atomic_store_explicit(&out->offer_address, (uint64_t)(uintptr_t)(data + FS_CMA_FIRST), memory_order_relaxed);
     atomic_store_explicit(&out->nonce_address, (uint64_t)(uintptr_t)&end->nonce, memory_order_relaxed);
     atomic_store_explicit(&out->nonce, end->nonce, memory_order_relaxed);
     atomic_store(&out->offer, word_of(offer->generation, 0));
     return 1;
 }
 
-ssize_t fs_direct_await(struct fs_end *end, const struct fs_offer *offer)
+ssize_t fs_cma_await(struct fs_end *end, const struct fs_offer *offer)
 {
     _Atomic uint64_t *word = &end->out.shared->offer;
     _Atomic uint64_t *tail = &end->out.shared->tail;
@@ -92,7 +86,7 @@ ssize_t fs_direct_await(struct fs_end *end, const struct fs_offer *offer)
     }
 }
 
-void fs_direct_abandon(struct fs_end *end)
+void fs_cma_abandon(struct fs_end *end)
 {
     _Atomic uint64_t *word = &end->out.shared->offer;
     if (is_open(atomic_load_explicit(word, memory_order_relaxed))) atomic_fetch_or(word, WITHDRAWN);
@@ -105,9 +99,9 @@ static uint64_t received(const struct fs_end *end)
     return atomic_load_explicit(&end->statistics.bytes_received, memory_order_relaxed);
 }
 
-void fs_direct_note_take(struct fs_end *end, uint64_t ticks)
+void fs_cma_note_take(struct fs_end *end, uint64_t ticks)
 {
-    note(&end->take_cost, ticks);
+    fs_cost_learn(&end->take_cost, ticks, FS_COST_HALF);
     end->took_at = received(end);
 }
 
@@ -130,7 +124,7 @@ static size_t worth_asking(struct fs_end *end, size_t length)
     return length < enough ? length : enough;
 }
 
-void fs_direct_want(struct fs_end *end, size_t length)
+void fs_cma_want(struct fs_end *end, size_t length)
 {
     size_t wanted = worth_asking(end, length);
     if (wanted == 0 && !end->wants) return;
@@ -141,8 +135,8 @@ void fs_direct_want(struct fs_end *end, size_t length)
 
 struct place {
     uint32_t length;
-    uintptr_t address, nonce_address;
-    uint64_t nonce;
+    uint64_t address;
+    struct fs_cma_identity identity;
 };
 
 /* The other end's claims.  1: they belong to the offer that `seen` says, and come next in the stream. */
@@ -151,25 +145,16 @@ static int find(const struct fs_end *end, uint64_t seen, struct place *place)
     struct fs_direction *in = end->in.shared;
     uint64_t from = atomic_load_explicit(&in->offer_from, memory_order_relaxed);
     place->length = atomic_load_explicit(&in->offer_length, memory_order_relaxed);
-    place->address = (uintptr_t)atomic_load_explicit(&in->offer_address, memory_order_relaxed);
-    place->nonce_address = (uintptr_t)atomic_load_explicit(&in->nonce_address, memory_order_relaxed);
-    place->nonce = atomic_load_explicit(&in->nonce, memory_order_relaxed);
+    place->address = atomic_load_explicit(&in->offer_address, memory_order_relaxed);
+    place->identity.process = end->peer;
+    place->identity.address = atomic_load_explicit(&in->nonce_address, memory_order_relaxed);
+    place->identity.nonce = atomic_load_explicit(&in->nonce, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     return atomic_load(&in->offer) == seen && from == atomic_load_explicit(&in->tail, memory_order_relaxed) &&
            done_of(seen) < place->length;
 }
 
-static int read_there(const struct fs_end *end, const struct place *place, uint32_t at, void *target, size_t length)
-{
-    uint64_t nonce = 0;
-    struct iovec into[2] = {{&nonce, sizeof nonce}, {target, length}};
-    struct iovec out_of[2] = {{(void *)place->nonce_address, sizeof nonce}, {(void *)(place->address + at), length}};
-    /* a process number can come to name somebody else: only the sender has the nonce at that place */
-    return process_vm_readv((pid_t)end->peer, into, 2, out_of, 2, 0) == (ssize_t)(length + sizeof nonce) &&
-           nonce == place->nonce;
-}
-
-ssize_t fs_direct_pull(struct fs_end *end, unsigned char *target, size_t length)
+ssize_t fs_cma_pull(struct fs_end *end, unsigned char *target, size_t length)
 {
     _Atomic uint64_t *word = &end->in.shared->offer;
     uint64_t seen = atomic_load(word);
@@ -178,15 +163,16 @@ ssize_t fs_direct_pull(struct fs_end *end, unsigned char *target, size_t length)
     uint32_t done = done_of(seen), part = place.length - done < PIECE ? place.length - done : PIECE;
     if (part > length) part = (uint32_t)length;
     uint64_t start = fs_ticks();
-    if (!read_there(end, &place, done, target, part)) {
+    struct iovec parts[2] = {{target, part}};
+    if (!fs_cma_read(&place.identity, place.address + done, parts, 1)) {
         end->unreadable = 1; /* not permitted, or not the process that it was: the ring serves */
-        fs_direct_want(end, 0);
+        fs_cma_want(end, 0);
         atomic_compare_exchange_strong(word, &seen, seen | WITHDRAWN);
         return 0;
     }
     if (!atomic_compare_exchange_strong(word, &seen, seen + part)) return 0; /* withdrawn: it comes through the ring */
     if (part == PIECE) {
-        note(&end->pull_cost, fs_ticks() - start);
+        fs_cost_learn(&end->pull_cost, fs_ticks() - start, FS_COST_HALF);
         end->pulled_at = received(end);
     }
     fs_count(&end->statistics.bytes_direct, part);
@@ -195,7 +181,7 @@ ssize_t fs_direct_pull(struct fs_end *end, unsigned char *target, size_t length)
 
 /* ---- is it permitted? ---- */
 
-int fs_direct_probe(void)
+int fs_cma_probe(void)
 {
     uint64_t here = 0, there = 0;
     struct iovec into = {&there, sizeof there}, out_of = {&here, sizeof here};

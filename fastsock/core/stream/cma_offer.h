@@ -13,26 +13,26 @@
 
 #include "end.h"
 
-#define FS_DIRECT_PIECE (64u * 1024)
-#define FS_DIRECT_FIRST 4096u /* bytes that go through the ring in front of an offer */
+#define FS_CMA_PIECE (64u * 1024)
+#define FS_CMA_FIRST 4096u /* bytes that go through the ring in front of an offer */
 
 /* The sender's side, with the producer's lock held. */
 struct fs_offer {
     uint32_t generation, length;
 };
 /* Offers what lies behind the first bytes of `data`, which the caller publishes next.  1: made. */
-int fs_direct_offer(struct fs_end *end, struct fs_offer *offer, const unsigned char *data, size_t length);
-ssize_t fs_direct_await(struct fs_end *end, const struct fs_offer *offer); /* bytes that were received, or -EPROTO */
-void fs_direct_abandon(struct fs_end *end); /* whatever a process that died left open */
+int fs_cma_offer(struct fs_end *end, struct fs_offer *offer, const unsigned char *data, size_t length);
+ssize_t fs_cma_await(struct fs_end *end, const struct fs_offer *offer); /* bytes that were received, or -EPROTO */
+void fs_cma_abandon(struct fs_end *end); /* whatever a process that died left open */
 
-void fs_direct_note_put(struct fs_end *end, uint64_t ticks); /* what putting a piece into the ring took */
+void fs_cma_note_put(struct fs_end *end, uint64_t ticks); /* what putting a piece into the ring took */
 
 /* The receiver's side, with the consumer's lock held. */
-void fs_direct_want(struct fs_end *end, size_t length); /* the size of the buffer; 0: nothing */
-ssize_t fs_direct_pull(struct fs_end *end, unsigned char *target, size_t length); /* when the ring is empty: bytes */
-void fs_direct_note_take(struct fs_end *end, uint64_t ticks); /* what taking a piece out of the ring took */
+void fs_cma_want(struct fs_end *end, size_t length); /* the size of the buffer; 0: nothing */
+ssize_t fs_cma_pull(struct fs_end *end, unsigned char *target, size_t length); /* when the ring is empty: bytes */
+void fs_cma_note_take(struct fs_end *end, uint64_t ticks); /* what taking a piece out of the ring took */
 
 /* Whether another process of this user, no descendant, may read this one's memory: 0 or -errno. */
-int fs_direct_probe(void);
+int fs_cma_probe(void);
 
 #endif

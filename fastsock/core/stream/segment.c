@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cma.h"
 #include "custody.h"
 #include "end.h"
 #include "system.h"
@@ -263,7 +263,7 @@ struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct
     end->forks_at_start = fs_fork_count();
     end->limits = *limits;
     end->peer = limits->peer;
-    if (getrandom(&end->nonce, sizeof end->nonce, GRND_NONBLOCK) < 0) end->limits.direct_min = 0;
+    end->nonce = fs_cma_nonce();
     end->spin_read.success = end->spin_write.success = 1.0f;
     unsigned char *data = (unsigned char *)segment->header + header_bytes();
     uint64_t large = (uint64_t)segment->small * FS_GROWTH;

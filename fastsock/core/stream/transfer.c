@@ -13,7 +13,7 @@
 #include "cma_offer.h"
 #include "system.h"
 
-#define CHUNK FS_DIRECT_PIECE          /* published at once, so that both ends' copies overlap */
+#define CHUNK FS_CMA_PIECE          /* published at once, so that both ends' copies overlap */
 #define LOCK_PATIENCE_NS 50000000ull    /* then its owner is stopped */
 #define PROMISE_US 100.0                /* spent at most in one receive on what the other end is about to publish */
 #define WORTH_WAITING (CHUNK / 2)       /* by who has room for so much */
@@ -208,7 +208,7 @@ static int publish(struct fs_end *end, const unsigned char *data, size_t length)
 {
     uint64_t start = length == CHUNK ? fs_ticks() : 0;
     int error = fs_ring_put(&end->out, data, length);
-    if (length == CHUNK) fs_direct_note_put(end, fs_ticks() - start);
+    if (length == CHUNK) fs_cma_note_put(end, fs_ticks() - start);
     wake_reader(end);
     return error;
 }
@@ -217,15 +217,15 @@ static int publish(struct fs_end *end, const unsigned char *data, size_t length)
 static ssize_t send_directly(struct fs_end *end, int doorbell, const unsigned char *data, size_t length)
 {
     struct fs_offer offer;
-    if (fs_ring_space(&end->out, FS_DIRECT_FIRST) < (ssize_t)FS_DIRECT_FIRST) return 0;
-    if (!fs_direct_offer(end, &offer, data, length)) return 0;
-    if (publish(end, data, FS_DIRECT_FIRST) != 0) {
-        fs_direct_abandon(end);
+    if (fs_ring_space(&end->out, FS_CMA_FIRST) < (ssize_t)FS_CMA_FIRST) return 0;
+    if (!fs_cma_offer(end, &offer, data, length)) return 0;
+    if (publish(end, data, FS_CMA_FIRST) != 0) {
+        fs_cma_abandon(end);
         return 0;
     }
     fs_doorbell_ring(end, doorbell, 0);
-    ssize_t received = fs_direct_await(end, &offer);
-    return received < 0 ? received : (ssize_t)FS_DIRECT_FIRST + received;
+    ssize_t received = fs_cma_await(end, &offer);
+    return received < 0 ? received : (ssize_t)FS_CMA_FIRST + received;
 }
 
 static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
@@ -323,7 +323,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
         result = send_raw(end, doorbell, data, length, flags);
     } else {
         tell_where_we_run(end);
-        if (fs_end_shared(end)) fs_direct_abandon(end);
+        if (fs_end_shared(end)) fs_cma_abandon(end);
         result = length == 0 ? 0 : put(end, doorbell, data, length, flags);
         if (result == -EAGAIN && goes_raw(end, doorbell)) result = send_raw(end, doorbell, data, length, flags);
         else if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell);
@@ -368,7 +368,7 @@ static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned cha
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
         if (used == 0) {
-            ssize_t pulled = fs_direct_pull(end, target + done, length - done);
+            ssize_t pulled = fs_cma_pull(end, target + done, length - done);
             if (pulled == 0 && !fs_await_promised(end, patience)) break;
             done += (size_t)pulled;
             continue;
@@ -378,7 +378,7 @@ static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned cha
         uint64_t start = part == CHUNK ? fs_ticks() : 0;
         fs_ring_copy_out(&end->in, 0, target + done, part);
         fs_ring_consume(&end->in, part);
-        if (part == CHUNK) fs_direct_note_take(end, fs_ticks() - start);
+        if (part == CHUNK) fs_cma_note_take(end, fs_ticks() - start);
         done += part;
         relieve_writer(end, doorbell);
     }
@@ -463,9 +463,9 @@ ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t le
     ssize_t result = lock(end->exclusion.receiver, flags);
     if (result != 0) return result;
     tell_where_we_run(end);
-    fs_direct_want(end, peek ? 0 : length);
+    fs_cma_want(end, peek ? 0 : length);
     result = receive_locked(end, doorbell, target, length, peek, look_for_end);
-    if (result != -EAGAIN) fs_direct_want(end, 0);
+    if (result != -EAGAIN) fs_cma_want(end, 0);
     fs_unlock(end->exclusion.receiver);
     return result;
 }

@@ -103,7 +103,7 @@ int fs_team_allgather(struct fs_team *team, const void *source, void *target, co
     int result = fs_team_begin(team, total);
     if (result != 0) return result;
     if (largest <= FS_TEAM_INLINE) result = allgather_small(team, &what);
-    else if (largest < FS_TEAM_DIRECT) result = fs_team_run(team, &rounds, 0);
+    else if (largest < FS_TEAM_CMA) result = fs_team_run(team, &rounds, 0);
     else result = allgather_large(team, &what, largest);
     if (result == 0 && what.own != place && size > 0) memcpy(place, what.own, size);
     return fs_team_end(team, result);

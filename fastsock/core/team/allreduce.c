@@ -63,7 +63,7 @@ int fs_team_allreduce(struct fs_team *team, const void *source, void *target, si
     if (team->size == 1 && source != target) memcpy(target, source, bytes);
     if (team->size > 1 && bytes <= fs_team_small_reduction(team))
         result = allreduce_small(team, source, target, &what);
-    else if (team->size > 1 && bytes / (size_t)team->size < FS_TEAM_DIRECT)
+    else if (team->size > 1 && bytes / (size_t)team->size < FS_TEAM_CMA)
         result = fs_allreduce_buffered(team, source, target, &what);
     else if (team->size > 1) result = allreduce_large(team, source, target, &what);
     return fs_team_end(team, result);

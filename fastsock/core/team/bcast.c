@@ -63,7 +63,7 @@ int fs_team_bcast(struct fs_team *team, void *data, size_t bytes, int root)
     int result = fs_team_begin(team, bytes);
     if (result != 0) return result;
     if (team->size > 1 && bytes <= FS_TEAM_INLINE) result = bcast_small(team, data, bytes, root);
-    else if (team->size > 1 && bytes < FS_TEAM_DIRECT) result = bcast_buffered(team, data, bytes, root);
+    else if (team->size > 1 && bytes < FS_TEAM_CMA) result = bcast_buffered(team, data, bytes, root);
     else if (team->size > 1) result = bcast_large(team, data, bytes, root);
     return fs_team_end(team, result);
 }

@@ -7,10 +7,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "cost.h"
 #include "internal.h"
 
 #define PIECE (16u * 1024)
@@ -23,24 +23,20 @@
 static uint64_t own_nonce;
 static uint32_t own_nonce_generation; /* a forked process has its own: numbers alone tell none of other PID namespaces */
 
-void fs_team_identify(struct fs_team_identity *own)
+void fs_team_identify(struct fs_cma_identity *own)
 {
-    if (own_nonce_generation != fs_generation()) own_nonce = 0;
+    if (own_nonce_generation != fs_generation()) own_nonce = fs_cma_nonce();
     own_nonce_generation = fs_generation();
-    if (own_nonce == 0 && getrandom(&own_nonce, sizeof own_nonce, GRND_NONBLOCK) < 0) own_nonce = 0;
-    *own = (struct fs_team_identity){getpid(), own_nonce != 0 ? (uint64_t)(uintptr_t)&own_nonce : 0, own_nonce};
+    *own = (struct fs_cma_identity){getpid(), (uint64_t)(uintptr_t)&own_nonce, own_nonce};
 }
 
-static int read_there(const struct fs_team_identity *there, uint64_t address, void *target, size_t bytes)
+static int read_there(const struct fs_cma_identity *there, uint64_t address, void *target, size_t bytes)
 {
-    uint64_t nonce = 0;
-    struct iovec into[2] = {{&nonce, sizeof nonce}, {target, bytes}};
-    struct iovec out_of[2] = {{(void *)(uintptr_t)there->address, sizeof nonce}, {(void *)(uintptr_t)address, bytes}};
-    ssize_t count = process_vm_readv((pid_t)there->process, into, 2, out_of, 2, 0);
-    return count == (ssize_t)(bytes + sizeof nonce) && nonce == there->nonce;
+    struct iovec parts[2] = {{target, bytes}};
+    return fs_cma_read(there, address, parts, 1);
 }
 
-int fs_team_meet(struct fs_team *team, const struct fs_team_identity *all)
+int fs_team_meet(struct fs_team *team, const struct fs_cma_identity *all)
 {
     for (int i = 0; i < team->size; i++) {
         if (i == team->index) continue;
@@ -68,14 +64,14 @@ int fs_team_pull(struct fs_team *team, int member, uint64_t address, void *targe
 static int class_of(size_t bytes)
 {
     int class = 0;
-    for (size_t limit = 2 * FS_TEAM_DIRECT; limit <= bytes && class < FS_TEAM_CLASSES - 1; limit *= 2) class++;
+    for (size_t limit = 2 * FS_TEAM_CMA; limit <= bytes && class < FS_TEAM_CLASSES - 1; limit *= 2) class++;
     return class;
 }
 
 int fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes)
 {
     /* members that take turns on a core have what they share in its cache, and each system call is another turn */
-    if (bytes < FS_TEAM_DIRECT || team->crowded || team->identities == NULL) return 0;
+    if (bytes < FS_TEAM_CMA || team->crowded || team->identities == NULL) return 0;
     if (atomic_load_explicit(&team->header->readers, memory_order_relaxed) != (uint32_t)team->size) return 0;
     struct fs_team_ways *ways = &team->ways[kind][class_of(bytes)];
     uint32_t use = ways->uses++;
@@ -86,12 +82,10 @@ int fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes)
     return direct;
 }
 
-/* Times much longer than lately mean that somebody came late, or computed: they count little. */
+/* Times much longer than lately mean that somebody came late, or computed. */
 void fs_team_learn(struct fs_team *team)
 {
     struct fs_team_trial *trial = &team->trial;
-    uint64_t took = (fs_ticks() - trial->start) * PIECE / trial->bytes + 1, *cost = trial->cost;
-    if (*cost == 0 || took < *cost) *cost = took;
-    else *cost += ((took < 2 * *cost ? took : 2 * *cost) - *cost) / 8;
+    fs_cost_learn(trial->cost, (fs_ticks() - trial->start) * PIECE / trial->bytes + 1, FS_COST_ALL);
     trial->cost = NULL;
 }

@@ -19,7 +19,7 @@ enum {
     FS_TEAM_LOOKS = 64,                 /* before a wait begins to cost anything else */
     FS_TEAM_STEP_BITS = 20,
     FS_TEAM_LAST_STEP = (1 << FS_TEAM_STEP_BITS) - 1,
-    FS_TEAM_DIRECT = 8 * 1024,          /* bytes from which reading another's memory may be worth a system call */
+    FS_TEAM_CMA = 8 * 1024,          /* bytes from which reading another's memory may be worth a system call */
     FS_TEAM_BLOCK = 64 * 1024,          /* bytes that are read from one member and reduced, then from the next */
     FS_TEAM_CLASSES = 10,               /* of sizes, each the double of the one before */
 };
@@ -77,7 +77,7 @@ struct fs_team {
     struct fs_team_ways ways[FS_KINDS][FS_TEAM_CLASSES];
     struct fs_team_trial trial;
     unsigned char *scratch;              /* two blocks, once they were needed */
-    struct fs_team_identity *identities; /* NULL: nobody reads another's memory */
+    struct fs_cma_identity *identities; /* NULL: nobody reads another's memory */
     struct fs_team_hooks hooks;
     uint64_t moved_at;
     uint32_t yields_beside;

@@ -114,7 +114,7 @@ int fs_team_reduce(struct fs_team *team, const void *source, void *target, size_
     if (source == NULL) source = target;
     if (team->size == 1 && source != target) memcpy(target, source, bytes);
     if (team->size > 1 && bytes <= FS_TEAM_INLINE) result = reduce_small(team, source, target, &what, root);
-    else if (team->size > 1 && bytes < FS_TEAM_DIRECT) result = reduce_buffered(team, source, target, &what, root);
+    else if (team->size > 1 && bytes < FS_TEAM_CMA) result = reduce_buffered(team, source, target, &what, root);
     else if (team->size > 1 && team->index == root) result = reduce_large_as_root(team, source, target, &what);
     else if (team->size > 1) result = reduce_large(team, source, &what, root);
     return fs_team_end(team, result);

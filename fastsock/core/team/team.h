@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cma.h"
 #include "kernels.h"
 
 #define FS_TEAM_MOST 120 /* members */
@@ -32,12 +33,7 @@ struct fs_team_hooks {
 
 struct fs_team;
 
-/* Where a process shows who it is to those who read its memory: a process number can come to name somebody else. */
-struct fs_team_identity {
-    int64_t process;
-    uint64_t address, nonce; /* of the nonce, and the nonce */
-};
-void fs_team_identify(struct fs_team_identity *own); /* address 0: nobody shall read here */
+void fs_team_identify(struct fs_cma_identity *own); /* address 0: nobody shall read here */
 
 /* A sealed descriptor for that many members, or a negative errno.  `crowded`: the host has more ranks than cores. */
 int fs_team_create_memory(int size, int crowded);
@@ -49,7 +45,7 @@ struct fs_team *fs_team_open(int memory, int index, int size, const int *bells, 
                              const struct fs_team_hooks *hooks, int *error);
 /* Every member calls this before any makes its first collective: whether it can read all the others' memory.  Where
  * one cannot, or never asked, large messages go through the buffers. */
-int fs_team_meet(struct fs_team *team, const struct fs_team_identity *all);
+int fs_team_meet(struct fs_team *team, const struct fs_cma_identity *all);
 void fs_team_close(struct fs_team *team);
 int fs_team_culprit(const struct fs_team *team); /* the member to blame for the failure, or -1 */
 

@@ -13,7 +13,7 @@
 #include "stream/cma_offer.h"
 
 #define RING 65536u
-#define FIRST FS_DIRECT_FIRST
+#define FIRST FS_CMA_FIRST
 #define LEAST (2 * FIRST)
 #define SIZE 160000u /* more than the ring, and several pieces */
 #define SENDER 0
@@ -61,7 +61,7 @@ static struct fs_offer make_offer(struct connection *c)
 {
     struct fs_offer offer;
     await_as_receiver(c);
-    CHECK(fs_direct_offer(c->end[SENDER], &offer, sent, SIZE));
+    CHECK(fs_cma_offer(c->end[SENDER], &offer, sent, SIZE));
     CHECK_EQUAL(offer.length, SIZE - FIRST);
     push(c, 0, FIRST);
     return offer;
@@ -70,7 +70,7 @@ static struct fs_offer make_offer(struct connection *c)
 static int offers_again(struct connection *c)
 {
     struct fs_offer offer;
-    return fs_direct_offer(c->end[SENDER], &offer, sent, SIZE);
+    return fs_cma_offer(c->end[SENDER], &offer, sent, SIZE);
 }
 
 static ssize_t receive_into(struct connection *c, uint64_t position, size_t length)
@@ -92,7 +92,7 @@ TEST(direct_first_bytes_through_the_ring_and_the_rest_read, 0)
     struct connection c = direct_connection(getpid());
     struct fs_offer offer = make_offer(&c);
     CHECK_EQUAL(receive(&c, 0), SIZE);
-    CHECK_EQUAL(fs_direct_await(c.end[SENDER], &offer), SIZE - FIRST);
+    CHECK_EQUAL(fs_cma_await(c.end[SENDER], &offer), SIZE - FIRST);
     check_direct(&c, SIZE - FIRST);
     CHECK_EQUAL(receive(&c, SIZE), -EAGAIN);
     push(&c, 100, 5000); /* the stream goes on behind what was read */
@@ -104,7 +104,7 @@ TEST(direct_sender_does_not_wait_for_a_receiver_that_does_not_come, 0)
 {
     struct connection c = direct_connection(getpid());
     struct fs_offer offer = make_offer(&c);
-    CHECK_EQUAL(fs_direct_await(c.end[SENDER], &offer), 0);
+    CHECK_EQUAL(fs_cma_await(c.end[SENDER], &offer), 0);
     CHECK(!offers_again(&c)); /* for that call of his */
     push(&c, FIRST, 5000);
     CHECK_EQUAL(receive(&c, 0), FIRST + 5000);
@@ -117,7 +117,7 @@ TEST(direct_sender_does_not_wait_for_ever_for_a_receiver_that_stopped, 0)
     struct connection c = direct_connection(getpid());
     struct fs_offer offer = make_offer(&c);
     CHECK_EQUAL(receive_into(&c, 0, LEAST + 1000), LEAST + 1000);
-    CHECK_EQUAL(fs_direct_await(c.end[SENDER], &offer), LEAST + 1000 - FIRST);
+    CHECK_EQUAL(fs_cma_await(c.end[SENDER], &offer), LEAST + 1000 - FIRST);
     push(&c, LEAST + 1000, 3000);
     CHECK_EQUAL(receive(&c, LEAST + 1000), 3000);
     check_direct(&c, LEAST + 1000 - FIRST);
@@ -128,7 +128,7 @@ TEST(direct_only_what_comes_next_in_the_stream, 0)
 {
     struct connection c = direct_connection(getpid());
     struct fs_offer offer = make_offer(&c);
-    CHECK_EQUAL(fs_direct_await(c.end[SENDER], &offer), 0);
+    CHECK_EQUAL(fs_cma_await(c.end[SENDER], &offer), 0);
     atomic_fetch_and(&c.end[SENDER]->out.shared->offer, ~(1ull << 31)); /* open once more, by a lie */
     push(&c, FIRST, 5000);
     CHECK_EQUAL(receive(&c, 0), FIRST + 5000);
@@ -141,15 +141,15 @@ TEST(direct_not_for_a_receiver_that_does_not_wait_or_wants_little, 0)
     struct connection c = direct_connection(getpid());
     struct fs_offer offer;
     atomic_store(&c.end[RECEIVER]->header->cpu[RECEIVER], 100000);
-    CHECK_EQUAL(fs_direct_offer(c.end[SENDER], &offer, sent, SIZE), 0);
+    CHECK_EQUAL(fs_cma_offer(c.end[SENDER], &offer, sent, SIZE), 0);
     CHECK_EQUAL(fs_end_receive(c.end[RECEIVER], c.bell[RECEIVER], received, LEAST - 1, 0, 0), -EAGAIN);
-    CHECK_EQUAL(fs_direct_offer(c.end[SENDER], &offer, sent, SIZE), 0);
+    CHECK_EQUAL(fs_cma_offer(c.end[SENDER], &offer, sent, SIZE), 0);
     CHECK_EQUAL(fs_end_receive(c.end[RECEIVER], c.bell[RECEIVER], received, SIZE, 1, 0), -EAGAIN); /* a peek */
-    CHECK_EQUAL(fs_direct_offer(c.end[SENDER], &offer, sent, SIZE), 0);
+    CHECK_EQUAL(fs_cma_offer(c.end[SENDER], &offer, sent, SIZE), 0);
     await_as_receiver(&c);
-    CHECK_EQUAL(fs_direct_offer(c.end[SENDER], &offer, sent, LEAST - 1), 0);
+    CHECK_EQUAL(fs_cma_offer(c.end[SENDER], &offer, sent, LEAST - 1), 0);
     atomic_store(&c.end[RECEIVER]->header->cpu[RECEIVER], fs_current_cpu()); /* on one core nothing is gained */
-    CHECK_EQUAL(fs_direct_offer(c.end[SENDER], &offer, sent, SIZE), 0);
+    CHECK_EQUAL(fs_cma_offer(c.end[SENDER], &offer, sent, SIZE), 0);
     close_both(&c);
 }
 
@@ -162,7 +162,7 @@ TEST(direct_nothing_before_the_first_offer, 0)
     CHECK_EQUAL(receive(&c, 0), FIRST);
     CHECK_EQUAL(c.end[RECEIVER]->statistics.bytes_direct, 0);
     CHECK_EQUAL(atomic_load(&c.end[SENDER]->out.shared->offer), 0);
-    CHECK_EQUAL(fs_direct_await(c.end[SENDER], &offer), -EPROTO);
+    CHECK_EQUAL(fs_cma_await(c.end[SENDER], &offer), -EPROTO);
     close_both(&c);
 }
 
@@ -186,7 +186,7 @@ static void run_unreadable(pid_t sender)
     struct connection c = direct_connection(sender);
     struct fs_offer offer = make_offer(&c);
     CHECK_EQUAL(receive(&c, 0), FIRST);
-    CHECK_EQUAL(fs_direct_await(c.end[SENDER], &offer), 0);
+    CHECK_EQUAL(fs_cma_await(c.end[SENDER], &offer), 0);
     CHECK_EQUAL(fs_end_receive(c.end[RECEIVER], c.bell[RECEIVER], received, SIZE, 0, 0), -EAGAIN);
     CHECK(!offers_again(&c)); /* for good */
     check_direct(&c, 0);
@@ -219,7 +219,7 @@ TEST(direct_offer_of_memory_that_is_not_there, 0)
     struct fs_offer offer = make_offer(&c);
     atomic_store(&c.end[SENDER]->out.shared->offer_address, 4096);
     CHECK_EQUAL(receive(&c, 0), FIRST);
-    CHECK_EQUAL(fs_direct_await(c.end[SENDER], &offer), 0);
+    CHECK_EQUAL(fs_cma_await(c.end[SENDER], &offer), 0);
     close_both(&c);
 }
 
@@ -234,7 +234,7 @@ TEST(direct_impossible_answers_are_told, 0)
         case 1: atomic_fetch_add(word, SIZE); break;       /* more than there is */
         default: atomic_store(word, 0);
         }
-        CHECK_EQUAL(fs_direct_await(c.end[SENDER], &offer), -EPROTO);
+        CHECK_EQUAL(fs_cma_await(c.end[SENDER], &offer), -EPROTO);
         close_both(&c);
     }
 }

@@ -160,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     uint8_t how = (uint8_t)take(&s, 1);
     int size = 2 + (how & 1), index = (how >> 1) % size, error = 0, bells[MOST], watches[MOST] = {-1, -1, -1};
     struct fs_team_hooks hooks = {.context = &s, .progress = go_on, .interrupted = is_over};
-    struct fs_team_identity identities[MOST];
+    struct fs_cma_identity identities[MOST];
     struct stat status;
     int memory = fs_team_create_memory(size, how >> 3 & 1);
     CHECK(memory >= 0);

@@ -23,7 +23,7 @@
 struct shared {
     int size, memory, rounds, direct;
     int bells[MOST], watches[MOST];
-    struct fs_team_identity identities[MOST];
+    struct fs_cma_identity identities[MOST];
     pthread_barrier_t opened;
     uint64_t deadline_ns;
 };

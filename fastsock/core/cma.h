@@ -1,0 +1,26 @@
+/* Cross-memory attach: the kernel copies between the memory of two processes, in one call and without the other's help.
+ *
+ * A process number can come to name somebody else.  So whoever may be read has a nonce at some place in its memory, and
+ * tells both: a copy counts only where the same call finds the nonce there.
+ */
+#ifndef FASTSOCK_CMA_H
+#define FASTSOCK_CMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct fs_cma_identity {
+    int64_t process;
+    uint64_t address, nonce; /* of the nonce, and the nonce */
+};
+
+uint64_t fs_cma_nonce(void); /* never 0, and odd */
+
+/* Reads from `address` on into `parts`, which have room for one more.  The nonce is read last: it may stand for the bytes,
+ * which then were there.  0: not permitted, or that is not the process, or no longer the nonce. */
+int fs_cma_read(const struct fs_cma_identity *there, uint64_t address, struct iovec *parts, int count);
+/* Writes the parts in order, each to a place of its length.  Whether all of them were. */
+int fs_cma_write(int64_t process, const struct iovec *parts, const struct iovec *places, int count);
+
+#endif
