@@ -16,7 +16,7 @@ pytest.register_assert_rewrite("fastsock.testing")
 
 from fastsock.testing import PLAIN, PairMaker  # noqa: E402
 
-from .paths import PATHS, preferring, why_not  # noqa: E402
+from .helpers.paths import PATHS, preferring, why_not  # noqa: E402
 
 
 def _prefer(path: str):

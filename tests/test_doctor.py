@@ -20,7 +20,7 @@ from fastsock.doctor.examine import examine
 from fastsock.doctor.tell import Colours, colours_for, lines
 from fastsock.transport import Capability, Reason, Transport
 
-from .paths import why_not
+from .helpers.paths import why_not
 
 PLAIN = Colours(False)
 

@@ -15,7 +15,7 @@ import pytest
 
 from fastsock.mpj import MPI
 from tests.mpj import ranks
-from tests.test_threads import THREADS, rounds, together
+from tests.paths.test_threads import THREADS, rounds, together
 
 SELF = MPI.COMM_SELF
 

@@ -3,7 +3,7 @@
     python tests/pythons/run.py                          3.14: the quick referee and the C core's tests
     python tests/pythons/run.py --python 3.14 --python 3.15 --whole   every test there is
     python tests/pythons/run.py --folder DIR --free-threaded   the tests of threads on a Python without the GIL
-    python tests/pythons/run.py --folder DIR --python 3.15 -- python -m pytest tests/test_stream.py
+    python tests/pythons/run.py --folder DIR --python 3.15 -- python -m pytest tests/paths/test_stream.py
 
 Needs root and a Debian whose apt works. Exit status: 0 all passed, 1 a test
 failed, 3 such a Python cannot be had here (a line says why).
@@ -41,7 +41,7 @@ WHOLE = (
     ("CPython's own tests, plain against launcher", ("tests/cpython/run.py",)),
     ("mpi4py's own tests over fastsock.mpj", ("tests/mpi4py_suite/run.py", "--quick")),
 )
-THREADS = (("the tests of threads", ("-m", "pytest", "tests/test_threads.py")),)
+THREADS = (("the tests of threads", ("-m", "pytest", "tests/paths/test_threads.py")),)
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:

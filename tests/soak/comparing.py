@@ -19,8 +19,8 @@ from typing import Any
 
 from fastsock.shm import MOST_KEPT
 
-from ..paths import environment
-from ..scripts import ROOT
+from ..helpers.paths import environment
+from ..helpers.scripts import ROOT
 from .kills import generate_kill
 from .schedule import generate
 

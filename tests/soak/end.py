@@ -18,7 +18,7 @@ from typing import Any
 
 from fastsock.testing.patterns import Pattern
 
-from ..certificates import client_context, server_context
+from ..helpers.certificates import client_context, server_context
 from .calls import (
     ALL,
     CLOSES,

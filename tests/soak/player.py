@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from ..certificates import issued
+from ..helpers.certificates import issued
 from .kills import Killer
 from .playing import Player
 

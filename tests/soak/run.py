@@ -200,7 +200,7 @@ def _compare(result: Result) -> None:
 
 def main(arguments: Any) -> int:
     """Run on each path that was asked for; the exit code is 1 when there was a problem."""
-    from ..paths import preferring, why_not
+    from ..helpers.paths import preferring, why_not
 
     failed = False
     for path in arguments.path:

@@ -10,7 +10,7 @@ import pytest
 
 from fastsock.xxdev.job import addresses, hosting, slurm
 
-from ..programs import free_port
+from ..helpers.programs import free_port
 from .launchers import DEADLINE, SECRET, SHARED, by_hand, start_ranks, together
 
 

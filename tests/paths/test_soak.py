@@ -1,0 +1,23 @@
+"""The short form of the soak; the long one is `python -m tests.soak --minutes 5 --connections 200`."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from fastsock.testing import PLAIN, PairMaker
+
+from ..soak.run import soak
+
+LONG = bool(os.environ.get("FASTSOCK_SOAK"))
+
+
+@pytest.mark.timeout(900 if LONG else 120)
+def test_soak(kind):
+    maker = PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
+    result = soak(maker, 300.0 if LONG else 6.0, 200 if LONG else 40)
+    assert not result.problems, str(result)
+    if kind != "plain":
+        # On a busy machine offers lapse, and for a while the listener is not asked again; most must take the path.
+        assert result.by_transport.get(kind, 0) > 0.5 * sum(result.by_transport.values()), str(result)
