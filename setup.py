@@ -61,7 +61,7 @@ def is_generated(source: Path) -> bool:
 def extension(binding: Path) -> Extension:
     name = ".".join(binding.with_suffix("").parts)
     sources = MORE.get(name, [])
-    if name == "fastsock.core._core":
+    if name == "fastsock.core.binding._core":
         sources = [str(path) for path in sorted(CORE.rglob("*.c")) if not is_generated(path)]
     depends = [*HEADERS, *PACKAGE.rglob("*.pxd"), *PACKAGE.joinpath(binding.parts[1]).rglob("*.pxi")]
     return Extension(name, sources=[str(binding), *sources], depends=sorted(map(str, depends)), **OPTIONS)

@@ -11,7 +11,7 @@ import time
 
 import numpy
 
-from fastsock.core import _core as core
+from fastsock.core.binding import _core as core
 from fastsock.mpj.collectives import blocks, team
 from fastsock.mpj.collectives.exchange import HOST, HOSTS, Members
 from fastsock.xxdev import Device

@@ -16,8 +16,8 @@ from libc.string cimport memcpy
 from posix.stat cimport S_IFMT, S_IFSOCK, fstat, struct_stat
 from posix.unistd cimport getpid
 
-from fastsock.core._core cimport abstract_told, forks, now_ns
-from fastsock.core.core cimport atomic_int, atomic_store
+from fastsock.core.binding._core cimport abstract_told, forks, now_ns
+from fastsock.core.binding.system cimport atomic_int, atomic_store
 
 import _socket
 import errno as _errno

@@ -6,7 +6,7 @@ available = False
 why_not = ""
 
 try:
-    from ._core import (
+    from .binding._core import (
         ACCEPTED,
         CONNECTED,
         CUSTODY_ENDED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from ..core import _core
+from ..core.binding import _core
 
 XxdevError = _core.MessageError
 """What every method of devices and requests raises: `code` is a Code, `peer` a rank or -1, the text says what to do."""

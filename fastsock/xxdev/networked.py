@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 
-from ..core._core import Engine
+from ..core.binding._core import Engine
 from . import settings
 from .connections import Connections
 from .device import Device

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-core = pytest.importorskip("fastsock.core._core")
+core = pytest.importorskip("fastsock.core.binding._core")
 
 PATHS = ("local", "shm", "unix", "tcp")
 

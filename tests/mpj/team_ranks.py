@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fastsock.core import _core
+from fastsock.core.binding import _core
 from fastsock.mpj.collectives import team as team_module
 from fastsock.testing.process import until_blocked
 

@@ -9,7 +9,7 @@ import pytest
 
 from fastsock.testing.process import until_asleep
 
-core = pytest.importorskip("fastsock.core._core")
+core = pytest.importorskip("fastsock.core.binding._core")
 
 ANY = core.ANY
 

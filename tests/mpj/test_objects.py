@@ -22,7 +22,7 @@ def test_import_is_light() -> None:
 
 
 def test_without_the_core_the_import_says_why() -> None:
-    script = "sys.modules['fastsock.core._core'] = None; from fastsock.mpj import MPI"
+    script = "sys.modules['fastsock.core.binding._core'] = None; from fastsock.mpj import MPI"
     told = subprocess.run([sys.executable, "-S", "-c", _path() + script], capture_output=True, text=True)
     assert told.returncode == 1
     assert "ImportError: fastsock.mpj needs the native core: the native core is not built" in told.stderr

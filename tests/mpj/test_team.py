@@ -15,7 +15,7 @@ from fastsock import core
 if not core.available:
     pytest.skip("needs the native core", allow_module_level=True)
 
-from fastsock.core import _core
+from fastsock.core.binding import _core
 from tests.mpj.team_ranks import FUNCTIONS, NUMBERS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 
-from fastsock.core._core import Engine
+from fastsock.core.binding._core import Engine
 
 from fastsock.mpj.collectives import team
 

@@ -177,7 +177,7 @@ def test_asyncio_makes_connections_while_a_test_tool_is_in_force(kind, tool):
 def test_connections_are_made_without_the_native_core_too(tool):
     without = """
         import sys
-        sys.modules["fastsock.core._core"] = None
+        sys.modules["fastsock.core.binding._core"] = None
         import fastsock
         fastsock.install()
     """

@@ -10,11 +10,11 @@ What several threads may use does not change once it is made; a call's own layou
 cimport cython
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint32_t
-from fastsock.core._core cimport Engine, Request, Team
-from fastsock.core.core cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request
-from fastsock.core.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
+from fastsock.core.binding._core cimport Engine, Request, Team
+from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request
+from fastsock.core.binding.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
 
-from fastsock.core._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
+from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
 from fastsock.mpj.datatypes._memory cimport Py_buffer, PyObject, Simple, dense_bytes, simple
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold
 
-from fastsock.core._core import STANDARD, MessageError
+from fastsock.core.binding._core import STANDARD, MessageError
 from fastsock.system.forkable import new_lock
 
 from ..constants import ERR_ROOT, PROC_NULL, ROOT

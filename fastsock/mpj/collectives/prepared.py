@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from fastsock.core._core import MessageError
+from fastsock.core.binding._core import MessageError
 
 from ..constants import ERR_TOPOLOGY, PROC_NULL, ROOT
 from ..datatypes import buffers

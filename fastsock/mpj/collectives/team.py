@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
-from fastsock.core._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
+from fastsock.core.binding._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
 from fastsock.meeting import unix_calls
 from fastsock.system.genuine import genuine
 
@@ -24,7 +24,7 @@ from ..tags import TEAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fastsock.core._core import Engine
+    from fastsock.core.binding._core import Engine
 
 _WAKE_FLAGS = os.EFD_NONBLOCK | os.EFD_CLOEXEC
 PATIENCE_S = 10.0  # for what has been sent already

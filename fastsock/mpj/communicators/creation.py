@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 
-from fastsock.core._core import STANDARD, MessageError
+from fastsock.core.binding._core import STANDARD, MessageError
 
 from ..collectives import bcast, object_collectives
 from ..constants import UNDEFINED

@@ -9,9 +9,9 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, strchr
 
-from fastsock.core._core cimport Engine
-from fastsock.core._core cimport Request as EngineRequest
-from fastsock.core.core cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done
+from fastsock.core.binding._core cimport Engine
+from fastsock.core.binding._core cimport Request as EngineRequest
+from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done
 
 from fastsock.mpj.datatypes._memory cimport Simple, dense_bytes, simple
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
@@ -20,7 +20,7 @@ from pickle import dumps as _dumps
 
 from os import sched_yield as _sched_yield
 
-from fastsock.core._core import STANDARD, SYNCHRONOUS, MessageError
+from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 
 from ..datatypes.datatype import Datatype
 from ..handle import Handle, numbered

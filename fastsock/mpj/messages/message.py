@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastsock.core._core import MessageError
+from fastsock.core.binding._core import MessageError
 
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST, PROC_NULL
 from ..datatypes import buffers

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from os import sched_yield
 
-from fastsock.core._core import STANDARD
+from fastsock.core.binding._core import STANDARD
 from fastsock.system.forkable import new_lock
 
 from ..constants import ANY_TAG, ERR_ARG, ERR_TRUNCATE, PROC_NULL

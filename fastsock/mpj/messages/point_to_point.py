@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from os import sched_yield
 
-from fastsock.core._core import STANDARD, SYNCHRONOUS, MessageError
+from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 
 from ..constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ..datatypes import buffers

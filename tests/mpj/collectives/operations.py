@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastsock.core import _core as core
+from fastsock.core.binding import _core as core
 
 
 class Sum:

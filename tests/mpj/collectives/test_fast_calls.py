@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fastsock.core._core")
+pytest.importorskip("fastsock.core.binding._core")
 
 
 def run(name, ranks, device="iodev"):

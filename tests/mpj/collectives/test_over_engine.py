@@ -11,7 +11,7 @@ import pytest
 from .cases import PRIMITIVES, Case, Check
 from .operations import NativeSum, Product
 
-core = pytest.importorskip("fastsock.core._core")
+core = pytest.importorskip("fastsock.core.binding._core")
 
 from fastsock.mpj.collectives import team  # noqa: E402
 from fastsock.mpj.collectives.exchange import Members  # noqa: E402

@@ -21,7 +21,10 @@ from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
 from posix.unistd cimport usleep
 
-from .core cimport *
+from .engine cimport *
+from .sockets cimport *
+from .stream cimport *
+from .system cimport *
 from .team cimport *
 
 import errno as _errno

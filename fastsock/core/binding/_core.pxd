@@ -2,7 +2,8 @@
 # connections that stay on TCP ask.
 from cpython.pystate cimport PyThreadState
 from libc.stdint cimport uint32_t, uint64_t
-from .core cimport fs_engine, fs_envelope, fs_request, fs_wait, iovec
+from .engine cimport fs_engine, fs_envelope, fs_request, fs_wait
+from .system cimport iovec
 from .team cimport fs_blocks, fs_team
 
 

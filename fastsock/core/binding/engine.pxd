@@ -1,0 +1,87 @@
+# What the core offers of messages.
+from libc.stdint cimport uint32_t, uint64_t
+from .stream cimport fs_end
+from .system cimport iovec
+
+cdef extern from "engine/engine.h" nogil:
+    enum: FS_ANY
+    enum: FS_STANDARD, FS_SYNCHRONOUS
+    enum: FS_SENDING, FS_RECEIVING, FS_PROMISED
+    enum: FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY
+    enum: FS_DONE, FS_PENDING, FS_PEER_MISSING
+    enum: FS_SATISFIED, FS_FINISHED_SOME, FS_LOOK_UP
+
+    struct fs_engine:
+        pass
+    struct fs_message:
+        pass
+    struct fs_envelope:
+        int source
+        int tag
+        size_t length
+    struct fs_request:
+        iovec one
+        size_t length
+        size_t moved
+        fs_envelope envelope
+        void *payload
+        void *owner
+        int peer
+        int tag
+        uint32_t context
+        unsigned char kind
+        unsigned char allocates
+        unsigned char has_callback
+        unsigned char blocking
+        unsigned char cancelled
+        int error
+    struct fs_engine_options:
+        size_t eager_limit
+        size_t credit
+        double spin_us
+        int crowded
+    struct fs_wait "fs_wait":
+        size_t first
+        int any_message
+        int any_finished
+        uint64_t deadline_ns
+        uint32_t events
+
+    fs_engine *fs_engine_new(int rank, int size, const fs_engine_options *options, int *error)
+    void fs_engine_hold(fs_engine *engine)
+    void fs_engine_release(fs_engine *engine)
+    void fs_engine_close(fs_engine *engine)
+    int fs_engine_flushed(fs_engine *engine)
+    int fs_engine_is_usable(const fs_engine *engine)
+    void fs_engine_after_fork(fs_engine *engine)
+    int fs_engine_attach_local(fs_engine *engine, int peer, fs_engine *other)
+    int fs_engine_attach_end(fs_engine *engine, int peer, fs_end *end, int doorbell)
+    int fs_engine_attach_descriptor(fs_engine *engine, int peer, int descriptor)
+    void fs_engine_fail(fs_engine *engine, int peer, const char *reason)
+    int fs_engine_set_members(fs_engine *engine, uint32_t context, const int *ranks, size_t count)
+    int fs_engine_clear_members(fs_engine *engine, uint32_t context)
+    int fs_engine_reason(fs_engine *engine, int peer, char *reason, size_t reason_size, const char **path)
+    int fs_engine_only_local(const fs_engine *engine)
+    int fs_engine_set_callback(fs_engine *engine, fs_request *request)
+
+    void fs_request_prepare(fs_request *request, int kind, const iovec *parts, size_t count)
+    int fs_request_is_done(const fs_request *request)
+    int fs_engine_send(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context, int mode)
+    int fs_engine_receive(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context)
+    int fs_engine_cancel(fs_engine *engine, fs_request *request)
+    void fs_engine_abandon(fs_engine *engine, fs_request *request)
+    int fs_engine_probe(fs_engine *engine, int peer, int tag, uint32_t context, fs_envelope *envelope)
+    int fs_engine_probe_failed(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context)
+    uint32_t fs_engine_arrivals(const fs_engine *engine)
+    fs_message *fs_engine_match(fs_engine *engine, int peer, int tag, uint32_t context, fs_envelope *envelope)
+    int fs_engine_receive_matched(fs_engine *engine, fs_request *request, fs_message *message)
+    void fs_engine_drop_matched(fs_engine *engine, fs_message *message)
+    int fs_engine_progress(fs_engine *engine)
+    int fs_engine_look(fs_engine *engine, const fs_request *request, uint64_t ticks)
+    void fs_engine_promise(fs_engine *engine, fs_request *request)
+    void fs_engine_fulfil(fs_engine *engine, fs_request *request, int error)
+    fs_request *fs_engine_finished(fs_engine *engine)
+    int fs_engine_has_finished(const fs_engine *engine)
+    void fs_wait_prepare(fs_wait *wait, fs_engine *engine, fs_request **requests, size_t count, int all,
+                         uint64_t deadline_ns)
+    int fs_do_wait "fs_wait" (fs_wait *wait)

@@ -1,0 +1,117 @@
+# What the core offers of streams: memory, ends, waiting, custody.
+from libc.stdint cimport uint32_t, uint64_t
+from .system cimport atomic_int, sockaddr_storage
+
+cdef extern from "stream/cma_offer.h" nogil:
+    int fs_cma_probe()
+
+cdef extern from "stream/end.h" nogil:
+    enum: FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED
+    enum: FS_READABLE, FS_WRITABLE
+    enum: FS_PATIENT, FS_NO_SIGNAL, FS_PEEK, FS_AT_ONCE
+
+    struct fs_limits:
+        double spin_us
+        size_t direct_min
+        int peer
+
+    struct fs_yielding:
+        pass
+
+    struct fs_statistics:
+        uint64_t bytes_sent
+        uint64_t bytes_received
+        uint64_t bytes_direct
+        uint64_t waits
+        uint64_t wakes
+        uint64_t spins
+
+    struct fs_custody
+    struct fs_end:
+        fs_statistics statistics
+        fs_custody *custody
+        int gone
+        int pending_error
+        int raw_in
+        int raw_out
+
+    struct fs_segment:
+        uint32_t small
+
+    int fs_segment_create(uint32_t small_bytes)
+    fs_segment *fs_segment_make(uint32_t small_bytes, int *memory)
+    fs_segment *fs_segment_map(int memory, int *error)
+    size_t fs_segment_bytes(uint32_t small_bytes)
+    int fs_sysv_format(int id, uint32_t small_bytes, uint64_t token)
+    fs_segment *fs_sysv_attach(int id, uint64_t token, int *error)
+    void fs_segment_drop(fs_segment *segment)
+    int fs_segment_renew(fs_segment *segment)
+    int fs_segment_reserve(fs_segment *segment, uint64_t ticket)
+    int fs_segment_withdraw(fs_segment *segment, uint64_t ticket)
+    int fs_segment_claim(fs_segment *segment, uint64_t ticket)
+    int fs_segment_disclaim(fs_segment *segment, uint64_t ticket)
+    int fs_segment_is_claimed(const fs_segment *segment, uint64_t ticket)
+    fs_end *fs_end_open_on(fs_segment *segment, int side, const fs_limits *limits, int *error)
+    void fs_end_free(fs_end *end)
+
+    ssize_t fs_end_send(fs_end *end, int doorbell, const void *data, size_t length, int flags)
+    ssize_t fs_end_receive(fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end)
+    ssize_t fs_end_unread(fs_end *end, int doorbell)
+    int fs_end_shutdown(fs_end *end, int doorbell, int how)
+    void fs_end_closing(fs_end *end, int doorbell, int reset)
+    void fs_end_closed(fs_end *end)
+    int fs_end_writable(fs_end *end)
+    int fs_end_is_watched(const fs_end *end)
+    int fs_end_was_served(const fs_end *end)
+    int fs_end_shared(const fs_end *end)
+    int fs_end_urgent_inline(const fs_end *end)
+    void fs_end_set_urgent_inline(fs_end *end, int on)
+    void fs_end_set_send_buffer(fs_end *end, uint64_t bytes)
+    int fs_end_was_reset(fs_end *end, int doorbell)
+    int fs_end_is_over(fs_end *end, int doorbell)
+    int fs_end_take_error(fs_end *end, int doorbell)
+
+    int fs_doorbell_prepare(int doorbell)
+
+    enum: FS_IN_VAIN
+    int fs_end_wait_briefly(fs_end *end, int what, uint64_t deadline_ns, const atomic_int *leaving)
+    int fs_end_wait_long(fs_end *end, int doorbell, int what, uint64_t deadline_ns, const atomic_int *leaving)
+    int fs_end_look(fs_end *end, int what, uint64_t ticks)
+    int fs_end_may_spin(fs_end *end, int what)
+    int fs_yield_try(fs_yielding *past, uint64_t *start)
+    void fs_yield_learn(fs_yielding *past, uint64_t start, int ready, int ends)
+    void fs_wake_leaving()
+    void fs_wake_leaving_done()
+    void fs_end_wake(fs_end *end)
+
+    int fs_end_has_data(const fs_end *end)
+    int fs_end_has_stale_token(const fs_end *end)
+    int fs_end_is_elsewhere(const fs_end *end)
+    void fs_end_knock(fs_end *end, int doorbell)
+    void fs_end_watch(fs_end *end, int doorbell)
+    void fs_end_set_lazy(fs_end *end, int lazy)
+    int fs_end_settle(fs_end *end, int doorbell, int flags)
+    size_t fs_promised(const fs_end *end)
+    int fs_end_release(fs_end *end, int doorbell)
+    int fs_bridge_start(fs_end *end, int doorbell, int inner)
+    int fs_bridge_fork(fs_end *end, int doorbell, int inner)
+
+cdef extern from "stream/custody.h" nogil:
+    enum: FS_CUSTODY_PENDING, FS_CUSTODY_HANDED, FS_CUSTODY_JOINED, FS_CUSTODY_RELAYED, FS_CUSTODY_ENDED
+
+    struct fs_custody_terms:
+        sockaddr_storage connecting
+        sockaddr_storage listening
+        unsigned char hello[64]
+        size_t hello_length
+        int any_user
+        uint64_t patience_ns
+
+    int fs_custody_begin(fs_end *end, int doorbell, int memory, int stream, int listener, const fs_custody_terms *terms)
+    int fs_custody_take_back(fs_custody *custody)
+    int fs_custody_fork(fs_custody *custody)
+    void fs_custody_relay(fs_custody *custody)
+    int fs_custody_state(const fs_custody *custody)
+    int fs_custody_is_accepted(const fs_custody *custody)
+    uint64_t fs_custody_lasted_ns(const fs_custody *custody)
+    int fs_custody_joined_by(const fs_custody *custody)
