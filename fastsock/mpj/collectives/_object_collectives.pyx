@@ -19,7 +19,9 @@ from fastsock.system.forkable import new_lock
 
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
-from . import object_collectives
+from .object_collectives import ObjectCalls
+from .object_collectives import items as items_of
+from .object_collectives import spread
 from ..tags import TAGS
 from ..datatypes.op import Op
 
@@ -65,7 +67,7 @@ cdef object fill(object codec, object obj, Slot *slot):
 cdef class TeamObjectCalls:
     """The calls of one communicator. Those of several threads go on one at a time."""
     cdef Team team
-    cdef object communicator, engine, numbers, ranks, context, lock
+    cdef object communicator, by_messages, engine, numbers, ranks, context, lock
     cdef int size, rank
     cdef size_t[FS_TEAM_MOST] sizes, offsets
     cdef fs_blocks blocks  # a slot for each member
@@ -73,6 +75,7 @@ cdef class TeamObjectCalls:
     def __init__(self, communicator, members):
         cdef int i
         self.communicator, self.engine = communicator, communicator.engine
+        self.by_messages = ObjectCalls(communicator)
         self.team, self.numbers = members.team, members.numbers
         self.size, self.rank, self.ranks, self.context = members.size, members.rank, members.ranks, members.context
         self.lock = new_lock()
@@ -158,7 +161,7 @@ cdef class TeamObjectCalls:
         self.team.c_bcast(&slot, SLOT, root)
         if slot.length <= ROOM:
             return opened(codec, &slot)
-        return codec.load(object_collectives.spread(self.communicator, big, root))
+        return codec.load(spread(self.communicator, big, root))
 
     def bcast(self, codec, obj, root):
         """Returns the root's object."""
@@ -213,7 +216,7 @@ cdef class TeamObjectCalls:
             if own.length <= ROOM:
                 return opened(codec, &own)
             return codec.load(self.engine.recv_new(self.ranks[root], tag, self.context)[0])
-        items = object_collectives.items(objects, self.size)
+        items = items_of(objects, self.size)
         all_ = self.slots()
         try:
             big = [fill(codec, items[i], &all_[i]) for i in range(self.size)]
@@ -238,7 +241,7 @@ cdef class TeamObjectCalls:
         cdef int i
         cdef Slot *out
         cdef Slot *into = NULL
-        items = object_collectives.items(objects, self.size)
+        items = items_of(objects, self.size)
         out = self.slots()
         try:
             into = self.slots()
@@ -254,14 +257,14 @@ cdef class TeamObjectCalls:
     def reduce(self, codec, obj, op, root):
         """Returns the reduction of all objects in the order of ranks, at the root."""
         if self.size > MOST_AT_ONE:
-            return object_collectives.reduce(self.communicator, codec, obj, op, root)
+            return self.by_messages.reduce(codec, obj, op, root)
         found = self.at_root("reduce", codec, obj, root)
         return None if found is None else fold(op, found)
 
     def allreduce(self, codec, obj, op):
         """Returns the reduction of all objects in the order of ranks. A program's own function is called by one rank."""
         if self.size > MOST_AT_ONE:
-            return object_collectives.allreduce(self.communicator, codec, obj, op)
+            return self.by_messages.allreduce(codec, obj, op)
         if isinstance(op, Op) and op.is_predefined:
             return fold(op, self.everywhere("allreduce", codec, obj, self.size))
         try:

@@ -24,92 +24,77 @@ class Collective(Handle):
 
     def Barrier(self) -> None:
         """Barrier synchronization."""
-        fast = self.ob.fast
-        if fast is None or not fast.barrier():
+        if not self.ob.team_calls.barrier():
             prepared.barrier(self.ob).run()
 
     def Bcast(self, buf: Any, root: int = 0) -> None:
         """Broadcast data from one process to all."""
-        fast = self.ob.fast
-        if fast is None or not fast.bcast(buf, root):
+        if not self.ob.team_calls.bcast(buf, root):
             prepared.bcast(self.ob, buf, root).run()
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Gather data to one process."""
-        fast = self.ob.fast
-        if fast is None or not fast.gather(sendbuf, recvbuf, root):
+        if not self.ob.team_calls.gather(sendbuf, recvbuf, root):
             prepared.gather(self.ob, sendbuf, recvbuf, root, False).run()
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Gather blocks of different sizes to one process."""
-        fast = self.ob.fast
-        if fast is None or not fast.gatherv(sendbuf, recvbuf, root):
+        if not self.ob.team_calls.gatherv(sendbuf, recvbuf, root):
             prepared.gather(self.ob, sendbuf, recvbuf, root, True).run()
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Scatter data from one process."""
-        fast = self.ob.fast
-        if fast is None or not fast.scatter(sendbuf, recvbuf, root):
+        if not self.ob.team_calls.scatter(sendbuf, recvbuf, root):
             prepared.scatter(self.ob, sendbuf, recvbuf, root, False).run()
 
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
         """Scatter blocks of different sizes from one process."""
-        fast = self.ob.fast
-        if fast is None or not fast.scatterv(sendbuf, recvbuf, root):
+        if not self.ob.team_calls.scatterv(sendbuf, recvbuf, root):
             prepared.scatter(self.ob, sendbuf, recvbuf, root, True).run()
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gather data to all."""
-        fast = self.ob.fast
-        if fast is None or not fast.allgather(sendbuf, recvbuf):
+        if not self.ob.team_calls.allgather(sendbuf, recvbuf):
             prepared.allgather(self.ob, sendbuf, recvbuf, False).run()
 
     def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
         """Gather blocks of different sizes to all."""
-        fast = self.ob.fast
-        if fast is None or not fast.allgatherv(sendbuf, recvbuf):
+        if not self.ob.team_calls.allgatherv(sendbuf, recvbuf):
             prepared.allgather(self.ob, sendbuf, recvbuf, True).run()
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
         """All to all scatter/gather."""
-        fast = self.ob.fast
-        if fast is None or not fast.alltoall(sendbuf, recvbuf):
+        if not self.ob.team_calls.alltoall(sendbuf, recvbuf):
             prepared.alltoall(self.ob, sendbuf, recvbuf, False).run()
 
     def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
         """All to all scatter/gather of blocks of different sizes."""
-        fast = self.ob.fast
-        if fast is None or not fast.alltoallv(sendbuf, recvbuf):
+        if not self.ob.team_calls.alltoallv(sendbuf, recvbuf):
             prepared.alltoall(self.ob, sendbuf, recvbuf, True).run()
 
     def Alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
         """All to all scatter/gather of blocks of different types."""
-        fast = self.ob.fast
-        if fast is None or not fast.alltoallw(sendbuf, recvbuf):
+        if not self.ob.team_calls.alltoallw(sendbuf, recvbuf):
             prepared.alltoallw(self.ob, sendbuf, recvbuf).run()
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
         """Reduce to root."""
-        fast = self.ob.fast
-        if fast is None or not fast.reduce(sendbuf, recvbuf, op, root):
+        if not self.ob.team_calls.reduce(sendbuf, recvbuf, op, root):
             reductions.reduce(self.ob, sendbuf, recvbuf, op, root).run()
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Reduce to all."""
-        fast = self.ob.fast
-        if fast is None or not fast.allreduce(sendbuf, recvbuf, op):
+        if not self.ob.team_calls.allreduce(sendbuf, recvbuf, op):
             reductions.allreduce(self.ob, sendbuf, recvbuf, op).run()
 
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Reduce and scatter blocks of one size."""
-        fast = self.ob.fast
-        if fast is None or not fast.reduce_scatter_block(sendbuf, recvbuf, op):
+        if not self.ob.team_calls.reduce_scatter_block(sendbuf, recvbuf, op):
             reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).run()
 
     def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
         """Reduce and scatter blocks."""
-        fast = self.ob.fast
-        if fast is None or not fast.reduce_scatter(sendbuf, recvbuf, recvcounts, op):
+        if not self.ob.team_calls.reduce_scatter(sendbuf, recvbuf, recvcounts, op):
             reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).run()
 
     # Non-blocking

@@ -1,19 +1,18 @@
-"""Collective operations on objects: trees of messages whose length only their sender knows."""
+"""Collective operations on objects, by messages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold
 
-from fastsock.core.binding._core import STANDARD, MessageError
+from fastsock.core.binding._core import MessageError
 from fastsock.system.forkable import new_lock
 
 from ..constants import ERR_ROOT, PROC_NULL, ROOT
-from ..messages.pickling import CODEC, Codec
+from ..messages.pickling import Codec
 from ..tags import OBJECTS, TAGS
-
-DIRECT = 8
-"""Up to so many ranks an allgather is a message from each to each; among more it is gathered, then broadcast."""
+from . import unsized
+from .exchange import Exchange, drive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,129 +21,24 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class _Round:
-    """The messages of one call: among the members, or to and from the remote group."""
-
-    __slots__ = ("context", "engine", "exchange", "peers", "rank", "size", "tag")
-
-    def __init__(self, communicator: Any, remote: bool = False, exchange: Any = None) -> None:
-        self.exchange = exchange or communicator.members.exchange(blocking=False)
-        self.engine = communicator.engine
-        self.rank = communicator.rank
-        self.peers = communicator.peers if remote else communicator.ranks
-        self.size = len(self.peers)
-        self.tag = self.exchange.tag
-        self.context = self.exchange.context
-        if remote:
-            self.tag = OBJECTS + self.tag % TAGS
-
-    def isend(self, data: Any, to: int) -> Any:
-        return self.engine.isend(data, self.peers[to], self.tag, self.context, STANDARD)
-
-    def irecv(self, source: int) -> Any:
-        return self.engine.irecv_new(self.peers[source], self.tag, self.context)
-
-    def send(self, data: Any, to: int) -> None:
-        self.engine.send(data, self.peers[to], self.tag, self.context, STANDARD)
-
-    def recv(self, source: int) -> Any:
-        return self.engine.recv_new(self.peers[source], self.tag, self.context)[0]
-
-
 def _told(function: Function) -> Function:
     """
-    Errors of the engine become errors of the communicator, which is the first argument.
+    Errors of the engine become errors of the communicator.
 
     Of the calls of several threads on one communicator one goes on at a time.
     """
     name = function.__name__
 
-    def call(communicator: Any, *arguments: Any) -> Any:
+    def call(self: ObjectCalls, *arguments: Any) -> Any:
+        communicator = self.communicator
         lock = communicator.locks.get(name) or communicator.locks.setdefault(name, new_lock())
         try:
             with lock:
-                return function(communicator, *arguments)
+                return function(self, *arguments)
         except MessageError as error:
             raise communicator.failed(error) from error
 
     return call  # type: ignore[return-value]
-
-
-# Among the members. What travels are messages; a codec makes objects of them.
-
-
-def _spread(messages: _Round, data: Any, root: int) -> Any:
-    """Binomial broadcast of one message; returns it."""
-    size = messages.size
-    place = (messages.rank - root) % size
-    mask = 1
-    while mask < size:
-        if place & mask:
-            data = messages.recv((place - mask + root) % size)
-            break
-        mask <<= 1
-    mask >>= 1
-    requests = []
-    while mask:
-        if place + mask < size:
-            requests.append(messages.isend(data, (place + mask + root) % size))
-        mask >>= 1
-    messages.engine.complete(requests)
-    return data
-
-
-def _collect(messages: _Round, data: Any, root: int) -> list[Any] | None:
-    """Returns every rank's message, at the root."""
-    if messages.rank != root:
-        messages.send(data, root)
-        return None
-    requests = [None if rank == root else messages.irecv(rank) for rank in range(messages.size)]
-    messages.engine.complete([request for request in requests if request is not None])
-    return [data if request is None else request.payload for request in requests]
-
-
-def _swap(messages: _Round, items: Sequence[Any], own: int | None) -> list[Any]:
-    """Sends item i to rank i and returns what each rank sent here; the item for oneself stays."""
-    others = [rank for rank in range(messages.size) if rank != own]
-    incoming = {rank: messages.irecv(rank) for rank in others}
-    outgoing = [messages.isend(items[rank], rank) for rank in others]
-    messages.engine.complete([*incoming.values(), *outgoing])
-    return [items[rank] if rank == own else incoming[rank].payload for rank in range(messages.size)]
-
-
-def _everyone(messages: _Round, data: Any) -> list[Any]:
-    """Returns every rank's message, at every rank."""
-    if messages.size <= DIRECT:
-        return _swap(messages, [data] * messages.size, messages.rank)
-    collected = _collect(messages, data, 0)
-    packed = None if collected is None else CODEC.message([bytes(message) for message in collected])
-    found: list[Any] = CODEC.load(_spread(messages, packed, 0))
-    return found
-
-
-def _folded(messages: _Round, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
-    """Binomial reduction in rank order; returns the result at rank 0."""
-    result = codec.load(codec.message(obj))  # operations may change their operands
-    mask = 1
-    while mask < messages.size:
-        if messages.rank & mask:
-            messages.send(codec.pieces(result), messages.rank & ~mask)
-            break
-        other = messages.rank | mask
-        if other < messages.size:
-            result = op(result, codec.load(messages.recv(other)))
-        mask <<= 1
-    return result
-
-
-def _root(communicator: Any, root: int) -> int:
-    checked: int = communicator.root(root, communicator.size)
-    return checked
-
-
-def _remote_root(communicator: Any, root: int) -> None:
-    if not (0 <= root < len(communicator.peers) or root in (ROOT, PROC_NULL)):
-        raise communicator.fail(ERR_ROOT, f"no root {root} in the remote group; here ROOT, PROC_NULL or a rank of it")
 
 
 def items(objects: Iterable[Any] | None, count: int) -> list[Any]:
@@ -157,185 +51,187 @@ def items(objects: Iterable[Any] | None, count: int) -> list[Any]:
 
 def spread(communicator: Any, data: Any, root: int) -> Any:
     """Returns the root's message."""
-    return _spread(_Round(communicator), data, root)
+    exchange = communicator.members.exchange(blocking=False)
+    return unsized.run(exchange, unsized.spread(exchange, data, root))
 
 
-# The calls
+class ObjectCalls:
+    """The calls of one communicator. What travels are messages; a codec makes objects of them."""
 
+    __slots__ = ("communicator",)
 
-@_told
-def bcast(communicator: Any, codec: Codec, obj: Any, root: int) -> Any:
-    """Returns the root's object."""
-    if communicator.inter:
-        return _bcast_inter(communicator, codec, obj, root)
-    _root(communicator, root)
-    messages = _Round(communicator)
-    data = codec.message(obj) if communicator.rank == root else None
-    return codec.load(_spread(messages, data, root))
+    def __init__(self, communicator: Any) -> None:
+        self.communicator = communicator
 
+    def _exchange(self) -> Exchange:
+        """The messages of one call among the members."""
+        exchange: Exchange = self.communicator.members.exchange(blocking=False)
+        return exchange
 
-def _bcast_inter(communicator: Any, codec: Codec, obj: Any, root: int) -> Any:
-    _remote_root(communicator, root)
-    local = _Round(communicator)
-    remote = _Round(communicator, True, local.exchange)
-    if root == PROC_NULL:
+    def _remote(self, local: Exchange) -> Exchange:
+        """The messages of the same call to and from the remote group."""
+        return local.elsewhere(self.communicator.peers, local.context, OBJECTS + local.tag % TAGS)
+
+    def _root(self, root: int) -> int:
+        communicator = self.communicator
+        if not communicator.inter:
+            communicator.root(root, communicator.size)
+        elif not (0 <= root < len(communicator.peers) or root in (ROOT, PROC_NULL)):
+            raise communicator.fail(
+                ERR_ROOT, f"no root {root} in the remote group; here ROOT, PROC_NULL or a rank of it"
+            )
+        return root
+
+    @_told
+    def bcast(self, codec: Codec, obj: Any, root: int) -> Any:
+        """Returns the root's object."""
+        self._root(root)
+        local = self._exchange()
+        if not self.communicator.inter:
+            data = codec.message(obj) if local.rank == root else None
+            return codec.load(unsized.run(local, unsized.spread(local, data, root)))
+        if root == PROC_NULL:
+            return None
+        remote = self._remote(local)
+        if root == ROOT:
+            return _send(remote, codec.pieces(obj), 0)
+        data = _receive(remote, root) if local.rank == 0 else None
+        return codec.load(unsized.run(local, unsized.spread(local, data, 0)))
+
+    @_told
+    def gather(self, codec: Codec, obj: Any, root: int) -> list[Any] | None:
+        """Returns every rank's object, at the root."""
+        self._root(root)
+        local = self._exchange()
+        if not self.communicator.inter:
+            collected = unsized.run(local, unsized.collect(local, codec.message(obj), root))
+            return None if collected is None else [codec.load(data) for data in collected]
+        remote = self._remote(local)
+        if root == ROOT:
+            requests = [remote.receive_new(rank) for rank in range(remote.size)]
+            drive(remote, [requests])
+            return [codec.load(request.payload) for request in requests]
+        if root != PROC_NULL:
+            _send(remote, codec.pieces(obj), root)
         return None
-    if root == ROOT:
-        remote.send(codec.pieces(obj), 0)
+
+    @_told
+    def scatter(self, codec: Codec, objects: Iterable[Any] | None, root: int) -> Any:
+        """Returns this rank's object of those that the root has for each."""
+        self._root(root)
+        communicator = self.communicator
+        if not communicator.inter:
+            each = items(objects, communicator.size) if communicator.rank == root else []
+            data = [codec.message(item) for item in each]
+            local = self._exchange()
+            return codec.load(unsized.run(local, unsized.hand_out(local, data, root)))
+        remote = self._remote(self._exchange())
+        if root == PROC_NULL:
+            return None
+        if root != ROOT:
+            return codec.load(_receive(remote, root))
+        each = items(objects, remote.size)
+        drive(remote, [[remote.send(codec.message(item), rank) for rank, item in enumerate(each)]])
         return None
-    data = remote.recv(root) if local.rank == 0 else None
-    return codec.load(_spread(local, data, 0))
 
+    @_told
+    def allgather(self, codec: Codec, obj: Any) -> list[Any]:
+        """Returns every rank's object; those of the remote group on an intercommunicator."""
+        data = codec.message(obj)
+        local = self._exchange()
+        if self.communicator.inter:
+            remote = self._remote(local)
+            found = unsized.run(remote, unsized.swap(remote, [data] * remote.size, None))
+        else:
+            found = unsized.run(local, unsized.everyone(local, data))
+        return [codec.load(each) for each in found]
 
-@_told
-def gather(communicator: Any, codec: Codec, obj: Any, root: int) -> list[Any] | None:
-    """Returns every rank's object, at the root."""
-    if communicator.inter:
-        return _gather_inter(communicator, codec, obj, root)
-    _root(communicator, root)
-    messages = _Round(communicator)
-    collected = _collect(messages, codec.message(obj), root)
-    return None if collected is None else [codec.load(data) for data in collected]
+    @_told
+    def alltoall(self, codec: Codec, objects: Iterable[Any]) -> list[Any]:
+        """Returns what each rank had for this one."""
+        communicator = self.communicator
+        each = [codec.message(item) for item in items(objects, len(communicator.peers))]
+        exchange = self._exchange()
+        own: int | None = communicator.rank
+        if communicator.inter:
+            exchange, own = self._remote(exchange), None
+        return [codec.load(data) for data in unsized.run(exchange, unsized.swap(exchange, each, own))]
 
+    @_told
+    def neighbor_alltoall(self, codec: Codec, objects: Sequence[Any], sources: Any, destinations: Any) -> list[Any]:
+        """Returns what each source had for this rank; objects go to the destinations in their order."""
+        each = [codec.message(item) for item in items(objects, len(destinations))]
+        local = self._exchange()
+        found = unsized.run(local, unsized.among_neighbours(local, each, sources, destinations))
+        return [None if data is None else codec.load(data) for data in found]
 
-def _gather_inter(communicator: Any, codec: Codec, obj: Any, root: int) -> list[Any] | None:
-    _remote_root(communicator, root)
-    remote = _Round(communicator, True)
-    if root == PROC_NULL:
+    @_told
+    def reduce(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
+        """Returns the reduction of all objects, at the root."""
+        self._root(root)
+        local = self._exchange()
+        if self.communicator.inter:
+            return self._reduce_between(local, codec, obj, op, root)
+        result = unsized.run(local, unsized.climb(local, codec, obj, op))
+        if root != 0:
+            if local.rank == 0:
+                _send(local, codec.pieces(result), root)
+            elif local.rank == root:
+                result = codec.load(_receive(local, 0))
+        return result if local.rank == root else None
+
+    def _reduce_between(
+        self, local: Exchange, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int
+    ) -> Any:
+        remote = self._remote(local)
+        if root == PROC_NULL:
+            return None
+        if root == ROOT:
+            return codec.load(_receive(remote, 0))
+        result = unsized.run(local, unsized.climb(local, codec, obj, op))
+        if local.rank == 0:
+            _send(remote, codec.pieces(result), root)
         return None
-    if root != ROOT:
-        remote.send(codec.pieces(obj), root)
-        return None
-    requests = [remote.irecv(rank) for rank in range(remote.size)]
-    remote.engine.complete(requests)
-    return [codec.load(request.payload) for request in requests]
+
+    @_told
+    def allreduce(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
+        """Returns the reduction of all objects; of the remote group's on an intercommunicator."""
+        local = self._exchange()
+        result = unsized.run(local, unsized.climb(local, codec, obj, op))
+        data: Any = codec.pieces(result) if local.rank == 0 else None
+        if self.communicator.inter and local.rank == 0:
+            remote = self._remote(local)
+            request = remote.receive_new(0)
+            drive(remote, [[request, remote.send(data, 0)]])
+            data = request.payload
+            result = codec.load(data)
+        spread = self._exchange()  # the tree's own messages
+        data = unsized.run(spread, unsized.spread(spread, data, 0))
+        return result if local.rank == 0 else codec.load(data)
+
+    def _before(self, codec: Codec, obj: Any) -> list[Any]:
+        """Returns the objects of the ranks up to this one."""
+        local = self._exchange()
+        found = unsized.run(local, unsized.everyone(local, codec.message(obj)))
+        return [codec.load(data) for data in found[: local.rank + 1]]
+
+    @_told
+    def scan(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
+        """Returns the reduction of the objects of the ranks up to this one."""
+        return fold(op, self._before(codec, obj))
+
+    @_told
+    def exscan(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
+        """Returns the reduction of the objects of the ranks below this one; None at rank 0."""
+        below = self._before(codec, obj)[:-1]
+        return fold(op, below) if below else None
 
 
-@_told
-def scatter(communicator: Any, codec: Codec, objects: Iterable[Any] | None, root: int) -> Any:
-    """Returns this rank's object of those that the root has for each."""
-    if communicator.inter:
-        return _scatter_inter(communicator, codec, objects, root)
-    _root(communicator, root)
-    if communicator.rank == root:
-        data = [codec.message(item) for item in items(objects, communicator.size)]
-    messages = _Round(communicator)
-    if communicator.rank != root:
-        return codec.load(messages.recv(root))
-    requests = [messages.isend(data[rank], rank) for rank in range(messages.size) if rank != root]
-    messages.engine.complete(requests)
-    return codec.load(data[root])
+def _send(exchange: Exchange, data: Any, to: int) -> None:
+    drive(exchange, [[exchange.send(data, to)]])
 
 
-def _scatter_inter(communicator: Any, codec: Codec, objects: Iterable[Any] | None, root: int) -> Any:
-    _remote_root(communicator, root)
-    remote = _Round(communicator, True)
-    if root == PROC_NULL:
-        return None
-    if root != ROOT:
-        return codec.load(remote.recv(root))
-    each = items(objects, remote.size)
-    remote.engine.complete([remote.isend(codec.message(item), rank) for rank, item in enumerate(each)])
-    return None
-
-
-@_told
-def allgather(communicator: Any, codec: Codec, obj: Any) -> list[Any]:
-    """Returns every rank's object; those of the remote group on an intercommunicator."""
-    data = codec.message(obj)
-    if communicator.inter:
-        remote = _Round(communicator, True)
-        found = _swap(remote, [data] * remote.size, None)
-    else:
-        found = _everyone(_Round(communicator), data)
-    return [codec.load(each) for each in found]
-
-
-@_told
-def alltoall(communicator: Any, codec: Codec, objects: Iterable[Any]) -> list[Any]:
-    """Returns what each rank had for this one."""
-    each = [codec.message(item) for item in items(objects, len(communicator.peers))]
-    messages = _Round(communicator, communicator.inter)
-    own = None if communicator.inter else communicator.rank
-    return [codec.load(data) for data in _swap(messages, each, own)]
-
-
-@_told
-def neighbor_alltoall(
-    communicator: Any, codec: Codec, objects: Sequence[Any], sources: Any, destinations: Any
-) -> list[Any]:
-    """Returns what each source had for this rank; objects go to the destinations in their order."""
-    each = [codec.message(item) for item in items(objects, len(destinations))]
-    messages = _Round(communicator)
-    incoming = [None if rank == PROC_NULL else messages.irecv(rank) for rank in sources]
-    outgoing = [messages.isend(data, rank) for data, rank in zip(each, destinations, strict=True) if rank != PROC_NULL]
-    messages.engine.complete([*(request for request in incoming if request is not None), *outgoing])
-    return [None if request is None else codec.load(request.payload) for request in incoming]
-
-
-@_told
-def reduce(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
-    """Returns the reduction of all objects, at the root."""
-    if communicator.inter:
-        return _reduce_inter(communicator, codec, obj, op, root)
-    _root(communicator, root)
-    messages = _Round(communicator)
-    result = _folded(messages, codec, obj, op)
-    if root != 0:
-        if messages.rank == 0:
-            messages.send(codec.pieces(result), root)
-        elif messages.rank == root:
-            result = codec.load(messages.recv(0))
-    return result if messages.rank == root else None
-
-
-def _reduce_inter(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
-    _remote_root(communicator, root)
-    local = _Round(communicator)
-    remote = _Round(communicator, True, local.exchange)
-    if root == PROC_NULL:
-        return None
-    if root == ROOT:
-        return codec.load(remote.recv(0))
-    result = _folded(local, codec, obj, op)
-    if local.rank == 0:
-        remote.send(codec.pieces(result), root)
-    return None
-
-
-@_told
-def allreduce(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
-    """Returns the reduction of all objects; of the remote group's on an intercommunicator."""
-    local = _Round(communicator)
-    result = _folded(local, codec, obj, op)
-    data = codec.pieces(result) if local.rank == 0 else None
-    if communicator.inter and local.rank == 0:
-        remote = _Round(communicator, True, local.exchange)
-        incoming = remote.irecv(0)
-        outgoing = remote.isend(data, 0)
-        remote.engine.complete([incoming, outgoing])
-        data = incoming.payload
-        result = codec.load(data)
-    spread = _Round(communicator)  # the tree's own messages
-    data = _spread(spread, data, 0)
-    return result if local.rank == 0 else codec.load(data)
-
-
-def _before(communicator: Any, codec: Codec, obj: Any) -> list[Any]:
-    """Returns the objects of the ranks up to this one: each hands them on."""
-    messages = _Round(communicator)
-    found = _everyone(messages, codec.message(obj))
-    return [codec.load(data) for data in found[: messages.rank + 1]]
-
-
-@_told
-def scan(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
-    """Returns the reduction of the objects of the ranks up to this one."""
-    return fold(op, _before(communicator, codec, obj))
-
-
-@_told
-def exscan(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
-    """Returns the reduction of the objects of the ranks below this one; None at rank 0."""
-    below = _before(communicator, codec, obj)[:-1]
-    return fold(op, below) if below else None
+def _receive(exchange: Exchange, source: int) -> Any:
+    request = exchange.receive_new(source)
+    drive(exchange, [[request]])
+    return request.payload

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from ..constants import PROC_NULL
 from ..datatypes import buffers
 from ..datatypes.op import Op
+from ..messages.pickling import CODEC
 from . import blocks, views
+from .object_collectives import ObjectCalls
 from .prepared import Call, check_root, is_root
 
 TYPE_CHECKING = False
@@ -94,10 +96,7 @@ def reduce_scatter(communicator: Any, sendbuf: Any, recvbuf: Any, recvcounts: Se
     in_place = not communicator.inter and buffers.is_in_place(sendbuf)
     own = None if in_place else buffers.simple(sendbuf, True)
     if recvcounts is None and own is not None and not communicator.inter:
-        from ..messages.pickling import CODEC
-        from .object_collectives import allgather
-
-        recvcounts = allgather(communicator, CODEC, result.count)
+        recvcounts = ObjectCalls(communicator).allgather(CODEC, result.count)
     if recvcounts is None:
         raise TypeError("recvcounts: needed on an intercommunicator and in place")
     counts = [int(count) for count in recvcounts]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fastsock.system.forkable import new_recursive_lock
 
+from ..collectives.object_collectives import ObjectCalls
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG
 from ..exceptions import Exception as MPIException
 from ..failures import translated
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
 
     from ..collectives._object_collectives import TeamObjectCalls
     from .world import World
+
+
+class _NoTeam:
+    """What stands for TeamCalls where members share no memory, or have not called yet: no call is done this way."""
+
+    def _declined(self, *arguments: Any) -> bool:
+        return False
+
+    barrier = bcast = gather = gatherv = scatter = scatterv = allgather = allgatherv = _declined
+    alltoall = alltoallv = alltoallw = reduce = allreduce = reduce_scatter = reduce_scatter_block = _declined
+    scan = exscan = _declined
+
+
+NO_TEAM = _NoTeam()
 
 
 class NoCommunicator(Record):
@@ -42,7 +57,6 @@ class Communicator(NoCommunicator):
         "context",
         "engine",
         "errhandler",
-        "fast",
         "index",
         "info",
         "locks",
@@ -57,6 +71,7 @@ class Communicator(NoCommunicator):
         "ranks",
         "remote_",
         "size",
+        "team_calls",
         "teamed",
         "topology",
         "world",
@@ -83,8 +98,8 @@ class Communicator(NoCommunicator):
         self.members_: Any = None
         self.remote_: Any = None
         self.teamed: bool = False
-        self.fast: Any = None  # blocking collective calls among members that share memory
-        self.objects: TeamObjectCalls | None = None  # the same calls on objects
+        self.team_calls: Any = NO_TEAM  # blocking collective calls among members that share memory
+        self.objects: ObjectCalls | TeamObjectCalls = ObjectCalls(self)
         self.neighbour_calls: Any = None
         self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
@@ -106,7 +121,8 @@ class Communicator(NoCommunicator):
     def close(self) -> None:
         """Forgets what the process keeps for it. Operations under way complete; nothing new can start."""
         self.world.close_context(self.context)
-        self.members_ = self.remote_ = self.fast = self.objects = self.neighbour_calls = None
+        self.members_ = self.remote_ = self.neighbour_calls = None
+        self.team_calls, self.objects = NO_TEAM, ObjectCalls(self)
 
     # Errors
 
@@ -197,8 +213,8 @@ class Communicator(NoCommunicator):
         return self.members.exchange()
 
     @property
-    def object_calls(self) -> TeamObjectCalls | None:
-        """Blocking collective calls on objects where all members share memory, else None. All ask before one."""
+    def object_calls(self) -> ObjectCalls | TeamObjectCalls:
+        """Blocking collective calls on objects: natively where all members share memory. All ask before one."""
         if not self.teamed and not self.inter:
             self._share_memory(self.members)
         return self.objects
@@ -227,7 +243,7 @@ class Communicator(NoCommunicator):
             from ..collectives._collectives import TeamCalls
             from ..collectives._object_collectives import TeamObjectCalls
 
-            self.fast = TeamCalls(self, members)
+            self.team_calls = TeamCalls(self, members)
             self.objects = TeamObjectCalls(self, members)
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from fastsock.core.binding._core import STANDARD, MessageError
 
-from ..collectives import bcast, object_collectives
+from ..collectives import bcast
+from ..collectives.object_collectives import ObjectCalls
 from ..constants import UNDEFINED
 from ..messages.operation_records import Collective, Nothing, Operation
 from ..messages.pickling import CODEC
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 def everything(communicator: Any, obj: Any) -> tuple[list[Any], list[Any]]:
     """Returns the objects of all members, and those of the remote group where there is one."""
     if not communicator.inter:
-        return object_collectives.allgather(communicator, CODEC, obj), []
-    remote = object_collectives.allgather(communicator, CODEC, obj)
+        return ObjectCalls(communicator).allgather(CODEC, obj), []
+    remote = ObjectCalls(communicator).allgather(CODEC, obj)
     # each side tells the other what it got: its own objects
-    return object_collectives.allgather(communicator, CODEC, remote)[0], remote
+    return ObjectCalls(communicator).allgather(CODEC, remote)[0], remote
 
 
 def first_side(communicator: Any) -> bool:
@@ -49,7 +50,7 @@ def duplicate(communicator: Any) -> Communicator:
         number = local[0] if first_side(communicator) else remote[0]
         return Intercommunicator(world, number, communicator.ranks, communicator.peers)
     number = world.numbers.take() if communicator.rank == 0 else None
-    number = object_collectives.bcast(communicator, CODEC, number, 0)
+    number = ObjectCalls(communicator).bcast(CODEC, number, 0)
     return inherit(Communicator(world, number, communicator.ranks), communicator)
 
 
@@ -79,7 +80,7 @@ def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None
     """Returns a communicator of some members, named by their ranks here; None where this rank is not one of them."""
     world = communicator.world
     number = world.numbers.take() if ranks and ranks[0] == communicator.rank else None
-    numbers = object_collectives.allgather(communicator, CODEC, number)
+    numbers = ObjectCalls(communicator).allgather(CODEC, number)
     if not ranks or communicator.rank not in ranks:
         return None
     return Communicator(world, numbers[ranks[0]], [communicator.ranks[rank] for rank in ranks])
@@ -188,7 +189,7 @@ def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, 
         else:
             agreed = remote, their_number
             world.numbers.give_back(number)
-    remote, number = object_collectives.bcast(communicator, CODEC, agreed, local_leader)
+    remote, number = ObjectCalls(communicator).bcast(CODEC, agreed, local_leader)
     return Intercommunicator(world, number, communicator.ranks, remote)
 
 

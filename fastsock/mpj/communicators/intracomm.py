@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ranks
-from ..collectives import object_collectives, reductions
+from ..collectives import reductions
 from ..constants import ERR_GROUP
 from ..datatypes.op import SUM, Op
 from ..handle import public
@@ -117,14 +117,12 @@ class Intracomm(Comm, wraps=Communicator):
 
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Inclusive scan."""
-        fast = self.ob.fast
-        if fast is None or not fast.scan(sendbuf, recvbuf, op):
+        if not self.ob.team_calls.scan(sendbuf, recvbuf, op):
             reductions.scan(self.ob, sendbuf, recvbuf, op).run()
 
     def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         """Exclusive scan."""
-        fast = self.ob.fast
-        if fast is None or not fast.exscan(sendbuf, recvbuf, op):
+        if not self.ob.team_calls.exscan(sendbuf, recvbuf, op):
             reductions.exscan(self.ob, sendbuf, recvbuf, op).run()
 
     # Non-blocking
@@ -151,17 +149,11 @@ class Intracomm(Comm, wraps=Communicator):
 
     def scan(self, sendobj: Any, op: Function = SUM) -> Any:
         """Inclusive Scan."""
-        shared = self.ob.object_calls
-        if shared is not None:
-            return shared.scan(self._codec, sendobj, op)
-        return object_collectives.scan(self.ob, self._codec, sendobj, op)
+        return self.ob.object_calls.scan(self._codec, sendobj, op)
 
     def exscan(self, sendobj: Any, op: Function = SUM) -> Any:
         """Exclusive Scan."""
-        shared = self.ob.object_calls
-        if shared is not None:
-            return shared.exscan(self._codec, sendobj, op)
-        return object_collectives.exscan(self.ob, self._codec, sendobj, op)
+        return self.ob.object_calls.exscan(self._codec, sendobj, op)
 
     # Dynamic processes
 

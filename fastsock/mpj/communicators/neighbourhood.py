@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..collectives import object_collectives, prepared
+from ..collectives import prepared
+from ..collectives.object_collectives import ObjectCalls
 from ..info import INFO_NULL, Info
 from ..messages.request import Prequest, Request
 from .intracomm import Intracomm
@@ -92,11 +93,10 @@ class Neighbourhood(Intracomm):
     def neighbor_allgather(self, sendobj: Any) -> list[Any]:
         """Neighbor gather to all."""
         sources, destinations = prepared.neighbours(self.ob)
-        return object_collectives.neighbor_alltoall(
-            self.ob, self._codec, [sendobj] * len(destinations), sources, destinations
-        )
+        objects = [sendobj] * len(destinations)
+        return ObjectCalls(self.ob).neighbor_alltoall(self._codec, objects, sources, destinations)
 
     def neighbor_alltoall(self, sendobj: list[Any]) -> list[Any]:
         """Neighbor all to all scatter/gather."""
         sources, destinations = prepared.neighbours(self.ob)
-        return object_collectives.neighbor_alltoall(self.ob, self._codec, sendobj, sources, destinations)
+        return ObjectCalls(self.ob).neighbor_alltoall(self._codec, sendobj, sources, destinations)

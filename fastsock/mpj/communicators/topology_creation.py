@@ -7,7 +7,7 @@ from math import prod
 from operator import index as as_index
 
 from .. import constants
-from ..collectives import object_collectives
+from ..collectives.object_collectives import ObjectCalls
 from ..constants import ERR_ARG, ERR_DIMS, ERR_RANK, UNDEFINED
 from ..messages.pickling import CODEC
 from . import creation
@@ -109,7 +109,7 @@ def create_distributed(
     given = _weights(weights, len(ends))
     froms = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
     edges = list(zip(froms, ends, given or [1] * len(ends), strict=True))
-    told = object_collectives.allgather(communicator, CODEC, (edges, given is not None))
+    told = ObjectCalls(communicator).allgather(CODEC, (edges, given is not None))
     every = [edge for theirs, _ in told for edge in theirs]
     mine = communicator.rank
     incoming = [(start, weight) for start, end, weight in every if end == mine]
