@@ -12,4 +12,14 @@ Where the accepting end has not even accepted, or may not be waited for, the con
 the accepting end connects back to another name, is handed its side, and its one byte in answer is its joining.
 
 DESIGN: the namespace is private to a network namespace, exactly the scope in which an address means one listener.
+
+names, presence         the names, and those of listeners
+offer, answer           the connecting end, and the accepting end
+hello, joined           what they say, and what the meeting gives
+waiting, unix_calls     how they wait, and the kernel's calls
+custody                 going ahead of a server that has not accepted
+history                 what was learned of listeners
+ports                   the port of a connection, before it is made
+
+Below connection and the socket class, above the paths. Tests: tests/meeting.
 """

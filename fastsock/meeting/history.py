@@ -30,7 +30,7 @@ ENOUGH_NOBODY = 4
 _UNUSED = {"bytes_sent": 0, "bytes_received": 0, "waits": 0, "spins": 0}
 
 
-class _Rarely:
+class Backoff:
     """Skips 1, 3, 7, ... occasions each time that it is told to."""
 
     def __init__(self, most: int) -> None:
@@ -65,8 +65,8 @@ class _Rarely:
         self._entries.clear()
 
 
-_lapses = _Rarely(MOST_SKIPPED)
-_short = _Rarely(MOST_SHORT)
+_lapses = Backoff(MOST_SKIPPED)
+_short = Backoff(MOST_SHORT)
 _in_a_row: dict[Where, list[float]] = {}  # how many short ones, and when the last one was
 _nobody: dict[Where, list[float]] = {}  # how many found nobody of ours, and when the last one was
 _accepting: dict[Where, list[int]] = {}  # a process, and how sure that is

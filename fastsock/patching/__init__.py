@@ -1,4 +1,12 @@
 """What is replaced in a running Python, and put back; and the descriptor numbers that it is replaced for.
 
-Below the socket class, above connection/.
+patches     replacing attributes, so that they can be put back
+numbers     the descriptor numbers of fast connections
+os_calls    os.read and its kin
+passing     numbers that go to other processes: exec, subprocess, SCM_RIGHTS
+detached    numbers that multiprocessing detaches
+guards      when os_calls and passing are in force
+selecting   the standard selectors, which look at the rings
+
+Below the socket class, above connection. Tests: tests/patching.
 """

@@ -1,1 +1,8 @@
-"""What is told of connections. Above the socket class."""
+"""What is told of connections.
+
+explanation    fastsock.explain() and fastsock.connections()
+report         --stats
+tracing        --trace
+
+Above the socket class. Tests: tests/reporting.
+"""
