@@ -19,13 +19,13 @@ import sys
 import types
 import weakref
 
-from . import arrays, chain, core, unix
+from . import arrays, chain, core
 from .config import settings
 from .connection import connecting, fallback, foreign, registry, tcp_options
 from .connection.pending import Pending
 from .meeting import answer, custody, history, names, presence, waiting
 from .meeting.joined import Joined, confirm
-from .patching import detached, guards, numbers
+from .patching import detached, guards, numbers, release
 from .system.genuine import genuine
 from .transport import Reason, Refused
 
@@ -374,84 +374,10 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- the way out ----
 
     def _fast_release(self, survives: bool = False) -> None:
-        """From now on the raw descriptor itself carries the bytes, for every socket object that shares it.
-
-        survives: also after this process ended or became another program.
-        """
-        channel, connection = self._fast_channel, self._fast_connection
-        if channel is None or connection is None:
-            return
-        if channel.fileno() < 0:  # closed by number, behind our back
-            self._fast_unbind()
-            return
-        if connection.kept is not None:
-            if _Base.gettimeout(self) != 0:
-                connection.kept.wait()
-            if self._fast_leave_custody(survives):
-                return
-        connection.reset = channel.was_reset()
-        holders = [sock for sock in connection.sockets() if sock._fast_channel is not None]
-        if channel.release():
-            for sock in holders:
-                sock._fast_unbind()
-        else:
-            self._fast_bridge(holders, survives)
-            connection.bridged = True
-        registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
+        release.release(self, survives)
 
     def _fast_leave_custody(self, survives: bool) -> bool:
-        """The descriptor must do without the thread that keeps the other end's side; whether it is TCP's again."""
-        connection, channel = self._fast_connection, self._fast_channel
-        kept = None if connection is None else connection.kept
-        if kept is None or channel is None or channel.fileno() < 0:
-            return False
-        if len(connection.sockets()) > 1 or not kept.take_back(channel):
-            kept.give_up(survives)
-            return False
-        self._fast_unbind()
-        registry.back_on_tcp(connection, Reason.DESCRIPTOR_TAKEN)
-        _Base.settimeout(self, _Base.gettimeout(self))
-        for (level, option), value in (self._fast_options or {}).items():
-            with contextlib.suppress(OSError):
-                _Base.setsockopt(self, level, option, *value)
-        return True
-
-    def _fast_bridge(self, holders: list[socket], survives: bool) -> None:
-        """Unread bytes lie in the ring: the descriptor becomes one end of a fresh pair that a pump serves."""
-        outer, inner = _socket.socketpair()
-        unix.enlarge_buffer(outer)
-        unix.enlarge_buffer(inner)
-        names.name_bridge(outer, *self._fast_addresses())
-        doorbell = genuine.dup(_Base.fileno(self))
-        channel = self._fast_channel
-        channels = [sock._fast_channel for sock in holders]
-        for each in channels:
-            each.begin_move()  # what other threads are about goes on over the bridge
-        try:
-            channel.bridge(doorbell, inner.fileno(), survives)
-        except OSError as error:  # the connection goes on as it was
-            for each in channels:
-                each.end_move(None)
-            genuine.close(doorbell)
-            outer.close()
-            inner.close()
-            what = "the descriptor is needed while bytes are unread, but no bridge for them could be started"
-            raise OSError(error.errno, f"shm path to {channel.peer}: {what}: {error.strerror}; raise the limit of"
-                          " processes or memory, or read first") from None  # fmt: skip
-        inner.detach()
-        for sock, each in zip(holders, channels, strict=True):
-            descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
-            numbers.detach(descriptor)
-            core.replace_watched(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
-            sock._fast_unbind()
-            _Base.settimeout(sock, timeout)
-            each.end_move(weakref.ref(sock))
-        outer.close()
-
-    def _fast_addresses(self) -> tuple[Any, Any]:
-        connection = self._fast_connection
-        assert connection is not None
-        return connection.local, connection.peer
+        return release.leave_custody(self, survives)
 
     def detach(self) -> int:
         self._fast_withdraw()

@@ -2,6 +2,7 @@
 
 patches     replacing attributes, so that they can be put back
 numbers     the descriptor numbers of fast connections
+release     the way out of those: the kernel's stream again, or a bridge
 os_calls    os.read and its kin
 passing     numbers that go to other processes: exec, subprocess, SCM_RIGHTS
 detached    numbers that multiprocessing detaches
