@@ -5,8 +5,8 @@ ahead. The descriptor becomes the doorbell at once, before anybody can watch it.
 ring and to TCP in the same call: a server that accepts by foreign code misses nothing, and the kernel has it whatever
 becomes of this process. A server of ours takes the ring, and drops what TCP holds, whenever it comes to accept().
 
-The other end's side is in the custody of one native thread (core/custody.c), which also becomes the pump between the
-ring and TCP where the other end stays there.
+The other end's side is in the custody of one native thread (core/stream/custody.c), which also becomes the pump
+between the ring and TCP where the other end stays there.
 """
 
 from __future__ import annotations
