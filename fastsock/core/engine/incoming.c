@@ -8,128 +8,6 @@
 #define BYTES (1024u * 1024)
 #define LONGEST (1ull << 48)
 
-/* ---- credit ---- */
-
-static uint64_t most_unconsumed(const struct fs_engine *engine)
-{
-    return engine->options.credit > FS_FIRST_CREDIT ? engine->options.credit : FS_FIRST_CREDIT;
-}
-
-static void tell_credit(struct fs_engine *engine, struct fs_link *link)
-{
-    link->told = link->consumed;
-    fs_link_control(engine, link, fs_frame_of(FS_FRAME_CREDIT, 0, link->granted, link->consumed));
-}
-
-static void consumed(struct fs_engine *engine, struct fs_link *link, size_t length)
-{
-    link->consumed += fs_cost(length);
-    if (link->consumed - link->told >= engine->options.credit / 2) tell_credit(engine, link);
-}
-
-/* Bytes of a message that its source's credit pays for. */
-static size_t charged_length(const struct fs_message *message)
-{
-    return message->announced ? 0 : message->envelope.length;
-}
-
-static int credited(struct fs_link *link, uint64_t word)
-{
-    if (word - link->acknowledged > link->sent - link->acknowledged) return 0;
-    link->acknowledged = word;
-    if (link->sends.first) fs_link_set_pending(link);
-    return 1;
-}
-
-/* By what it knows, the other end can announce nothing more. */
-static int holds_back(const struct fs_engine *engine, const struct fs_link *link)
-{
-    return link->received - link->told + fs_cost(0) > most_unconsumed(engine) + link->granted;
-}
-
-/* Any number of sends may be under way, and the one that is waited for may be the last: where nothing but that can go on,
- * more are let in.  Their memory has an end all the same. */
-static void let_in(struct fs_engine *engine, struct fs_link *link)
-{
-    uint64_t most = most_unconsumed(engine);
-    if (link->consumed != link->told) link->told = link->consumed;
-    if (holds_back(engine, link)) link->granted += link->granted > most ? link->granted : most;
-    if (link->granted > FS_MOST_GRANTED) {
-        fs_peer_lost(engine, link->peer, FS_NO_MEMORY,
-                     "too many messages of it wait here while another one is waited for");
-        return;
-    }
-    tell_credit(engine, link);
-}
-
-void fs_protocol_wanted(struct fs_engine *engine, int peer)
-{
-    if (!engine->oldest && !engine->matched) return; /* then nobody's credit is used up */
-    for (int i = 0; i < atomic_load(&engine->link_count); i++) {
-        struct fs_link *link = engine->links[i];
-        if ((peer != FS_ANY && link->peer != peer) || !atomic_load(&link->open) || !holds_back(engine, link)) continue;
-        let_in(engine, link);
-        if (atomic_load(&link->open)) fs_link_flush(engine, link);
-    }
-}
-
-/* It has just come, and no receive was there for it. */
-static void unexpected(struct fs_engine *engine, struct fs_link *link, struct fs_message *message)
-{
-    fs_message_add(engine, message);
-    if (holds_back(engine, link) && fs_waits_for(engine, link->peer)) let_in(engine, link);
-}
-
-void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *message)
-{
-    struct fs_peer *peer = &engine->peers[message->envelope.source];
-    if (peer->state == FS_LOCAL && message->charged) peer->buffered -= fs_cost(message->envelope.length);
-    if (peer->state != FS_LINKED) return;
-    if (message->charged) consumed(engine, peer->link, charged_length(message));
-    if (message->id) fs_link_control(engine, peer->link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, message->id, 0, 0));
-    /* at once: the program may make no other call for long */
-    if (peer->link->control_count) fs_link_flush(engine, peer->link);
-}
-
-/* ---- rendezvous ---- */
-
-void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address)
-{
-    int failure = fs_accept_envelope(request, &request->envelope);
-    size_t wanted = failure == FS_NO_MEMORY ? 0 : fs_wanted(request, request->envelope.length);
-    request->error = failure;
-    if (wanted == 0) {
-        fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
-        fs_complete(engine, request, failure);
-        return;
-    }
-    if (fs_fetch_is_possible(link, request, id, address) && fs_fetch_is_faster(link, wanted)) {
-        fs_fetch_begin(link, request, id, address);
-        return;
-    }
-    request->state = FS_EXPECTING;
-    if (!fs_slot_take(engine, request, link->peer)) {
-        fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, id, 0, 0));
-        fs_complete(engine, request, FS_NO_MEMORY);
-        return;
-    }
-    fs_link_control(engine, link, fs_frame_of(FS_FRAME_READY_TO_RECEIVE, id, wanted, request->id));
-}
-
-void fs_protocol_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message)
-{
-    struct fs_peer *peer = &engine->peers[message->envelope.source];
-    request->envelope = message->envelope;
-    if (peer->state == FS_LINKED) {
-        fs_rendezvous(engine, peer->link, request, message->id, message->address);
-        consumed(engine, peer->link, charged_length(message));
-        if (atomic_load(&peer->link->open)) fs_link_flush(engine, peer->link);
-    } else {
-        fs_complete(engine, request, FS_PEER_FAILED);
-    }
-    fs_message_free(message);
-}
-
 /* ---- frames ---- */
 
 static int take_greeting(struct fs_engine *engine, struct fs_link *link)
@@ -153,11 +31,11 @@ static int begin_eager(struct fs_engine *engine, struct fs_link *link, const str
 {
     struct fs_envelope envelope = {link->peer, frame->tag, frame->length};
     uint64_t cost = fs_cost(frame->length);
-    if (frame->length > LONGEST || link->received - link->consumed + cost > most_unconsumed(engine)) {
+    if (frame->length > LONGEST || link->received - link->consumed + cost > fs_most_unconsumed(engine)) {
         fs_link_broken(engine, link, "it sent more than its credit");
         return 0;
     }
-    if (!credited(link, frame->word)) {
+    if (!fs_link_credited(link, frame->word)) {
         fs_link_broken(engine, link, "it consumed more than was sent");
         return 0;
     }
@@ -189,7 +67,7 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
         fs_link_broken(engine, link, "an impossible announcement");
         return 0;
     }
-    if (link->received - link->consumed + fs_cost(0) > most_unconsumed(engine) + link->granted) {
+    if (link->received - link->consumed + fs_cost(0) > fs_most_unconsumed(engine) + link->granted) {
         fs_link_broken(engine, link, "it announced more than its credit");
         return 0;
     }
@@ -198,7 +76,7 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
     if (request) {
         request->envelope = (struct fs_envelope){link->peer, frame->tag, frame->length};
         fs_rendezvous(engine, link, request, frame->id, frame->word);
-        consumed(engine, link, 0);
+        fs_link_consumed(engine, link, 0);
         return 1;
     }
     struct fs_message *message = fs_message_new(frame->context, link->peer, frame->tag, frame->length);
@@ -209,7 +87,7 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
     message->id = frame->id;
     message->announced = message->charged = 1;
     message->address = frame->word;
-    unexpected(engine, link, message);
+    fs_unexpected(engine, link, message);
     return 1;
 }
 
@@ -281,7 +159,7 @@ static int take_cancel(struct fs_engine *engine, struct fs_link *link, const str
     int found = message != NULL && (message->announced || message->received == message->envelope.length);
     if (found) {
         fs_message_remove(engine, message);
-        if (message->charged) consumed(engine, link, charged_length(message));
+        if (message->charged) fs_link_consumed(engine, link, fs_charged_length(message));
         fs_message_free(message);
     }
     fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCELLED, frame->id, (uint64_t)found, 0));
@@ -298,7 +176,7 @@ static int take_withdrawn(struct fs_engine *engine, const struct fs_frame *frame
 
 static int take_credit(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
 {
-    if (credited(link, frame->word)) {
+    if (fs_link_credited(link, frame->word)) {
         link->extra = frame->length < FS_MOST_CREDIT ? frame->length : FS_MOST_CREDIT;
         fs_link_set_pending(link);
         return 1;
@@ -362,7 +240,7 @@ static int begin_frame(struct fs_engine *engine, struct fs_link *link)
     if (!has_payload(frame)) return 1;
     link->in_left = frame->length;
     link->in_payload = 1;
-    if (link->in_message) unexpected(engine, link, link->in_message);
+    if (link->in_message) fs_unexpected(engine, link, link->in_message);
     return atomic_load_explicit(&link->open, memory_order_relaxed);
 }
 
@@ -382,7 +260,7 @@ static void end_of_eager(struct fs_engine *engine, struct fs_link *link)
         fs_receive_message(engine, claimed, message);
         return;
     }
-    consumed(engine, link, link->frame.length);
+    fs_link_consumed(engine, link, link->frame.length);
     if (link->frame.id) fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, link->frame.id, 0, 0));
     if (request) fs_complete(engine, request, request->error);
 }
@@ -471,72 +349,4 @@ int fs_link_take(struct fs_engine *engine, struct fs_link *link)
     if (!atomic_load_explicit(&link->open, memory_order_relaxed)) return 1;
     link->calls->taken(link);
     return frames + (bytes != 0);
-}
-
-/* ---- the end of what was under way ---- */
-
-int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request, int patient)
-{
-    struct fs_link *link = NULL;
-    if (request->message) { /* the rest of it is still on its way */
-        struct fs_message *message = request->message;
-        link = engine->peers[message->envelope.source].link;
-        link->in_message = NULL;
-        fs_message_free(message);
-        return 1;
-    }
-    link = engine->peers[request->envelope.source].link;
-    if (!link) return 0;
-    if (link->in_request == request) link->in_request = NULL;
-    if (request->state == FS_SHARING || request->state == FS_SHARED) {
-        if (!fs_share_abandon(engine, link, patient)) return 0;
-        fs_link_flush(engine, link);
-    } else if (request->state == FS_FETCHING) {
-        fs_queue_remove(&link->fetches, request);
-        fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, (uint32_t)request->sequence, 0, 0));
-        fs_link_flush(engine, link);
-    } else if (request->state == FS_EXPECTING) {
-        uint32_t id = request->id;
-        size_t left = fs_wanted(request, request->envelope.length) - request->moved;
-        if (link->frame.kind == FS_FRAME_DATA && link->in_payload && link->frame.id == id)
-            left -= link->in_left < left ? link->in_left : left;
-        fs_slot_abandon(engine, id, FS_RECEIVE_GONE, left);
-        if (left == 0) fs_slot_give(engine, id);
-    }
-    return 1;
-}
-
-static void end_queue(struct fs_engine *engine, struct fs_queue *queue, int error)
-{
-    while (queue->first) {
-        struct fs_request *request = queue->first;
-        fs_queue_remove(queue, request);
-        fs_complete(engine, request, error);
-    }
-}
-
-/* Requests that have a number are ended by whoever calls: the other end may know them without a queue. */
-void fs_link_lost(struct fs_engine *engine, struct fs_link *link, int error)
-{
-    atomic_store(&link->open, 0);
-    atomic_store(&link->pending, 0);
-    struct fs_request *out = link->out_request, *in = link->in_request;
-    link->out_request = link->in_request = NULL;
-    link->out_header = link->out_left = 0;
-    if (out && out->id == 0) fs_complete(engine, out, error);
-    if (in && in->id == 0) fs_complete(engine, in, error);
-    struct fs_message *message = link->in_message;
-    link->in_message = NULL;
-    if (message && message->claimed) {
-        fs_complete(engine, message->claimed, error);
-        fs_message_free(message);
-    }
-    link->streams = (struct fs_queue){NULL, NULL};
-    link->pushing = NULL;
-    if (link->sharing) fs_share_end(link);
-    link->sharing = NULL; /* ended with the others that have a number */
-    end_queue(engine, &link->fetches, error);
-    end_queue(engine, &link->sends, error);
-    engine->descriptor_links -= link->staging != NULL;
-    link->calls->close(link);
 }

@@ -2,11 +2,14 @@
 #ifndef FASTSOCK_ENGINE_INTERNAL_H
 #define FASTSOCK_ENGINE_INTERNAL_H
 
+#include <pthread.h>
+
 #include "engine.h"
 #include "frame.h"
 #include "system.h"
 
 #define FS_BUCKETS 256u
+#define FS_IDLE_ROUNDS 64u  /* of progress without anything to do, until the other ends' lives are looked at */
 #define FS_MESSAGE_COST 96u /* what the bookkeeping of an unexpected message counts besides its bytes */
 
 /* Of a request, and of what a frame names: turns.c says which frame may come in which. */
@@ -101,6 +104,7 @@ struct fs_engine {
     _Atomic int holders;
     _Atomic int closed;
     uint32_t generation; /* a forked child has a copy that it must not use */
+    void (*free)(struct fs_engine *engine); /* life.c's: for the last who lets go */
     struct fs_engine *next, *previous; /* of this process */
     struct fs_engine *next_held;       /* of those that a fork under way holds */
     int rank, size;
@@ -121,7 +125,7 @@ struct fs_engine {
     /* what is known to the other ends by number */
     struct fs_slot *slots;
     uint32_t slot_count, free_slot;
-    _Atomic uint64_t *stamps; /* cma_fetch.c: read by other processes */
+    _Atomic uint64_t *stamps; /* stamps.c: read by other processes */
     uint64_t nonce;
     int descriptor_links;
     uint32_t round;
@@ -141,38 +145,14 @@ struct fs_engine {
     int kick;                  /* eventfd, -1 until needed */
 };
 
-/* lock.c */
-void fs_engine_lock_slowly(struct fs_engine *engine);
-static inline int fs_engine_try_lock(struct fs_engine *engine)
-{
-    uint32_t nobody = 0;
-    return atomic_compare_exchange_strong_explicit(&engine->lock, &nobody, 1, memory_order_acquire, memory_order_relaxed);
-}
-static inline void fs_engine_lock(struct fs_engine *engine)
-{
-    if (!fs_engine_try_lock(engine)) fs_engine_lock_slowly(engine);
-}
-void fs_engine_unlock(struct fs_engine *engine); /* and completes what waits in `settled` */
+/* What each file offers to those below it on this page; nothing here calls what stands behind it.  Links have their own part,
+ * in link.h: it stands between local.c and rendezvous.c. */
 
-/* forks.c */
-void fs_engine_register(struct fs_engine *engine);
-int fs_engine_drop(struct fs_engine *engine); /* one hold less; whether it was the last, and nothing else knows it */
-
-/* engine.c: with the lock held */
-void fs_complete(struct fs_engine *engine, struct fs_request *request, int error);
-void fs_complete_elsewhere(struct fs_engine *engine, struct fs_request *request, int error);
-
-/* peers.c: with the lock held, but where it says otherwise */
 static inline int fs_is_peer(const struct fs_engine *engine, int peer) { return peer >= 0 && peer < engine->size; }
 static inline int fs_has_failed(const struct fs_engine *engine, int peer)
 {
     return engine->peers[peer].state == FS_FAILED || engine->peers[peer].state == FS_LEFT;
 }
-int fs_is_member(const struct fs_engine *engine, uint32_t context, int rank);
-void fs_peer_lost(struct fs_engine *engine, int peer, int code, const char *reason);
-/* They keep their places: a receive that is theirs must fail, and not take one that was sent later for it. */
-void fs_lose_messages(struct fs_engine *engine, int peer);
-void fs_leave_local_peers(struct fs_engine *engine); /* takes the lock of each in turn */
 
 static inline void fs_queue_add(struct fs_queue *queue, struct fs_request *request)
 {
@@ -191,6 +171,39 @@ static inline void fs_queue_remove(struct fs_queue *queue, struct fs_request *re
     else queue->last = request->previous;
     request->next = request->previous = NULL;
 }
+
+/* holds.c */
+struct fs_engines {
+    pthread_mutex_t lock;
+    struct fs_engine *first;
+    uint64_t changes;
+};
+extern struct fs_engines fs_engines; /* of this process */
+void fs_engine_register(struct fs_engine *engine);
+
+/* completion.c: with the lock held */
+void fs_wake(struct fs_engine *engine); /* whoever sleeps looks again */
+void fs_complete(struct fs_engine *engine, struct fs_request *request, int error);
+void fs_complete_elsewhere(struct fs_engine *engine, struct fs_request *request, int error);
+
+/* lock.c */
+void fs_engine_lock_slowly(struct fs_engine *engine);
+static inline int fs_engine_try_lock(struct fs_engine *engine)
+{
+    uint32_t nobody = 0;
+    return atomic_compare_exchange_strong_explicit(&engine->lock, &nobody, 1, memory_order_acquire, memory_order_relaxed);
+}
+static inline void fs_engine_lock(struct fs_engine *engine)
+{
+    if (!fs_engine_try_lock(engine)) fs_engine_lock_slowly(engine);
+}
+void fs_engine_unlock(struct fs_engine *engine); /* and completes what waits in `settled` */
+
+/* forks.c */
+void fs_engines_heed_forks(void);
+
+/* members.c: with the lock held */
+int fs_is_member(const struct fs_engine *engine, uint32_t context, int rank);
 
 /* copying.c: between a request's parts and plain memory, from byte `offset` of the message on */
 void fs_copy_in(const struct fs_request *request, size_t offset, const void *source, size_t length);
@@ -219,15 +232,6 @@ static inline size_t fs_wanted(const struct fs_request *request, size_t length)
 {
     return length < request->length ? length : request->length;
 }
-void fs_receive_message(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
-
-#define FS_INDEX_MASK ((1u << 20) - 1)
-/* request_ids.c: the numbers under which other ends know requests.  With the lock held */
-uint32_t fs_slot_take(struct fs_engine *engine, struct fs_request *request, int peer); /* 0: no memory */
-struct fs_slot *fs_slot_find(struct fs_engine *engine, uint32_t id, int peer, int kind); /* NULL: there is no such */
-void fs_slot_give(struct fs_engine *engine, uint32_t id);
-/* The request goes and its number stays, in that state. */
-struct fs_slot *fs_slot_abandon(struct fs_engine *engine, uint32_t id, int state, size_t left);
 
 /* local.c */
 int fs_local_send(struct fs_engine *engine, struct fs_request *request, struct fs_engine *other);
@@ -235,32 +239,44 @@ int fs_local_send(struct fs_engine *engine, struct fs_request *request, struct f
 int fs_local_withdraw(struct fs_request *request, struct fs_engine *other, int by_copy);
 void fs_local_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
 
-/* incoming.c and outgoing.c */
+/* losing.c: with the lock held */
+void fs_peer_lost(struct fs_engine *engine, int peer, int code, const char *reason);
+/* They keep their places: a receive that is theirs must fail, and not take one that was sent later for it. */
+void fs_lose_messages(struct fs_engine *engine, int peer);
+
+/* outgoing.c: with the lock held */
 int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
-void fs_protocol_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
-int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link); /* 2: asked for */
-int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
-int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request, int patient);
+int fs_link_is_busy(struct fs_link *link); /* something is still to be written */
+void fs_link_goodbye(struct fs_engine *engine, struct fs_link *link);
+
+/* credit.c: with the lock held */
 void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *message);
 /* A message of that peer (FS_ANY: of anybody) is waited for and is not here: it may be held back over there. */
 void fs_protocol_wanted(struct fs_engine *engine, int peer);
 
-/* link.c: with the lock held */
-void fs_link_lost(struct fs_engine *engine, struct fs_link *link, int error); /* ends what is under way, closes it */
-int fs_link_is_busy(struct fs_link *link);                      /* something is still to be written */
-void fs_link_goodbye(struct fs_engine *engine, struct fs_link *link);
+/* rendezvous.c: with the lock held */
+void fs_receive_message(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
+
+/* link.c: with the lock held, but where it says otherwise */
 void fs_link_abandon_descriptor(struct fs_link *link); /* in a forked child */
 void fs_link_free(struct fs_link *link);
 const char *fs_link_path(const struct fs_link *link);
-int fs_links_progress(struct fs_engine *engine);
 int fs_links_have_work(const struct fs_engine *engine);  /* without the lock: a cache line a link */
 int fs_links_are_near(const struct fs_engine *engine);   /* every other end runs on this core; says where we do */
 struct pollfd;
-/* Before a sleep: what to poll for.  Fills at most `most`; -1: there is something to do at once.  With the lock. */
+/* Before a sleep: what to poll for.  Fills at most `most`; -1: there is something to do at once. */
 int fs_links_watch(struct fs_engine *engine, struct pollfd *list, int most);
 void fs_links_look(struct fs_engine *engine); /* whether other ends hung up, without the lock */
 
-/* waiting.c */
-void fs_wake(struct fs_engine *engine); /* whoever sleeps looks again */
+/* progress.c: with the lock held */
+int fs_links_progress(struct fs_engine *engine);
+
+/* withdrawal.c: with the lock held */
+int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link); /* 2: asked for */
+int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
+int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request, int patient);
+
+/* peers.c */
+void fs_leave_local_peers(struct fs_engine *engine); /* takes the lock of each in turn */
 
 #endif

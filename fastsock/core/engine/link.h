@@ -27,7 +27,7 @@ struct fs_greeting {
     int32_t rank;
     uint32_t reserved;
     uint64_t credit, eager_limit;
-    uint64_t nonce, stamps; /* where its stamps lie (cma_fetch.c) */
+    uint64_t nonce, stamps; /* where its stamps lie (stamps.c) */
     uint64_t calls, gate;   /* pages that whoever writes its memory must pass (guard.c), or 0 */
 };
 
@@ -99,36 +99,39 @@ struct fs_link {
 #define FS_MOST_GRANTED (64ull << 20) /* of bookkeeping for one peer's announcements that nobody waits for */
 #define FS_STAMPS 4096u        /* sends that can be fetched at the same time */
 
-/* link.c */
-struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int descriptor);
-int fs_link_attach(struct fs_engine *engine, struct fs_link *link);
+static inline struct fs_frame fs_frame_of(int kind, uint32_t id, uint64_t length, uint64_t word)
+{
+    return (struct fs_frame){.magic = FS_FRAME_MAGIC, .kind = (uint8_t)kind, .id = id, .length = length, .word = word};
+}
 
-/* turns.c */
-int fs_turn_of(const struct fs_frame *frame); /* its kind, or FS_TURN_REFUSED */
-/* The state of what a frame of that turn and number names, and its slot, or NULL where it names none. */
-int fs_state_named(struct fs_engine *engine, const struct fs_link *link, int turn, uint32_t id, struct fs_slot **slot);
-int fs_is_in_turn(int turn, int state);
-void fs_out_of_turn(struct fs_engine *engine, struct fs_link *link, int turn, int state); /* ends the link */
+static inline uint64_t fs_cost(size_t length) { return length + FS_MESSAGE_COST; }
 
-/* outgoing.c */
-void fs_link_greet(struct fs_engine *engine, struct fs_link *link);
-void fs_link_control(struct fs_engine *engine, struct fs_link *link, struct fs_frame frame);
-int fs_link_flush(struct fs_engine *engine, struct fs_link *link);
-void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what);
-void fs_link_set_pending(struct fs_link *link);
+static inline int fs_links_count(const struct fs_engine *engine)
+{
+    return atomic_load_explicit(&engine->link_count, memory_order_acquire);
+}
 
-/* incoming.c */
-int fs_link_take(struct fs_engine *engine, struct fs_link *link);
-/* Asks for the bytes of a message that was matched, beginning at the first. */
-void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
+static inline int fs_link_is_open(const struct fs_link *link)
+{
+    return atomic_load_explicit(&link->open, memory_order_relaxed);
+}
 
-/* cma_fetch.c: the receiver reads the sender's memory */
+/* What each file offers, in order, as in internal.h. */
+
+/* stamps.c: the receiver reads the sender's memory */
+#define FS_INDEX_MASK ((1u << 20) - 1) /* of a request's number */
 int fs_stamps_new(struct fs_engine *engine);
 uint64_t fs_stamp(struct fs_engine *engine, struct fs_request *request); /* the address to tell, 0 for none */
 void fs_unstamp(struct fs_engine *engine, uint32_t id);
-int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address);
-void fs_fetch_begin(struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
-int fs_fetch_some(struct fs_engine *engine, struct fs_link *link);
+/* Bytes of the message `id` from byte `offset` on, into `parts`, which have room for one more. 0: not permitted, or withdrawn. */
+int fs_pull(const struct fs_link *link, uint32_t id, uint64_t address, size_t offset, struct iovec *parts, int count);
+
+/* request_ids.c: the numbers under which other ends know requests */
+uint32_t fs_slot_take(struct fs_engine *engine, struct fs_request *request, int peer); /* 0: no memory */
+struct fs_slot *fs_slot_find(struct fs_engine *engine, uint32_t id, int peer, int kind); /* NULL: there is no such */
+void fs_slot_give(struct fs_engine *engine, uint32_t id);
+/* The request goes and its number stays, in that state. */
+struct fs_slot *fs_slot_abandon(struct fs_engine *engine, uint32_t id, int state, size_t left);
 
 /* costs.c: which way is faster, by what they took lately */
 void fs_note_put(struct fs_link *link, size_t length, uint64_t ticks);
@@ -144,6 +147,35 @@ void fs_guard_close(struct fs_link *link);
 int fs_guard_is_quiet(const struct fs_link *link); /* none that began is under way; for good, once it is shut */
 int fs_guarded_write(struct fs_link *link, void *source, uint64_t target, size_t length);
 
+/* pieces.c: of a message that both ends copy */
+size_t fs_piece_of(size_t length); /* both ends compute the same */
+uint32_t fs_pieces_of(size_t length);
+size_t fs_length_of_piece(size_t length, uint32_t index);
+uint64_t fs_share_word(uint32_t number, uint32_t front, uint32_t back);
+/* Claims one piece of `all`, from the front or the back: its index, or -1 when none is left. */
+int fs_claim_piece(_Atomic uint64_t *word, uint32_t number, uint32_t all, int back);
+uint32_t fs_claimed_by_sender(const struct fs_link *link);
+void fs_claim_the_rest(struct fs_link *link, uint32_t all);
+int fs_share_stop(struct fs_link *link);
+int fs_share_revoke(struct fs_link *link);
+void fs_share_end(struct fs_link *link); /* with the link: on return the sender writes nothing any more */
+
+/* losing.c */
+void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what);
+
+/* outgoing.c */
+void fs_link_greet(struct fs_engine *engine, struct fs_link *link);
+void fs_link_control(struct fs_engine *engine, struct fs_link *link, struct fs_frame frame);
+int fs_link_flush(struct fs_engine *engine, struct fs_link *link);
+void fs_link_set_pending(struct fs_link *link);
+
+/* asking.c */
+/* Ready for a message that was announced: how many bytes are wanted.  For 0 the sender is told, and the request done. */
+size_t fs_accept_announced(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
+void fs_ask_for_bytes(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, size_t wanted);
+/* What could not be read in the sender's memory: from the first byte on. */
+void fs_ask_instead(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
+
 /* share.c */
 int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
 int fs_share_some(struct fs_engine *engine, struct fs_link *link);
@@ -151,18 +183,43 @@ int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct f
 int fs_take_shared(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
 int fs_push_some(struct fs_engine *engine, struct fs_link *link);
 void fs_push_stop(struct fs_engine *engine, struct fs_link *link);
-void fs_share_end(struct fs_link *link); /* with the link: on return the sender writes nothing any more */
 /* 1: the sender cannot write any more.  `patient`: it is given time to say so by itself. */
 int fs_share_abandon(struct fs_engine *engine, struct fs_link *link, int patient);
 
-/* Bytes of the message `id` from byte `offset` on, into `parts`. 0: not permitted, or withdrawn. */
-int fs_pull(const struct fs_link *link, uint32_t id, uint64_t address, size_t offset, struct iovec *parts, int count);
+/* cma_fetch.c */
+int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address);
+void fs_fetch_begin(struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
+int fs_fetch_some(struct fs_engine *engine, struct fs_link *link);
 
-static inline struct fs_frame fs_frame_of(int kind, uint32_t id, uint64_t length, uint64_t word)
+/* credit.c */
+static inline uint64_t fs_most_unconsumed(const struct fs_engine *engine)
 {
-    return (struct fs_frame){.magic = FS_FRAME_MAGIC, .kind = (uint8_t)kind, .id = id, .length = length, .word = word};
+    return engine->options.credit > FS_FIRST_CREDIT ? engine->options.credit : FS_FIRST_CREDIT;
 }
+static inline size_t fs_charged_length(const struct fs_message *message) /* bytes that its source's credit pays for */
+{
+    return message->announced ? 0 : message->envelope.length;
+}
+void fs_link_consumed(struct fs_engine *engine, struct fs_link *link, size_t length);
+int fs_link_credited(struct fs_link *link, uint64_t word); /* by the other end: 0 where that cannot be */
+void fs_unexpected(struct fs_engine *engine, struct fs_link *link, struct fs_message *message);
 
-static inline uint64_t fs_cost(size_t length) { return length + FS_MESSAGE_COST; }
+/* rendezvous.c */
+/* A message that was announced is matched. */
+void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
+
+/* turns.c */
+int fs_turn_of(const struct fs_frame *frame); /* its kind, or FS_TURN_REFUSED */
+/* The state of what a frame of that turn and number names, and its slot, or NULL where it names none. */
+int fs_state_named(struct fs_engine *engine, const struct fs_link *link, int turn, uint32_t id, struct fs_slot **slot);
+int fs_is_in_turn(int turn, int state);
+void fs_out_of_turn(struct fs_engine *engine, struct fs_link *link, int turn, int state); /* ends the link */
+
+/* incoming.c */
+int fs_link_take(struct fs_engine *engine, struct fs_link *link);
+
+/* link.c */
+struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int descriptor);
+int fs_link_attach(struct fs_engine *engine, struct fs_link *link);
 
 #endif

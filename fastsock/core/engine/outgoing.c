@@ -49,11 +49,6 @@ int fs_link_is_busy(struct fs_link *link)
     return link->out_header + link->out_left != 0 || link->control_count != 0 || sends || link->streams.first != NULL;
 }
 
-void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what)
-{
-    fs_peer_lost(engine, link->peer, FS_PROTOCOL, what);
-}
-
 static void write_failed(struct fs_engine *engine, struct fs_link *link, int error)
 {
     if (error == -EPROTO) {
@@ -211,8 +206,7 @@ int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struc
         request->state = FS_QUEUED;
         fs_queue_add(&link->sends, request);
         fs_link_set_pending(link);
-        fs_links_progress(engine); /* there may be room, or news of credit */
-        return fs_request_is_done(request) ? FS_DONE : FS_PENDING;
+        return FS_PENDING;
     }
     request->error = begin_send(engine, link, request);
     if (request->error) return FS_DONE;
@@ -288,66 +282,4 @@ void fs_link_goodbye(struct fs_engine *engine, struct fs_link *link)
         next_control(link);
         if (!write_on(engine, link)) break;
     }
-}
-
-static void ask_to_cancel(struct fs_engine *engine, struct fs_link *link, uint32_t id)
-{
-    link->cancels++;
-    fs_link_control(engine, link, fs_frame_of(FS_FRAME_CANCEL, id, 0, 0));
-}
-
-int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link)
-{
-    if (request->state == FS_QUEUED) {
-        fs_queue_remove(&link->sends, request);
-        fs_link_set_pending(link);
-        return 1;
-    }
-    if (request->state != FS_SENT && request->state != FS_ANNOUNCED) return 0; /* matched already */
-    ask_to_cancel(engine, link, request->id);
-    fs_link_flush(engine, link);
-    return 2;
-}
-
-/* The rest of its bytes must go all the same: the other end counts on them. */
-static int copy_rest(struct fs_link *link)
-{
-    struct fs_request *request = link->out_request;
-    unsigned char *copy = NULL;
-    if (link->out_left) {
-        copy = malloc(link->out_left);
-        if (!copy) return 0;
-        fs_copy_out(request, request->moved, copy, link->out_left);
-    }
-    link->out_copy = copy;
-    link->out_copied = 0;
-    link->out_request = NULL;
-    return 1;
-}
-
-int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link)
-{
-    if (request->state == FS_QUEUED) {
-        fs_queue_remove(&link->sends, request);
-        fs_link_set_pending(link);
-        return 1;
-    }
-    if (link->pushing == request) fs_push_stop(engine, link);
-    int under_way = link->out_request == request;
-    if (under_way && !copy_rest(link)) return 0;
-    if (request->id != 0) {
-        uint32_t id = request->id;
-        fs_unstamp(engine, id);
-        if (request->state == FS_STREAMING) { /* `sequence` is the number of the receive */
-            if (!under_way) fs_queue_remove(&link->streams, request);
-            int complete = request->moved + (under_way ? link->out_left : 0) == request->envelope.length;
-            fs_slot_give(engine, id);
-            if (!complete) fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)request->sequence, 0, 0));
-        } else {
-            fs_slot_abandon(engine, id, FS_SEND_GONE, 0); /* until the other end answers */
-            ask_to_cancel(engine, link, id);
-        }
-    }
-    fs_link_flush(engine, link);
-    return 1;
 }

@@ -50,6 +50,9 @@ int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int pee
     switch (to->state) {
     case FS_LINKED:
         result = fs_protocol_send(engine, request, to->link);
+        if (result == FS_DONE || request->state != FS_QUEUED) break;
+        fs_links_progress(engine); /* there may be room, or news of credit */
+        if (fs_request_is_done(request)) result = FS_DONE;
         break;
     case FS_LOCAL: {
         struct fs_engine *other = peer == engine->rank ? engine : to->local;

@@ -15,41 +15,9 @@
 
 #define SLICE_NS 200000000ull /* longest sleep without a look at the world */
 #define LOOKS_PER_CLOCK 8
-#define IDLE_ROUNDS 64 /* of progress without anything to do, until the other ends' lives are looked at */
 #define LONGEST_WORK_US 20000.0 /* of progress for others, until the caller looks for signals */
 #define HANG_UP_US 1000.0     /* how old the knowledge of the other ends' lives may be while spinning */
 #define POLLED_ON_STACK 64
-
-void fs_wake(struct fs_engine *engine)
-{
-    atomic_fetch_add(&engine->events, 1);
-    if (atomic_load(&engine->sleepers) != 0) fs_futex_wake_all(&engine->events);
-    if (atomic_load(&engine->asleep) != 0 && atomic_exchange(&engine->asleep, 0) != 0) {
-        uint64_t one = 1;
-        if (write(engine->kick, &one, sizeof one) < 0) return; /* full: awake all the same */
-    }
-}
-
-/* Who only tests, and never waits, must hear of a hang-up too. */
-static void look_now_and_then(struct fs_engine *engine)
-{
-    uint32_t idle = atomic_load_explicit(&engine->idle, memory_order_relaxed) + 1;
-    atomic_store_explicit(&engine->idle, idle, memory_order_relaxed);
-    if (idle % IDLE_ROUNDS == 0) fs_links_look(engine);
-}
-
-int fs_engine_progress(struct fs_engine *engine)
-{
-    if (!fs_engine_is_usable(engine)) return 0;
-    if (!fs_links_have_work(engine)) {
-        look_now_and_then(engine);
-        return 0;
-    }
-    fs_engine_lock(engine);
-    int done = fs_links_progress(engine);
-    fs_engine_unlock(engine);
-    return done;
-}
 
 /* As one of several who wait: whoever has the lock is at it already. */
 static int progress_if_free(struct fs_engine *engine)
@@ -214,7 +182,7 @@ static int wait_on(struct fs_wait *wait)
     for (unsigned round = 0;; round++) {
         if (is_satisfied(wait)) return FS_SATISFIED;
         if (atomic_load_explicit(&engine->finished_callbacks, memory_order_relaxed) != 0) return FS_FINISHED_SOME;
-        if (round % IDLE_ROUNDS == IDLE_ROUNDS - 1) look_if_due(engine);
+        if (round % FS_IDLE_ROUNDS == FS_IDLE_ROUNDS - 1) look_if_due(engine);
         if (progress_if_free(engine)) {
             wait->spin_until = 0;
             int enough = ++wait->worked % LOOKS_PER_CLOCK == 0 ? worked_enough(wait) : 0;

@@ -1,0 +1,109 @@
+/* An engine's life, from its making to its end. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static void free_engine(struct fs_engine *engine)
+{
+    while (engine->oldest) {
+        struct fs_message *message = engine->oldest;
+        fs_message_remove(engine, message);
+        fs_message_free(message);
+    }
+    for (int i = 0; i < atomic_load(&engine->link_count); i++) fs_link_free(engine->links[i]);
+    for (int i = 0; i < engine->size; i++) free(engine->peers[i].reason);
+    while (engine->members) {
+        struct fs_members *next = engine->members->next;
+        free(engine->members);
+        engine->members = next;
+    }
+    if (engine->kick >= 0 && engine->generation == fs_generation()) close(engine->kick);
+    free((void *)engine->stamps);
+    free(engine->slots);
+    free(engine->links);
+    free(engine->peers);
+    free(engine);
+}
+
+struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_options *options, int *error)
+{
+    *error = -EINVAL;
+    if (size < 1 || rank < 0 || rank >= size) return NULL;
+    *error = -ENOMEM;
+    struct fs_engine *engine = aligned_alloc(64, (sizeof *engine + 63) & ~(size_t)63);
+    if (!engine) return NULL;
+    memset(engine, 0, sizeof *engine);
+    engine->peers = calloc((size_t)size, sizeof *engine->peers);
+    engine->links = calloc((size_t)size, sizeof(struct fs_link *));
+    if (!engine->peers || !engine->links) {
+        free(engine->peers);
+        free(engine->links);
+        free(engine);
+        return NULL;
+    }
+    engine->holders = 1;
+    engine->rank = rank;
+    engine->size = size;
+    engine->options = *options;
+    engine->spin_ticks = (uint64_t)(options->spin_us * fs_ticks_per_us());
+    engine->generation = fs_generation();
+    engine->kick = -1;
+    engine->free = free_engine;
+    engine->peers[rank].state = FS_LOCAL;
+    fs_engines_heed_forks();
+    fs_engine_register(engine);
+    *error = 0;
+    return engine;
+}
+
+void fs_engine_after_fork(struct fs_engine *engine)
+{
+    for (int i = 0; i < atomic_load(&engine->link_count); i++) fs_link_abandon_descriptor(engine->links[i]);
+    if (engine->kick >= 0) close(engine->kick);
+    engine->kick = -1;
+}
+
+/* ---- its end ---- */
+
+int fs_engine_flushed(struct fs_engine *engine)
+{
+    fs_links_look(engine); /* what a peer that is gone would have got never goes */
+    fs_engine_progress(engine);
+    int busy = 0;
+    fs_engine_lock(engine);
+    for (int i = 0; i < atomic_load(&engine->link_count); i++) busy |= fs_link_is_busy(engine->links[i]);
+    fs_engine_unlock(engine);
+    return !busy;
+}
+
+static void close_posted(struct fs_engine *engine, struct fs_queue *queue)
+{
+    while (queue->first) {
+        struct fs_request *request = queue->first;
+        fs_unpost(engine, request);
+        fs_complete(engine, request, FS_CLOSED);
+    }
+}
+
+void fs_engine_close(struct fs_engine *engine)
+{
+    int usable = fs_engine_is_usable(engine);
+    if (atomic_exchange(&engine->closed, 1)) return;
+    if (!usable) return; /* a child's copy: nothing of it is the child's */
+    fs_leave_local_peers(engine);
+    fs_engine_lock(engine);
+    for (int rank = 0; rank < engine->size; rank++) {
+        struct fs_peer *peer = &engine->peers[rank];
+        if (peer->state == FS_LINKED) fs_link_goodbye(engine, peer->link);
+        if (rank != engine->rank) fs_peer_lost(engine, rank, FS_CLOSED, "this rank's engine was closed");
+        fs_lose_messages(engine, rank);
+    }
+    for (uint32_t i = 0; i < FS_BUCKETS; i++) close_posted(engine, &engine->buckets[i].posted);
+    close_posted(engine, &engine->posted_any);
+    fs_wake(engine);
+    fs_engine_unlock(engine);
+}

@@ -1,0 +1,120 @@
+/* Ranks that failed or left: what was under way with them ends. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "link.h"
+
+static int concerns(const struct fs_engine *engine, const struct fs_request *request, int peer, int failed)
+{
+    if (request->peer == peer) return 1;
+    return failed && request->peer == FS_ANY && fs_is_member(engine, request->context, peer);
+}
+
+static void fail_posted(struct fs_engine *engine, struct fs_queue *queue, int peer, int failed, int error)
+{
+    for (struct fs_request *request = queue->first, *next; request; request = next) {
+        next = request->next;
+        if (!concerns(engine, request, peer, failed)) continue;
+        fs_unpost(engine, request);
+        request->envelope.source = peer;
+        fs_complete(engine, request, error);
+    }
+}
+
+static void lose_message(struct fs_engine *engine, struct fs_message *message, int peer)
+{
+    int never_arrives = message->announced || message->sender || message->received < message->envelope.length;
+    if (message->envelope.source != peer || message->lost || !never_arrives) return;
+    message->lost = 1;
+    free(message->payload);
+    message->payload = NULL;
+    if (!message->sender) return;
+    message->request->message = NULL;
+    fs_complete_elsewhere(engine, message->request, FS_PEER_FAILED);
+    message->sender = NULL; /* the hold goes along with the request */
+    message->request = NULL;
+}
+
+void fs_lose_messages(struct fs_engine *engine, int peer)
+{
+    for (struct fs_message *message = engine->oldest; message; message = message->newer)
+        lose_message(engine, message, peer);
+    for (struct fs_message *message = engine->matched; message; message = message->newer)
+        lose_message(engine, message, peer);
+}
+
+/* ---- the link ---- */
+
+static void end_queue(struct fs_engine *engine, struct fs_queue *queue, int error)
+{
+    while (queue->first) {
+        struct fs_request *request = queue->first;
+        fs_queue_remove(queue, request);
+        fs_complete(engine, request, error);
+    }
+}
+
+/* Requests that have a number are ended by whoever calls: the other end may know them without a queue. */
+static void lose_link(struct fs_engine *engine, struct fs_link *link, int error)
+{
+    atomic_store(&link->open, 0);
+    atomic_store(&link->pending, 0);
+    struct fs_request *out = link->out_request, *in = link->in_request;
+    link->out_request = link->in_request = NULL;
+    link->out_header = link->out_left = 0;
+    if (out && out->id == 0) fs_complete(engine, out, error);
+    if (in && in->id == 0) fs_complete(engine, in, error);
+    struct fs_message *message = link->in_message;
+    link->in_message = NULL;
+    if (message && message->claimed) {
+        fs_complete(engine, message->claimed, error);
+        fs_message_free(message);
+    }
+    link->streams = (struct fs_queue){NULL, NULL};
+    link->pushing = NULL;
+    if (link->sharing) fs_share_end(link);
+    link->sharing = NULL; /* ended with the others that have a number */
+    end_queue(engine, &link->fetches, error);
+    end_queue(engine, &link->sends, error);
+    engine->descriptor_links -= link->staging != NULL;
+    link->calls->close(link);
+}
+
+/* ---- the rank ---- */
+
+void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *reason)
+{
+    struct fs_peer *lost = &engine->peers[peer];
+    if (fs_has_failed(engine, peer)) return;
+    int failed = error != FS_FINE; /* else it said goodbye */
+    struct fs_link *link = lost->link;
+    lost->state = failed ? FS_FAILED : FS_LEFT;
+    engine->failures += failed;
+    free(lost->reason);
+    lost->reason = strdup(reason);
+    if (!failed) error = FS_PEER_FAILED;
+    if (link) lose_link(engine, link, error);
+    while (lost->waiting.first) {
+        struct fs_request *request = lost->waiting.first;
+        fs_queue_remove(&lost->waiting, request);
+        fs_complete(engine, request, error);
+    }
+    for (uint32_t i = 1; i < engine->slot_count; i++) {
+        struct fs_slot *slot = &engine->slots[i];
+        if (slot->peer != peer) continue;
+        struct fs_request *request = slot->request;
+        fs_slot_give(engine, i);
+        if (request) fs_complete(engine, request, error);
+    }
+    fs_lose_messages(engine, peer);
+    for (uint32_t i = 0; i < FS_BUCKETS; i++) fail_posted(engine, &engine->buckets[i].posted, peer, failed, error);
+    fail_posted(engine, &engine->posted_any, peer, failed, error);
+    atomic_fetch_add(&engine->arrivals, 1); /* probes look again */
+    fs_wake(engine);
+}
+
+void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what)
+{
+    fs_peer_lost(engine, link->peer, FS_PROTOCOL, what);
+}
