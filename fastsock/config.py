@@ -439,7 +439,8 @@ _VARIABLES = {
     "FASTSOCK_TRACE": "trace",
 }
 _MESSAGE_PASSING = "FASTSOCK_MPJ_"  # fastsock.xxdev.settings and the launcher of ranks know which there are
-_OTHER_VARIABLES = ("FASTSOCK_CONFIG", "FASTSOCK_INSTALL", "FASTSOCK_INTERPRETER", "FASTSOCK_LAUNCHED")
+LAUNCHED = "FASTSOCK_LAUNCHED"  # the process that the launcher became
+_OTHER_VARIABLES = ("FASTSOCK_CONFIG", "FASTSOCK_INSTALL", "FASTSOCK_INTERPRETER", LAUNCHED)
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:

@@ -14,9 +14,8 @@ from __future__ import annotations
 import os
 import sys
 
-from .config import ConfigError
+from .config import LAUNCHED, ConfigError
 from .launching import children
-from .reporting.report import LAUNCHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -33,9 +33,10 @@ class _Installation:
         self.children = False
 
     def undo(self) -> list[str]:
-        from ..reporting import report
+        if "fastsock.reporting.report" in sys.modules:
+            from ..reporting import report
 
-        report.withdraw()
+            report.withdraw()
         if "fastsock.reporting.tracing" in sys.modules:
             from ..reporting import tracing
 
@@ -105,7 +106,6 @@ def uninstall() -> None:
 def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, children: bool) -> None:
     from ..config import settings
     from ..patching import selecting
-    from ..reporting import report
 
     guards.activate_for(installation.plain, installation.fast)
     for name in NAMES:
@@ -120,7 +120,10 @@ def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, ch
 
         installation.children = True
         environment.cover(os.environ)
-    report.arrange()
+    if settings().stats is not None:
+        from ..reporting import report
+
+        report.arrange()
     if settings().trace:
         from ..reporting import tracing  # imports logging, which is slow, only where it is needed
 

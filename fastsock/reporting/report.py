@@ -10,12 +10,12 @@ import atexit
 import os
 import sys
 
+from ..config import LAUNCHED, settings
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
-
-LAUNCHED = "FASTSOCK_LAUNCHED"  # the process that the launcher became: it says so even without any connection
 
 _STANDARD_ERROR = "-"
 
@@ -64,8 +64,6 @@ _watching_forks = False
 def arrange() -> None:
     """Write when this process ends, if the settings ask for it. Idempotent. Raises ConfigError."""
     global _current, _watching_forks
-    from ..config import settings
-
     target = settings().stats
     if _current is not None or target is None:
         return
@@ -160,6 +158,7 @@ def append(path: str, lines: Iterable[str]) -> None:
 
 
 def _is_launched() -> bool:
+    """Whether the launcher became this process: then it says even that there was no connection."""
     return os.environ.get(LAUNCHED) == str(os.getpid())
 
 
