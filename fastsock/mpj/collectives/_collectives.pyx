@@ -8,17 +8,19 @@ type, or where the selection table prefers messages: then the general path is to
 What several threads may use does not change once it is made; a call's own layouts are its caller's.
 """
 cimport cython
-from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint32_t
+from libc.stdlib cimport free, malloc
 from fastsock.core.binding._core cimport Engine, Request, Team
 from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request
 from fastsock.core.binding.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
 
+from struct import calcsize
+
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
-from fastsock.mpj.datatypes._memory cimport Py_buffer, PyObject, Simple, dense_bytes, simple
+from fastsock.mpj.datatypes._memory cimport LETTERS_MOST, Py_buffer, Span, hold, letter_of, read_span
 
-from ..datatypes._memory import IN_PLACE, buffer
+from ..datatypes._memory import IN_PLACE, LETTERS, buffer
 from ..datatypes.buffers import of_format
 from ..datatypes.datatype import Datatype
 from ..datatypes.native_kernels import kernel_of
@@ -39,15 +41,24 @@ cdef enum:
     SCATTERV, GATHERV, ALLGATHERV, ALLTOALLV, ALLTOALLW, REDUCE_SCATTER
     PRIMITIVES
     FIRST_REDUCING = REDUCE_SCATTER_BLOCK
-    SPANS = 4  # of sizes, for each
     EACH = 2   # a buffer with a block for each member
 
 NAMES = ("barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce_scatter_block",
          "reduce", "allreduce", "scan", "exscan",
          "scatterv", "gatherv", "allgatherv", "alltoallv", "alltoallw", "reduce_scatter")
 
-cdef struct Span:
+cdef struct Sizes:
     Py_ssize_t least, end
+
+cdef int table_changes = 0  # of the selection table, since the process began
+
+
+def _table_changed():
+    global table_changes
+    table_changes += 1
+
+
+TABLE.watch(_table_changed)
 
 assert FS_OPERATIONS <= 32 and FS_TYPES <= 32
 cdef Py_ssize_t[32] element_sizes  # by type: the kernels' own, in which they are told how many elements there are
@@ -64,44 +75,11 @@ cdef inline int sized(int smallest, size_t size) noexcept:
     return smallest + (0 if size == 1 else 1 if size == 2 else 2 if size == 4 else 3)
 
 
-cdef int type_of(const char *format) noexcept:
-    """The number of the native kernels for the items of an array; -1 for any that is not plain."""
-    if format == NULL:
-        return UINT8
-    cdef char first = format[0]
-    if first == c"Z":
-        if format[1] == 0 or format[2] != 0:
-            return -1
-        return COMPLEX_DOUBLE if format[1] == c"d" else COMPLEX_FLOAT if format[1] == c"f" else -1
-    if first == 0 or format[1] != 0:
-        return -1
-    if first == c"d":
-        return DOUBLE
-    if first == c"f":
-        return FLOAT
-    if first == c"l":
-        return sized(INT8, sizeof(long))
-    if first == c"i":
-        return sized(INT8, sizeof(int))
-    if first == c"q":
-        return sized(INT8, 8)
-    if first == c"b":
-        return INT8
-    if first == c"h":
-        return sized(INT8, 2)
-    if first == c"B":
-        return UINT8
-    if first == c"H":
-        return sized(UINT8, 2)
-    if first == c"I":
-        return sized(UINT8, sizeof(int))
-    if first == c"L":
-        return sized(UINT8, sizeof(long))
-    if first == c"Q":
-        return sized(UINT8, 8)
-    if first == c"g":
-        return LONG_DOUBLE
-    return BOOL if first == c"?" else -1
+cdef int[LETTERS_MOST] type_of_letter  # the number of the native kernels for plain items
+_types = {"f": FLOAT, "d": DOUBLE, "g": LONG_DOUBLE, "?": BOOL, "Zf": COMPLEX_FLOAT, "Zd": COMPLEX_DOUBLE}
+for _place, _letter in enumerate(LETTERS):
+    _type = _types.get(_letter, -1)
+    type_of_letter[_place] = _type if _type >= 0 else sized(INT8 if _letter.islower() else UINT8, calcsize(_letter))
 
 
 cdef uint32_t operations(object record, int type_) except? 0:
@@ -114,10 +92,9 @@ cdef uint32_t operations(object record, int type_) except? 0:
 
 
 cdef uint32_t[32] by_type  # operations() of the items of plain arrays; of bytes too the type is UINT8
-cdef bytes _format
-for _format in (b"", b"d", b"f", b"l", b"q", b"b", b"h", b"i", b"B", b"H", b"I", b"L", b"Q", b"g", b"?", b"Zf", b"Zd"):
-    _record = of_format(_format.decode()).ob
-    _type = type_of(_format) if _format else UINT8
+for _letter in ("", *LETTERS):
+    _record = of_format(_letter).ob
+    _type = type_of_letter[LETTERS.index(_letter)] if _letter else UINT8
     by_type[_type] = operations(_record, _type) & (by_type[_type] or <uint32_t>-1)
 
 
@@ -126,53 +103,44 @@ cdef inline bint is_in_place(object argument):
 
 
 cdef struct Taken:
-    Py_buffer view
+    Span span
     uint32_t operations  # as operations() tells them
-
-
-cdef int take_message(object argument, bint writable, Taken *taken, int blocks) except -2:
-    """As take(), of memory with a datatype."""
-    cdef Simple found
-    cdef Py_ssize_t nbytes
-    try:
-        found = simple(argument, not writable, blocks)
-        nbytes = dense_bytes(found.datatype, found.count) * blocks
-    except Exception:
-        return -1  # the general path says what is wrong
-    if nbytes <= 0:
-        return -1
-    record = found.datatype.ob
-    known = record.known.get("team")
-    if known is None:
-        kernel = kernel_of("REPLACE", record)
-        known = record.known["team"] = (-1, 0) if kernel is None else (kernel[0], operations(record, kernel[0]))
-    number, taken.operations = known
-    if number < 0:
-        return -1
-    taken.view.buf, taken.view.len, taken.view.itemsize = <void *>found.address, nbytes, record.size
-    taken.view.obj = <PyObject *>found  # PyBuffer_Release() gives it back, and with it the memory
-    Py_INCREF(found)
-    return number
 
 
 cdef inline int take(object argument, bint writable, Taken *taken, int blocks=1) except -2:
     """Its type, or -1 where the general path is to look at it, and then nothing is held. A count given with a buffer of
     several blocks is that of each."""
+    cdef Span *span = &taken.span
     cdef int type_
-    cdef Py_buffer *view = &taken.view
     if isinstance(argument, (list, tuple)):
-        return take_message(argument, writable, taken, blocks)
-    if not PyObject_CheckBuffer(argument) or isinstance(argument, buffer):
+        return take_listed(argument, writable, taken, blocks)
+    if isinstance(argument, buffer) or read_span(argument, span, writable, blocks) is None:
         return -1
-    try:
-        PyObject_GetBuffer(argument, view, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
-    except (BufferError, ValueError, TypeError):
-        return -1
-    type_ = type_of(view.format)
-    if type_ < 0 or view.len == 0 or view.itemsize != element_sizes[type_]:
-        PyBuffer_Release(view)
-        return -1
+    type_ = type_of_letter[span.letter]
     taken.operations = by_type[type_]
+    if span.view.itemsize != element_sizes[type_]:
+        PyBuffer_Release(&span.view)
+        return -1
+    return type_
+
+
+cdef int take_listed(object argument, bint writable, Taken *taken, int blocks) except -2:
+    """As take(), of memory with a datatype."""
+    cdef int type_
+    try:
+        record = read_span(argument, &taken.span, writable, blocks)
+    except Exception:
+        return -1  # the general path says what is wrong
+    if record is None:
+        return -1
+    known = record.known.get("team")
+    if known is None:
+        kernel = kernel_of("REPLACE", record)
+        known = record.known["team"] = (-1, 0) if kernel is None else (kernel[0], operations(record, kernel[0]))
+    type_, taken.operations = known
+    if type_ < 0 or taken.span.view.len == 0:
+        PyBuffer_Release(&taken.span.view)
+        return -1
     return type_
 
 
@@ -186,26 +154,44 @@ cdef class TeamCalls:
     cdef object communicator, numbers, operation
     cdef int operation_number
     cdef int size, rank
-    cdef Span[PRIMITIVES][SPANS] spans
+    cdef Sizes *sizes  # that go through shared memory: those of each primitive end where the next one's begin
+    cdef int[PRIMITIVES + 1] first
+    cdef int planned  # after so many changes of the table
 
     def __init__(self, communicator, members):
-        cdef int which, number = 0
         self.communicator = communicator
         self.team, self.numbers = members.team, members.numbers
         self.size, self.rank = members.size, members.rank
-        for which in range(PRIMITIVES):
-            number = 0
-            for least, end in TABLE.spans(NAMES[which], members.size, "shared_memory")[:SPANS]:
-                self.spans[which][number] = Span(least, end)
-                number += 1
-            while number < SPANS:
-                self.spans[which][number] = Span(0, 0)
-                number += 1
+        self.plan()
 
-    cdef inline bint prefers(self, int which, Py_ssize_t nbytes) noexcept:
+    def __dealloc__(self):
+        free(self.sizes)
+
+    @cython.critical_section
+    cdef int plan(self) except -1:
+        """Asks the selection table, which changes between calls, not while one goes on."""
+        cdef int which, number = 0, changes = table_changes
+        cdef Sizes *sizes
+        found = [TABLE.plan(name, "host", self.size).sizes("shared_memory") for name in NAMES]
+        sizes = <Sizes *>malloc(max(sum(map(len, found)), 1) * sizeof(Sizes))
+        if sizes == NULL:
+            raise MemoryError()
+        for which in range(PRIMITIVES):
+            self.first[which] = number
+            for least, end in found[which]:
+                sizes[number] = Sizes(least, end)
+                number += 1
+        self.first[PRIMITIVES] = number
+        free(self.sizes)
+        self.sizes, self.planned = sizes, changes
+        return 0
+
+    cdef inline bint prefers(self, int which, Py_ssize_t nbytes) except -1:
         cdef int i
-        for i in range(SPANS):
-            if self.spans[which][i].least <= nbytes < self.spans[which][i].end:
+        if self.planned != table_changes:
+            self.plan()
+        for i in range(self.first[which], self.first[which + 1]):
+            if self.sizes[i].least <= nbytes < self.sizes[i].end:
                 return True
         return False
 
@@ -328,30 +314,30 @@ cdef class TeamCalls:
         cdef Layout out_layout, into_layout
         cdef fs_blocks outgoing, incoming
         cdef int i
-        out.view.buf = into.view.buf = NULL
+        out.span.view.buf = into.span.view.buf = NULL
         outgoing.sizes, outgoing.offsets = out_layout.sizes, out_layout.offsets
         incoming.sizes, incoming.offsets = into_layout.sizes, into_layout.offsets
         try:
             if which == ALLTOALLW:
-                holds_into = take_typed_layout(receive, True, &into.view, &into_layout, self.size)
+                holds_into = take_typed_layout(receive, True, &into.span.view, &into_layout, self.size)
             elif into_blocks == EACH:
-                holds_into = take_layout(receive, True, &into.view, &into_layout, self.size)
+                holds_into = take_layout(receive, True, &into.span.view, &into_layout, self.size)
             elif into_blocks:
                 holds_into = take(receive, True, &into) >= 0
             if into_blocks and not holds_into:
                 return False
             if which == ALLTOALLW and out_blocks:
-                holds_out = take_typed_layout(send, False, &out.view, &out_layout, self.size)
+                holds_out = take_typed_layout(send, False, &out.span.view, &out_layout, self.size)
             elif out_blocks == EACH:
-                holds_out = take_layout(send, False, &out.view, &out_layout, self.size)
+                holds_out = take_layout(send, False, &out.span.view, &out_layout, self.size)
             elif out_blocks:
                 holds_out = take(send, False, &out) >= 0
             if out_blocks and not holds_out:
                 return False
             # one's own block has a size on both sides
-            if out_blocks == 1 and into_blocks == EACH and <size_t>out.view.len != into_layout.sizes[self.rank]:
+            if out_blocks == 1 and into_blocks == EACH and <size_t>out.span.view.len != into_layout.sizes[self.rank]:
                 return False
-            if out_blocks == EACH and into_blocks == 1 and <size_t>into.view.len != out_layout.sizes[self.rank]:
+            if out_blocks == EACH and into_blocks == 1 and <size_t>into.span.view.len != out_layout.sizes[self.rank]:
                 return False
             if out_blocks == into_blocks and out_layout.sizes[self.rank] != into_layout.sizes[self.rank]:
                 return False
@@ -362,20 +348,20 @@ cdef class TeamCalls:
                     return False
             next(self.numbers)
             if which == SCATTERV:
-                self.team.c_scatter(out.view.buf, &outgoing, into.view.buf, 0 if out_blocks else into.view.len, root)
+                self.team.c_scatter(out.span.view.buf, &outgoing, into.span.view.buf, 0 if out_blocks else into.span.view.len, root)
             elif which == GATHERV:
-                self.team.c_gather(out.view.buf, 0 if into_blocks else out.view.len, into.view.buf, &incoming, root)
+                self.team.c_gather(out.span.view.buf, 0 if into_blocks else out.span.view.len, into.span.view.buf, &incoming, root)
             elif which == ALLGATHERV:
-                self.team.c_allgather(out.view.buf, into.view.buf, &incoming)
+                self.team.c_allgather(out.span.view.buf, into.span.view.buf, &incoming)
             else:
-                self.team.c_alltoall(out.view.buf, &outgoing if out_blocks else &incoming, into.view.buf, &incoming)
+                self.team.c_alltoall(out.span.view.buf, &outgoing if out_blocks else &incoming, into.span.view.buf, &incoming)
         except MessageError as error:
             self.failed(error)
         finally:
             if holds_out:
-                PyBuffer_Release(&out.view)
+                PyBuffer_Release(&out.span.view)
             if holds_into:
-                PyBuffer_Release(&into.view)
+                PyBuffer_Release(&into.span.view)
         return True
 
     def reduce_scatter(self, send, receive, counts, op):
@@ -392,29 +378,29 @@ cdef class TeamCalls:
             return False
         try:
             operation = self.kernel(op, out.operations)
-            if operation < 0 or not self.prefers(REDUCE_SCATTER, out.view.len):
+            if operation < 0 or not self.prefers(REDUCE_SCATTER, out.span.view.len):
                 return False
-            if not take_numbers(counts, sizes, self.size, out.view.len // out.view.itemsize):
+            if not take_numbers(counts, sizes, self.size, out.span.view.len // out.span.view.itemsize):
                 return False
-            elements = out.view.itemsize // element_sizes[type_]
+            elements = out.span.view.itemsize // element_sizes[type_]
             for i in range(self.size):
                 sizes[i] *= elements
                 total += sizes[i]
-            if total * element_sizes[type_] != <size_t>out.view.len:
+            if total * element_sizes[type_] != <size_t>out.span.view.len:
                 return False
             into_type = take(receive, True, &into)
             if into_type != type_ or into.operations != out.operations:
                 return False
-            if <size_t>into.view.len != sizes[self.rank] * element_sizes[type_]:
+            if <size_t>into.span.view.len != sizes[self.rank] * element_sizes[type_]:
                 return False
             next(self.numbers)
-            self.team.c_reduce_scatter(out.view.buf, into.view.buf, sizes, type_, operation)
+            self.team.c_reduce_scatter(out.span.view.buf, into.span.view.buf, sizes, type_, operation)
         except MessageError as error:
             self.failed(error)
         finally:
-            PyBuffer_Release(&out.view)
+            PyBuffer_Release(&out.span.view)
             if into_type >= 0:
-                PyBuffer_Release(&into.view)
+                PyBuffer_Release(&into.span.view)
         return True
 
     cdef bint call(self, int which, object send, int out_blocks, object receive, int into_blocks, object op,
@@ -423,7 +409,7 @@ cdef class TeamCalls:
         cdef Taken out, into
         cdef int type_, out_type = -1, into_type = -1, operation = -1
         cdef Py_ssize_t block
-        out.view.buf = into.view.buf = NULL
+        out.span.view.buf = into.span.view.buf = NULL
         try:
             if into_blocks:
                 type_ = into_type = take(receive, True, &into, into_blocks)
@@ -431,9 +417,9 @@ cdef class TeamCalls:
                 type_ = out_type = take(send, False, &out, out_blocks)
             if type_ < 0:
                 return False
-            block = into.view.len if into_blocks else out.view.len
+            block = into.span.view.len if into_blocks else out.span.view.len
             if into_blocks > 1:
-                if block % (into_blocks * into.view.itemsize):
+                if block % (into_blocks * into.span.view.itemsize):
                     return False
                 block //= into_blocks
             if which >= FIRST_REDUCING:
@@ -444,19 +430,19 @@ cdef class TeamCalls:
                 return False
             if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
                 out_type = take(send, False, &out, out_blocks)
-                if out_type != type_ or out.view.len != block * out_blocks:
+                if out_type != type_ or out.span.view.len != block * out_blocks:
                     return False
                 if operation >= 0 and out.operations != into.operations:
                     return False
             next(self.numbers)
-            self.enter(which, &out.view, &into.view, block, type_, operation, root)
+            self.enter(which, &out.span.view, &into.span.view, block, type_, operation, root)
         except MessageError as error:
             self.failed(error)
         finally:
             if out_type >= 0:
-                PyBuffer_Release(&out.view)
+                PyBuffer_Release(&out.span.view)
             if into_type >= 0:
-                PyBuffer_Release(&into.view)
+                PyBuffer_Release(&into.span.view)
         return True
 
     cdef inline int enter(self, int which, Py_buffer *out, Py_buffer *into, Py_ssize_t block, int type_, int operation,

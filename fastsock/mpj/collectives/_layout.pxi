@@ -63,17 +63,6 @@ cdef bint take_numbers(object values, size_t *into, int many, Py_ssize_t limit) 
     return True
 
 
-cdef bint hold(object where, bint writable, Py_buffer *view) except -1:
-    """The contiguous memory of an object; False where the general path is to look at it."""
-    if not PyObject_CheckBuffer(where) or isinstance(where, buffer):
-        return False
-    try:
-        PyObject_GetBuffer(where, view, PyBUF_FORMAT | PyBUF_ANY_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
-    except (BufferError, ValueError, TypeError):
-        return False
-    return True
-
-
 cdef bint take_layout(object argument, bint writable, Py_buffer *view, Layout *layout, int many) except -1:
     """The memory of so many blocks and where they lie in it; False where the general path is to look at the argument,
     and then nothing is held."""
@@ -102,9 +91,9 @@ cdef bint take_layout(object argument, bint writable, Py_buffer *view, Layout *l
         itemsize = bytes_of_item(datatype)
         if itemsize == 0:
             return False
-    if not hold(where, writable, view):
+    if isinstance(where, buffer) or not hold(where, writable, PyBUF_FORMAT, view):
         return False
-    if itemsize == 0 and type_of(view.format) >= 0:
+    if itemsize == 0 and letter_of(view.format) >= 0:
         itemsize = view.itemsize
     if itemsize > 0:
         items = view.len // itemsize
@@ -138,7 +127,9 @@ cdef bint take_typed_layout(object argument, bint writable, Py_buffer *view, Lay
     else:
         return False
     datatypes = argument[given - 1]
-    if not isinstance(datatypes, (list, tuple)) or len(datatypes) != many or not hold(argument[0], writable, view):
+    if not isinstance(datatypes, (list, tuple)) or len(datatypes) != many:
+        return False
+    if isinstance(argument[0], buffer) or not hold(argument[0], writable, PyBUF_FORMAT, view):
         return False
     if take_numbers(counts, layout.sizes, many, view.len) and take_numbers(displacements, layout.offsets, many, view.len):
         for i in range(many):

@@ -10,9 +10,9 @@ cdef class Held:
 
     def __dealloc__(self):
         if self.holds_out:
-            PyBuffer_Release(&self.out.view)
+            PyBuffer_Release(&self.out.span.view)
         if self.holds_into:
-            PyBuffer_Release(&self.into.view)
+            PyBuffer_Release(&self.into.span.view)
 
 
 cdef bint equal_layout(const Py_buffer *view, Layout *layout, int many) noexcept:
@@ -71,21 +71,21 @@ cdef class NeighbourCalls:
         if self.source_count == 0 or self.destination_count == 0:
             return False
         if into_differ:
-            held.holds_into = take_layout(receive, True, &held.into.view, &incoming, self.source_count)
+            held.holds_into = take_layout(receive, True, &held.into.span.view, &incoming, self.source_count)
         else:
             held.holds_into = take(receive, True, &held.into, self.source_count) >= 0
-        if not held.holds_into or not (into_differ or equal_layout(&held.into.view, &incoming, self.source_count)):
+        if not held.holds_into or not (into_differ or equal_layout(&held.into.span.view, &incoming, self.source_count)):
             return False
         if out_differ:
-            held.holds_out = take_layout(send, False, &held.out.view, &outgoing, self.destination_count)
+            held.holds_out = take_layout(send, False, &held.out.span.view, &outgoing, self.destination_count)
         else:
             held.holds_out = take(send, False, &held.out, 1 if to_all else self.destination_count) >= 0
         if not held.holds_out:
             return False
         if to_all:
             for i in range(self.destination_count):
-                outgoing.sizes[i], outgoing.offsets[i] = held.out.view.len, 0
-        elif not out_differ and not equal_layout(&held.out.view, &outgoing, self.destination_count):
+                outgoing.sizes[i], outgoing.offsets[i] = held.out.span.view.len, 0
+        elif not out_differ and not equal_layout(&held.out.span.view, &outgoing, self.destination_count):
             return False
         self.exchange(held, &outgoing, &incoming)
         return True
@@ -98,12 +98,12 @@ cdef class NeighbourCalls:
         try:
             for i in range(self.source_count):
                 if self.sources[i] >= 0:
-                    request = started(self.engine, held, &held.into.view, incoming, i, FS_RECEIVING)
+                    request = started(self.engine, held, &held.into.span.view, incoming, i, FS_RECEIVING)
                     self.engine.c_irecv(request, self.sources[i], tag, self.context)
                     requests.append(request)
             for i in range(self.send_count):
                 place = self.order[i]
-                request = started(self.engine, held, &held.out.view, outgoing, place, FS_SENDING)
+                request = started(self.engine, held, &held.out.span.view, outgoing, place, FS_SENDING)
                 self.engine.c_isend(request, self.destinations[place], tag, self.context, MODE)
                 requests.append(request)
             for i in range(<int>len(requests)):

@@ -54,7 +54,7 @@ class Primitive:
         self.algorithms: dict[str, Callable[..., Any]] = {}
         self._needs: dict[str, Needs] = {}
         self._chosen: dict[tuple[Any, ...], Callable[..., Any]] = {}
-        TABLE.watch(self._chosen)
+        TABLE.watch(self._chosen.clear)
 
     def algorithm(self, needs: Needs | None = None) -> Callable[[Function], Function]:
         """Offer a generator function as an algorithm of this primitive, for calls that `needs` has nothing against."""
@@ -103,7 +103,7 @@ class Primitive:
 
     def _from_table(self, exchange: Exchange, nbytes: int, combine: Combine | None) -> Callable[..., Any]:
         reaches = dict.fromkeys((exchange.reach, MESSAGES))
-        candidates = [TABLE.candidates(self.name, reach, exchange.size, nbytes) for reach in reaches]
+        candidates = [TABLE.plan(self.name, reach, exchange.size).candidates(nbytes) for reach in reaches]
         for name in chain(*candidates, self.algorithms):
             if name not in self.algorithms:
                 raise ValueError(

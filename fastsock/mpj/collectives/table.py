@@ -13,8 +13,7 @@ from bisect import bisect_right
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping
 
 SHIPPED = os.path.join(os.path.dirname(__file__), "table.txt")
 FILE_VARIABLE = "FASTSOCK_MPJ_COLLECTIVES"
@@ -48,13 +47,38 @@ def parse(text: str, name: str) -> list[Row]:
     return rows
 
 
+class Plan:
+    """The algorithms of one primitive among so many ranks: the first ones for sizes up to the first bound, ..."""
+
+    __slots__ = ("_algorithms", "_bounds")
+
+    def __init__(self, bounds: list[int], algorithms: list[tuple[str, ...]]) -> None:
+        self._bounds, self._algorithms = bounds, algorithms
+
+    def candidates(self, nbytes: int) -> tuple[str, ...]:
+        """The algorithms for a call, the best first; empty where the table says nothing."""
+        return self._algorithms[bisect_right(self._bounds, nbytes)]
+
+    def sizes(self, algorithm: str) -> list[tuple[int, int]]:
+        """The sizes, from one to before another, for which an algorithm is the first choice."""
+        found: list[tuple[int, int]] = []
+        bounds = [0, *self._bounds, sys.maxsize]
+        for least, end, algorithms in zip(bounds, bounds[1:], self._algorithms, strict=False):
+            if algorithms[:1] == (algorithm,):
+                if found and found[-1][1] == least:
+                    least = found.pop()[0]
+                found.append((least, end))
+        return found
+
+
 class Table:
     """The selection table."""
 
     def __init__(self, rows: Iterable[Row], forced: Mapping[str, str] | None = None) -> None:
         self._rows: dict[tuple[str, str], dict[int, list[Row]]] = {}
         self._forced = dict(forced or {})
-        self._caches: list[dict[Any, Any]] = []
+        self._plans: dict[tuple[str, str, int], Plan] = {}
+        self._watchers: list[Callable[[], object]] = [self._plans.clear]
         self.replace(rows)
 
     def replace(self, rows: Iterable[Row]) -> None:
@@ -74,34 +98,30 @@ class Table:
 
     def candidates(self, primitive: str, reach: str, ranks: int, nbytes: int) -> tuple[str, ...]:
         """The algorithms for a call, the best first; empty where the table says nothing."""
-        forced = self._forced.get(primitive)
-        first = () if forced is None else (forced,)
-        by_ranks = self._rows.get((primitive, reach))
-        if by_ranks is None:
-            return first
-        few_enough = [least for least in by_ranks if least <= ranks]
-        rows = by_ranks[max(few_enough, default=min(by_ranks))]
-        place = bisect_right([row.nbytes for row in rows], nbytes)
-        return first + rows[max(place - 1, 0)].algorithms
+        return self.plan(primitive, reach, ranks).candidates(nbytes)
 
-    def spans(self, primitive: str, ranks: int, algorithm: str) -> list[tuple[int, int]]:
-        """The sizes, from one to before another, for which an algorithm is the first choice where all share memory."""
-        bounds = sorted({0, *(row.nbytes for rows in self._rows.get((primitive, "host"), {}).values() for row in rows)})
-        found: list[tuple[int, int]] = []
-        for least, end in zip(bounds, [*bounds[1:], sys.maxsize], strict=True):
-            if self.candidates(primitive, "host", ranks, least)[:1] == (algorithm,):
-                if found and found[-1][1] == least:
-                    least = found.pop()[0]
-                found.append((least, end))
+    def plan(self, primitive: str, reach: str, ranks: int) -> Plan:
+        """What the table says of a primitive among so many ranks; to be asked for again when the table has changed."""
+        key = (primitive, reach, ranks)
+        found = self._plans.get(key)
+        if found is None:
+            forced = self._forced.get(primitive)
+            first = () if forced is None else (forced,)
+            by_ranks = self._rows.get((primitive, reach), {})
+            few_enough = [least for least in by_ranks if least <= ranks]
+            rows = by_ranks[max(few_enough, default=min(by_ranks))] if by_ranks else []
+            found = self._plans[key] = Plan(
+                [row.nbytes for row in rows[1:]], [first + row.algorithms for row in rows] or [first]
+            )
         return found
 
-    def watch(self, cache: dict[Any, Any]) -> None:
-        """Empty this dictionary whenever the table changes."""
-        self._caches.append(cache)
+    def watch(self, watcher: Callable[[], object]) -> None:
+        """Call this whenever the table changes."""
+        self._watchers.append(watcher)
 
     def _forget(self) -> None:
-        for cache in self._caches:
-            cache.clear()
+        for watcher in self._watchers:
+            watcher()
 
 
 def _read(path: str) -> str:

@@ -94,7 +94,8 @@ cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
     return found
 
 
-cdef Py_ssize_t dense_bytes(object datatype, Py_ssize_t count) except -2:
+cdef Py_ssize_t _dense_bytes(object datatype, Py_ssize_t count) except -2:
+    """The number of bytes of items; -1 where the type is not dense."""
     record = datatype.ob
     if not record.dense:
         return -1
@@ -103,7 +104,7 @@ cdef Py_ssize_t dense_bytes(object datatype, Py_ssize_t count) except -2:
 
 def outgoing(uintptr_t address, Py_ssize_t count, datatype):
     """Returns the data of items as contiguous bytes to send: the memory itself where the type is dense."""
-    cdef Py_ssize_t size = dense_bytes(datatype, count)
+    cdef Py_ssize_t size = _dense_bytes(datatype, count)
     if size > 0:
         return _part(None, <void *>address, size, False)
     return _outgoing(address, count, datatype)
@@ -114,7 +115,7 @@ def landing(uintptr_t address, Py_ssize_t count, datatype):
 
     That is None where the type is dense: then the bytes are the memory itself.
     """
-    cdef Py_ssize_t size = dense_bytes(datatype, count)
+    cdef Py_ssize_t size = _dense_bytes(datatype, count)
     if size > 0:
         return _part(None, <void *>address, size, False), None
     return _landing(address, count, datatype)

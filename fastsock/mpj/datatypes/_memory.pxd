@@ -1,5 +1,6 @@
 # What the hot path of calls takes from _memory without a look at Python's dictionaries.
 from libc.stdint cimport uintptr_t
+from libc.string cimport strchr
 
 cdef extern from "Python.h":
     ctypedef struct PyObject
@@ -32,5 +33,42 @@ cdef class Simple:
 
 cpdef buffer acquire(source, bint readonly, bint want_format)
 cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=*)
-# The number of bytes of dense items; -1 where the type is not dense.
-cdef Py_ssize_t dense_bytes(object datatype, Py_ssize_t count) except -2
+
+# ---- the bytes of a message argument ----
+
+cdef extern from *:
+    """
+    #define PLAIN_FORMATS "BbHhIiLlQqfdg?"  /* and after them Zf and Zd */
+    """
+    const char *PLAIN_FORMATS
+
+cdef enum:
+    LETTERS_MOST = 16  # formats of plain items
+
+
+cdef inline int letter_of(const char *format) noexcept:
+    """The place of a format among those of plain items, whose bytes any datatype of their kind describes; else -1."""
+    cdef const char *found
+    if format == NULL:
+        return 0
+    if format[0] == c'Z':
+        if format[1] == 0 or format[2] != 0:
+            return -1
+        return 14 if format[1] == c'f' else 15 if format[1] == c'd' else -1
+    if format[0] == 0 or format[1] != 0:
+        return -1
+    found = strchr(PLAIN_FORMATS, format[0])
+    return -1 if found == NULL else <int>(found - PLAIN_FORMATS)
+
+
+cdef struct Span:
+    Py_buffer view  # held: to be released. `buf`, `len` and `itemsize` are those of the message
+    bint held
+    int letter      # of a plain array, as letter_of() says; -1 where a datatype was named
+
+
+cdef bint hold(object where, bint writable, int flags, Py_buffer *view) except -1
+# None where the general way is to look at the argument, and then nothing is held. Else the record of the datatype that
+# was named, or True for a plain array. A count given with a buffer of several blocks is that of each. Raises what is
+# wrong with a list or tuple.
+cdef object read_span(object argument, Span *span, bint writable, int blocks)

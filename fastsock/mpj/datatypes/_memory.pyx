@@ -35,5 +35,6 @@ WCHAR_SIZE = WCHAR_SIZE_
 include "_buffer.pxi"
 include "_foreign.pxi"
 include "_arguments.pxi"
+include "_spans.pxi"
 include "_gaps.pxi"
 include "_places.pxi"

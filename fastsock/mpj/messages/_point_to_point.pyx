@@ -7,13 +7,12 @@ from cpython.exc cimport PyErr_Clear
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcmp, memcpy, strchr
 
 from fastsock.core.binding._core cimport Engine
 from fastsock.core.binding._core cimport Request as EngineRequest
 from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done
 
-from fastsock.mpj.datatypes._memory cimport Simple, dense_bytes, simple
+from fastsock.mpj.datatypes._memory cimport Span, read_span
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
 from pickle import dumps as _dumps
@@ -22,10 +21,9 @@ from os import sched_yield as _sched_yield
 
 from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 
-from ..datatypes.datatype import Datatype
 from ..handle import Handle, numbered
 from .pickling import BESIDE, CODEC, assembled
-from .operation_records import COMPLETE, Kept
+from .operation_records import COMPLETE
 from .pickling import pickle as _pickle
 
 cdef extern from "Python.h":
@@ -34,7 +32,7 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
     void PyBuffer_Release(Py_buffer *view)
-    int PyBUF_ND, PyBUF_FORMAT, PyBUF_WRITABLE, PyBUF_SIMPLE
+    int PyBUF_SIMPLE
 
 cdef enum:
     ANY = -1
@@ -45,84 +43,15 @@ cdef Py_ssize_t BESIDE_LEAST = BESIDE
 
 # ---- memory ----
 
-cdef struct Span:
-    void *data
-    Py_ssize_t length
-    bint held
-    Py_buffer view
-
-
-cdef inline bint plain_format(const char *format) noexcept:
-    """Whether items of that format are just bytes that any datatype of their kind describes."""
-    if format == NULL:
-        return True
-    if format[0] == c'Z':
-        return (format[1] == c'd' or format[1] == c'f') and format[2] == 0
-    return format[0] != 0 and format[1] == 0 and strchr(b"bBhHiIlLqQfdg?", format[0]) != NULL
-
-
-cdef bint listed_span(spec, Span *span, bint writable) except -1:
-    """Whether it is [buffer, datatype] or [buffer, count, datatype] with a datatype that has no gaps."""
-    cdef Py_ssize_t size, count, number = len(spec)
-    datatype = spec[number - 1] if 2 <= number <= 3 else None
-    if not isinstance(datatype, Datatype) or not PyObject_CheckBuffer(spec[0]):
-        return False
-    type_ = datatype.ob
-    if not type_.dense or number == 3 and type(spec[1]) is not int:
-        return False
-    size = type_.size
-    count = spec[1] if number == 3 else 0
-    if size <= 0:
-        return False
-    if get_buffer(spec[0], &span.view, PyBUF_ND | PyBUF_WRITABLE if writable else PyBUF_ND) < 0:
-        PyErr_Clear()
-        return False
-    span.data = span.view.buf
-    span.length = span.view.len
-    if number == 3:
-        span.length = count * size if count <= span.view.len // size else 0  # a large product would be another number
-    if span.length <= 0 or span.length % size:
-        PyBuffer_Release(&span.view)
-        return False
-    span.held = True
-    return True
-
-
-cdef object span_of(object spec, Span *span, bint writable):
-    """The memory that an argument names, and who owns it; None where the argument is not simple."""
-    cdef Simple message
-    cdef int flags
-    span.held = False
-    if PyObject_CheckBuffer(spec):
-        flags = PyBUF_ND | PyBUF_FORMAT
-        if writable:
-            flags |= PyBUF_WRITABLE
-        if get_buffer(spec, &span.view, flags) < 0:
-            PyErr_Clear()
-            return None
-        if span.view.len == 0 or not plain_format(span.view.format):
-            PyBuffer_Release(&span.view)
-            return None
-        span.held = True
-        span.data = span.view.buf
-        span.length = span.view.len
-        return spec
-    if not isinstance(spec, (list, tuple)):
-        return None
-    if listed_span(spec, span, writable):
-        return spec
-    message = simple(spec, not writable, 0)
-    span.length = dense_bytes(message.datatype, message.count)
-    if span.length < 0:
-        return None
-    span.data = <void *>message.address
-    return message
+cdef inline bint span_of(object argument, Span *span, bint writable) except -1:
+    """Whether the memory that an argument names is held now; else the general way is to look at it."""
+    return read_span(argument, span, writable, 0) is not None
 
 
 cdef inline void let_go(Span *span) noexcept:
     if span.held:
         span.held = False
-        PyBuffer_Release(&span.view)
+        PyBuffer_Release(<Py_buffer *>&span.view)
 
 
 # ---- communicators ----
@@ -225,13 +154,11 @@ cdef class Started(EngineRequest):
         pass
 
 
-cdef Started new_started(Path path, Span *span, owner, int kind):
+cdef Started new_started(Path path, Span *span, int kind):
     """With the memory that span_of() found; keeps it until the message is complete."""
     cdef Started started = Started.__new__(Started)
     started.communicator = path.record
-    started.take_memory(path.engine, span.data, span.length, &span.view if span.held else NULL, kind)
-    if not span.held:
-        started.own(Kept(owner))
+    started.take_memory(path.engine, span.view.buf, span.view.len, <Py_buffer *>&span.view, kind)
     return started
 
 
@@ -256,10 +183,9 @@ cdef start_sending(self, buf, int dest, int tag, int mode):
     cdef Started started
     if dest < 0 or dest >= path.count or tag < 0:
         return None
-    owner = span_of(buf, &span, False)
-    if owner is None:
+    if not span_of(buf, &span, False):
         return None
-    started = new_started(path, &span, owner, FS_SENDING)
+    started = new_started(path, &span, FS_SENDING)
     try:
         path.engine.c_isend(started, path.peers[dest], tag, path.context, mode)
     except MessageError as error:
@@ -299,11 +225,10 @@ class NativePointToPoint:
         cdef Span span
         if dest < 0 or dest >= path.count or tag < 0:
             return super().Send(buf, dest, tag)
-        owner = span_of(buf, &span, False)
-        if owner is None:
+        if not span_of(buf, &span, False):
             return super().Send(buf, dest, tag)
         try:
-            path.engine.c_send(span.data, span.length, path.peers[dest], tag, path.context, MODE)
+            path.engine.c_send(span.view.buf, span.view.len, path.peers[dest], tag, path.context, MODE)
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:
@@ -316,11 +241,10 @@ class NativePointToPoint:
         cdef fs_envelope envelope
         if source < ANY or source >= path.count or tag < ANY or status is not None and source == ANY:
             return super().Recv(buf, source, tag, status)
-        owner = span_of(buf, &span, True)
-        if owner is None:
+        if not span_of(buf, &span, True):
             return super().Recv(buf, source, tag, status)
         try:
-            path.engine.c_recv(span.data, span.length, ANY if source == ANY else path.peers[source], tag, path.context,
+            path.engine.c_recv(span.view.buf, span.view.len, ANY if source == ANY else path.peers[source], tag, path.context,
                                &envelope)
         except MessageError as error:
             if status is not None:
@@ -335,15 +259,11 @@ class NativePointToPoint:
         """Send and receive a message."""
         cdef Path path = self.ob.path
         cdef Span span
-        owner = None
-        if (0 <= dest < path.count and sendtag >= 0 and 0 <= source < path.count and recvtag >= ANY
-                and PyObject_CheckBuffer(recvbuf)):
-            owner = span_of(recvbuf, &span, True)
-        if owner is None:
+        if not (0 <= dest < path.count and sendtag >= 0 and 0 <= source < path.count and recvtag >= ANY
+                and PyObject_CheckBuffer(recvbuf) and span_of(recvbuf, &span, True)):
             return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
         let_go(&span)
-        owner = span_of(sendbuf, &span, False)
-        if owner is None:
+        if not span_of(sendbuf, &span, False):
             return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
         try:
             try:
@@ -351,7 +271,7 @@ class NativePointToPoint:
             except (BufferError, ValueError, TypeError):  # not in one piece as it lies
                 let_go(&span)
                 return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-            path.engine.c_send(span.data, span.length, path.peers[dest], sendtag, path.context, MODE)
+            path.engine.c_send(span.view.buf, span.view.len, path.peers[dest], sendtag, path.context, MODE)
             request.wait()
         except MessageError as error:
             raise path.record.failed(error) from error
@@ -382,10 +302,9 @@ class NativePointToPoint:
         cdef Started started
         if source < ANY or source >= path.count or tag < ANY:
             return super().Irecv(buf, source, tag)
-        owner = span_of(buf, &span, True)
-        if owner is None:
+        if not span_of(buf, &span, True):
             return super().Irecv(buf, source, tag)
-        started = new_started(path, &span, owner, FS_RECEIVING)
+        started = new_started(path, &span, FS_RECEIVING)
         try:
             path.engine.c_irecv(started, ANY if source == ANY else path.peers[source], tag, path.context)
         except MessageError as error:

@@ -8,6 +8,8 @@ import itertools
 import numpy as np
 
 from fastsock.mpj import MPI
+from fastsock.mpj.collectives.table import TABLE
+from fastsock.mpj.communicators.communicator_record import NO_TEAM
 
 WORLD = MPI.COMM_WORLD
 RANK, SIZE = WORLD.rank, WORLD.size
@@ -24,17 +26,17 @@ def values(kind, count, seed):
 
 def both(call):
     """What the call gives by the fast path, and by the general one."""
-    fast = WORLD.ob.fast
-    assert fast is not None
+    fast = WORLD.ob.team_calls
+    assert fast is not NO_TEAM
     outcomes = []
-    for path in (fast, None):
-        WORLD.ob.fast = path
+    for path in (fast, NO_TEAM):
+        WORLD.ob.team_calls = path
         try:
             outcomes.append(call())
         except (MPI.Exception, TypeError, ValueError) as error:
             outcomes.append(type(error))
         finally:
-            WORLD.ob.fast = fast
+            WORLD.ob.team_calls = fast
     one, other = outcomes
     same = one == other if isinstance(one, type) or isinstance(other, type) else one.tobytes() == other.tobytes()
     assert same, (call, one, other)
@@ -288,7 +290,7 @@ def neighbours():
 
 def blocks_go_the_fast_way():
     """What the layouts above are for: plain ones are not left to the general path."""
-    fast, data, own = WORLD.ob.fast, np.zeros(3 * SIZE), np.zeros(3)
+    fast, data, own = WORLD.ob.team_calls, np.zeros(3 * SIZE), np.zeros(3)
     counts, places = [3] * SIZE, [3 * at for at in range(SIZE)]
     for spec in ([data, counts], (data, (np.array(counts), places), MPI.DOUBLE), [data, counts, places, MPI.DOUBLE]):
         assert fast.gatherv(own, spec if RANK == 0 else None, 0)
@@ -298,6 +300,16 @@ def blocks_go_the_fast_way():
         assert fast.reduce_scatter(data, own, counts, MPI.SUM)
     typed = [data, counts, [8 * place for place in places], [MPI.DOUBLE] * SIZE]
     assert fast.alltoallw(typed, typed)
+
+
+def the_selection_table_decides():
+    """Also where it changes after the first call."""
+    fast, data = WORLD.ob.team_calls, np.zeros(3)
+    assert fast.bcast(data, 0) and fast.barrier()
+    TABLE.force("bcast", "flat_tree")
+    assert not fast.bcast(data, 0) and fast.barrier()
+    TABLE.force("bcast", None)
+    assert fast.bcast(data, 0)
 
 
 def wrong_blocks():
@@ -395,6 +407,7 @@ moved("d", 50000, 1, 0)
 for seed, (form, kind, gap) in enumerate(itertools.product(range(len(FORMS)), "dbH", (0, 3))):
     moved_in_blocks(kind, seed, seed % SIZE, form, gap)
 blocks_go_the_fast_way()
+the_selection_table_decides()
 neighbours()
 wrong_blocks()
 mixed()

@@ -9,6 +9,7 @@ import threading
 import numpy as np
 
 from fastsock.mpj import MPI
+from fastsock.mpj.collectives._object_collectives import TeamObjectCalls
 
 WORLD = MPI.COMM_WORLD
 RANK, SIZE = WORLD.rank, WORLD.size
@@ -128,7 +129,7 @@ for kinds in itertools.chain(
     ([(first + rank * step) % len(KINDS) for rank in range(SIZE)] for first in KINDS for step in (1, 3)),
 ):
     everything(WORLD, kinds)
-assert WORLD.ob.objects is not None, "the ranks of one host do not share memory"
+assert isinstance(WORLD.ob.objects, TeamObjectCalls), "the ranks of one host do not share memory"
 results_are_ones_own()
 mixed_with_other_calls()
 by_threads()

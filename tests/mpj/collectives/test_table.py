@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from fastsock.mpj.collectives import allreduce, bcast, table
@@ -32,6 +34,16 @@ def test_the_row_with_the_most_ranks_and_bytes_that_a_call_reaches():
     assert found.candidates("bcast", "hosts", 2, 0) == ()
     found.replace([row("bcast host 1 0 z")])
     assert found.candidates("bcast", "host", 8, 1) == ("z",) and found.candidates("bcast", "messages", 9, 1) == ("f",)
+
+
+def test_a_plan_tells_all_sizes_that_an_algorithm_is_the_first_for():
+    lines = [f"bcast host 1 {10 * place} {'ab'[place % 2]},c" for place in range(12)]
+    found = table.Table([row(line) for line in lines])
+    assert found.plan("bcast", "host", 3).sizes("a") == [(20 * place, 20 * place + 10) for place in range(6)]
+    assert found.plan("bcast", "host", 3).sizes("b")[-1] == (110, sys.maxsize)
+    assert found.plan("bcast", "host", 3).sizes("c") == found.plan("gather", "host", 3).sizes("a") == []
+    found.force("bcast", "c")
+    assert found.plan("bcast", "host", 3).sizes("c") == [(0, sys.maxsize)]
 
 
 @pytest.mark.parametrize("line", ["bcast host 1 0", "bcast here 1 0 a", "bcast host x 0 a", "bcast host 1 -5 a"])
