@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "cma.h"
 #include "cost.h"
@@ -177,23 +175,4 @@ ssize_t fs_cma_pull(struct fs_end *end, unsigned char *target, size_t length)
     }
     fs_count(&end->statistics.bytes_direct, part);
     return part;
-}
-
-/* ---- is it permitted? ---- */
-
-int fs_cma_probe(void)
-{
-    uint64_t here = 0, there = 0;
-    struct iovec into = {&there, sizeof there}, out_of = {&here, sizeof here};
-    pid_t parent = getpid(), child = fork();
-    if (child < 0) return -errno;
-    /* the child asks: where only descendants may be read, two programs that meet are refused as it is */
-    if (child == 0) {
-        fs_ends_leave(NULL);
-        _exit(process_vm_readv(parent, &into, 1, &out_of, 1, 0) == (ssize_t)sizeof there ? 0 : errno);
-    }
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return -errno;
-    return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
 }

@@ -14,7 +14,8 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-struct fs_end;
+#include "end.h"
+
 struct fs_custody;
 
 enum {
@@ -49,7 +50,7 @@ int fs_custody_is_accepted(const struct fs_custody *custody); /* as far as was s
 uint64_t fs_custody_lasted_ns(const struct fs_custody *custody); /* until it was decided, or now */
 pid_t fs_custody_joined_by(const struct fs_custody *custody);
 
-/* What the end itself calls (transfer.c, doorbell.c, wait.c). */
+/* What the end itself calls (transfer.c, readiness.c, farewell.c, wait.c, ends.c). */
 int fs_custody_is_pending(const struct fs_custody *custody);
 int fs_custody_is_full(const struct fs_custody *custody); /* TCP has no room */
 /* Sends to TCP what will be put into the ring: how much of it, 0 where the ring alone is enough by now, or -errno. */
@@ -58,5 +59,11 @@ void fs_custody_await_room(struct fs_custody *custody, int ring_is_full); /* aft
 void fs_custody_shutdown(struct fs_custody *custody, int how);
 void fs_custody_closed(struct fs_custody *custody, int reset);
 void fs_custody_drop(struct fs_custody *custody); /* the end is freed */
+
+/* There is room in the ring, but not in TCP, which gets the same bytes. */
+static inline int fs_end_awaits_tcp(const struct fs_end *end)
+{
+    return end->custody != NULL && fs_custody_is_full(end->custody);
+}
 
 #endif

@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "custody.h"
 #include "end.h"
 #include "system.h"
 

@@ -137,10 +137,35 @@ int fs_segment_withdraw(struct fs_segment *segment, uint64_t ticket);
 int fs_segment_claim(struct fs_segment *segment, uint64_t ticket);
 int fs_segment_disclaim(struct fs_segment *segment, uint64_t ticket); /* undoes a claim that nobody used yet */
 int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket);
+unsigned char *fs_segment_rings(const struct fs_segment *segment); /* behind the header: that of side 0, then the other */
+
+/* ends.c */
 struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_hold(struct fs_end *end);
 void fs_end_free(struct fs_end *end); /* the last holder unmaps the memory */
+void fs_ends_leave(const struct fs_end *but); /* a fresh child that lets go of all ends but one, and says so */
+int fs_end_is_last(struct fs_end *end);       /* of all processes that hold it; counts this one out: once */
+
+/* What is known of an end without asking anybody. */
+static inline int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
+static inline int fs_end_is_watched(const struct fs_end *end)
+{
+    return (int)atomic_load_explicit(&end->in.shared->watched, memory_order_relaxed);
+}
+static inline int fs_end_has_data(const struct fs_end *end) /* in the ring */
+{
+    return !end->raw_in && fs_published(end->in.shared) != atomic_load(&end->in.shared->tail);
+}
+static inline int fs_end_is_elsewhere(const struct fs_end *end) /* the other end ran last on another core */
+{
+    return atomic_load_explicit(&end->header->cpu[!end->side], memory_order_relaxed) != fs_current_cpu();
+}
+static inline uint32_t fs_side_mark(int side) { return 1u << side; }
+static inline int fs_end_other_left(const struct fs_end *end) /* it was closed in good order */
+{
+    return (atomic_load(&end->header->left) & fs_side_mark(!end->side)) != 0;
+}
 
 /* transfer.c */
 ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags);
@@ -151,11 +176,7 @@ void fs_end_leaves(struct fs_end *end, uint32_t how); /* FS_BY_RESET ...: what i
 /* Around the last close of `doorbell` in this process. */
 void fs_end_closing(struct fs_end *end, int doorbell, int reset);
 void fs_end_closed(struct fs_end *end);
-int fs_end_writable(struct fs_end *end);
-int fs_end_is_watched(const struct fs_end *end);
 int fs_end_was_served(const struct fs_end *end); /* the other end has put something into the ring, ever */
-int fs_end_awaits_tcp(const struct fs_end *end); /* there is room in the ring, but not in TCP, which gets the same bytes */
-int fs_end_shared(const struct fs_end *end);
 int fs_end_urgent_inline(const struct fs_end *end); /* what the other end set by the next one: SO_OOBINLINE */
 void fs_end_set_urgent_inline(struct fs_end *end, int on);
 void fs_end_set_send_buffer(struct fs_end *end, uint64_t bytes); /* as SO_SNDBUF, as far as a ring can */
@@ -164,9 +185,6 @@ int fs_end_is_over(struct fs_end *end, int doorbell); /* so, or both ends shut t
 int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answers: a positive errno or 0 */
 
 /* farewell.c */
-int fs_end_other_left(const struct fs_end *end); /* it was closed in good order */
-void fs_ends_leave(const struct fs_end *but);    /* a fresh child that lets go of all ends but one, and says so */
-int fs_end_is_last(struct fs_end *end);          /* of all processes that hold it; counts this one out: once */
 int fs_farewell_shut(struct fs_end *end, int doorbell, int how, int locked); /* with the producer's lock, if locked */
 void fs_farewell_show(struct fs_end *end, int doorbell); /* somebody polls who must see that reading is shut */
 void fs_farewell_read_to_the_end(struct fs_end *end, int doorbell); /* with the consumer's lock */
@@ -213,9 +231,8 @@ void fs_end_set_lazy(struct fs_end *end, int lazy);    /* whether a loop of ours
 /* Before a loop of ours blocks: 1 when the ring holds something.  `flags`: 0 or FS_AT_ONCE. */
 int fs_end_settle(struct fs_end *end, int doorbell, int flags);
 
-int fs_end_has_data(const struct fs_end *end);         /* in the ring */
+int fs_end_writable(struct fs_end *end);
 int fs_end_has_stale_token(const struct fs_end *end);  /* the doorbell shows nothing else, as far as can be known here */
-int fs_end_is_elsewhere(const struct fs_end *end);     /* the other end ran last on another core */
 void fs_end_knock(struct fs_end *end, int doorbell);   /* a token without data: the other end may look */
 
 /* promise.c */

@@ -32,10 +32,6 @@
 #define PATIENCE_NS 50000000ull
 #define MOST_CALLS 64
 
-static uint32_t mark_of(int side) { return 1u << side; }
-
-int fs_end_other_left(const struct fs_end *end) { return (atomic_load(&end->header->left) & mark_of(!end->side)) != 0; }
-
 /* Some bytes with `descriptor` over the UNIX stream `stream`.  Whoever reads the first without asking closes it. */
 static int put_into(int stream, int descriptor)
 {
@@ -199,16 +195,6 @@ void fs_farewell_read_to_the_end(struct fs_end *end, int doorbell)
     take_off(end, doorbell);
 }
 
-/* Forks count in (segment.c), closes count out; what ended without closing stays counted, and then nobody is the last. */
-int fs_end_is_last(struct fs_end *end)
-{
-    _Atomic uint32_t *others = &end->header->other_holders[end->side];
-    uint32_t count = atomic_load(others);
-    while (count != 0)
-        if (atomic_compare_exchange_weak(others, &count, count - 1)) return 0;
-    return 1;
-}
-
 /* A poller that still has it hears nothing more; none has what nobody asked the number of. */
 static void quieten(struct fs_end *end, int doorbell, int shut)
 {
@@ -235,16 +221,16 @@ void fs_farewell_close(struct fs_end *end, int doorbell)
     if (is_abrupt(end) || fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
     if (!carries_payload(end)) {
         /* two descriptors that lie in each other's queues would be garbage: only the first that leaves sends its own */
-        uint32_t before = atomic_fetch_or(&end->header->left, mark_of(end->side));
+        uint32_t before = atomic_fetch_or(&end->header->left, fs_side_mark(end->side));
         int shut = atomic_load(&out->producer_shut) != FS_SHUT_NOT;
         /* where the other end shut its half before, TCP says HUP too; and a poller that still has this one would hear of it */
         int both_shut = atomic_load(&end->in.shared->producer_shut) != FS_SHUT_NOT;
         if (both_shut) leave_nothing(doorbell);
-        if (!(before & mark_of(!end->side))) {
+        if (!(before & fs_side_mark(!end->side))) {
             int sent = !both_shut && fs_ring_say_farewell(&end->out) && fs_ring_unread(&end->in) == 0;
             if (sent && shut) sent = has_lifeline(end) && put_into(end->lifeline, doorbell);
             else if (sent) sent = send_over_doorbell(end, doorbell, doorbell);
-            if (!sent) atomic_fetch_and(&end->header->left, ~mark_of(end->side)); /* no room for it: HUP shows */
+            if (!sent) atomic_fetch_and(&end->header->left, ~fs_side_mark(end->side)); /* no room for it: HUP shows */
             else quieten(end, doorbell, shut);
         }
     }

@@ -43,11 +43,6 @@ int fs_end_settle(struct fs_end *end, int doorbell, int flags)
     return fs_end_has_data(end);
 }
 
-int fs_end_has_data(const struct fs_end *end)
-{
-    return !end->raw_in && fs_published(end->in.shared) != atomic_load(&end->in.shared->tail);
-}
-
 int fs_end_has_stale_token(const struct fs_end *end)
 {
     const struct fs_direction *in = end->in.shared;
@@ -58,14 +53,16 @@ int fs_end_has_stale_token(const struct fs_end *end)
            fs_published(in) == atomic_load(&in->tail);
 }
 
-int fs_end_is_elsewhere(const struct fs_end *end)
-{
-    return atomic_load_explicit(&end->header->cpu[!end->side], memory_order_relaxed) != fs_current_cpu();
-}
-
 void fs_end_knock(struct fs_end *end, int doorbell)
 {
     if (fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
     fs_doorbell_ring(end, doorbell, 1);
     fs_unlock(end->exclusion.sender);
+}
+
+int fs_end_writable(struct fs_end *end)
+{
+    struct fs_direction *out = end->out.shared;
+    return end->gone || fs_is_raw(out) || atomic_load(&out->producer_shut) ||
+           (fs_ring_room(&end->out) != 0 && !fs_end_awaits_tcp(end));
 }

@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cma.h"
-#include "custody.h"
 #include "end.h"
 #include "system.h"
 
@@ -21,6 +19,11 @@
 static size_t header_bytes(void)
 {
     return (sizeof(struct fs_segment_header) + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+unsigned char *fs_segment_rings(const struct fs_segment *segment)
+{
+    return (unsigned char *)segment->header + header_bytes();
 }
 
 static size_t segment_bytes(uint64_t small) { return header_bytes() + 2 * small * FS_GROWTH; }
@@ -205,100 +208,4 @@ int fs_segment_disclaim(struct fs_segment *segment, uint64_t ticket)
 int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket)
 {
     return (atomic_load(&segment->header->possession) & ~(uint64_t)FS_RETURNED) == ticket << FS_TICKET_SHIFT;
-}
-
-/* ---- the ends of this process: a fork adds a holder to each ---- */
-
-static pthread_mutex_t ends_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fs_end *ends;
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&ends_lock);
-    for (struct fs_end *end = ends; end != NULL; end = end->next)
-        if (!end->closed) atomic_fetch_add(&end->header->other_holders[end->side], 1);
-}
-
-static void after_fork(void) { pthread_mutex_unlock(&ends_lock); }
-
-__attribute__((constructor)) static void heed_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
-
-static void add(struct fs_end *end)
-{
-    pthread_mutex_lock(&ends_lock);
-    end->next = ends;
-    if (ends != NULL) ends->previous = end;
-    ends = end;
-    pthread_mutex_unlock(&ends_lock);
-}
-
-static void remove_end(struct fs_end *end)
-{
-    pthread_mutex_lock(&ends_lock);
-    if (end->previous != NULL) end->previous->next = end->next;
-    else ends = end->next;
-    if (end->next != NULL) end->next->previous = end->previous;
-    pthread_mutex_unlock(&ends_lock);
-}
-
-void fs_ends_leave(const struct fs_end *but)
-{
-    for (struct fs_end *end = ends; end != NULL; end = end->next)
-        if (end != but && !end->closed) fs_end_is_last(end);
-}
-
-struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error)
-{
-    struct fs_end *end = calloc(1, sizeof *end);
-    *error = end == NULL ? -ENOMEM : fs_exclusion_take(&end->exclusion);
-    if (*error != 0) {
-        free(end);
-        return NULL;
-    }
-    end->holders = 1;
-    end->segment = fs_segment_hold(segment);
-    end->header = segment->header;
-    end->side = side;
-    end->lifeline = -1;
-    end->forks_at_start = fs_fork_count();
-    end->limits = *limits;
-    end->peer = limits->peer;
-    end->nonce = fs_cma_nonce();
-    end->spin_read.success = end->spin_write.success = 1.0f;
-    unsigned char *data = (unsigned char *)segment->header + header_bytes();
-    uint64_t large = (uint64_t)segment->small * FS_GROWTH;
-    for (int d = 0; d < 2; d++) {
-        struct fs_ring *ring = d == side ? &end->out : &end->in;
-        *ring = (struct fs_ring){&end->header->direction[d], data + (size_t)d * large, segment->small, large, 0, 0};
-    }
-    add(end);
-    return end;
-}
-
-struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error)
-{
-    struct fs_segment *segment = fs_segment_map(memory, error);
-    if (segment == NULL) return NULL;
-    struct fs_end *end = fs_end_open_on(segment, side, limits, error);
-    fs_segment_drop(segment);
-    return end;
-}
-
-struct fs_end *fs_end_hold(struct fs_end *end)
-{
-    atomic_fetch_add(&end->holders, 1);
-    return end;
-}
-
-void fs_end_free(struct fs_end *end)
-{
-    if (atomic_fetch_sub(&end->holders, 1) != 1) return;
-    remove_end(end);
-    fs_farewell_drop_lifeline(end);
-    /* shared with a forked process it may still be in use: then the memory serves no second time */
-    if (end->closed && !fs_end_shared(end)) atomic_fetch_or(&end->header->possession, 1u << end->side);
-    fs_segment_drop(end->segment);
-    fs_exclusion_give(&end->exclusion);
-    if (end->custody != NULL) fs_custody_drop(end->custody);
-    free(end);
 }

@@ -22,17 +22,10 @@
 #define MOST_LOOKS 64                 /* in one receive that finds nothing */
 #define LONGEST_SEND_US 20000.0       /* without a look at signals, by whoever sends to a receiver that keeps up */
 
-int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
-
 static int lock(fs_lock_word *word, int flags)
 {
     if (flags & FS_AT_ONCE) return fs_lock(word, 0);
     return fs_lock(word, LOCK_PATIENCE_NS) == 0 ? 0 : -EAGAIN;
-}
-
-static int is_watched(const struct fs_end *end)
-{
-    return (int)atomic_load_explicit(&end->in.shared->watched, memory_order_relaxed);
 }
 
 static void tell_where_we_run(struct fs_end *end)
@@ -251,7 +244,7 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
         ssize_t space = fs_ring_space(&end->out, part);
         if (space < 0) return space;
         if (space == 0) {
-            if (grew || (flags & FS_PATIENT && !is_watched(end)) || !fs_ring_grow(&end->out)) break;
+            if (grew || (flags & FS_PATIENT && !fs_end_is_watched(end)) || !fs_ring_grow(&end->out)) break;
             grew = 1;
             continue;
         }
@@ -266,11 +259,7 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
     return done > 0 ? (ssize_t)done : -EAGAIN;
 }
 
-int fs_end_is_watched(const struct fs_end *end) { return is_watched(end); }
-
 int fs_end_was_served(const struct fs_end *end) { return fs_published(end->in.shared) != 0; }
-
-int fs_end_awaits_tcp(const struct fs_end *end) { return end->custody != NULL && fs_custody_is_full(end->custody); }
 
 /* TCP first: what it has no room for was not sent. */
 static ssize_t put_what_tcp_takes(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
@@ -295,7 +284,7 @@ static ssize_t put(struct fs_end *end, int doorbell, const unsigned char *data, 
 static void show_fullness(struct fs_end *end, int doorbell)
 {
     int full = fs_ring_room(&end->out) == 0;
-    if (is_watched(end) && (full || fs_end_awaits_tcp(end))) fs_doorbell_stuff(end, doorbell);
+    if (fs_end_is_watched(end) && (full || fs_end_awaits_tcp(end))) fs_doorbell_stuff(end, doorbell);
     if (end->custody != NULL) fs_custody_await_room(end->custody, full);
 }
 
@@ -331,13 +320,6 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     }
     fs_unlock(end->exclusion.sender);
     return result;
-}
-
-int fs_end_writable(struct fs_end *end)
-{
-    struct fs_direction *out = end->out.shared;
-    return end->gone || fs_is_raw(out) || atomic_load(&out->producer_shut) ||
-           (fs_ring_room(&end->out) != 0 && !fs_end_awaits_tcp(end));
 }
 
 /* ---- receiving ---- */
@@ -382,7 +364,7 @@ static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned cha
         done += part;
         relieve_writer(end, doorbell);
     }
-    if (is_watched(end) && !end->lazy && fs_ring_used(&end->in) == 0) fs_doorbell_settle(end, doorbell);
+    if (fs_end_is_watched(end) && !end->lazy && fs_ring_used(&end->in) == 0) fs_doorbell_settle(end, doorbell);
     fs_count(&end->statistics.bytes_received, done);
     return (ssize_t)done;
 }
@@ -437,7 +419,7 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
             return receive_raw(end, doorbell, target, length, peek);
         }
         if (end->ended) return end->pending_error == ECONNRESET ? -tell_reset(end, doorbell) : 0;
-        if (is_watched(end) && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0) continue;
+        if (fs_end_is_watched(end) && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0) continue;
         uint32_t notice = atomic_load_explicit(&in->notice, memory_order_relaxed);
         if (!look_for_end && !end->end_shown && notice == end->notice_seen) return -EAGAIN;
         short shown = look_at_doorbell(end, doorbell);
