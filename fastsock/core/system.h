@@ -34,6 +34,14 @@ uint32_t fs_generation(void);       /* tells a process from those that it was fo
 uint32_t fs_fork_count(void);       /* forks seen by this process and its ancestors */
 uint32_t fs_current_cpu(void);      /* number of the core plus one, 0 where unknown */
 
+/* Shows others where this thread runs, which it returns: a wait depends on whether they share the core. */
+static inline uint32_t fs_show_cpu(_Atomic uint32_t *mine)
+{
+    uint32_t cpu = fs_current_cpu();
+    if (atomic_load_explicit(mine, memory_order_relaxed) != cpu) atomic_store_explicit(mine, cpu, memory_order_relaxed);
+    return cpu;
+}
+
 /* The process's lock: for what it keeps once and seldom touches.  Held for a few system calls, never while waiting, and
  * by whoever forks: a child finds it free, and what it guards as it should be. */
 void fs_hold_process(void);

@@ -101,9 +101,7 @@ static int end_watch(struct fs_link *link, struct pollfd *one)
 
 static int end_is_near(const struct fs_link *link)
 {
-    _Atomic uint32_t *mine = &link->end->header->cpu[link->end->side];
-    uint32_t cpu = fs_current_cpu();
-    if (atomic_load_explicit(mine, memory_order_relaxed) != cpu) atomic_store_explicit(mine, cpu, memory_order_relaxed);
+    uint32_t cpu = fs_show_cpu(&link->end->header->cpu[link->end->side]);
     return atomic_load_explicit(&link->end->header->cpu[!link->end->side], memory_order_relaxed) == cpu;
 }
 

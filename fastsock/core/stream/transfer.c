@@ -28,13 +28,6 @@ static int lock(fs_lock_word *word, int flags)
     return fs_lock(word, LOCK_PATIENCE_NS) == 0 ? 0 : -EAGAIN;
 }
 
-static void tell_where_we_run(struct fs_end *end)
-{
-    _Atomic uint32_t *mine = &end->header->cpu[end->side];
-    uint32_t cpu = fs_current_cpu();
-    if (atomic_load_explicit(mine, memory_order_relaxed) != cpu) atomic_store_explicit(mine, cpu, memory_order_relaxed);
-}
-
 /* ---- the other end's death ---- */
 
 static short events_at(int doorbell, short wanted)
@@ -311,7 +304,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     } else if (goes_raw(end, doorbell)) {
         result = send_raw(end, doorbell, data, length, flags);
     } else {
-        tell_where_we_run(end);
+        fs_show_cpu(&end->header->cpu[end->side]);
         if (fs_end_shared(end)) fs_cma_abandon(end);
         result = length == 0 ? 0 : put(end, doorbell, data, length, flags);
         if (result == -EAGAIN && goes_raw(end, doorbell)) result = send_raw(end, doorbell, data, length, flags);
@@ -444,7 +437,7 @@ ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t le
     int peek = (flags & FS_PEEK) != 0;
     ssize_t result = lock(end->exclusion.receiver, flags);
     if (result != 0) return result;
-    tell_where_we_run(end);
+    fs_show_cpu(&end->header->cpu[end->side]);
     fs_cma_want(end, peek ? 0 : length);
     result = receive_locked(end, doorbell, target, length, peek, look_for_end);
     if (result != -EAGAIN) fs_cma_want(end, 0);

@@ -3,11 +3,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "memory.h"
 
 #define MAGIC 0x314d414554534646ull /* "FFSTEAM1" */
 #define VERSION 1u

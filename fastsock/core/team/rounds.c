@@ -33,3 +33,9 @@ int fs_team_part_after(struct fs_team *team, const uint64_t *addresses)
     if (any) fs_team_publish_ready(team, FS_TEAM_LAST_STEP);
     return addresses[team->index] != 0 ? fs_team_await_all_ready(team, FS_TEAM_LAST_STEP) : 0;
 }
+
+int fs_team_steps(size_t bytes, size_t step)
+{
+    size_t steps = (bytes + step - 1) / step;
+    return steps < (size_t)1 << (FS_TEAM_STEP_BITS - 2) ? (int)steps : -EFBIG;
+}

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "waiting.h"
 
 #define LOOKS_PER_ROUND 16
 #define SPIN_US 50.0               /* without handing the core over, where the other member has one of its own */
@@ -108,9 +108,7 @@ static int sleep_until(struct fs_team *team, const _Atomic uint64_t *word, uint6
 static int is_beside(struct fs_team *team, const _Atomic uint64_t *word)
 {
     size_t at = (size_t)((const unsigned char *)word - (const unsigned char *)team->header->members);
-    uint32_t cpu = fs_current_cpu();
-    if (atomic_load_explicit(&team->own->cpu, memory_order_relaxed) != cpu)
-        atomic_store_explicit(&team->own->cpu, cpu, memory_order_relaxed);
+    uint32_t cpu = fs_show_cpu(&team->own->cpu);
     const struct fs_team_member *other = &team->header->members[at / sizeof *other];
     return cpu != 0 && atomic_load_explicit(&other->cpu, memory_order_relaxed) == cpu;
 }
@@ -206,10 +204,4 @@ int fs_team_claim(struct fs_team *team, uint64_t step, int reader, uint64_t unti
     team->until[slot] = until;
     team->reader[slot] = reader;
     return result;
-}
-
-int fs_team_steps(size_t bytes, size_t step)
-{
-    size_t steps = (bytes + step - 1) / step;
-    return steps < (size_t)1 << (FS_TEAM_STEP_BITS - 2) ? (int)steps : -EFBIG;
 }

@@ -1,0 +1,110 @@
+/* A team's memory, which all members map, and what each keeps for itself. */
+#ifndef FASTSOCK_TEAM_MEMORY_H
+#define FASTSOCK_TEAM_MEMORY_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "system.h"
+#include "team.h"
+
+enum {
+    FS_TEAM_CELLS = 64,
+    FS_TEAM_INLINE = FS_LINE - 8,       /* bytes that travel in the line that announces them */
+    FS_TEAM_BUFFERS = 8,
+    FS_TEAM_BUFFER = 128 * 1024,
+    FS_TEAM_LONG = 32 * 1024,           /* bytes: to copy so many is a wait too */
+    FS_TEAM_LOOKS = 64,                 /* before a wait begins to cost anything else */
+    FS_TEAM_STEP_BITS = 20,
+    FS_TEAM_LAST_STEP = (1 << FS_TEAM_STEP_BITS) - 1,
+    FS_TEAM_CMA = 8 * 1024,          /* bytes from which reading another's memory may be worth a system call */
+    FS_TEAM_BLOCK = 64 * 1024,          /* bytes that are read from one member and reduced, then from the next */
+    FS_TEAM_CLASSES = 10,               /* of sizes, each the double of the one before */
+};
+
+/* How far a member has come: which collective, and which step in it.  Such words only grow. */
+static inline uint64_t fs_place(uint64_t number, uint64_t step) { return number << FS_TEAM_STEP_BITS | step; }
+
+struct fs_team_cell {
+    _Alignas(FS_LINE) _Atomic uint64_t number; /* of the collective that filled it */
+    unsigned char data[FS_TEAM_INLINE];
+};
+
+struct fs_team_member {
+    _Alignas(FS_LINE) _Atomic uint64_t ready; /* its buffers are filled up to this place */
+    _Alignas(FS_LINE) _Atomic uint64_t done;  /* and it has read the others' up to this one */
+    _Alignas(FS_LINE) _Atomic uint32_t asleep;
+    _Atomic uint32_t cpu; /* where it last waited, plus one */
+    _Alignas(FS_LINE) struct fs_team_cell cells[FS_TEAM_CELLS];
+    _Alignas(FS_LINE) unsigned char apart[FS_LINE]; /* members' cells fall into different sets of a cache */
+};
+
+struct fs_team_header {
+    uint64_t magic;
+    uint32_t version, size, crowded;
+    _Atomic uint32_t readers; /* members who can read all the others' memory */
+    _Alignas(FS_LINE) _Atomic uint32_t sleepers;
+    _Atomic uint64_t failure; /* the first: in which collective, through whom, how; 0 for none */
+    _Alignas(FS_LINE) struct fs_team_member members[];
+};
+
+enum fs_team_kind { FS_KIND_BCAST, FS_KIND_REDUCE, FS_KIND_ALLREDUCE, FS_KIND_ALLGATHER, FS_KIND_ALLTOALL, FS_KINDS };
+
+struct fs_team_ways {
+    uint64_t cost[2]; /* ticks for 16 KiB, lately, through buffers and directly */
+    uint32_t uses;
+};
+
+struct fs_team_trial {
+    uint64_t *cost; /* that this collective's duration will change, or NULL */
+    uint64_t start;
+    size_t bytes;
+};
+
+struct fs_team {
+    struct fs_team_header *header;
+    struct fs_team_member *own;
+    unsigned char *buffers;            /* of member 0; the others' follow */
+    size_t mapped;
+    int index, size, crowded, at_once;
+    uint32_t generation;               /* a forked child is no member */
+    uint64_t number;                   /* of the collective under way or next */
+    uint64_t all_done;                 /* everybody is known to be done up to this place */
+    uint64_t until[FS_TEAM_BUFFERS];   /* my buffer is free when its readers are done up to this place */
+    int reader[FS_TEAM_BUFFERS];       /* its only reader, or -1 */
+    struct fs_team_ways ways[FS_KINDS][FS_TEAM_CLASSES];
+    struct fs_team_trial trial;
+    unsigned char *scratch;              /* two blocks, once they were needed */
+    struct fs_cma_identity *identities; /* NULL: nobody reads another's memory */
+    struct fs_team_hooks hooks;
+    uint64_t moved_at;
+    uint32_t yields_beside;
+    int left;                          /* the leave hook was called */
+    int failure, culprit;
+    int *bells;
+    int *watches;
+    unsigned char dead[FS_TEAM_MOST];
+    struct pollfd *polled;
+};
+
+static inline struct fs_team_cell *fs_team_cell(struct fs_team *team, int member)
+{
+    return &team->header->members[member].cells[team->number % FS_TEAM_CELLS];
+}
+
+/* Buffers are used in turn, by collectives and by the steps of one. */
+static inline int fs_team_slot(const struct fs_team *team, uint64_t step)
+{
+    return (int)((team->number + step) % FS_TEAM_BUFFERS);
+}
+
+static inline unsigned char *fs_team_buffer(const struct fs_team *team, int member, uint64_t step)
+{
+    return team->buffers + ((size_t)member * FS_TEAM_BUFFERS + (size_t)fs_team_slot(team, step)) * FS_TEAM_BUFFER;
+}
+
+/* A buffer, or a cell, cut into a part for each member. */
+static inline size_t fs_team_part(const struct fs_team *team) { return FS_TEAM_BUFFER / (size_t)team->size / 64 * 64; }
+static inline size_t fs_team_share(const struct fs_team *team, size_t bytes) { return bytes / (size_t)team->size / 8 * 8; }
+
+#endif
