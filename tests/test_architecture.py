@@ -43,7 +43,28 @@ LAYERS = [
     ("system",),
     ("core",),
 ]
-RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+# The same of fastsock/mpj: the chapters of the MPI standard on a ground of their own.
+MPJ_LAYERS = [
+    ("as_mpi4py",),
+    ("__main__", "bench", "install_mpiexec", "mpiexec"),
+    ("run",),
+    ("util",),
+    ("futures",),
+    ("runner",),
+    ("MPI",),
+    ("introspection",),
+    ("communicators",),
+    ("collectives",),
+    ("messages",),
+    ("datatypes",),
+    ("absent", "environment"),
+    ("attributes", "failures", "info", "ranks"),
+    ("exceptions",),
+    ("handle",),
+    ("constants", "tags", "typing"),
+    ("__init__",),
+]
+FOLDERS = {"fastsock": LAYERS, "fastsock.mpj": MPJ_LAYERS}
 MOST_LOOSE = {"": 12, "mpj": 22}  # Python files in a folder itself
 # It must compile for old Pythons, and is started by Python itself.
 NO_MODULE = FOLDER / "launching/_bootstrap/sitecustomize.py"
@@ -139,8 +160,15 @@ def _absolute(module: str, package: str) -> str:
     return ".".join([*parts[: len(parts) + 1 - (len(module) - len(name))], *filter(None, [name])])
 
 
-def _layer(module: str) -> str:
-    return module.split(".")[1] if "." in module else "__init__"
+def _layer(module: str, folder: str) -> str | None:
+    """The file or the folder in `folder` that a module is or is in; None where it is elsewhere."""
+    if module != folder and not module.startswith(f"{folder}."):
+        return None
+    return module[len(folder) + 1 :].partition(".")[0] or "__init__"
+
+
+def _ranks(folder: str) -> dict[str, int]:
+    return {name: rank for rank, names in enumerate(FOLDERS[folder]) for name in names}
 
 
 def _circles(imports: Iterable[Import]) -> list[list[str]]:
@@ -174,16 +202,18 @@ def _circles(imports: Iterable[Import]) -> list[list[str]]:
     return found
 
 
-def test_every_file_and_folder_has_a_layer():
-    names = {_layer(module) for module in _modules()}
-    assert names == set(RANKS)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_file_and_folder_has_a_layer(folder):
+    names = {_layer(module, folder) for module in _modules()} - {None}
+    assert names == set(_ranks(folder))
 
 
-@pytest.mark.parametrize("layer", RANKS)
-def test_arrows_run_downwards(layer):
+@pytest.mark.parametrize(("folder", "layer"), [(folder, layer) for folder in FOLDERS for layer in _ranks(folder)])
+def test_arrows_run_downwards(folder, layer):
     """So each folder stands wholly above or wholly below the socket class."""
-    own = [each for each in _imports() if _layer(each.importer) == layer != _layer(each.imported)]
-    assert [str(each) for each in own if RANKS[_layer(each.imported)] <= RANKS[layer]] == []
+    ranks = _ranks(folder)
+    own = [(each, _layer(each.imported, folder)) for each in _imports() if _layer(each.importer, folder) == layer]
+    assert [str(each) for each, below in own if below not in (None, layer) and ranks[below] <= ranks[layer]] == []
 
 
 def test_no_circles_but_those_that_say_why():
