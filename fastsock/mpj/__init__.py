@@ -1,6 +1,15 @@
 """Message passing with mpi4py's names: ``from fastsock.mpj import MPI``; ``python -m fastsock.mpj.run -n 4 app.py``.
 
 Importing this package imports nothing else.
+
+MPI, futures, util, typing      what programs import; `MPI` is the module that all public classes say they are in
+run, mpiexec, runner            what starts ranks; as_mpi4py: how `mpi4py` comes to mean this package
+communicators, collectives, messages, datatypes
+                                the chapters of the MPI standard, from the top down
+constants, handle, exceptions, attributes, info, ranks, tags, failures
+                                the ground that all chapters stand on
+absent, environment, introspection
+                                what is not there, what surrounds a rank, and what mpi4py's tests ask of handles
 """
 
 from __future__ import annotations

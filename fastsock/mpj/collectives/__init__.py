@@ -1,4 +1,13 @@
 """Collective operations: one file per primitive, with every algorithm for it side by side.
 
 `table` chooses among them, `exchange` is what they are written on, `forms` how they are called.
+
+collective, objects         the calls in upper and in lower case
+prepared, reductions, views what a program names, made ready for the algorithms
+object_collectives          the calls on objects by messages; unsized: their algorithms
+team                        how ranks of one host come to share memory
+_collectives, _object_collectives   the calls among these, natively
+
+Above messages, below communicators: what a call needs of a communicator it gets as an argument. Tests:
+tests/mpj/collectives, tests/mpj/test_team.py.
 """

@@ -180,9 +180,7 @@ class ObjectCalls:
                 result = codec.load(_receive(local, 0))
         return result if local.rank == root else None
 
-    def _reduce_between(
-        self, local: Exchange, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int
-    ) -> Any:
+    def _reduce_between(self, local: Exchange, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
         remote = self._remote(local)
         if root == PROC_NULL:
             return None

@@ -1,1 +1,10 @@
-"""Who talks with whom: groups, communicators, topologies, sessions, and this rank's part of the job."""
+"""Who talks with whom: groups, communicators, topologies, sessions, and this rank's part of the job.
+
+comm, intracomm, intercomm, topology    the handles; neighbourhood: the collective calls of those with a topology
+communicator_record, topology_records   what they refer to
+creation, topology_creation             how members agree on a new one; context_numbers: on its number
+group, session, errhandler              what the standard has beside communicators
+world, lifecycle, options               this rank, its beginning and its end, and what `rc` chose
+
+The top of mpj but for `MPI`. Tests: tests/mpj/test_communicators.py, test_groups.py, test_handles.py, test_options.py.
+"""

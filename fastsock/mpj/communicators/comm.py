@@ -371,4 +371,3 @@ class Comm(NativePointToPoint, Objects, ObjectCollective, Attributed, Watched):
 
 def _hints(info: Info) -> dict[str, str] | None:
     return dict(info.items()) if info else None
-

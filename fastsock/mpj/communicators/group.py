@@ -160,10 +160,10 @@ def _ranges(triples: Sequence[tuple[int, int, int]]) -> list[int]:
     return found
 
 
-GROUP_NULL = Group.named(_null, "GROUP_NULL")
 def _world() -> Group:
     home = current()
     return Group.of(GroupRecord(range(home.size), home.rank))
 
 
+GROUP_NULL = Group.named(_null, "GROUP_NULL")
 GROUP_EMPTY = Group.named(GroupRecord((), -1), "GROUP_EMPTY")

@@ -68,6 +68,7 @@ _KERNELS: dict[str, tuple[Kernel, str]] = {
     "NO_OP": (_keep, "iufcbSVP"),
 }
 
+
 def check_defined(name: str, type_: TypeRecord) -> None:
     """Refuses an operation that is not defined on a type."""
     _, kind = _dtype(type_)
