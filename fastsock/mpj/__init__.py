@@ -9,7 +9,7 @@ communicators, collectives, messages, datatypes
 constants, handle, exceptions, attributes, info, ranks, tags, failures
                                 the ground that all chapters stand on
 absent, environment, introspection
-                                what is not there, what surrounds a rank, and what mpi4py's tests ask of handles
+                                what is not there, what surrounds a rank, and what C asks of handles
 """
 
 from __future__ import annotations

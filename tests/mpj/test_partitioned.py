@@ -1,0 +1,123 @@
+"""Partitioned messages: filled and taken part by part, by several threads too."""
+
+# ruff: noqa: F821  (comm, rank, size, MPI and np are the ranks' own)
+from __future__ import annotations
+
+import pytest
+
+from .ranks import run
+
+
+@pytest.mark.parametrize("device", ["iodev", "sysvdev"])
+def test_parts_arrive_as_they_are_marked_in_any_order_and_again_and_again(device):
+    if device == "sysvdev":
+        pytest.importorskip("sysv_ipc")
+
+    def body():
+        data = np.zeros(8)
+        if rank == 0:
+            request = comm.Psend_init(data, 4, 1, tag=3)
+            for turn in range(3):
+                request.Start()
+                for part in (2, 0, 3, 1):
+                    data[2 * part : 2 * part + 2] = 10 * turn + part
+                    request.Pready(part)
+                    comm.recv(source=1)  # it has that part, and may not have the others
+                request.Wait()
+        else:
+            request = comm.Precv_init(data, 4, 0, tag=3)
+            for turn in range(3):
+                request.Start()
+                for part in (2, 0, 3, 1):
+                    while not request.Parrived(part):
+                        pass
+                    assert (data[2 * part : 2 * part + 2] == 10 * turn + part).all()
+                    comm.send(None, 0)
+                status = MPI.Status()
+                request.Wait(status)
+                assert status.Get_source() == 0 and status.Get_tag() == 3 and status.Get_count(MPI.DOUBLE) == 8
+        request.Free()
+
+    run(body, 2, device)
+
+
+def test_the_ends_may_divide_the_message_differently():
+    def body():
+        data = np.zeros(12, "i")
+        if rank == 0:
+            data[:] = range(12)
+            request = comm.Psend_init(data, 6, 1)
+            request.Start()
+            request.Pready_range(0, 2)
+            comm.recv(source=1)
+            request.Pready_list([5, 4, 3])
+        else:
+            request = comm.Precv_init(data, 2, 0, tag=0)
+            request.Start()
+            while not request.Parrived(0):
+                pass
+            assert data[:6].tolist() == list(range(6)) and not request.Parrived(1)
+            comm.send(None, 0)
+        request.Wait()
+        assert data.tolist() == list(range(12))
+        request.Free()
+
+    run(body, 2)
+
+
+def test_each_thread_marks_its_own_part():
+    def body():
+        import threading
+
+        data = np.zeros(4000)
+        if rank == 0:
+            request = comm.Psend_init(data, 8, 1)
+
+            def fill(part):
+                data[500 * part : 500 * part + 500] = part
+                request.Pready(part)
+
+            request.Start()
+            threads = [threading.Thread(target=fill, args=(part,)) for part in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        else:
+            request = comm.Precv_init(data, 8, 0, tag=0)
+            request.Start()
+        request.Wait()
+        assert (data == np.repeat(np.arange(8.0), 500)).all()
+        request.Free()
+
+    run(body, 2)
+
+
+def test_what_is_wrong_is_told_in_words():
+    def body():
+        def told(code, words, call, *given):
+            try:
+                call(*given)
+            except MPI.Exception as error:
+                assert error.Get_error_class() == code and words in str(error), error
+            else:
+                raise AssertionError(words)
+
+        data = np.zeros(4)
+        told(MPI.ERR_ARG, "at least 1", comm.Psend_init, data, 0, 0)
+        told(MPI.ERR_ARG, "no wildcards", comm.Precv_init, data, 2, MPI.ANY_SOURCE, 0)
+        sends, receives = comm.Psend_init(data, 2, 0), comm.Precv_init(data.copy(), 2, 0, 0)
+        told(MPI.ERR_ARG, "was not started", sends.Pready, 0)
+        sends.Start(), receives.Start()
+        told(MPI.ERR_ARG, "no partition 2", sends.Pready, 2)
+        told(MPI.ERR_ARG, "only partitions of a send", receives.Pready, 0)
+        told(MPI.ERR_ARG, "only partitions of a receive", sends.Parrived, 0)
+        sends.Pready(0)
+        told(MPI.ERR_ARG, "ready already", sends.Pready, 0)
+        sends.Pready(1)
+        MPI.Request.Waitall([sends, receives])
+        told(MPI.ERR_REQUEST, "not a partitioned", comm.Send_init(data, 0).Pready, 0)
+        nobody = comm.Psend_init(data, 2, MPI.PROC_NULL)
+        nobody.Start(), nobody.Pready(0), nobody.Wait()
+
+    run(body, 1)
