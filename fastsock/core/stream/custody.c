@@ -31,13 +31,14 @@
 /* What an event belongs to, in the low bits of its pointer. */
 enum { STREAM, LISTENER, DOORBELL, ASKER, KINDS };
 
-struct fs_custody {
+struct entry {
+    struct fs_custody shown; /* to the connecting end */
     _Alignas(64) pthread_mutex_t lock;
     _Atomic int holders; /* the end, and the thread */
-    _Atomic int state, full, accepted, stuck;
+    _Atomic int accepted, stuck;
     int shut; /* halves that the connecting end shut */
     _Atomic pid_t joined_by;
-    struct fs_custody *next, *before, *ended_next; /* lists of the keeper */
+    struct entry *next, *before, *ended_next; /* lists of the keeper */
     struct fs_custody_terms terms;
     struct fs_end *connecting; /* valid until it is closed */
     int descriptor[KINDS], memory; /* or -1 */
@@ -50,10 +51,12 @@ struct fs_custody {
     _Atomic uint64_t lasted; /* until it was known what becomes of it, in nanoseconds; 0: it is not */
 };
 
+static struct entry *entry_of(const struct fs_custody *shown) { return (struct entry *)(uintptr_t)shown; }
+
 /* Everything of the process's one thread.  `lock` guards the lists; an entry's lock is never taken with it held. */
 static struct {
     pthread_mutex_t lock;
-    struct fs_custody *first, *ended;
+    struct entry *first, *ended;
     int count, events, timer;
     uint64_t timer_at; /* 0: not set */
 } keeper = {.lock = PTHREAD_MUTEX_INITIALIZER, .events = -1, .timer = -1};
@@ -61,14 +64,14 @@ static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
 
 /* ---- entries ---- */
 
-static void decide(struct fs_custody *custody, int state)
+static void decide(struct entry *custody, int state)
 {
     uint64_t unknown = 0;
     atomic_compare_exchange_strong(&custody->lasted, &unknown, fs_now_ns() - custody->began + 1);
-    atomic_store(&custody->state, state);
+    atomic_store(&custody->shown.state, state);
 }
 
-static void watch(struct fs_custody *custody, int kind, uint32_t wanted)
+static void watch(struct entry *custody, int kind, uint32_t wanted)
 {
     struct epoll_event event = {wanted, {.u64 = (uint64_t)(uintptr_t)custody | (uint64_t)kind}};
     if (custody->registered[kind] && custody->watched[kind] == wanted) return;
@@ -79,13 +82,13 @@ static void watch(struct fs_custody *custody, int kind, uint32_t wanted)
 }
 
 /* Explicitly: a copy of the file in another process would keep its registration. */
-static void unwatch(struct fs_custody *custody, int kind)
+static void unwatch(struct entry *custody, int kind)
 {
     if (custody->registered[kind]) epoll_ctl(keeper.events, EPOLL_CTL_DEL, custody->descriptor[kind], NULL);
     custody->registered[kind] = 0;
 }
 
-static int detach(struct fs_custody *custody, int kind)
+static int detach(struct entry *custody, int kind)
 {
     int descriptor = custody->descriptor[kind];
     unwatch(custody, kind);
@@ -93,19 +96,19 @@ static int detach(struct fs_custody *custody, int kind)
     return descriptor;
 }
 
-static void drop(struct fs_custody *custody, int kind)
+static void drop(struct entry *custody, int kind)
 {
     int descriptor = detach(custody, kind);
     if (descriptor >= 0) close(descriptor);
 }
 
-static void drop_memory(struct fs_custody *custody)
+static void drop_memory(struct entry *custody)
 {
     if (custody->memory >= 0) close(custody->memory);
     custody->memory = -1;
 }
 
-static void release(struct fs_custody *custody)
+static void release(struct entry *custody)
 {
     if (atomic_fetch_sub(&custody->holders, 1) != 1) return;
     pthread_mutex_destroy(&custody->lock);
@@ -113,7 +116,7 @@ static void release(struct fs_custody *custody)
 }
 
 /* The accepting side's end, where this process must act as it. */
-static struct fs_end *accepting_end(struct fs_custody *custody)
+static struct fs_end *accepting_end(struct entry *custody)
 {
     const struct fs_limits limits = {0, 0, 0};
     int error = 0;
@@ -124,14 +127,14 @@ static struct fs_end *accepting_end(struct fs_custody *custody)
 }
 
 /* From now on nothing of the entry is in custody; only the thread drops its hold, when it knows no event of it. */
-static void finish(struct fs_custody *custody, int state)
+static void finish(struct entry *custody, int state)
 {
     for (int kind = 0; kind < KINDS; kind++) drop(custody, kind);
     drop_memory(custody);
     if (custody->relay.end != NULL) fs_end_free(custody->relay.end);
     custody->relay.end = NULL;
     if (state == FS_CUSTODY_ENDED || state == FS_CUSTODY_JOINED) decide(custody, state);
-    atomic_store(&custody->full, 0);
+    atomic_store(&custody->shown.full, 0);
     pthread_mutex_lock(&keeper.lock);
     if (custody->before != NULL) custody->before->next = custody->next;
     else keeper.first = custody->next;
@@ -149,10 +152,10 @@ static void reset_on_close(int stream)
 }
 
 /* Whoever waited for room may go on. */
-static void let_senders_on(struct fs_custody *custody)
+static void let_senders_on(struct entry *custody)
 {
     _Atomic uint32_t *word = custody->connecting != NULL ? &custody->connecting->out.shared->writer_sleeps : NULL;
-    atomic_store(&custody->full, 0);
+    atomic_store(&custody->shown.full, 0);
     if (word != NULL && atomic_exchange(word, 0) != 0) fs_futex_wake_all(word);
 }
 
@@ -167,7 +170,7 @@ static void set_timer(uint64_t at)
     timerfd_settime(keeper.timer, 0, &when, NULL);
 }
 
-static void look_at(struct fs_custody *custody, uint64_t at)
+static void look_at(struct entry *custody, uint64_t at)
 {
     custody->next_look = at;
     pthread_mutex_lock(&keeper.lock);
@@ -175,7 +178,7 @@ static void look_at(struct fs_custody *custody, uint64_t at)
     pthread_mutex_unlock(&keeper.lock);
 }
 
-static void relay_turn(struct fs_custody *custody, char *buffer)
+static void relay_turn(struct entry *custody, char *buffer)
 {
     struct fs_relay *relay = &custody->relay;
     if (fs_relay_turn(relay, buffer, BUFFER)) {
@@ -194,7 +197,7 @@ static void relay_turn(struct fs_custody *custody, char *buffer)
 }
 
 /* The other end is on TCP: the ring and it are joined by a pump. */
-static void start_relay(struct fs_custody *custody)
+static void start_relay(struct entry *custody)
 {
     struct fs_end *end = accepting_end(custody);
     drop(custody, LISTENER);
@@ -215,7 +218,7 @@ static void start_relay(struct fs_custody *custody)
 }
 
 /* Both descriptors to one who connected back.  The answer decides: until then nothing here is changed. */
-static int hand_over(struct fs_custody *custody, int asker)
+static int hand_over(struct entry *custody, int asker)
 {
     int rights[2] = {custody->memory, custody->descriptor[DOORBELL]};
     union {
@@ -234,7 +237,7 @@ static int hand_over(struct fs_custody *custody, int asker)
 }
 
 /* Somebody connects back: 1, and is told everything; 0 where nobody does. */
-static int meet(struct fs_custody *custody)
+static int meet(struct entry *custody)
 {
     for (;;) {
         pid_t process = 0;
@@ -244,7 +247,7 @@ static int meet(struct fs_custody *custody)
         if (fs_abstract_peer(asker, &process, &user) == 0 && (custody->terms.any_user || fs_is_own_user(user)) &&
             hand_over(custody, asker)) {
             atomic_store(&custody->joined_by, process);
-            atomic_store(&custody->state, FS_CUSTODY_HANDED);
+            atomic_store(&custody->shown.state, FS_CUSTODY_HANDED);
             custody->descriptor[ASKER] = asker;
             watch(custody, ASKER, EPOLLIN);
             unwatch(custody, STREAM); /* a reset by one who joined is not news before the answer */
@@ -256,7 +259,7 @@ static int meet(struct fs_custody *custody)
     }
 }
 
-static void hear_answer(struct fs_custody *custody)
+static void hear_answer(struct entry *custody)
 {
     char answer;
     ssize_t got = recv(custody->descriptor[ASKER], &answer, 1, MSG_DONTWAIT);
@@ -272,13 +275,13 @@ static void hear_answer(struct fs_custody *custody)
     start_relay(custody); /* it declined */
 }
 
-static void close_unmet(struct fs_custody *custody, int reset)
+static void close_unmet(struct entry *custody, int reset)
 {
     if (reset) reset_on_close(custody->descriptor[STREAM]);
     finish(custody, FS_CUSTODY_ENDED);
 }
 
-static void make_room(struct fs_custody *custody)
+static void make_room(struct entry *custody)
 {
     struct fs_end *end;
     watch(custody, STREAM, EPOLLIN | EPOLLRDHUP);
@@ -288,7 +291,7 @@ static void make_room(struct fs_custody *custody)
     if (end != NULL) fs_doorbell_unstuff(end, custody->descriptor[DOORBELL]);
 }
 
-static void heed_pending(struct fs_custody *custody, int kind, uint32_t events)
+static void heed_pending(struct entry *custody, int kind, uint32_t events)
 {
     if (meet(custody)) return;
     if (kind == DOORBELL && events & (EPOLLHUP | EPOLLERR)) { /* closed without a word, by its number */
@@ -301,7 +304,7 @@ static void heed_pending(struct fs_custody *custody, int kind, uint32_t events)
     }
 }
 
-static void look(struct fs_custody *custody, int netlink, uint64_t now)
+static void look(struct entry *custody, int netlink, uint64_t now)
 {
     const struct fs_custody_terms *terms = &custody->terms;
     const struct sockaddr *connecting = (const struct sockaddr *)&terms->connecting;
@@ -328,15 +331,15 @@ static void look_at_all(void)
     /* entries leave the list only after they ended, and are freed by this thread alone */
     pthread_mutex_lock(&keeper.lock);
     keeper.timer_at = 0;
-    struct fs_custody *custody = keeper.first;
+    struct entry *custody = keeper.first;
     pthread_mutex_unlock(&keeper.lock);
     while (custody != NULL) {
         pthread_mutex_lock(&custody->lock);
-        if (atomic_load(&custody->state) == FS_CUSTODY_PENDING && custody->next_look <= now && looks < MOST_LOOKS) {
+        if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && custody->next_look <= now && looks < MOST_LOOKS) {
             if (looks++ == 0) netlink = fs_accepted_open();
             look(custody, netlink, now);
         }
-        if (atomic_load(&custody->state) == FS_CUSTODY_PENDING && custody->next_look < next) next = custody->next_look;
+        if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && custody->next_look < next) next = custody->next_look;
         pthread_mutex_unlock(&custody->lock);
         pthread_mutex_lock(&keeper.lock);
         custody = custody->next;
@@ -350,11 +353,11 @@ static void look_at_all(void)
     pthread_mutex_unlock(&keeper.lock);
 }
 
-static void heed(struct fs_custody *custody, int kind, uint32_t events, char *buffer)
+static void heed(struct entry *custody, int kind, uint32_t events, char *buffer)
 {
     pthread_mutex_lock(&custody->lock);
     if (custody->registered[kind]) { /* else it ended, or was taken back, after the event */
-        switch (atomic_load(&custody->state)) {
+        switch (atomic_load(&custody->shown.state)) {
         case FS_CUSTODY_PENDING: heed_pending(custody, kind, events); break;
         case FS_CUSTODY_HANDED: hear_answer(custody); break;
         case FS_CUSTODY_RELAYED: relay_turn(custody, buffer); break;
@@ -366,11 +369,11 @@ static void heed(struct fs_custody *custody, int kind, uint32_t events, char *bu
 static void bury(void)
 {
     pthread_mutex_lock(&keeper.lock);
-    struct fs_custody *ended = keeper.ended;
+    struct entry *ended = keeper.ended;
     keeper.ended = NULL;
     pthread_mutex_unlock(&keeper.lock);
     while (ended != NULL) {
-        struct fs_custody *next = ended->ended_next;
+        struct entry *next = ended->ended_next;
         release(ended);
         ended = next;
     }
@@ -387,7 +390,7 @@ static void *serve(void *argument)
         for (int i = 0; i < count; i++) {
             uint64_t word = events[i].data.u64;
             if (word == 0) look_at_all();
-            else heed((struct fs_custody *)(uintptr_t)(word & ~(uint64_t)63), (int)(word & 63), events[i].events, buffer);
+            else heed((struct entry *)(uintptr_t)(word & ~(uint64_t)63), (int)(word & 63), events[i].events, buffer);
         }
         bury();
     }
@@ -403,7 +406,7 @@ static void after_fork_in_parent(void) { pthread_mutex_unlock(&keeper.lock); }
 /* The thread is the parent's, and so is all that it holds. */
 static void after_fork_in_child(void)
 {
-    for (struct fs_custody *custody = keeper.first; custody != NULL; custody = custody->next) {
+    for (struct entry *custody = keeper.first; custody != NULL; custody = custody->next) {
         for (int kind = 0; kind < KINDS; kind++) {
             if (custody->descriptor[kind] >= 0) close(custody->descriptor[kind]);
             custody->descriptor[kind] = -1;
@@ -411,8 +414,8 @@ static void after_fork_in_child(void)
         }
         drop_memory(custody);
         if (custody->relay.end != NULL) fs_end_is_last(custody->relay.end); /* it was counted for us */
-        if (atomic_load(&custody->state) <= FS_CUSTODY_HANDED) atomic_store(&custody->state, FS_CUSTODY_ENDED);
-        atomic_store(&custody->full, 0);
+        if (atomic_load(&custody->shown.state) <= FS_CUSTODY_HANDED) atomic_store(&custody->shown.state, FS_CUSTODY_ENDED);
+        atomic_store(&custody->shown.full, 0);
         pthread_mutex_init(&custody->lock, NULL);
     }
     if (keeper.events >= 0) close(keeper.events);
@@ -466,7 +469,7 @@ static int has_thread(void)
     return keeper.events >= 0 && epoll_ctl(keeper.events, EPOLL_CTL_MOD, keeper.timer, &due) == 0;
 }
 
-static int enter(struct fs_custody *custody)
+static int enter(struct entry *custody)
 {
     pthread_mutex_lock(&keeper.lock);
     int error = has_room() ? 0 : -EMFILE;
@@ -482,15 +485,150 @@ static int enter(struct fs_custody *custody)
     return error;
 }
 
+int fs_custody_take_back(struct fs_custody *shown)
+{
+    struct entry *custody = entry_of(shown);
+    int stream = -EBUSY;
+    pthread_mutex_lock(&custody->lock);
+    if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && !meet(custody)) {
+        stream = detach(custody, STREAM);
+        finish(custody, FS_CUSTODY_ENDED);
+    }
+    pthread_mutex_unlock(&custody->lock);
+    return stream;
+}
+
+void fs_custody_relay(struct fs_custody *shown)
+{
+    struct entry *custody = entry_of(shown);
+    pthread_mutex_lock(&custody->lock);
+    if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && !meet(custody)) start_relay(custody);
+    pthread_mutex_unlock(&custody->lock);
+}
+
+int fs_custody_fork(struct fs_custody *shown)
+{
+    struct entry *custody = entry_of(shown);
+    int error = -EBUSY;
+    fs_custody_relay(shown);
+    pthread_mutex_lock(&custody->lock);
+    struct fs_relay *relay = &custody->relay;
+    char *buffer = malloc(BUFFER);
+    if (buffer != NULL && atomic_load(&custody->shown.state) == FS_CUSTODY_RELAYED && relay->end != NULL)
+        relay_turn(custody, buffer); /* what TCP has already is taken out of the ring */
+    free(buffer);
+    if (atomic_load(&custody->shown.state) == FS_CUSTODY_RELAYED && relay->end != NULL && relay->skip == 0) {
+        int doorbell = detach(custody, DOORBELL), stream = detach(custody, STREAM);
+        struct fs_end *end = relay->end;
+        relay->end = NULL;
+        fcntl(stream, F_SETFL, fcntl(stream, F_GETFL) & ~O_NONBLOCK);
+        finish(custody, FS_CUSTODY_RELAYED);
+        error = fs_bridge_fork(end, doorbell, stream);
+        fs_end_free(end);
+    }
+    pthread_mutex_unlock(&custody->lock);
+    return error;
+}
+
+int fs_custody_is_accepted(const struct fs_custody *shown) { return atomic_load(&entry_of(shown)->accepted); }
+
+uint64_t fs_custody_lasted_ns(const struct fs_custody *shown)
+{
+    const struct entry *custody = entry_of(shown);
+    uint64_t lasted = atomic_load(&custody->lasted);
+    return lasted != 0 ? lasted : fs_now_ns() - custody->began;
+}
+
+pid_t fs_custody_joined_by(const struct fs_custody *shown)
+{
+    const struct entry *custody = entry_of(shown);
+    return atomic_load(&custody->shown.state) == FS_CUSTODY_JOINED ? atomic_load(&custody->joined_by) : 0;
+}
+
+/* ---- what the connecting end calls ---- */
+
+static ssize_t pass(struct fs_custody *shown, const void *data, size_t length, int flags)
+{
+    struct entry *custody = entry_of(shown);
+    ssize_t result = 0;
+    pthread_mutex_lock(&custody->lock);
+    if (fs_custody_is_pending(shown)) {
+        result = send(custody->descriptor[STREAM], data, length, MSG_DONTWAIT | (flags & FS_NO_SIGNAL ? MSG_NOSIGNAL : 0));
+        if (result > 0) custody->passed += (uint64_t)result;
+        else result = -errno;
+        if (result == -EAGAIN) atomic_store(&custody->shown.full, 1);
+        else if (result < 0 && atomic_load(&custody->shown.state) == FS_CUSTODY_HANDED) {
+            hear_answer(custody); /* who has joined resets TCP: the thread may not have come to that */
+            result = 0;
+        }
+    }
+    pthread_mutex_unlock(&custody->lock);
+    return result;
+}
+
+static void await_room(struct fs_custody *shown, int ring_is_full)
+{
+    struct entry *custody = entry_of(shown);
+    pthread_mutex_lock(&custody->lock);
+    if (fs_custody_is_pending(shown)) {
+        if (ring_is_full) { /* nothing but the decision makes room */
+            if (!atomic_exchange(&custody->stuck, 1)) look_at(custody, fs_now_ns());
+        } else if (custody->registered[STREAM]) {
+            watch(custody, STREAM, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+        }
+    }
+    pthread_mutex_unlock(&custody->lock);
+}
+
+static void shut(struct fs_custody *shown, int how)
+{
+    struct entry *custody = entry_of(shown);
+    pthread_mutex_lock(&custody->lock);
+    if (fs_custody_is_pending(shown)) {
+        if (how != SHUT_RD) shutdown(custody->descriptor[STREAM], SHUT_WR);
+        custody->shut |= how == SHUT_RDWR ? 3 : 1 << how;
+        if (custody->shut == 3) unwatch(custody, DOORBELL); /* which looks as if it were closed */
+    }
+    pthread_mutex_unlock(&custody->lock);
+}
+
+static void closed(struct fs_custody *shown, int reset)
+{
+    struct entry *custody = entry_of(shown);
+    pthread_mutex_lock(&custody->lock);
+    if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && custody->descriptor[STREAM] >= 0 && !meet(custody))
+        close_unmet(custody, reset);
+    custody->connecting = NULL;
+    pthread_mutex_unlock(&custody->lock);
+}
+
+static void let_go(struct fs_custody *shown)
+{
+    struct entry *custody = entry_of(shown);
+    pthread_mutex_lock(&custody->lock);
+    custody->connecting = NULL;
+    pthread_mutex_unlock(&custody->lock);
+    release(custody);
+}
+
+static const struct fs_custody_calls calls = {
+    .pass = pass,
+    .await_room = await_room,
+    .shutdown = shut,
+    .closed = closed,
+    .drop = let_go,
+};
+
 int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, int listener,
                      const struct fs_custody_terms *terms)
 {
-    struct fs_custody *custody = NULL;
+    struct entry *custody = NULL;
     if (terms->hello_length > sizeof terms->hello) return -EINVAL;
     pthread_once(&fork_watch, watch_forks);
-    if (posix_memalign((void **)&custody, _Alignof(struct fs_custody), sizeof *custody) != 0) return -ENOMEM;
+    if (posix_memalign((void **)&custody, _Alignof(struct entry), sizeof *custody) != 0) return -ENOMEM;
     memset(custody, 0, sizeof *custody);
     pthread_mutex_init(&custody->lock, NULL);
+    custody->shown.calls = &calls;
     custody->holders = 2;
     custody->terms = *terms;
     custody->connecting = end;
@@ -505,7 +643,7 @@ int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, i
     pthread_mutex_lock(&custody->lock);
     int error = enter(custody);
     if (error == 0) {
-        end->custody = custody;
+        end->custody = &custody->shown;
         watch(custody, LISTENER, EPOLLIN);
         watch(custody, STREAM, EPOLLIN | EPOLLRDHUP);
         watch(custody, DOORBELL, 0);
@@ -516,130 +654,4 @@ int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, i
         free(custody);
     }
     return error;
-}
-
-int fs_custody_take_back(struct fs_custody *custody)
-{
-    int stream = -EBUSY;
-    pthread_mutex_lock(&custody->lock);
-    if (atomic_load(&custody->state) == FS_CUSTODY_PENDING && !meet(custody)) {
-        stream = detach(custody, STREAM);
-        finish(custody, FS_CUSTODY_ENDED);
-    }
-    pthread_mutex_unlock(&custody->lock);
-    return stream;
-}
-
-void fs_custody_relay(struct fs_custody *custody)
-{
-    pthread_mutex_lock(&custody->lock);
-    if (atomic_load(&custody->state) == FS_CUSTODY_PENDING && !meet(custody)) start_relay(custody);
-    pthread_mutex_unlock(&custody->lock);
-}
-
-int fs_custody_fork(struct fs_custody *custody)
-{
-    int error = -EBUSY;
-    fs_custody_relay(custody);
-    pthread_mutex_lock(&custody->lock);
-    struct fs_relay *relay = &custody->relay;
-    char *buffer = malloc(BUFFER);
-    if (buffer != NULL && atomic_load(&custody->state) == FS_CUSTODY_RELAYED && relay->end != NULL)
-        relay_turn(custody, buffer); /* what TCP has already is taken out of the ring */
-    free(buffer);
-    if (atomic_load(&custody->state) == FS_CUSTODY_RELAYED && relay->end != NULL && relay->skip == 0) {
-        int doorbell = detach(custody, DOORBELL), stream = detach(custody, STREAM);
-        struct fs_end *end = relay->end;
-        relay->end = NULL;
-        fcntl(stream, F_SETFL, fcntl(stream, F_GETFL) & ~O_NONBLOCK);
-        finish(custody, FS_CUSTODY_RELAYED);
-        error = fs_bridge_fork(end, doorbell, stream);
-        fs_end_free(end);
-    }
-    pthread_mutex_unlock(&custody->lock);
-    return error;
-}
-
-int fs_custody_state(const struct fs_custody *custody) { return atomic_load(&custody->state); }
-
-int fs_custody_is_accepted(const struct fs_custody *custody) { return atomic_load(&custody->accepted); }
-
-uint64_t fs_custody_lasted_ns(const struct fs_custody *custody)
-{
-    uint64_t lasted = atomic_load(&custody->lasted);
-    return lasted != 0 ? lasted : fs_now_ns() - custody->began;
-}
-
-pid_t fs_custody_joined_by(const struct fs_custody *custody)
-{
-    return atomic_load(&custody->state) == FS_CUSTODY_JOINED ? atomic_load(&custody->joined_by) : 0;
-}
-
-int fs_custody_is_pending(const struct fs_custody *custody)
-{
-    return atomic_load_explicit(&custody->state, memory_order_relaxed) <= FS_CUSTODY_HANDED;
-}
-
-int fs_custody_is_full(const struct fs_custody *custody)
-{
-    return fs_custody_is_pending(custody) && atomic_load(&custody->full);
-}
-
-ssize_t fs_custody_pass(struct fs_custody *custody, const void *data, size_t length, int flags)
-{
-    ssize_t result = 0;
-    pthread_mutex_lock(&custody->lock);
-    if (fs_custody_is_pending(custody)) {
-        result = send(custody->descriptor[STREAM], data, length, MSG_DONTWAIT | (flags & FS_NO_SIGNAL ? MSG_NOSIGNAL : 0));
-        if (result > 0) custody->passed += (uint64_t)result;
-        else result = -errno;
-        if (result == -EAGAIN) atomic_store(&custody->full, 1);
-        else if (result < 0 && atomic_load(&custody->state) == FS_CUSTODY_HANDED) {
-            hear_answer(custody); /* who has joined resets TCP: the thread may not have come to that */
-            result = 0;
-        }
-    }
-    pthread_mutex_unlock(&custody->lock);
-    return result;
-}
-
-void fs_custody_await_room(struct fs_custody *custody, int ring_is_full)
-{
-    pthread_mutex_lock(&custody->lock);
-    if (fs_custody_is_pending(custody)) {
-        if (ring_is_full) { /* nothing but the decision makes room */
-            if (!atomic_exchange(&custody->stuck, 1)) look_at(custody, fs_now_ns());
-        } else if (custody->registered[STREAM]) {
-            watch(custody, STREAM, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
-        }
-    }
-    pthread_mutex_unlock(&custody->lock);
-}
-
-void fs_custody_shutdown(struct fs_custody *custody, int how)
-{
-    pthread_mutex_lock(&custody->lock);
-    if (fs_custody_is_pending(custody)) {
-        if (how != SHUT_RD) shutdown(custody->descriptor[STREAM], SHUT_WR);
-        custody->shut |= how == SHUT_RDWR ? 3 : 1 << how;
-        if (custody->shut == 3) unwatch(custody, DOORBELL); /* which looks as if it were closed */
-    }
-    pthread_mutex_unlock(&custody->lock);
-}
-
-void fs_custody_closed(struct fs_custody *custody, int reset)
-{
-    pthread_mutex_lock(&custody->lock);
-    if (atomic_load(&custody->state) == FS_CUSTODY_PENDING && custody->descriptor[STREAM] >= 0 && !meet(custody))
-        close_unmet(custody, reset);
-    custody->connecting = NULL;
-    pthread_mutex_unlock(&custody->lock);
-}
-
-void fs_custody_drop(struct fs_custody *custody)
-{
-    pthread_mutex_lock(&custody->lock);
-    custody->connecting = NULL;
-    pthread_mutex_unlock(&custody->lock);
-    release(custody);
 }

@@ -45,20 +45,44 @@ int fs_custody_fork(struct fs_custody *custody);
 /* Becomes the pump at once, if nobody connected back. */
 void fs_custody_relay(struct fs_custody *custody);
 
-int fs_custody_state(const struct fs_custody *custody);
 int fs_custody_is_accepted(const struct fs_custody *custody); /* as far as was seen */
 uint64_t fs_custody_lasted_ns(const struct fs_custody *custody); /* until it was decided, or now */
 pid_t fs_custody_joined_by(const struct fs_custody *custody);
 
-/* What the end itself calls (transfer.c, readiness.c, farewell.c, wait.c, ends.c). */
-int fs_custody_is_pending(const struct fs_custody *custody);
-int fs_custody_is_full(const struct fs_custody *custody); /* TCP has no room */
+/* What the connecting end sees of it.  The rest stands above ends, and acts for one: so it is called by these. */
+struct fs_custody_calls {
+    ssize_t (*pass)(struct fs_custody *custody, const void *data, size_t length, int flags);
+    void (*await_room)(struct fs_custody *custody, int ring_is_full);
+    void (*shutdown)(struct fs_custody *custody, int how);
+    void (*closed)(struct fs_custody *custody, int reset);
+    void (*drop)(struct fs_custody *custody);
+};
+struct fs_custody {
+    const struct fs_custody_calls *calls;
+    _Atomic int state, full; /* FS_CUSTODY_...; TCP has no room */
+};
+
+static inline int fs_custody_state(const struct fs_custody *custody) { return atomic_load(&custody->state); }
+static inline int fs_custody_is_pending(const struct fs_custody *custody)
+{
+    return atomic_load_explicit(&custody->state, memory_order_relaxed) <= FS_CUSTODY_HANDED;
+}
+static inline int fs_custody_is_full(const struct fs_custody *custody)
+{
+    return fs_custody_is_pending(custody) && atomic_load(&custody->full);
+}
 /* Sends to TCP what will be put into the ring: how much of it, 0 where the ring alone is enough by now, or -errno. */
-ssize_t fs_custody_pass(struct fs_custody *custody, const void *data, size_t length, int flags);
-void fs_custody_await_room(struct fs_custody *custody, int ring_is_full); /* after -EAGAIN, when the doorbell shows it */
-void fs_custody_shutdown(struct fs_custody *custody, int how);
-void fs_custody_closed(struct fs_custody *custody, int reset);
-void fs_custody_drop(struct fs_custody *custody); /* the end is freed */
+static inline ssize_t fs_custody_pass(struct fs_custody *custody, const void *data, size_t length, int flags)
+{
+    return custody->calls->pass(custody, data, length, flags);
+}
+static inline void fs_custody_await_room(struct fs_custody *custody, int ring_is_full) /* after -EAGAIN, when the doorbell shows it */
+{
+    custody->calls->await_room(custody, ring_is_full);
+}
+static inline void fs_custody_shutdown(struct fs_custody *custody, int how) { custody->calls->shutdown(custody, how); }
+static inline void fs_custody_closed(struct fs_custody *custody, int reset) { custody->calls->closed(custody, reset); }
+static inline void fs_custody_drop(struct fs_custody *custody) { custody->calls->drop(custody); } /* the end is freed */
 
 /* There is room in the ring, but not in TCP, which gets the same bytes. */
 static inline int fs_end_awaits_tcp(const struct fs_end *end)
