@@ -1,4 +1,15 @@
-"""The native core, where it could be built: `available`, and `why_not` in plain words."""
+"""The native core, where it could be built: `available`, and `why_not` in plain words.
+
+C11 that knows no Python, tested alone with sanitizers and fuzzing (tests/core), under one binding. Files call
+downwards only (tests/core/test_circles.py), and so do folders; everything in the package may import this one.
+
+system, cma, cost, strided   the machine; memory of other processes; what copies cost lately; copies of sparse arrays
+sockets/                     calls to the kernel about sockets, ports and pollers
+stream/                      a connection: its memory, its two ends, their doorbell, waiting, leaving
+engine/                      messages between ranks over streams; internal.h and link.h name its files in order
+team/                        collectives of ranks that share a memory
+binding/                     where Python objects end: fastsock.core.binding._core, and what other bindings may cimport
+"""
 
 from __future__ import annotations
 
