@@ -3,7 +3,7 @@
 C11 that knows no Python, tested alone with sanitizers and fuzzing (tests/core), under one binding. Files call
 downwards only (tests/core/test_circles.py), and so do folders; everything in the package may import this one.
 
-system, cma, cost, strided   the machine; memory of other processes; what copies cost lately; copies of sparse arrays
+system, cma, cost, strided   the machine; memory of other processes; what copies cost lately; copies of memory with gaps
 sockets/                     calls to the kernel about sockets, ports and pollers
 stream/                      a connection: its memory, its two ends, their doorbell, waiting, leaving
 engine/                      messages between ranks over streams; internal.h and link.h name its files in order
