@@ -143,6 +143,14 @@ class Exchange:
         request: Request = self.engine.irecv_new(self._ranks[source], self.tag, self.context)
         return request
 
+    def give(self, data: Data, to: int) -> None:
+        """Send to a rank, and return when that is done."""
+        self.engine.send(data, self._ranks[to], self.tag, self.context)
+
+    def take(self, source: int) -> Any:
+        """The bytes of a message of unknown size, once it is there."""
+        return self.engine.recv_new(self._ranks[source], self.tag, self.context)[0]
+
     scratch = staticmethod(scratch)
 
 

@@ -12,7 +12,7 @@ from ..constants import ERR_ROOT, PROC_NULL, ROOT
 from ..messages.pickling import Codec
 from ..tags import OBJECTS, TAGS
 from . import unsized
-from .exchange import Exchange, drive
+from .exchange import Exchange
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def items(objects: Iterable[Any] | None, count: int) -> list[Any]:
 def spread(communicator: Any, data: Any, root: int) -> Any:
     """Returns the root's message."""
     exchange = communicator.members.exchange(blocking=False)
-    return unsized.run(exchange, unsized.spread(exchange, data, root))
+    return unsized.spread(exchange, data, root)
 
 
 class ObjectCalls:
@@ -89,14 +89,15 @@ class ObjectCalls:
         local = self._exchange()
         if not self.communicator.inter:
             data = codec.message(obj) if local.rank == root else None
-            return codec.load(unsized.run(local, unsized.spread(local, data, root)))
+            return codec.load(unsized.spread(local, data, root))
         if root == PROC_NULL:
             return None
         remote = self._remote(local)
         if root == ROOT:
-            return _send(remote, codec.pieces(obj), 0)
-        data = _receive(remote, root) if local.rank == 0 else None
-        return codec.load(unsized.run(local, unsized.spread(local, data, 0)))
+            remote.give(codec.pieces(obj), 0)
+            return None
+        data = remote.take(root) if local.rank == 0 else None
+        return codec.load(unsized.spread(local, data, 0))
 
     @_told
     def gather(self, codec: Codec, obj: Any, root: int) -> list[Any] | None:
@@ -104,15 +105,15 @@ class ObjectCalls:
         self._root(root)
         local = self._exchange()
         if not self.communicator.inter:
-            collected = unsized.run(local, unsized.collect(local, codec.message(obj), root))
+            collected = unsized.collect(local, codec.message(obj), root)
             return None if collected is None else [codec.load(data) for data in collected]
         remote = self._remote(local)
         if root == ROOT:
             requests = [remote.receive_new(rank) for rank in range(remote.size)]
-            drive(remote, [requests])
+            remote.engine.complete(requests)
             return [codec.load(request.payload) for request in requests]
         if root != PROC_NULL:
-            _send(remote, codec.pieces(obj), root)
+            remote.give(codec.pieces(obj), root)
         return None
 
     @_told
@@ -124,14 +125,14 @@ class ObjectCalls:
             each = items(objects, communicator.size) if communicator.rank == root else []
             data = [codec.message(item) for item in each]
             local = self._exchange()
-            return codec.load(unsized.run(local, unsized.hand_out(local, data, root)))
+            return codec.load(unsized.hand_out(local, data, root))
         remote = self._remote(self._exchange())
         if root == PROC_NULL:
             return None
         if root != ROOT:
-            return codec.load(_receive(remote, root))
+            return codec.load(remote.take(root))
         each = items(objects, remote.size)
-        drive(remote, [[remote.send(codec.message(item), rank) for rank, item in enumerate(each)]])
+        remote.engine.complete([remote.send(codec.message(item), rank) for rank, item in enumerate(each)])
         return None
 
     @_told
@@ -141,9 +142,9 @@ class ObjectCalls:
         local = self._exchange()
         if self.communicator.inter:
             remote = self._remote(local)
-            found = unsized.run(remote, unsized.swap(remote, [data] * remote.size, None))
+            found = unsized.swap(remote, [data] * remote.size, None)
         else:
-            found = unsized.run(local, unsized.everyone(local, data))
+            found = unsized.everyone(local, data)
         return [codec.load(each) for each in found]
 
     @_told
@@ -155,14 +156,14 @@ class ObjectCalls:
         own: int | None = communicator.rank
         if communicator.inter:
             exchange, own = self._remote(exchange), None
-        return [codec.load(data) for data in unsized.run(exchange, unsized.swap(exchange, each, own))]
+        return [codec.load(data) for data in unsized.swap(exchange, each, own)]
 
     @_told
     def neighbor_alltoall(self, codec: Codec, objects: Sequence[Any], sources: Any, destinations: Any) -> list[Any]:
         """Returns what each source had for this rank; objects go to the destinations in their order."""
         each = [codec.message(item) for item in items(objects, len(destinations))]
         local = self._exchange()
-        found = unsized.run(local, unsized.among_neighbours(local, each, sources, destinations))
+        found = unsized.among_neighbours(local, each, sources, destinations)
         return [None if data is None else codec.load(data) for data in found]
 
     @_told
@@ -172,12 +173,12 @@ class ObjectCalls:
         local = self._exchange()
         if self.communicator.inter:
             return self._reduce_between(local, codec, obj, op, root)
-        result = unsized.run(local, unsized.climb(local, codec, obj, op))
+        result = unsized.climb(local, codec, obj, op)
         if root != 0:
             if local.rank == 0:
-                _send(local, codec.pieces(result), root)
+                local.give(codec.pieces(result), root)
             elif local.rank == root:
-                result = codec.load(_receive(local, 0))
+                result = codec.load(local.take(0))
         return result if local.rank == root else None
 
     def _reduce_between(self, local: Exchange, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
@@ -185,32 +186,32 @@ class ObjectCalls:
         if root == PROC_NULL:
             return None
         if root == ROOT:
-            return codec.load(_receive(remote, 0))
-        result = unsized.run(local, unsized.climb(local, codec, obj, op))
+            return codec.load(remote.take(0))
+        result = unsized.climb(local, codec, obj, op)
         if local.rank == 0:
-            _send(remote, codec.pieces(result), root)
+            remote.give(codec.pieces(result), root)
         return None
 
     @_told
     def allreduce(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
         """Returns the reduction of all objects; of the remote group's on an intercommunicator."""
         local = self._exchange()
-        result = unsized.run(local, unsized.climb(local, codec, obj, op))
+        result = unsized.climb(local, codec, obj, op)
         data: Any = codec.pieces(result) if local.rank == 0 else None
         if self.communicator.inter and local.rank == 0:
             remote = self._remote(local)
             request = remote.receive_new(0)
-            drive(remote, [[request, remote.send(data, 0)]])
+            remote.engine.complete([request, remote.send(data, 0)])
             data = request.payload
             result = codec.load(data)
         spread = self._exchange()  # the tree's own messages
-        data = unsized.run(spread, unsized.spread(spread, data, 0))
+        data = unsized.spread(spread, data, 0)
         return result if local.rank == 0 else codec.load(data)
 
     def _before(self, codec: Codec, obj: Any) -> list[Any]:
         """Returns the objects of the ranks up to this one."""
         local = self._exchange()
-        found = unsized.run(local, unsized.everyone(local, codec.message(obj)))
+        found = unsized.everyone(local, codec.message(obj))
         return [codec.load(data) for data in found[: local.rank + 1]]
 
     @_told
@@ -223,13 +224,3 @@ class ObjectCalls:
         """Returns the reduction of the objects of the ranks below this one; None at rank 0."""
         below = self._before(codec, obj)[:-1]
         return fold(op, below) if below else None
-
-
-def _send(exchange: Exchange, data: Any, to: int) -> None:
-    drive(exchange, [[exchange.send(data, to)]])
-
-
-def _receive(exchange: Exchange, source: int) -> Any:
-    request = exchange.receive_new(source)
-    drive(exchange, [[request]])
-    return request.payload

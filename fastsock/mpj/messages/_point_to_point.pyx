@@ -4,7 +4,6 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 cimport cython
 from cpython.exc cimport PyErr_Clear
-from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 
