@@ -657,7 +657,8 @@ def _serve_tls(here, accept):
         sock = standard.socket(fileno=sock.detach())
     with server_context().wrap_socket(sock, server_side=True) as tls:
         tls.sendall(tls.recv(100).upper())
-        tls.recv(1)
+        with suppress(BrokenPipeError):  # an end without a goodbye, to a recent OpenSSL: docs/limits.md
+            tls.recv(1)
 
 
 @ACCEPTS

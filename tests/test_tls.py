@@ -138,7 +138,10 @@ def test_end_of_file(installed_pair):
         installed_pair.far.close()
         assert receive(near, 4) == b"last"
         # Reset where the far end had not read TLS's session tickets.
-        assert outcome(near.recv, 1) in (b"", "SSLEOFError 8", "ConnectionResetError ECONNRESET")
+        ends = [b"", "SSLEOFError 8", "ConnectionResetError ECONNRESET"]
+        if installed_pair.maker.transport in ("shm", "unix"):
+            ends.append("BrokenPipeError EPIPE")  # of a recent OpenSSL, where a plain class closes: docs/limits.md
+        assert outcome(near.recv, 1) in ends
 
 
 def test_handshake_refused(installed_pair):
