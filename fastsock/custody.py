@@ -187,6 +187,8 @@ def _before_fork() -> None:
         connection = sock._fast_connection
         if connection is not None and connection.kept is not None and not connection.kept.has_joined():
             sock._fast_leave_custody(survives=True)
+    if core.available:  # Python warns of a fork beside threads, of which a program without threads does not know
+        core.rest_threads()
 
 
 def _after_fork_in_child() -> None:

@@ -24,6 +24,7 @@ from fastsock.testing.outcomes import receive, receive_all
 
 from .certificates import client_context, issued, server_context
 from .paths import preferring
+from .scripts import Script
 
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
 HERE = ("127.0.0.1", 0)
@@ -455,6 +456,39 @@ def test_forked(near, server, accept, watched, who):
     assert server.run(_receive, 1) == b""
     os.close(told)
     os.close(tell)
+
+
+FORKS = """
+        import os, socket, warnings
+        warnings.simplefilter("error")
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+        counts = []
+        os.register_at_fork(after_in_parent=lambda: counts.append(threads()))
+        listener = socket.create_server(("127.0.0.1", 0))
+        for _ in range(100):
+            with socket.socket() as sock:
+                sock.setblocking(False)
+                sock.connect_ex(listener.getsockname())
+                sock.send(b"question")
+                child = os.fork()
+                if child == 0:
+                    os._exit(0)
+                assert os.waitpid(child, 0)[1] == 0
+                with listener.accept()[0] as accepted:
+                    assert accepted.recv(8, socket.MSG_WAITALL) == b"question"
+                    accepted.send(b"answer")
+                sock.setblocking(True)
+                assert sock.recv(6, socket.MSG_WAITALL) == b"answer"
+        tell(sorted(set(counts)))
+    """
+
+
+def test_a_program_without_threads_forks_without_threads(kind):
+    """Python warns of a fork beside other threads, and such a program's author knows of none."""
+    with Script(kind, FORKS) as program:
+        assert program.hear() == [1]
+        assert program.finish() == 0
 
 
 @ACCEPTS

@@ -30,6 +30,7 @@ cdef extern from "registrations.h" nogil:
 
 cdef extern from "linger.h" nogil:
     int fs_linger(int descriptor)
+    void fs_linger_rest()
 
 cdef extern from "direct.h" nogil:
     int fs_direct_probe()
@@ -162,6 +163,7 @@ cdef extern from "custody.h" nogil:
         int any_user
         uint64_t patience_ns
 
+    void fs_custody_rest()
     int fs_custody_begin(fs_end *end, int doorbell, int memory, int stream, int listener, const fs_custody_terms *terms)
     int fs_custody_take_back(fs_custody *custody)
     int fs_custody_fork(fs_custody *custody)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -56,7 +57,16 @@ static struct {
     struct fs_custody *first, *ended;
     int count, events, timer;
     uint64_t timer_at; /* 0: not set */
-} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER, .events = -1, .timer = -1};
+    pthread_t thread;
+    int runs, asked_to_end;
+    pid_t ended_number; /* of the thread that was asked, or 0: it goes on */
+    pthread_cond_t answered; /* to whoever asked */
+    pthread_mutex_t asking;  /* one at a time */
+} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .events = -1,
+            .timer = -1,
+            .answered = PTHREAD_COND_INITIALIZER,
+            .asking = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
 
 /* ---- entries ---- */
@@ -376,11 +386,38 @@ static void bury(void)
     }
 }
 
+static void forget_thread(void)
+{
+    if (keeper.events >= 0) close(keeper.events);
+    if (keeper.timer >= 0) close(keeper.timer);
+    keeper.events = keeper.timer = -1;
+    keeper.timer_at = 0;
+    keeper.runs = 0;
+}
+
+/* Whether the thread is to end, and may.  One whose numbers a program closed may still run: it is not meant. */
+static int ends(void)
+{
+    int over = 0;
+    pthread_mutex_lock(&keeper.lock);
+    if (keeper.asked_to_end && pthread_equal(pthread_self(), keeper.thread)) {
+        over = keeper.count == 0;
+        if (over) forget_thread();
+        keeper.ended_number = over ? (pid_t)syscall(SYS_gettid) : 0;
+        keeper.asked_to_end = 0;
+        pthread_cond_broadcast(&keeper.answered);
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    return over;
+}
+
 static void *serve(void *argument)
 {
     struct epoll_event events[EVENTS];
     char *buffer = argument;
+    pthread_mutex_lock(&keeper.lock);
     int descriptor = keeper.events;
+    pthread_mutex_unlock(&keeper.lock);
     for (;;) {
         int count = epoll_wait(descriptor, events, EVENTS, -1);
         if (count < 0 && errno != EINTR) break; /* somebody closed every number */
@@ -390,6 +427,7 @@ static void *serve(void *argument)
             else heed((struct fs_custody *)(uintptr_t)(word & ~(uint64_t)63), (int)(word & 63), events[i].events, buffer);
         }
         bury();
+        if (ends()) break;
     }
     free(buffer);
     return NULL;
@@ -415,13 +453,12 @@ static void after_fork_in_child(void)
         atomic_store(&custody->full, 0);
         pthread_mutex_init(&custody->lock, NULL);
     }
-    if (keeper.events >= 0) close(keeper.events);
-    if (keeper.timer >= 0) close(keeper.timer);
-    keeper.events = keeper.timer = -1;
+    forget_thread();
     keeper.first = keeper.ended = NULL;
-    keeper.count = 0;
-    keeper.timer_at = 0;
+    keeper.count = keeper.asked_to_end = 0;
     pthread_mutex_init(&keeper.lock, NULL);
+    pthread_mutex_init(&keeper.asking, NULL);
+    pthread_cond_init(&keeper.answered, NULL);
 }
 
 static void watch_forks(void) { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
@@ -430,23 +467,22 @@ static void watch_forks(void) { pthread_atfork(before_fork, after_fork_in_parent
 static int start_thread(void)
 {
     struct epoll_event due = {EPOLLIN, {.u64 = 0}};
-    pthread_t thread;
     char *buffer = malloc(BUFFER);
     int error = buffer == NULL ? -ENOMEM : 0;
     keeper.timer_at = 0;
+    if (keeper.runs) pthread_detach(keeper.thread); /* its numbers were closed */
+    keeper.runs = 0;
     keeper.events = epoll_create1(EPOLL_CLOEXEC);
     keeper.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (error == 0 && (keeper.events < 0 || keeper.timer < 0 ||
                        epoll_ctl(keeper.events, EPOLL_CTL_ADD, keeper.timer, &due) != 0))
         error = -errno;
-    if (error == 0) error = fs_start_thread(&thread, serve, buffer);
+    if (error == 0) error = fs_start_thread(&keeper.thread, serve, buffer);
     if (error == 0) {
-        pthread_detach(thread);
+        keeper.runs = 1;
         return 0;
     }
-    if (keeper.events >= 0) close(keeper.events);
-    if (keeper.timer >= 0) close(keeper.timer);
-    keeper.events = keeper.timer = -1;
+    forget_thread();
     free(buffer);
     return error;
 }
@@ -480,6 +516,24 @@ static int enter(struct fs_custody *custody)
     }
     pthread_mutex_unlock(&keeper.lock);
     return error;
+}
+
+void fs_custody_rest(void)
+{
+    pid_t number = 0;
+    pthread_mutex_lock(&keeper.asking);
+    pthread_mutex_lock(&keeper.lock);
+    pthread_t thread = keeper.thread;
+    if (keeper.runs && keeper.count == 0 && has_thread()) {
+        keeper.asked_to_end = 1;
+        keeper.timer_at = 0;
+        set_timer(fs_now_ns());
+        while (keeper.asked_to_end) pthread_cond_wait(&keeper.answered, &keeper.lock);
+        number = keeper.ended_number;
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    if (number != 0) fs_join_thread(thread, number);
+    pthread_mutex_unlock(&keeper.asking);
 }
 
 int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, int listener,

@@ -59,4 +59,7 @@ void fs_custody_shutdown(struct fs_custody *custody, int how);
 void fs_custody_closed(struct fs_custody *custody, int reset);
 void fs_custody_drop(struct fs_custody *custody); /* the end is freed */
 
+/* Before a fork, as fs_linger_rest: ends the thread where nothing is in custody. */
+void fs_custody_rest(void);
+
 #endif

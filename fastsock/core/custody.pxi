@@ -89,3 +89,9 @@ cdef class Custody:
             return False
         checked(result)
         return True
+
+
+def rest_threads():
+    """Before a fork: ends the native threads that have nothing in custody, and lets go of what lingers."""
+    fs_custody_rest()
+    fs_linger_rest()
