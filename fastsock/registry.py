@@ -49,6 +49,7 @@ class Connection:
     ) -> None:
         self.role = role
         self.transport = transport
+        self.is_tcp = transport == "tcp"  # what the descriptor is, whatever path its bytes take
         self.reason = reason
         self.family = family
         self.proto = proto

@@ -200,7 +200,7 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_connect(self, primitive: Any, address: Any) -> int:
         """Connects by the standard class's connect() or connect_ex(); 0, EINPROGRESS, or what connect_ex() answers."""
         connection = self._fast_connection
-        if connection is not None and connection.transport != "tcp":
+        if connection is not None and not connection.is_tcp:
             self._fast_connect_again(connection)
             return 0
         if connection is not None or not self._fast_is_tcp_stream():
@@ -471,6 +471,7 @@ class socket(_Plain):  # type: ignore[misc]
             return False
         self._fast_unbind()
         registry.back_on_tcp(connection, Reason.DESCRIPTOR_TAKEN)
+        connection.is_tcp = True
         _Base.settimeout(self, _Base.gettimeout(self))
         for (level, option), value in (self._fast_options or {}).items():
             with contextlib.suppress(OSError):
@@ -624,8 +625,8 @@ class socket(_Plain):  # type: ignore[misc]
         """OpenSSL at the other end may answer the end of the stream by an alert, which TCP would take."""
         descriptor = _Base.fileno(self)
         alone = connection.forks == (core.forks() if core.available else None) and descriptor >= 0
-        if alone and not genuine.get_inheritable(descriptor) and not self._fast_resets():
-            with contextlib.suppress(OSError):  # the other end has closed already, or there are too many descriptors
+        with contextlib.suppress(OSError):  # its number was closed already, or there are too many of them
+            if alone and not genuine.get_inheritable(descriptor) and not self._fast_resets():
                 core.linger(descriptor)
 
     def _fast_resets(self) -> bool:
@@ -666,7 +667,7 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_moved_connection(self) -> registry.Connection | None:
         connection: registry.Connection | None = self._fast_connection
-        if connection is None or connection.transport == "tcp":
+        if connection is None or connection.is_tcp:
             return None
         if _Base.fileno(self) < 0:
             raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
@@ -743,7 +744,7 @@ class socket(_Plain):  # type: ignore[misc]
         except BrokenPipeError:
             length = memoryview(data).nbytes
             if self._fast_forgive(length):
-                return length
+                return min(length, unix.TAKEN_FOR_NOBODY)
             raise
 
     def sendall(self, data: Any, flags: int = 0, /) -> None:
@@ -755,7 +756,8 @@ class socket(_Plain):  # type: ignore[misc]
         try:
             _Base.sendall(self, data, flags)
         except BrokenPipeError:
-            if not self._fast_forgive(memoryview(data).nbytes):
+            length = memoryview(data).nbytes
+            if not self._fast_forgive(length) or length > unix.TAKEN_FOR_NOBODY:
                 raise
 
     def _fast_check_sending(self, flags: int) -> None:
@@ -804,7 +806,7 @@ class socket(_Plain):  # type: ignore[misc]
             except BrokenPipeError:
                 length = sum(memoryview(buffer).nbytes for buffer in buffers)
                 if self._fast_forgive(length):
-                    return length
+                    return min(length, unix.TAKEN_FOR_NOBODY)
                 raise
         if ancdata or flags or address is not None:  # a TCP stream ignores what is well-formed, and refuses the rest
             options.check_arguments(_Base.sendmsg, [], ancdata, flags, address)

@@ -695,6 +695,29 @@ def _serve_tls(here, accept):
             tls.recv(1)
 
 
+WRAPPED_BEFORE_IT_IS_ACCEPTED = """
+        import select, socket, ssl
+        listener = socket.create_server(("127.0.0.1", 0))
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.connect_ex(listener.getsockname())
+        addresses = sock.getsockname(), sock.getpeername()
+        select.select([], [sock], [])
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with context.wrap_socket(sock, do_handshake_on_connect=False) as wrapped:
+            assert (wrapped.getsockname(), wrapped.getpeername()) == addresses
+            wrapped.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tell(wrapped.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+    """
+
+
+def test_tls_around_what_is_not_accepted_yet(kind):
+    """Its bytes take TCP, but its descriptor is no TCP socket: addresses and options are answered all the same."""
+    with Script(kind, WRAPPED_BEFORE_IT_IS_ACCEPTED) as program:
+        assert program.hear() == 1
+
+
 @ACCEPTS
 def test_tls(near, accept):
     issued()  # before the fork

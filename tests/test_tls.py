@@ -266,3 +266,36 @@ def test_closed_numbers_are_free_for_the_program_alone(kind, tmp_path):
     issued().private_key_and_cert_chain_pem.write_to_path(both)
     with Script(kind, CLOSES_MANY, str(both)) as program:
         assert program.hear() == []
+
+
+NUMBER_CLOSED = """
+        import os, socket, ssl, sys, threading
+        listener = socket.create_server(("127.0.0.1", 0))
+        accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        accepting.load_cert_chain(sys.argv[1])
+        connecting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        connecting.check_hostname, connecting.verify_mode = False, ssl.CERT_NONE
+        kept = []
+        def serve():
+            kept.append(accepting.wrap_socket(listener.accept()[0], server_side=True))
+            kept[-1].sendall(b"welcome")
+        thread = threading.Thread(target=serve)
+        thread.start()
+        client = connecting.wrap_socket(socket.create_connection(listener.getsockname()))
+        assert client.recv(7) == b"welcome"
+        thread.join()
+        os.close(kept[0].fileno())
+        try:
+            kept[0].close()
+        except OSError as error:
+            tell(error.strerror)
+        tell(kept[0].fileno())
+    """
+
+
+def test_a_number_that_was_closed_before_its_socket(kind, tmp_path):
+    both = tmp_path / "key and chain"
+    issued().private_key_and_cert_chain_pem.write_to_path(both)
+    with Script(kind, NUMBER_CLOSED, str(both)) as program:
+        assert program.hear() == "Bad file descriptor"
+        assert program.hear() == -1

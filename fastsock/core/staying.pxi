@@ -185,6 +185,7 @@ cdef class Stay:
 cdef class Stayed:
     """What registry.Connection is, for one that stays on TCP."""
     transport = "tcp"
+    is_tcp = True
     channel = None
     kept = None
     options = None
