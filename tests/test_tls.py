@@ -226,9 +226,9 @@ def test_the_first_send_to_an_end_that_closed_is_taken_and_later_ones_break(inst
                 raw.send(b"more")
 
 
-CLOSES_MANY = """
+BOTH_ENDS = """
         import os, socket, ssl, sys, threading
-        count = 8
+        count = int(sys.argv[2])
         listener = socket.create_server(("127.0.0.1", 0))
         accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         accepting.load_cert_chain(sys.argv[1])
@@ -246,6 +246,9 @@ CLOSES_MANY = """
             kept.append(connecting.wrap_socket(sock))
             assert kept[-1].recv(7) == b"welcome"
         thread.join()
+    """
+
+CLOSES_MANY = """
         numbers = [sock.fileno() for sock in kept]
         for sock in kept:
             sock.close()
@@ -264,26 +267,11 @@ def test_closed_numbers_are_free_for_the_program_alone(kind, tmp_path):
     """What goes on behind a close takes no number that the program has just given up, and may ask for."""
     both = tmp_path / "key and chain"
     issued().private_key_and_cert_chain_pem.write_to_path(both)
-    with Script(kind, CLOSES_MANY, str(both)) as program:
+    with Script(kind, BOTH_ENDS + CLOSES_MANY, str(both), "8") as program:
         assert program.hear() == []
 
 
 NUMBER_CLOSED = """
-        import os, socket, ssl, sys, threading
-        listener = socket.create_server(("127.0.0.1", 0))
-        accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        accepting.load_cert_chain(sys.argv[1])
-        connecting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        connecting.check_hostname, connecting.verify_mode = False, ssl.CERT_NONE
-        kept = []
-        def serve():
-            kept.append(accepting.wrap_socket(listener.accept()[0], server_side=True))
-            kept[-1].sendall(b"welcome")
-        thread = threading.Thread(target=serve)
-        thread.start()
-        client = connecting.wrap_socket(socket.create_connection(listener.getsockname()))
-        assert client.recv(7) == b"welcome"
-        thread.join()
         os.close(kept[0].fileno())
         try:
             kept[0].close()
@@ -296,6 +284,6 @@ NUMBER_CLOSED = """
 def test_a_number_that_was_closed_before_its_socket(kind, tmp_path):
     both = tmp_path / "key and chain"
     issued().private_key_and_cert_chain_pem.write_to_path(both)
-    with Script(kind, NUMBER_CLOSED, str(both)) as program:
+    with Script(kind, BOTH_ENDS + NUMBER_CLOSED, str(both), "1") as program:
         assert program.hear() == "Bad file descriptor"
         assert program.hear() == -1
