@@ -18,6 +18,7 @@ from collections import deque
 from . import core, learned, meeting
 from .config import settings
 from .genuine import genuine
+from .hidden import Hidden
 from .transport import Reason, Refused
 
 TYPE_CHECKING = False
@@ -101,6 +102,11 @@ class Kept:
         """Makes the descriptor TCP's again, unless it is too late, or somebody watches it."""
         return not channel.is_watched() and self._custody.take_back(channel)
 
+    def held(self) -> Hidden | None:
+        """Gives away what holds the port of a connection that has joined, and goes on without custody."""
+        number = self._custody.take_port()
+        return Hidden(number) if number >= 0 else None
+
     def give_up(self, survives: bool) -> None:
         """The other end stays on TCP, unless it has joined; survives: also after this process ended."""
         if survives:
@@ -109,8 +115,8 @@ class Kept:
             self._custody.relay()
 
 
-def begin(offer: meeting.Offer, local: Any, peer: Any, descriptor: int) -> tuple[meeting.Joined, Kept]:
-    """Goes ahead with a connection whose TCP socket is `descriptor`, which is still to become the doorbell.
+def begin(offer: meeting.Offer, local: Any, peer: Any) -> tuple[meeting.Joined, Kept]:
+    """Goes ahead with a connection whose TCP socket is still to become the doorbell.
 
     Raises Refused: then nothing has changed.
     """
@@ -122,7 +128,7 @@ def begin(offer: meeting.Offer, local: Any, peer: Any, descriptor: int) -> tuple
         descriptors += doorbell, other
         channel, memory = path.begin(doorbell, current, f"{where[0]}:{where[1]}")
         descriptors.append(memory)
-        stream = genuine.dup(descriptor)
+        stream = offer.held().number
         descriptors.append(stream)
         listener = offer.listener(local)
         descriptors.append(listener)

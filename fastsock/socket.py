@@ -257,12 +257,13 @@ class socket(_Plain):  # type: ignore[misc]
             ahead = _Base.gettimeout(self) == 0 and custody.is_possible(paths) and not meeting.has_patience()
             if ahead and _takes_descriptor(self):
                 return None, Reason.DESCRIPTOR_TAKEN
-            return meeting.Offer(bound, ip, port, paths, ahead), Reason.JOINED
+            return meeting.Offer(bound, ip, port, paths, ahead, ports.hold(self)), Reason.JOINED
         except Refused as refused:
             return None, refused.reason
         except OSError as error:
             chain.log.debug("no offer to %s: %s", address, error)
-            return None, Reason.NO_PORT
+            reason = meeting.refused_by(error).reason
+            return None, Reason.NO_PORT if reason is Reason.SYSTEM_ERROR else reason
 
     def _fast_resolve(self, address: Any) -> tuple[str | None, int]:
         """The numeric address that connect() will use; (None, 0) where the call itself must say what is wrong."""
@@ -333,13 +334,13 @@ class socket(_Plain):  # type: ignore[misc]
         if joined is None:
             self._fast_go_ahead(offer, local, peer)
         else:
-            self._fast_move("connect", joined, local, peer)
+            self._fast_move("connect", joined, local, peer, held=offer.held())
             meeting.confirm(joined, self)
 
     def _fast_go_ahead(self, offer: meeting.Offer, local: Any, peer: Any) -> None:
         """Moves, although the other end is still to come."""
         try:
-            joined, kept = custody.begin(offer, local, peer, _Base.fileno(self))
+            joined, kept = custody.begin(offer, local, peer)
         except Refused as refused:
             self._fast_stay("connect", refused.reason, local, peer, refused.detail)
             return
@@ -355,8 +356,10 @@ class socket(_Plain):  # type: ignore[misc]
         if settings().trace:
             chain.log.info("%s %s -> tcp: %s%s", role, peer, reason, detail and f" ({detail})")
 
-    def _fast_move(self, role: str, joined: meeting.Joined, local: Any, peer: Any, kept: Any = None) -> None:
-        """Re-points the descriptor at the doorbell; the connecting end resets TCP: nothing lingers in TIME_WAIT."""
+    def _fast_move(
+        self, role: str, joined: meeting.Joined, local: Any, peer: Any, kept: Any = None, held: Any = None
+    ) -> None:
+        """Re-points the descriptor at the doorbell; TCP ends by a reset: nothing is left in TIME_WAIT."""
         connection = registry.Connection(
             role, joined.path.name, Reason.JOINED, _family(self), _proto(self), local, peer
         )
@@ -366,10 +369,12 @@ class socket(_Plain):  # type: ignore[misc]
             connection.began = genuine.monotonic()
         connection.options = self._fast_options
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
-        if role == "connect" and kept is None:  # it may not have seen yet that it is connected, when the other leaves
+        if role == "connect" and kept is None:
             _Base.setsockopt(self, _socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
         genuine.dup2(joined.doorbell, descriptor, genuine.get_inheritable(descriptor))
         genuine.close(joined.doorbell)
+        if held is not None:
+            connection.port = ports.HeldPort(held, [descriptor])
         _Base.settimeout(self, timeout)
         self._fast_connection = connection
         if joined.channel is not None:
@@ -423,11 +428,14 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_share(known._fast_channel, descriptor)
             return
         connection = registry.Connection("received", "unix", Reason.DESCRIPTOR_TAKEN, family, _proto(self), *addresses)
+        connection.port = ports.held_for(descriptor)
         self._fast_connection = connection
         registry.opened(connection, self)
 
     def _fast_share(self, channel: Any, descriptor: int) -> None:
         """A second socket object over the same connection, with a descriptor and a timeout of its own."""
+        if self._fast_connection.port is not None:
+            self._fast_connection.port.also(descriptor)
         second = channel.duplicate(descriptor)
         second.settimeout(_Base.gettimeout(self))
         self._fast_bind(second)
@@ -458,6 +466,9 @@ class socket(_Plain):  # type: ignore[misc]
         else:
             self._fast_bridge(holders, survives)
             connection.bridged = True
+        held = connection.kept.held() if connection.kept is not None else None
+        if held is not None:
+            connection.port = ports.HeldPort(held, [_Base.fileno(sock) for sock in holders])
         registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
 
     def _fast_leave_custody(self, survives: bool) -> bool:
@@ -505,6 +516,8 @@ class socket(_Plain):  # type: ignore[misc]
             descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
             registry.detach(descriptor)
             core.replace_watched(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
+            if self._fast_connection.port is not None:
+                self._fast_connection.port.follow(descriptor)
             sock._fast_unbind()
             _Base.settimeout(sock, timeout)
             each.end_move(weakref.ref(sock))
@@ -615,11 +628,13 @@ class socket(_Plain):  # type: ignore[misc]
             if connection is not None and through and _takes_descriptor(self):
                 self._fast_linger(connection)
             _ss.close(self)
-            return
-        reset = self._fast_resets()
-        _ss.detach(self)  # before: another thread that finds no channel must not call the kernel on a doorbell
-        self._fast_unbind()
-        channel.close(reset)
+        else:
+            reset = self._fast_resets()
+            _ss.detach(self)  # before: another thread that finds no channel must not call the kernel on a doorbell
+            self._fast_unbind()
+            channel.close(reset)
+        if connection is not None and connection.port is not None:
+            connection.port.look()
 
     def _fast_linger(self, connection: registry.Connection) -> None:
         """OpenSSL at the other end may answer the end of the stream by an alert, which TCP would take."""

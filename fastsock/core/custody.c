@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -47,6 +48,8 @@ struct fs_custody {
     struct fs_relay relay;   /* its end is the accepting one's, opened where it must be */
     uint64_t passed;         /* bytes that TCP got */
     uint64_t accepted_at, next_look, look_after;
+    int held;         /* TCP's descriptor once it is done with, for its port; or -1 */
+    ino_t held_file;  /* a program may close every number that it does not know, and use it again */
     uint64_t began;
     _Atomic uint64_t lasted; /* until it was known what becomes of it, in nanoseconds; 0: it is not */
 };
@@ -131,6 +134,29 @@ static struct fs_end *accepting_end(struct fs_custody *custody)
         custody->relay.end = fs_end_open_on(custody->connecting->segment, FS_SIDE_ACCEPTED, &limits, &error);
     if (custody->relay.end != NULL) custody->relay.end->abrupt = 1;
     return custody->relay.end;
+}
+
+/* The port is the connection's as long as its end is open. */
+static void hold_port(struct fs_custody *custody)
+{
+    struct stat status;
+    if (custody->connecting == NULL || fstat(custody->descriptor[STREAM], &status) != 0) return;
+    custody->held = detach(custody, STREAM);
+    custody->held_file = status.st_ino;
+}
+
+static int take_port(struct fs_custody *custody)
+{
+    struct stat status;
+    int held = custody->held;
+    custody->held = -1;
+    return held >= 0 && fstat(held, &status) == 0 && status.st_ino == custody->held_file ? held : -1;
+}
+
+static void let_port_go(struct fs_custody *custody)
+{
+    int held = take_port(custody);
+    if (held >= 0) close(held);
 }
 
 /* From now on nothing of the entry is in custody; only the thread drops its hold, when it knows no event of it. */
@@ -274,6 +300,7 @@ static void hear_answer(struct fs_custody *custody)
     if (got == 1) {
         if (custody->connecting != NULL) atomic_store(&custody->connecting->peer, (int)custody->joined_by);
         reset_on_close(custody->descriptor[STREAM]);
+        hold_port(custody);
         decide(custody, FS_CUSTODY_JOINED);
         let_senders_on(custody);
         finish(custody, FS_CUSTODY_JOINED);
@@ -552,7 +579,7 @@ int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, i
     custody->descriptor[STREAM] = stream;
     custody->descriptor[LISTENER] = listener;
     custody->descriptor[DOORBELL] = doorbell;
-    custody->descriptor[ASKER] = -1;
+    custody->descriptor[ASKER] = custody->held = -1;
     custody->look_after = FIRST_LOOK_NS;
     custody->began = fs_now_ns();
     custody->next_look = custody->began + FIRST_LOOK_NS;
@@ -686,13 +713,23 @@ void fs_custody_closed(struct fs_custody *custody, int reset)
     pthread_mutex_lock(&custody->lock);
     if (atomic_load(&custody->state) == FS_CUSTODY_PENDING && custody->descriptor[STREAM] >= 0 && !meet(custody))
         close_unmet(custody, reset);
+    let_port_go(custody);
     custody->connecting = NULL;
     pthread_mutex_unlock(&custody->lock);
+}
+
+int fs_custody_take_port(struct fs_custody *custody)
+{
+    pthread_mutex_lock(&custody->lock);
+    int held = take_port(custody);
+    pthread_mutex_unlock(&custody->lock);
+    return held;
 }
 
 void fs_custody_drop(struct fs_custody *custody)
 {
     pthread_mutex_lock(&custody->lock);
+    let_port_go(custody);
     custody->connecting = NULL;
     pthread_mutex_unlock(&custody->lock);
     release(custody);

@@ -188,6 +188,7 @@ cdef class Stayed:
     is_tcp = True
     channel = None
     kept = None
+    port = None
     options = None
     holders = ()
     peer_pid = None
