@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class _Round:
-    """The messages of one call: among the members, or to and from the remote group."""
+    """The messages of one call: among the members, or to and from the remote group.
+
+    It takes the call's number. So whatever may be refused, as an object that cannot be pickled, comes before it: the
+    other ranks count on.
+    """
 
     __slots__ = ("context", "engine", "exchange", "peers", "rank", "size", "tag")
 
@@ -122,9 +126,13 @@ def _everyone(messages: _Round, data: Any) -> list[Any]:
     return found
 
 
-def _folded(messages: _Round, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
-    """Binomial reduction in rank order; returns the result at rank 0."""
-    result = codec.load(codec.message(obj))  # operations may change their operands
+def _copied(codec: Codec, obj: Any) -> Any:
+    """Operations may change their operands."""
+    return codec.load(codec.message(obj))
+
+
+def _folded(messages: _Round, codec: Codec, result: Any, op: Callable[[Any, Any], Any]) -> Any:
+    """Binomial reduction in rank order of what may be changed; returns the result at rank 0."""
     mask = 1
     while mask < messages.size:
         if messages.rank & mask:
@@ -169,19 +177,20 @@ def bcast(communicator: Any, codec: Codec, obj: Any, root: int) -> Any:
     if communicator.inter:
         return _bcast_inter(communicator, codec, obj, root)
     _root(communicator, root)
-    messages = _Round(communicator)
     data = codec.message(obj) if communicator.rank == root else None
+    messages = _Round(communicator)
     return codec.load(_spread(messages, data, root))
 
 
 def _bcast_inter(communicator: Any, codec: Codec, obj: Any, root: int) -> Any:
     _remote_root(communicator, root)
+    pieces = codec.pieces(obj) if root == ROOT else None
     local = _Round(communicator)
     remote = _Round(communicator, True, local.exchange)
     if root == PROC_NULL:
         return None
     if root == ROOT:
-        remote.send(codec.pieces(obj), 0)
+        remote.send(pieces, 0)
         return None
     data = remote.recv(root) if local.rank == 0 else None
     return codec.load(_spread(local, data, 0))
@@ -193,18 +202,19 @@ def gather(communicator: Any, codec: Codec, obj: Any, root: int) -> list[Any] | 
     if communicator.inter:
         return _gather_inter(communicator, codec, obj, root)
     _root(communicator, root)
-    messages = _Round(communicator)
-    collected = _collect(messages, codec.message(obj), root)
+    data = codec.message(obj)
+    collected = _collect(_Round(communicator), data, root)
     return None if collected is None else [codec.load(data) for data in collected]
 
 
 def _gather_inter(communicator: Any, codec: Codec, obj: Any, root: int) -> list[Any] | None:
     _remote_root(communicator, root)
+    pieces = None if root in (ROOT, PROC_NULL) else codec.pieces(obj)
     remote = _Round(communicator, True)
     if root == PROC_NULL:
         return None
     if root != ROOT:
-        remote.send(codec.pieces(obj), root)
+        remote.send(pieces, root)
         return None
     requests = [remote.irecv(rank) for rank in range(remote.size)]
     remote.engine.complete(requests)
@@ -229,13 +239,14 @@ def scatter(communicator: Any, codec: Codec, objects: Iterable[Any] | None, root
 
 def _scatter_inter(communicator: Any, codec: Codec, objects: Iterable[Any] | None, root: int) -> Any:
     _remote_root(communicator, root)
+    if root == ROOT:
+        each = [codec.message(item) for item in items(objects, len(communicator.peers))]
     remote = _Round(communicator, True)
     if root == PROC_NULL:
         return None
     if root != ROOT:
         return codec.load(remote.recv(root))
-    each = items(objects, remote.size)
-    remote.engine.complete([remote.isend(codec.message(item), rank) for rank, item in enumerate(each)])
+    remote.engine.complete([remote.isend(data, rank) for rank, data in enumerate(each)])
     return None
 
 
@@ -279,8 +290,9 @@ def reduce(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], A
     if communicator.inter:
         return _reduce_inter(communicator, codec, obj, op, root)
     _root(communicator, root)
+    own = _copied(codec, obj)
     messages = _Round(communicator)
-    result = _folded(messages, codec, obj, op)
+    result = _folded(messages, codec, own, op)
     if root != 0:
         if messages.rank == 0:
             messages.send(codec.pieces(result), root)
@@ -291,13 +303,14 @@ def reduce(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], A
 
 def _reduce_inter(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
     _remote_root(communicator, root)
+    own = None if root in (ROOT, PROC_NULL) else _copied(codec, obj)
     local = _Round(communicator)
     remote = _Round(communicator, True, local.exchange)
     if root == PROC_NULL:
         return None
     if root == ROOT:
         return codec.load(remote.recv(0))
-    result = _folded(local, codec, obj, op)
+    result = _folded(local, codec, own, op)
     if local.rank == 0:
         remote.send(codec.pieces(result), root)
     return None
@@ -306,8 +319,9 @@ def _reduce_inter(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, 
 @_told
 def allreduce(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
     """Returns the reduction of all objects; of the remote group's on an intercommunicator."""
+    own = _copied(codec, obj)
     local = _Round(communicator)
-    result = _folded(local, codec, obj, op)
+    result = _folded(local, codec, own, op)
     data = codec.pieces(result) if local.rank == 0 else None
     if communicator.inter and local.rank == 0:
         remote = _Round(communicator, True, local.exchange)
@@ -323,8 +337,9 @@ def allreduce(communicator: Any, codec: Codec, obj: Any, op: Callable[[Any, Any]
 
 def _before(communicator: Any, codec: Codec, obj: Any) -> list[Any]:
     """Returns the objects of the ranks up to this one: each hands them on."""
+    data = codec.message(obj)
     messages = _Round(communicator)
-    found = _everyone(messages, codec.message(obj))
+    found = _everyone(messages, data)
     return [codec.load(data) for data in found[: messages.rank + 1]]
 
 
