@@ -94,6 +94,7 @@ cdef class Channel:
 
     def forked(self):
         """In a forked child, which has none of the threads that used it: none of them will leave it any more."""
+        forget_lock(self)
         self.users = 0
         if self.closing:
             self.close_now()

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Memory: any contiguous buffer by address and length, the constants that stand for buffers, copies with gaps.
 
 A buffer that others may release meanwhile is looked into within a critical section of it.
