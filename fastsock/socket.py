@@ -19,11 +19,11 @@ import sys
 import types
 import weakref
 
-from . import arrays, chain, core
+from . import arrays, chain, core, unix
 from .config import settings
 from .connection import connecting, fallback, foreign, registry, tcp_options
 from .connection.pending import Pending
-from .meeting import answer, custody, history, names, presence, waiting
+from .meeting import answer, custody, history, names, ports, presence, waiting
 from .meeting.joined import Joined, confirm
 from .patching import detached, guards, numbers, release
 from .system.genuine import genuine
@@ -191,7 +191,7 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_connect(self, primitive: Any, address: Any) -> int:
         """Connects by the standard class's connect() or connect_ex(); 0, EINPROGRESS, or what connect_ex() answers."""
         connection = self._fast_connection
-        if connection is not None and connection.transport != "tcp":
+        if connection is not None and not connection.is_tcp:
             self._fast_connect_again(connection)
             return 0
         if connection is not None or not self._fast_is_tcp_stream():
@@ -272,13 +272,13 @@ class socket(_Plain):  # type: ignore[misc]
         if joined is None:
             self._fast_go_ahead(offer, local, peer)
         else:
-            self._fast_move("connect", joined, local, peer)
+            self._fast_move("connect", joined, local, peer, held=offer.held())
             confirm(joined, self)
 
     def _fast_go_ahead(self, offer: Offer, local: Any, peer: Any) -> None:
         """Moves, although the other end is still to come."""
         try:
-            joined, kept = custody.begin(offer, local, peer, _Base.fileno(self))
+            joined, kept = custody.begin(offer, local, peer)
         except Refused as refused:
             self._fast_stay("connect", refused.reason, local, peer, refused.detail)
             return
@@ -294,8 +294,10 @@ class socket(_Plain):  # type: ignore[misc]
         if settings().trace:
             chain.log.info("%s %s -> tcp: %s%s", role, peer, reason, detail and f" ({detail})")
 
-    def _fast_move(self, role: str, joined: Joined, local: Any, peer: Any, kept: Any = None) -> None:
-        """Re-points the descriptor at the doorbell; the connecting end resets TCP: nothing lingers in TIME_WAIT."""
+    def _fast_move(
+        self, role: str, joined: Joined, local: Any, peer: Any, kept: Any = None, held: Any = None
+    ) -> None:
+        """Re-points the descriptor at the doorbell; TCP ends by a reset: nothing is left in TIME_WAIT."""
         connection = registry.Connection(
             role, joined.path.name, Reason.JOINED, _family(self), _proto(self), local, peer
         )
@@ -305,10 +307,12 @@ class socket(_Plain):  # type: ignore[misc]
             connection.began = genuine.monotonic()
         connection.options = self._fast_options
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
-        if role == "connect" and kept is None:  # it may not have seen yet that it is connected, when the other leaves
+        if role == "connect" and kept is None:
             _Base.setsockopt(self, _socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
         genuine.dup2(joined.doorbell, descriptor, genuine.get_inheritable(descriptor))
         genuine.close(joined.doorbell)
+        if held is not None:
+            connection.port = ports.HeldPort(held, [descriptor])
         _Base.settimeout(self, timeout)
         self._fast_connection = connection
         if joined.channel is not None:
@@ -362,11 +366,14 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_share(known._fast_channel, descriptor)
             return
         connection = registry.Connection("received", "unix", Reason.DESCRIPTOR_TAKEN, family, _proto(self), *addresses)
+        connection.port = ports.held_for(descriptor)
         self._fast_connection = connection
         registry.opened(connection, self)
 
     def _fast_share(self, channel: Any, descriptor: int) -> None:
         """A second socket object over the same connection, with a descriptor and a timeout of its own."""
+        if self._fast_connection.port is not None:
+            self._fast_connection.port.also(descriptor)
         second = channel.duplicate(descriptor)
         second.settimeout(_Base.gettimeout(self))
         self._fast_bind(second)
@@ -479,18 +486,20 @@ class socket(_Plain):  # type: ignore[misc]
             if connection is not None and through and foreign.takes_descriptor(self):
                 self._fast_linger(connection)
             _ss.close(self)
-            return
-        reset = self._fast_resets()
-        _ss.detach(self)  # before: another thread that finds no channel must not call the kernel on a doorbell
-        self._fast_unbind()
-        channel.close(reset)
+        else:
+            reset = self._fast_resets()
+            _ss.detach(self)  # before: another thread that finds no channel must not call the kernel on a doorbell
+            self._fast_unbind()
+            channel.close(reset)
+        if connection is not None and connection.port is not None:
+            connection.port.look()
 
     def _fast_linger(self, connection: registry.Connection) -> None:
         """OpenSSL at the other end may answer the end of the stream by an alert, which TCP would take."""
         descriptor = _Base.fileno(self)
         alone = connection.forks == (core.forks() if core.available else None) and descriptor >= 0
-        if alone and not genuine.get_inheritable(descriptor) and not self._fast_resets():
-            with contextlib.suppress(OSError):  # the other end has closed already, or there are too many descriptors
+        with contextlib.suppress(OSError):  # its number was closed already, or there are too many of them
+            if alone and not genuine.get_inheritable(descriptor) and not self._fast_resets():
                 core.linger(descriptor)
 
     def _fast_resets(self) -> bool:
@@ -531,7 +540,7 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_moved_connection(self) -> registry.Connection | None:
         connection: registry.Connection | None = self._fast_connection
-        if connection is None or connection.transport == "tcp":
+        if connection is None or connection.is_tcp:
             return None
         if _Base.fileno(self) < 0:
             raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
@@ -591,7 +600,7 @@ class socket(_Plain):  # type: ignore[misc]
         except BrokenPipeError:
             length = memoryview(data).nbytes
             if self._fast_forgive(length):
-                return length
+                return min(length, unix.TAKEN_FOR_NOBODY)
             raise
 
     def sendall(self, data: Any, flags: int = 0, /) -> None:
@@ -603,7 +612,8 @@ class socket(_Plain):  # type: ignore[misc]
         try:
             _Base.sendall(self, data, flags)
         except BrokenPipeError:
-            if not self._fast_forgive(memoryview(data).nbytes):
+            length = memoryview(data).nbytes
+            if not self._fast_forgive(length) or length > unix.TAKEN_FOR_NOBODY:
                 raise
 
     def _fast_check_sending(self, flags: int) -> None:
@@ -652,7 +662,7 @@ class socket(_Plain):  # type: ignore[misc]
             except BrokenPipeError:
                 length = sum(memoryview(buffer).nbytes for buffer in buffers)
                 if self._fast_forgive(length):
-                    return length
+                    return min(length, unix.TAKEN_FOR_NOBODY)
                 raise
         if ancdata or flags or address is not None:  # a TCP stream ignores what is well-formed, and refuses the rest
             tcp_options.check_arguments(_Base.sendmsg, [], ancdata, flags, address)

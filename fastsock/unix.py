@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SO_SNDBUFFORCE = 32
 # Unread bytes that a TCP connection on one host takes by default (tcp_wmem): a program may rely on it without knowing.
 BUFFER_BYTES = 4 << 20
+# Of the first send to an end that closed: what TCP's buffers take.
+TAKEN_FOR_NOBODY = 2560 << 10
 # At least, whatever a program asks for: TCP's receiving end has a buffer besides.
 LEAST_BYTES = 512 << 10
 

@@ -6,6 +6,7 @@ every expectation must hold first. `pair` is one connection made by `maker`, its
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import warnings
@@ -17,6 +18,12 @@ pytest.register_assert_rewrite("fastsock.testing")
 from fastsock.testing import PLAIN, PairMaker  # noqa: E402
 
 from .helpers.paths import PATHS, preferring, why_not  # noqa: E402
+
+with contextlib.suppress(ImportError):  # a new Python may not have it yet
+    from hypothesis import settings
+
+    settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
+    settings.load_profile("unhurried")
 
 
 def _prefer(path: str):

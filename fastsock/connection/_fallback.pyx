@@ -203,8 +203,10 @@ cdef class Stay:
 cdef class Stayed:
     """What registry.Connection is, for one that stays on TCP."""
     transport = "tcp"
+    is_tcp = True
     channel = None
     kept = None
+    port = None
     options = None
     holders = ()
     peer_pid = None

@@ -6,6 +6,7 @@ import _socket
 
 from .. import chain
 from ..meeting import custody, history, names, ports, presence, waiting
+from ..meeting.joined import refused_by
 from ..meeting.offer import Offer
 from ..transport import Reason, Refused
 from . import fallback
@@ -47,12 +48,13 @@ def offer_to(sock: Any, address: Any) -> tuple[Offer | None, Reason]:
         ahead = _Base.gettimeout(sock) == 0 and custody.is_possible(paths) and not waiting.has_patience()
         if ahead and takes_descriptor(sock):
             return None, Reason.DESCRIPTOR_TAKEN
-        return Offer(bound, ip, port, paths, ahead), Reason.JOINED
+        return Offer(bound, ip, port, paths, ahead, ports.hold(sock)), Reason.JOINED
     except Refused as refused:
         return None, refused.reason
     except OSError as error:
         chain.log.debug("no offer to %s: %s", address, error)
-        return None, Reason.NO_PORT
+        reason = refused_by(error).reason
+        return None, Reason.NO_PORT if reason is Reason.SYSTEM_ERROR else reason
 
 
 def _resolved(sock: Any, address: Any) -> tuple[str | None, int]:

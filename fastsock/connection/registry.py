@@ -41,12 +41,14 @@ class Connection:
     began = 0.0  # when it moved, at the connecting end
     detail = ""  # of `reason`: what the server was doing
     kept: Any = None  # custody.Kept, of one whose other end was still to come when it moved
+    port: Any = None  # ports.HeldPort, of one that left TCP at the connecting end
 
     def __init__(
         self, role: str, transport: str, reason: Reason, family: int, proto: int, local: Any, peer: Any
     ) -> None:
         self.role = role
         self.transport = transport
+        self.is_tcp = transport == "tcp"  # what the descriptor is, whatever path its bytes take
         self.reason = reason
         self.family = family
         self.proto = proto
@@ -173,6 +175,9 @@ def back_on_tcp(connection: Connection, reason: Reason) -> None:
         connection.final = connection.channel.statistics()
     _totals[connection.kept.path] -= 1
     connection.channel = connection.kept = None
+    if connection.port is not None:
+        connection.port.let_go()
+        connection.port = None
     connection.transport, connection.reason = "tcp", reason
     _totals["tcp"] = _totals.get("tcp", 0) + 1
 

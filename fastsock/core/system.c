@@ -222,3 +222,9 @@ size_t fs_expect_blocks(size_t bytes)
     free(block);
     return kept == MOST_KEPT ? SIZE_MAX : kept / 5 * 4;
 }
+
+void fs_join_thread(pthread_t thread, pid_t number)
+{
+    pthread_join(thread, NULL);
+    while (syscall(SYS_tgkill, getpid(), number, 0) == 0) sched_yield();
+}

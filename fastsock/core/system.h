@@ -61,6 +61,8 @@ int fs_may_map(size_t bytes);
 
 /* A thread that takes no signals: handlers stay with the threads of the program.  0 or -errno. */
 int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);
+/* Until the kernel does not count it any more either, which is a little after the join.  number: its gettid(). */
+void fs_join_thread(pthread_t thread, pid_t number);
 
 /* Round trip of one cache line between two threads on different cores in microseconds; negative: could not measure. */
 double fs_cache_line_round_trip_us(void);

@@ -18,6 +18,7 @@ from collections import deque
 from .. import core
 from ..config import settings
 from ..system.genuine import genuine
+from ..system.hidden import Hidden
 from ..transport import Reason, Refused
 from . import hello, history
 from .joined import Joined, refused_by
@@ -104,6 +105,11 @@ class Kept:
         """Makes the descriptor TCP's again, unless it is too late, or somebody watches it."""
         return not channel.is_watched() and self._custody.take_back(channel)
 
+    def held(self) -> Hidden | None:
+        """Gives away what holds the port of a connection that has joined, and goes on without custody."""
+        number = self._custody.take_port()
+        return Hidden(number) if number >= 0 else None
+
     def give_up(self, survives: bool) -> None:
         """The other end stays on TCP, unless it has joined; survives: also after this process ended."""
         if survives:
@@ -112,8 +118,8 @@ class Kept:
             self._custody.relay()
 
 
-def begin(offer: Offer, local: Any, peer: Any, descriptor: int) -> tuple[Joined, Kept]:
-    """Goes ahead with a connection whose TCP socket is `descriptor`, which is still to become the doorbell.
+def begin(offer: Offer, local: Any, peer: Any) -> tuple[Joined, Kept]:
+    """Goes ahead with a connection whose TCP socket is still to become the doorbell.
 
     Raises Refused: then nothing has changed.
     """
@@ -125,7 +131,7 @@ def begin(offer: Offer, local: Any, peer: Any, descriptor: int) -> tuple[Joined,
         descriptors += doorbell, other
         channel, memory = path.begin(doorbell, current, f"{where[0]}:{where[1]}")
         descriptors.append(memory)
-        stream = genuine.dup(descriptor)
+        stream = offer.held().number
         descriptors.append(stream)
         listener = offer.listener(local)
         descriptors.append(listener)
@@ -190,6 +196,8 @@ def _before_fork() -> None:
         connection = sock._fast_connection
         if connection is not None and connection.kept is not None and not connection.kept.has_joined():
             sock._fast_leave_custody(survives=True)
+    if core.available:  # Python warns of a fork beside threads, of which a program without threads does not know
+        core.rest_threads()
 
 
 def _after_fork_in_child() -> None:

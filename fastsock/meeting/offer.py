@@ -33,11 +33,14 @@ _WHAT_IT_DID = {
 class Offer:
     """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
 
-    def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport], ahead: bool) -> None:
+    def __init__(
+        self, bound: Any, ip: str, port: int, paths: Sequence[Transport], ahead: bool, held: Hidden
+    ) -> None:
         """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused.
 
-        ahead: this end goes ahead, and never waits.
+        ahead: this end goes ahead, and never waits. held: what holds its port, closed where the offer is withdrawn.
         """
+        self._held: Hidden | None = held
         self._where = (ip, port)
         self._ahead = ahead
         self.paths = paths
@@ -97,12 +100,24 @@ class Offer:
                 return False
             self._reservation = None
         self._close()
+        self._let_port_go()
         return True
 
     def abandon(self) -> None:
         """In a forked child: the parent's meeting goes on without it."""
         self._reservation = None
         self._close()
+        self._let_port_go()
+
+    def held(self) -> Hidden:
+        """Gives away what holds the port, once."""
+        held, self._held = self._held, None
+        assert held is not None
+        return held
+
+    def _let_port_go(self) -> None:
+        if self._held is not None:
+            self.held().close()
 
     def _close(self) -> None:
         if self._listener >= 0:
@@ -115,6 +130,7 @@ class Offer:
         if not is_ending():
             self.withdraw()
             self._close()
+            self._let_port_go()
 
     def answer(self, local: Any, descriptor: int, may_go_ahead: bool = False) -> Joined | None:
         """Waits the bounded time for the accepting end. Raises Refused: then both ends stay on TCP.

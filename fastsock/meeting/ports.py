@@ -1,10 +1,19 @@
-"""The port that a connection will have is chosen before it is made: the other end must find what is named by it."""
+"""The port of a connection that leaves TCP.
+
+It is chosen before the connection is made: the other end must find what is named by it. And it is held as long as the
+connection lives: the kernel would give it to the next one, and a server would see two connections from one address.
+"""
 
 from __future__ import annotations
 
 import _socket
+import itertools
+import os
+from resource import RLIM_INFINITY, RLIMIT_NOFILE
 
 from .. import core
+from ..system.genuine import genuine
+from ..system.hidden import Hidden, file_of, is_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +21,9 @@ if TYPE_CHECKING:
 
 _Base: Any = _socket.socket
 _IP_BIND_ADDRESS_NO_PORT = 24  # Linux's number; Python names it since 3.12
+
+_HOLDS_FROM = 3072  # a fork copies the table of descriptors up to the highest
+_LOOKS = 2  # for each connection that is made
 
 
 def take(sock: Any) -> tuple[str, int]:
@@ -43,3 +55,102 @@ def _bind(sock: Any, address: Any) -> None:
         _Base.bind(sock, address)  # the kernel forgets the address where no port of it is free
         raise
     _Base.setsockopt(sock, _socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
+
+
+def hold(sock: Any) -> Hidden:
+    """A descriptor of its own for the TCP socket: until it is closed, nobody else gets the port.
+
+    It comes from the last quarter of the numbers that this process may open: the others are its program's. Raises
+    OSError, EMFILE where that quarter is full.
+    """
+    try:
+        return _hold(sock)
+    except OSError:
+        with _lock:
+            for held in [*_held.values()]:
+                held.look()
+        return _hold(sock)
+
+
+def _hold(sock: Any) -> Hidden:
+    most = genuine.getrlimit(RLIMIT_NOFILE)[0]
+    first = _HOLDS_FROM if most == RLIM_INFINITY else min(most // 4 * 3, _HOLDS_FROM)
+    return Hidden(genuine.fcntl(_Base.fileno(sock), genuine.F_DUPFD_CLOEXEC, first))
+
+
+class HeldPort:
+    """The port of a connection that has left TCP, held as long as a number of this process stands for that.
+
+    A number may outlive its socket object: one that TLS took over, or foreign code. So nobody says that it is closed;
+    it is looked at, when a socket of the connection was closed, and now and then.
+    """
+
+    __slots__ = ("_numbers", "_stands_for", "_tcp")
+
+    def __init__(self, tcp: Hidden, descriptors: list[int]) -> None:
+        """The descriptors all stand for the connection."""
+        self._tcp = tcp
+        self._stands_for = _file(descriptors[0])
+        self._numbers = set(descriptors)
+        with _lock:
+            if _held:
+                _look_at_some()
+            _held[self._stands_for] = self
+
+    def also(self, descriptor: int) -> None:
+        """Another number stands for the connection."""
+        with _lock:
+            self._numbers.add(descriptor)
+
+    def follow(self, descriptor: int) -> None:
+        """The number was pointed at another file, which stands for the connection from now on."""
+        with _lock:
+            _held.pop(self._stands_for, None)
+            self._stands_for = _file(descriptor)
+            _held[self._stands_for] = self
+
+    def look(self) -> None:
+        """Lets the port go if no number stands for the connection any more."""
+        with _lock:
+            self._numbers = {number for number in self._numbers if is_file(number, *self._stands_for)}
+            if not self._numbers:
+                self.let_go()
+
+    def let_go(self) -> None:
+        """The port is free; or TCP's again. Idempotent."""
+        with _lock:
+            self._tcp.close()
+            if _held.get(self._stands_for) is self:
+                del _held[self._stands_for]
+
+
+def held_for(descriptor: int) -> HeldPort | None:
+    """The port of the connection that a number stands for, which came back to a socket object."""
+    if not _held:
+        return None
+    held = _held.get(_file(descriptor))
+    if held is not None:
+        held.also(descriptor)
+    return held
+
+
+def _file(descriptor: int) -> tuple[int, int]:
+    return file_of(descriptor)[:2]
+
+
+def _look_at_some() -> None:
+    """With the lock: the oldest ones, whose numbers may have been closed where nobody could see it."""
+    for stands_for in [*itertools.islice(_held, _LOOKS)]:
+        held = _held.pop(stands_for)
+        _held[stands_for] = held  # behind all others
+        held.look()
+
+
+def _forked() -> None:
+    global _lock
+    _lock = genuine.RLock()
+
+
+_held: dict[tuple[int, int], HeldPort] = {}  # by the device and inode of the descriptor that carries the bytes
+_lock = genuine.RLock()
+os.register_at_fork(after_in_child=_forked)

@@ -142,9 +142,9 @@ def _sendfile(original: Callable[..., Any], numbers: Numbers) -> Callable[..., A
             channel = channel_of(out_fd)
         except TypeError:
             channel = None
-        if channel is None:
+        if channel is None or index(count) < 0:  # which Python or the kernel refuses, each in its way
             return original(out_fd, in_fd, offset, count)
-        return _send_file(channel, _flags(out_fd), in_fd, offset, _length(count))
+        return _send_file(channel, _flags(out_fd), in_fd, offset, index(count))
 
     return sendfile
 

@@ -9,6 +9,7 @@ import weakref
 from .. import core, unix
 from ..connection import registry
 from ..meeting.names import name_bridge
+from ..meeting.ports import HeldPort
 from ..system.genuine import genuine
 from ..transport import Reason
 from . import numbers
@@ -44,6 +45,9 @@ def release(sock: Any, survives: bool) -> None:
     else:
         _bridge(sock, holders, survives)
         connection.bridged = True
+    held = connection.kept.held() if connection.kept is not None else None
+    if held is not None:
+        connection.port = HeldPort(held, [_Base.fileno(holder) for holder in holders])
     registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
 
 
@@ -58,6 +62,7 @@ def leave_custody(sock: Any, survives: bool) -> bool:
         return False
     sock._fast_unbind()
     registry.back_on_tcp(connection, Reason.DESCRIPTOR_TAKEN)
+    connection.is_tcp = True
     _Base.settimeout(sock, _Base.gettimeout(sock))
     for (level, option), value in (sock._fast_options or {}).items():
         with contextlib.suppress(OSError):
@@ -92,6 +97,8 @@ def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
         descriptor, timeout = _Base.fileno(holder), _Base.gettimeout(holder)
         numbers.detach(descriptor)
         core.replace_watched(outer.fileno(), descriptor, genuine.get_inheritable(descriptor))
+        if sock._fast_connection.port is not None:
+            sock._fast_connection.port.follow(descriptor)
         holder._fast_unbind()
         _Base.settimeout(holder, timeout)
         each.end_move(weakref.ref(holder))

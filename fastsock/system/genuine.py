@@ -9,9 +9,11 @@ looks: in a class.
 from __future__ import annotations
 
 import errno
+import fcntl
 import functools
 import io
 import posix  # os copies its functions from there
+import resource
 import select
 import signal
 import time
@@ -36,11 +38,14 @@ class genuine:
     dup2 = staticmethod(posix.dup2)
     eventfd = staticmethod(posix.eventfd)
     eventfd_write = staticmethod(posix.eventfd_write)
+    F_DUPFD_CLOEXEC = fcntl.F_DUPFD_CLOEXEC
+    fcntl = staticmethod(fcntl.fcntl)
     fstat = staticmethod(posix.fstat)
     get_blocking = staticmethod(posix.get_blocking)
     get_inheritable = staticmethod(posix.get_inheritable)
     geteuid = staticmethod(posix.geteuid)
     getpid = staticmethod(posix.getpid)
+    getrlimit = staticmethod(resource.getrlimit)
     kill = staticmethod(posix.kill)
     lseek = staticmethod(posix.lseek)
     open = staticmethod(posix.open)

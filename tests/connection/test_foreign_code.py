@@ -102,6 +102,7 @@ def _program(end: str, role: str) -> str:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
+    pytest.importorskip("OpenSSL")
     folder = tmp_path_factory.mktemp("tls")
     chain, key = folder / "chain.pem", folder / "key.pem"
     chain.write_bytes(b"".join(blob.bytes() for blob in issued().cert_chain_pems))

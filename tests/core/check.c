@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,19 @@ int scaled(int amount)
     double result = amount * test_scale;
     return result < 1 ? 1 : (int)result;
 }
+
+static int count_in(const char *name)
+{
+    int count = 0;
+    DIR *folder = opendir(name);
+    CHECK(folder != NULL);
+    for (struct dirent *each; (each = readdir(folder)) != NULL;) count += each->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+int count_threads(void) { return count_in("/proc/self/task"); }
+int count_descriptors(void) { return count_in("/proc/self/fd") - 1; } /* without the folder's */
 
 struct random random_from(uint64_t salt)
 {

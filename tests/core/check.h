@@ -31,6 +31,9 @@ extern void (*when_failing)(void);
 extern double test_scale;   /* how much of the full amount of work to do, 1 is full */
 int scaled(int amount);     /* at least 1 */
 
+int count_threads(void);     /* of this process, as the kernel counts them */
+int count_descriptors(void);
+
 struct random { uint64_t state; };
 struct random random_from(uint64_t salt); /* from the run's seed */
 uint64_t random_next(struct random *random);

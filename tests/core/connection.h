@@ -52,8 +52,8 @@ void exact_sleep_us(uint64_t microseconds); /* chooses a moment, never waits for
 /* faults.c: what the linker puts between the core and the system. */
 extern int map_same_memory_once; /* both ends see one mapping: the thread sanitizer must know that it is one memory */
 enum fault_point { BEFORE_CALL, AFTER_CALL };
-void die_in_send(int countdown, enum fault_point point); /* SIGKILL in the countdown-th send() of this process */
-void die_in_recv(int countdown, enum fault_point point);
+enum call_kind { IN_SEND, IN_RECV, IN_SHUTDOWN, IN_SETSOCKOPT, IN_ANY, CALL_KINDS };
+void die_in(enum call_kind kind, int countdown, enum fault_point point); /* SIGKILL in the countdown-th of this process */
 extern int threads_left, forks_left; /* then pthread_create() and fork() fail: -1 for never */
 extern _Thread_local int naps; /* that this thread took by nanosleep() */
 

@@ -95,36 +95,72 @@ int __wrap_munmap(void *address, size_t length)
     return __real_munmap((char *)address - GUARD, pages + 2 * GUARD);
 }
 
-static int send_countdown, recv_countdown;
-static enum fault_point send_point, recv_point;
+static int countdowns[CALL_KINDS];
+static enum fault_point points[CALL_KINDS];
 
-void die_in_send(int countdown, enum fault_point point)
+void die_in(enum call_kind kind, int countdown, enum fault_point point)
 {
-    send_countdown = countdown;
-    send_point = point;
+    countdowns[kind] = countdown;
+    points[kind] = point;
 }
 
-void die_in_recv(int countdown, enum fault_point point)
+/* Whether this process dies in this call of one of these kinds; right now, if before it. */
+static int dies_in(enum call_kind one, enum call_kind other)
 {
-    recv_countdown = countdown;
-    recv_point = point;
+    int now = 0;
+    for (int i = 0; i < 2; i++) {
+        enum call_kind kind = i == 0 ? one : other;
+        if (countdowns[kind] <= 0 || --countdowns[kind] != 0) continue;
+        if (points[kind] == BEFORE_CALL) kill(getpid(), SIGKILL);
+        now = 1;
+    }
+    return now;
 }
+
+static void die(void) { kill(getpid(), SIGKILL); }
 
 ssize_t __wrap_send(int descriptor, const void *data, size_t length, int flags)
 {
-    int now = send_countdown > 0 && --send_countdown == 0;
-    if (now && send_point == BEFORE_CALL) kill(getpid(), SIGKILL);
+    int now = dies_in(IN_SEND, IN_ANY);
     ssize_t result = __real_send(descriptor, data, length, flags);
-    if (now) kill(getpid(), SIGKILL);
+    if (now) die();
     return result;
 }
 
 ssize_t __wrap_recv(int descriptor, void *target, size_t length, int flags)
 {
-    int now = recv_countdown > 0 && --recv_countdown == 0;
-    if (now && recv_point == BEFORE_CALL) kill(getpid(), SIGKILL);
+    int now = dies_in(IN_RECV, IN_ANY);
     ssize_t result = __real_recv(descriptor, target, length, flags);
-    if (now) kill(getpid(), SIGKILL);
+    if (now) die();
+    return result;
+}
+
+ssize_t __real_sendmsg(int, const struct msghdr *, int);
+ssize_t __wrap_sendmsg(int, const struct msghdr *, int);
+int __real_shutdown(int, int);
+int __wrap_shutdown(int, int);
+int __real_setsockopt(int, int, int, const void *, socklen_t);
+int __wrap_setsockopt(int, int, int, const void *, socklen_t);
+
+ssize_t __wrap_sendmsg(int descriptor, const struct msghdr *message, int flags)
+{
+    int now = dies_in(IN_SEND, IN_ANY);
+    ssize_t result = __real_sendmsg(descriptor, message, flags);
+    if (now) die();
+    return result;
+}
+
+int __wrap_shutdown(int descriptor, int how)
+{
+    int now = dies_in(IN_SHUTDOWN, IN_ANY), result = __real_shutdown(descriptor, how);
+    if (now) die();
+    return result;
+}
+
+int __wrap_setsockopt(int descriptor, int level, int name, const void *value, socklen_t size)
+{
+    int now = dies_in(IN_SETSOCKOPT, IN_ANY), result = __real_setsockopt(descriptor, level, name, value, size);
+    if (now) die();
     return result;
 }
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import ssl
 
-import trustme
+import pytest
+
+trustme = pytest.importorskip("trustme")
 
 
 @functools.cache

@@ -46,8 +46,11 @@ PACKAGES = (
     "testpath",
     "distributed",
     "ipython",
+    "pytest<9",
+    "pytest-timeout",
+    "pytest-asyncio",
+    "pytest-cov",
 )
-PACKAGES += ("distributed", "ipython", "pytest<9", "pytest-timeout", "pytest-asyncio", "pytest-cov")
 PASSED, SKIPPED, FAILED = "pass", "skip", "FAIL"
 # Globs over tests that MPICH alone passes, and why that is no defect.
 DIFFERENT = {

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 
+# a free-threaded Python says so of the package that sysvdev stands on
+NOT_OURS = "ignore:The global interpreter lock (GIL) has been enabled to load module 'sysv_ipc':RuntimeWarning"
 PREFIX = """
 import faulthandler
 faulthandler.dump_traceback_later(50, exit=True)
@@ -34,7 +36,7 @@ def run(function, ranks, device="iodev", status=0):
         text=True,
         timeout=80,
         stdin=subprocess.DEVNULL,
-        env=os.environ | {"PYTHONWARNINGS": "error"},
+        env=os.environ | {"PYTHONWARNINGS": f"error,{NOT_OURS}"},
     )
     assert (finished.returncode == 0) == (status == 0), finished.stdout + finished.stderr
     return finished.stdout + finished.stderr

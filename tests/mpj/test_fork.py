@@ -26,6 +26,8 @@ def test_a_child_forked_while_other_threads_communicate_hangs_in_no_call(device,
         warnings.simplefilter("ignore")  # that a process of several threads forks
         faulthandler.cancel_dump_traceback_later()  # its lock is none that a child finds free
 
+        faulthandler.register(signal.SIGALRM, chain=True)  # where a child hangs
+
         def check(right):
             assert right
 

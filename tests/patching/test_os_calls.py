@@ -287,7 +287,7 @@ def test_sendfile_refuses_what_the_kernel_refuses(fast: Connection, file: int, p
         for out in (near.fileno(), fast.fd):
             with pytest.raises(OSError, match="Invalid argument"):
                 os.sendfile(out, pipe[0], None, 1)
-            with pytest.raises(OSError, match="Invalid argument"):
+            with pytest.raises((OSError, ValueError), match=r"Invalid argument|cannot be negative"):
                 os.sendfile(out, file, 0, -1)
             with pytest.raises(OSError, match="Bad file descriptor"):
                 os.sendfile(out, -1, 0, 1)

@@ -138,7 +138,10 @@ def test_end_of_file(installed_pair):
         installed_pair.far.close()
         assert receive(near, 4) == b"last"
         # Reset where the far end had not read TLS's session tickets.
-        assert outcome(near.recv, 1) in (b"", "SSLEOFError 8", "ConnectionResetError ECONNRESET")
+        ends = [b"", "SSLEOFError 8", "ConnectionResetError ECONNRESET"]
+        if installed_pair.maker.transport in ("shm", "unix"):
+            ends.append("BrokenPipeError EPIPE")  # of a recent OpenSSL, where a plain class closes: docs/limits.md
+        assert outcome(near.recv, 1) in ends
 
 
 def test_handshake_refused(installed_pair):
@@ -223,9 +226,9 @@ def test_the_first_send_to_an_end_that_closed_is_taken_and_later_ones_break(inst
                 raw.send(b"more")
 
 
-CLOSES_MANY = """
+BOTH_ENDS = """
         import os, socket, ssl, sys, threading
-        count = 8
+        count = int(sys.argv[2])
         listener = socket.create_server(("127.0.0.1", 0))
         accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         accepting.load_cert_chain(sys.argv[1])
@@ -243,6 +246,9 @@ CLOSES_MANY = """
             kept.append(connecting.wrap_socket(sock))
             assert kept[-1].recv(7) == b"welcome"
         thread.join()
+    """
+
+CLOSES_MANY = """
         numbers = [sock.fileno() for sock in kept]
         for sock in kept:
             sock.close()
@@ -261,5 +267,23 @@ def test_closed_numbers_are_free_for_the_program_alone(kind, tmp_path):
     """What goes on behind a close takes no number that the program has just given up, and may ask for."""
     both = tmp_path / "key and chain"
     issued().private_key_and_cert_chain_pem.write_to_path(both)
-    with Script(kind, CLOSES_MANY, str(both)) as program:
+    with Script(kind, BOTH_ENDS + CLOSES_MANY, str(both), "8") as program:
         assert program.hear() == []
+
+
+NUMBER_CLOSED = """
+        os.close(kept[0].fileno())
+        try:
+            kept[0].close()
+        except OSError as error:
+            tell(error.strerror)
+        tell(kept[0].fileno())
+    """
+
+
+def test_a_number_that_was_closed_before_its_socket(kind, tmp_path):
+    both = tmp_path / "key and chain"
+    issued().private_key_and_cert_chain_pem.write_to_path(both)
+    with Script(kind, BOTH_ENDS + NUMBER_CLOSED, str(both), "1") as program:
+        assert program.hear() == "Bad file descriptor"
+        assert program.hear() == -1

@@ -65,6 +65,13 @@ TOOLS = {
 }
 WITH_ASYNCIO = ("freezegun", "time_machine", "pyfakefs", "blockbuster")
 
+
+
+def _need(tool):
+    if tool != "mock":
+        pytest.importorskip(tool)
+
+
 # Both ends of a connection, and a process that first accepts and then connects.
 ENDS = """
         import socket, threading
@@ -165,16 +172,19 @@ def _meet(kind: str, near: str) -> None:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_connections_are_made_while_a_test_tool_is_in_force(kind, tool):
+    _need(tool)
     _meet(kind, TOOLS[tool] + NEAR)
 
 
 @pytest.mark.parametrize("tool", WITH_ASYNCIO)
 def test_asyncio_makes_connections_while_a_test_tool_is_in_force(kind, tool):
+    _need(tool)
     _meet(kind, TOOLS[tool] + NEAR_ASYNCIO)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_connections_are_made_without_the_native_core_too(tool):
+    _need(tool)
     without = """
         import sys
         sys.modules["fastsock.core.binding._core"] = None

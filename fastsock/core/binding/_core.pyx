@@ -65,6 +65,21 @@ def monotonic():
     return <double>fs_now_ns() / 1e9
 
 
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    #define FREE_THREADED 1
+    /* In a forked child: a lock that was handed to a thread which is not here would never be free again. */
+    static void forget_lock(PyObject *object) { object->ob_mutex = (PyMutex){0}; }
+    #else
+    #define FREE_THREADED 0
+    static void forget_lock(PyObject *object) { (void)object; }
+    #endif
+    """
+    bint FREE_THREADED
+    void forget_lock(object)
+
+
 cdef object checked(int result):
     if result < 0:
         raise OSError(-result, _os.strerror(-result))

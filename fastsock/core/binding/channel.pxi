@@ -94,6 +94,7 @@ cdef class Channel:
 
     def forked(self):
         """In a forked child, which has none of the threads that used it: none of them will leave it any more."""
+        forget_lock(self)
         self.users = 0
         if self.closing:
             self.close_now()
@@ -299,7 +300,7 @@ cdef class Channel:
         cdef Py_ssize_t done = 0
         cdef ssize_t result
         cdef uint64_t deadline = 0
-        cdef bint again = False
+        cdef bint again = False, told_how_much = not everything
         if self.is_moving() and (sock := self.moved_to()) is not None:
             return self.send_there(sock, data, length, flags, everything)
         self.alive()
@@ -324,7 +325,7 @@ cdef class Channel:
                     self.timed_out()
                 continue
             if result != -EAGAIN or not self.waits(flags):
-                if done and result != -EAGAIN and self.timeout < 0:
+                if done and told_how_much and result != -EAGAIN and self.timeout < 0:
                     return done
                 self.fail(result)
             if deadline == 0:

@@ -78,6 +78,10 @@ cdef class Custody:
             close_descriptor(stream)
             return True
 
+    def take_port(self):
+        """TCP's descriptor, kept for its port since the other end has joined; or -1. Who takes it closes it."""
+        return fs_custody_take_port(self.shared.end.custody)
+
     def relay(self):
         """From now on the other end is on TCP for good, unless it connected back before."""
         fs_custody_relay(self.shared.end.custody)
@@ -89,3 +93,9 @@ cdef class Custody:
             return False
         checked(result)
         return True
+
+
+def rest_threads():
+    """Before a fork: ends the native threads that have nothing in custody, and lets go of what lingers."""
+    fs_custody_rest()
+    fs_linger_rest()

@@ -7,16 +7,6 @@ from libc.stdlib cimport free
 
 import weakref as _weakref
 
-cdef extern from *:
-    """
-    #ifdef Py_GIL_DISABLED
-    #define FREE_THREADED 1
-    #else
-    #define FREE_THREADED 0
-    #endif
-    """
-    bint FREE_THREADED
-
 cdef extern from "Python.h":
     Py_ssize_t references_to "Py_REFCNT" (PyObject *object)
     int PyBuffer_FillInfo(Py_buffer *view, object exporter, void *data, Py_ssize_t length, int readonly, int flags) except -1
@@ -947,6 +937,7 @@ cdef class Engine:
 def _after_fork():
     cdef Engine engine
     for engine in list(_engines):
+        forget_lock(engine)
         fs_engine_after_fork(engine.engine)
 
 

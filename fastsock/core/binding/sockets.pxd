@@ -6,6 +6,7 @@ cdef extern from "sockets/registrations.h" nogil:
 
 cdef extern from "sockets/linger.h" nogil:
     int fs_linger(int descriptor)
+    void fs_linger_rest()
 
 cdef extern from "sockets/abstract.h" nogil:
     int fs_abstract_knock(const char *name, size_t length)

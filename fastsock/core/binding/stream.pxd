@@ -109,6 +109,8 @@ cdef extern from "stream/custody.h" nogil:
 
     int fs_custody_begin(fs_end *end, int doorbell, int memory, int stream, int listener, const fs_custody_terms *terms)
     int fs_custody_take_back(fs_custody *custody)
+    int fs_custody_take_port(fs_custody *custody)
+    void fs_custody_rest()
     int fs_custody_fork(fs_custody *custody)
     void fs_custody_relay(fs_custody *custody)
     int fs_custody_state(const fs_custody *custody)

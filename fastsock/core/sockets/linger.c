@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "system.h"
@@ -34,7 +35,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct entry entries[MOST];
 static struct entry wake[2] = {{-1, 0, 0}, {-1, 0, 0}}; /* a pipe: somebody new lingers */
-static int running;
+static int running, asked_to_end;
+static pthread_t thread;
+static pid_t ended_number; /* of the thread that was asked */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER; /* to end: one at a time */
 
 static ino_t file_of(int descriptor)
 {
@@ -96,8 +101,12 @@ static void *serve(void *argument)
         char drain[MOST];
         pthread_mutex_lock(&lock);
         int timeout = sweep();
-        if (timeout < 0 || !is_sound()) {
+        if (timeout < 0 || asked_to_end || !is_sound()) {
             give_up();
+            if (asked_to_end) ended_number = (pid_t)syscall(SYS_gettid);
+            else pthread_detach(pthread_self());
+            asked_to_end = 0;
+            pthread_cond_broadcast(&ended);
             pthread_mutex_unlock(&lock);
             return NULL;
         }
@@ -120,7 +129,10 @@ static void after_fork(void) { pthread_mutex_unlock(&lock); }
 static void in_child(void)
 {
     give_up();
+    asked_to_end = 0;
     pthread_mutex_init(&lock, NULL);
+    pthread_mutex_init(&asking, NULL);
+    pthread_cond_init(&ended, NULL);
 }
 
 static void begin(void)
@@ -131,7 +143,6 @@ static void begin(void)
 
 static int start(void)
 {
-    pthread_t thread;
     int pipe[2];
     if (running) return is_sound() ? 0 : -EBADF; /* its thread will find that out, and end */
     if (pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0) return -errno;
@@ -142,7 +153,6 @@ static int start(void)
             wake[i] = (struct entry){copy, file_of(copy), 0};
     }
     int error = fs_start_thread(&thread, serve, NULL);
-    if (error == 0) pthread_detach(thread);
     running = error == 0;
     return error;
 }
@@ -157,6 +167,20 @@ static uint32_t place(void)
     }
     drop(&entries[oldest]);
     return oldest;
+}
+
+void fs_linger_rest(void)
+{
+    pthread_mutex_lock(&asking);
+    pthread_mutex_lock(&lock);
+    int asked = running && is_sound() && (write(wake[1].descriptor, "", 1) == 1 || errno == EAGAIN);
+    pthread_t asked_one = thread;
+    asked_to_end = asked;
+    while (asked_to_end) pthread_cond_wait(&ended, &lock);
+    pid_t number = ended_number;
+    pthread_mutex_unlock(&lock);
+    if (asked) fs_join_thread(asked_one, number);
+    pthread_mutex_unlock(&asking);
 }
 
 int fs_linger(int descriptor)

@@ -6,4 +6,8 @@
  * 0, or -errno: then nothing is kept either. */
 int fs_linger(int descriptor);
 
+/* Before a fork: Python warns where a process of several threads forks, and a program of one does not expect that.
+ * Ends the thread, and nothing lingers any more. */
+void fs_linger_rest(void);
+
 #endif

@@ -5,7 +5,8 @@
 enum { FS_ADDRESS_TEXT = 64 };
 
 /* Binds a TCP socket to a port, unless it has one, at the address that its program chose without a port
- * (IP_BIND_ADDRESS_NO_PORT), if it did.  Where it is bound then: 0, or -errno, and it is bound as before. */
+ * (IP_BIND_ADDRESS_NO_PORT), if it did.  The number is asked for, where nothing speaks against it: one that the kernel
+ * chose would be free again once the other end resets.  Where it is bound then: 0, or -errno, and it is as before. */
 int fs_take_port(int descriptor, char ip[FS_ADDRESS_TEXT], int *port);
 
 #endif

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -47,6 +49,8 @@ struct entry {
     struct fs_relay relay;   /* its end is the accepting one's, opened where it must be */
     uint64_t passed;         /* bytes that TCP got */
     uint64_t accepted_at, next_look, look_after;
+    int held;         /* TCP's descriptor once it is done with, for its port; or -1 */
+    ino_t held_file;  /* a program may close every number that it does not know, and use it again */
     uint64_t began;
     _Atomic uint64_t lasted; /* until it was known what becomes of it, in nanoseconds; 0: it is not */
 };
@@ -59,7 +63,16 @@ static struct {
     struct entry *first, *ended;
     int count, events, timer;
     uint64_t timer_at; /* 0: not set */
-} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER, .events = -1, .timer = -1};
+    pthread_t thread;
+    int runs, asked_to_end;
+    pid_t ended_number; /* of the thread that was asked, or 0: it goes on */
+    pthread_cond_t answered; /* to whoever asked */
+    pthread_mutex_t asking;  /* one at a time */
+} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .events = -1,
+            .timer = -1,
+            .answered = PTHREAD_COND_INITIALIZER,
+            .asking = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
 
 /* ---- entries ---- */
@@ -124,6 +137,29 @@ static struct fs_end *accepting_end(struct entry *custody)
         custody->relay.end = fs_end_open_on(custody->connecting->segment, FS_SIDE_ACCEPTED, &limits, &error);
     if (custody->relay.end != NULL) custody->relay.end->abrupt = 1;
     return custody->relay.end;
+}
+
+/* The port is the connection's as long as its end is open. */
+static void hold_port(struct entry *custody)
+{
+    struct stat status;
+    if (custody->connecting == NULL || fstat(custody->descriptor[STREAM], &status) != 0) return;
+    custody->held = detach(custody, STREAM);
+    custody->held_file = status.st_ino;
+}
+
+static int take_port(struct entry *custody)
+{
+    struct stat status;
+    int held = custody->held;
+    custody->held = -1;
+    return held >= 0 && fstat(held, &status) == 0 && status.st_ino == custody->held_file ? held : -1;
+}
+
+static void let_port_go(struct entry *custody)
+{
+    int held = take_port(custody);
+    if (held >= 0) close(held);
 }
 
 /* From now on nothing of the entry is in custody; only the thread drops its hold, when it knows no event of it. */
@@ -267,6 +303,7 @@ static void hear_answer(struct entry *custody)
     if (got == 1) {
         if (custody->connecting != NULL) atomic_store(&custody->connecting->peer, (int)custody->joined_by);
         reset_on_close(custody->descriptor[STREAM]);
+        hold_port(custody);
         decide(custody, FS_CUSTODY_JOINED);
         let_senders_on(custody);
         finish(custody, FS_CUSTODY_JOINED);
@@ -379,11 +416,38 @@ static void bury(void)
     }
 }
 
+static void forget_thread(void)
+{
+    if (keeper.events >= 0) close(keeper.events);
+    if (keeper.timer >= 0) close(keeper.timer);
+    keeper.events = keeper.timer = -1;
+    keeper.timer_at = 0;
+    keeper.runs = 0;
+}
+
+/* Whether the thread is to end, and may.  One whose numbers a program closed may still run: it is not meant. */
+static int ends(void)
+{
+    int over = 0;
+    pthread_mutex_lock(&keeper.lock);
+    if (keeper.asked_to_end && pthread_equal(pthread_self(), keeper.thread)) {
+        over = keeper.count == 0;
+        if (over) forget_thread();
+        keeper.ended_number = over ? (pid_t)syscall(SYS_gettid) : 0;
+        keeper.asked_to_end = 0;
+        pthread_cond_broadcast(&keeper.answered);
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    return over;
+}
+
 static void *serve(void *argument)
 {
     struct epoll_event events[EVENTS];
     char *buffer = argument;
+    pthread_mutex_lock(&keeper.lock);
     int descriptor = keeper.events;
+    pthread_mutex_unlock(&keeper.lock);
     for (;;) {
         int count = epoll_wait(descriptor, events, EVENTS, -1);
         if (count < 0 && errno != EINTR) break; /* somebody closed every number */
@@ -393,6 +457,7 @@ static void *serve(void *argument)
             else heed((struct entry *)(uintptr_t)(word & ~(uint64_t)63), (int)(word & 63), events[i].events, buffer);
         }
         bury();
+        if (ends()) break;
     }
     free(buffer);
     return NULL;
@@ -418,13 +483,12 @@ static void after_fork_in_child(void)
         atomic_store(&custody->shown.full, 0);
         pthread_mutex_init(&custody->lock, NULL);
     }
-    if (keeper.events >= 0) close(keeper.events);
-    if (keeper.timer >= 0) close(keeper.timer);
-    keeper.events = keeper.timer = -1;
+    forget_thread();
     keeper.first = keeper.ended = NULL;
-    keeper.count = 0;
-    keeper.timer_at = 0;
+    keeper.count = keeper.asked_to_end = 0;
     pthread_mutex_init(&keeper.lock, NULL);
+    pthread_mutex_init(&keeper.asking, NULL);
+    pthread_cond_init(&keeper.answered, NULL);
 }
 
 static void watch_forks(void) { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
@@ -433,23 +497,22 @@ static void watch_forks(void) { pthread_atfork(before_fork, after_fork_in_parent
 static int start_thread(void)
 {
     struct epoll_event due = {EPOLLIN, {.u64 = 0}};
-    pthread_t thread;
     char *buffer = malloc(BUFFER);
     int error = buffer == NULL ? -ENOMEM : 0;
     keeper.timer_at = 0;
+    if (keeper.runs) pthread_detach(keeper.thread); /* its numbers were closed */
+    keeper.runs = 0;
     keeper.events = epoll_create1(EPOLL_CLOEXEC);
     keeper.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (error == 0 && (keeper.events < 0 || keeper.timer < 0 ||
                        epoll_ctl(keeper.events, EPOLL_CTL_ADD, keeper.timer, &due) != 0))
         error = -errno;
-    if (error == 0) error = fs_start_thread(&thread, serve, buffer);
+    if (error == 0) error = fs_start_thread(&keeper.thread, serve, buffer);
     if (error == 0) {
-        pthread_detach(thread);
+        keeper.runs = 1;
         return 0;
     }
-    if (keeper.events >= 0) close(keeper.events);
-    if (keeper.timer >= 0) close(keeper.timer);
-    keeper.events = keeper.timer = -1;
+    forget_thread();
     free(buffer);
     return error;
 }
@@ -496,6 +559,15 @@ int fs_custody_take_back(struct fs_custody *shown)
     }
     pthread_mutex_unlock(&custody->lock);
     return stream;
+}
+
+int fs_custody_take_port(struct fs_custody *shown)
+{
+    struct entry *custody = entry_of(shown);
+    pthread_mutex_lock(&custody->lock);
+    int held = take_port(custody);
+    pthread_mutex_unlock(&custody->lock);
+    return held;
 }
 
 void fs_custody_relay(struct fs_custody *shown)
@@ -598,6 +670,7 @@ static void closed(struct fs_custody *shown, int reset)
     pthread_mutex_lock(&custody->lock);
     if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && custody->descriptor[STREAM] >= 0 && !meet(custody))
         close_unmet(custody, reset);
+    let_port_go(custody);
     custody->connecting = NULL;
     pthread_mutex_unlock(&custody->lock);
 }
@@ -606,6 +679,7 @@ static void let_go(struct fs_custody *shown)
 {
     struct entry *custody = entry_of(shown);
     pthread_mutex_lock(&custody->lock);
+    let_port_go(custody);
     custody->connecting = NULL;
     pthread_mutex_unlock(&custody->lock);
     release(custody);
@@ -618,6 +692,24 @@ static const struct fs_custody_calls calls = {
     .closed = closed,
     .drop = let_go,
 };
+
+void fs_custody_rest(void)
+{
+    pid_t number = 0;
+    pthread_mutex_lock(&keeper.asking);
+    pthread_mutex_lock(&keeper.lock);
+    pthread_t thread = keeper.thread;
+    if (keeper.runs && keeper.count == 0 && has_thread()) {
+        keeper.asked_to_end = 1;
+        keeper.timer_at = 0;
+        set_timer(fs_now_ns());
+        while (keeper.asked_to_end) pthread_cond_wait(&keeper.answered, &keeper.lock);
+        number = keeper.ended_number;
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    if (number != 0) fs_join_thread(thread, number);
+    pthread_mutex_unlock(&keeper.asking);
+}
 
 int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, int listener,
                      const struct fs_custody_terms *terms)
@@ -636,7 +728,7 @@ int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, i
     custody->descriptor[STREAM] = stream;
     custody->descriptor[LISTENER] = listener;
     custody->descriptor[DOORBELL] = doorbell;
-    custody->descriptor[ASKER] = -1;
+    custody->descriptor[ASKER] = custody->held = -1;
     custody->look_after = FIRST_LOOK_NS;
     custody->began = fs_now_ns();
     custody->next_look = custody->began + FIRST_LOOK_NS;

@@ -4,7 +4,8 @@
  * server that turns out to be foreign has everything, and so has the kernel whatever becomes of this process.  The
  * accepting side's things (doorbell, memory, TCP's descriptor, the name to connect back to) are in the custody of one
  * thread.  An accepting end that connects back is handed them and answers by one byte: it has joined, and TCP is done
- * with.  When it says no, or somebody else accepted, the thread becomes the pump between the ring and TCP (relay.c).
+ * with, but for its port, which stays the connection's.  When it says no, or somebody else accepted, the thread becomes
+ * the pump between the ring and TCP (relay.c).
  */
 #ifndef FASTSOCK_CUSTODY_H
 #define FASTSOCK_CUSTODY_H
@@ -44,6 +45,9 @@ int fs_custody_take_back(struct fs_custody *custody);
 int fs_custody_fork(struct fs_custody *custody);
 /* Becomes the pump at once, if nobody connected back. */
 void fs_custody_relay(struct fs_custody *custody);
+
+/* TCP's descriptor, which is kept for its port once the other end has joined, to whoever goes on without the end; or -1. */
+int fs_custody_take_port(struct fs_custody *custody);
 
 int fs_custody_is_accepted(const struct fs_custody *custody); /* as far as was seen */
 uint64_t fs_custody_lasted_ns(const struct fs_custody *custody); /* until it was decided, or now */
@@ -89,5 +93,8 @@ static inline int fs_end_awaits_tcp(const struct fs_end *end)
 {
     return end->custody != NULL && fs_custody_is_full(end->custody);
 }
+
+/* Before a fork, as fs_linger_rest: ends the thread where nothing is in custody. */
+void fs_custody_rest(void);
 
 #endif

@@ -27,6 +27,7 @@
 #define STUFFING 36864     /* one token of this size makes the descriptor refuse writes */
 #define EDGES 32           /* unread tokens up to which each arrival gets one of its own */
 #define MOUTHFUL 2048      /* taken off at once: threads may have small stacks */
+#define MOST_PEEKED (2 * SEND_BUFFER) /* more tokens are never unread */
 #define MOST_CALLS (2 * SEND_BUFFER / MOUTHFUL + EDGES)
 #define MOST_TRIES 64      /* against another process that changes a word all the time */
 #define RINGING_PATIENCE_NS 20000ull
@@ -215,23 +216,45 @@ void fs_doorbell_begin_again(struct fs_end *end)
         atomic_compare_exchange_strong(bell, &word, word_of(word >> FS_BELL_SHIFT, FS_BELL_SILENT));
 }
 
-static int has_hung_up(int doorbell)
+/* Only a farewell carries one.  It is told of, not taken: nothing is there to take it with. */
+static int carries_descriptor(int doorbell, size_t bytes)
 {
-    struct pollfd one = {doorbell, 0, 0};
-    return poll(&one, 1, 0) > 0;
+    char scrap[MOUTHFUL];
+    struct iovec parts[MOST_PEEKED / MOUTHFUL]; /* all into the same place */
+    struct msghdr message = {.msg_iov = parts};
+    for (size_t rest = bytes, part; rest > 0 && message.msg_iovlen < MOST_PEEKED / MOUTHFUL; rest -= part) {
+        part = rest < MOUTHFUL ? rest : MOUTHFUL;
+        parts[message.msg_iovlen++] = (struct iovec){scrap, part};
+    }
+    return recvmsg(doorbell, &message, MSG_PEEK | MSG_DONTWAIT) > 0 && (message.msg_flags & MSG_CTRUNC) != 0;
+}
+
+/* Of the bytes that no token accounts for, the farewell's.  One that is under way may have been sent or not, and whoever
+ * is killed meanwhile never says: then the bytes tell.  They come all at once, behind all others. */
+static size_t farewell_in(const struct fs_end *end, int doorbell, size_t tokens_there, size_t others)
+{
+    uint32_t farewell = atomic_load(&end->in.shared->farewell);
+    if (farewell == FS_FAREWELL_NONE) return 0;
+    if (farewell == FS_FAREWELL_UNDER_WAY && others < FS_FAREWELL_BYTES) return 0;
+    if (farewell == FS_FAREWELL_UNDER_WAY && others == FS_FAREWELL_BYTES)
+        return carries_descriptor(doorbell, tokens_there + others) ? FS_FAREWELL_BYTES : 0;
+    return FS_FAREWELL_BYTES;
 }
 
 ssize_t fs_doorbell_foreign(const struct fs_end *end, int doorbell)
 {
     const struct fs_direction *in = end->in.shared;
-    int there = 0;
-    if (ioctl(doorbell, FIONREAD, &there) != 0 || there <= 0) return 0;
-    /* asked behind that look: whatever is announced was announced before it was sent */
-    uint64_t announced = (atomic_load(&in->bell) >> FS_BELL_SHIFT) - atomic_load(&in->eaten);
-    uint32_t farewell = atomic_load(&in->farewell);
-    if (farewell == FS_FAREWELL_UNDER_WAY && !has_hung_up(doorbell)) return -EAGAIN;
-    if (farewell != FS_FAREWELL_NONE) announced += FS_FAREWELL_BYTES;
-    return (uint64_t)there > announced ? there - (ssize_t)announced : 0;
+    for (int i = 0; i < MOST_TRIES; i++) {
+        int there = 0, again = 0;
+        if (ioctl(doorbell, FIONREAD, &there) != 0 || there <= 0) return 0;
+        /* asked behind that look: whatever is announced was announced before it was sent */
+        uint64_t announced = (atomic_load(&in->bell) >> FS_BELL_SHIFT) - atomic_load(&in->eaten);
+        if ((uint64_t)there <= announced) return 0;
+        size_t others = (size_t)there - (size_t)announced, farewell = farewell_in(end, doorbell, (size_t)announced, others);
+        if (ioctl(doorbell, FIONREAD, &again) != 0 || again != there) continue; /* it came between: `others` is without it */
+        return others > farewell ? (ssize_t)(others - farewell) : 0;
+    }
+    return -EAGAIN;
 }
 
 int fs_doorbell_eat_all(struct fs_end *end, int doorbell)

@@ -20,6 +20,7 @@
 #define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
 #define WORDLESS_US 300.0             /* at most, from the mark of an end to its showing on the doorbell */
 #define MOST_LOOKS 64                 /* in one receive that finds nothing */
+#define TAKEN_FOR_NOBODY ((size_t)2560 * 1024) /* of the first send to an end that closed, as TCP's buffers take it */
 #define LONGEST_SEND_US 20000.0       /* without a look at signals, by whoever sends to a receiver that keeps up */
 
 static int lock(fs_lock_word *word, int flags)
@@ -166,7 +167,7 @@ static ssize_t send_to_nobody(struct fs_end *end, int doorbell, size_t length, i
         end->pretended = end->reset = 1;
         end->pending_error = EPIPE;
     }
-    return (ssize_t)length;
+    return (ssize_t)(length < TAKEN_FOR_NOBODY ? length : TAKEN_FOR_NOBODY);
 }
 
 static ssize_t send_raw(struct fs_end *end, int doorbell, const void *data, size_t length, int flags)

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Blocking collective calls on plain arrays, among ranks that share memory or among neighbours: the hot path past the
 general one.
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Blocking collective calls on objects among ranks that share memory.
 
 Each message lies in a slot of a few hundred bytes, and the core moves slots as it moves any blocks of one size. A longer

@@ -55,6 +55,11 @@ def spread(communicator: Any, data: Any, root: int) -> Any:
     return unsized.spread(exchange, data, root)
 
 
+def _copied(codec: Codec, obj: Any) -> Any:
+    """Operations may change their operands."""
+    return codec.load(codec.message(obj))
+
+
 class ObjectCalls:
     """The calls of one communicator. What travels are messages; a codec makes objects of them."""
 
@@ -64,7 +69,12 @@ class ObjectCalls:
         self.communicator = communicator
 
     def _exchange(self) -> Exchange:
-        """The messages of one call among the members."""
+        """
+        The messages of one call among the members.
+
+        It takes the call's number. So whatever may be refused, as an object that cannot be pickled, comes before it:
+        the other ranks count on.
+        """
         exchange: Exchange = self.communicator.members.exchange(blocking=False)
         return exchange
 
@@ -86,15 +96,16 @@ class ObjectCalls:
     def bcast(self, codec: Codec, obj: Any, root: int) -> Any:
         """Returns the root's object."""
         self._root(root)
-        local = self._exchange()
         if not self.communicator.inter:
-            data = codec.message(obj) if local.rank == root else None
-            return codec.load(unsized.spread(local, data, root))
+            own = codec.message(obj) if self.communicator.rank == root else None
+            return codec.load(unsized.spread(self._exchange(), own, root))
+        pieces: Any = codec.pieces(obj) if root == ROOT else None
+        local = self._exchange()
         if root == PROC_NULL:
             return None
         remote = self._remote(local)
         if root == ROOT:
-            remote.give(codec.pieces(obj), 0)
+            remote.give(pieces, 0)
             return None
         data = remote.take(root) if local.rank == 0 else None
         return codec.load(unsized.spread(local, data, 0))
@@ -103,17 +114,18 @@ class ObjectCalls:
     def gather(self, codec: Codec, obj: Any, root: int) -> list[Any] | None:
         """Returns every rank's object, at the root."""
         self._root(root)
-        local = self._exchange()
         if not self.communicator.inter:
-            collected = unsized.collect(local, codec.message(obj), root)
+            own = codec.message(obj)
+            collected = unsized.collect(self._exchange(), own, root)
             return None if collected is None else [codec.load(data) for data in collected]
-        remote = self._remote(local)
+        pieces: Any = None if root in (ROOT, PROC_NULL) else codec.pieces(obj)
+        remote = self._remote(self._exchange())
         if root == ROOT:
             requests = [remote.receive_new(rank) for rank in range(remote.size)]
             remote.engine.complete(requests)
             return [codec.load(request.payload) for request in requests]
         if root != PROC_NULL:
-            remote.give(codec.pieces(obj), root)
+            remote.give(pieces, root)
         return None
 
     @_told
@@ -126,13 +138,14 @@ class ObjectCalls:
             data = [codec.message(item) for item in each]
             local = self._exchange()
             return codec.load(unsized.hand_out(local, data, root))
+        if root == ROOT:
+            data = [codec.message(item) for item in items(objects, len(communicator.peers))]
         remote = self._remote(self._exchange())
         if root == PROC_NULL:
             return None
         if root != ROOT:
             return codec.load(remote.take(root))
-        each = items(objects, remote.size)
-        remote.engine.complete([remote.send(codec.message(item), rank) for rank, item in enumerate(each)])
+        remote.engine.complete([remote.send(each, rank) for rank, each in enumerate(data)])
         return None
 
     @_told
@@ -170,10 +183,11 @@ class ObjectCalls:
     def reduce(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
         """Returns the reduction of all objects, at the root."""
         self._root(root)
-        local = self._exchange()
         if self.communicator.inter:
-            return self._reduce_between(local, codec, obj, op, root)
-        result = unsized.climb(local, codec, obj, op)
+            return self._reduce_between(codec, obj, op, root)
+        own = _copied(codec, obj)
+        local = self._exchange()
+        result = unsized.climb(local, codec, own, op)
         if root != 0:
             if local.rank == 0:
                 local.give(codec.pieces(result), root)
@@ -181,13 +195,15 @@ class ObjectCalls:
                 result = codec.load(local.take(0))
         return result if local.rank == root else None
 
-    def _reduce_between(self, local: Exchange, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
+    def _reduce_between(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Any:
+        own = None if root in (ROOT, PROC_NULL) else _copied(codec, obj)
+        local = self._exchange()
         remote = self._remote(local)
         if root == PROC_NULL:
             return None
         if root == ROOT:
             return codec.load(remote.take(0))
-        result = unsized.climb(local, codec, obj, op)
+        result = unsized.climb(local, codec, own, op)
         if local.rank == 0:
             remote.give(codec.pieces(result), root)
         return None
@@ -195,8 +211,9 @@ class ObjectCalls:
     @_told
     def allreduce(self, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
         """Returns the reduction of all objects; of the remote group's on an intercommunicator."""
+        own = _copied(codec, obj)
         local = self._exchange()
-        result = unsized.climb(local, codec, obj, op)
+        result = unsized.climb(local, codec, own, op)
         data: Any = codec.pieces(result) if local.rank == 0 else None
         if self.communicator.inter and local.rank == 0:
             remote = self._remote(local)
@@ -210,8 +227,9 @@ class ObjectCalls:
 
     def _before(self, codec: Codec, obj: Any) -> list[Any]:
         """Returns the objects of the ranks up to this one."""
+        own = codec.message(obj)
         local = self._exchange()
-        found = unsized.everyone(local, codec.message(obj))
+        found = unsized.everyone(local, own)
         return [codec.load(data) for data in found[: local.rank + 1]]
 
     @_told

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from ..datatypes._memory import take_first
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -26,10 +28,10 @@ def scratch(nbytes: int) -> View:
         return memoryview(_new(nbytes))
     for _ in range(len(_kept)):
         try:
-            memory = _kept.pop(0)  # nobody else has it until it is back
+            memory, alone = take_first(_kept)  # nobody else has it until it is back
         except IndexError:
             break
-        free = sys.getrefcount(memory) == 2 and nbytes <= len(memory) <= 2 * nbytes
+        free = alone and nbytes <= len(memory) <= 2 * nbytes
         view = memoryview(memory)[:nbytes] if free else None
         _kept.append(memory)
         if view is not None:

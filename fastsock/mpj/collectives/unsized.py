@@ -63,10 +63,9 @@ def everyone(exchange: Exchange, data: Any) -> list[Any]:
     return found
 
 
-def climb(exchange: Exchange, codec: Codec, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
-    """The reduction of all objects in the order of ranks, along a binomial tree; the whole of it at rank 0."""
+def climb(exchange: Exchange, codec: Codec, result: Any, op: Callable[[Any, Any], Any]) -> Any:
+    """The reduction in the order of ranks of what may be changed, along a binomial tree; the whole of it at rank 0."""
     tree = trees.binomial_reversed(exchange.rank, exchange.size, 0)
-    result = codec.load(codec.message(obj))  # operations may change their operands
     for child in reversed(tree.children):
         result = op(result, codec.load(exchange.take(child.rank)))
     if tree.parent >= 0:

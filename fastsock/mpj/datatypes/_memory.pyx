@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Memory: any contiguous buffer by address and length, the constants that stand for buffers, copies with gaps.
 
 A buffer that others may release meanwhile is looked into within a critical section of it.
@@ -28,6 +28,19 @@ cdef extern from *:
     enum: LONG_DOUBLE_ALIGNMENT_
     enum: WCHAR_SIZE_
 
+# What a Python function counts by sys.getrefcount() differs from version to version.
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX >= 0x030E0000
+    #define is_held_once(object) PyUnstable_Object_IsUniquelyReferenced(object)
+    #elif defined(Py_GIL_DISABLED)
+    #define is_held_once(object) ((void)(object), 0) /* other threads count for themselves */
+    #else
+    #define is_held_once(object) (Py_REFCNT(object) == 1)
+    #endif
+    """
+    bint is_held_once(PyObject *)
+
 LONG_DOUBLE_SIZE = LONG_DOUBLE_SIZE_
 LONG_DOUBLE_ALIGNMENT = LONG_DOUBLE_ALIGNMENT_
 WCHAR_SIZE = WCHAR_SIZE_
@@ -38,3 +51,9 @@ include "_arguments.pxi"
 include "_spans.pxi"
 include "_gaps.pxi"
 include "_places.pxi"
+
+
+def take_first(list kept):
+    """The first of `kept`, which is taken off the list, and whether nobody else holds it. Raises IndexError."""
+    first = kept.pop(0)
+    return first, bool(is_held_once(<PyObject *>first))

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Small objects of Python's own types as messages, without pickle: None, bool, int, float, str, bytes, and tuples, lists
 and dicts of such. Nothing of the program is called on the way. What does not fit here is pickled: subclasses, long
 integers, much of anything, and whatever refers to a list or dict twice, which must be one object again at the receiver.

@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=False
+# cython: language_level=3, freethreading_compatible=True
 # The calls that programs make most, with simple arguments, straight to the engine.
 # Whatever is not simple goes the general way, which also finds the words for errors.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE

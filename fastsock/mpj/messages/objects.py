@@ -20,11 +20,21 @@ if TYPE_CHECKING:
 
 
 def _start_send(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int, mode: int) -> Operation:
+    return _start_prepared(communicator, _prepare(communicator, codec, obj, dest, tag), tag, mode)
+
+
+def _prepare(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int) -> tuple[int, Any] | None:
+    """To whom, and what; None: to nobody. Whatever a send refuses is refused here, before anything is started."""
     if dest == PROC_NULL:
         communicator.context  # noqa: B018  (a null communicator refuses)
+        return None
+    return communicator.target(dest, tag), codec.message(obj)
+
+
+def _start_prepared(communicator: Any, prepared: tuple[int, Any] | None, tag: int, mode: int) -> Operation:
+    if prepared is None:
         return Nothing(receives=False)
-    peer = communicator.target(dest, tag)
-    data = codec.message(obj)
+    peer, data = prepared
     request = communicator.engine.isend(data, peer, tag, communicator.context, mode)
     return Transfer(communicator, request, receives=False, owner=data)
 
@@ -121,8 +131,9 @@ class Objects(PointToPoint):
     ) -> Any:
         """Send and receive."""
         communicator = self.ob
+        prepared = _prepare(communicator, self._codec, sendobj, dest, sendtag)
         incoming = _start_receive(communicator, self._codec, source, recvtag, recvbuf)
-        operation = Pair(_start_send(communicator, self._codec, sendobj, dest, sendtag, STANDARD), incoming)
+        operation = Pair(_start_prepared(communicator, prepared, sendtag, STANDARD), incoming)
         operation.wait()
         operation.finish(status)
         return operation.result()

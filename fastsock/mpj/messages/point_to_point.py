@@ -93,6 +93,7 @@ def start_replacement(communicator: Any, buf: Any, dest: int, sendtag: int, sour
     if dest != PROC_NULL:
         message = buffers.simple(buf, False)
         data = bytes(buffers.outgoing(message.address, message.count, message.datatype))
+        communicator.target(dest, sendtag)  # refuses before anything is started
     incoming = start_receive(communicator, buf, source, recvtag)
     if dest != PROC_NULL:
         request = _isend(communicator, data, dest, sendtag, STANDARD)

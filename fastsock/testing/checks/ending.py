@@ -27,6 +27,7 @@ from ..process import DEADLINE, until_stopped
 from ..waiting import events, until_hangup, until_readable
 
 MOST_TIMEOUTS = 3000
+MORE_THAN_BUFFERS = 32 << 20
 
 
 @on_pair
@@ -196,6 +197,25 @@ def check_wrong_shutdown_then_the_peer_closed(pair: Pair) -> Any:
     far.close()
     until_readable(near)
     return [*seen, outcome(near.sendall, b""), outcome(near.send, b"x")]
+
+
+@on_pair
+def check_much_sent_after_the_peer_closed(pair: Pair) -> None:
+    """The first send is taken, but no more of it than buffers hold: whoever sends more hears of the end."""
+    near = pair.near
+    pair.far.close()
+    until_readable(near)
+    near.settimeout(0)
+    assert 0 < near.send(bytes(MORE_THAN_BUFFERS)) < MORE_THAN_BUFFERS
+    assert outcome(near.send, b"x") in ("BrokenPipeError EPIPE", "ConnectionResetError ECONNRESET")
+
+
+@on_pair
+def check_all_of_much_sent_after_the_peer_closed(pair: Pair) -> None:
+    pair.far.close()
+    until_readable(pair.near)
+    ends = "BrokenPipeError EPIPE", "ConnectionResetError ECONNRESET"
+    assert outcome(pair.near.sendall, bytes(MORE_THAN_BUFFERS)) in ends
 
 
 def _receive_by_short_timeouts(sock: Any) -> bytes:

@@ -397,11 +397,31 @@ TEST(custody_whose_server_is_killed_on_tcp, NEEDS_PROCESSES) { run_death(ANSWERE
 
 /* ---- many, by several threads ---- */
 
+TEST(custody_rests_when_there_is_nothing_in_it, 0)
+{
+    struct ahead first = go_ahead();
+    close_ahead(&first);
+    tcp_forget(&first.tcp);
+    fs_custody_rest(); /* a sanitizer starts a thread of its own beside the first */
+    int threads = count_threads();
+    for (int round = 0; round < scaled(300); round++) {
+        struct ahead ahead = go_ahead();
+        fs_custody_rest();
+        CHECK_EQUAL(count_threads(), threads + 1);
+        close_ahead(&ahead);
+        fs_custody_rest();
+        fs_custody_rest();
+        CHECK_EQUAL(count_threads(), threads);
+        tcp_forget(&ahead.tcp);
+    }
+}
+
 static void *go_many_ways(void *argument)
 {
     struct random random = random_from((uint64_t)(uintptr_t)argument);
     for (int round = 0; round < scaled(60); round++) {
         struct ahead ahead = go_ahead();
+        if (random_below(&random, 3) == 0) fs_custody_rest();
         size_t early = (size_t)random_below(&random, 2000) + 1;
         send_ahead(&ahead, 0, early);
         int accepted = random_below(&random, 4) ? tcp_accept(&ahead.tcp) : -1;

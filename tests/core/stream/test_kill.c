@@ -79,7 +79,7 @@ static void send_and_die(struct connection *c, int side, const char *data, size_
 {
     pid_t brother = start_process();
     if (brother == 0) {
-        die_in_send(1, point);
+        die_in(IN_SEND, 1, point);
         for (;;) fs_end_send(c->end[side], c->bell[side], data, length, FS_NO_SIGNAL);
     }
     int status = 0;
@@ -122,7 +122,7 @@ static void run_death_while_eating(enum fault_point point, size_t length)
     while (fs_end_send(c.end[0], c.bell[0], block, length, FS_NO_SIGNAL) == (ssize_t)length && length > 1) {}
     pid_t brother = start_process();
     if (brother == 0) {
-        die_in_recv(1, point);
+        die_in(IN_RECV, 1, point);
         for (;;) fs_end_receive(c.end[1], c.bell[1], got, sizeof got, 0, 1);
     }
     int status = 0;
@@ -179,3 +179,77 @@ static void run_lock_of_the_dead(int buried)
 
 TEST(lock_of_a_dead_process, NEEDS_PROCESSES) { run_lock_of_the_dead(1); }
 TEST(lock_of_a_dead_unburied_process, NEEDS_PROCESSES) { run_lock_of_the_dead(0); }
+
+/* ---- death in each call of a leaving: whatever was sent arrives, and then the end ---- */
+
+enum { AT_EACH = 40 }; /* more calls than a leaving has */
+
+static void send_and_leave(struct connection *c, int how, size_t foreign, int dies_in, enum fault_point point)
+{
+    static const char payload[8192];
+    CHECK_EQUAL(send_some(c->end[0], c->bell[0], payload, 5), 5);
+    if (foreign > 0) CHECK_EQUAL(write(c->bell[0], payload, foreign), (ssize_t)foreign);
+    die_in(IN_ANY, dies_in, point);
+    if (how >= 0) fs_end_shutdown(c->end[0], c->bell[0], how);
+    connection_close(c, 0);
+}
+
+static void receive_to_the_end(struct connection *c, size_t wanted, int polls)
+{
+    char block[8192];
+    for (size_t received = 0;;) {
+        struct pollfd one = {c->bell[1], POLLIN, 0};
+        if (polls) CHECK_EQUAL(poll(&one, 1, (int)(STALL_NS / 1000000)), 1);
+        ssize_t got = polls ? fs_end_receive(c->end[1], c->bell[1], block, sizeof block, 0, 1)
+                            : receive_some(c->end[1], c->bell[1], block, sizeof block);
+        if (got == -EAGAIN) continue;
+        if (got == 0) {
+            CHECK_EQUAL(received, wanted);
+            return;
+        }
+        CHECK(got > 0);
+        received += (size_t)got;
+    }
+}
+
+/* How many processes died so before one left alive. */
+static int run_deaths_while_leaving(int how, size_t foreign, int polls, enum fault_point point)
+{
+    for (int count = 1; count <= AT_EACH; count++) {
+        struct connection c = connection_make(4096);
+        pid_t other = start_process();
+        connection_forget(&c, other != 0 ? 0 : 1);
+        connection_open(&c, other != 0, 0);
+        if (other == 0) {
+            send_and_leave(&c, how, foreign, count, point);
+            _exit(0);
+        }
+        if (polls) fs_end_watch(c.end[1], c.bell[1]);
+        int status = 0;
+        CHECK_EQUAL(waitpid(other, &status, 0), other);
+        int died = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        CHECK(died || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+        receive_to_the_end(&c, 5 + foreign, polls);
+        char byte = 'x';
+        ssize_t sent = 0;
+        for (int i = 0; i < 3 && sent >= 0; i++) sent = send_some(c.end[1], c.bell[1], &byte, 1);
+        CHECK(sent == -EPIPE || sent == -ECONNRESET);
+        connection_close(&c, 1);
+        if (!died) return count - 1;
+    }
+    fail(__FILE__, __LINE__, "a leaving with more than %d calls", AT_EACH);
+    return 0;
+}
+
+static void run_each_leaving(int how)
+{
+    static const size_t foreign[] = {0, 100, FS_FAREWELL_BYTES, 5000};
+    for (int i = 0; i < 4; i++)
+        for (int polls = 0; polls < 2; polls++)
+            for (int point = 0; point < 2; point++)
+                CHECK(run_deaths_while_leaving(how, foreign[i], polls, (enum fault_point)point) > 0);
+}
+
+TEST(death_in_each_call_of_a_close, NEEDS_FAULTS) { run_each_leaving(-1); }
+TEST(death_in_each_call_of_a_shutdown_and_close, NEEDS_FAULTS) { run_each_leaving(SHUT_WR); }
+TEST(death_in_each_call_of_a_shutdown_of_both_and_close, NEEDS_FAULTS) { run_each_leaving(SHUT_RDWR); }

@@ -1,0 +1,202 @@
+"""A call that is refused has started nothing: the next one is as if it had never been made."""
+
+# ruff: noqa: F821  (comm, rank, size, MPI and np are the ranks' own)
+from __future__ import annotations
+
+import pytest
+
+from .ranks import run
+
+DEVICES = ["iodev", "smpdev", "sysvdev"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_object_that_cannot_be_pickled_in_a_message(device):
+    def body():
+        other, bad = 1 - rank, lambda: 0
+
+        def refused(call, *args, **named):
+            try:
+                call(*args, **named)
+            except Exception as error:
+                assert "pickle" in str(error).lower() or "lambda" in str(error), error
+            else:
+                raise AssertionError("not refused")
+
+        for turn in range(20):
+            good = {"turn": turn, "rank": rank, "data": b"x" * (1 << turn)}
+            wanted = good | {"rank": other}
+            refused(comm.sendrecv, bad, other, 1, source=other, recvtag=1)
+            assert comm.sendrecv(good, other, 1, source=other, recvtag=1) == wanted
+            for call in comm.send, comm.ssend, comm.isend, comm.issend:
+                refused(call, bad, other, 2)
+            request = comm.irecv(source=other, tag=2)
+            comm.send(good, other, 2)
+            assert request.wait() == wanted
+
+    run(body, 2, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_rank_that_is_none_in_an_exchange(device):
+    def body():
+        other = 1 - rank
+
+        def refused(call, *args, **named):
+            try:
+                call(*args, **named)
+            except MPI.Exception as error:
+                assert error.Get_error_class() == MPI.ERR_RANK, error
+            else:
+                raise AssertionError("not refused")
+
+        for turn in range(20):
+            here, there = np.full(10, rank + turn), np.full(10, -1)
+            refused(comm.sendrecv, turn, 17, 1, source=other, recvtag=1)
+            refused(comm.Sendrecv, here, 17, 1, there, other, 1)
+            refused(comm.Sendrecv_replace, here, 17, 1, other, 1)
+            refused(comm.Isendrecv, here, 17, 1, there, other, 1)
+            refused(comm.Isendrecv_replace, here, 17, 1, other, 1)
+            assert comm.sendrecv(turn + rank, other, 1, source=other, recvtag=1) == turn + other
+            comm.Sendrecv(here, other, 1, there, other, 1)
+            assert (there == other + turn).all()
+            comm.Sendrecv_replace(here, other, 1, other, 1)
+            assert (here == there).all()
+
+    run(body, 2, device)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_object_that_cannot_be_pickled_in_a_collective_call(device, ranks):
+    def body():
+        bad, everybody = (lambda: 0), list(range(size))
+
+        def refused(call, *args, **named):
+            try:
+                call(*args, **named)
+            except Exception as error:
+                assert "pickle" in str(error).lower() or "lambda" in str(error), error
+            else:
+                raise AssertionError("not refused")
+
+        for root in [*everybody] * 4:
+            first = rank == root and refused(comm.bcast, bad, root)
+            assert not first and comm.bcast(rank, root) == root
+            if rank != root:
+                refused(comm.gather, bad, root)
+            assert comm.gather(rank, root) == (everybody if rank == root else None)
+            if rank == root:
+                refused(comm.scatter, [bad] * size, root)
+                refused(comm.scatter, [*everybody[:-1], bad], root)
+            assert comm.scatter(everybody if rank == root else None, root) == rank
+            if rank == root:
+                refused(comm.allgather, bad)
+                refused(comm.allreduce, bad)
+                refused(comm.alltoall, [*everybody[:-1], bad])
+                refused(comm.reduce, bad)
+                refused(comm.scan, bad)
+                refused(comm.exscan, bad)
+            assert comm.allgather(rank) == everybody
+            assert comm.allreduce(rank) == sum(everybody)
+            assert comm.alltoall([rank * 100 + each for each in everybody]) == [each * 100 + rank for each in everybody]
+            assert comm.reduce(rank) == (sum(everybody) if rank == 0 else None)
+            assert comm.scan(rank) == sum(everybody[: rank + 1])
+            assert comm.exscan(rank) == (sum(everybody[:rank]) if rank else None)
+
+    run(body, ranks, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_object_that_cannot_be_pickled_between_groups(device):
+    def body():
+        bad, low = (lambda: 0), rank < 2
+        half = comm.Split(low)
+        inter = half.Create_intercomm(0, comm, 2 if low else 0)
+        root = (MPI.ROOT if rank == 0 else MPI.PROC_NULL) if low else 0
+
+        def refused(call, *args, **named):
+            try:
+                call(*args, **named)
+            except Exception as error:
+                assert "pickle" in str(error).lower() or "lambda" in str(error), error
+            else:
+                raise AssertionError("not refused")
+
+        for _ in range(5):
+            if rank == 0:
+                refused(inter.bcast, bad, root)
+                refused(inter.scatter, [bad] * inter.remote_size, root)
+            assert inter.bcast("all" if rank == 0 else None, root) == (None if low else "all")
+            part = inter.scatter(list("ab") if rank == 0 else None, root)
+            assert part == (None if low else "ab"[half.rank])
+            if not low:
+                refused(inter.gather, bad, root)
+                refused(inter.reduce, bad, root=root)
+            assert inter.gather(rank, root) == ([2, 3] if rank == 0 else None)
+            assert inter.reduce(rank, root=root) == (5 if rank == 0 else None)
+            refused(inter.allgather, bad)
+            refused(inter.allreduce, bad)
+            refused(inter.alltoall, [bad] * inter.remote_size)
+            assert inter.allgather(rank) == ([2, 3] if low else [0, 1])
+            assert inter.allreduce(rank) == (5 if low else 1)
+            assert inter.alltoall([rank] * 2) == ([2, 3] if low else [0, 1])
+        inter.Free()
+
+    run(body, 4, device)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("device", DEVICES)
+def test_memory_that_is_none_in_a_collective_call(device, ranks):
+    """One rank is refused, in blocking and non-blocking calls; then it makes the call that the others wait in."""
+
+    def body():
+        bad = object()
+
+        def refused(call, *args, **named):
+            try:
+                call(*args, **named)
+            except (TypeError, ValueError, BufferError, MPI.Exception):
+                return
+            raise AssertionError("not refused")
+
+        total = size * (size + 1) // 2
+        for turn in range(3 * size):
+            me, mine = turn % size, rank == turn % size
+            one, sums, every = np.full(1, rank + 1), np.zeros(1, int), np.zeros(size, int)
+            if mine:
+                refused(comm.Bcast, bad, me)
+                refused(comm.Ibcast, bad, me)
+            value = np.full(1, rank)
+            comm.Bcast(value, me)
+            assert value[0] == me
+            if mine:
+                refused(comm.Allreduce, bad, sums)
+                refused(comm.Allreduce, one, bad)
+                refused(comm.Iallreduce, one, bad)
+            comm.Allreduce(one, sums)
+            assert sums[0] == total
+            if mine:
+                refused(comm.Allgather, one, bad)
+                refused(comm.Iallgather, bad, every)
+            comm.Allgather(one, every)
+            assert (every == np.arange(1, size + 1)).all()
+            if mine:
+                refused(comm.Reduce, bad, sums, root=me)
+                refused(comm.Gather, one, bad, me)
+                refused(comm.Scatter, bad, one, me)
+                refused(comm.Alltoall, bad, every)
+                refused(comm.Scan, one, bad)
+            comm.Reduce(one, sums if mine else None, root=me)
+            assert sums[0] == total
+            comm.Gather(one, every if mine else None, me)
+            assert (every == np.arange(1, size + 1)).all()
+            comm.Scatter(every if mine else None, one, me)
+            assert one[0] == rank + 1
+            comm.Alltoall(np.full(size, rank), every)
+            assert (every == np.arange(size)).all()
+            comm.Scan(one, sums)
+            assert sums[0] == (rank + 1) * (rank + 2) // 2
+
+    run(body, ranks, device)
