@@ -66,8 +66,9 @@ def hold(sock: Any) -> Hidden:
     try:
         return _hold(sock)
     except OSError:
-        for held in _held.copy().values():
-            held.look()
+        with _lock:
+            for held in [*_held.values()]:
+                held.look()
         return _hold(sock)
 
 
@@ -91,9 +92,10 @@ class HeldPort:
         self._tcp = tcp
         self._stands_for = _file(descriptors[0])
         self._numbers = set(descriptors)
-        if _held:
-            _look_at_some()
-        _held[self._stands_for] = self
+        with _lock:
+            if _held:
+                _look_at_some()
+            _held[self._stands_for] = self
 
     def also(self, descriptor: int) -> None:
         """Another number stands for the connection."""
@@ -137,12 +139,11 @@ def _file(descriptor: int) -> tuple[int, int]:
 
 
 def _look_at_some() -> None:
-    """The oldest ones: numbers that were closed where nobody could see it."""
-    with _lock:
-        for stands_for in [*itertools.islice(_held, _LOOKS)]:
-            held = _held.pop(stands_for)
-            _held[stands_for] = held  # behind all others
-            held.look()
+    """With the lock: the oldest ones, whose numbers may have been closed where nobody could see it."""
+    for stands_for in [*itertools.islice(_held, _LOOKS)]:
+        held = _held.pop(stands_for)
+        _held[stands_for] = held  # behind all others
+        held.look()
 
 
 def _forked() -> None:

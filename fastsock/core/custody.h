@@ -4,7 +4,8 @@
  * server that turns out to be foreign has everything, and so has the kernel whatever becomes of this process.  The
  * accepting side's things (doorbell, memory, TCP's descriptor, the name to connect back to) are in the custody of one
  * thread.  An accepting end that connects back is handed them and answers by one byte: it has joined, and TCP is done
- * with, but for its port, which stays the connection's.  When it says no, or somebody else accepted, the thread becomes the pump between the ring and TCP (relay.c).
+ * with, but for its port, which stays the connection's.  When it says no, or somebody else accepted, the thread becomes
+ * the pump between the ring and TCP (relay.c).
  */
 #ifndef FASTSOCK_CUSTODY_H
 #define FASTSOCK_CUSTODY_H
