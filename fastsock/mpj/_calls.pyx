@@ -225,8 +225,12 @@ def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=AN
         except (BufferError, ValueError, TypeError):  # not in one piece as it lies
             let_go(&span)
             return general.Sendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-        path.engine.c_send(span.data, span.length, path.peers[dest], sendtag, path.context, MODE)
-        request.wait()
+        try:
+            path.engine.c_send(span.data, span.length, path.peers[dest], sendtag, path.context, MODE)
+            request.wait()
+        except:  # a receive that nobody waits for would take the next message
+            request.cancel()
+            raise
     except MessageError as error:
         raise path.record.failed(error) from error
     finally:
