@@ -15,6 +15,9 @@ import pytest
 
 pytest.register_assert_rewrite("fastsock.testing")
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 from fastsock.testing import PLAIN, PairMaker  # noqa: E402
 
 from .helpers.paths import PATHS, preferring, why_not  # noqa: E402

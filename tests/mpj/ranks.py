@@ -28,7 +28,7 @@ def source_of(function):
 
 
 def run(function, ranks, device="iodev", status=0):
-    """Runs the body of a function on so many ranks; what they wrote."""
+    """Runs the body of a function on so many ranks; what they wrote. `status`: 0, 1 a failure, None either."""
     command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--device", device, "--timeout", "55"]
     finished = subprocess.run(
         [*command, "-c", PREFIX + source_of(function)],
@@ -38,5 +38,5 @@ def run(function, ranks, device="iodev", status=0):
         stdin=subprocess.DEVNULL,
         env=os.environ | {"PYTHONWARNINGS": f"error,{NOT_OURS}"},
     )
-    assert (finished.returncode == 0) == (status == 0), finished.stdout + finished.stderr
+    assert status is None or (finished.returncode == 0) == (status == 0), finished.stdout + finished.stderr
     return finished.stdout + finished.stderr

@@ -8,6 +8,7 @@ import pytest
 from .ranks import run
 
 DEVICES = ["iodev", "smpdev", "sysvdev"]
+PROCESSES = ["iodev", "sysvdev"]  # where a rank is a process: has signals, and an end, of its own
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -200,3 +201,93 @@ def test_memory_that_is_none_in_a_collective_call(device, ranks):
             assert sums[0] == (rank + 1) * (rank + 2) // 2
 
     run(body, ranks, device)
+
+
+@pytest.mark.parametrize("device", PROCESSES)
+def test_an_exchange_with_a_rank_that_failed(device):
+    """The receive of an exchange whose send fails takes no message of a later call."""
+
+    def body():
+        import os
+
+        if rank == 0:
+            comm.ob.engine.fail(2, "rank 2 is said to be dead")
+            here, there = np.zeros(10), np.zeros(10)
+            gaps = MPI.DOUBLE.Create_vector(5, 1, 2).Commit()
+            calls = [
+                lambda: comm.Sendrecv(here, 2, 1, there, 1, 1),
+                lambda: comm.Sendrecv([here, 1, gaps], 2, 1, [there, 1, gaps], 1, 1),
+                lambda: comm.Isendrecv(here, 2, 1, there, 1, 1).Wait(),
+                lambda: comm.Sendrecv_replace(here, 2, 1, 1, 1),
+                lambda: comm.sendrecv("object", 2, 1, source=1, recvtag=1),
+            ]
+            for call in calls:
+                try:
+                    call()
+                except MPI.Exception as error:
+                    assert "rank 2" in str(error), error
+                else:
+                    raise AssertionError("a dead rank was sent to")
+            comm.send("go", 1)
+            assert [comm.recv(source=1, tag=1) for _ in calls] == list(range(len(calls)))
+            print("rank 0 is fine", flush=True)
+            comm.send("done", 1)
+        elif rank == 1:
+            assert comm.recv(source=0) == "go"
+            for number in range(5):
+                comm.send(number, 0, 1)
+            assert comm.recv(source=0) == "done"
+            print("rank 1 is fine", flush=True)
+            comm.send("done", 2)
+        else:  # whoever leaves first ends the others
+            assert comm.recv(source=1) == "done"
+        os._exit(0)
+
+    output = run(body, 3, device, status=None)
+    assert all(f"rank {rank} is fine" in output for rank in range(2)), output
+
+
+@pytest.mark.parametrize("device", PROCESSES)
+def test_a_call_that_a_signal_ends(device):
+    """A handler that raises ends a call that waits; the next call takes the message that comes then."""
+
+    def body():
+        import signal
+
+        class Enough(Exception):
+            pass
+
+        def enough(number, frame):
+            raise Enough
+
+        signal.signal(signal.SIGALRM, enough)
+        here, there = np.full(200_000, 5.0), np.zeros(200_000)
+        gaps = MPI.DOUBLE.Create_vector(5, 1, 2).Commit()
+        calls = [
+            lambda: comm.Recv(there, 1, 1),
+            lambda: comm.Recv([there, 1, gaps], 1, 1),
+            lambda: comm.recv(source=1, tag=1),
+            lambda: comm.Sendrecv(here[:1], 1, 2, there, 1, 1),
+            lambda: comm.Sendrecv([here, 1, gaps], 1, 2, [there, 1, gaps], 1, 1),
+            lambda: comm.Sendrecv_replace(there[:1], 1, 2, 1, 1),
+            lambda: comm.sendrecv("object", 1, 2, source=1, recvtag=1),
+        ]
+        for number, call in enumerate(calls):
+            if rank == 0:
+                signal.setitimer(signal.ITIMER_REAL, 0.05)
+                try:
+                    call()
+                except Enough:
+                    pass
+                else:
+                    raise AssertionError("nobody had sent anything")
+                comm.send(number, 1, 3)
+                assert comm.recv(source=1, tag=1) == number
+            elif rank == 1:
+                assert comm.recv(source=0, tag=3) == number
+                comm.send(number, 0, 1)
+        comm.Barrier()
+        while rank == 1 and comm.Iprobe(0, 2):  # what was sent before the signal came
+            comm.Recv(bytearray(100), 0, 2)
+
+    run(body, 2, device)

@@ -289,6 +289,14 @@ cdef class Request:
             raise self.error
         return True
 
+    def wait_or_cancel(self):
+        """As wait(), for a call that blocks: one that is interrupted leaves no request behind."""
+        try:
+            self.wait()
+        except:
+            self.cancel()
+            raise
+
     def cancel(self):
         """Whether it is cancelled, or the other end was asked to: then `envelope.cancelled` tells once it is done."""
         cdef bint cancelled = fs_engine_cancel(self.engine.engine, &self.request)
@@ -626,7 +634,7 @@ cdef class Engine:
         if data is None:
             self.c_send(NULL, 0, peer, tag, context, mode)
         elif isinstance(data, (list, tuple)):
-            self.isend(data, peer, tag, context, mode).wait()
+            self.isend(data, peer, tag, context, mode).wait_or_cancel()
         else:
             PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
             try:
@@ -642,7 +650,7 @@ cdef class Engine:
             self.c_recv(NULL, 0, peer, tag, context, &envelope)
         elif isinstance(buffer, (list, tuple)):
             request = self.irecv(buffer, peer, tag, context)
-            request.wait()
+            request.wait_or_cancel()
             return request.envelope
         else:
             PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)

@@ -270,8 +270,12 @@ class NativePointToPoint:
             except (BufferError, ValueError, TypeError):  # not in one piece as it lies
                 let_go(&span)
                 return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-            path.engine.c_send(span.view.buf, span.view.len, path.peers[dest], sendtag, path.context, MODE)
-            request.wait()
+            try:
+                path.engine.c_send(span.view.buf, span.view.len, path.peers[dest], sendtag, path.context, MODE)
+                request.wait()
+            except:  # a receive that nobody waits for would take the next message
+                request.cancel()
+                raise
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:

@@ -95,8 +95,7 @@ class Message(Handle):
     def Recv(self, buf: Any, status: Status | None = None) -> None:
         """Blocking receive of matched message."""
         operation = self._receive(buf)
-        operation.wait()
-        operation.finish(status)
+        operation.wait_and_finish(status)
 
     def Irecv(self, buf: Any) -> Request:
         """Non-blocking receive of matched message."""
@@ -115,8 +114,7 @@ class Message(Handle):
     def recv(self, status: Status | None = None) -> Any:
         """Blocking receive of matched message."""
         operation = self._receive_object()
-        operation.wait()
-        operation.finish(status)
+        operation.wait_and_finish(status)
         return operation.result()
 
     def irecv(self) -> Request:

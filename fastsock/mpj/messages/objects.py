@@ -107,8 +107,7 @@ class Objects(PointToPoint):
         communicator = self.ob
         if buf is not None or source == PROC_NULL:
             operation = _start_receive(communicator, self._codec, source, tag, buf)
-            operation.wait()
-            operation.finish(status)
+            operation.wait_and_finish(status)
             return operation.result()
         peer = communicator.origin(source, tag)
         try:
@@ -133,9 +132,8 @@ class Objects(PointToPoint):
         communicator = self.ob
         prepared = _prepare(communicator, self._codec, sendobj, dest, sendtag)
         incoming = _start_receive(communicator, self._codec, source, recvtag, recvbuf)
-        operation = Pair(_start_prepared(communicator, prepared, sendtag, STANDARD), incoming)
-        operation.wait()
-        operation.finish(status)
+        operation = Pair.beside(incoming, lambda: _start_prepared(communicator, prepared, sendtag, STANDARD))
+        operation.wait_and_finish(status)
         return operation.result()
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:

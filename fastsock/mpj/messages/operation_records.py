@@ -45,6 +45,11 @@ class Operation(Record):
         """Returns whether it is complete. Makes no progress by itself."""
         return True
 
+    @property
+    def failed(self) -> bool:
+        """Whether it is complete, and ended with an error."""
+        return False
+
     def waits_for(self) -> list[Any]:
         """Returns the engine's requests of which one must complete before this can."""
         return []
@@ -65,6 +70,15 @@ class Operation(Record):
     def result(self) -> Any:
         """Returns the object that arrived, for the lower-case calls."""
         return None
+
+    def wait_and_finish(self, status: Any) -> None:
+        """Waits and takes the result, for a call that blocks: one that is interrupted leaves nothing behind."""
+        try:
+            self.wait()
+        except BaseException:
+            self.cancel()
+            raise
+        self.finish(status)
 
     def cancel(self) -> None:
         """Asks that it does not happen."""
@@ -159,6 +173,10 @@ class Transfer(Operation):
     def ready(self) -> bool:
         return bool(self.request.done)
 
+    @property
+    def failed(self) -> bool:
+        return self.request.error is not None
+
     def waits_for(self) -> list[Any]:
         return [self.request]
 
@@ -252,6 +270,15 @@ class Pair(Operation):
         self.outgoing = outgoing
         self.incoming = incoming
 
+    @classmethod
+    def beside(cls, incoming: Operation, start_send: Callable[[], Operation]) -> Pair:
+        """Starts the send beside a receive that is started already; a send that fails ends the receive too."""
+        try:
+            return cls(start_send(), incoming)
+        except BaseException:
+            incoming.cancel()
+            raise
+
     @property
     def engine(self) -> Any:
         return self.incoming.engine or self.outgoing.engine
@@ -261,11 +288,12 @@ class Pair(Operation):
         return True
 
     def ready(self) -> bool:
+        if self.outgoing.failed:
+            self.incoming.cancel()  # who cannot be sent to may be the one who would have answered
         return self.outgoing.ready() and self.incoming.ready()
 
     def waits_for(self) -> list[Any]:
-        half = self.outgoing if self.incoming.ready() else self.incoming
-        return half.waits_for()
+        return [request for half in (self.outgoing, self.incoming) if not half.ready() for request in half.waits_for()]
 
     def look(self, status: Any) -> None:
         self.incoming.look(status)

@@ -83,22 +83,24 @@ def start_exchange(
     """Starts a send and a receive; neither of them where the other cannot be."""
     _check_send(communicator, sendbuf, dest, sendtag)
     incoming = start_receive(communicator, recvbuf, source, recvtag)
-    return Pair(start_send(communicator, sendbuf, dest, sendtag, STANDARD), incoming)
+    return Pair.beside(incoming, lambda: start_send(communicator, sendbuf, dest, sendtag, STANDARD))
 
 
 def start_replacement(communicator: Any, buf: Any, dest: int, sendtag: int, source: int, recvtag: int) -> Pair:
     """Starts to send a copy of some memory and to receive into that memory."""
-    outgoing: Operation = Nothing(receives=False)
     data = b""
     if dest != PROC_NULL:
         message = buffers.simple(buf, False)
         data = bytes(buffers.outgoing(message.address, message.count, message.datatype))
         communicator.target(dest, sendtag)  # refuses before anything is started
-    incoming = start_receive(communicator, buf, source, recvtag)
-    if dest != PROC_NULL:
+
+    def outgoing() -> Operation:
+        if dest == PROC_NULL:
+            return Nothing(receives=False)
         request = _isend(communicator, data, dest, sendtag, STANDARD)
-        outgoing = Transfer(communicator, request, receives=False, owner=data)
-    return Pair(outgoing, incoming)
+        return Transfer(communicator, request, receives=False, owner=data)
+
+    return Pair.beside(start_receive(communicator, buf, source, recvtag), outgoing)
 
 
 class PointToPoint(Handle):
@@ -140,8 +142,7 @@ class PointToPoint(Handle):
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         """Blocking receive."""
         operation = start_receive(self.ob, buf, source, tag)
-        operation.wait()
-        operation.finish(status)
+        operation.wait_and_finish(status)
 
     def Sendrecv(
         self,
@@ -155,8 +156,7 @@ class PointToPoint(Handle):
     ) -> None:
         """Send and receive a message."""
         operation = start_exchange(self.ob, sendbuf, dest, sendtag, recvbuf, source, recvtag)
-        operation.wait()
-        operation.finish(status)
+        operation.wait_and_finish(status)
 
     def Sendrecv_replace(
         self,
@@ -169,8 +169,7 @@ class PointToPoint(Handle):
     ) -> None:
         """Send and receive a message through the same memory."""
         operation = start_replacement(self.ob, buf, dest, sendtag, source, recvtag)
-        operation.wait()
-        operation.finish(status)
+        operation.wait_and_finish(status)
 
     # Non-blocking
 
