@@ -294,9 +294,7 @@ class socket(_Plain):  # type: ignore[misc]
         if settings().trace:
             chain.log.info("%s %s -> tcp: %s%s", role, peer, reason, detail and f" ({detail})")
 
-    def _fast_move(
-        self, role: str, joined: Joined, local: Any, peer: Any, kept: Any = None, held: Any = None
-    ) -> None:
+    def _fast_move(self, role: str, joined: Joined, local: Any, peer: Any, kept: Any = None, held: Any = None) -> None:
         """Re-points the descriptor at the doorbell; TCP ends by a reset: nothing is left in TIME_WAIT."""
         connection = registry.Connection(
             role, joined.path.name, Reason.JOINED, _family(self), _proto(self), local, peer

@@ -79,6 +79,7 @@ _totals: dict[str, int] = {}
 # The native note of connections that stay counts "tcp" by itself: what counts here counts the others, under this lock.
 _lock = genuine.RLock()
 
+
 def kernel_counts(sock: Any) -> dict[str, int]:
     """What the kernel counted on a TCP socket; nothing where it cannot say."""
     try:

@@ -33,9 +33,7 @@ _WHAT_IT_DID = {
 class Offer:
     """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
 
-    def __init__(
-        self, bound: Any, ip: str, port: int, paths: Sequence[Transport], ahead: bool, held: Hidden
-    ) -> None:
+    def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport], ahead: bool, held: Hidden) -> None:
         """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused.
 
         ahead: this end goes ahead, and never waits. held: what holds its port, closed where the offer is withdrawn.

@@ -66,7 +66,6 @@ TOOLS = {
 WITH_ASYNCIO = ("freezegun", "time_machine", "pyfakefs", "blockbuster")
 
 
-
 def _need(tool):
     if tool != "mock":
         pytest.importorskip(tool)
