@@ -16,6 +16,7 @@ import argparse
 import fnmatch
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -191,7 +192,7 @@ def _is_inside(name: str) -> bool:
 
 
 def outcomes(run: Run, source: Path, places: Places, side: str, limit: float) -> tuple[dict[str, str], str]:
-    """The outcome of each test, and the end of what was printed."""
+    """The outcome of each test, and the end of what was printed. Each side runs in a fresh copy of the source."""
     environ = places.environ(side)
     for name, value in run.environ.items():
         before = environ.get(name)
@@ -199,9 +200,10 @@ def outcomes(run: Run, source: Path, places: Places, side: str, limit: float) ->
     words = [word.format(python=places.python) for word in run.words]
     with tempfile.TemporaryDirectory(prefix="others-") as folder:
         report = Path(folder) / "report.xml"
+        fresh = shutil.copytree(source, Path(folder) / source.name)  # some refuse to run where they ran before
         if run.pytest:
             words += [f"--junitxml={report}", "--timeout=120"]
-        output, lapsed, status = running.output_of(words, environ, limit, folder=source / run.folder)
+        output, lapsed, status = running.output_of(words, environ, limit, folder=fresh / run.folder)
         if not run.pytest:
             return {run.name: PASSED if status == 0 and not lapsed else FAILED}, output
         found = dict(_reported(report)) if report.exists() else {}
