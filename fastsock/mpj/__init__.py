@@ -10,6 +10,9 @@ constants, handle, exceptions, attributes, info, ranks, tags, failures
                                 the ground that all chapters stand on
 absent, environment, introspection
                                 what is not there, what surrounds a rank, and what C asks of handles
+bench, install_mpiexec          commands
+
+Above xxdev; only fastsock.testing and fastsock.doctor stand above it. Tests: tests/mpj.
 """
 
 from __future__ import annotations

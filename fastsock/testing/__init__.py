@@ -14,6 +14,17 @@ or one by one, as the project's own tests do:
         check(maker)
 
 Needs Linux and os.fork; no test framework.
+
+checks/             the checks of paths, a module for each concept of the stream contract
+device_checks/      those of message passing devices
+pairs, process      connected sockets, one end in a second process that does what it is told
+ranks               ranks of one job, for the checks of devices
+outcomes            what a socket did, compared with what plain TCP does
+patterns, waiting   bytes that both processes can work out; waiting without the clock
+names, memory       who holds a name; how much memory something took
+
+The top of the package: only tests import this. Its own tests are those that run it: tests/paths/test_stream.py,
+tests/xxdev/test_conformance.py.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 CORE = Path(__file__).parents[2] / "fastsock" / "core"
 # what each folder may include, besides itself; "" is the ground: system, cma, cost, strided
 BELOW = {
@@ -70,3 +72,14 @@ def test_a_folder_includes_only_what_is_below_it() -> None:
                 continue
             assert (CORE / name).exists(), f"{path}: {name}"
             assert name.rpartition("/")[0] in BELOW[folder], f"{path} includes {name}"
+
+
+@pytest.mark.parametrize("folder", ["binding", *filter(None, BELOW)])
+def test_the_page_of_a_folder_names_its_files_and_a_file_calls_those_above_it(folder: str) -> None:
+    named = re.findall(r"`(\w+\.\w+)`", re.sub(r"(?m)^[^|].*$", "", (CORE / folder / "README.md").read_text()))
+    sources = {path.name for path in (CORE / folder).iterdir() if path.suffix in {".c", ".h", ".pyx", ".pxd", ".pxi"}}
+    assert sorted(named) == sorted(sources - {"_core.c"})
+    place = {f"{folder}/{name}": number for number, name in enumerate(named)}
+    for caller, called in callees().items():
+        below = [other for other in called & place.keys() if place[other] > place.get(caller, len(named))]
+        assert not below, f"{caller} calls {below}"

@@ -2,6 +2,13 @@
 
 The workers are ranks that were started with the master: all but the first under ``-m fastsock.mpj.futures``, or those
 of a communicator in an `MPICommExecutor`.
+
+executor, session, mapping    the executors, the tasks of each, and `map`
+crew, worker                  who executes tasks: other ranks, or a thread where there are none
+wire, setup, script           what master and workers tell each other, at first and then
+aplus, gathering              futures that go on with functions, or are made of futures
+
+Above MPI, below util. Tests: tests/mpj/test_futures.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,15 @@
-"""The job that this process is a rank of: `current()` finds out who launched it, and joins the other ranks."""
+"""The job that this process is a rank of: `current()` finds out who launched it, and joins the other ranks.
+
+own, by_hand, hydra, openmpi, slurm, torchrun, kubernetes, singleton, threads
+                      a launcher each: which environment tells of it, and how its ranks find rank 0
+base, identity        what a rank knows of its job; what tells hosts apart
+server, client        the wire-up server, and a rank that has joined one; hosting: the server in rank 0
+frames, addresses     what goes over their connections, and where a server listens
+pmi1, pmix            the protocols of other process managers
+loop                  the event loop of the server and of the runner
+
+The devices, mpj and fastsock.testing import it. Tests: tests/xxdev/test_job.py, test_launchers.py, test_process_managers.py.
+"""
 
 from __future__ import annotations
 
