@@ -18,6 +18,7 @@ import oversubscribed
 import ping_pong
 import send_array
 import set_up
+import start_up
 import staying_tcp
 import stream
 import unix_path
@@ -36,6 +37,7 @@ QUESTIONS: dict[str, Question] = {
     "unix_path": unix_path.measure,
     "staying_tcp": staying_tcp.measure,
     "set_up": set_up.measure,
+    "start_up": start_up.measure,
     "idle": idle.measure,
     "whole_programs": whole_programs.measure,
 }

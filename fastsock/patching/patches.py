@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from types import MethodType
 
 TYPE_CHECKING = False
@@ -82,6 +81,8 @@ class _Owner:
         self.module = module
 
     def __reduce__(self) -> tuple[object, ...]:
+        from importlib import import_module  # slow to import, and hardly anybody pickles these
+
         return import_module, (self.module,)
 
     def __repr__(self) -> str:

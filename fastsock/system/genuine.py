@@ -8,6 +8,7 @@ looks: in a class.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal turns its constants into enumerations, which is slow
 import errno
 import fcntl
 import functools
@@ -15,7 +16,6 @@ import io
 import posix  # os copies its functions from there
 import resource
 import select
-import signal
 import time
 from _thread import RLock
 
@@ -61,7 +61,7 @@ class genuine:
     write = staticmethod(posix.write)
     # a Python that was built with old headers has neither
     pidfd_open: staticmethod[[int], int] = staticmethod(getattr(posix, "pidfd_open", _missing))
-    pidfd_send_signal: staticmethod[[int, int], None] = staticmethod(getattr(signal, "pidfd_send_signal", _missing))
+    pidfd_send_signal: staticmethod[[int, int], None] = staticmethod(getattr(_signal, "pidfd_send_signal", _missing))
 
     epoll = staticmethod(select.epoll)
     poll = staticmethod(select.poll)
