@@ -1,4 +1,5 @@
-"""The architecture that the folders promise: layers, whose arrows run downwards only, no circles, few loose files.
+"""The architecture that the folders promise: layers, whose arrows run downwards only, no circles, few floors,
+few loose files.
 
 Every import counts: also those inside functions, those for annotations only (TYPE_CHECKING), and those of compiled
 modules. An import that must close a circle says why, in the same line:
@@ -66,6 +67,8 @@ MPJ_LAYERS = [
 ]
 FOLDERS = {"fastsock": LAYERS, "fastsock.mpj": MPJ_LAYERS}
 MOST_LOOSE = {"": 12, "mpj": 22}  # Python files in a folder itself
+# The longest chain of imports among the modules of a folder; in mpj the public module MPI is on floor 12.
+MOST_FLOORS = {"fastsock": 18, "fastsock.mpj": 15}
 # It must compile for old Pythons, and is started by Python itself.
 NO_MODULE = FOLDER / "launching/_bootstrap/sitecustomize.py"
 
@@ -202,6 +205,20 @@ def _circles(imports: Iterable[Import]) -> list[list[str]]:
     return found
 
 
+def _longest_chain(folder: str) -> list[str]:
+    """The modules of a folder that stand upon each other most, from the top down."""
+    below: dict[str, set[str]] = {}
+    for each in _imports():
+        if not each.justified and all(name.startswith(folder) for name in (each.importer, each.imported)):
+            below.setdefault(each.importer, set()).add(each.imported)
+
+    @cache
+    def chain(module: str) -> list[str]:
+        return [module, *max((chain(other) for other in sorted(below.get(module, ()))), key=len, default=[])]
+
+    return max((chain(module) for module in sorted(below)), key=len)
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_every_file_and_folder_has_a_layer(folder):
     names = {_layer(module, folder) for module in _modules()} - {None}
@@ -231,3 +248,9 @@ def test_no_reason_for_a_circle_that_is_none():
 @pytest.mark.parametrize(("folder", "most"), MOST_LOOSE.items())
 def test_few_loose_files(folder, most):
     assert len(list((FOLDER / folder).glob("*.py"))) <= most
+
+
+@pytest.mark.parametrize(("folder", "most"), MOST_FLOORS.items())
+def test_few_floors(folder, most):
+    chain = _longest_chain(folder)
+    assert len(chain) <= most, " -> ".join(chain)

@@ -3,7 +3,7 @@
 `table` chooses among them, `exchange` is what they are written on, `forms` how they are called.
 
 collective, objects         the calls in upper and in lower case
-prepared, reductions, views what a program names, made ready for the algorithms
+prepared, reductions, views what a program names, made ready for the algorithms; call: one such call
 object_collectives          the calls on objects by messages; unsized: their algorithms
 team                        how ranks of one host come to share memory
 _collectives, _object_collectives   the calls among these, natively

@@ -23,7 +23,7 @@ from .object_collectives import ObjectCalls
 from .object_collectives import items as items_of
 from .object_collectives import spread
 from ..tags import TAGS
-from ..datatypes.op import Op
+from ..handle import Handle
 
 cdef enum:
     SLOT = 256              # bytes
@@ -265,7 +265,7 @@ cdef class TeamObjectCalls:
         """Returns the reduction of all objects in the order of ranks. A program's own function is called by one rank."""
         if self.size > MOST_AT_ONE:
             return self.by_messages.allreduce(codec, obj, op)
-        if isinstance(op, Op) and op.is_predefined:
+        if isinstance(op, Handle) and op.is_predefined:
             return fold(op, self.everywhere("allreduce", codec, obj, self.size))
         try:
             with self.turn("allreduce"):  # of two exchanges, which no other call may come between

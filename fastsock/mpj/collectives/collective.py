@@ -27,6 +27,10 @@ class Collective(Handle):
         if not self.ob.team_calls.barrier():
             prepared.barrier(self.ob).run()
 
+    def barrier(self) -> None:
+        """Barrier synchronization."""
+        self.Barrier()
+
     def Bcast(self, buf: Any, root: int = 0) -> None:
         """Broadcast data from one process to all."""
         if not self.ob.team_calls.bcast(buf, root):

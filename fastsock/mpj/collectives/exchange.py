@@ -154,6 +154,33 @@ class Exchange:
     scratch = staticmethod(scratch)
 
 
+class Inter:
+    """The two groups of an intercommunicator, as one rank sees them."""
+
+    __slots__ = ("_context", "_numbers", "local", "remote")
+
+    def __init__(self, local: Members, remote: Sequence[int], context: int) -> None:
+        """`local`: the members of this rank's group, in a context of their own; `remote`: the world ranks of the
+        other group; `context`: what messages between the groups go in."""
+        self.local, self.remote = local, tuple(remote)
+        self._context, self._numbers = context, count()
+
+    def exchange(self, blocking: bool = True) -> InterExchange:
+        """The next collective call."""
+        tag = next(self._numbers) % TAGS
+        return InterExchange(self.local.exchange(blocking), self.remote, self._context, tag)
+
+
+class InterExchange:
+    """The messages of one collective call: `local` inside the group, `remote` to and from the other one."""
+
+    __slots__ = ("engine", "local", "rank", "remote")
+
+    def __init__(self, local: Exchange, remote: Sequence[int], context: int, tag: int) -> None:
+        self.engine, self.local, self.rank = local.engine, local, local.rank
+        self.remote = local.elsewhere(remote, context, tag)
+
+
 def drive(exchange: Exchange, steps: Steps) -> None:
     """Run an algorithm to its end."""
     wait_all = exchange.engine.wait_all

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..datatypes.op import SUM, Op
+from ..handle import Handle
 from ..messages.pickling import Codec
-from .collective import Collective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,16 +15,12 @@ if TYPE_CHECKING:
     Function = Op | Callable[[Any, Any], Any]
 
 
-class ObjectCollective(Collective):
+class ObjectCollective(Handle):
     """Collective operations on objects."""
 
     __slots__ = ()
 
     _codec: ClassVar[Codec]
-
-    def barrier(self) -> None:
-        """Barrier synchronization."""
-        self.Barrier()
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
         """Broadcast."""

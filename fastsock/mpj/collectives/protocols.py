@@ -9,6 +9,10 @@ View = memoryview
 """Contiguous bytes: format "B"."""
 Data = View | list[View]
 """What one message carries: bytes, or several pieces that are gathered from or scattered into memory."""
+Land = Callable[[], None]
+"""Puts what was received where it belongs; called once everything is there."""
+Prepared = tuple[tuple[Any, ...], Land | None]
+"""The arguments of an algorithm, and what is to be done after it."""
 
 
 class Request(Protocol):

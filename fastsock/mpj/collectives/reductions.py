@@ -9,14 +9,14 @@ from ..datatypes import buffers
 from ..datatypes.op import Op
 from ..messages.pickling import CODEC
 from . import blocks, views
+from .call import Call, check_root, is_root
 from .object_collectives import ObjectCalls
-from .prepared import Call, check_root, is_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .prepared import Prepared
+    from .protocols import Prepared
 
 
 def reduce(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Call:

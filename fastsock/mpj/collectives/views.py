@@ -12,8 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-Land = Callable[[], None]
-"""Puts what was received where it belongs; called once everything is there."""
+    from .protocols import Land
 
 
 def outgoing(message: Simple, repeat: int = 1) -> memoryview:

@@ -6,6 +6,7 @@ import sys
 
 from .. import ranks
 from ..attributes import Attributed, copy_attributes
+from ..collectives.collective import Collective
 from ..collectives.objects import ObjectCollective
 from ..constants import (
     COMM_TYPE_HW_GUIDED,
@@ -27,6 +28,7 @@ from ..info import INFO_NULL, Info
 from ..messages._point_to_point import NativePointToPoint
 from ..messages.buffered import Buffered, Flush
 from ..messages.objects import Objects
+from ..messages.point_to_point import PointToPoint
 from ..messages.request import Request
 from . import creation
 from .communicator_record import Communicator, Intercommunicator, NoCommunicator
@@ -42,7 +44,7 @@ SHARED_MEMORY = "mpi_shared_memory"
 
 
 @public
-class Comm(NativePointToPoint, Objects, ObjectCollective, Attributed, Watched):
+class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollective, Attributed, Watched):
     """Communication context."""
 
     __slots__ = ()

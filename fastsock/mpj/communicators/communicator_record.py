@@ -199,7 +199,7 @@ class Communicator(NoCommunicator):
     def remote(self) -> Any:
         """Both groups of an intercommunicator as the collective algorithms see them."""
         if self.remote_ is None:
-            from ..collectives.intercommunicator import Inter
+            from ..collectives.exchange import Inter
 
             with self.making:
                 if self.remote_ is None:

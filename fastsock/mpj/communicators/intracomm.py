@@ -71,11 +71,11 @@ class Intracomm(Comm, wraps=Communicator):
 
     def Create_cart(self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False) -> Any:
         """Create cartesian communicator."""
-        return topology_creation.create_cart(self.ob, dims, periods)
+        return Comm._wrap(topology_creation.create_cart(self.ob, dims, periods))
 
     def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Any:
         """Create graph communicator."""
-        return topology_creation.create_graph(self.ob, index, edges)
+        return Comm._wrap(topology_creation.create_graph(self.ob, index, edges))
 
     def Create_dist_graph_adjacent(
         self,
@@ -87,7 +87,7 @@ class Intracomm(Comm, wraps=Communicator):
         reorder: bool = False,
     ) -> Any:
         """Create distributed graph communicator."""
-        return topology_creation.create_adjacent(self.ob, sources, destinations, sourceweights, destweights)
+        return Comm._wrap(topology_creation.create_adjacent(self.ob, sources, destinations, sourceweights, destweights))
 
     def Create_dist_graph(
         self,
@@ -99,7 +99,7 @@ class Intracomm(Comm, wraps=Communicator):
         reorder: bool = False,
     ) -> Any:
         """Create distributed graph communicator."""
-        return topology_creation.create_distributed(self.ob, sources, degrees, destinations, weights)
+        return Comm._wrap(topology_creation.create_distributed(self.ob, sources, degrees, destinations, weights))
 
     def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Any:
         """Create intercommunicator."""

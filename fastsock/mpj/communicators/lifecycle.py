@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from .. import constants, ranks, rc
 from ..constants import THREAD_MULTIPLE, THREAD_SINGLE
 from ..exceptions import Exception as MPIException
+from ..handle import Handle
 from ..messages.buffered import Flush
 from ..messages.request import Request
 from .communicator_record import Communicator, NoCommunicator
 from .context_numbers import SELF, WORLD
 from .errhandler import ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN
-from .intracomm import Intracomm
 from .options import Options
 from .world import World
 
@@ -52,14 +52,19 @@ class _NotYet(NoCommunicator):
         raise MPIException(constants.ERR_OTHER, "MPI is not initialized: call MPI.Init() first")
 
 
-_waiting: tuple[Intracomm, ...] = ()
+_waiting: tuple[Handle, ...] = ()
 """COMM_WORLD and COMM_SELF, where they were named before the initialization."""
+
+
+def _handles() -> type[Handle]:
+    """The class of the predefined communicators: Intracomm says that it wraps such records."""
+    return Handle.wrapper(Communicator)
 
 
 def _predefined(world: World, number: int, members: Sequence[int], name: str) -> Communicator:
     record = Communicator(world, number, members)
     record.name = f"MPI_{name}"
-    Intracomm.named(record, name)
+    _handles().named(record, name)
     return record
 
 
@@ -97,7 +102,7 @@ def static_handles() -> tuple[Any, ...]:
     world = ranks.find()
     if world is not None:
         return world.everyone.constant, world.alone.constant
-    _waiting = Intracomm.of(_NotYet()), Intracomm.of(_NotYet())
+    _waiting = _handles().of(_NotYet()), _handles().of(_NotYet())
     return _waiting
 
 

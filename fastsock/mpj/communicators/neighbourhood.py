@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from ..collectives import prepared
 from ..collectives.object_collectives import ObjectCalls
+from ..handle import Handle
 from ..info import INFO_NULL, Info
 from ..messages.request import Prequest, Request
-from .intracomm import Intracomm
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
+
+    from ..messages.pickling import Codec
 
 
-class Neighbourhood(Intracomm):
+class Neighbourhood(Handle):
     """Collective operations among neighbours."""
 
     __slots__ = ()
+
+    _codec: ClassVar[Codec]
 
     # Blocking
 

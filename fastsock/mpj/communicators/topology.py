@@ -8,6 +8,7 @@ from ..constants import CART, DIST_GRAPH, ERR_ARG, ERR_DIMS, ERR_TOPOLOGY, GRAPH
 from ..handle import public
 from . import creation
 from .comm import Comm
+from .intracomm import Intracomm
 from .neighbourhood import Neighbourhood
 from .topology_creation import checked, member, with_topology
 from .topology_records import Cartesian, Distributed, General, balanced
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @public
-class Topocomm(Neighbourhood):
+class Topocomm(Neighbourhood, Intracomm):
     """Topology intracommunicator."""
 
     __slots__ = ()
@@ -155,7 +156,7 @@ class Cartcomm(Topocomm, wraps=Cartesian):
         color = gone.rank([at for at, stays in zip(place, remain, strict=True) if not stays])
         key = left.rank([at for at, stays in zip(place, remain, strict=True) if stays])
         record = creation.split(communicator, color, key)
-        return with_topology(record, left)
+        return Comm._wrap(with_topology(record, left))
 
 
 @public

@@ -11,7 +11,6 @@ from ..collectives.object_collectives import ObjectCalls
 from ..constants import ERR_ARG, ERR_DIMS, ERR_RANK, UNDEFINED
 from ..messages.pickling import CODEC
 from . import creation
-from .comm import Comm
 from .communicator_record import Communicator
 from .topology_records import Cartesian, Distributed, General
 
@@ -35,11 +34,11 @@ def checked(values: Sequence[int], expected: int) -> list[int]:
     return found
 
 
-def with_topology(record: Communicator | None, topology: Any) -> Any:
-    """Returns the handle of a communicator that gets a topology; the null handle without one."""
+def with_topology(record: Communicator | None, topology: Any) -> Communicator | None:
+    """Gives a communicator a topology, and returns it; None where this rank is in no communicator."""
     if record is not None:
         record.topology = topology
-    return Comm._wrap(record)
+    return record
 
 
 def _first(communicator: Any, count: int) -> Communicator | None:
@@ -47,8 +46,8 @@ def _first(communicator: Any, count: int) -> Communicator | None:
     return creation.among(communicator, range(count))
 
 
-def create_cart(communicator: Any, dims: Sequence[int], periods: Any) -> Any:
-    """Returns a communicator whose first members form a grid; the null handle at the others."""
+def create_cart(communicator: Any, dims: Sequence[int], periods: Any) -> Communicator | None:
+    """Returns a communicator whose first members form a grid; None at the others."""
     extents = [as_index(extent) for extent in dims]
     rings = [bool(periods)] * len(extents) if periods is None or isinstance(periods, bool) else list(periods)
     grid = Cartesian(extents, [bool(each) for each in checked(rings, len(extents))])
@@ -68,8 +67,8 @@ def _graph_index(index: Sequence[int], edges: int) -> list[int]:
     return found[1:] if found and found[0] == 0 and len(found) > 1 and found[-1] == edges else found
 
 
-def create_graph(communicator: Any, index: Sequence[int], edges: Sequence[int]) -> Any:
-    """Returns a communicator whose first members form a graph; the null handle at the others."""
+def create_graph(communicator: Any, index: Sequence[int], edges: Sequence[int]) -> Communicator | None:
+    """Returns a communicator whose first members form a graph; None at the others."""
     targets = [as_index(each) for each in edges]
     graph = General(_graph_index(index, len(targets)), targets)
     nodes = len(graph.index)
@@ -88,7 +87,9 @@ def _weights(weights: Any, count: int) -> list[int] | None:
     return checked(weights, count)
 
 
-def create_adjacent(communicator: Any, sources: Any, destinations: Any, sourceweights: Any, destweights: Any) -> Any:
+def create_adjacent(
+    communicator: Any, sources: Any, destinations: Any, sourceweights: Any, destweights: Any
+) -> Communicator | None:
     """Returns a communicator of a graph of which each member gives its edges, in and out."""
     incoming = [member(communicator, as_index(each)) for each in sources or ()]
     outgoing = [member(communicator, as_index(each)) for each in destinations or ()]
@@ -101,7 +102,7 @@ def create_adjacent(communicator: Any, sources: Any, destinations: Any, sourcewe
 
 def create_distributed(
     communicator: Any, sources: Sequence[int], degrees: Any, destinations: Sequence[int], weights: Any
-) -> Any:
+) -> Communicator | None:
     """Returns a communicator of a graph of which each member gives any edges, of other members too."""
     starts = [member(communicator, as_index(each)) for each in sources]
     counts = [degrees] * len(starts) if isinstance(degrees, int) else checked(degrees, len(starts))

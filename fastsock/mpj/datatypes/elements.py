@@ -1,4 +1,4 @@
-"""The basic elements of a type map, one by one: for counting and for the external representation."""
+"""Counting the basic elements of what arrived."""
 
 from __future__ import annotations
 
@@ -6,22 +6,6 @@ from itertools import islice
 
 from ..constants import UNDEFINED
 from .typemap import TypeRecord
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-def basics(type_: TypeRecord, origin: int = 0) -> Iterator[tuple[TypeRecord, int]]:
-    """Yields (basic type, offset) of each basic element of one item, in the order of the data."""
-    if not type_.parts:
-        if type_.size:
-            yield type_, origin
-        return
-    for part in type_.parts:
-        for displacement, length in part.blocks():
-            for item in range(length):
-                yield from basics(part.type, origin + displacement + item * part.type.extent)
 
 
 def count_elements(type_: TypeRecord, length: int) -> int:
@@ -33,7 +17,7 @@ def count_elements(type_: TypeRecord, length: int) -> int:
     if type_.basic is not None and type_.basic.size:
         more, rest = divmod(rest, type_.basic.size)
         return UNDEFINED if rest else count + more
-    for basic, _ in basics(type_):
+    for basic, _ in type_.basics():
         if rest <= 0:
             break
         rest -= basic.size
@@ -46,4 +30,4 @@ def element_bytes(type_: TypeRecord, count: int) -> int:
     if type_.elements == 0:
         return 0
     whole, rest = divmod(count, type_.elements)
-    return whole * type_.size + sum(basic.size for basic, _ in islice(basics(type_), rest))
+    return whole * type_.size + sum(basic.size for basic, _ in islice(type_.basics(), rest))

@@ -9,7 +9,6 @@ import numpy as np
 from ..constants import ERR_ARG, ERR_TRUNCATE, ERR_TYPE, ERR_UNSUPPORTED_DATAREP
 from ..exceptions import Exception
 from . import _memory
-from .elements import basics
 from .typemap import TypeRecord, pack_into, span, unpack_from
 
 TYPE_CHECKING = False
@@ -60,7 +59,7 @@ def unpack_external(datarep: str, type_: TypeRecord, inbuf: Any, position: int, 
 def external_size(datarep: str, type_: TypeRecord, count: int) -> int:
     """Returns how many bytes `count` items take in the external32 representation."""
     _check(datarep)
-    return count * sum(basic.wire for basic, _ in basics(type_))
+    return count * sum(basic.wire for basic, _ in type_.basics())
 
 
 def _check(datarep: str) -> None:
@@ -107,7 +106,7 @@ def _columns(type_: TypeRecord) -> list[tuple[TypeRecord, int]]:
     if type_.basic is not None and type_.basic.size:
         return [(type_.basic, type_.elements)]
     found: list[tuple[TypeRecord, int]] = []
-    for basic, _ in basics(type_):
+    for basic, _ in type_.basics():
         if found and found[-1][0] is basic:
             found[-1] = (basic, found[-1][1] + 1)
         else:

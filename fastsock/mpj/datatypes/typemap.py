@@ -8,7 +8,7 @@ from . import _memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     import numpy as np
@@ -147,6 +147,17 @@ class TypeRecord(Record):
     def true_ub(self) -> int:
         """The end of the data."""
         return self.true_lb + self.true_extent
+
+    def basics(self, origin: int = 0) -> Iterator[tuple[TypeRecord, int]]:
+        """Yields (basic type, offset) of each basic element of one item, in the order of the data."""
+        if not self.parts:
+            if self.size:
+                yield self, origin
+            return
+        for part in self.parts:
+            for displacement, length in part.blocks():
+                for item in range(length):
+                    yield from part.type.basics(origin + displacement + item * part.type.extent)
 
 
 def basic_type(name: str, kind: str, size: int, code: str, *, alignment: int = 0, wire: int = 0) -> TypeRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from fastsock.core.binding._core import STANDARD
 from fastsock.system.forkable import new_lock
 
 from ..constants import BSEND_OVERHEAD, ERR_BUFFER
@@ -98,3 +99,11 @@ class Flush(Operation):
 
     def waits_for(self) -> list[Any]:
         return [request for request in self.requests if not request.done]
+
+
+def send_buffered(communicator: Any, data: bytes, dest: int, tag: int) -> None:
+    """Sends bytes that belong to the buffer of the communicator, or of the process."""
+    peer = communicator.target(dest, tag)
+    buffered = communicator.buffered or communicator.world.buffered
+    with buffered.room_for(communicator, len(data)) as keep:
+        keep(communicator.engine.isend(data, peer, tag, communicator.context, STANDARD))

@@ -7,16 +7,17 @@ import warnings
 from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 
 from ..constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from ..handle import Handle
+from .buffered import send_buffered
 from .message import Message
 from .operation_records import Nothing, Operation, Pair, Transfer
 from .pickling import CODEC, Codec
-from .point_to_point import PointToPoint, send_buffered
 from .request import Request
 from .status import Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, ClassVar, Literal
+    from typing import Any, ClassVar
 
 
 def _start_send(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int, mode: int) -> Operation:
@@ -72,7 +73,7 @@ def _start_receive_into(communicator: Any, codec: Codec, peer: int, tag: int, bu
     )
 
 
-class Objects(PointToPoint):
+class Objects(Handle):
     """Communication of objects."""
 
     __slots__ = ()
@@ -151,14 +152,6 @@ class Objects(PointToPoint):
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Non-blocking receive."""
         return Request.of(_start_receive(self.ob, self._codec, source, tag, buf))
-
-    def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
-        """Blocking test for a message."""
-        return self.Probe(source, tag, status)
-
-    def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
-        """Non-blocking test for a message."""
-        return self.Iprobe(source, tag, status)
 
     def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Blocking test for a matched message."""

@@ -10,6 +10,7 @@ from ..constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ..datatypes import buffers
 from ..handle import Handle
 from ..info import INFO_NULL, Info
+from .buffered import send_buffered
 from .message import Message
 from .operation_records import Nothing, Operation, Pair, Persistent, Transfer
 from .partitioned import PartitionedReceive, PartitionedSend
@@ -46,14 +47,6 @@ def start_buffered(communicator: Any, buf: Any, dest: int, tag: int) -> Operatio
         data = bytes(buffers.outgoing(message.address, message.count, message.datatype))
         send_buffered(communicator, data, dest, tag)
     return Nothing(receives=False)
-
-
-def send_buffered(communicator: Any, data: bytes, dest: int, tag: int) -> None:
-    """Sends bytes that belong to the buffer of the communicator, or of the process."""
-    peer = communicator.target(dest, tag)
-    buffered = communicator.buffered or communicator.world.buffered
-    with buffered.room_for(communicator, len(data)) as keep:
-        keep(communicator.engine.isend(data, peer, tag, communicator.context, STANDARD))
 
 
 def start_receive(communicator: Any, buf: Any, source: int, tag: int) -> Operation:
@@ -285,6 +278,14 @@ class PointToPoint(Handle):
         if not found:
             sched_yield()  # who probes again and again may keep the sender from the core
         return found
+
+    def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
+        """Blocking test for a message."""
+        return self.Probe(source, tag, status)
+
+    def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        """Non-blocking test for a message."""
+        return self.Iprobe(source, tag, status)
 
     def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Blocking test for a matched message."""

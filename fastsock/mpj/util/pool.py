@@ -6,7 +6,9 @@ import threading
 import warnings
 from concurrent.futures import CancelledError, Future
 
-from ..futures import MPIPoolExecutor, ThreadPoolExecutor, collect
+from ..futures.executor import MPIPoolExecutor
+from ..futures.gathering import collect
+from ..futures.mapping import ThreadPoolExecutor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastsock.mpj.collectives import blocks, intercommunicator, neighbour_allgather, neighbour_alltoall
-from fastsock.mpj.collectives.intercommunicator import PROC_NULL, ROOT, Inter
+from fastsock.mpj.collectives.exchange import Inter
+from fastsock.mpj.collectives.intercommunicator import PROC_NULL, ROOT
 
 from .operations import Product, Sum, reduced
 from .simulator import World
