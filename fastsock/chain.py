@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from .config import Rule, Settings, settings
+from .config import KNOWN_TRANSPORTS, Rule, Settings, settings
 from .shm import ShmTransport
 from .tcp import TcpTransport
 from .transport import Capability, Reason, Transport
@@ -32,7 +32,8 @@ class _Log:
 
 log = _Log()
 
-_TRANSPORTS: dict[str, Transport] = {path.name: path for path in (ShmTransport(), UnixTransport(), TcpTransport())}
+_MADE: dict[str, Transport] = {path.name: path for path in (ShmTransport(), UnixTransport(), TcpTransport())}
+_TRANSPORTS = {name: _MADE[name] for name in KNOWN_TRANSPORTS}
 _BY_NUMBER = {path.number: path for path in _TRANSPORTS.values()}
 
 
@@ -82,8 +83,8 @@ def _candidates(current: Settings, direction: str, ip: str, port: int) -> tuple[
     for name in names:
         if name == "tcp":
             break
-        path = _TRANSPORTS.get(name)
-        if path is None or not path.capabilities & Capability.MEETS_BESIDE_TCP:
+        path = _TRANSPORTS[name]
+        if not path.capabilities & Capability.MEETS_BESIDE_TCP:
             continue
         refused = path.usable()
         if refused is None:

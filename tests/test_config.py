@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fastsock
 from fastsock import config
 from fastsock.config import ConfigError, Settings, parse_rules, parse_transports
 
@@ -40,22 +41,26 @@ class TestTransports:
             (" SHM , unix ", ("shm", "unix", "tcp")),
             ("shm,shm", ("shm", "tcp")),
             ("tcp,shm", ("tcp",)),
-            ("rdma,shm", ("rdma", "shm", "tcp")),
             ("^shm", ("unix", "tcp")),
             ("^shm,unix", ("tcp",)),
-            ("^rdma", ("shm", "unix", "tcp")),
         ],
     )
     def test_reads(self, text: str, expected: tuple[str, ...]) -> None:
         assert parse_transports(text) == expected
 
     def test_exclusion_keeps_the_order_given_by_the_caller(self) -> None:
-        assert parse_transports("^unix", default=("rdma", "unix", "shm", "tcp")) == ("rdma", "shm", "tcp")
+        known = ("shm", "unix", "other", "tcp")
+        assert parse_transports("^other", known, default=("other", "unix", "shm", "tcp")) == ("unix", "shm", "tcp")
 
-    @pytest.mark.parametrize("text", ["", " ", "shmem", "shm,,tcp", "shm,^unix", "^", "shm;unix", "shm unix"])
+    @pytest.mark.parametrize(
+        "text", ["", " ", "shmem", "shm,,tcp", "shm,^unix", "^", "shm;unix", "shm unix", "rdma", "^sdp"]
+    )
     def test_refuses(self, text: str) -> None:
-        with pytest.raises(ConfigError, match="shm, unix, sdp, rdma, tcp"):
+        with pytest.raises(ConfigError, match="write some of shm, unix, tcp,"):
             parse_transports(text)
+
+    def test_the_paths_that_may_be_asked_for_are_those_that_there_are(self) -> None:
+        assert tuple(fastsock.transports()) == config.KNOWN_TRANSPORTS
 
     def test_tcp_cannot_be_left_out(self) -> None:
         with pytest.raises(ConfigError, match="tcp cannot be left out"):
@@ -265,11 +270,12 @@ class TestEnvironment:
         with pytest.raises(ConfigError, match="cannot be read"):
             config.from_environment({"FASTSOCK_CONFIG": str(binary)})
 
-    def test_exclusion_in_a_rule_keeps_the_environments_order(self, tmp_path) -> None:
+    def test_exclusion_in_a_rule_is_of_the_environments_paths(self, tmp_path) -> None:
         rules = tmp_path / "rules"
-        rules.write_text("connect * * ^sdp\n")
+        rules.write_text("connect * 1 ^shm\nconnect * 2 ^unix\n")
         found = config.from_environment({"FASTSOCK_TRANSPORTS": "unix,shm", "FASTSOCK_CONFIG": str(rules)})
-        assert found.paths_for("connect", "127.0.0.1", 1)[0] == ("unix", "shm", "tcp")
+        assert found.paths_for("connect", "127.0.0.1", 1)[0] == ("unix", "tcp")
+        assert found.paths_for("connect", "127.0.0.1", 2)[0] == ("shm", "tcp")
 
     def test_unknown_variables(self) -> None:
         environ = {"FASTSOCK_TRANSPORT": "shm", "FASTSOCK_TRACE": "1", "PATH": "/bin", "FASTSOCK_INSTALL": "1"}

@@ -18,7 +18,8 @@ from fastsock.doctor import examine as finding
 from fastsock.doctor import measure
 from fastsock.doctor.examine import examine
 from fastsock.doctor.tell import Colours, colours_for, lines
-from fastsock.transport import Capability, Reason, Transport
+from fastsock.transport import ADVICE, Capability, Reason, Refused, Transport
+from fastsock.unix import UnixTransport
 
 from .helpers.paths import why_not
 
@@ -161,11 +162,14 @@ class TestPaths:
         assert f"sdp: {str(reason).replace('_', ' ')}; mend the {reason}" in text
 
     def test_path_that_seems_to_work_but_does_not_join(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        known = [OnlyHere(None), *(path for path in chain.transports() if path.name == "tcp")]
-        monkeypatch.setattr(chain, "transports", lambda: iter(known))
-        path, tcp = examine()["paths"]
-        assert path["works"] is False and path["reason"] and path["advice"] == f"mend the {path['reason']}"
-        assert tcp["works"] and tcp["round_trip_us"] > 0
+        def join(*_: object) -> None:
+            raise Refused(Reason.NO_MEMORY)
+
+        monkeypatch.setattr(UnixTransport, "join", join)
+        paths = {path["name"]: path for path in examine()["paths"]}
+        assert (paths["unix"]["works"], paths["unix"]["reason"]) == (False, "no_memory")
+        assert paths["unix"]["advice"] == ADVICE[Reason.NO_MEMORY]
+        assert paths["tcp"]["works"] and paths["tcp"]["round_trip_us"] > 0
 
     def test_without_tcp_nothing_is_well(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(chain, "transports", lambda: iter([OnlyHere(None)]))

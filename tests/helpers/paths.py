@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATHS = ("shm", "unix", "tcp")
+from fastsock.config import KNOWN_TRANSPORTS
+
+PATHS = KNOWN_TRANSPORTS
 
 # Long enough for a busy machine, short enough where a test lets an offer lapse.
 MEETING_MS = "500"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .interpreters import SUPPORTED
+from fastsock.config import KNOWN_TRANSPORTS as PATHS
 
-PATHS = ("shm", "unix", "tcp")
+from .interpreters import SUPPORTED
 
 # At most this many of test_socket's tests may be excluded on any one path and version.
 SOCKET_LIMIT = 5
