@@ -9,7 +9,6 @@ one atomic word, and neither waits for the other.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import sys
 from collections import OrderedDict
@@ -25,19 +24,9 @@ if TYPE_CHECKING:
 
     from .config import Settings
 
-NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-NO_MEMORY = (errno.ENOMEM, errno.EFBIG, errno.ENOSPC, errno.EAGAIN)
 MOST_KEPT = 8  # segments, by the process that made them; the other ends keep as many for each of as many processes,
 # so that who reserves one finds the other end still has it
 ENOUGH = 3  # for two processes that connect again before both are done with the connection before
-
-
-def refusal(error: OSError) -> Refused:
-    if error.errno in NO_DESCRIPTORS:
-        return Refused(Reason.NO_DESCRIPTORS, str(error))
-    if error.errno in NO_MEMORY:
-        return Refused(Reason.NO_MEMORY, str(error))
-    return Refused(Reason.SYSTEM_ERROR, str(error))
 
 
 def _is_alive(pid: int) -> bool:
@@ -200,7 +189,7 @@ class ShmTransport(Transport):
         except OSError as error:
             for descriptor in memory:
                 genuine.close(descriptor)
-            raise refusal(error) from error
+            raise Refused.by(error) from error
         return channel, memory, made.number
 
     def join(self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int) -> Any:
@@ -213,7 +202,7 @@ class ShmTransport(Transport):
             segment = segment or core.Segment(descriptors[0])
             channel = _channel(segment, doorbell.fileno(), core.CONNECTED, settings, peer, pid)
         except OSError as error:
-            raise refusal(error) from error
+            raise Refused.by(error) from error
         if number:
             self.keep(key, segment)
         return channel
@@ -257,10 +246,10 @@ class ShmTransport(Transport):
         except OSError as error:
             if memory >= 0:
                 genuine.close(memory)
-            raise refusal(error) from error
+            raise Refused.by(error) from error
 
     def take_over(self, doorbell: int, memory: int, settings: Settings, peer: str, pid: int) -> Any:
         try:
             return _channel(core.Segment(memory), doorbell, core.ACCEPTED, settings, peer, pid)
         except OSError as error:
-            raise refusal(error) from error
+            raise Refused.by(error) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import errno
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ class Capability(enum.Flag):
     SHARED_MEMORY = enum.auto()  # bytes go through memory that both ends map
 
 
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+_REASONS = {
+    **dict.fromkeys(NO_DESCRIPTORS, Reason.NO_DESCRIPTORS),
+    **dict.fromkeys((errno.ENOMEM, errno.EFBIG, errno.ENOSPC), Reason.NO_MEMORY),
+}
+
+
 class Refused(Exception):
     """A path that cannot serve this connection; the next one in the chain is tried."""
 
@@ -84,6 +92,11 @@ class Refused(Exception):
         super().__init__(f"{reason}: {detail}" if detail else str(reason))
         self.reason = reason
         self.detail = detail
+
+    @classmethod
+    def by(cls, error: OSError) -> Refused:
+        """The refusal that an error of the system comes to."""
+        return cls(_REASONS.get(error.errno or 0, Reason.SYSTEM_ERROR), str(error))
 
 
 class Transport(abc.ABC):

@@ -6,7 +6,6 @@ import _socket
 
 from .. import chain
 from ..meeting import custody, history, names, ports, presence, waiting
-from ..meeting.joined import refused_by
 from ..meeting.offer import Offer
 from ..transport import Reason, Refused
 from . import fallback
@@ -53,7 +52,7 @@ def offer_to(sock: Any, address: Any) -> tuple[Offer | None, Reason]:
         return None, refused.reason
     except OSError as error:
         chain.log.debug("no offer to %s: %s", address, error)
-        reason = refused_by(error).reason
+        reason = Refused.by(error).reason
         return None, Reason.NO_PORT if reason is Reason.SYSTEM_ERROR else reason
 
 

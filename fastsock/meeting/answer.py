@@ -13,7 +13,7 @@ from ..config import settings
 from ..system.genuine import genuine
 from ..transport import Claim, Reason, Refused, Transport
 from . import hello, unix_calls
-from .joined import Joined, Unusable, peer_process, refused_by
+from .joined import Joined, Unusable, peer_process
 from .names import connection_name, is_loopback, packed, ticket
 from .waiting import borrowed, bounded_seconds, soon, take_token
 
@@ -56,7 +56,7 @@ def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined 
             if joined is not None:
                 return joined
         if isinstance(error, OSError):
-            raise refused_by(error) from error
+            raise Refused.by(error) from error
         raise
 
 
@@ -65,7 +65,7 @@ def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[
     try:
         stream = unix_calls.reach(connection_name("custody", source, local))
     except OSError as error:
-        raise refused_by(error) from error
+        raise Refused.by(error) from error
     if stream < 0:
         return None
     passed: list[int] = []
@@ -84,7 +84,7 @@ def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[
         passed.remove(doorbell)
         return Joined(path, channel, doorbell, pid, awaited=False)
     except OSError as error:  # it died: what it had sent is on TCP
-        raise refused_by(error) from error
+        raise Refused.by(error) from error
     finally:
         for descriptor in (stream, *passed):
             genuine.close(descriptor)

@@ -21,7 +21,7 @@ from ..system.genuine import genuine
 from ..system.hidden import Hidden
 from ..transport import Reason, Refused
 from . import hello, history
-from .joined import Joined, refused_by
+from .joined import Joined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def begin(offer: Offer, local: Any, peer: Any) -> tuple[Joined, Kept]:
     except (OSError, Refused) as error:
         for each in descriptors:
             genuine.close(each)
-        raise error if isinstance(error, Refused) else refused_by(error) from error
+        raise error if isinstance(error, Refused) else Refused.by(error) from error
     kept = Kept(path.name, custody, where)
     _remember(where, kept)
     return Joined(path, channel, doorbell, 0, awaited=False), kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _socket
 import contextlib
-import errno
 
 from ..config import settings
 from ..transport import Reason, Refused
@@ -15,8 +14,6 @@ from .unix_calls import Raw
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class Joined:
@@ -52,12 +49,6 @@ def confirm(joined: Joined, stream: Any) -> None:
 
 class Unusable(Refused):
     """What was offered cannot serve here: something else may."""
-
-
-def refused_by(error: OSError) -> Refused:
-    """The refusal that an error of the system comes to."""
-    reason = Reason.NO_DESCRIPTORS if error.errno in NO_DESCRIPTORS else Reason.SYSTEM_ERROR
-    return Refused(reason, str(error))
 
 
 # ---- who may ----

@@ -12,9 +12,9 @@ from .. import chain, core
 from ..config import settings
 from ..system.genuine import genuine
 from ..system.hidden import Hidden
-from ..transport import Reason, Refused, Reservation, Transport
+from ..transport import NO_DESCRIPTORS, Reason, Refused, Reservation, Transport
 from . import hello, history, unix_calls
-from .joined import NO_DESCRIPTORS, Joined, Unusable, is_welcome, peer_process, refused_by
+from .joined import Joined, Unusable, is_welcome, peer_process
 from .names import WILDCARDS, connection_name, packed, ticket, unique
 from .waiting import borrowed, bounded_seconds, comes_first, soon, take_token
 
@@ -63,7 +63,7 @@ class Offer:
             self._hidden = Hidden(self._listener)
         except OSError as error:
             self.withdraw()
-            raise refused_by(error) from error
+            raise Refused.by(error) from error
 
     @property
     def is_reserved(self) -> bool:
@@ -146,7 +146,7 @@ class Offer:
         except (OSError, Refused) as error:
             if not self.withdraw() or isinstance(error, Refused):
                 raise
-            raise refused_by(error) from error
+            raise Refused.by(error) from error
         self._doorbell = -1
         self._reservation = None
         self._close()

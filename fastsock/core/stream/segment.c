@@ -62,6 +62,12 @@ static int sealed_memory(size_t bytes)
     return memory;
 }
 
+/* mmap's, once it failed: for memory that must be locked (mlockall) it has another word where there is no more. */
+static int mapping_error(void)
+{
+    return errno == EAGAIN ? ENOMEM : errno;
+}
+
 /* Sealed memory with `mapped` bytes of it in reach and formatted; or NULL, and `memory` is -errno. */
 static void *make_formatted(uint32_t small_bytes, size_t mapped, int *memory)
 {
@@ -69,7 +75,7 @@ static void *make_formatted(uint32_t small_bytes, size_t mapped, int *memory)
     if (*memory < 0) return NULL;
     void *header = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, *memory, 0);
     if (header == MAP_FAILED) {
-        int error = errno;
+        int error = mapping_error();
         close(*memory);
         *memory = -error;
         return NULL;
@@ -138,7 +144,7 @@ struct fs_segment *fs_segment_map(int memory, int *error)
     if (*error != 0) return NULL;
     void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     if (mapped == MAP_FAILED) {
-        *error = -errno;
+        *error = -mapping_error();
         return NULL;
     }
     return fs_segment_adopt(mapped, size, munmap, error);
