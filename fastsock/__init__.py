@@ -22,7 +22,7 @@ Arrows run downwards only, from one line of this list to those below it:
     chain         the paths in their order: shm, unix, tcp
     transport     what every path is
     config        the settings
-    arrays        typed-array framing
+    arrays        typed-array framing; array_format: its header
     system        the system as it is, whatever a program puts in its place
     core          the native core
 

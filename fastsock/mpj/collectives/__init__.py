@@ -4,7 +4,16 @@
 
 collective, objects         the calls in upper and in lower case
 prepared, reductions, views what a program names, made ready for the algorithms; call: one such call
+barrier, bcast, scatter, gather, allgather, alltoall, reduce, allreduce, reduce_scatter, reduce_scatter_block, scan, exscan,
+scatterv, gatherv, allgatherv, alltoallv, alltoallw, neighbour_allgather, neighbour_alltoall
+                            the primitives; primitive: what each is; schedule: one that goes on by itself
+trees, buckets, folding, levels, moves, prefixes, neighbourhood
+                            what algorithms of several primitives share
+blocks, headed, accumulator, scratch, shared
+                            the memory that they work on
+intercommunicator           the calls between two groups
 object_collectives          the calls on objects by messages; unsized: their algorithms
+protocols                   for annotations
 team                        how ranks of one host come to share memory
 _collectives, _object_collectives   the calls among these, natively
 
