@@ -4,8 +4,8 @@
 
 collective, objects         the calls in upper and in lower case
 prepared, reductions, views what a program names, made ready for the algorithms; call: one such call
-barrier, bcast, scatter, gather, allgather, alltoall, reduce, allreduce, reduce_scatter, reduce_scatter_block, scan, exscan,
-scatterv, gatherv, allgatherv, alltoallv, alltoallw, neighbour_allgather, neighbour_alltoall
+barrier, bcast, scatter, gather, allgather, alltoall, reduce, allreduce, reduce_scatter, reduce_scatter_block, scan,
+exscan, scatterv, gatherv, allgatherv, alltoallv, alltoallw, neighbour_allgather, neighbour_alltoall
                             the primitives; primitive: what each is; schedule: one that goes on by itself
 trees, buckets, folding, levels, moves, prefixes, neighbourhood
                             what algorithms of several primitives share

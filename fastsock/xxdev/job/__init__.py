@@ -8,7 +8,8 @@ frames, addresses     what goes over their connections, and where a server liste
 pmi1, pmix            the protocols of other process managers
 loop                  the event loop of the server and of the runner
 
-The devices, mpj and fastsock.testing import it. Tests: tests/xxdev/test_job.py, test_launchers.py, test_process_managers.py.
+The devices, mpj and fastsock.testing import it. Tests: tests/xxdev/test_job.py, test_launchers.py,
+test_process_managers.py.
 """
 
 from __future__ import annotations
