@@ -172,11 +172,13 @@ class ObjectCalls:
         return [codec.load(data) for data in unsized.swap(exchange, each, own)]
 
     @_told
-    def neighbor_alltoall(self, codec: Codec, objects: Sequence[Any], sources: Any, destinations: Any) -> list[Any]:
-        """Returns what each source had for this rank; objects go to the destinations in their order."""
+    def neighbor_alltoall(
+        self, codec: Codec, objects: Sequence[Any], sources: Any, destinations: Any, order: Sequence[int]
+    ) -> list[Any]:
+        """Returns what each source had for this rank; object i goes to destination i, sent in `order`."""
         each = [codec.message(item) for item in items(objects, len(destinations))]
         local = self._exchange()
-        found = unsized.among_neighbours(local, each, sources, destinations)
+        found = unsized.among_neighbours(local, each, sources, destinations, order)
         return [None if data is None else codec.load(data) for data in found]
 
     @_told

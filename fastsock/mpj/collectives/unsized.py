@@ -74,10 +74,10 @@ def climb(exchange: Exchange, codec: Codec, result: Any, op: Callable[[Any, Any]
 
 
 def among_neighbours(
-    exchange: Exchange, items: Sequence[Any], sources: Sequence[int], destinations: Sequence[int]
+    exchange: Exchange, items: Sequence[Any], sources: Sequence[int], destinations: Sequence[int], order: Sequence[int]
 ) -> list[Any]:
-    """What each source sent here, None where there is none (a negative rank); items go to the destinations in order."""
+    """What each source sent here, None where there is none (a negative rank). `order`: which items to send, in turn."""
     coming = [exchange.receive_new(rank) if rank >= 0 else None for rank in sources]
-    going = [exchange.send(item, rank) for item, rank in zip(items, destinations, strict=True) if rank >= 0]
+    going = [exchange.send(items[place], destinations[place]) for place in order]
     exchange.engine.complete([*[request for request in coming if request is not None], *going])
     return [None if request is None else request.payload for request in coming]

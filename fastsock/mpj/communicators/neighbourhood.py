@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..collectives import prepared
+from ..collectives.neighbourhood import order
 from ..collectives.object_collectives import ObjectCalls
 from ..handle import Handle
 from ..info import INFO_NULL, Info
@@ -96,11 +97,11 @@ class Neighbourhood(Handle):
 
     def neighbor_allgather(self, sendobj: Any) -> list[Any]:
         """Neighbor gather to all."""
-        sources, destinations = prepared.neighbours(self.ob)
-        objects = [sendobj] * len(destinations)
-        return ObjectCalls(self.ob).neighbor_alltoall(self._codec, objects, sources, destinations)
+        _, destinations = prepared.neighbours(self.ob)
+        return self.neighbor_alltoall([sendobj] * len(destinations))
 
     def neighbor_alltoall(self, sendobj: list[Any]) -> list[Any]:
         """Neighbor all to all scatter/gather."""
         sources, destinations = prepared.neighbours(self.ob)
-        return ObjectCalls(self.ob).neighbor_alltoall(self._codec, sendobj, sources, destinations)
+        places = order(destinations, self.ob.topology.cartesian)
+        return ObjectCalls(self.ob).neighbor_alltoall(self._codec, sendobj, sources, destinations, places)
