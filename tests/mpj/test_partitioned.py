@@ -8,11 +8,14 @@ import pytest
 from .ranks import run
 
 
-@pytest.mark.parametrize("device", ["iodev", "sysvdev"])
-def test_parts_arrive_as_they_are_marked_in_any_order_and_again_and_again(device):
-    if device == "sysvdev":
+@pytest.fixture(params=["iodev", "smpdev", "sysvdev"])
+def device(request):
+    if request.param == "sysvdev":
         pytest.importorskip("sysv_ipc")
+    return request.param
 
+
+def test_parts_arrive_as_they_are_marked_in_any_order_and_again_and_again(device):
     def body():
         data = np.zeros(8)
         if rank == 0:
@@ -41,7 +44,7 @@ def test_parts_arrive_as_they_are_marked_in_any_order_and_again_and_again(device
     run(body, 2, device)
 
 
-def test_the_ends_may_divide_the_message_differently():
+def test_the_ends_may_divide_the_message_differently(device):
     def body():
         data = np.zeros(12, "i")
         if rank == 0:
@@ -62,10 +65,10 @@ def test_the_ends_may_divide_the_message_differently():
         assert data.tolist() == list(range(12))
         request.Free()
 
-    run(body, 2)
+    run(body, 2, device)
 
 
-def test_each_thread_marks_its_own_part():
+def test_each_thread_marks_its_own_part(device):
     def body():
         import threading
 
@@ -90,7 +93,56 @@ def test_each_thread_marks_its_own_part():
         assert (data == np.repeat(np.arange(8.0), 500)).all()
         request.Free()
 
-    run(body, 2)
+    run(body, 2, device)
+
+
+def test_a_part_has_arrived_exactly_when_all_that_it_holds_was_marked(device):
+    """Random divisions at both ends, marked in a random order; the model knows which parts of the receive are full."""
+
+    def body():
+        import random
+
+        choice = random.Random(7)  # the same at both ends
+        for _ in range(20):
+            sent, taken = choice.choice([1, 2, 3, 4, 6, 8]), choice.choice([1, 2, 3, 4, 6, 8])
+            length = 24 * choice.choice([1, 50, 4000])
+            order = choice.sample(range(sent), sent)
+            call = choice.choice(["Pready", "Pready_list", "Pready_range"])
+            data = np.zeros(length, "i")
+            if rank == 0:
+                request = comm.Psend_init([data, length // sent, MPI.INT], sent, 1, tag=5)
+            else:
+                request = comm.Precv_init([data, length // taken, MPI.INT], taken, 0, tag=5)
+            for turn in (1, 2):
+                whole = np.arange(length, dtype="i") * turn
+                request.Start()
+                marked = set()
+                for part in order:
+                    marked.add(part)
+                    if rank == 0:
+                        here = slice(part * length // sent, (part + 1) * length // sent)
+                        data[here] = whole[here]
+                        arguments = {"Pready": [part], "Pready_list": [[part]], "Pready_range": [part, part]}
+                        getattr(request, call)(*arguments[call])
+                        comm.recv(source=1)
+                        continue
+                    for mine in range(taken):
+                        needed = range(mine * sent // taken, -(-(mine + 1) * sent // taken))
+                        if marked.issuperset(needed):
+                            while not request.Parrived(mine):
+                                pass
+                            here = slice(mine * length // taken, (mine + 1) * length // taken)
+                            assert (data[here] == whole[here]).all()
+                        else:
+                            assert not request.Parrived(mine), (sent, taken, marked, mine)
+                    comm.send(None, 0)
+                status = MPI.Status()
+                request.Wait(status)
+                assert (data == whole).all()
+                assert rank == 0 or status.Get_count(MPI.INT) == length
+            request.Free()
+
+    run(body, 2, device)
 
 
 def test_what_is_wrong_is_told_in_words():
