@@ -55,6 +55,10 @@ class socket(_Plain):  # type: ignore[misc]
     """A socket of the standard class whose TCP stream takes the fastest path that both ends share.
 
     Everything of `socket.socket` keeps its meaning. Errors of a path name the path and the other end.
+
+    With the native core, `fallback.bind_class` puts the calls of `connection/_fallback.pyx` over `connect`, `accept`,
+    `recv`, `send`, `close` and their kin. These serve a connection that stays on TCP, and lead to the calls here for
+    any other one. A connected socket has `recv`, `recv_into`, `send` and `sendall` of its channel, bound onto itself.
     """
 
     __slots__ = ("__dict__", "_fast_held_channel", "_fast_held_connection")

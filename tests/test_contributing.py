@@ -1,4 +1,8 @@
-"""The walks in CONTRIBUTING.md: each function is in the file of its row, and no walk opens a file twice."""
+"""What the pages for contributors name is there.
+
+The walks in CONTRIBUTING.md: each function is in the file of its row, and no walk opens a file twice. tests/README.md:
+each test file of a chapter has a row.
+"""
 
 from __future__ import annotations
 
@@ -48,3 +52,11 @@ def test_every_function_is_where_its_row_says(walk):
 def test_no_file_is_opened_twice(walk):
     files = [file for file, _ in _walks()[walk]]
     assert len(files) == len(set(files))
+
+
+def test_the_page_of_the_tests_names_each_file():
+    tests = Path(__file__).parent
+    named = {tests / name for name in re.findall(r"`([\w/]+\.py)`", (tests / "README.md").read_text())}
+    assert sorted(path for path in named if not path.exists()) == []
+    of_chapters = {path for path in tests.rglob("test_*.py") if path.parent.name not in ("core", "cpython")}
+    assert sorted(of_chapters - named) == []
