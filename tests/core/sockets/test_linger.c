@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "connection.h"
-#include "linger.h"
+#include "sockets/linger.h"
 
 #define LEAST_NUMBER 512
 
