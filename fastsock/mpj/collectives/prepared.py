@@ -33,7 +33,7 @@ def _in_place(communicator: Any, buf: Any) -> bool:
 
 def barrier(communicator: Any) -> Call:
     """Waits for all."""
-    communicator.context  # noqa: B018  (a null communicator refuses)
+    communicator.alive()
     return Call(communicator, "barrier", lambda: ((), None))
 
 

@@ -44,7 +44,7 @@ def reduce(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> 
 
 def _symmetric(communicator: Any, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Call:
     """Reductions in which every rank sends as much as it receives."""
-    communicator.context  # noqa: B018  (a null communicator refuses)
+    communicator.alive()
     result = buffers.simple(recvbuf, False)
     own = None if not communicator.inter and buffers.is_in_place(sendbuf) else buffers.simple(sendbuf, True)
     if own is not None:

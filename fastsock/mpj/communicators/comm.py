@@ -144,7 +144,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     def Create(self, group: Group) -> Any:
         """Create communicator from group."""
         communicator = self.ob
-        communicator.context  # noqa: B018  (a null communicator refuses)
+        communicator.alive()
         members = group._members().ranks
         places = {rank: place for place, rank in enumerate(communicator.ranks)}
         ranks = [places.get(rank, -1) for rank in members]
@@ -156,7 +156,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     def Split(self, color: int = 0, key: int = 0) -> Any:
         """Split communicator by color and key."""
         communicator = self.ob
-        communicator.context  # noqa: B018  (a null communicator refuses)
+        communicator.alive()
         if color < 0 and color != UNDEFINED:
             raise communicator.fail(ERR_ARG, f"color {color}: it is 0 or more, or UNDEFINED")
         return Comm._wrap(creation.split(communicator, color, key))
@@ -338,7 +338,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
 
     def _record(self) -> Communicator:
         communicator = self.ob
-        communicator.context  # noqa: B018  (a null communicator refuses)
+        communicator.alive()
         return communicator  # type: ignore[no-any-return]
 
     def Abort(self, errorcode: int = 0) -> NoReturn:

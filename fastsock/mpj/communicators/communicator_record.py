@@ -109,6 +109,9 @@ class Communicator(NoCommunicator):
         if number >= 0:
             self.open(number)
 
+    def alive(self) -> None:
+        """Does nothing; the null communicator refuses it, as it refuses everything."""
+
     def open(self, number: int) -> None:
         """Gives it its contexts: one for messages between two ranks, the next one for collective operations."""
         self.context = 2 * number

@@ -27,7 +27,7 @@ def _start_send(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int, 
 def _prepare(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int) -> tuple[int, Any] | None:
     """To whom, and what; None: to nobody. Whatever a send refuses is refused here, before anything is started."""
     if dest == PROC_NULL:
-        communicator.context  # noqa: B018  (a null communicator refuses)
+        communicator.alive()
         return None
     return communicator.target(dest, tag), codec.message(obj)
 
@@ -50,7 +50,7 @@ def _start_receive(communicator: Any, codec: Codec, source: int, tag: int, buf: 
     if buf is not None:
         warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)
     if source == PROC_NULL:
-        communicator.context  # noqa: B018  (a null communicator refuses)
+        communicator.alive()
         return Nothing(receives=True)
     peer = communicator.origin(source, tag)
     if buf is None:
@@ -83,7 +83,7 @@ class Objects(Handle):
     def _send_object(self, obj: Any, dest: int, tag: int, mode: int) -> None:
         communicator = self.ob
         if dest == PROC_NULL:
-            communicator.context  # noqa: B018  (a null communicator refuses)
+            communicator.alive()
             return
         peer = communicator.target(dest, tag)
         try:
