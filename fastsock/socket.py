@@ -399,10 +399,7 @@ class socket(_Plain):  # type: ignore[misc]
         return super().detach()  # type: ignore[no-any-return]
 
     def _fast_give_away(self) -> tuple[Any, int]:
-        """The channel, or None, and the descriptor: for native code that owns them from now on.
-
-        This object only goes on telling of the connection, until `_fast_given_back`.
-        """
+        """For native code that owns both from now on: connection/engine_socket.py says how."""
         descriptor = _Base.detach(self)
         return self._fast_unbind(), descriptor
 

@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..connection.engine_socket import EngineSocket
+
 _MEETING_SECONDS = 30.0  # the other end is a rank of ours: it comes, however busy
 _PROBES = 4
 
@@ -44,7 +46,7 @@ class Iodev(NetworkedDevice):
 class _Streams(Connections):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.standing: dict[int, Any] = {}
+        self.standing: dict[int, EngineSocket] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
 
     def listen(self) -> Any:
@@ -88,8 +90,8 @@ class _Streams(Connections):
             sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPCNT, _PROBES - 1)
             sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_USER_TIMEOUT, int(silence))
 
-    def take(self, listener: Any) -> tuple[Any, Any]:
-        return listener._fast_take()  # type: ignore[no-any-return]
+    def take(self, listener: EngineSocket) -> tuple[Any, Any]:
+        return listener._fast_take()
 
     def meet(self, sock: Any, listener: Any, address: Any) -> None:
         with patience(_MEETING_SECONDS):
@@ -97,7 +99,7 @@ class _Streams(Connections):
         if sock.transport == "tcp":
             self._prepare(sock)
 
-    def settle(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
+    def settle(self, peer: int, sock: EngineSocket, offered: Any, told: bytes) -> None:
         channel, descriptor = sock._fast_give_away()
         self.standing[peer] = sock  # before the first message over it can be received
         try:

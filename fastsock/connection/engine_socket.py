@@ -1,0 +1,35 @@
+"""What native code that carries messages over a fast socket asks of it, beside the standard methods."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class EngineSocket(Protocol):
+        """A socket whose connection an engine takes over. `fastsock.socket.socket` is one.
+
+        The names are private because a program may derive its own class from the socket's, with names of its own.
+        Accepting is in halves, so that a thread may take the next connection while another one meets:
+
+            sock, address = listener._fast_take()
+            sock._fast_meet_from(listener, address)
+            channel, descriptor = sock._fast_give_away()    at either end, once it is connected
+            ...                                             the engine owns both; it closes the descriptor
+            sock._fast_given_back()
+        """
+
+        def _fast_take(self) -> tuple[Any, Any]:
+            """Accepts as the kernel does: a socket, on TCP until it has met, and the other end's address."""
+
+        def _fast_meet_from(self, listener: Any, address: Any) -> None:
+            """Meets the connecting end, for which it may wait, and leaves TCP where both can."""
+
+        def _fast_give_away(self) -> tuple[Any, int]:
+            """The channel, or None where the descriptor carries the bytes, and the descriptor: the caller's now.
+
+            The socket cannot be used any more, and goes on telling of its connection (`fastsock.explain`).
+            """
+
+        def _fast_given_back(self) -> None:
+            """The caller closed what it was given: the connection is over."""
