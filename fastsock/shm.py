@@ -20,6 +20,7 @@ from .transport import Capability, Claim, Reason, Refused, Reservation, Transpor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from .config import Settings
@@ -113,6 +114,10 @@ class ShmTransport(Transport):
     name = "shm"
     number = 2
     capabilities = Capability.SAME_HOST | Capability.MEETS_BESIDE_TCP | Capability.SHARED_MEMORY
+    differs: Mapping[str, str] = {
+        "flags.urgent_byte": "urgent bytes travel in the stream, so they need SO_OOBINLINE at the receiver",
+        "flags.waitall_with_peek": "a peek returns what is there",
+    }
 
     def __init__(self) -> None:
         self._made: OrderedDict[int, _Made] = OrderedDict()

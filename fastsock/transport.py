@@ -8,6 +8,7 @@ import errno
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from .config import Settings
@@ -112,6 +113,11 @@ class Transport(abc.ABC):
     number: int  # on the wire of the meeting
     capabilities: Capability
     shares_memory = False  # whether they hold SHARED_MEMORY, which is asked at each connect
+    differs: Mapping[str, str] = {}
+    """The checks of fastsock.testing that the path cannot pass, as `flags.waitall_with_peek`, each with the reason.
+
+    They are strict: check_stream() fails where such a check passes after all.
+    """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -9,6 +9,7 @@ from .transport import Capability, Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from .config import Settings
@@ -18,6 +19,9 @@ SO_SNDBUFFORCE = 32
 BUFFER_BYTES = 4 << 20
 # Of the first send to an end that closed: what TCP's buffers take.
 TAKEN_FOR_NOBODY = 2560 << 10
+# What the kernel's AF_UNIX streams do otherwise than its TCP (docs/limits.md).
+_NO_RESET = "an AF_UNIX stream cannot tell a reset by SO_LINGER 0: the other end sees an orderly end"
+_HUP = "an AF_UNIX stream says HUP as soon as its peer is closed or has shut both halves"
 # At least, whatever a program asks for: TCP's receiving end has a buffer besides.
 LEAST_BYTES = 512 << 10
 
@@ -37,6 +41,37 @@ class UnixTransport(Transport):
     name = "unix"
     number = 1
     capabilities = Capability.SAME_HOST | Capability.MEETS_BESIDE_TCP | Capability.KERNEL_STREAM
+    differs: Mapping[str, str] = {
+        "flags.waitall_with_peek": "a peek on an AF_UNIX stream returns what is there",
+        "ending.shut_reading": "an AF_UNIX stream refuses to send to an end that shut its reading half",
+        "ending.shut_when_both_are_shut": "an AF_UNIX stream takes a shutdown() of what is shut already",
+        "ending.linger_of_zero_resets": _NO_RESET,
+        "ending.linger_of_zero_resets_by_number": _NO_RESET,
+        "ending.reset_seen_by_a_sender": _NO_RESET,
+        "ending.reset_after_data": _NO_RESET,
+        "ending.reset_read_from_the_error_option": _NO_RESET,
+        "ending.names_after_reset": _NO_RESET,
+        "ending.reset_wakes_a_blocked_receiver": _NO_RESET,
+        "closing.masks_of_linger_zero": _NO_RESET,
+        "closing.close_with_much_unread": _HUP,
+        "closing.close_with_little_unread": _HUP,
+        "closing.close_with_nothing_unread": _HUP,
+        "closing.close_by_number_with_much_unread": _HUP,
+        "closing.close_by_a_range_of_numbers": _HUP,
+        "closing.number_replaced_by_another_file": _HUP,
+        "closing.close_behind_a_half_close": _HUP,
+        "closing.close_behind_a_shutdown_of_both": _HUP,
+        "closing.shutdown_of_both_with_much_unread": _HUP,
+        "closing.close_then_exit": _HUP,
+        "closing.socket_dropped_without_a_close": _HUP,
+        "closing.close_by_a_forked_child": _HUP,
+        "closing.child_goes_on_after_the_parent_closed": _HUP,
+        "closing.close_of_the_last_duplicate": _HUP,
+        "closing.send_to_who_closed": _HUP,
+        "closing.error_of_a_send_to_who_closed": _HUP,
+        "closing.own_half_close_after_a_close": _HUP,
+        "closing.reading_shut_shows_only_here": _HUP,
+    }
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
         enlarge_buffer(doorbell)
