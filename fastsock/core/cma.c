@@ -8,7 +8,8 @@
 uint64_t fs_cma_nonce(void)
 {
     uint64_t nonce;
-    if (getrandom(&nonce, sizeof nonce, GRND_NONBLOCK) != sizeof nonce) nonce = fs_now_ns() ^ (uint64_t)(uintptr_t)&nonce;
+    if (getrandom(&nonce, sizeof nonce, GRND_NONBLOCK) != sizeof nonce)
+        nonce = fs_now_ns() ^ (uint64_t)(uintptr_t)&nonce;
     return nonce | 1;
 }
 
@@ -27,5 +28,6 @@ int fs_cma_write(int64_t process, const struct iovec *parts, const struct iovec 
 {
     size_t length = 0;
     for (int i = 0; i < count; i++) length += parts[i].iov_len;
-    return process_vm_writev((pid_t)process, parts, (unsigned long)count, places, (unsigned long)count, 0) == (ssize_t)length;
+    return process_vm_writev((pid_t)process, parts, (unsigned long)count, places, (unsigned long)count, 0) ==
+           (ssize_t)length;
 }

@@ -111,10 +111,7 @@ int fs_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t nanosecond
     return (int)syscall(SYS_futex, word, FUTEX_WAIT, expected, &limit, NULL, 0);
 }
 
-void fs_futex_wake_all(_Atomic uint32_t *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
+void fs_futex_wake_all(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0); }
 
 /* ---- how far the cores are from each other ---- */
 

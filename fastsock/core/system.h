@@ -26,13 +26,14 @@ uint64_t fs_now_ns(void);
 static inline uint64_t fs_ticks(void) { return fs_now_ns(); }
 #endif
 
-uint64_t fs_now_ns(void);           /* CLOCK_MONOTONIC */
-uint64_t fs_tick_ns(void);          /* of the kernel's periodic interrupt, 0 where unknown */
-double fs_ticks_per_us(void);       /* measured once against CLOCK_MONOTONIC */
-uint64_t fs_thread_identity(void);  /* number of its PID namespace (0: unknown), then gettid(): cached, right after fork too */
-uint32_t fs_generation(void);       /* tells a process from those that it was forked from; process numbers do not */
-uint32_t fs_fork_count(void);       /* forks seen by this process and its ancestors */
-uint32_t fs_current_cpu(void);      /* number of the core plus one, 0 where unknown */
+uint64_t fs_now_ns(void);     /* CLOCK_MONOTONIC */
+uint64_t fs_tick_ns(void);    /* of the kernel's periodic interrupt, 0 where unknown */
+double fs_ticks_per_us(void); /* measured once against CLOCK_MONOTONIC */
+uint64_t
+fs_thread_identity(void); /* number of its PID namespace (0: unknown), then gettid(): cached, right after fork too */
+uint32_t fs_generation(void);  /* tells a process from those that it was forked from; process numbers do not */
+uint32_t fs_fork_count(void);  /* forks seen by this process and its ancestors */
+uint32_t fs_current_cpu(void); /* number of the core plus one, 0 where unknown */
 
 /* Shows others where this thread runs, which it returns: a wait depends on whether they share the core. */
 static inline uint32_t fs_show_cpu(_Atomic uint32_t *mine)

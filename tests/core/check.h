@@ -10,31 +10,33 @@ enum { NEEDS_PROCESSES = 1, NEEDS_FAULTS = 2 }; /* what a sanitizer may not be a
 void register_test(const char *name, void (*body)(void), int needs);
 _Noreturn void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-#define TEST(name, needs)                                                                          \
-    static void name(void);                                                                        \
+#define TEST(name, needs)                                                                                 \
+    static void name(void);                                                                               \
     __attribute__((constructor)) static void register_##name(void) { register_test(#name, name, needs); } \
     static void name(void)
 
-#define CHECK(condition)                                                    \
-    do {                                                                    \
+#define CHECK(condition)                                                      \
+    do {                                                                      \
         if (!(condition)) fail(__FILE__, __LINE__, "not so: %s", #condition); \
     } while (0)
 
-#define CHECK_EQUAL(left, right)                                                                          \
-    do {                                                                                                  \
-        long long left_ = (long long)(left), right_ = (long long)(right);                                 \
+#define CHECK_EQUAL(left, right)                                                                                  \
+    do {                                                                                                          \
+        long long left_ = (long long)(left), right_ = (long long)(right);                                         \
         if (left_ != right_) fail(__FILE__, __LINE__, "%s is %lld, not %s (%lld)", #left, left_, #right, right_); \
     } while (0)
 
-extern uint64_t test_seed;  /* of this run; printed with a failure */
+extern uint64_t test_seed; /* of this run; printed with a failure */
 extern void (*when_failing)(void);
-extern double test_scale;   /* how much of the full amount of work to do, 1 is full */
-int scaled(int amount);     /* at least 1 */
+extern double test_scale; /* how much of the full amount of work to do, 1 is full */
+int scaled(int amount);   /* at least 1 */
 
-int count_threads(void);     /* of this process, as the kernel counts them */
+int count_threads(void); /* of this process, as the kernel counts them */
 int count_descriptors(void);
 
-struct random { uint64_t state; };
+struct random {
+    uint64_t state;
+};
 struct random random_from(uint64_t salt); /* from the run's seed */
 uint64_t random_next(struct random *random);
 uint64_t random_below(struct random *random, uint64_t limit);

@@ -20,7 +20,7 @@ struct connection {
     pid_t holder[2];   /* the process of each end; only for direct copies */
 };
 
-struct connection connection_make(uint32_t small_bytes);                 /* no end opened yet */
+struct connection connection_make(uint32_t small_bytes); /* no end opened yet */
 void connection_open(struct connection *connection, int side, double spin_us);
 struct connection connection_both(uint32_t small_bytes, double spin_us); /* both ends in this process */
 void connection_close(struct connection *connection, int side);          /* as a socket's last close */
@@ -45,16 +45,17 @@ void *flow_receive(void *flow); /* the same, checked; UINT64_MAX: until the end,
 
 pthread_t start_thread(void *(*body)(void *), void *argument);
 void join_thread(pthread_t thread);
-void join_process(pid_t process); /* fails the test where it failed */
-pid_t start_process(void);        /* fork() that must succeed */
+void join_process(pid_t process);           /* fails the test where it failed */
+pid_t start_process(void);                  /* fork() that must succeed */
 void exact_sleep_us(uint64_t microseconds); /* chooses a moment, never waits for something */
 
 /* faults.c: what the linker puts between the core and the system. */
 extern int map_same_memory_once; /* both ends see one mapping: the thread sanitizer must know that it is one memory */
 enum fault_point { BEFORE_CALL, AFTER_CALL };
 enum call_kind { IN_SEND, IN_RECV, IN_SHUTDOWN, IN_SETSOCKOPT, IN_ANY, CALL_KINDS };
-void die_in(enum call_kind kind, int countdown, enum fault_point point); /* SIGKILL in the countdown-th of this process */
+void die_in(enum call_kind kind, int countdown,
+            enum fault_point point); /* SIGKILL in the countdown-th of this process */
 extern int threads_left, forks_left; /* then pthread_create() and fork() fail: -1 for never */
-extern _Thread_local int naps; /* that this thread took by nanosleep() */
+extern _Thread_local int naps;       /* that this thread took by nanosleep() */
 
 #endif

@@ -43,7 +43,8 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(hold
 static struct kept *find_kept(ino_t inode, const void *address)
 {
     for (int i = 0; i < MOST_KEPT; i++)
-        if (kept[i].users > 0 && (address != NULL ? kept[i].address == address : kept[i].inode == inode)) return &kept[i];
+        if (kept[i].users > 0 && (address != NULL ? kept[i].address == address : kept[i].inode == inode))
+            return &kept[i];
     return NULL;
 }
 

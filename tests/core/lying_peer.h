@@ -6,8 +6,8 @@
 #include "engine/engine.h"
 #include "engine/link.h"
 
-#define LIAR_LIMIT 100000u         /* bytes that go with their envelope */
-#define LIAR_LONG (256u * 1024)    /* bytes that both ends copy */
+#define LIAR_LIMIT 100000u      /* bytes that go with their envelope */
+#define LIAR_LONG (256u * 1024) /* bytes that both ends copy */
 
 struct liar {
     struct fs_engine *engine; /* rank 0; the liar is rank 1 */
@@ -26,7 +26,7 @@ void liar_free(struct liar *liar); /* it goes, and the engine ends */
 void liar_greet(struct liar *liar);
 int liar_write(struct liar *liar, const void *data, size_t length); /* 0: the engine reads no more */
 size_t liar_read(struct liar *liar, void *target, size_t length);   /* what the engine wrote, as much as is there */
-void liar_put(struct liar *liar, struct fs_frame frame); /* payload: nothing, or zeros */
+void liar_put(struct liar *liar, struct fs_frame frame);            /* payload: nothing, or zeros */
 /* The greeting of the engine, which comes first. */
 struct fs_greeting liar_get_greeting(struct liar *liar);
 /* The next frame of that kind from the engine; others are skipped.  The test fails where none comes. */

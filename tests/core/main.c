@@ -65,7 +65,8 @@ int main(int argc, char **argv)
         else if (i + 1 < argc && strcmp(argv[i], "--limit") == 0) limit_s = (unsigned)atoi(argv[++i]);
         else if (strcmp(argv[i], "--threads-only") == 0) without = NEEDS_PROCESSES | NEEDS_FAULTS;
         else {
-            fprintf(stderr, "usage: %s [--only TEXT] [--seed N] [--scale X] [--limit SECONDS] [--threads-only]\n", argv[0]);
+            fprintf(stderr, "usage: %s [--only TEXT] [--seed N] [--scale X] [--limit SECONDS] [--threads-only]\n",
+                    argv[0]);
             return 2;
         }
     }

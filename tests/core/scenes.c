@@ -23,8 +23,7 @@ void send_behind_a_full_ring(struct scene *scene)
 
 static void ask_for_share(struct scene *scene, uint32_t number)
 {
-    struct fs_frame frame =
-        fs_frame_of(FS_FRAME_SHARE, scene->id, LIAR_LONG, (uint64_t)(uintptr_t)scene->liar->memory);
+    struct fs_frame frame = fs_frame_of(FS_FRAME_SHARE, scene->id, LIAR_LONG, (uint64_t)(uintptr_t)scene->liar->memory);
     frame.tag = (int32_t)number;
     frame.context = 77;
     liar_put(scene->liar, frame);
@@ -127,8 +126,10 @@ const struct place places[] = {
     {"before the greeting", do_nothing, FS_STRANGER, 0, -1, " GREETING "},
     {"after the greeting", do_nothing, FS_MET, 1, -1, " EAGER READY_TO_SEND CREDIT CANCEL GOODBYE "},
     {"for a number that is nobody's", do_nothing, FS_NOBODY, 1, -1, " CANCELLED(refused) "},
-    {"for a send whose first frame is on its way", send_behind_a_full_ring, FS_BEGINNING, 1, FS_SENDING, " CANCELLED(refused) "},
-    {"for a send that went with its envelope", send_short, FS_SENT, 1, FS_SENDING, " ACKNOWLEDGE CANCELLED CANCELLED(refused) "},
+    {"for a send whose first frame is on its way", send_behind_a_full_ring, FS_BEGINNING, 1, FS_SENDING,
+     " CANCELLED(refused) "},
+    {"for a send that went with its envelope", send_short, FS_SENT, 1, FS_SENDING,
+     " ACKNOWLEDGE CANCELLED CANCELLED(refused) "},
     {"for a send that was announced", send_long, FS_ANNOUNCED, 1, FS_SENDING,
      " READY_TO_RECEIVE ACKNOWLEDGE CANCELLED CANCELLED(refused) SHARE "},
     {"for a send that both ends may copy", be_helping, FS_HELPING, 1, FS_SENDING,
@@ -141,7 +142,8 @@ const struct place places[] = {
      " READY_TO_RECEIVE ACKNOWLEDGE CANCELLED CANCELLED(refused) SHARE "},
     {"for a receive that both ends copy", be_sharing, FS_SHARING, 1, FS_RECEIVING, " SHARED "},
     {"for a receive of which the sender has copied its part", have_shared, FS_SHARED, 1, FS_RECEIVING, " "},
-    {"for a receive that was abandoned while both ends copied", abandon_while_the_sender_copies, FS_REVOKED, 1, FS_RECEIVING, " SHARED "},
+    {"for a receive that was abandoned while both ends copied", abandon_while_the_sender_copies, FS_REVOKED, 1,
+     FS_RECEIVING, " SHARED "},
     {"for a receive that asked for its bytes", be_expecting, FS_EXPECTING, 1, FS_RECEIVING, " DATA WITHDRAWN "},
     {"for a receive that was abandoned", abandon_a_receive, FS_RECEIVE_GONE, 1, FS_RECEIVING, " DATA WITHDRAWN "},
 };

@@ -29,8 +29,10 @@ static void use_once(struct connection *c, struct random *random, unsigned char 
     size_t size = random_size(random, most);
     uint64_t soon = fs_now_ns() + random_below(random, 200000);
     switch (random_below(random, 8)) {
-    case 0: case 1: fs_end_send(end, c->bell[side], block, size, FS_NO_SIGNAL); break;
-    case 2: case 3: fs_end_receive(end, c->bell[side], block, size, 0, 1); break;
+    case 0:
+    case 1: fs_end_send(end, c->bell[side], block, size, FS_NO_SIGNAL); break;
+    case 2:
+    case 3: fs_end_receive(end, c->bell[side], block, size, 0, 1); break;
     case 4: fs_end_wait_long(end, c->bell[side], FS_READABLE, soon, &never_leaving); break;
     case 5: fs_end_wait(end, c->bell[side], FS_WRITABLE, soon, &never_leaving); break;
     case 6: fs_end_settle(end, c->bell[side], 0); break;
@@ -64,7 +66,8 @@ static _Noreturn void be_child(struct user *users, uint64_t salt)
     unsigned char block[SMALL];
     alarm(20);
     for (int i = 0; i < CONNECTIONS; i++) {
-        for (int calls = (int)random_below(&random, 4); calls > 0; calls--) use_once(&users[i].c, &random, block, sizeof block);
+        for (int calls = (int)random_below(&random, 4); calls > 0; calls--)
+            use_once(&users[i].c, &random, block, sizeof block);
         for (int side = 0; side < 2; side++) connection_close(&users[i].c, side);
     }
     struct connection own = connection_both(SMALL, 0);

@@ -19,8 +19,8 @@ static struct layout random_layout(struct random *random)
     struct layout made = {.count = (int64_t)random_below(random, MOST_RUNS) + 1};
     int64_t place = 0;
     for (int64_t i = 0; i < made.count; i++) {
-        int64_t length = random_below(random, 2) ? usual[random_below(random, 6)]
-                                                 : (int64_t)random_below(random, MOST_LENGTH);
+        int64_t length =
+            random_below(random, 2) ? usual[random_below(random, 6)] : (int64_t)random_below(random, MOST_LENGTH);
         place += (int64_t)random_below(random, MOST_GAP);
         made.runs[i] = (struct fs_run){place, length};
         place += length;
@@ -44,8 +44,7 @@ static int64_t place_of(const struct layout *layout, int64_t index)
     int64_t item = index / layout->size;
     index %= layout->size;
     int64_t i = 0;
-    while (index >= layout->runs[i].length)
-        index -= layout->runs[i++].length;
+    while (index >= layout->runs[i].length) index -= layout->runs[i++].length;
     return item * layout->extent + layout->runs[i].offset + index;
 }
 
@@ -54,26 +53,21 @@ TEST(strided_copies_are_those_of_a_byte_at_a_time, 0)
     struct random random = random_from(1);
     for (int round = 0; round < scaled(3000); round++) {
         struct layout layout = random_layout(&random);
-        if (layout.size == 0)
-            continue;
+        if (layout.size == 0) continue;
         int64_t whole = layout.size * layout.items;
         int64_t from = (int64_t)random_below(&random, (uint64_t)whole);
         int64_t bytes = (int64_t)random_below(&random, (uint64_t)(whole - from) + 1);
         /* exactly as large as must be touched, so that a sanitizer sees a byte too many */
         size_t room = (size_t)((layout.items - 1) * layout.extent + layout.span);
         unsigned char *memory = malloc(room), *back = calloc(room, 1), *packed = malloc((size_t)bytes + 1);
-        for (size_t i = 0; i < room; i++)
-            memory[i] = (unsigned char)(random_next(&random) | 1);
+        for (size_t i = 0; i < room; i++) memory[i] = (unsigned char)(random_next(&random) | 1);
         fs_pack(packed, memory, layout.runs, layout.count, layout.extent, from, bytes);
-        for (int64_t i = 0; i < bytes; i++)
-            CHECK_EQUAL(packed[i], memory[place_of(&layout, from + i)]);
+        for (int64_t i = 0; i < bytes; i++) CHECK_EQUAL(packed[i], memory[place_of(&layout, from + i)]);
         fs_unpack(packed, back, layout.runs, layout.count, layout.extent, from, bytes);
         int64_t touched = 0;
-        for (size_t i = 0; i < room; i++)
-            touched += back[i] != 0;
+        for (size_t i = 0; i < room; i++) touched += back[i] != 0;
         CHECK_EQUAL(touched, bytes);
-        for (int64_t i = 0; i < bytes; i++)
-            CHECK_EQUAL(back[place_of(&layout, from + i)], packed[i]);
+        for (int64_t i = 0; i < bytes; i++) CHECK_EQUAL(back[place_of(&layout, from + i)], packed[i]);
         free(memory);
         free(back);
         free(packed);

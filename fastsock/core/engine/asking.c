@@ -12,7 +12,8 @@ size_t fs_accept_announced(struct fs_engine *engine, struct fs_link *link, struc
     return 0;
 }
 
-void fs_ask_for_bytes(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, size_t wanted)
+void fs_ask_for_bytes(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                      size_t wanted)
 {
     request->state = FS_EXPECTING;
     if (!fs_slot_take(engine, request, link->peer)) {

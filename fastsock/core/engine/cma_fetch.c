@@ -4,7 +4,7 @@
 #define PIECE (1024u * 1024) /* then others have a turn */
 #define PARTS 8
 #define SHORTEST_TIMED (16u * 1024)
-#define ALONE (256u * 1024)  /* where others wait, shorter ones go faster without the sender's help */
+#define ALONE (256u * 1024) /* where others wait, shorter ones go faster without the sender's help */
 
 int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address)
 {

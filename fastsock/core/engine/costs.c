@@ -7,12 +7,12 @@
 #include "stream/end.h"
 
 #define UNIT (64u * 1024)
-#define SHORTEST (16u * 1024)     /* what is shorter says little */
+#define SHORTEST (16u * 1024) /* what is shorter says little */
 #define SHORTEST_BITS 14
-#define TRY_AGAIN (64u << 20)     /* bytes */
-#define OVERHEAD_US 3.0           /* of a fetch: announcement, call, acknowledgement */
-#define ONE_CHUNK (64u * 1024)    /* of longer messages both ends copy at once */
-#define HELPED_FROM (64u * 1024)  /* the sender copies a part of such fetches */
+#define TRY_AGAIN (64u << 20)    /* bytes */
+#define OVERHEAD_US 3.0          /* of a fetch: announcement, call, acknowledgement */
+#define ONE_CHUNK (64u * 1024)   /* of longer messages both ends copy at once */
+#define HELPED_FROM (64u * 1024) /* the sender copies a part of such fetches */
 
 static void note(uint64_t *cost, size_t length, uint64_t ticks)
 {

@@ -12,9 +12,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-enum { FS_ANY = -1 };                              /* source and tag */
-enum { FS_STANDARD = 0, FS_SYNCHRONOUS = 1 };      /* modes of sending */
-enum { FS_SENDING, FS_RECEIVING, FS_PROMISED };    /* kinds of request */
+enum { FS_ANY = -1 };                           /* source and tag */
+enum { FS_STANDARD = 0, FS_SYNCHRONOUS = 1 };   /* modes of sending */
+enum { FS_SENDING, FS_RECEIVING, FS_PROMISED }; /* kinds of request */
 enum fs_failure { FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY };
 
 /* What a call asks of its caller; FS_PENDING may come with FS_PEER_MISSING. */
@@ -46,13 +46,13 @@ struct fs_request {
     struct iovec one;
     const struct iovec *parts; /* &one, or the caller's */
     size_t count, length;
-    size_t moved;          /* bytes that went, or came, already */
+    size_t moved;                /* bytes that went, or came, already */
     struct fs_envelope envelope; /* of a receive: what came */
-    void *payload;         /* of a receive that allocates; the caller's once done: free() */
-    void *owner;           /* the caller's; with it the request is handed to fs_engine_finished() */
-    struct fs_message *message; /* a send that waits in a queue of this process; a receive that waits for the rest */
+    void *payload;               /* of a receive that allocates; the caller's once done: free() */
+    void *owner;                 /* the caller's; with it the request is handed to fs_engine_finished() */
+    struct fs_message *message;  /* a send that waits in a queue of this process; a receive that waits for the rest */
     uint64_t sequence;
-    uint64_t there;        /* where the bytes lie in the other process */
+    uint64_t there; /* where the bytes lie in the other process */
     int peer, tag;
     uint32_t context;
     uint32_t id; /* under which the other end knows it; 0 for none */
@@ -114,7 +114,8 @@ int fs_engine_probe(struct fs_engine *engine, int peer, int tag, uint32_t contex
 /* 1: no such message will ever come; the request is filled in for the error. */
 int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
 uint32_t fs_engine_arrivals(const struct fs_engine *engine);
-struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope);
+struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context,
+                                   struct fs_envelope *envelope);
 int fs_engine_receive_matched(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
 void fs_engine_drop_matched(struct fs_engine *engine, struct fs_message *message);
 

@@ -30,7 +30,8 @@ static void *map_within(uint64_t lowest, uint64_t pages)
         uint64_t place;
         if (getrandom(&place, sizeof place, GRND_NONBLOCK) != sizeof place) return NULL;
         void *wanted = (void *)(uintptr_t)(lowest + place % pages * PAGE);
-        void *page = mmap(wanted, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        void *page =
+            mmap(wanted, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         if (page == MAP_FAILED) continue;
         if (page == wanted && madvise(page, PAGE, MADV_DONTFORK) == 0) return page; /* a child is somebody else */
         munmap(page, PAGE);

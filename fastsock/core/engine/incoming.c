@@ -4,7 +4,7 @@
 
 #include "link.h"
 
-#define FRAMES 64             /* of one round, then others have a turn */
+#define FRAMES 64 /* of one round, then others have a turn */
 #define BYTES (1024u * 1024)
 #define LONGEST (1ull << 48)
 
@@ -114,7 +114,8 @@ static int take_ready_to_receive(struct fs_engine *engine, struct fs_link *link,
     return 1;
 }
 
-static int begin_data(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
+static int begin_data(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame,
+                      struct fs_slot *slot)
 {
     struct fs_request *request = slot->request;
     size_t left = request ? fs_wanted(request, request->envelope.length) - request->moved : slot->left;
@@ -141,7 +142,8 @@ static int take_acknowledgement(struct fs_engine *engine, struct fs_link *link, 
     return 1;
 }
 
-static int take_cancelled(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
+static int take_cancelled(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame,
+                          struct fs_slot *slot)
 {
     if (link->cancels == 0) {
         fs_link_broken(engine, link, "it cancels what nobody asked it to");
@@ -193,7 +195,8 @@ static int begin_greeting(struct fs_engine *engine, struct fs_link *link, const 
 }
 
 /* 1: go on. */
-static int take_frame(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
+static int take_frame(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame,
+                      struct fs_slot *slot)
 {
     switch (frame->kind) {
     case FS_FRAME_GREETING: return begin_greeting(engine, link, frame);
@@ -325,7 +328,8 @@ int fs_link_take(struct fs_engine *engine, struct fs_link *link)
     while (frames < FRAMES && bytes < BYTES) {
         ssize_t got = 0;
         if (!link->in_payload) {
-            got = link->calls->read(link, (char *)&link->frame + link->frame_bytes, sizeof link->frame - link->frame_bytes);
+            got = link->calls->read(link, (char *)&link->frame + link->frame_bytes,
+                                    sizeof link->frame - link->frame_bytes);
             if (got > 0) link->frame_bytes += (size_t)got;
             if (link->frame_bytes == sizeof link->frame) {
                 frames++;

@@ -48,8 +48,8 @@ struct fs_queue {
 
 /* A message that no receive was posted for, or one that a matched probe took out. */
 struct fs_message {
-    struct fs_message *next, *previous;         /* of the same bucket */
-    struct fs_message *newer, *older;           /* of all, by arrival */
+    struct fs_message *next, *previous; /* of the same bucket */
+    struct fs_message *newer, *older;   /* of all, by arrival */
     struct fs_envelope envelope;
     uint32_t context, id; /* `id` of the send over there: to be acknowledged */
     uint8_t queued;       /* in the two lists above */
@@ -61,7 +61,7 @@ struct fs_message {
     uint64_t address;           /* where the bytes lie in the sender's memory, or 0 */
     struct fs_request *claimed; /* receives it once the rest has come */
     /* of a rank in this process: */
-    struct fs_engine *sender;   /* held */
+    struct fs_engine *sender; /* held */
     struct fs_request *request;
 };
 
@@ -75,9 +75,9 @@ enum fs_peer_state { FS_MISSING, FS_LINKED, FS_LOCAL, FS_LEFT, FS_FAILED };
 struct fs_peer {
     uint8_t state, asked, was_local;
     struct fs_link *link;
-    struct fs_engine *local;  /* held */
-    struct fs_queue waiting;  /* sends to a peer that is missing still */
-    size_t buffered;          /* bytes of a local peer's messages that wait here */
+    struct fs_engine *local; /* held */
+    struct fs_queue waiting; /* sends to a peer that is missing still */
+    size_t buffered;         /* bytes of a local peer's messages that wait here */
     char *reason;
 };
 
@@ -95,7 +95,7 @@ struct fs_slot {
     uint32_t generation;
     uint32_t next_free;
     uint8_t kind, gone; /* `gone`: the state of an abandoned one */
-    size_t left; /* of an abandoned receive: bytes still to come and be dropped */
+    size_t left;        /* of an abandoned receive: bytes still to come and be dropped */
 };
 
 struct fs_engine {
@@ -103,10 +103,10 @@ struct fs_engine {
     _Atomic uint32_t contenders;
     _Atomic int holders;
     _Atomic int closed;
-    uint32_t generation; /* a forked child has a copy that it must not use */
+    uint32_t generation;                    /* a forked child has a copy that it must not use */
     void (*free)(struct fs_engine *engine); /* life.c's: for the last who lets go */
-    struct fs_engine *next, *previous; /* of this process */
-    struct fs_engine *next_held;       /* of those that a fork under way holds */
+    struct fs_engine *next, *previous;      /* of this process */
+    struct fs_engine *next_held;            /* of those that a fork under way holds */
     int rank, size;
     struct fs_engine_options options;
     uint64_t spin_ticks;
@@ -116,9 +116,9 @@ struct fs_engine {
     _Atomic int link_count;
     /* matching.c */
     struct fs_bucket buckets[FS_BUCKETS];
-    struct fs_queue posted_any;          /* receives with a wildcard */
-    struct fs_message *oldest, *newest;  /* unexpected */
-    struct fs_message *matched;          /* by a probe: received by whoever has them */
+    struct fs_queue posted_any;         /* receives with a wildcard */
+    struct fs_message *oldest, *newest; /* unexpected */
+    struct fs_message *matched;         /* by a probe: received by whoever has them */
     uint64_t sequence;
     struct fs_members *members;
     int failures;
@@ -132,17 +132,17 @@ struct fs_engine {
     /* completed requests that have an owner */
     struct fs_request *finished_first, *finished_last;
     _Atomic uint32_t finished, finished_callbacks;
-    struct fs_request *settled;   /* sends of other engines of this process that completed under our lock */
+    struct fs_request *settled; /* sends of other engines of this process that completed under our lock */
     /* waiting.c */
     _Alignas(64) _Atomic uint32_t events;
-    _Atomic uint32_t sleepers; /* on `events` */
-    _Atomic uint32_t driver;   /* somebody sleeps, or is about to, on the descriptors */
-    _Atomic uint32_t asleep;   /* the driver */
-    _Atomic uint32_t arrivals; /* messages that were unexpected */
-    _Atomic uint32_t watchers; /* who wait for one */
+    _Atomic uint32_t sleepers;  /* on `events` */
+    _Atomic uint32_t driver;    /* somebody sleeps, or is about to, on the descriptors */
+    _Atomic uint32_t asleep;    /* the driver */
+    _Atomic uint32_t arrivals;  /* messages that were unexpected */
+    _Atomic uint32_t watchers;  /* who wait for one */
     _Atomic uint64_t looked_at; /* whether other ends hung up */
-    _Atomic uint32_t idle;     /* rounds of progress without anything to do */
-    int kick;                  /* eventfd, -1 until needed */
+    _Atomic uint32_t idle;      /* rounds of progress without anything to do */
+    int kick;                   /* eventfd, -1 until needed */
 };
 
 /* What each file offers to those below it on this page; nothing here calls what stands behind it.  Links have their own part,
@@ -191,7 +191,8 @@ void fs_engine_lock_slowly(struct fs_engine *engine);
 static inline int fs_engine_try_lock(struct fs_engine *engine)
 {
     uint32_t nobody = 0;
-    return atomic_compare_exchange_strong_explicit(&engine->lock, &nobody, 1, memory_order_acquire, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(&engine->lock, &nobody, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
 }
 static inline void fs_engine_lock(struct fs_engine *engine)
 {
@@ -261,8 +262,8 @@ void fs_receive_message(struct fs_engine *engine, struct fs_request *request, st
 void fs_link_abandon_descriptor(struct fs_link *link); /* in a forked child */
 void fs_link_free(struct fs_link *link);
 const char *fs_link_path(const struct fs_link *link);
-int fs_links_have_work(const struct fs_engine *engine);  /* without the lock: a cache line a link */
-int fs_links_are_near(const struct fs_engine *engine);   /* every other end runs on this core; says where we do */
+int fs_links_have_work(const struct fs_engine *engine); /* without the lock: a cache line a link */
+int fs_links_are_near(const struct fs_engine *engine);  /* every other end runs on this core; says where we do */
 struct pollfd;
 /* Before a sleep: what to poll for.  Fills at most `most`; -1: there is something to do at once. */
 int fs_links_watch(struct fs_engine *engine, struct pollfd *list, int most);

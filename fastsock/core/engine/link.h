@@ -14,11 +14,11 @@ struct fs_link_calls {
     /* As many bytes as can go, or come, now: 0 for none, or -errno (-EPIPE: the other end is gone). */
     ssize_t (*write)(struct fs_link *link, const struct iovec *parts, int count);
     ssize_t (*read)(struct fs_link *link, void *target, size_t length);
-    void (*taken)(struct fs_link *link);             /* the end of a round of reading */
-    int (*has_input)(const struct fs_link *link);    /* without the lock: worth reading */
-    int (*has_room)(const struct fs_link *link);     /* without the lock: worth writing */
+    void (*taken)(struct fs_link *link);                    /* the end of a round of reading */
+    int (*has_input)(const struct fs_link *link);           /* without the lock: worth reading */
+    int (*has_room)(const struct fs_link *link);            /* without the lock: worth writing */
     int (*watch)(struct fs_link *link, struct pollfd *one); /* before a sleep; 1: there is something to do already */
-    int (*is_near)(const struct fs_link *link);      /* without the lock: the other end runs on this core */
+    int (*is_near)(const struct fs_link *link);             /* without the lock: the other end runs on this core */
     void (*close)(struct fs_link *link);
 };
 
@@ -46,9 +46,9 @@ struct fs_link {
     _Atomic int open, hung_up, pending; /* `pending`: something is still to be written or fetched */
     /* coming in */
     struct fs_frame frame;
-    size_t frame_bytes;  /* of it that are there */
+    size_t frame_bytes; /* of it that are there */
     int in_payload;
-    size_t in_left;      /* bytes of payload still to come */
+    size_t in_left;                /* bytes of payload still to come */
     struct fs_request *in_request; /* they go there */
     size_t in_wanted;              /* and so many of them */
     struct fs_message *in_message; /* or there; or nowhere */
@@ -60,19 +60,19 @@ struct fs_link {
     struct fs_request *out_request; /* whose payload it carries */
     unsigned char *out_copy;        /* or what is left of one that was abandoned */
     size_t out_copied;
-    struct fs_frame *control;       /* frames that go before others */
+    struct fs_frame *control; /* frames that go before others */
     size_t control_first, control_count, control_room;
-    struct fs_queue sends;          /* their first frame is still to go */
-    struct fs_queue streams;        /* their bytes are asked for */
-    struct fs_queue fetches;        /* receives that read the other process's memory */
+    struct fs_queue sends;   /* their first frame is still to go */
+    struct fs_queue streams; /* their bytes are asked for */
+    struct fs_queue fetches; /* receives that read the other process's memory */
     int turn;
     /* credit: cost of eager messages and of announcements since the start */
-    uint64_t credit, extra, sent, acknowledged;   /* ours over there; `extra`: for announcements alone */
-    uint64_t received, consumed, told, granted;   /* theirs here; `granted`: their extra */
+    uint64_t credit, extra, sent, acknowledged; /* ours over there; `extra`: for announcements alone */
+    uint64_t received, consumed, told, granted; /* theirs here; `granted`: their extra */
     /* the other process's memory */
-    int process;     /* 0: cannot be read */
-    size_t fetch_from; /* bytes from which the other end would rather fetch than be sent to */
-    uint8_t limit;     /* what our frames say of that */
+    int process;                             /* 0: cannot be read */
+    size_t fetch_from;                       /* bytes from which the other end would rather fetch than be sent to */
+    uint8_t limit;                           /* what our frames say of that */
     uint64_t take_cost, put_cost, pull_cost; /* costs.c */
     uint64_t streamed, fetched;              /* bytes since the other way was measured */
     /* share.c: a fetch that the sender helps with, as receiver and as sender */
@@ -97,7 +97,7 @@ struct fs_link {
 #define FS_FIRST_CREDIT 65536u /* until the greeting says more */
 #define FS_MOST_CREDIT (1ull << 48)
 #define FS_MOST_GRANTED (64ull << 20) /* of bookkeeping for one peer's announcements that nobody waits for */
-#define FS_STAMPS 4096u        /* sends that can be fetched at the same time */
+#define FS_STAMPS 4096u               /* sends that can be fetched at the same time */
 
 static inline struct fs_frame fs_frame_of(int kind, uint32_t id, uint64_t length, uint64_t word)
 {
@@ -127,7 +127,7 @@ void fs_unstamp(struct fs_engine *engine, uint32_t id);
 int fs_pull(const struct fs_link *link, uint32_t id, uint64_t address, size_t offset, struct iovec *parts, int count);
 
 /* request_ids.c: the numbers under which other ends know requests */
-uint32_t fs_slot_take(struct fs_engine *engine, struct fs_request *request, int peer); /* 0: no memory */
+uint32_t fs_slot_take(struct fs_engine *engine, struct fs_request *request, int peer);   /* 0: no memory */
 struct fs_slot *fs_slot_find(struct fs_engine *engine, uint32_t id, int peer, int kind); /* NULL: there is no such */
 void fs_slot_give(struct fs_engine *engine, uint32_t id);
 /* The request goes and its number stays, in that state. */
@@ -172,7 +172,8 @@ void fs_link_set_pending(struct fs_link *link);
 /* asking.c */
 /* Ready for a message that was announced: how many bytes are wanted.  For 0 the sender is told, and the request done. */
 size_t fs_accept_announced(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
-void fs_ask_for_bytes(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, size_t wanted);
+void fs_ask_for_bytes(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                      size_t wanted);
 /* What could not be read in the sender's memory: from the first byte on. */
 void fs_ask_instead(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
 
@@ -206,7 +207,8 @@ void fs_unexpected(struct fs_engine *engine, struct fs_link *link, struct fs_mes
 
 /* rendezvous.c */
 /* A message that was announced is matched. */
-void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address);
+void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                   uint64_t address);
 
 /* turns.c */
 int fs_turn_of(const struct fs_frame *frame); /* its kind, or FS_TURN_REFUSED */

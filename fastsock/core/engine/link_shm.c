@@ -8,9 +8,9 @@
 #include "stream/end.h"
 #include "link.h"
 
-#define CHUNK (64u * 1024)  /* published at once, so that both ends' copies overlap */
+#define CHUNK (64u * 1024) /* published at once, so that both ends' copies overlap */
 #define SHORTEST_TIMED (16u * 1024)
-#define LAG (16u * 1024)    /* bytes read before the other end hears of it, within a round */
+#define LAG (16u * 1024) /* bytes read before the other end hears of it, within a round */
 
 static size_t length_of(const struct iovec *parts, int count)
 {

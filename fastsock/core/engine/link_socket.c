@@ -11,8 +11,8 @@
 
 #include "link.h"
 
-#define STAGE (64u * 1024)  /* short messages come in together */
-#define LONG (16u * 1024)   /* and long ones straight to their place */
+#define STAGE (64u * 1024) /* short messages come in together */
+#define LONG (16u * 1024)  /* and long ones straight to their place */
 
 static ssize_t descriptor_write(struct fs_link *link, const struct iovec *parts, int count)
 {
@@ -50,9 +50,18 @@ static ssize_t descriptor_read(struct fs_link *link, void *target, size_t length
 
 static void descriptor_taken(struct fs_link *link) { link->drained = 0; }
 
-static int descriptor_has_input(const struct fs_link *link) { (void)link; return 1; } /* the kernel knows */
+/* the kernel knows */
+static int descriptor_has_input(const struct fs_link *link)
+{
+    (void)link;
+    return 1;
+}
 
-static int descriptor_has_room(const struct fs_link *link) { (void)link; return 1; }
+static int descriptor_has_room(const struct fs_link *link)
+{
+    (void)link;
+    return 1;
+}
 
 static int descriptor_watch(struct fs_link *link, struct pollfd *one)
 {

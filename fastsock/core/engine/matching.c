@@ -90,8 +90,7 @@ void fs_message_free(struct fs_message *message)
 
 void fs_message_add(struct fs_engine *engine, struct fs_message *message)
 {
-    struct fs_bucket *bucket =
-        fs_bucket_of(engine, message->context, message->envelope.source, message->envelope.tag);
+    struct fs_bucket *bucket = fs_bucket_of(engine, message->context, message->envelope.source, message->envelope.tag);
     message->next = NULL;
     message->previous = bucket->last;
     if (bucket->last) bucket->last->next = message;
@@ -109,8 +108,7 @@ void fs_message_add(struct fs_engine *engine, struct fs_message *message)
 
 void fs_message_remove(struct fs_engine *engine, struct fs_message *message)
 {
-    struct fs_bucket *bucket =
-        fs_bucket_of(engine, message->context, message->envelope.source, message->envelope.tag);
+    struct fs_bucket *bucket = fs_bucket_of(engine, message->context, message->envelope.source, message->envelope.tag);
     if (message->previous) message->previous->next = message->next;
     else bucket->first = message->next;
     if (message->next) message->next->previous = message->previous;
@@ -142,8 +140,8 @@ struct fs_message *fs_find_message(struct fs_engine *engine, uint32_t context, i
     if (!engine->oldest) return NULL;
     if (source != FS_ANY && tag != FS_ANY) {
         struct fs_message *message = fs_bucket_of(engine, context, source, tag)->first;
-        while (message && (message->context != context || message->envelope.source != source ||
-                           message->envelope.tag != tag))
+        while (message &&
+               (message->context != context || message->envelope.source != source || message->envelope.tag != tag))
             message = message->next;
         return message;
     }

@@ -6,11 +6,11 @@
 
 #include "link.h"
 
-#define PARTS 16              /* of one write */
-#define PIECE (256u * 1024)   /* of a long message, before others have a turn */
+#define PARTS 16            /* of one write */
+#define PIECE (256u * 1024) /* of a long message, before others have a turn */
 #define CONTROL_ROOM 16
 #define MOST_CONTROL (1u << 20)
-#define ROUNDS 256            /* frames of one flush */
+#define ROUNDS 256 /* frames of one flush */
 
 static int has_credit(const struct fs_link *link, const struct fs_request *request)
 {
@@ -150,14 +150,16 @@ static int write_on(struct fs_engine *engine, struct fs_link *link)
         if (header == sizeof link->out_frame) link->out_frame.limit = link->limit;
         if (header) parts[count++] = (struct iovec){(char *)(&link->out_frame + 1) - header, header};
         if (link->out_left && link->out_request) {
-            count += fs_parts_from(link->out_request, link->out_request->moved, link->out_left, parts + count, PARTS - count);
+            count += fs_parts_from(link->out_request, link->out_request->moved, link->out_left, parts + count,
+                                   PARTS - count);
         } else if (link->out_left) {
             parts[count++] = (struct iovec){link->out_copy + link->out_copied, link->out_left};
         }
         ssize_t written = link->calls->write(link, parts, count);
         if (written < 0) write_failed(engine, link, (int)written);
         if (written <= 0) return 0;
-        size_t of_header = (size_t)written < header ? (size_t)written : header, of_payload = (size_t)written - of_header;
+        size_t of_header = (size_t)written < header ? (size_t)written : header,
+               of_payload = (size_t)written - of_header;
         link->out_header -= of_header;
         link->out_left -= of_payload;
         if (link->out_request) link->out_request->moved += of_payload;
@@ -202,7 +204,8 @@ int fs_link_flush(struct fs_engine *engine, struct fs_link *link)
 int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link)
 {
     int short_of_credit = request->length <= engine->options.eager_limit && !has_credit(link, request);
-    if (atomic_load_explicit(&link->pending, memory_order_relaxed) || link->sends.first || short_of_credit || !may_announce(link)) {
+    if (atomic_load_explicit(&link->pending, memory_order_relaxed) || link->sends.first || short_of_credit ||
+        !may_announce(link)) {
         request->state = FS_QUEUED;
         fs_queue_add(&link->sends, request);
         fs_link_set_pending(link);

@@ -36,7 +36,8 @@ int fs_links_progress(struct fs_engine *engine)
         if (fs_link_is_open(link) && link->sharing) done += fs_share_some(engine, link);
         if (fs_link_is_open(link) && link->fetches.first) done += fs_fetch_some(engine, link);
         if (fs_link_is_open(link) && link->pushing) done += fs_push_some(engine, link);
-        if (fs_link_is_open(link) && atomic_load_explicit(&link->pending, memory_order_relaxed)) done += fs_link_flush(engine, link);
+        if (fs_link_is_open(link) && atomic_load_explicit(&link->pending, memory_order_relaxed))
+            done += fs_link_flush(engine, link);
         /* what came before the hang-up is read first */
         if (fs_link_is_open(link) && link->hung_up && !link->calls->has_input(link)) {
             fs_peer_lost(engine, link->peer, FS_PEER_FAILED, "the peer died or closed its end without a goodbye");

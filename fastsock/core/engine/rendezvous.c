@@ -1,14 +1,14 @@
 /* How a message that is matched comes to its receive. */
 #include "link.h"
 
-void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id, uint64_t address)
+void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                   uint64_t address)
 {
     size_t wanted = fs_accept_announced(engine, link, request, id);
     if (wanted == 0) return;
     if (fs_fetch_is_possible(link, request, id, address) && fs_fetch_is_faster(link, wanted))
         fs_fetch_begin(link, request, id, address);
-    else
-        fs_ask_for_bytes(engine, link, request, id, wanted);
+    else fs_ask_for_bytes(engine, link, request, id, wanted);
 }
 
 static void receive_announced(struct fs_engine *engine, struct fs_request *request, struct fs_message *message)

@@ -68,9 +68,7 @@ int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int pee
         request->state = FS_QUEUED;
         fs_queue_add(&to->waiting, request);
         break;
-    default:
-        request->error = FS_PEER_FAILED;
-        result = FS_DONE;
+    default: request->error = FS_PEER_FAILED; result = FS_DONE;
     }
     if (result != FS_DONE) request->tracked = request->owner != NULL;
     fs_engine_unlock(engine);
@@ -157,7 +155,8 @@ int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request,
 
 uint32_t fs_engine_arrivals(const struct fs_engine *engine) { return atomic_load(&engine->arrivals); }
 
-struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope)
+struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context,
+                                   struct fs_envelope *envelope)
 {
     fs_engine_lock(engine);
     struct fs_message *message = find_whole(engine, context, peer, tag);

@@ -19,7 +19,9 @@
 int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id)
 {
     size_t wanted = fs_wanted(request, request->envelope.length);
-    if (!link->guard.gate || link->sharing || request->count != 1 || wanted < LEAST || fs_pieces_of(wanted) > MOST_PIECES) return 0;
+    if (!link->guard.gate || link->sharing || request->count != 1 || wanted < LEAST ||
+        fs_pieces_of(wanted) > MOST_PIECES)
+        return 0;
     if (link->calls->is_near(link) || !fs_slot_take(engine, request, link->peer)) return 0;
     fs_queue_remove(&link->fetches, request); /* before anything is written: the link may be lost by that */
     link->sharing = request;
@@ -126,7 +128,9 @@ int fs_take_share(struct fs_engine *engine, struct fs_link *link, const struct f
         return 0;
     }
     request->state = FS_HELPED;
-    if (request->count != 1 || link->process == 0 || link->greeting.gate == 0 || fs_pieces_of(frame->length) > MOST_PIECES) return 1;
+    if (request->count != 1 || link->process == 0 || link->greeting.gate == 0 ||
+        fs_pieces_of(frame->length) > MOST_PIECES)
+        return 1;
     request->state = FS_HELPING;
     request->envelope.length = frame->length;
     link->pushing = request;
@@ -163,7 +167,9 @@ int fs_push_some(struct fs_engine *engine, struct fs_link *link)
     size_t wanted = request->envelope.length;
     uint32_t all = fs_pieces_of(wanted);
     int permitted = link->push_done > 0 || is_the_peer(link);
-    int index = permitted && link->push_done < all ? fs_claim_piece(&link->end->out.shared->offer, link->push_number, all, 1) : -1;
+    int index = permitted && link->push_done < all
+                    ? fs_claim_piece(&link->end->out.shared->offer, link->push_number, all, 1)
+                    : -1;
     if (index < 0) {
         tell_shared(engine, link, 0);
         return 1;

@@ -10,7 +10,7 @@ int fs_stamps_new(struct fs_engine *engine)
     _Atomic uint64_t *stamps = calloc(FS_STAMPS, sizeof *stamps);
     if (!stamps) return 0;
     engine->nonce = fs_cma_nonce(); /* and no stamp is 0 */
-    stamps[0] = engine->nonce; /* no send has this one: it says whose memory it is */
+    stamps[0] = engine->nonce;      /* no send has this one: it says whose memory it is */
     engine->stamps = stamps;
     return 1;
 }

@@ -16,7 +16,7 @@
 #define SLICE_NS 200000000ull /* longest sleep without a look at the world */
 #define LOOKS_PER_CLOCK 8
 #define LONGEST_WORK_US 20000.0 /* of progress for others, until the caller looks for signals */
-#define HANG_UP_US 1000.0     /* how old the knowledge of the other ends' lives may be while spinning */
+#define HANG_UP_US 1000.0       /* how old the knowledge of the other ends' lives may be while spinning */
 #define POLLED_ON_STACK 64
 
 /* As one of several who wait: whoever has the lock is at it already. */
@@ -49,12 +49,14 @@ int fs_engine_look(struct fs_engine *engine, const struct fs_request *request, u
 void fs_wait_prepare(struct fs_wait *wait, struct fs_engine *engine, struct fs_request *const *requests, size_t count,
                      int all, uint64_t deadline_ns)
 {
-    *wait = (struct fs_wait){.engine = engine, .requests = requests, .count = count, .all = all, .deadline_ns = deadline_ns};
+    *wait = (struct fs_wait){
+        .engine = engine, .requests = requests, .count = count, .all = all, .deadline_ns = deadline_ns};
 }
 
 static int is_satisfied(struct fs_wait *wait)
 {
-    if (wait->any_message) return atomic_load(&wait->engine->arrivals) != wait->events || atomic_load(&wait->engine->closed);
+    if (wait->any_message)
+        return atomic_load(&wait->engine->arrivals) != wait->events || atomic_load(&wait->engine->closed);
     if (wait->any_finished) return fs_engine_has_finished(wait->engine) || atomic_load(&wait->engine->closed);
     if (wait->all) {
         while (wait->first < wait->count && fs_request_is_done(wait->requests[wait->first])) wait->first++;

@@ -57,7 +57,8 @@ int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *reques
             if (!under_way) fs_queue_remove(&link->streams, request);
             int complete = request->moved + (under_way ? link->out_left : 0) == request->envelope.length;
             fs_slot_give(engine, id);
-            if (!complete) fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)request->sequence, 0, 0));
+            if (!complete)
+                fs_link_control(engine, link, fs_frame_of(FS_FRAME_WITHDRAWN, (uint32_t)request->sequence, 0, 0));
         } else {
             fs_slot_abandon(engine, id, FS_SEND_GONE, 0); /* until the other end answers */
             ask_to_cancel(engine, link, id);

@@ -194,7 +194,9 @@ static uid_t overflow_user(void)
 {
     char text[32];
     unsigned int user;
-    return read_text("/proc/sys/kernel/overflowuid", text, sizeof text) && sscanf(text, "%u", &user) == 1 ? user : USUAL_OVERFLOW;
+    return read_text("/proc/sys/kernel/overflowuid", text, sizeof text) && sscanf(text, "%u", &user) == 1
+               ? user
+               : USUAL_OVERFLOW;
 }
 
 /* As in the first user namespace: then nobody gets the overflow number for want of one. */

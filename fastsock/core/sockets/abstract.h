@@ -10,11 +10,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-int fs_abstract_knock(const char *name, size_t length);   /* 1: a datagram socket is bound there, and was told; else 0 */
-int fs_abstract_listen(const char *name, size_t length);  /* a stream listener */
-int fs_abstract_pair(const char *name, size_t length, int pair[2]); /* two connected streams, the first with the name: 0 */
+int fs_abstract_knock(const char *name, size_t length);  /* 1: a datagram socket is bound there, and was told; else 0 */
+int fs_abstract_listen(const char *name, size_t length); /* a stream listener */
+int fs_abstract_pair(const char *name, size_t length,
+                     int pair[2]); /* two connected streams, the first with the name: 0 */
 int fs_abstract_accept(int listener);
-int fs_abstract_reach(const char *name, size_t length);   /* a stream connected to the listener; -ECONNREFUSED for none */
+int fs_abstract_reach(const char *name, size_t length); /* a stream connected to the listener; -ECONNREFUSED for none */
 int fs_abstract_peer(int stream, pid_t *process, uid_t *user); /* who listened or connected there: 0 */
 
 /* Whether a user that the kernel told is surely this process's own.  In a user namespace everybody without a number there

@@ -43,7 +43,8 @@ int fs_put_address(struct sockaddr_storage *where, int family, const char *ip, i
     memset(where, 0, sizeof *where);
     where->ss_family = (sa_family_t)family;
     *(family == AF_INET ? &four->sin_port : &six->sin6_port) = htons((uint16_t)port);
-    return inet_pton(family, ip, family == AF_INET ? (void *)&four->sin_addr : (void *)&six->sin6_addr) == 1 ? 0 : -EINVAL;
+    return inet_pton(family, ip, family == AF_INET ? (void *)&four->sin_addr : (void *)&six->sin6_addr) == 1 ? 0
+                                                                                                             : -EINVAL;
 }
 
 static int ask(int netlink, const struct sockaddr *connecting, const struct sockaddr *listening)
@@ -64,7 +65,8 @@ static int ask(int netlink, const struct sockaddr *connecting, const struct sock
         return FS_ACCEPTED_UNKNOWN;
     const struct inet_diag_msg *found = NLMSG_DATA(header);
     /* an answer to an earlier question, which was not waited for */
-    if (found->id.idiag_sport != id->idiag_sport || found->id.idiag_dport != id->idiag_dport) return FS_ACCEPTED_UNKNOWN;
+    if (found->id.idiag_sport != id->idiag_sport || found->id.idiag_dport != id->idiag_dport)
+        return FS_ACCEPTED_UNKNOWN;
     return found->idiag_inode == 0 ? FS_ACCEPTED_NOT_YET : FS_ACCEPTED;
 }
 

@@ -22,7 +22,7 @@
 #include "system.h"
 
 #define MOST 64
-#define FIRST_NUMBER 512 /* above what a program has just closed: it may ask whether its number is free now */
+#define FIRST_NUMBER 512          /* above what a program has just closed: it may ask whether its number is free now */
 #define LONGEST_NS 60000000000ull /* tcp_fin_timeout */
 
 struct entry {
@@ -150,7 +150,7 @@ static int start(void)
         int copy = copy_of(pipe[i]);
         if (copy >= 0) close(pipe[i]);
         else copy = pipe[i];
-            wake[i] = (struct entry){copy, file_of(copy), 0};
+        wake[i] = (struct entry){copy, file_of(copy), 0};
     }
     int error = fs_start_thread(&thread, serve, NULL);
     running = error == 0;

@@ -84,7 +84,8 @@ static void learn_range(void)
 {
     char text[64];
     unsigned low, high;
-    if (read_setting("/proc/sys/net/ipv4/ip_local_reserved_ports", text, sizeof text) > 1) return; /* the kernel knows them */
+    if (read_setting("/proc/sys/net/ipv4/ip_local_reserved_ports", text, sizeof text) > 1)
+        return; /* the kernel knows them */
     if (read_setting("/proc/sys/net/ipv4/ip_local_port_range", text, sizeof text) <= 0) return;
     if (sscanf(text, "%u %u", &low, &high) != 2 || low == 0 || low > high || high > UINT16_MAX) return;
     if (getrandom(&range.seed, sizeof range.seed, GRND_NONBLOCK) < 0) range.seed = fs_now_ns();
@@ -108,7 +109,8 @@ static int bind_to_chosen(int descriptor, const union place *place, socklen_t si
     union place chosen = *place;
     int error = -EADDRINUSE;
     pthread_once(&range_known, learn_range);
-    if (range.low == 0 || option(descriptor, SOL_SOCKET, SO_REUSEPORT) || option(descriptor, IPPROTO_IP, LOCAL_PORT_RANGE))
+    if (range.low == 0 || option(descriptor, SOL_SOCKET, SO_REUSEPORT) ||
+        option(descriptor, IPPROTO_IP, LOCAL_PORT_RANGE))
         return -EOPNOTSUPP;
     if (reuse && setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &off, sizeof off) != 0) return -errno;
     for (int i = 0; i < MOST_CHOICES && error == -EADDRINUSE; i++) {

@@ -25,7 +25,8 @@ static int is_poller(int directory, const char *name)
 {
     static const char kind[] = "anon_inode:[eventpoll]";
     char target[sizeof kind];
-    return readlinkat(directory, name, target, sizeof target) == (ssize_t)sizeof kind - 1 && memcmp(target, kind, sizeof kind - 1) == 0;
+    return readlinkat(directory, name, target, sizeof target) == (ssize_t)sizeof kind - 1 &&
+           memcmp(target, kind, sizeof kind - 1) == 0;
 }
 
 /* What the kernel tells of a poller's descriptor: a line for each registration. */
@@ -39,7 +40,9 @@ static struct registration *find_in(int poller, int number, ino_t file)
         int registered;
         unsigned events;
         uint64_t data, inode;
-        if (sscanf(line, "tfd: %d events: %x data: %" SCNx64 " pos:%*d ino:%" SCNx64, &registered, &events, &data, &inode) != 4) continue;
+        if (sscanf(line, "tfd: %d events: %x data: %" SCNx64 " pos:%*d ino:%" SCNx64, &registered, &events, &data,
+                   &inode) != 4)
+            continue;
         if (registered != number || inode != file) continue; /* or a number that was used before */
         found = malloc(sizeof *found);
         if (found == NULL) break;
@@ -74,7 +77,8 @@ static void make_again(int number, struct registration *list)
     while (list != NULL) {
         struct registration *next = list->next;
         struct epoll_event event = {.events = list->events, .data.u64 = list->data};
-        epoll_ctl(list->poller, EPOLL_CTL_ADD, number, &event); /* closed by another thread meanwhile: nobody waits there */
+        epoll_ctl(list->poller, EPOLL_CTL_ADD, number,
+                  &event); /* closed by another thread meanwhile: nobody waits there */
         free(list);
         list = next;
     }

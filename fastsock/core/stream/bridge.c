@@ -30,7 +30,7 @@ struct bridge {
     _Atomic int users;
     _Atomic uint32_t gate;
     _Atomic int carrying; /* inwards: IDLE, or what was taken out of the ring is not in `inner` yet */
-    _Atomic int refused; /* the inner end was closed before it took what came in: a reset, as soon as that is needed */
+    _Atomic int refused;  /* the inner end was closed before it took what came in: a reset, as soon as that is needed */
     char outwards[BUFFER], inwards[BUFFER];
 };
 
@@ -131,7 +131,8 @@ static int may_begin(struct bridge *bridge)
 static int inwards_lost(struct bridge *bridge)
 {
     /* the other pump looks into the ring, or is told by `inner` that nobody is there, and then stays busy */
-    for (uint64_t limit = fs_now_ns() + LOOKING_NS; atomic_load(&bridge->carrying) == BUSY && fs_now_ns() < limit;) sched_yield();
+    for (uint64_t limit = fs_now_ns() + LOOKING_NS; atomic_load(&bridge->carrying) == BUSY && fs_now_ns() < limit;)
+        sched_yield();
     return atomic_load(&bridge->carrying) == BUSY || fs_ring_unread(&bridge->end->in) > 0;
 }
 
@@ -152,7 +153,7 @@ static void carry_outwards(struct bridge *bridge)
     int closed = is_closed(inner);
     if (closed && inwards_lost(bridge)) lost = 1;
     shutdown(inner, SHUT_RD); /* whoever is blocked in sending must hear that nobody takes it any more */
-    if (lost) { /* as TCP: no orderly end, but a reset */
+    if (lost) {               /* as TCP: no orderly end, but a reset */
         fs_end_leaves(bridge->end, FS_BY_RESET);
         shutdown(doorbell, SHUT_RDWR);
         fs_end_wake(bridge->end);
@@ -175,7 +176,8 @@ static void carry_inwards(struct bridge *bridge)
     char *buffer = bridge->inwards;
     while (error == 0) {
         atomic_store(&bridge->carrying, BUSY);
-        ssize_t got = is_whole(bridge) ? fs_end_receive(bridge->end, bridge->doorbell, buffer, BUFFER, 0, look) : -EBADF;
+        ssize_t got =
+            is_whole(bridge) ? fs_end_receive(bridge->end, bridge->doorbell, buffer, BUFFER, 0, look) : -EBADF;
         if (got <= 0) atomic_store(&bridge->carrying, IDLE);
         if (got == -EAGAIN) {
             int waited = fs_end_wait(bridge->end, bridge->doorbell, FS_READABLE, UINT64_MAX, &never_leaving);
@@ -243,7 +245,8 @@ static void preload(struct bridge *bridge)
 {
     for (;;) {
         ssize_t there = fs_end_receive(bridge->end, bridge->doorbell, bridge->inwards, BUFFER, FS_PEEK, 0);
-        ssize_t taken = there > 0 ? send(bridge->inner, bridge->inwards, (size_t)there, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+        ssize_t taken =
+            there > 0 ? send(bridge->inner, bridge->inwards, (size_t)there, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
         if (taken <= 0) break;
         if (fs_end_receive(bridge->end, bridge->doorbell, bridge->inwards, (size_t)taken, 0, 0) != taken) break;
     }

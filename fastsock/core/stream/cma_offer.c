@@ -64,7 +64,8 @@ ssize_t fs_cma_await(struct fs_end *end, const struct fs_offer *offer)
     uint64_t seen = atomic_load(word), read = atomic_load_explicit(tail, memory_order_relaxed);
     uint64_t began = fs_ticks(), moved = began, spin = ticks_of(end->limits.spin_us);
     for (;; fs_pause()) {
-        uint64_t now = fs_ticks(), next = atomic_load(word), next_read = atomic_load_explicit(tail, memory_order_relaxed);
+        uint64_t now = fs_ticks(), next = atomic_load(word),
+                 next_read = atomic_load_explicit(tail, memory_order_relaxed);
         if (next != seen || next_read != read) moved = now;
         seen = next, read = next_read;
         uint32_t done = done_of(seen);

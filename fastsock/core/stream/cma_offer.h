@@ -23,12 +23,12 @@ struct fs_offer {
 /* Offers what lies behind the first bytes of `data`, which the caller publishes next.  1: made. */
 int fs_cma_offer(struct fs_end *end, struct fs_offer *offer, const unsigned char *data, size_t length);
 ssize_t fs_cma_await(struct fs_end *end, const struct fs_offer *offer); /* bytes that were received, or -EPROTO */
-void fs_cma_abandon(struct fs_end *end); /* whatever a process that died left open */
+void fs_cma_abandon(struct fs_end *end);                                /* whatever a process that died left open */
 
 void fs_cma_note_put(struct fs_end *end, uint64_t ticks); /* what putting a piece into the ring took */
 
 /* The receiver's side, with the consumer's lock held. */
-void fs_cma_want(struct fs_end *end, size_t length); /* the size of the buffer; 0: nothing */
+void fs_cma_want(struct fs_end *end, size_t length);                           /* the size of the buffer; 0: nothing */
 ssize_t fs_cma_pull(struct fs_end *end, unsigned char *target, size_t length); /* when the ring is empty: bytes */
 void fs_cma_note_take(struct fs_end *end, uint64_t ticks); /* what taking a piece out of the ring took */
 

@@ -27,8 +27,8 @@
 #define FIRST_LOOK_NS 20000000ull /* then ever more rarely */
 #define RAREST_LOOK_NS 1000000000ull
 #define BETWEEN_LOOKS_NS 10000000ull /* however many connections are looked at: each look at them passes all of them */
-#define MOST_LOOKS 128            /* in one of these */
-#define SILENT_PATIENCE 25        /* times the patience, for one who accepted and neither speaks nor lets data pile up */
+#define MOST_LOOKS 128               /* in one of these */
+#define SILENT_PATIENCE 25 /* times the patience, for one who accepted and neither speaks nor lets data pile up */
 
 /* What an event belongs to, in the low bits of its pointer. */
 enum { STREAM, LISTENER, DOORBELL, ASKER, KINDS };
@@ -42,15 +42,15 @@ struct entry {
     _Atomic pid_t joined_by;
     struct entry *next, *before, *ended_next; /* lists of the keeper */
     struct fs_custody_terms terms;
-    struct fs_end *connecting; /* valid until it is closed */
+    struct fs_end *connecting;     /* valid until it is closed */
     int descriptor[KINDS], memory; /* or -1 */
     uint32_t watched[KINDS];
     int registered[KINDS];
-    struct fs_relay relay;   /* its end is the accepting one's, opened where it must be */
-    uint64_t passed;         /* bytes that TCP got */
+    struct fs_relay relay; /* its end is the accepting one's, opened where it must be */
+    uint64_t passed;       /* bytes that TCP got */
     uint64_t accepted_at, next_look, look_after;
-    int held;         /* TCP's descriptor once it is done with, for its port; or -1 */
-    ino_t held_file;  /* a program may close every number that it does not know, and use it again */
+    int held;        /* TCP's descriptor once it is done with, for its port; or -1 */
+    ino_t held_file; /* a program may close every number that it does not know, and use it again */
     uint64_t began;
     _Atomic uint64_t lasted; /* until it was known what becomes of it, in nanoseconds; 0: it is not */
 };
@@ -65,7 +65,7 @@ static struct {
     uint64_t timer_at; /* 0: not set */
     pthread_t thread;
     int runs, asked_to_end;
-    pid_t ended_number; /* of the thread that was asked, or 0: it goes on */
+    pid_t ended_number;      /* of the thread that was asked, or 0: it goes on */
     pthread_cond_t answered; /* to whoever asked */
     pthread_mutex_t asking;  /* one at a time */
 } keeper = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -262,7 +262,8 @@ static int hand_over(struct entry *custody, int asker)
         char space[CMSG_SPACE(sizeof rights)];
     } control;
     struct iovec hello = {custody->terms.hello, custody->terms.hello_length};
-    struct msghdr message = {.msg_iov = &hello, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &hello, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     memset(&control, 0, sizeof control);
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
@@ -372,11 +373,13 @@ static void look_at_all(void)
     pthread_mutex_unlock(&keeper.lock);
     while (custody != NULL) {
         pthread_mutex_lock(&custody->lock);
-        if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && custody->next_look <= now && looks < MOST_LOOKS) {
+        if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && custody->next_look <= now &&
+            looks < MOST_LOOKS) {
             if (looks++ == 0) netlink = fs_accepted_open();
             look(custody, netlink, now);
         }
-        if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && custody->next_look < next) next = custody->next_look;
+        if (atomic_load(&custody->shown.state) == FS_CUSTODY_PENDING && custody->next_look < next)
+            next = custody->next_look;
         pthread_mutex_unlock(&custody->lock);
         pthread_mutex_lock(&keeper.lock);
         custody = custody->next;
@@ -479,7 +482,8 @@ static void after_fork_in_child(void)
         }
         drop_memory(custody);
         if (custody->relay.end != NULL) fs_end_is_last(custody->relay.end); /* it was counted for us */
-        if (atomic_load(&custody->shown.state) <= FS_CUSTODY_HANDED) atomic_store(&custody->shown.state, FS_CUSTODY_ENDED);
+        if (atomic_load(&custody->shown.state) <= FS_CUSTODY_HANDED)
+            atomic_store(&custody->shown.state, FS_CUSTODY_ENDED);
         atomic_store(&custody->shown.full, 0);
         pthread_mutex_init(&custody->lock, NULL);
     }
@@ -504,8 +508,8 @@ static int start_thread(void)
     keeper.runs = 0;
     keeper.events = epoll_create1(EPOLL_CLOEXEC);
     keeper.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (error == 0 && (keeper.events < 0 || keeper.timer < 0 ||
-                       epoll_ctl(keeper.events, EPOLL_CTL_ADD, keeper.timer, &due) != 0))
+    if (error == 0 &&
+        (keeper.events < 0 || keeper.timer < 0 || epoll_ctl(keeper.events, EPOLL_CTL_ADD, keeper.timer, &due) != 0))
         error = -errno;
     if (error == 0) error = fs_start_thread(&keeper.thread, serve, buffer);
     if (error == 0) {
@@ -625,7 +629,8 @@ static ssize_t pass(struct fs_custody *shown, const void *data, size_t length, i
     ssize_t result = 0;
     pthread_mutex_lock(&custody->lock);
     if (fs_custody_is_pending(shown)) {
-        result = send(custody->descriptor[STREAM], data, length, MSG_DONTWAIT | (flags & FS_NO_SIGNAL ? MSG_NOSIGNAL : 0));
+        result =
+            send(custody->descriptor[STREAM], data, length, MSG_DONTWAIT | (flags & FS_NO_SIGNAL ? MSG_NOSIGNAL : 0));
         if (result > 0) custody->passed += (uint64_t)result;
         else result = -errno;
         if (result == -EAGAIN) atomic_store(&custody->shown.full, 1);

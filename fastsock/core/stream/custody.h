@@ -31,8 +31,8 @@ struct fs_custody_terms {
     struct sockaddr_storage connecting, listening; /* TCP's addresses */
     unsigned char hello[64];                       /* to whoever connects back, with the memory and the doorbell */
     size_t hello_length;
-    int any_user;                                  /* else only this process's own */
-    uint64_t patience_ns;                          /* for one who accepted and does not connect back */
+    int any_user;         /* else only this process's own */
+    uint64_t patience_ns; /* for one who accepted and does not connect back */
 };
 
 /* `end` is the connecting one, `doorbell` the accepting one's.  Takes all descriptors over, unless it fails: -errno,
@@ -49,7 +49,7 @@ void fs_custody_relay(struct fs_custody *custody);
 /* TCP's descriptor, which is kept for its port once the other end has joined, to whoever goes on without the end; or -1. */
 int fs_custody_take_port(struct fs_custody *custody);
 
-int fs_custody_is_accepted(const struct fs_custody *custody); /* as far as was seen */
+int fs_custody_is_accepted(const struct fs_custody *custody);    /* as far as was seen */
 uint64_t fs_custody_lasted_ns(const struct fs_custody *custody); /* until it was decided, or now */
 pid_t fs_custody_joined_by(const struct fs_custody *custody);
 
@@ -80,7 +80,8 @@ static inline ssize_t fs_custody_pass(struct fs_custody *custody, const void *da
 {
     return custody->calls->pass(custody, data, length, flags);
 }
-static inline void fs_custody_await_room(struct fs_custody *custody, int ring_is_full) /* after -EAGAIN, when the doorbell shows it */
+static inline void fs_custody_await_room(struct fs_custody *custody,
+                                         int ring_is_full) /* after -EAGAIN, when the doorbell shows it */
 {
     custody->calls->await_room(custody, ring_is_full);
 }

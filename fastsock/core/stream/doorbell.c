@@ -23,13 +23,13 @@
 #include "end.h"
 #include "system.h"
 
-#define SEND_BUFFER 65536  /* the kernel doubles it: 128 KiB, writable while a quarter of it is taken */
-#define STUFFING 36864     /* one token of this size makes the descriptor refuse writes */
-#define EDGES 32           /* unread tokens up to which each arrival gets one of its own */
-#define MOUTHFUL 2048      /* taken off at once: threads may have small stacks */
+#define SEND_BUFFER 65536             /* the kernel doubles it: 128 KiB, writable while a quarter of it is taken */
+#define STUFFING 36864                /* one token of this size makes the descriptor refuse writes */
+#define EDGES 32                      /* unread tokens up to which each arrival gets one of its own */
+#define MOUTHFUL 2048                 /* taken off at once: threads may have small stacks */
 #define MOST_PEEKED (2 * SEND_BUFFER) /* more tokens are never unread */
 #define MOST_CALLS (2 * SEND_BUFFER / MOUTHFUL + EDGES)
-#define MOST_TRIES 64      /* against another process that changes a word all the time */
+#define MOST_TRIES 64 /* against another process that changes a word all the time */
 #define RINGING_PATIENCE_NS 20000ull
 #define ENDING_PATIENCE_NS 20000000ull
 
@@ -101,7 +101,8 @@ void fs_doorbell_stuff(struct fs_end *end, int doorbell)
     if (fs_end_other_left(end)) return; /* nobody would take it off */
     atomic_store(&out->stuffed, 1);
     if (poll(&room, 1, 0) == 0) return;
-    if (fs_ring_space(&end->out, 1) != 0 && !fs_end_awaits_tcp(end)) { /* the consumer read meanwhile, perhaps without seeing the mark */
+    if (fs_ring_space(&end->out, 1) != 0 &&
+        !fs_end_awaits_tcp(end)) { /* the consumer read meanwhile, perhaps without seeing the mark */
         atomic_store(&out->stuffed, 0);
         return;
     }
@@ -139,7 +140,8 @@ static void eat(struct fs_direction *in, int doorbell, uint64_t word, uint64_t c
     for (int calls = 0; eaten < count && calls < MOST_CALLS; calls++) { /* `count` may be a lie */
         uint64_t want = count - eaten;
         ssize_t got = recv(doorbell, drop, want < sizeof drop ? (size_t)want : sizeof drop, MSG_DONTWAIT);
-        if (got < 0 && errno == EAGAIN && !is_under_way(word)) eaten = count; /* a process of ours died before it counted */
+        if (got < 0 && errno == EAGAIN && !is_under_way(word))
+            eaten = count; /* a process of ours died before it counted */
         if (got <= 0) break;
         eaten += (uint64_t)got;
     }
@@ -182,7 +184,8 @@ int fs_doorbell_settle(struct fs_end *end, int doorbell)
 void fs_doorbell_unstuff(struct fs_end *end, int doorbell)
 {
     struct fs_direction *in = end->in.shared;
-    uint64_t word = quiet_word(end), count = word >> FS_BELL_SHIFT, eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
+    uint64_t word = quiet_word(end), count = word >> FS_BELL_SHIFT,
+             eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
     int there = 0;
     /* fewer than counted: a process of ours died before it counted what it took */
     if (!is_under_way(word) && ioctl(doorbell, FIONREAD, &there) == 0 && (uint64_t)there < count - eaten)
@@ -250,8 +253,10 @@ ssize_t fs_doorbell_foreign(const struct fs_end *end, int doorbell)
         /* asked behind that look: whatever is announced was announced before it was sent */
         uint64_t announced = (atomic_load(&in->bell) >> FS_BELL_SHIFT) - atomic_load(&in->eaten);
         if ((uint64_t)there <= announced) return 0;
-        size_t others = (size_t)there - (size_t)announced, farewell = farewell_in(end, doorbell, (size_t)announced, others);
-        if (ioctl(doorbell, FIONREAD, &again) != 0 || again != there) continue; /* it came between: `others` is without it */
+        size_t others = (size_t)there - (size_t)announced,
+               farewell = farewell_in(end, doorbell, (size_t)announced, others);
+        if (ioctl(doorbell, FIONREAD, &again) != 0 || again != there)
+            continue; /* it came between: `others` is without it */
         return others > farewell ? (ssize_t)(others - farewell) : 0;
     }
     return -EAGAIN;

@@ -67,8 +67,8 @@ struct fs_segment {
 struct fs_custody;
 
 struct fs_end {
-    _Atomic int holders; /* of this structure, within the process */
-    _Atomic int peer;    /* the other process's number as the kernel tells it, 0 where unknown */
+    _Atomic int holders;        /* of this structure, within the process */
+    _Atomic int peer;           /* the other process's number as the kernel tells it, 0 where unknown */
     struct fs_custody *custody; /* of a connecting end whose other end is still to come, or came late; else NULL */
     struct fs_segment *segment;
     struct fs_segment_header *header;
@@ -82,25 +82,26 @@ struct fs_end {
     _Atomic int gone;             /* the other end is closed: known from the kernel */
     _Atomic int reset;            /* and it left with a reset */
     _Atomic int closed;           /* by this process: nothing of it will use the end any more */
-    _Atomic int end_shown;        /* by the doorbell, perhaps to a sender: a receiver that waits briefly must look too */
-    _Atomic int ended;            /* nothing more will come in */
-    _Atomic int pending_error;    /* errno to be told once */
-    _Atomic int pretended;        /* one send after the other end's close was swallowed, as TCP does */
-    _Atomic int buried;           /* its descriptor, which lay in our queue, is closed */
-    _Atomic int sleepers;         /* threads of this process that poll the doorbell until something comes in */
+    _Atomic int end_shown;     /* by the doorbell, perhaps to a sender: a receiver that waits briefly must look too */
+    _Atomic int ended;         /* nothing more will come in */
+    _Atomic int pending_error; /* errno to be told once */
+    _Atomic int pretended;     /* one send after the other end's close was swallowed, as TCP does */
+    _Atomic int buried;        /* its descriptor, which lay in our queue, is closed */
+    _Atomic int sleepers;      /* threads of this process that poll the doorbell until something comes in */
     _Atomic int kernel_reading_shut; /* the kernel was told of our shutdown(SHUT_RD) */
-    _Atomic int abrupt;           /* its pump, or the other end's, goes by HUP: it bids no farewell */
-    int lifeline;                 /* through it our descriptor will travel (farewell.c), or -1 */
+    _Atomic int abrupt;              /* its pump, or the other end's, goes by HUP: it bids no farewell */
+    int lifeline;                    /* through it our descriptor will travel (farewell.c), or -1 */
     ino_t lifeline_file;
     struct fs_end *next, *previous; /* of this process */
-    _Atomic int lazy;             /* a loop of ours settles the doorbell before it blocks */
-    _Atomic int raw_in, raw_out;  /* that direction goes over the doorbell itself */
+    _Atomic int lazy;               /* a loop of ours settles the doorbell before it blocks */
+    _Atomic int raw_in, raw_out;    /* that direction goes over the doorbell itself */
     /* direct copy (cma_offer.c), as sender and as receiver */
     uint64_t nonce, unanswered;
     uint32_t offers;
     uint64_t took_at, pulled_at; /* bytes received by then */
     int wants, unreadable;
-    uint64_t take_cost, put_cost, pull_cost; /* ticks a piece, lately: out of the ring, into it, out of the other's memory */
+    uint64_t take_cost, put_cost,
+        pull_cost; /* ticks a piece, lately: out of the ring, into it, out of the other's memory */
     struct fs_spin spin_read, spin_write;
     struct fs_yielding yield_read, yield_write;
     struct fs_feint feint_read, feint_write;
@@ -137,13 +138,14 @@ int fs_segment_withdraw(struct fs_segment *segment, uint64_t ticket);
 int fs_segment_claim(struct fs_segment *segment, uint64_t ticket);
 int fs_segment_disclaim(struct fs_segment *segment, uint64_t ticket); /* undoes a claim that nobody used yet */
 int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket);
-unsigned char *fs_segment_rings(const struct fs_segment *segment); /* behind the header: that of side 0, then the other */
+unsigned char *
+fs_segment_rings(const struct fs_segment *segment); /* behind the header: that of side 0, then the other */
 
 /* ends.c */
 struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_hold(struct fs_end *end);
-void fs_end_free(struct fs_end *end); /* the last holder unmaps the memory */
+void fs_end_free(struct fs_end *end);         /* the last holder unmaps the memory */
 void fs_ends_leave(const struct fs_end *but); /* a fresh child that lets go of all ends but one, and says so */
 int fs_end_is_last(struct fs_end *end);       /* of all processes that hold it; counts this one out: once */
 
@@ -176,7 +178,7 @@ void fs_end_leaves(struct fs_end *end, uint32_t how); /* FS_BY_RESET ...: what i
 /* Around the last close of `doorbell` in this process. */
 void fs_end_closing(struct fs_end *end, int doorbell, int reset);
 void fs_end_closed(struct fs_end *end);
-int fs_end_was_served(const struct fs_end *end); /* the other end has put something into the ring, ever */
+int fs_end_was_served(const struct fs_end *end);    /* the other end has put something into the ring, ever */
 int fs_end_urgent_inline(const struct fs_end *end); /* what the other end set by the next one: SO_OOBINLINE */
 void fs_end_set_urgent_inline(struct fs_end *end, int on);
 void fs_end_set_send_buffer(struct fs_end *end, uint64_t bytes); /* as SO_SNDBUF, as far as a ring can */
@@ -188,14 +190,14 @@ int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answer
 int fs_farewell_shut(struct fs_end *end, int doorbell, int how, int locked); /* with the producer's lock, if locked */
 void fs_farewell_show(struct fs_end *end, int doorbell); /* somebody polls who must see that reading is shut */
 void fs_farewell_read_to_the_end(struct fs_end *end, int doorbell); /* with the consumer's lock */
-void fs_farewell_close(struct fs_end *end, int doorbell); /* with everything read, and before the close */
-void fs_farewell_close_raw(struct fs_end *end, int doorbell); /* the same, where the doorbell carries payload */
+void fs_farewell_close(struct fs_end *end, int doorbell);           /* with everything read, and before the close */
+void fs_farewell_close_raw(struct fs_end *end, int doorbell);       /* the same, where the doorbell carries payload */
 void fs_farewell_bury(struct fs_end *end, int doorbell, int with_error); /* the other end, by a send to it */
 void fs_farewell_drop_lifeline(struct fs_end *end);
 
 /* doorbell.c: called with that direction's lock held */
-int fs_doorbell_end(struct fs_end *end, int doorbell);    /* the other end's, for good: 0, or -EAGAIN while it rings */
-void fs_doorbell_begin_again(struct fs_end *end);         /* after fs_doorbell_end() */
+int fs_doorbell_end(struct fs_end *end, int doorbell); /* the other end's, for good: 0, or -EAGAIN while it rings */
+void fs_doorbell_begin_again(struct fs_end *end);      /* after fs_doorbell_end() */
 int fs_doorbell_is_rung(const struct fs_end *end);
 void fs_doorbell_ring(struct fs_end *end, int doorbell, int knock); /* knock: also where nothing is unread */
 void fs_doorbell_stuff(struct fs_end *end, int doorbell);
@@ -221,24 +223,25 @@ int fs_end_look(struct fs_end *end, int what, uint64_t ticks); /* 1 when it beca
 int fs_end_may_spin(struct fs_end *end, int what);
 int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told whether that was answered */
 void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends); /* for how many ends at once */
-void fs_wake_leaving(void);       /* makes every sleeper of this process look at its `leaving` */
+void fs_wake_leaving(void); /* makes every sleeper of this process look at its `leaving` */
 void fs_wake_leaving_done(void);
-void fs_end_wake(struct fs_end *end);  /* futex sleepers on this end, whoever they are */
+void fs_end_wake(struct fs_end *end); /* futex sleepers on this end, whoever they are */
 
 /* readiness.c */
-void fs_end_watch(struct fs_end *end, int doorbell);   /* the descriptor was given away: be exact from now on */
-void fs_end_set_lazy(struct fs_end *end, int lazy);    /* whether a loop of ours settles it before it blocks */
+void fs_end_watch(struct fs_end *end, int doorbell); /* the descriptor was given away: be exact from now on */
+void fs_end_set_lazy(struct fs_end *end, int lazy);  /* whether a loop of ours settles it before it blocks */
 /* Before a loop of ours blocks: 1 when the ring holds something.  `flags`: 0 or FS_AT_ONCE. */
 int fs_end_settle(struct fs_end *end, int doorbell, int flags);
 
 int fs_end_writable(struct fs_end *end);
-int fs_end_has_stale_token(const struct fs_end *end);  /* the doorbell shows nothing else, as far as can be known here */
-void fs_end_knock(struct fs_end *end, int doorbell);   /* a token without data: the other end may look */
+int fs_end_has_stale_token(const struct fs_end *end); /* the doorbell shows nothing else, as far as can be known here */
+void fs_end_knock(struct fs_end *end, int doorbell);  /* a token without data: the other end may look */
 
 /* promise.c */
 void fs_promise(struct fs_end *end, size_t length); /* that many bytes follow in this send; with its lock held */
 size_t fs_promised(const struct fs_end *end);       /* by the other end */
-int fs_await_promised(struct fs_end *end, uint64_t *patience_ticks); /* 1 when more is there; takes off what it waited */
+int fs_await_promised(struct fs_end *end,
+                      uint64_t *patience_ticks); /* 1 when more is there; takes off what it waited */
 
 /* release.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */
 int fs_end_release(struct fs_end *end, int doorbell);

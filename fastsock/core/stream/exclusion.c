@@ -35,7 +35,10 @@ static struct fs_lock_page *current; /* under the process's lock */
 
 _Static_assert(PLACES == 32, "one bit of `taken` for each place");
 
-static int is_spent(const struct fs_lock_page *page) { return page->taken == UINT32_MAX || page->forks != fs_fork_count(); }
+static int is_spent(const struct fs_lock_page *page)
+{
+    return page->taken == UINT32_MAX || page->forks != fs_fork_count();
+}
 
 static void drop_page(struct fs_lock_page *page)
 {
@@ -46,7 +49,8 @@ static void drop_page(struct fs_lock_page *page)
 static struct fs_lock_page *make_page(void)
 {
     struct fs_lock_page *page = malloc(sizeof *page);
-    void *memory = page == NULL ? MAP_FAILED : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        page == NULL ? MAP_FAILED : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         free(page);
         return NULL;
@@ -139,7 +143,8 @@ static int lock_slowly(fs_lock_word *word, uint64_t me, uint64_t patience_ns)
 int fs_lock(fs_lock_word *word, uint64_t patience_ns)
 {
     uint64_t nobody = 0, me = fs_thread_identity();
-    if (atomic_compare_exchange_strong_explicit(word, &nobody, me, memory_order_acquire, memory_order_relaxed)) return 0;
+    if (atomic_compare_exchange_strong_explicit(word, &nobody, me, memory_order_acquire, memory_order_relaxed))
+        return 0;
     return lock_slowly(word, me, patience_ns);
 }
 

@@ -41,7 +41,8 @@ static int put_into(int stream, int descriptor)
     } control;
     static char block[FS_FAREWELL_BYTES];
     struct iovec one = {block, sizeof block};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
     memset(&control, 0, sizeof control);
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
@@ -131,16 +132,14 @@ static int carries_payload(const struct fs_end *end)
 }
 
 /* Whether the other end would lose something by a HUP. */
-static int has_unread(const struct fs_end *end)
-{
-    return !fs_end_other_left(end) && fs_ring_unread(&end->out) != 0;
-}
+static int has_unread(const struct fs_end *end) { return !fs_end_other_left(end) && fs_ring_unread(&end->out) != 0; }
 
 /* The kernel's shutdown of the reading half also shuts the other end's writing half, and both halves shut say HUP there.
  * So it is only told to whoever could not hear of it otherwise: foreign pollers, sleepers, forked processes. */
 static int must_show_reading(const struct fs_end *end)
 {
-    return atomic_load(&end->in.shared->watched) != FS_WATCHED_NOT || fs_end_shared(end) || atomic_load(&end->sleepers) != 0;
+    return atomic_load(&end->in.shared->watched) != FS_WATCHED_NOT || fs_end_shared(end) ||
+           atomic_load(&end->sleepers) != 0;
 }
 
 static int tell_kernel(struct fs_end *end, int doorbell, int writes)
@@ -212,7 +211,8 @@ static void leave_nothing(int doorbell)
 
 void fs_farewell_close_raw(struct fs_end *end, int doorbell)
 {
-    if (atomic_load(&end->in.shared->head) & FS_FAREWELL && fs_doorbell_foreign(end, doorbell) == 0) leave_nothing(doorbell);
+    if (atomic_load(&end->in.shared->head) & FS_FAREWELL && fs_doorbell_foreign(end, doorbell) == 0)
+        leave_nothing(doorbell);
 }
 
 void fs_farewell_close(struct fs_end *end, int doorbell)

@@ -57,12 +57,12 @@ struct fs_direction {
     /* read by both after every transfer, written only when somebody sleeps, watches or leaves */
     _Alignas(FS_LINE) _Atomic uint32_t reader_sleeps; /* futex word */
     _Atomic uint32_t writer_sleeps;                   /* futex word */
-    _Atomic uint32_t notice; /* moved when the producing end closed or shut down: the doorbell says which */
+    _Atomic uint32_t notice;       /* moved when the producing end closed or shut down: the doorbell says which */
     _Atomic uint32_t reading_shut; /* the consuming end called shutdown(SHUT_RD) */
     _Atomic uint64_t bell;
-    _Atomic uint32_t stuffed; /* the doorbell refuses writes because the ring is full */
-    _Atomic uint32_t watched; /* the consumer gave its descriptor away: FS_WATCHED_... */
-    _Atomic uint32_t raw;     /* the producer sends payload after the ring's end over the doorbell itself */
+    _Atomic uint32_t stuffed;  /* the doorbell refuses writes because the ring is full */
+    _Atomic uint32_t watched;  /* the consumer gave its descriptor away: FS_WATCHED_... */
+    _Atomic uint32_t raw;      /* the producer sends payload after the ring's end over the doorbell itself */
     _Atomic uint32_t farewell; /* the producer's, behind all other bytes on the doorbell: FS_FAREWELL_... */
     _Alignas(FS_LINE) _Atomic uint64_t eaten; /* token bytes taken off the doorbell */
     /* direct copy (cma_offer.c): how much of an offer was received; what it is, written by the producer */
@@ -90,11 +90,11 @@ struct fs_segment_header {
     uint32_t small_bytes; /* ring size of a direction before it grows */
     uint64_t token;       /* of System V memory, whose number means another segment in another namespace */
     _Alignas(FS_LINE) _Atomic uint64_t possession;
-    _Alignas(FS_LINE) _Atomic uint32_t cpu[2];   /* where each end last ran, plus one */
-    _Atomic uint32_t reset[2];                   /* how that end leaves: FS_BY_RESET ... */
-    _Atomic uint32_t urgent_inline[2];           /* that end set SO_OOBINLINE */
-    _Atomic uint32_t left;                       /* a bit for each end that was closed in good order (farewell.c) */
-    _Atomic uint32_t other_holders[2];           /* of that end: processes forked since, less those that closed it */
+    _Alignas(FS_LINE) _Atomic uint32_t cpu[2]; /* where each end last ran, plus one */
+    _Atomic uint32_t reset[2];                 /* how that end leaves: FS_BY_RESET ... */
+    _Atomic uint32_t urgent_inline[2];         /* that end set SO_OOBINLINE */
+    _Atomic uint32_t left;                     /* a bit for each end that was closed in good order (farewell.c) */
+    _Atomic uint32_t other_holders[2];         /* of that end: processes forked since, less those that closed it */
     _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
 };
 

@@ -8,8 +8,8 @@
 struct fs_relay {
     struct fs_end *end;
     int doorbell, stream;
-    uint64_t skip;                    /* bytes of the ring that the stream had before */
-    int outwards_over, inwards_over;  /* no more comes from the ring; from the stream */
+    uint64_t skip;                      /* bytes of the ring that the stream had before */
+    int outwards_over, inwards_over;    /* no more comes from the ring; from the stream */
     short doorbell_wants, stream_wants; /* what to wait for now: POLLIN, POLLOUT */
 };
 

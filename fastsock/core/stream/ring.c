@@ -48,7 +48,10 @@ static ssize_t space_seen(const struct fs_ring *ring, uint64_t head, uint64_t ta
     return head < grown_at || since > room ? -EPROTO : (ssize_t)(room - since);
 }
 
-ssize_t fs_ring_room(const struct fs_ring *ring) { return space_seen(ring, LOAD(head) & FS_POSITION, LOAD(tail), LOAD(grown_at)); }
+ssize_t fs_ring_room(const struct fs_ring *ring)
+{
+    return space_seen(ring, LOAD(head) & FS_POSITION, LOAD(tail), LOAD(grown_at));
+}
 
 uint64_t fs_ring_capacity(const struct fs_ring *ring)
 {
@@ -94,7 +97,8 @@ int fs_ring_agree(struct fs_ring *ring)
 {
     uint64_t head = atomic_load(&ring->shared->head);
     for (int look = 0; look < MOST_LOOKS && head & FS_RAW_ASKED; look++)
-        if (head & FS_RAW_AGREED || atomic_compare_exchange_weak(&ring->shared->head, &head, head | FS_RAW_AGREED)) return 1;
+        if (head & FS_RAW_AGREED || atomic_compare_exchange_weak(&ring->shared->head, &head, head | FS_RAW_AGREED))
+            return 1;
     return 0;
 }
 

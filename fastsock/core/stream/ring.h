@@ -19,8 +19,8 @@
 struct fs_ring {
     struct fs_direction *shared;
     unsigned char *data;
-    uint64_t small, large; /* powers of two, in bytes */
-    uint64_t cached;       /* the other side's index as last seen; only ever too cautious */
+    uint64_t small, large;   /* powers of two, in bytes */
+    uint64_t cached;         /* the other side's index as last seen; only ever too cautious */
     _Atomic int keeps_small; /* its producer asked for less than the small area: it never grows */
 };
 
@@ -31,15 +31,15 @@ int fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length
  * is published, since the consumer asked for payload over the doorbell. */
 void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *source, size_t length);
 int fs_ring_publish(struct fs_ring *ring, size_t length);
-int fs_ring_agree(struct fs_ring *ring); /* 1: it did, and it can take that back no more */
-void fs_ring_shrink(struct fs_ring *ring); /* back to the small area, which is in cache, once all was read */
+int fs_ring_agree(struct fs_ring *ring);        /* 1: it did, and it can take that back no more */
+void fs_ring_shrink(struct fs_ring *ring);      /* back to the small area, which is in cache, once all was read */
 int fs_ring_say_farewell(struct fs_ring *ring); /* 1: nobody can ask for raw payload any more; 0: somebody has */
-int fs_ring_grow(struct fs_ring *ring);                                             /* 1 if it grew now */
+int fs_ring_grow(struct fs_ring *ring);         /* 1 if it grew now */
 
 /* Consumer's side. */
 int fs_ring_ask_raw(struct fs_ring *ring);       /* 1: nothing is unread, and nothing more will be published */
 int fs_ring_take_back_raw(struct fs_ring *ring); /* 0: the producer agreed already */
-ssize_t fs_ring_used(struct fs_ring *ring); /* as last seen, where that is not 0 */
+ssize_t fs_ring_used(struct fs_ring *ring);      /* as last seen, where that is not 0 */
 ssize_t fs_ring_used_at_least(struct fs_ring *ring, uint64_t wanted); /* looks anew for so many */
 void fs_ring_copy_out(struct fs_ring *ring, uint64_t offset, unsigned char *target, size_t length);
 void fs_ring_consume(struct fs_ring *ring, size_t length);

@@ -16,10 +16,7 @@
 #define SMALLEST 4096u
 #define LARGEST (64u << 20)
 
-static size_t header_bytes(void)
-{
-    return (sizeof(struct fs_segment_header) + PAGE - 1) & ~(size_t)(PAGE - 1);
-}
+static size_t header_bytes(void) { return (sizeof(struct fs_segment_header) + PAGE - 1) & ~(size_t)(PAGE - 1); }
 
 unsigned char *fs_segment_rings(const struct fs_segment *segment)
 {
@@ -28,10 +25,7 @@ unsigned char *fs_segment_rings(const struct fs_segment *segment)
 
 static size_t segment_bytes(uint64_t small) { return header_bytes() + 2 * small * FS_GROWTH; }
 
-static int size_is_sane(uint32_t small)
-{
-    return small >= SMALLEST && small <= LARGEST && (small & (small - 1)) == 0;
-}
+static int size_is_sane(uint32_t small) { return small >= SMALLEST && small <= LARGEST && (small & (small - 1)) == 0; }
 
 size_t fs_segment_bytes(uint32_t small_bytes) { return size_is_sane(small_bytes) ? segment_bytes(small_bytes) : 0; }
 
@@ -54,7 +48,8 @@ static int sealed_memory(size_t bytes)
 {
     int memory = memfd_create("fastsock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0) return -errno;
-    if (ftruncate(memory, (off_t)bytes) != 0 || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    if (ftruncate(memory, (off_t)bytes) != 0 ||
+        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         int error = errno;
         close(memory);
         return -error;
@@ -63,10 +58,7 @@ static int sealed_memory(size_t bytes)
 }
 
 /* mmap's, once it failed: for memory that must be locked (mlockall) it has another word where there is no more. */
-static int mapping_error(void)
-{
-    return errno == EAGAIN ? ENOMEM : errno;
-}
+static int mapping_error(void) { return errno == EAGAIN ? ENOMEM : errno; }
 
 /* Sealed memory with `mapped` bytes of it in reach and formatted; or NULL, and `memory` is -errno. */
 static void *make_formatted(uint32_t small_bytes, size_t mapped, int *memory)
@@ -126,7 +118,8 @@ struct fs_segment *fs_segment_adopt(void *memory, size_t size, int (*unmap)(void
     *error = -EPROTO;
     if (size >= header_bytes() && (uintptr_t)memory % PAGE == 0) {
         uint32_t small = *(volatile uint32_t *)&header->small_bytes; /* read once: it may change under us */
-        if (header->magic == FS_MAGIC && header->version == FS_VERSION && size_is_sane(small) && segment_bytes(small) == size) {
+        if (header->magic == FS_MAGIC && header->version == FS_VERSION && size_is_sane(small) &&
+            segment_bytes(small) == size) {
             segment = malloc(sizeof *segment);
             *error = segment == NULL ? -ENOMEM : 0;
         }

@@ -13,15 +13,15 @@
 #include "cma_offer.h"
 #include "system.h"
 
-#define CHUNK FS_CMA_PIECE          /* published at once, so that both ends' copies overlap */
-#define LOCK_PATIENCE_NS 50000000ull    /* then its owner is stopped */
-#define PROMISE_US 100.0                /* spent at most in one receive on what the other end is about to publish */
-#define WORTH_WAITING (CHUNK / 2)       /* by who has room for so much */
-#define LOOK_EVERY_US 1000.0          /* how old a sender's knowledge of the other end's life may be */
-#define WORDLESS_US 300.0             /* at most, from the mark of an end to its showing on the doorbell */
-#define MOST_LOOKS 64                 /* in one receive that finds nothing */
+#define CHUNK FS_CMA_PIECE           /* published at once, so that both ends' copies overlap */
+#define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
+#define PROMISE_US 100.0             /* spent at most in one receive on what the other end is about to publish */
+#define WORTH_WAITING (CHUNK / 2)    /* by who has room for so much */
+#define LOOK_EVERY_US 1000.0         /* how old a sender's knowledge of the other end's life may be */
+#define WORDLESS_US 300.0            /* at most, from the mark of an end to its showing on the doorbell */
+#define MOST_LOOKS 64                /* in one receive that finds nothing */
 #define TAKEN_FOR_NOBODY ((size_t)2560 * 1024) /* of the first send to an end that closed, as TCP's buffers take it */
-#define LONGEST_SEND_US 20000.0       /* without a look at signals, by whoever sends to a receiver that keeps up */
+#define LONGEST_SEND_US 20000.0 /* without a look at signals, by whoever sends to a receiver that keeps up */
 
 static int lock(fs_lock_word *word, int flags)
 {
@@ -55,7 +55,8 @@ static short look_at_doorbell(struct fs_end *end, int doorbell)
     int left = fs_end_other_left(end); /* a lie would end the liar's connection */
     if (events != 0 || left || atomic_load(&in->producer_shut) || atomic_load(&in->reading_shut)) end->end_shown = 1;
     /* where all halves of an end are shut the kernel says HUP, though nobody closed it */
-    int hung_up = (events & (POLLHUP | POLLERR)) != 0 && !atomic_load(&end->out.shared->producer_shut) && !has_shut_both(end);
+    int hung_up =
+        (events & (POLLHUP | POLLERR)) != 0 && !atomic_load(&end->out.shared->producer_shut) && !has_shut_both(end);
     uint32_t leaving = atomic_load(&end->header->reset[!end->side]);
     int broken_off = leaving == FS_BY_RESET_UNLESS_SHUT && hung_up && !atomic_load(&in->producer_shut);
     int reset = leaving == FS_BY_RESET || broken_off;
@@ -233,7 +234,9 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
             }
             if (done == length) break;
         }
-        if (start != 0 && done != 0 && flags & FS_PATIENT && (double)(fs_ticks() - start) > LONGEST_SEND_US * fs_ticks_per_us()) break;
+        if (start != 0 && done != 0 && flags & FS_PATIENT &&
+            (double)(fs_ticks() - start) > LONGEST_SEND_US * fs_ticks_per_us())
+            break;
         size_t part = length - done < CHUNK ? length - done : CHUNK;
         ssize_t space = fs_ring_space(&end->out, part);
         if (space < 0) return space;
@@ -337,7 +340,8 @@ static void relieve_writer(struct fs_end *end, int doorbell)
     if (atomic_load(&in->stuffed) != 0) fs_doorbell_unstuff(end, doorbell);
 }
 
-static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length, uint64_t *patience)
+static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length,
+                                  uint64_t *patience)
 {
     size_t done = 0;
     while (done < length) {
@@ -376,7 +380,8 @@ static ssize_t receive_before_farewell(struct fs_end *end, int doorbell, void *t
 {
     int over = events_at(doorbell, POLLRDHUP) != 0 || is_over(end, doorbell);
     ssize_t unread = fs_doorbell_foreign(end, doorbell); /* behind `over`: written before the end */
-    if (unread > 0) return take_from_doorbell(end, doorbell, target, (size_t)unread < length ? (size_t)unread : length, peek);
+    if (unread > 0)
+        return take_from_doorbell(end, doorbell, target, (size_t)unread < length ? (size_t)unread : length, peek);
     if (unread < 0 || !over) return -EAGAIN;
     fs_farewell_read_to_the_end(end, doorbell);
     return 0;
@@ -389,8 +394,10 @@ static ssize_t receive_raw(struct fs_end *end, int doorbell, void *target, size_
         fs_doorbell_plain(doorbell);
         end->raw_in = 1;
     }
-    if (atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen) look_at_doorbell(end, doorbell);
-    if (atomic_load(&end->in.shared->head) & FS_FAREWELL) return receive_before_farewell(end, doorbell, target, length, peek);
+    if (atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen)
+        look_at_doorbell(end, doorbell);
+    if (atomic_load(&end->in.shared->head) & FS_FAREWELL)
+        return receive_before_farewell(end, doorbell, target, length, peek);
     return take_from_doorbell(end, doorbell, target, length, peek);
 }
 
@@ -418,7 +425,8 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
         if (!look_for_end && !end->end_shown && notice == end->notice_seen) return -EAGAIN;
         short shown = look_at_doorbell(end, doorbell);
         int over = (shown & ~POLLIN) != 0 || is_over(end, doorbell);
-        ssize_t foreign = over || shown & POLLIN ? fs_doorbell_foreign(end, doorbell) : 0; /* behind `over`: written before the end */
+        ssize_t foreign =
+            over || shown & POLLIN ? fs_doorbell_foreign(end, doorbell) : 0; /* behind `over`: written before the end */
         if (foreign > 0) {
             int error = fs_end_follow(end, doorbell);
             if (error != 0) return error;
@@ -497,10 +505,7 @@ int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
     return over ? -ENOTCONN : error;
 }
 
-void fs_end_leaves(struct fs_end *end, uint32_t how)
-{
-    atomic_store(&end->header->reset[end->side], how);
-}
+void fs_end_leaves(struct fs_end *end, uint32_t how) { atomic_store(&end->header->reset[end->side], how); }
 
 void fs_end_closing(struct fs_end *end, int doorbell, int reset)
 {
@@ -512,7 +517,7 @@ void fs_end_closing(struct fs_end *end, int doorbell, int reset)
     }
     if (lock(end->exclusion.receiver, 0) != 0) return;
     if (fs_ring_unread(&end->in) != 0 || fs_doorbell_foreign(end, doorbell) > 0)
-        fs_end_leaves(end, FS_BY_RESET); /* as TCP: unread bytes are lost */
+        fs_end_leaves(end, FS_BY_RESET);     /* as TCP: unread bytes are lost */
     else fs_doorbell_eat_all(end, doorbell); /* left behind they would make the kernel tell the other end of a reset */
     fs_unlock(end->exclusion.receiver);
     if (atomic_load(&end->header->reset[end->side]) == FS_ORDERLY) fs_farewell_close(end, doorbell);

@@ -22,12 +22,12 @@
 #define SPINS_PER_CLOCK 16
 #define POOR_SUCCESS 0.3f
 #define PROBE_EVERY 16u
-#define YIELD_WORTH_US 50.0    /* an answer that takes longer is not made slower by a sleep */
+#define YIELD_WORTH_US 50.0 /* an answer that takes longer is not made slower by a sleep */
 #define YIELD_BEARABLE_US 0.5
 #define LONGEST_REST 65536
-#define AT_ONCE_US 20.0        /* a wait that is over by then did not sleep */
+#define AT_ONCE_US 20.0 /* a wait that is over by then did not sleep */
 #define LONGEST_SHOWING_US 2000.0
-#define FEINTS_BORNE 8u        /* in a row: other threads may have taken what there was */
+#define FEINTS_BORNE 8u /* in a row: other threads may have taken what there was */
 #define SHORTEST_NAP_NS 50000ull
 #define LONGEST_NAP_NS 1600000ull
 
@@ -251,7 +251,8 @@ static int sleep_on_doorbell(struct fs_end *end, int doorbell, int what, uint64_
     struct timespec limit = {(time_t)(left / 1000000000ull), (long)(left % 1000000000ull)};
     if (atomic_load(leaving)) return -EBADF;
     if (what == FS_READABLE) atomic_fetch_add(&end->sleepers, 1); /* a shutdown from now on is shown on the doorbell */
-    int ready = is_ready(end, what), count = ready ? 0 : ppoll(list, 2, left == UINT64_MAX ? NULL : &limit, NULL), error = errno;
+    int ready = is_ready(end, what), count = ready ? 0 : ppoll(list, 2, left == UINT64_MAX ? NULL : &limit, NULL),
+        error = errno;
     if (what == FS_READABLE) atomic_fetch_sub(&end->sleepers, 1);
     if (ready) return 0;
     if (count < 0) return -error;

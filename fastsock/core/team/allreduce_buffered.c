@@ -31,8 +31,7 @@ static uint64_t reduced_at(uint64_t round) { return 2 * round + 3; }
 static int show(struct fs_team *team, const struct round *round, const unsigned char *source, size_t element)
 {
     int result = 0;
-    if (round->number < FS_TEAM_BUFFERS)
-        result = fs_team_claim(team, round->number, -1, fs_place(team->number + 1, 0));
+    if (round->number < FS_TEAM_BUFFERS) result = fs_team_claim(team, round->number, -1, fs_place(team->number + 1, 0));
     if (result != 0) return result;
     unsigned char *buffer = fs_team_buffer(team, team->index, round->number);
     size_t from = slice_start(round, team->index) * element, to = slice_start(round, team->index + 1) * element;
@@ -68,8 +67,8 @@ static int collect(struct fs_team *team, const struct round *round, unsigned cha
         if (i == team->index || length == 0) continue;
         result = fs_team_await_ready(team, i, reduced_at(round->number));
         if (result != 0) return result;
-        memcpy(target + (round->first + start) * element,
-               fs_team_buffer(team, i, round->number) + start * element, length * element);
+        memcpy(target + (round->first + start) * element, fs_team_buffer(team, i, round->number) + start * element,
+               length * element);
     }
     return result;
 }

@@ -47,7 +47,8 @@ static int reduce_own(struct fs_team *team, const struct fs_reduction *what, con
     return result;
 }
 
-static int collect(struct fs_team *team, const struct fs_reduction *what, const uint64_t *targets, unsigned char *target)
+static int collect(struct fs_team *team, const struct fs_reduction *what, const uint64_t *targets,
+                   unsigned char *target)
 {
     int result = 0;
     for (int step = 1; step < team->size && result == 0; step++) {

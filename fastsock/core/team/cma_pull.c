@@ -17,11 +17,12 @@
 #define LEARNING 8u    /* uses at the start, by turns */
 #define TRY_EVERY 128u /* uses, a few of which go the other way */
 #define TRIES 3u
-#define SELDOM 16u     /* times as seldom where it costs much */
+#define SELDOM 16u /* times as seldom where it costs much */
 #define LONGEST_READ ((size_t)1 << 30)
 
 static uint64_t own_nonce;
-static uint32_t own_nonce_generation; /* a forked process has its own: numbers alone tell none of other PID namespaces */
+static uint32_t
+    own_nonce_generation; /* a forked process has its own: numbers alone tell none of other PID namespaces */
 
 void fs_team_identify(struct fs_cma_identity *own)
 {
@@ -64,7 +65,7 @@ int fs_team_pull(struct fs_team *team, int member, uint64_t address, void *targe
 static int class_of(size_t bytes)
 {
     int class = 0;
-    for (size_t limit = 2 * FS_TEAM_CMA; limit <= bytes && class < FS_TEAM_CLASSES - 1; limit *= 2) class++;
+    for (size_t limit = 2 * FS_TEAM_CMA; limit <= bytes && class < FS_TEAM_CLASSES - 1; limit *= 2) class ++;
     return class;
 }
 

@@ -54,7 +54,8 @@ static int take_large(struct fs_team *team, unsigned char *target, const struct 
     return result;
 }
 
-static int gather_as_root(struct fs_team *team, const void *source, unsigned char *target, const struct fs_blocks *blocks)
+static int gather_as_root(struct fs_team *team, const void *source, unsigned char *target,
+                          const struct fs_blocks *blocks)
 {
     unsigned char *own = target + blocks->offsets[team->index];
     int result = take_small(team, target, blocks);

@@ -18,10 +18,7 @@ static inline size_t fs_team_piece(const struct fs_team *team, size_t bytes)
 }
 
 /* Up to this size all members reduce everything: that is one exchange instead of two. */
-static inline size_t fs_team_small_reduction(const struct fs_team *team)
-{
-    return team->crowded ? 4096 : 8192;
-}
+static inline size_t fs_team_small_reduction(const struct fs_team *team) { return team->crowded ? 4096 : 8192; }
 
 /* ---- rounds.c ---- */
 /* How many steps so many bytes take, or a negative errno. */
@@ -29,7 +26,8 @@ int fs_team_steps(size_t bytes, size_t step);
 struct fs_team_rounds {
     int many; /* the same on every member, or a negative errno */
     void *context;
-    void (*show)(struct fs_team *team, void *context, size_t round, unsigned char *buffer); /* fills it for that round */
+    void (*show)(struct fs_team *team, void *context, size_t round,
+                 unsigned char *buffer);                             /* fills it for that round */
     void (*take)(struct fs_team *team, void *context, size_t round); /* what the others have shown */
 };
 int fs_team_show(struct fs_team *team, const struct fs_team_rounds *rounds, int round);

@@ -17,6 +17,7 @@
 /* Addresses come from the program: they may have any alignment. */
 #define ANYWHERE(type) type __attribute__((aligned(1)))
 
+/* clang-format off */
 #define KERNEL(name, type, expression)                                                          \
     static void name(const void *left, const void *right, void *target, size_t count)           \
     {                                                                                           \
@@ -176,12 +177,14 @@ SIDES(1) SIDES(2) SIDES(4) SIDES(8) SIDES(16) SIDES(32)
 
 static fs_kernel *side_of(int operation, size_t bytes)
 {
-    static fs_kernel *const of[6][2] = {{replace_1, no_op_1}, {replace_2, no_op_2},    {replace_4, no_op_4},
+    static fs_kernel *const of[6][2] = {{replace_1, no_op_1}, {replace_2, no_op_2},   {replace_4, no_op_4},
                                         {replace_8, no_op_8}, {replace_16, no_op_16}, {replace_32, no_op_32}};
     for (int i = 0; i < 6; i++)
         if (bytes == (size_t)1 << i) return of[i][operation == FS_NO_OP];
     return NULL;
 }
+
+/* clang-format on */
 
 fs_kernel *fs_kernel_of(int operation, int type)
 {

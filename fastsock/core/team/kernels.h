@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+/* clang-format off */
 enum fs_operation {
     FS_SUM, FS_PROD, FS_MAX, FS_MIN, FS_LAND, FS_LOR, FS_LXOR, FS_BAND, FS_BOR, FS_BXOR,
     FS_MAXLOC, FS_MINLOC, FS_REPLACE, FS_NO_OP, FS_OPERATIONS
@@ -16,6 +17,7 @@ enum fs_type {
     FS_QUAD, FS_COMPLEX_QUAD, /* IEEE binary128, Fortran's REAL(16); no arithmetic where the compiler has none */
     FS_FLOAT_INT, FS_DOUBLE_INT, FS_LONG_INT, FS_INT_INT, FS_SHORT_INT, FS_LONG_DOUBLE_INT, FS_TYPES
 };
+/* clang-format on */
 
 /* target = left operation right, element by element.  Addresses need no alignment; the target may be one of the two. */
 typedef void fs_kernel(const void *left, const void *right, void *target, size_t count);

@@ -20,10 +20,7 @@ static size_t header_bytes(int size)
     return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
 }
 
-static size_t memory_bytes(int size)
-{
-    return header_bytes(size) + (size_t)size * FS_TEAM_BUFFERS * FS_TEAM_BUFFER;
-}
+static size_t memory_bytes(int size) { return header_bytes(size) + (size_t)size * FS_TEAM_BUFFERS * FS_TEAM_BUFFER; }
 
 /* The first number leaves room behind it: place arithmetic never goes below zero. */
 static void prepare(struct fs_team_header *header, int size, int crowded)

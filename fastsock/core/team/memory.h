@@ -10,16 +10,16 @@
 
 enum {
     FS_TEAM_CELLS = 64,
-    FS_TEAM_INLINE = FS_LINE - 8,       /* bytes that travel in the line that announces them */
+    FS_TEAM_INLINE = FS_LINE - 8, /* bytes that travel in the line that announces them */
     FS_TEAM_BUFFERS = 8,
     FS_TEAM_BUFFER = 128 * 1024,
-    FS_TEAM_LONG = 32 * 1024,           /* bytes: to copy so many is a wait too */
-    FS_TEAM_LOOKS = 64,                 /* before a wait begins to cost anything else */
+    FS_TEAM_LONG = 32 * 1024, /* bytes: to copy so many is a wait too */
+    FS_TEAM_LOOKS = 64,       /* before a wait begins to cost anything else */
     FS_TEAM_STEP_BITS = 20,
     FS_TEAM_LAST_STEP = (1 << FS_TEAM_STEP_BITS) - 1,
-    FS_TEAM_CMA = 8 * 1024,          /* bytes from which reading another's memory may be worth a system call */
-    FS_TEAM_BLOCK = 64 * 1024,          /* bytes that are read from one member and reduced, then from the next */
-    FS_TEAM_CLASSES = 10,               /* of sizes, each the double of the one before */
+    FS_TEAM_CMA = 8 * 1024,    /* bytes from which reading another's memory may be worth a system call */
+    FS_TEAM_BLOCK = 64 * 1024, /* bytes that are read from one member and reduced, then from the next */
+    FS_TEAM_CLASSES = 10,      /* of sizes, each the double of the one before */
 };
 
 /* How far a member has come: which collective, and which step in it.  Such words only grow. */
@@ -64,22 +64,22 @@ struct fs_team_trial {
 struct fs_team {
     struct fs_team_header *header;
     struct fs_team_member *own;
-    unsigned char *buffers;            /* of member 0; the others' follow */
+    unsigned char *buffers; /* of member 0; the others' follow */
     size_t mapped;
     int index, size, crowded, at_once;
-    uint32_t generation;               /* a forked child is no member */
-    uint64_t number;                   /* of the collective under way or next */
-    uint64_t all_done;                 /* everybody is known to be done up to this place */
-    uint64_t until[FS_TEAM_BUFFERS];   /* my buffer is free when its readers are done up to this place */
-    int reader[FS_TEAM_BUFFERS];       /* its only reader, or -1 */
+    uint32_t generation;             /* a forked child is no member */
+    uint64_t number;                 /* of the collective under way or next */
+    uint64_t all_done;               /* everybody is known to be done up to this place */
+    uint64_t until[FS_TEAM_BUFFERS]; /* my buffer is free when its readers are done up to this place */
+    int reader[FS_TEAM_BUFFERS];     /* its only reader, or -1 */
     struct fs_team_ways ways[FS_KINDS][FS_TEAM_CLASSES];
     struct fs_team_trial trial;
-    unsigned char *scratch;              /* two blocks, once they were needed */
+    unsigned char *scratch;             /* two blocks, once they were needed */
     struct fs_cma_identity *identities; /* NULL: nobody reads another's memory */
     struct fs_team_hooks hooks;
     uint64_t moved_at;
     uint32_t yields_beside;
-    int left;                          /* the leave hook was called */
+    int left; /* the leave hook was called */
     int failure, culprit;
     int *bells;
     int *watches;
@@ -105,6 +105,9 @@ static inline unsigned char *fs_team_buffer(const struct fs_team *team, int memb
 
 /* A buffer, or a cell, cut into a part for each member. */
 static inline size_t fs_team_part(const struct fs_team *team) { return FS_TEAM_BUFFER / (size_t)team->size / 64 * 64; }
-static inline size_t fs_team_share(const struct fs_team *team, size_t bytes) { return bytes / (size_t)team->size / 8 * 8; }
+static inline size_t fs_team_share(const struct fs_team *team, size_t bytes)
+{
+    return bytes / (size_t)team->size / 8 * 8;
+}
 
 #endif

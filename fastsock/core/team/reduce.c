@@ -2,7 +2,8 @@
 
 #include "internal.h"
 
-static int reduce_small(struct fs_team *team, const void *source, void *target, const struct fs_reduction *what, int root)
+static int reduce_small(struct fs_team *team, const void *source, void *target, const struct fs_reduction *what,
+                        int root)
 {
     const unsigned char *pieces[FS_TEAM_MOST];
     int result = 0;
@@ -47,7 +48,7 @@ static int combine(struct fs_team *team, const unsigned char *source, unsigned c
 
 /* The others fill buffers, the root reduces them all. */
 static int reduce_buffered(struct fs_team *team, const unsigned char *source, unsigned char *target,
-                        const struct fs_reduction *what, int root)
+                           const struct fs_reduction *what, int root)
 {
     size_t most = fs_team_piece(team, what->count * what->element) / what->element;
     int steps = fs_team_steps(what->count, most), result = steps < 0 ? steps : 0;
@@ -104,7 +105,8 @@ static int reduce_large(struct fs_team *team, const void *source, const struct f
     return fs_team_await(team, &team->header->members[root].done, fs_place(team->number + 1, 0));
 }
 
-int fs_team_reduce(struct fs_team *team, const void *source, void *target, size_t count, int type, int operation, int root)
+int fs_team_reduce(struct fs_team *team, const void *source, void *target, size_t count, int type, int operation,
+                   int root)
 {
     struct fs_reduction what = {count, fs_type_size(type), fs_kernel_of(operation, type)};
     size_t bytes = count * what.element;

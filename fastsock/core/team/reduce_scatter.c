@@ -40,8 +40,8 @@ static void take(struct fs_team *team, void *context, size_t round)
     if (length == 0) return;
     for (int i = 0; i < team->size; i++) pieces[i] = fs_team_buffer(team, i, round) + at;
     pieces[team->index] = source_of(what, team->index, round);
-    fs_reduce_pieces(what->kernel, what->element, pieces, team->size,
-                     what->target + round * what->most * what->element, length);
+    fs_reduce_pieces(what->kernel, what->element, pieces, team->size, what->target + round * what->most * what->element,
+                     length);
 }
 
 static int scatter_small(struct fs_team *team, const struct scattering *what, size_t total)
@@ -72,7 +72,10 @@ static int scatter_rounds(struct fs_team *team, struct scattering *what)
 int fs_team_reduce_scatter(struct fs_team *team, const void *source, void *target, const size_t *counts, int type,
                            int operation)
 {
-    struct scattering what = {.source = source, .target = target, .counts = counts, .element = fs_type_size(type),
+    struct scattering what = {.source = source,
+                              .target = target,
+                              .counts = counts,
+                              .element = fs_type_size(type),
                               .kernel = fs_kernel_of(operation, type)};
     unsigned char *aside = NULL;
     size_t total = 0;

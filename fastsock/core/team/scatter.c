@@ -44,7 +44,8 @@ static int give_large(struct fs_team *team, const unsigned char *source, const s
     return result;
 }
 
-static int scatter_as_root(struct fs_team *team, const unsigned char *source, const struct fs_blocks *blocks, void *target)
+static int scatter_as_root(struct fs_team *team, const unsigned char *source, const struct fs_blocks *blocks,
+                           void *target)
 {
     const unsigned char *own = source + blocks->offsets[team->index];
     int result = give_small(team, source, blocks);
@@ -59,7 +60,8 @@ static int take(struct fs_team *team, unsigned char *target, size_t bytes, int r
     size_t share = fs_team_share(team, FS_TEAM_INLINE), part = fs_team_part(team);
     if (bytes <= share) {
         int result = fs_team_await_cell(team, root);
-        if (result == 0 && bytes > 0) memcpy(target, fs_team_cell(team, root)->data + (size_t)team->index * share, bytes);
+        if (result == 0 && bytes > 0)
+            memcpy(target, fs_team_cell(team, root)->data + (size_t)team->index * share, bytes);
         return result;
     }
     int steps = fs_team_steps(bytes, part), result = steps < 0 ? steps : 0;
@@ -74,8 +76,8 @@ static int take(struct fs_team *team, unsigned char *target, size_t bytes, int r
     return result;
 }
 
-int fs_team_scatter(struct fs_team *team, const void *source, const struct fs_blocks *blocks, void *target, size_t bytes,
-                    int root)
+int fs_team_scatter(struct fs_team *team, const void *source, const struct fs_blocks *blocks, void *target,
+                    size_t bytes, int root)
 {
     if (root < 0 || root >= team->size) return -EINVAL;
     int result = fs_team_begin(team, team->index == root ? (size_t)FS_TEAM_LONG : bytes);

@@ -52,7 +52,8 @@ int fs_team_culprit(const struct fs_team *team); /* the member to blame for the 
 /* A NULL source means that the own part is in its place in the target already, as MPI's IN_PLACE. */
 int fs_team_barrier(struct fs_team *team);
 int fs_team_bcast(struct fs_team *team, void *data, size_t bytes, int root);
-int fs_team_reduce(struct fs_team *team, const void *source, void *target, size_t count, int type, int operation, int root);
+int fs_team_reduce(struct fs_team *team, const void *source, void *target, size_t count, int type, int operation,
+                   int root);
 int fs_team_allreduce(struct fs_team *team, const void *source, void *target, size_t count, int type, int operation);
 int fs_team_scan(struct fs_team *team, const void *source, void *target, size_t count, int type, int operation);
 int fs_team_exscan(struct fs_team *team, const void *source, void *target, size_t count, int type, int operation);
@@ -66,8 +67,8 @@ struct fs_blocks {
 };
 int fs_team_gather(struct fs_team *team, const void *source, size_t bytes, void *target, const struct fs_blocks *blocks,
                    int root);
-int fs_team_scatter(struct fs_team *team, const void *source, const struct fs_blocks *blocks, void *target, size_t bytes,
-                    int root);
+int fs_team_scatter(struct fs_team *team, const void *source, const struct fs_blocks *blocks, void *target,
+                    size_t bytes, int root);
 int fs_team_allgather(struct fs_team *team, const void *source, void *target, const struct fs_blocks *blocks);
 int fs_team_alltoall(struct fs_team *team, const void *source, const struct fs_blocks *out, void *target,
                      const struct fs_blocks *in);

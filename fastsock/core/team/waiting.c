@@ -8,16 +8,16 @@
 #include "waiting.h"
 
 #define LOOKS_PER_ROUND 16
-#define SPIN_US 50.0               /* without handing the core over, where the other member has one of its own */
-#define HOLD_US 10.0               /* before locks are given up: that costs both them and this wait something */
-#define YIELDS_BESIDE 32u          /* answered by the other member, on the same core */
+#define SPIN_US 50.0      /* without handing the core over, where the other member has one of its own */
+#define HOLD_US 10.0      /* before locks are given up: that costs both them and this wait something */
+#define YIELDS_BESIDE 32u /* answered by the other member, on the same core */
 #define MOVE_EVERY_US 50000.0
 #define PROGRESS_EVERY_US 10.0
 #define CHECK_EVERY_US 2000.0      /* who has died, who has left, are there signals */
 #define PATIENCE_US 4000.0         /* then it sleeps: a wake costs tens of microseconds */
 #define PATIENCE_CROWDED_US 1000.0 /* those who yield take their share of the core from those who compute */
 #define LONGEST_DEATH_MS 500
-#define FIRST_SLEEP_MS 1           /* bells may be missed, and other work waits meanwhile */
+#define FIRST_SLEEP_MS 1 /* bells may be missed, and other work waits meanwhile */
 #define LONGEST_SLEEP_MS 5
 
 static int reached(const _Atomic uint64_t *word, uint64_t least)
@@ -118,7 +118,8 @@ static int is_beside(struct fs_team *team, const _Atomic uint64_t *word)
 static void move_away(struct fs_team *team, uint64_t now)
 {
     cpu_set_t before, others;
-    if (++team->yields_beside < YIELDS_BESIDE || now - team->moved_at < (uint64_t)(MOVE_EVERY_US * fs_ticks_per_us())) return;
+    if (++team->yields_beside < YIELDS_BESIDE || now - team->moved_at < (uint64_t)(MOVE_EVERY_US * fs_ticks_per_us()))
+        return;
     team->yields_beside = 0;
     team->moved_at = now;
     int cpu = sched_getcpu();

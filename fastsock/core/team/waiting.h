@@ -10,7 +10,7 @@ int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint
 void fs_team_wake(struct fs_team *team);
 void fs_team_fail(struct fs_team *team, int error); /* inside a collective: nobody waits for this member any more */
 int fs_team_await_done(struct fs_team *team, uint64_t least); /* of everybody */
-int fs_team_lost(struct fs_team *team, int member); /* its memory cannot be read: the error for that */
+int fs_team_lost(struct fs_team *team, int member);           /* its memory cannot be read: the error for that */
 
 static inline int fs_team_await(struct fs_team *team, const _Atomic uint64_t *word, uint64_t least)
 {

@@ -48,8 +48,10 @@ static void tell_reached(void)
 }
 
 /* The victim writes where the peer says; here that is this process, and only the liar's memory may be written. */
-ssize_t __real_process_vm_writev(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
-ssize_t __wrap_process_vm_writev(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+ssize_t __real_process_vm_writev(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+                                 unsigned long);
+ssize_t __wrap_process_vm_writev(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+                                 unsigned long);
 static struct liar *liar;
 static int lies_in(const struct iovec *part, const void *memory, size_t length)
 {
@@ -159,8 +161,9 @@ static void hear(void)
     char drop[4096];
     for (;;) {
         size_t part = heard.payload < sizeof drop ? heard.payload : sizeof drop;
-        size_t got = heard.payload ? liar_read(liar, drop, part)
-                                   : liar_read(liar, (char *)&heard.frame + heard.came, sizeof heard.frame - heard.came);
+        size_t got = heard.payload
+                         ? liar_read(liar, drop, part)
+                         : liar_read(liar, (char *)&heard.frame + heard.came, sizeof heard.frame - heard.came);
         if (got == 0) return;
         if (heard.payload) heard.payload -= got;
         else heard.came += got;
@@ -200,8 +203,10 @@ static void lie(struct bytes *bytes)
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,
                                   &d->stuffed,       &d->watched,       &d->raw,           &d->put_cost};
     if (which & 8) atomic_store(narrow[which & 7], (uint32_t)take(bytes, 4));
-    else if ((which & 7) < 2) *wide[0] += take(bytes, 1) << (how >> 1 & 0x20) << (how & 0x10); /* a claim, or another copy */
-    else if ((which & 7) == 2) atomic_store(wide[0], (uint64_t)heard.share << 32 | take(bytes, 1)); /* the sender has those */
+    else if ((which & 7) < 2)
+        *wide[0] += take(bytes, 1) << (how >> 1 & 0x20) << (how & 0x10); /* a claim, or another copy */
+    else if ((which & 7) == 2)
+        atomic_store(wide[0], (uint64_t)heard.share << 32 | take(bytes, 1)); /* the sender has those */
     else if (how & 2) atomic_store(wide[which & 7], take(bytes, 8));
     else *wide[which & 7] += (uint64_t)(int16_t)take(bytes, 2);
 }
@@ -210,7 +215,8 @@ static void step(struct bytes *bytes)
 {
     uint8_t what = (uint8_t)take(bytes, 1), how = (uint8_t)take(bytes, 1);
     switch (what & 7) {
-    case 0: case 1: start(what >> 3 & (REQUESTS - 1), how); break;
+    case 0:
+    case 1: start(what >> 3 & (REQUESTS - 1), how); break;
     case 2: leave(how & (REQUESTS - 1)); break;
     case 3: {
         size_t part = how < bytes->left ? how : bytes->left;

@@ -44,8 +44,7 @@ static void join(struct fs_engine *engines[2], enum path path)
         CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
         for (int i = 0; i < 2; i++) CHECK_EQUAL(fs_engine_attach_descriptor(engines[i], !i, pair[i]), 0);
         break;
-    default:
-        attach_ends(engines, path == RING ? 65536 : 4096);
+    default: attach_ends(engines, path == RING ? 65536 : 4096);
     }
 }
 
@@ -122,7 +121,8 @@ static void *send_traffic(void *argument)
             fs_request_prepare(&slot->request, FS_SENDING, slot->parts, 3);
         }
         int mode = random_below(&random, 4) ? FS_STANDARD : FS_SYNCHRONOUS;
-        int begun = fs_engine_send(rank->engine, &slot->request, rank->peer, (int)(number % TAGS), (uint32_t)rank->context, mode);
+        int begun = fs_engine_send(rank->engine, &slot->request, rank->peer, (int)(number % TAGS),
+                                   (uint32_t)rank->context, mode);
         slot->busy = begun != FS_DONE;
     }
     for (int i = 0; i < WINDOW; i++) {
@@ -168,7 +168,9 @@ static void *receive_traffic(void *argument)
             int peer = random_below(&random, 2) ? FS_ANY : rank->peer;
             struct fs_envelope envelope;
             struct fs_message *message =
-                random_below(&random, 3) == 0 ? fs_engine_match(rank->engine, peer, FS_ANY, (uint32_t)rank->context, &envelope) : NULL;
+                random_below(&random, 3) == 0
+                    ? fs_engine_match(rank->engine, peer, FS_ANY, (uint32_t)rank->context, &envelope)
+                    : NULL;
             if (message) fs_engine_receive_matched(rank->engine, &slot->request, message);
             else fs_engine_receive(rank->engine, &slot->request, peer, FS_ANY, (uint32_t)rank->context);
         }
@@ -315,8 +317,8 @@ static void run_leaving(enum path path, int fail)
         join(engines, path);
         struct rank ranks[2] = {{engines[0], 1, 0, 0, 1}, {engines[1], 0, 0, 0, 0}};
         struct leaver leaver = {engines[0], fail};
-        pthread_t threads[3] = {start_thread(send_until_failure, &ranks[0]), start_thread(send_until_failure, &ranks[1]),
-                                start_thread(leave, &leaver)};
+        pthread_t threads[3] = {start_thread(send_until_failure, &ranks[0]),
+                                start_thread(send_until_failure, &ranks[1]), start_thread(leave, &leaver)};
         join_thread(threads[0]);
         join_thread(threads[2]);
         if (fail) fs_engine_close(engines[0]);

@@ -13,13 +13,20 @@
 #include "scenes.h"
 
 static const char *const frames[FS_TURNS] = {
-    [FS_FRAME_GREETING] = "GREETING",   [FS_FRAME_EAGER] = "EAGER",
-    [FS_FRAME_READY_TO_SEND] = "READY_TO_SEND",       [FS_FRAME_READY_TO_RECEIVE] = "READY_TO_RECEIVE",
-    [FS_FRAME_DATA] = "DATA",           [FS_FRAME_ACKNOWLEDGE] = "ACKNOWLEDGE",
-    [FS_FRAME_CREDIT] = "CREDIT",       [FS_FRAME_CANCEL] = "CANCEL",
-    [FS_FRAME_CANCELLED] = "CANCELLED", [FS_TURN_REFUSED] = "CANCELLED (refused)",
-    [FS_FRAME_WITHDRAWN] = "WITHDRAWN", [FS_FRAME_SHARE] = "SHARE",
-    [FS_FRAME_SHARED] = "SHARED",       [FS_FRAME_GOODBYE] = "GOODBYE",
+    [FS_FRAME_GREETING] = "GREETING",
+    [FS_FRAME_EAGER] = "EAGER",
+    [FS_FRAME_READY_TO_SEND] = "READY_TO_SEND",
+    [FS_FRAME_READY_TO_RECEIVE] = "READY_TO_RECEIVE",
+    [FS_FRAME_DATA] = "DATA",
+    [FS_FRAME_ACKNOWLEDGE] = "ACKNOWLEDGE",
+    [FS_FRAME_CREDIT] = "CREDIT",
+    [FS_FRAME_CANCEL] = "CANCEL",
+    [FS_FRAME_CANCELLED] = "CANCELLED",
+    [FS_TURN_REFUSED] = "CANCELLED (refused)",
+    [FS_FRAME_WITHDRAWN] = "WITHDRAWN",
+    [FS_FRAME_SHARE] = "SHARE",
+    [FS_FRAME_SHARED] = "SHARED",
+    [FS_FRAME_GOODBYE] = "GOODBYE",
 };
 
 static int names_a_request(int turn, int *kind)
@@ -79,7 +86,8 @@ static void try_turn(const struct place *place, int turn)
     snprintf(expected, sizeof expected, "a frame out of turn: %s %s", frames[turn], place->name);
     if (turn == FS_FRAME_GOODBYE && is_allowed(place, turn)) snprintf(expected, sizeof expected, "it has finished");
     else if (is_allowed(place, turn)) expected[0] = 0;
-    if (strcmp(reason, expected) != 0) fail(__FILE__, __LINE__, "%s %s: \"%s\", not \"%s\"", frames[turn], place->name, reason, expected);
+    if (strcmp(reason, expected) != 0)
+        fail(__FILE__, __LINE__, "%s %s: \"%s\", not \"%s\"", frames[turn], place->name, reason, expected);
     for (int i = 0; i < 50; i++) {
         held_settle(&scene.held);
         liar_progress(scene.liar);

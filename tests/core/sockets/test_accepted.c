@@ -44,8 +44,9 @@ TEST(accepted_asked_of_many, 0)
     }
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < MANY; i++)
-            CHECK_EQUAL(fs_accepted_ask(netlink, (struct sockaddr *)&tcp[i].connecting, (struct sockaddr *)&tcp[i].listening),
-                        accepted[i] >= 0 ? FS_ACCEPTED : FS_ACCEPTED_NOT_YET);
+            CHECK_EQUAL(
+                fs_accepted_ask(netlink, (struct sockaddr *)&tcp[i].connecting, (struct sockaddr *)&tcp[i].listening),
+                accepted[i] >= 0 ? FS_ACCEPTED : FS_ACCEPTED_NOT_YET);
     CHECK_EQUAL(fs_accepted_ask(-1, (struct sockaddr *)&tcp[0].connecting, (struct sockaddr *)&tcp[0].listening),
                 FS_ACCEPTED_UNKNOWN);
     for (int i = 0; i < MANY; i++) {
@@ -58,7 +59,8 @@ TEST(accepted_asked_of_many, 0)
 TEST(accepted_of_two_families_is_unknown, 0)
 {
     struct tcp four = tcp_connect(AF_INET, "127.0.0.1"), six = tcp_connect(AF_INET6, "::1");
-    CHECK_EQUAL(fs_accepted((struct sockaddr *)&four.connecting, (struct sockaddr *)&six.listening), FS_ACCEPTED_UNKNOWN);
+    CHECK_EQUAL(fs_accepted((struct sockaddr *)&four.connecting, (struct sockaddr *)&six.listening),
+                FS_ACCEPTED_UNKNOWN);
     tcp_forget(&four);
     tcp_forget(&six);
 }

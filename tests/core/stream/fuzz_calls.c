@@ -44,10 +44,12 @@ static size_t take_size(struct schedule *s) { return (size_t)(take(s, 1) << take
 static void lie(struct schedule *s, struct fs_segment_header *header)
 {
     struct fs_direction *d = &header->direction[take(s, 1) & 1];
-    _Atomic uint64_t *wide[] = {&d->head,     &d->grown_at, &d->tail,       &d->bell,          &d->eaten,
-                                &d->promised, &d->offer,    &d->offer_from, &d->offer_address, &d->nonce_address, &d->want};
-    _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice, &d->stuffed,
-                                  &d->watched,       &d->raw,           &header->reset[0], &header->reset[1], &header->cpu[0]};
+    _Atomic uint64_t *wide[] = {&d->head,          &d->grown_at,      &d->tail,  &d->bell,
+                                &d->eaten,         &d->promised,      &d->offer, &d->offer_from,
+                                &d->offer_address, &d->nonce_address, &d->want};
+    _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,
+                                  &d->stuffed,       &d->watched,       &d->raw,           &header->reset[0],
+                                  &header->reset[1], &header->cpu[0]};
     uint64_t which = take(s, 1), how = take(s, 1);
     if (which % 21 < 11) {
         _Atomic uint64_t *word = wide[which % 21];
@@ -64,9 +66,11 @@ static void call(struct schedule *s, struct connection *c, struct fs_end *end, i
     size_t size = take_size(s);
     ssize_t result = 0;
     switch (take(s, 1) % 14) {
-    case 0: case 1: result = fs_end_send(end, bell, block, size, FS_PATIENT | FS_NO_SIGNAL); break;
+    case 0:
+    case 1: result = fs_end_send(end, bell, block, size, FS_PATIENT | FS_NO_SIGNAL); break;
     case 2: result = fs_end_send(end, bell, block, size, FS_NO_SIGNAL); break;
-    case 3: case 4: result = fs_end_receive(end, bell, block, size, 0, 0); break;
+    case 3:
+    case 4: result = fs_end_receive(end, bell, block, size, 0, 0); break;
     case 5: result = fs_end_receive(end, bell, block, size, 0, 1); break;
     case 6: result = fs_end_receive(end, bell, block, size, 1, 1); break;
     case 7: fs_end_wait(end, bell, FS_READABLE, deadline, &never_leaving); break;
@@ -75,7 +79,8 @@ static void call(struct schedule *s, struct connection *c, struct fs_end *end, i
     case 10: fs_end_settle(end, bell, 0), fs_end_unread(end, bell), fs_end_take_error(end, bell); break;
     case 11: fs_end_release(end, bell); break;
     case 12: fs_end_knock(end, bell); break;
-    default: if (take(s, 1) % 8 == 0) fs_end_shutdown(end, bell, SHUT_WR);
+    default:
+        if (take(s, 1) % 8 == 0) fs_end_shutdown(end, bell, SHUT_WR);
     }
     CHECK(result <= (ssize_t)size);
     CHECK(fs_now_ns() < deadline + SLACK_NS);
@@ -93,9 +98,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     connection_open(&c, !side, 0);
     for (int step = 0; step < MOST_STEPS && s.left > 0; step++) {
         switch (take(&s, 1) % 8) {
-        case 0: case 1: case 2: call(&s, &c, c.end[side], c.bell[side]); break;
+        case 0:
+        case 1:
+        case 2: call(&s, &c, c.end[side], c.bell[side]); break;
         case 3: call(&s, &c, c.end[!side], c.bell[!side]); break; /* an honest moment */
-        case 4: case 5: lie(&s, c.end[!side]->header); break;
+        case 4:
+        case 5: lie(&s, c.end[!side]->header); break;
         case 6: send(c.bell[!side], block, take_size(&s), MSG_DONTWAIT | MSG_NOSIGNAL); break;
         default:
             if (take(&s, 1) % 8 == 0) shutdown(c.bell[!side], SHUT_WR);

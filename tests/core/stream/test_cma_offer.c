@@ -203,7 +203,8 @@ TEST(direct_not_from_a_process_that_is_gone, NEEDS_PROCESSES)
 
 TEST(direct_not_from_another_process_of_that_number, NEEDS_PROCESSES)
 {
-    pid_t other = start_process(); /* a copy of us before the connection was made: it has those addresses, not the nonce */
+    pid_t other =
+        start_process(); /* a copy of us before the connection was made: it has those addresses, not the nonce */
     if (other == 0) {
         pause();
         exit(0);

@@ -42,8 +42,11 @@ static struct ahead go_ahead(void)
     static _Atomic int count;
     struct ahead ahead = {.tcp = tcp_connect(AF_INET, "127.0.0.1")};
     const struct fs_limits limits = {0, 0, 0};
-    struct fs_custody_terms terms = {.connecting = ahead.tcp.connecting, .listening = ahead.tcp.listening,
-                                     .hello = "hello", .hello_length = 5, .patience_ns = PATIENCE_NS};
+    struct fs_custody_terms terms = {.connecting = ahead.tcp.connecting,
+                                     .listening = ahead.tcp.listening,
+                                     .hello = "hello",
+                                     .hello_length = 5,
+                                     .patience_ns = PATIENCE_NS};
     int pair[2], memory, error = 0, number = atomic_fetch_add(&count, 1);
     if (!map_same_memory_once) map_same_memory_once = 1;
     ahead.name_length = (size_t)snprintf(ahead.name, sizeof ahead.name, "%cfastsock-test/%d.%d", 0, getpid(), number);
@@ -114,7 +117,8 @@ static int ask(const struct ahead *ahead, int rights[2])
     } control;
     char hello[64];
     struct iovec text = {hello, sizeof hello};
-    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     pthread_mutex_lock(&reaching); /* as every caller does */
     int asker = fs_abstract_reach(ahead->name, ahead->name_length);
     pthread_mutex_unlock(&reaching);
@@ -383,7 +387,8 @@ static void run_death(enum moment moment)
     }
     CHECK(came == (moment == READ || moment == ANSWERED_ON_TCP ? 100 : 0) || came == 0);
     if (moment == READ) CHECK_EQUAL(came, 100);
-    for (give_up = fs_now_ns() + STALL_NS; fs_end_send(ahead.end, ahead.bell, "x", 1, FS_NO_SIGNAL) >= 0;) CHECK(fs_now_ns() < give_up);
+    for (give_up = fs_now_ns() + STALL_NS; fs_end_send(ahead.end, ahead.bell, "x", 1, FS_NO_SIGNAL) >= 0;)
+        CHECK(fs_now_ns() < give_up);
     close_ahead(&ahead);
     close(pipes[0]);
 }

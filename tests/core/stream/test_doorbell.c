@@ -168,7 +168,8 @@ static int await(const struct watcher *w, int poller, int descriptor, int want_w
     }
     if (count == 0)
         fail(__FILE__, __LINE__,
-             "side %d, way %d: no event; unread %zd, room %zd, in bell %llx eaten %llu, out bell %llx eaten %llu stuffed %u",
+             "side %d, way %d: no event; unread %zd, room %zd, in bell %llx eaten %llu, out bell %llx eaten %llu "
+             "stuffed %u",
              w->side, (int)w->way, fs_ring_unread(&end->in), fs_ring_room(&end->out),
              (unsigned long long)end->in.shared->bell, (unsigned long long)end->in.shared->eaten,
              (unsigned long long)end->out.shared->bell, (unsigned long long)end->out.shared->eaten,
@@ -238,15 +239,15 @@ static void run_watchers(enum way first, enum way second, int lazy, int processe
     for (int i = 0; i < 2; i++) connection_close(&c, i);
 }
 
-#define MATRIX(processes, salt, lazy)                                                                        \
-    for (int round = 0; round < scaled(8); round++)                                                          \
-        for (int ways = 0; ways < WAYS * WAYS; ways++)                                                       \
-            run_watchers((enum way)(ways / WAYS), (enum way)(ways % WAYS), lazy, processes, 3u << 20,        \
+#define MATRIX(processes, salt, lazy)                                                                 \
+    for (int round = 0; round < scaled(8); round++)                                                   \
+        for (int ways = 0; ways < WAYS * WAYS; ways++)                                                \
+            run_watchers((enum way)(ways / WAYS), (enum way)(ways % WAYS), lazy, processes, 3u << 20, \
                          (salt) + (uint64_t)(round * 100 + ways * 2));
 
-TEST(watchers_in_two_threads_lose_no_wake, 0) { MATRIX(0, 40000, 0) }
-TEST(watchers_in_two_processes_lose_no_wake, NEEDS_PROCESSES) { MATRIX(1, 50000, 0) }
-TEST(lazy_watchers_lose_no_wake, 0)
+TEST(watchers_in_two_threads_lose_no_wake,
+     0){MATRIX(0, 40000, 0)} TEST(watchers_in_two_processes_lose_no_wake,
+                                  NEEDS_PROCESSES){MATRIX(1, 50000, 0)} TEST(lazy_watchers_lose_no_wake, 0)
 {
     for (int round = 0; round < scaled(20); round++)
         run_watchers(BY_POLL, BY_LEVEL, 1, 0, 3u << 20, 60000 + 2 * (uint64_t)round);
@@ -275,7 +276,8 @@ TEST(watcher_against_blocking_caller, 0)
         struct connection c = connection_both(4096, i % 2 ? 30 : 0);
         struct watcher watcher = {&c, 0, (enum way)(i % WAYS), 4u << 20, 70000 + (uint64_t)i, 0};
         struct blocking_side blocking = {&c, watcher.total, 71000 + (uint64_t)i};
-        pthread_t first = start_thread(watch_and_transfer, &watcher), second = start_thread(block_and_transfer, &blocking);
+        pthread_t first = start_thread(watch_and_transfer, &watcher),
+                  second = start_thread(block_and_transfer, &blocking);
         join_thread(first);
         join_thread(second);
         for (int side = 0; side < 2; side++) connection_close(&c, side);

@@ -87,8 +87,9 @@ static void *read_to_the_end(void *argument)
         CHECK(got <= s->through_ring + s->foreign);
     }
     if (got != s->through_ring + s->foreign)
-        fail(__FILE__, __LINE__, "read %llu of %llu and %llu foreign bytes (story %llu, leaving %d)", (unsigned long long)got,
-             (unsigned long long)s->through_ring, (unsigned long long)s->foreign, (unsigned long long)s->salt, s->leaving);
+        fail(__FILE__, __LINE__, "read %llu of %llu and %llu foreign bytes (story %llu, leaving %d)",
+             (unsigned long long)got, (unsigned long long)s->through_ring, (unsigned long long)s->foreign,
+             (unsigned long long)s->salt, s->leaving);
     CHECK_EQUAL(fs_end_receive(end, bell, block, 1, 0, 1), 0);
     return NULL;
 }
@@ -100,7 +101,8 @@ static void tell(uint64_t salt, int has_foreign)
     s.through_ring = random_below(&random, 2) ? random_size(&random, 9000) : 0;
     s.foreign = has_foreign ? random_size(&random, 20000) : 0;
     s.leaving = (enum leaving)random_below(&random, has_foreign ? WAYS : DIES);
-    s.settles = (int)random_below(&random, 2), s.peeks = (int)random_below(&random, 2), s.blocks = (int)random_below(&random, 2);
+    s.settles = (int)random_below(&random, 2), s.peeks = (int)random_below(&random, 2),
+    s.blocks = (int)random_below(&random, 2);
     s.watched = (int)random_below(&random, 3);
     if (s.watched) fs_end_watch(s.c.end[READER], s.c.bell[READER]);
     if (s.watched == 2) fs_end_set_lazy(s.c.end[READER], 1);

@@ -15,8 +15,8 @@
 
 #include "connection.h"
 
-#define PATIENCE_NS 30000000ull  /* the victim's deadline for each call */
-#define SLACK_NS 1500000000ull   /* of a busy machine, for a call with a deadline or one that must not block */
+#define PATIENCE_NS 30000000ull /* the victim's deadline for each call */
+#define SLACK_NS 1500000000ull  /* of a busy machine, for a call with a deadline or one that must not block */
 #define SMALL 4096u
 
 static const _Atomic int never_leaving;
@@ -38,7 +38,8 @@ static uint64_t lie(struct random *random, uint64_t now, const struct words *kno
     case 6: return now ^ (uint64_t)1 << random_below(random, 64);
     case 7: return (uint64_t)known->victim;
     case 8: return (uint64_t)known->hostile;
-    case 9: case 10: return random_below(random, 2) ? random_below(random, 8) : now ^ random_below(random, 4) << 62;
+    case 9:
+    case 10: return random_below(random, 2) ? random_below(random, 8) : now ^ random_below(random, 4) << 62;
     default: return 1;
     }
 }
@@ -61,11 +62,12 @@ static void write_somewhere(struct fs_segment_header *header, struct random *ran
 static void write_a_field(struct fs_segment_header *header, struct random *random, const struct words *known)
 {
     struct fs_direction *d = &header->direction[random_below(random, 2)];
-    _Atomic uint64_t *wide[] = {&d->head,     &d->grown_at, &d->tail,       &d->bell,          &d->eaten,
-                                &d->promised, &d->offer,    &d->offer_from, &d->offer_address, &d->nonce_address, &d->want};
-    _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,        &d->stuffed,
-                                  &d->watched,       &d->raw,           &header->reset[0], &header->reset[1],
-                                  &header->cpu[0]};
+    _Atomic uint64_t *wide[] = {&d->head,          &d->grown_at,      &d->tail,  &d->bell,
+                                &d->eaten,         &d->promised,      &d->offer, &d->offer_from,
+                                &d->offer_address, &d->nonce_address, &d->want};
+    _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,
+                                  &d->stuffed,       &d->watched,       &d->raw,           &header->reset[0],
+                                  &header->reset[1], &header->cpu[0]};
     size_t at = random_below(random, 11 + 10);
     if (at < 11) atomic_store(wide[at], lie(random, *wide[at], known));
     else atomic_store(narrow[at - 11], (uint32_t)lie(random, *narrow[at - 11], known));
@@ -122,8 +124,12 @@ static void victim_step(struct fs_end *end, int bell, struct random *random, uns
     uint64_t start = fs_now_ns();
     const char *what = "";
     switch (random_below(random, 14)) {
-    case 0: case 1: case 2: victim_transfer(end, bell, block, size, FS_READABLE); return;
-    case 3: case 4: case 5: victim_transfer(end, bell, block, size, FS_WRITABLE); return;
+    case 0:
+    case 1:
+    case 2: victim_transfer(end, bell, block, size, FS_READABLE); return;
+    case 3:
+    case 4:
+    case 5: victim_transfer(end, bell, block, size, FS_WRITABLE); return;
     case 6: what = "a peek", fs_end_receive(end, bell, block, size, 1, 1); break;
     case 7: what = "fs_end_unread", fs_end_unread(end, bell); break;
     case 8: what = "fs_end_settle", fs_end_settle(end, bell, 0); break;
@@ -176,7 +182,15 @@ TEST(hostile_process_writes_over_everything, NEEDS_PROCESSES)
 
 /* ---- one lie at a time, held for the whole call ---- */
 
-enum lie_kind { RAW_WITH_MISSING_TOKENS, NOTICE_NEVER_RESTS, RAW_IS_ASKED_AND_TAKEN_BACK, BELL_HAS_ENDED, TAIL_FLICKERS, BELL_IS_RINGING, LIES };
+enum lie_kind {
+    RAW_WITH_MISSING_TOKENS,
+    NOTICE_NEVER_RESTS,
+    RAW_IS_ASKED_AND_TAKEN_BACK,
+    BELL_HAS_ENDED,
+    TAIL_FLICKERS,
+    BELL_IS_RINGING,
+    LIES
+};
 
 static struct {
     struct fs_segment_header *header;
@@ -207,9 +221,7 @@ static void *lie_steadily(void *argument)
             atomic_store(&out->tail, atomic_load(&out->head));
             atomic_store(&out->tail, atomic_load(&out->head) - 8 * SMALL);
             break;
-        default:
-            atomic_store(&in->bell, FS_BELL_RINGING);
-            atomic_store(&out->bell, FS_BELL_RINGING);
+        default: atomic_store(&in->bell, FS_BELL_RINGING); atomic_store(&out->bell, FS_BELL_RINGING);
         }
     }
     return NULL;
@@ -233,7 +245,7 @@ static void run_steady_lie(enum lie_kind kind, int what)
     close(c.bell[1]);
 }
 
-#define STEADY(name, kind)                                                    \
+#define STEADY(name, kind)                                                                   \
     TEST(steady_lie_##name##_receiving, NEEDS_FAULTS) { run_steady_lie(kind, FS_READABLE); } \
     TEST(steady_lie_##name##_sending, NEEDS_FAULTS) { run_steady_lie(kind, FS_WRITABLE); }
 
@@ -270,7 +282,8 @@ static void run_lie_of_one_word(size_t at, uint64_t value)
 /* Above all none that looks like a lock which a living thread holds: of the victim, or of the other end. */
 TEST(no_word_of_the_other_end_makes_a_call_at_once_sleep, 0)
 {
-    const uint64_t owners[] = {(uint64_t)getpid(), (uint64_t)getppid(), (uint64_t)getppid() | 0x80000000u, fs_thread_identity() >> 32};
+    const uint64_t owners[] = {(uint64_t)getpid(), (uint64_t)getppid(), (uint64_t)getppid() | 0x80000000u,
+                               fs_thread_identity() >> 32};
     const size_t first = offsetof(struct fs_segment_header, cpu) / 4;
     for (size_t at = first; at < sizeof(struct fs_segment_header) / 4; at++)
         for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) run_lie_of_one_word(at, owners[i]);
@@ -314,8 +327,10 @@ TEST(memory_that_is_no_segment_is_refused, 0)
     int unsealed = memfd_create("test", MFD_ALLOW_SEALING);
     CHECK_EQUAL(pwrite(unsealed, content, (size_t)size, 0), size);
     CHECK_EQUAL(open_gives(unsealed), -EPROTO);
-    static const struct { size_t at, length; unsigned char value; } damage[] = {
-        {0, 1, 0}, {8, 4, 9}, {12, 4, 0}, {12, 4, 0xff}, {13, 1, 0x20}, {13, 1, 0x11}};
+    static const struct {
+        size_t at, length;
+        unsigned char value;
+    } damage[] = {{0, 1, 0}, {8, 4, 9}, {12, 4, 0}, {12, 4, 0xff}, {13, 1, 0x20}, {13, 1, 0x11}};
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
         int memory = fs_segment_create(SMALL);
         unsigned char bytes[8];

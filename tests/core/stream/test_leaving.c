@@ -138,8 +138,13 @@ static void run_leavers(int first, int second, uint64_t salt)
     struct leaver leavers[2];
     pthread_t threads[2];
     for (int side = 0; side < 2; side++) {
-        leavers[side] = (struct leaver){c.end[side], c.bell[side], side, total, salt + (uint64_t)side,
-                                        side ? second : first, random_below(&random, 2 * total)};
+        leavers[side] = (struct leaver){c.end[side],
+                                        c.bell[side],
+                                        side,
+                                        total,
+                                        salt + (uint64_t)side,
+                                        side ? second : first,
+                                        random_below(&random, 2 * total)};
         threads[side] = start_thread(leave_midway, &leavers[side]);
     }
     for (int side = 0; side < 2; side++) join_thread(threads[side]);
@@ -194,7 +199,12 @@ TEST(leaving_while_the_other_end_blocks, 0)
         struct random random = random_from(85000 + (uint64_t)i);
         struct connection c = connection_both(4096, i % 3 ? 20 : 0);
         uint64_t total = 200000 + random_below(&random, 200000);
-        struct leaver leaver = {c.end[0], c.bell[0], 0, total, 85500 + (uint64_t)i, i % 2 ? RELEASES : BRIDGES,
+        struct leaver leaver = {c.end[0],
+                                c.bell[0],
+                                0,
+                                total,
+                                85500 + (uint64_t)i,
+                                i % 2 ? RELEASES : BRIDGES,
                                 random_below(&random, 2 * total)};
         struct blocking_flows flows = {{c.end[1], c.bell[1], 1, total, 86000 + (uint64_t)i, 9000},
                                        {c.end[1], c.bell[1], 0, total, 86500 + (uint64_t)i, 9000}};
@@ -217,7 +227,8 @@ static void tcp_pair(int *pair)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     int on = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK(listener >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 1) == 0);
+    CHECK(listener >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 &&
+          listen(listener, 1) == 0);
     CHECK(getsockname(listener, (struct sockaddr *)&address, &length) == 0);
     pair[0] = socket(AF_INET, SOCK_STREAM, 0);
     CHECK(connect(pair[0], (struct sockaddr *)&address, sizeof address) == 0);
@@ -254,13 +265,19 @@ static void run_story(uint64_t salt)
         ssize_t expected = 0, result = 0;
         const char *what = "";
         switch (random_below(&random, 10)) {
-        case 0: case 1: case 2: case 3:
+        case 0:
+        case 1:
+        case 2:
+        case 3:
             what = "send";
             memset(ours, step, size);
             expected = or_errno(send(s.tcp[side], ours, size, MSG_DONTWAIT | MSG_NOSIGNAL));
             result = fs_end_send(s.c.end[side], s.c.bell[side], ours, size, FS_NO_SIGNAL);
             break;
-        case 4: case 5: case 6: case 7:
+        case 4:
+        case 5:
+        case 6:
+        case 7:
             what = "recv";
             expected = tcp_receive(s.tcp[side], theirs, size);
             result = fs_end_receive(s.c.end[side], s.c.bell[side], ours, size, 0, 1);
@@ -284,7 +301,8 @@ static void run_story(uint64_t salt)
         if (strcmp(what, "shutdown") == 0 && expected == -ENOTCONN) expected = result;
         size_t told = strlen(story);
         snprintf(story + told, sizeof story - told, " %d:%s(%zu)=%zd", side, what, size, expected);
-        if (result != expected) fail(__FILE__, __LINE__, "TCP:%s, but here %zd (story %llu)", story, result, (unsigned long long)salt);
+        if (result != expected)
+            fail(__FILE__, __LINE__, "TCP:%s, but here %zd (story %llu)", story, result, (unsigned long long)salt);
         if (strcmp(what, "recv") == 0 && result > 0) CHECK(memcmp(ours, theirs, (size_t)result) == 0);
     }
     for (int side = 0; side < 2; side++) {
@@ -386,7 +404,8 @@ TEST(leaving_ends_every_wait, 0)
     static char block[100000];
     for (int i = 0; i < scaled(200); i++) {
         struct connection c = connection_both(4096, i % 4 == 0 ? 50 : 0);
-        struct sleeper s = {.end = c.end[1], .bell = c.bell[1], .what = i % 2 ? FS_READABLE : FS_WRITABLE, .deadline = UINT64_MAX};
+        struct sleeper s = {
+            .end = c.end[1], .bell = c.bell[1], .what = i % 2 ? FS_READABLE : FS_WRITABLE, .deadline = UINT64_MAX};
         if (s.what == FS_WRITABLE)
             while (fs_end_send(s.end, s.bell, block, sizeof block, FS_PATIENT) > 0) {}
         pthread_t thread = start_thread(sleep_at_end, &s);

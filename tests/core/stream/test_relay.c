@@ -24,7 +24,8 @@ static struct pump make(void)
     int pair[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
     pump.connection.end[0]->abrupt = 1; /* as custody's is */
-    pump.relay = (struct fs_relay){.end = pump.connection.end[0], .doorbell = pump.connection.bell[0], .stream = pair[0]};
+    pump.relay =
+        (struct fs_relay){.end = pump.connection.end[0], .doorbell = pump.connection.bell[0], .stream = pair[0]};
     pump.far = pair[1];
     fs_end_watch(pump.relay.end, pump.relay.doorbell);
     return pump;
@@ -88,7 +89,7 @@ TEST(relay_never_waits, 0)
     CHECK_EQUAL(turn(&pump), 0);
     CHECK_EQUAL(pump.relay.doorbell_wants, POLLIN);
     CHECK_EQUAL(pump.relay.stream_wants, POLLIN);
-    tcp_send_stream(pump.far, 2, 0, 60000); /* more than the ring takes */
+    tcp_send_stream(pump.far, 2, 0, 60000);                                /* more than the ring takes */
     for (int turns = 0; !(pump.relay.doorbell_wants & POLLOUT); turns++) { /* each serves others too */
         CHECK_EQUAL(turn(&pump), 0);
         CHECK(turns < 10);

@@ -50,9 +50,9 @@ static void check_views(struct fixture *f)
     uint64_t unread = f->sent - f->received, grown_at = f->shared.grown_at;
     CHECK_EQUAL(fs_ring_unread(&f->producer), unread);
     CHECK_EQUAL(fs_ring_unread(&f->consumer), unread);
-    uint64_t room = grown_at == FS_NOT_GROWN      ? SMALL - unread
-                    : f->received >= grown_at     ? LARGE - unread
-                                                  : LARGE - SMALL - (f->sent - grown_at);
+    uint64_t room = grown_at == FS_NOT_GROWN  ? SMALL - unread
+                    : f->received >= grown_at ? LARGE - unread
+                                              : LARGE - SMALL - (f->sent - grown_at);
     CHECK_EQUAL(fs_ring_room(&f->producer), room);
     CHECK_EQUAL(fs_ring_space(&f->producer, LARGE), room); /* asks for all, so nothing remembered will do */
     CHECK(fs_ring_space(&f->producer, 1) <= (ssize_t)room && (room == 0 || fs_ring_space(&f->producer, 1) > 0));
@@ -132,7 +132,8 @@ TEST(ring_remembered_index_is_only_cautious, 0)
         for (int step = 0; step < 300; step++) {
             f->producer = producers[random_below(&random, 3)];
             f->consumer = consumers[random_below(&random, 3)];
-            struct fs_ring *producer = &producers[random_below(&random, 3)], *consumer = &consumers[random_below(&random, 3)];
+            struct fs_ring *producer = &producers[random_below(&random, 3)],
+                           *consumer = &consumers[random_below(&random, 3)];
             f->producer = *producer, f->consumer = *consumer;
             if (random_below(&random, 2)) {
                 ssize_t space = fs_ring_space(&f->producer, 1 + random_below(&random, 16));
@@ -160,8 +161,10 @@ TEST(ring_bounds_impossible_indices, 0)
     memset(block, 0xEE, sizeof block);
     for (int i = 0; i < scaled(300000); i++) {
         f->shared.head = random_next(&random) >> random_below(&random, 64);
-        f->shared.tail = random_below(&random, 2) ? random_next(&random) : f->shared.head - random_below(&random, 2 * LARGE);
-        f->shared.grown_at = random_below(&random, 2) ? FS_NOT_GROWN : f->shared.head - LARGE + random_below(&random, 2 * LARGE);
+        f->shared.tail =
+            random_below(&random, 2) ? random_next(&random) : f->shared.head - random_below(&random, 2 * LARGE);
+        f->shared.grown_at =
+            random_below(&random, 2) ? FS_NOT_GROWN : f->shared.head - LARGE + random_below(&random, 2 * LARGE);
         ssize_t space = fs_ring_space(&f->producer, 1), used = fs_ring_used(&f->consumer);
         CHECK(space == -EPROTO || (space >= 0 && space <= (ssize_t)LARGE));
         CHECK(used == -EPROTO || (used >= 0 && used <= (ssize_t)LARGE));

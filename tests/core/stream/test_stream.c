@@ -36,11 +36,26 @@ static void run_duplex_threads(uint32_t small, double spin_us, int watched, uint
 }
 
 TEST(threads_send_and_receive_small_ring, 0) { run_duplex_threads(4096, 50, 0, (uint64_t)scaled(160) * MIB, 20000); }
-TEST(threads_send_and_receive_small_ring_tiny_pieces, 0) { run_duplex_threads(4096, 50, 0, (uint64_t)scaled(8192) * 1024, 64); }
-TEST(threads_send_and_receive_small_ring_one_watched, 0) { run_duplex_threads(4096, 50, 1, (uint64_t)scaled(160) * MIB, 20000); }
-TEST(threads_send_and_receive_small_ring_both_watched, 0) { run_duplex_threads(4096, 50, 3, (uint64_t)scaled(160) * MIB, 20000); }
-TEST(threads_send_and_receive_without_spinning, 0) { run_duplex_threads(4096, 0, 0, (uint64_t)scaled(80) * MIB, 20000); }
-TEST(threads_send_and_receive_without_spinning_watched, 0) { run_duplex_threads(4096, 0, 3, (uint64_t)scaled(80) * MIB, 20000); }
+TEST(threads_send_and_receive_small_ring_tiny_pieces, 0)
+{
+    run_duplex_threads(4096, 50, 0, (uint64_t)scaled(8192) * 1024, 64);
+}
+TEST(threads_send_and_receive_small_ring_one_watched, 0)
+{
+    run_duplex_threads(4096, 50, 1, (uint64_t)scaled(160) * MIB, 20000);
+}
+TEST(threads_send_and_receive_small_ring_both_watched, 0)
+{
+    run_duplex_threads(4096, 50, 3, (uint64_t)scaled(160) * MIB, 20000);
+}
+TEST(threads_send_and_receive_without_spinning, 0)
+{
+    run_duplex_threads(4096, 0, 0, (uint64_t)scaled(80) * MIB, 20000);
+}
+TEST(threads_send_and_receive_without_spinning_watched, 0)
+{
+    run_duplex_threads(4096, 0, 3, (uint64_t)scaled(80) * MIB, 20000);
+}
 TEST(threads_send_and_receive_large_ring, 0) { run_duplex_threads(1 << 20, 50, 2, (uint64_t)scaled(512) * MIB, MIB); }
 
 static void run_duplex_processes(uint32_t small, double spin_us, int watched, uint64_t total, uint64_t largest)
@@ -61,10 +76,22 @@ static void run_duplex_processes(uint32_t small, double spin_us, int watched, ui
     join_process(other);
 }
 
-TEST(processes_send_and_receive_small_ring, NEEDS_PROCESSES) { run_duplex_processes(4096, 50, 0, (uint64_t)scaled(160) * MIB, 20000); }
-TEST(processes_send_and_receive_watched, NEEDS_PROCESSES) { run_duplex_processes(4096, 50, 3, (uint64_t)scaled(160) * MIB, 20000); }
-TEST(processes_send_and_receive_without_spinning, NEEDS_PROCESSES) { run_duplex_processes(4096, 0, 1, (uint64_t)scaled(80) * MIB, 20000); }
-TEST(processes_send_and_receive_large_ring, NEEDS_PROCESSES) { run_duplex_processes(1 << 20, 50, 0, (uint64_t)scaled(512) * MIB, MIB); }
+TEST(processes_send_and_receive_small_ring, NEEDS_PROCESSES)
+{
+    run_duplex_processes(4096, 50, 0, (uint64_t)scaled(160) * MIB, 20000);
+}
+TEST(processes_send_and_receive_watched, NEEDS_PROCESSES)
+{
+    run_duplex_processes(4096, 50, 3, (uint64_t)scaled(160) * MIB, 20000);
+}
+TEST(processes_send_and_receive_without_spinning, NEEDS_PROCESSES)
+{
+    run_duplex_processes(4096, 0, 1, (uint64_t)scaled(80) * MIB, 20000);
+}
+TEST(processes_send_and_receive_large_ring, NEEDS_PROCESSES)
+{
+    run_duplex_processes(1 << 20, 50, 0, (uint64_t)scaled(512) * MIB, MIB);
+}
 
 /* A question and its answer, so that each side sleeps and wakes every time. */
 TEST(processes_ping_pong, NEEDS_PROCESSES)
@@ -207,7 +234,8 @@ TEST(many_threads_read_one_end, 0) { run_many_threads(1, 4, (uint64_t)scaled(800
 TEST(many_threads_on_both_ends_watched, 0) { run_many_threads(3, 3, (uint64_t)scaled(400000), 3); }
 
 /* Forked processes share each end; some are killed at random moments and stay unburied while the others go on. */
-static void run_many_processes(int writers, int readers, uint64_t count, int kill_writers, int kill_readers, uint64_t salt)
+static void run_many_processes(int writers, int readers, uint64_t count, int kill_writers, int kill_readers,
+                               uint64_t salt)
 {
     struct connection c = connection_both(4096, 50);
     struct tally *tally = shared_tally();

@@ -38,7 +38,7 @@ TEST(ends_over_system_v_memory_carry_a_stream, 0)
     CHECK_EQUAL(fs_sysv_format(id, SMALL, TOKEN), 0);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell) == 0);
     segment[0] = fs_sysv_attach(id, TOKEN, &error);
-    remove_segment(id);                      /* the other end attaches what is marked for removal already */
+    remove_segment(id); /* the other end attaches what is marked for removal already */
     segment[1] = map_same_memory_once ? fs_segment_hold(segment[0]) : fs_sysv_attach(id, TOKEN, &error);
     CHECK(segment[0] != NULL && segment[1] != NULL);
     for (int side = 0; side < 2; side++) {

@@ -109,9 +109,7 @@ static void write_word(struct schedule *s)
         at = take(s, 3) % ((size_t)s->team->size * FS_TEAM_BUFFERS * FS_TEAM_BUFFER - 7);
         memcpy(s->memory + (s->team->buffers - (unsigned char *)s->team->header) + at, &value, sizeof value);
         break;
-    default:
-        at = take(s, 3) % (s->bytes - 7);
-        memcpy(s->memory + at, &value, sizeof value);
+    default: at = take(s, 3) % (s->bytes - 7); memcpy(s->memory + at, &value, sizeof value);
     }
 }
 

@@ -53,8 +53,8 @@ static void open_member(struct member *member, const struct fs_team_hooks *hooks
 {
     struct shared *shared = member->shared;
     int error = 0;
-    member->team = fs_team_open(shared->memory, member->index, shared->size, shared->bells, shared->watches, 0, hooks,
-                                &error);
+    member->team =
+        fs_team_open(shared->memory, member->index, shared->size, shared->bells, shared->watches, 0, hooks, &error);
     CHECK_EQUAL(error, 0);
     member->source = malloc(MOST * LARGEST);
     member->target = malloc(MOST * LARGEST);
@@ -80,7 +80,10 @@ static void in_threads(struct shared *shared, struct member *members, void *(*bo
 }
 
 /* What a member gives in a call: any byte can be computed by everybody. */
-static unsigned char byte_of(uint64_t call, int member, size_t at) { return (unsigned char)(call * 7 + (uint64_t)member * 31 + at * 3); }
+static unsigned char byte_of(uint64_t call, int member, size_t at)
+{
+    return (unsigned char)(call * 7 + (uint64_t)member * 31 + at * 3);
+}
 
 static void fill(unsigned char *target, uint64_t call, int member, size_t length)
 {
@@ -90,7 +93,8 @@ static void fill(unsigned char *target, uint64_t call, int member, size_t length
 static void expect(const unsigned char *got, uint64_t call, int member, size_t from, size_t length)
 {
     for (size_t i = 0; i < length; i++)
-        if (got[i] != byte_of(call, member, from + i)) fail(__FILE__, __LINE__, "call %d, byte %zu of member %d", (int)call, i, member);
+        if (got[i] != byte_of(call, member, from + i))
+            fail(__FILE__, __LINE__, "call %d, byte %zu of member %d", (int)call, i, member);
 }
 
 static void expect_sum(const unsigned char *got, uint64_t call, int members, size_t from, size_t length)
@@ -98,7 +102,8 @@ static void expect_sum(const unsigned char *got, uint64_t call, int members, siz
     for (size_t i = 0; i < length; i++) {
         unsigned char sum = 0;
         for (int m = 0; m < members; m++) sum = (unsigned char)(sum + byte_of(call, m, from + i));
-        if (got[i] != sum) fail(__FILE__, __LINE__, "call %d, sum of byte %zu is %d, not %d", (int)call, i, got[i], sum);
+        if (got[i] != sum)
+            fail(__FILE__, __LINE__, "call %d, sum of byte %zu is %d, not %d", (int)call, i, got[i], sum);
     }
 }
 
@@ -135,7 +140,8 @@ static void rooted(struct member *member, uint64_t call, struct random *random, 
     } else if (what == 2) {
         fill(member->source, call, me, layout.sizes[me]);
         CHECK_EQUAL(fs_team_gather(member->team, member->source, layout.sizes[me], member->target, &blocks, root), 0);
-        for (int i = 0; me == root && i < size; i++) expect(member->target + layout.offsets[i], call, i, 0, layout.sizes[i]);
+        for (int i = 0; me == root && i < size; i++)
+            expect(member->target + layout.offsets[i], call, i, 0, layout.sizes[i]);
     } else {
         for (int i = 0; me == root && i < size; i++) fill(member->source + layout.offsets[i], call, i, layout.sizes[i]);
         CHECK_EQUAL(fs_team_scatter(member->team, member->source, &blocks, member->target, layout.sizes[me], root), 0);
@@ -167,7 +173,8 @@ static void to_all(struct member *member, uint64_t call, struct random *random, 
     } else if (what == 4) {
         for (int i = 0; i < size; i++) fill(member->source + first, call, me, 0), first += layout.sizes[i];
         fill(member->source, call, me, first);
-        CHECK_EQUAL(fs_team_reduce_scatter(member->team, member->source, member->target, layout.sizes, FS_UINT8, FS_SUM), 0);
+        CHECK_EQUAL(
+            fs_team_reduce_scatter(member->team, member->source, member->target, layout.sizes, FS_UINT8, FS_SUM), 0);
         size_t mine = 0;
         for (int i = 0; i < me; i++) mine += layout.sizes[i];
         expect_sum(member->target, call, size, mine, layout.sizes[me]);
@@ -219,10 +226,7 @@ TEST(team_random_five_crowded_through_buffers, 0) { try_random(5, 1, 0); }
 
 /* ---- a member that writes anything anywhere ---- */
 
-static int give_up_late(void *context)
-{
-    return fs_now_ns() > ((struct shared *)context)->deadline_ns ? -EINTR : 0;
-}
+static int give_up_late(void *context) { return fs_now_ns() > ((struct shared *)context)->deadline_ns ? -EINTR : 0; }
 
 static void *run_beside_liar(void *argument)
 {
@@ -239,7 +243,8 @@ static void *run_beside_liar(void *argument)
         result = fs_team_alltoall(member->team, member->source, &blocks, member->target, &blocks);
         if (result == 0) result = fs_team_allgather(member->team, member->source, member->target, &blocks);
         if (result == 0) result = fs_team_bcast(member->team, member->target, length, 0);
-        if (result == 0) result = fs_team_allreduce(member->team, member->source, member->target, length, FS_UINT8, FS_SUM);
+        if (result == 0)
+            result = fs_team_allreduce(member->team, member->source, member->target, length, FS_UINT8, FS_SUM);
     }
     close_member(member);
     return NULL;
@@ -356,8 +361,8 @@ TEST(team_forked_child_is_no_member, NEEDS_PROCESSES)
 
 /* ---- kernels ---- */
 
-static const int with_sum[] = {FS_INT8,  FS_INT16, FS_INT32,  FS_INT64,       FS_UINT8,
-                               FS_UINT16, FS_UINT32, FS_UINT64, FS_FLOAT, FS_DOUBLE, FS_LONG_DOUBLE};
+static const int with_sum[] = {FS_INT8,   FS_INT16,  FS_INT32, FS_INT64,  FS_UINT8,      FS_UINT16,
+                               FS_UINT32, FS_UINT64, FS_FLOAT, FS_DOUBLE, FS_LONG_DOUBLE};
 
 TEST(kernels_at_any_address, 0)
 {
@@ -371,9 +376,10 @@ TEST(kernels_at_any_address, 0)
             for (int at = 0; at < 4; at++) {
                 memcpy(aside + at, right + at, count * element);
                 kernel(left + at, right + at, target + at, count);
-                kernel(left + at, aside + at, aside + at, count); /* onto itself */
+                kernel(left + at, aside + at, aside + at, count);  /* onto itself */
                 for (size_t i = 0; i < count && element < 16; i++) /* longer ones have padding */
-                    if (memcmp(target + at + i * element, aside + at + i * element, fs_type_size(type)) != 0 && type < FS_FLOAT)
+                    if (memcmp(target + at + i * element, aside + at + i * element, fs_type_size(type)) != 0 &&
+                        type < FS_FLOAT)
                         fail(__FILE__, __LINE__, "operation %d of type %d, element %zu", operation, type, i);
             }
         }
