@@ -13,6 +13,7 @@ from operator import index
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Self
 
     Network = tuple[int, int, int]  # address bits (32 or 128), masked address, mask
 
@@ -71,6 +72,35 @@ class Frozen:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), dict(zip(self._fields, self._values(), strict=True)))
+
+
+class Checked(Frozen):
+    """Settings that the constructor checks. It takes each by its name."""
+
+    __slots__ = ()
+
+    def replace(self, **changes: object) -> Self:
+        """A copy with the named settings changed. Raises ConfigError for a bad value or an unknown name."""
+        unknown = [name for name in changes if name not in self._fields]
+        if unknown:
+            raise ConfigError(f"there is no setting {unknown[0]!r}; there are {', '.join(self._fields)}")
+        fields = dict(zip(self._fields, self._values(), strict=True))
+        fields.update(changes)
+        return type(self)(**fields)
+
+    __replace__ = replace
+
+    def reading(self, variables: Mapping[str, str], environ: Mapping[str, str]) -> Self:
+        """A copy with what these variables give; an empty one counts as unset. Raises ConfigError."""
+        found = self
+        for variable, name in variables.items():
+            text = environ.get(variable, "")
+            if text.strip():
+                try:
+                    found = found.replace(**{name: text})
+                except ConfigError as error:
+                    raise ConfigError(str(error), file=variable) from None
+        return found
 
 
 def _rebuild(kind: type, fields: dict[str, object]) -> object:
@@ -136,7 +166,7 @@ class Rule(Frozen):
         return any(bits == wide and number & mask == network for wide, network, mask in self.networks)
 
 
-class Settings(Frozen):
+class Settings(Checked):
     """Every setting, checked. Times are microseconds (``*_us``) or milliseconds (``*_ms``), sizes are bytes.
 
     Numbers, sizes and flags may be given as text, as the environment does ("64K", "1"). A value
@@ -215,17 +245,6 @@ class Settings(Frozen):
             if rule.matches(direction, ip, port):
                 return paths, rule
         return self.transports, None
-
-    def replace(self, **changes: object) -> Settings:
-        """A copy with the named settings changed. Raises ConfigError for a bad value or an unknown name."""
-        unknown = [name for name in changes if name not in self._fields]
-        if unknown:
-            raise ConfigError(f"there is no setting {unknown[0]!r}; there are {', '.join(self._fields)}")
-        fields = dict(zip(self._fields, self._values(), strict=True))
-        fields.update(changes)
-        return Settings(**fields)  # type: ignore[arg-type]
-
-    __replace__ = replace
 
 
 _set = object.__setattr__
@@ -446,14 +465,7 @@ _OTHER_VARIABLES = ("FASTSOCK_CONFIG", "FASTSOCK_INSTALL", "FASTSOCK_INTERPRETER
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings that the FASTSOCK_ variables give; an empty variable counts as unset. Raises ConfigError."""
     environ = os.environ if environ is None else environ
-    found = Settings()
-    for variable, name in _VARIABLES.items():
-        text = environ.get(variable, "")
-        if text.strip():
-            try:
-                found = found.replace(**{name: text})
-            except ConfigError as error:
-                raise ConfigError(str(error), file=variable) from None
+    found = Settings().reading(_VARIABLES, environ)
     path = environ.get("FASTSOCK_CONFIG", "")
     return found.replace(rules=load_rules(path, default=found.transports)) if path else found
 

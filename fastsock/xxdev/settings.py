@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Settings(config.Frozen):
+class Settings(config.Checked):
     """Every setting, checked. Times are milliseconds, sizes are bytes; both may be text, as the environment's are.
 
     device: the one that `Device.new_instance()` makes when no name is given.
@@ -43,36 +43,21 @@ class Settings(config.Frozen):
         silence_ms: float | str = 10_000.0,
     ) -> None:
         put = object.__setattr__
-        put(self, "device", device)
+        put(self, "device", device.strip())
         put(self, "eager_limit", config.size("eager_limit", eager_limit))
         put(self, "credit", config.size("credit", credit))
         put(self, "spin_us", config.duration("spin_us", spin_us))
         put(self, "connect_ms", config.duration("connect_ms", connect_ms))
         put(self, "silence_ms", config.duration("silence_ms", silence_ms))
 
-    def replace(self, **changes: object) -> Settings:
-        """A copy with the named settings changed. Raises ConfigError for a bad value or an unknown name."""
-        for name in changes:
-            if name not in self._fields:
-                raise config.ConfigError(f"there is no setting {name!r}; there are {', '.join(self._fields)}")
-        fields = dict(zip(self._fields, self._values(), strict=True))
-        fields.update(changes)
-        return Settings(**fields)  # type: ignore[arg-type]
+
+_VARIABLES = {f"FASTSOCK_MPJ_{name.upper()}": name for name in Settings._fields}
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings that the FASTSOCK_MPJ_ variables give; an empty one counts as unset. Raises ConfigError."""
     environ = os.environ if environ is None else environ
-    found = Settings()
-    for name in Settings._fields:
-        variable = f"FASTSOCK_MPJ_{name.upper()}"
-        text = environ.get(variable, "").strip()
-        if text:
-            try:
-                found = found.replace(**{name: text})
-            except config.ConfigError as error:
-                raise config.ConfigError(str(error), file=variable) from None
-    return found
+    return Settings().reading(_VARIABLES, environ)
 
 
 _current: Settings | None = None
