@@ -97,7 +97,7 @@ class Attributed(Handle):
 
     @classmethod
     def Free_keyval(cls, keyval: int) -> int:
-        """Free an attribute key; what is stored under it stays until deleted."""
+        """Free an attribute key. Values that are stored under it stay until they are deleted."""
         with _lock:
             if keyval not in _keys or _keys[keyval].family is not cls._family:
                 raise Exception(ERR_KEYVAL, f"{keyval} is not a key that {cls.__name__} created")

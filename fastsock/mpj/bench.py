@@ -27,7 +27,7 @@ def helloworld(comm: Any, parser: argparse.ArgumentParser, arguments: Sequence[s
 
 
 def ringtest(comm: Any, parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
-    """A message goes round all ranks, which check it; rank 0 tells how long it took."""
+    """A message goes round all ranks, and each checks it. Rank 0 tells how long it took."""
     import numpy as np
 
     from .environment import Wtime

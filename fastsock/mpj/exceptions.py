@@ -74,7 +74,7 @@ _codes = _Codes()
 
 @public
 class Exception(RuntimeError):
-    """Exception class. `detail` says what failed, where that is known."""
+    """Exception class. `detail` says what failed, if that is known."""
 
     detail: str
 

@@ -26,7 +26,7 @@ def error_class(error: MessageError) -> int:
 
 
 def translated(error: BaseException, communicator: Any) -> BaseException:
-    """Returns the MPI exception for an error of the engine; what is none stays as it is."""
+    """Returns the MPI exception for an error of the engine. Any other exception is returned as it is."""
     if isinstance(error, MPIException) or not isinstance(error, MessageError):
         return error
     text = str(error)

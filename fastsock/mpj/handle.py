@@ -218,7 +218,7 @@ class Handle:
             self.ob = self.null
 
     def _release(self) -> None:
-        """Frees what is referred to, then forgets it; `free` calls this where there is something to free."""
+        """Frees the record, then forgets it. `free` calls this when there is something to free."""
         self.Free()  # type: ignore[attr-defined]
 
     def free(self) -> None:

@@ -52,7 +52,7 @@ def install(prefix: Path) -> list[Path]:
 
 
 def remove(prefix: Path) -> list[Path]:
-    """Delete what install() wrote; returns what was there."""
+    """Delete the files that install() wrote. Returns those that were there."""
     found = [file for file in (prefix / "bin" / name for name in NAMES) if _is_own(file)]
     for file in found:
         file.unlink()

@@ -242,7 +242,7 @@ class Connections(abc.ABC):
         self.engine.fail(peer, reason)
 
     def _decided(self, peer: int, state: str) -> None:
-        """With the lock. Whoever gave way to an attempt of ours need not wait any more."""
+        """With the lock. A thread that gave way to an attempt of this end need not wait any more."""
         self._states[peer] = state
         for sock in self._waiting.pop(peer, ()):
             sock.close()

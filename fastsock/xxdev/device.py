@@ -61,11 +61,11 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def init(self, args: Any = None) -> list[int]:
-        """Joins the job; the ids of all its ranks, in order. `args`: a Job, where it is not the environment's."""
+        """Joins the job. Returns the ids of all its ranks, in order. `args`: a Job other than the environment's."""
 
     @abc.abstractmethod
     def finish(self) -> None:
-        """Ends this rank's part: what it sent is delivered first. May be called twice."""
+        """Ends this rank's part. Its messages are delivered first. May be called twice."""
 
     def explain(self, peer: int) -> Any:
         """How messages to that rank travel, as `fastsock.explain()`; None before the first one."""

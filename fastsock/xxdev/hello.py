@@ -51,13 +51,13 @@ _BLOCK = 64
 
 
 class HelloError(ConnectionError):
-    """The other end did not prove that it belongs to the job; the text says what was wrong."""
+    """The other end did not prove that it belongs to the job. The text says what was wrong."""
 
     reply = b""  # what the accepting end should still send before it closes
 
 
 class Caller:
-    """Who connected: its rank, and what the connection is for."""
+    """The connecting rank, and the role of the connection."""
 
     __slots__ = ("rank", "role")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..connection.engine_socket import EngineSocket
 
-_MEETING_SECONDS = 30.0  # the other end is a rank of ours: it comes, however busy
+_MEETING_SECONDS = 30.0  # the other end is a rank of this job: it comes, however busy
 _PROBES = 4
 
 

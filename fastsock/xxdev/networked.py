@@ -26,7 +26,7 @@ class NetworkedDevice(Device):
         """The connections of this device, not started yet."""
 
     def init(self, args: Any = None) -> list[int]:
-        """Joins the job; the ids of all its ranks. `args`: a Job, where it is not the one of the environment."""
+        """Joins the job. Returns the ids of all its ranks. `args`: a Job other than the environment's."""
         if self.engine is not None:
             raise failed(Code.ARGUMENT, f"{self.name}: init() was called before")
         if args is None:
@@ -49,7 +49,7 @@ class NetworkedDevice(Device):
         return list(range(args.size))
 
     def finish(self) -> None:
-        """Ends this rank's part: what it sent is delivered first. May be called twice."""
+        """Ends this rank's part. Its messages are delivered first. May be called twice."""
         engine, self.engine = self.engine, None
         if engine is not None:
             engine.close(timeout=-1)  # a peer that dies ends it

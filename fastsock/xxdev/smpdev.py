@@ -1,6 +1,6 @@
 """smpdev: ranks are threads of one process, as MPJ Express's first shared-memory device.
 
-The sender or the receiver, whoever comes second, copies the message once from the one's memory to the other's.
+The second of sender and receiver to come copies the message once from the one's memory to the other's.
 
     from fastsock.xxdev import smpdev
 
@@ -58,7 +58,7 @@ class Smpdev(Device):
         return list(range(job.size))
 
     def finish(self) -> None:
-        """Ends this rank's part: what it sent is delivered first. May be called twice."""
+        """Ends this rank's part. Its messages are delivered first. May be called twice."""
         engine, self.engine = self.engine, None
         if engine is not None:
             with _lock:

@@ -1,4 +1,4 @@
-"""Allgather of blocks of any sizes, which every rank knows."""
+"""Allgather of blocks of any sizes. Every rank knows them."""
 
 from __future__ import annotations
 

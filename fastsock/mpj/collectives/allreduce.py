@@ -20,7 +20,7 @@ PRIMITIVE = Primitive("allreduce")
 def steps(
     exchange: Exchange, send: View | None, receive: View, combine: Combine, algorithm: str | None = None
 ) -> Steps:
-    """The steps that combine all ranks' `send` in every `receive`; None: what is there is sent."""
+    """The steps that combine all ranks' `send` in every `receive`. None: `receive` is sent."""
     function = PRIMITIVE.choose(exchange, len(receive), algorithm, combine)
     return function(exchange, send, receive, combine)  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""Broadcast: all ranks get what the root has."""
+"""Broadcast: all ranks get the root's data."""
 
 from __future__ import annotations
 

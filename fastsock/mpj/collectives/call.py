@@ -82,7 +82,7 @@ def _between(name: str) -> Any:
 
 
 def check_root(communicator: Any, root: int) -> None:
-    """Refuses what is no root."""
+    """Refuses a rank that cannot be the root. Raises MPI.Exception (ERR_ROOT)."""
     if not communicator.inter:
         communicator.root(root, communicator.size)
     elif root not in (ROOT, PROC_NULL):

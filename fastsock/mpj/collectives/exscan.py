@@ -53,7 +53,7 @@ def flat_tree_blocking(exchange: Exchange, send: View | None, receive: View, com
 
 @PRIMITIVE.algorithm()
 def recursive_doubling(exchange: Exchange, send: View | None, receive: View, combine: Combine) -> Steps:
-    """Partial results of runs of ranks, which double in each round."""
+    """Partial results of runs of ranks. The runs double in each round."""
     before = yield from prefixes.doubling(exchange, receive if send is None else send, combine)
     if before is not None:
         receive[:] = before

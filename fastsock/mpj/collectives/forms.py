@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def forms(
     steps: Callable[Concatenate[Exchange, Arguments], Steps],
 ) -> tuple[Blocking[Arguments], Started[Arguments]]:
-    """`run`, which returns when this rank's part is done, and `start`, which returns a request at once."""
+    """`run` and `start`. The first returns when this rank's part is done, the second returns a request at once."""
 
     def run(exchange: Exchange, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         drive(exchange, steps(exchange, *args, **kwargs))

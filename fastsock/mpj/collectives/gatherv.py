@@ -28,7 +28,7 @@ run, start = forms(steps)
 
 @PRIMITIVE.algorithm()
 def minimum_spanning_tree(exchange: Exchange, send: View | None, receive: AnyBlocks | None, root: int) -> Steps:
-    """Along a minimum spanning tree (F-MPJ, short messages); what is passed on tells its sizes."""
+    """Along a minimum spanning tree (F-MPJ, short messages). Blocks that are passed on tell their sizes."""
     tree = trees.minimum_spanning(exchange.rank, exchange.size, root)
     if receive is not None and exchange.rank == root:
         yield [

@@ -1,4 +1,4 @@
-"""Collectives over an intercommunicator: between two groups of ranks, each of which gets what the other gives.
+"""Collectives over an intercommunicator, between two groups of ranks: each group gets the other's data.
 
 With a root, its group passes ROOT (the root itself) or PROC_NULL (the others), the other group the root's rank.
 """
@@ -52,7 +52,7 @@ def barrier(exchange: InterExchange) -> Steps:
 
 @Collective
 def bcast(exchange: InterExchange, data: View, root: int) -> Steps:
-    """From the root to all of the other group: to its first rank, which tells the others."""
+    """From the root to the first rank of the other group, and from there to its other ranks."""
     if root == ROOT:
         yield [exchange.remote.send(data, 0)]
     elif root >= 0:
@@ -116,7 +116,7 @@ def reduce(exchange: InterExchange, send: View | None, receive: View | None, com
 
 
 def _swapped(exchange: InterExchange, send: View, receive: View | None, combine: Combine) -> Steps:
-    """Rank 0 of each group gets what the other group's vectors give together."""
+    """Rank 0 of each group gets the combination of the other group's vectors."""
     total = exchange.local.scratch(len(send)) if exchange.rank == 0 else None
     yield from reduces.steps(exchange.local, send, total, combine, 0)
     if total is not None:

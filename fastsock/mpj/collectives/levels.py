@@ -1,4 +1,4 @@
-"""The ranks of a communicator by host: who is with whom, and who speaks for each host."""
+"""The ranks of a communicator by host: which ranks share a host, and which rank speaks for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the neighbourhood collectives share: all but what a rank sends."""
+"""The common part of the neighbourhood collectives: all but the choice of the blocks to send."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def from_below(exchange: Exchange, nbytes: int) -> Prefix:
 
 
 def doubling(exchange: Exchange, own: View, combine: Combine) -> Prefix:
-    """In round i each rank gives what the last 2^i ranks up to it give to the rank 2^i above."""
+    """In round i each rank sends the combination of the last 2^i ranks up to it to the rank 2^i above."""
     rank, size, distance = exchange.rank, exchange.size, 1
     run = own
     before: View | None = None
@@ -63,7 +63,7 @@ def doubling(exchange: Exchange, own: View, combine: Combine) -> Prefix:
 
 
 def two_level(exchange: Exchange, own: View, combine: Combine) -> Prefix:
-    """Inside each host; its last rank then knows what the host gives, and learns what the hosts before give."""
+    """Inside each host first. Its last rank then knows the host's combination, and learns that of the hosts before."""
     levels = exchange.levels
     assert levels is not None
     host = exchange.on_host()

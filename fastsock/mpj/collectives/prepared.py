@@ -167,7 +167,7 @@ class _Whole:
         return _equal(views.outgoing(self.message, self.size), self.size)
 
     def incoming(self, kept: bool = False) -> tuple[Any, Land | None]:
-        """Where to receive the blocks; with `kept` what is there now is there too."""
+        """Where to receive the blocks. With `kept` the present contents are there too."""
         if self.message is None:
             return views.incoming_blocks(self.blocks, kept=kept)
         view, land = views.incoming(self.message, self.size, kept=kept)

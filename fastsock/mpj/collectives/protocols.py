@@ -10,9 +10,9 @@ View = memoryview
 Data = View | list[View]
 """What one message carries: bytes, or several pieces that are gathered from or scattered into memory."""
 Land = Callable[[], None]
-"""Puts what was received where it belongs; called once everything is there."""
+"""Puts received data where they belong. It is called once everything is there."""
 Prepared = tuple[tuple[Any, ...], Land | None]
-"""The arguments of an algorithm, and what is to be done after it."""
+"""The arguments of an algorithm, and the step after it."""
 
 
 class Request(Protocol):
@@ -29,7 +29,7 @@ Steps = Iterable[Sequence[Request]]
 
 
 class Combine(Protocol):
-    """A reduction on packed elements: target = source op target, where source comes from the lower ranks."""
+    """A reduction on packed elements: target = source op target. The source comes from the lower ranks."""
 
     commutative: bool
     itemsize: int

@@ -25,7 +25,7 @@ def steps(
     root: int,
     algorithm: str | None = None,
 ) -> Steps:
-    """The steps that combine all ranks' `send` in the root's `receive`; None at the root: it sends what is there."""
+    """The steps that combine all ranks' `send` in the root's `receive`. None at the root: it sends its `receive`."""
     data = receive if send is None else send
     assert data is not None
     function = PRIMITIVE.choose(exchange, len(data), algorithm, combine)

@@ -16,7 +16,7 @@ PRIMITIVE = Primitive("reduce_scatter_block")
 
 
 def steps(exchange: Exchange, send: Blocks, receive: View, combine: Combine, algorithm: str | None = None) -> Steps:
-    """The steps that combine block i of all ranks' `send` in the `receive` of rank i, which may overlap `send`."""
+    """The steps that combine block i of all ranks' `send` in the `receive` of rank i. The two may overlap."""
     function = PRIMITIVE.choose(exchange, send.nbytes(0, exchange.size), algorithm, combine)
     return function(exchange, send, receive, combine)  # type: ignore[no-any-return]
 

@@ -17,7 +17,7 @@ PRIMITIVE = Primitive("scan")
 def steps(
     exchange: Exchange, send: View | None, receive: View, combine: Combine, algorithm: str | None = None
 ) -> Steps:
-    """The steps that combine the `send` of ranks 0 to i in the `receive` of rank i; None: what is there is sent."""
+    """The steps that combine the `send` of ranks 0 to i in the `receive` of rank i. None: `receive` is sent."""
     function = PRIMITIVE.choose(exchange, len(receive), algorithm, combine)
     return function(exchange, send, receive, combine)  # type: ignore[no-any-return]
 
@@ -26,7 +26,7 @@ run, start = forms(steps)
 
 
 def completed(exchange: Exchange, send: View | None, receive: View, combine: Combine, before: View | None) -> None:
-    """Put one's own contribution behind what the ranks before give."""
+    """Put one's own contribution behind those of the ranks before."""
     if send is not None:
         receive[:] = send
     if before is not None:
@@ -52,7 +52,7 @@ def flat_tree_blocking(exchange: Exchange, send: View | None, receive: View, com
 
 @PRIMITIVE.algorithm()
 def recursive_doubling(exchange: Exchange, send: View | None, receive: View, combine: Combine) -> Steps:
-    """Partial results of runs of ranks, which double in each round."""
+    """Partial results of runs of ranks. The runs double in each round."""
     own = receive if send is None else send
     before = yield from prefixes.doubling(exchange, own, combine)
     completed(exchange, send, receive, combine, before)

@@ -1,4 +1,4 @@
-"""Scatter: each rank gets its block of what the root has."""
+"""Scatter: each rank gets its block of the root's data."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ run, start = forms(steps)
 
 @PRIMITIVE.algorithm()
 def minimum_spanning_tree(exchange: Exchange, send: AnyBlocks | None, receive: View | None, root: int) -> Steps:
-    """Along a minimum spanning tree (F-MPJ, short messages); what is to be passed on tells its sizes."""
+    """Along a minimum spanning tree (F-MPJ, short messages). Blocks to be passed on tell their sizes."""
     tree = trees.minimum_spanning(exchange.rank, exchange.size, root)
     if send is not None and exchange.rank == root:
         data = send

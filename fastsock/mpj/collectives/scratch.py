@@ -1,7 +1,7 @@
-"""Memory for what is on its way.
+"""Memory for data on their way.
 
-Large pieces are kept and given out again when nobody holds a view of them any more: fresh ones would cost a page fault
-for each page, which is as much as the message itself.
+Large pieces are kept, and given out again when nobody holds a view of them any more. Fresh memory would cost a page
+fault for each page, as much as the message itself.
 """
 
 from __future__ import annotations

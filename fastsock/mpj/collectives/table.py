@@ -130,7 +130,7 @@ def _read(path: str) -> str:
 
 
 def load(environment: Mapping[str, str] = os.environ) -> Table:
-    """The shipped table, with what the environment changes in it."""
+    """The shipped table, with the changes of the environment."""
     forced = {
         name[len(PRIMITIVE_VARIABLE) :].lower(): algorithm
         for name, algorithm in environment.items()

@@ -246,7 +246,7 @@ def _exactly(stream: _socket.socket, size: int) -> bytes:
 
 
 def _process_of(stream: _socket.socket) -> int:
-    """A descriptor of the process at the other end, which becomes readable when it dies."""
+    """A descriptor of the process at the other end. It becomes readable when that process dies."""
     try:
         return stream.getsockopt(_socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError:

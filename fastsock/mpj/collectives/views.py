@@ -21,7 +21,7 @@ def outgoing(message: Simple, repeat: int = 1) -> memoryview:
 
 
 def incoming(message: Simple, repeat: int = 1, *, kept: bool = False) -> tuple[memoryview, Land | None]:
-    """Returns where to receive `repeat` times the message's items; with `kept` what is there now is there too."""
+    """Returns where to receive `repeat` times the message's items. With `kept` the present contents are there too."""
     count = message.count * repeat
     room, finish = buffers.landing(message.address, count, message.datatype)
     data = _bytes(room)
@@ -40,7 +40,7 @@ def outgoing_blocks(given: Vector | VectorW) -> Any:
 
 
 def incoming_blocks(given: Vector | VectorW, *, kept: bool = False) -> tuple[Any, Land | None]:
-    """Returns where to receive the blocks from all ranks; with `kept` what is there now is there too."""
+    """Returns where to receive the blocks from all ranks. With `kept` the present contents are there too."""
     if isinstance(given, Vector) and buffers.is_dense(given.datatype):
         return _dense(given), None
     views = []

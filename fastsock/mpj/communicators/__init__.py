@@ -1,4 +1,4 @@
-"""Who talks with whom: groups, communicators, topologies, sessions, and this rank's part of the job.
+"""Groups, communicators, topologies, sessions, and this rank's part of the job.
 
 comm, intracomm, intercomm, topology    the handles; neighbourhood: the collective calls of those with a topology
 communicator_record, topology_records   what they refer to

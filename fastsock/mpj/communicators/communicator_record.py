@@ -122,7 +122,7 @@ class Communicator(NoCommunicator):
         self.path = Path(self)
 
     def close(self) -> None:
-        """Forgets what the process keeps for it. Operations under way complete; nothing new can start."""
+        """Forgets all that the process keeps for it. Operations under way complete. Nothing new can start."""
         self.world.close_context(self.context)
         self.members_ = self.remote_ = self.neighbour_calls = None
         self.team_calls, self.objects = NO_TEAM, ObjectCalls(self)
@@ -130,7 +130,7 @@ class Communicator(NoCommunicator):
     # Errors
 
     def fail(self, code: int, detail: str) -> BaseException:
-        """Tells the error handler; returns what the caller is to raise."""
+        """Tells the error handler. Returns the exception that the caller is to raise."""
         return self.failed(MPIException(code, detail))
 
     def failed(self, error: BaseException) -> BaseException:

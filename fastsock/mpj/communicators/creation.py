@@ -168,7 +168,7 @@ def from_group(world: World, ranks: Sequence[int], context: int, tag: int) -> Co
 
 
 def string_tag(text: str) -> int:
-    """Returns a tag for a string that tells apart what is made at the same time."""
+    """Returns a tag for a string. It tells apart communicators that are made at the same time."""
     return zlib.crc32(text.encode())
 
 

@@ -20,7 +20,7 @@ _created: dict[type[Handle], int] = {}
 
 
 def _abort(code: int, text: str) -> None:
-    """Ends the program: all ranks of the job, where this is one."""
+    """Ends the program. In a job it ends all ranks."""
     if ranks.find() is not None:
         ranks.current().job.abort(code, text)
         return

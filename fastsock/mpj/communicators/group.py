@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GroupRecord(Record):
-    """`ranks`: the members' ranks in the world, in order. `me`: this process's rank in the world, where it is known."""
+    """`ranks`: the members' ranks in the world, in order. `me`: this process's rank in the world, if known."""
 
     __slots__ = ("me", "positions", "ranks")
 

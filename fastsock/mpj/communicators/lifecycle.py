@@ -39,12 +39,12 @@ _ERRHANDLERS = {
 
 @functools.lru_cache(maxsize=1)
 def _options() -> Options:
-    """What was chosen before `MPI` was imported."""
+    """The choices made before `MPI` was imported."""
     return Options(rc)
 
 
 class _NotYet(NoCommunicator):
-    """What COMM_WORLD refers to before the initialization."""
+    """The record of COMM_WORLD before the initialization."""
 
     __slots__ = ()
 
@@ -84,14 +84,14 @@ def _start(level: int) -> World:
 
 
 def initialize() -> None:
-    """Initializes as `rc` and the environment say; what the import does."""
+    """Initializes as `rc` and the environment say. Importing `MPI` does it."""
     chosen = _options()
     if chosen.initialize and ranks.find() is None:
         _start(_LEVELS[chosen.thread_level] if chosen.threads else THREAD_SINGLE)
 
 
 def predefined() -> Any:
-    """Returns the calling thread's rank, which starts here where the program did not start it."""
+    """Returns the calling thread's rank. It starts here if the program has not started it."""
     initialize()
     return ranks.current()
 
@@ -107,7 +107,7 @@ def static_handles() -> tuple[Any, ...]:
 
 
 def _finish_at_exit() -> None:
-    """Ends the ranks of this process that the program did not end, where it has not said that it will."""
+    """Ends the ranks that the program left running. A program with `rc.finalize = False` ends them itself."""
     if _options().finalize is False:
         return
     for world in ranks.everyone():

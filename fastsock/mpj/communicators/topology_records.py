@@ -1,4 +1,4 @@
-"""Virtual topologies: who is whose neighbour."""
+"""Virtual topologies: the neighbours of each rank."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cartesian:
         return found[::-1]
 
     def rank(self, coordinates: Sequence[int]) -> int:
-        """Returns who is at a place; PROC_NULL where that is outside."""
+        """Returns the rank at a place, or PROC_NULL outside the grid."""
         rank = 0
         for coordinate, extent, period in zip(coordinates, self.dims, self.periods, strict=True):
             if period:
@@ -45,7 +45,7 @@ class Cartesian:
         return rank
 
     def shift(self, rank: int, direction: int, displacement: int) -> tuple[int, int]:
-        """Returns who sends here and to whom this rank sends when all data move along a dimension."""
+        """Returns the source and the destination of this rank when all data move along a dimension."""
         place = self.coordinates(rank)
         at = place[direction]
         ends = []

@@ -78,7 +78,7 @@ class World:
         self.numbers.free(context // 2)
 
     def finish(self) -> None:
-        """Ends this rank's part: what it sent is delivered first, unless the program is ending by an error."""
+        """Ends this rank's part. Its messages are delivered first, unless the program is ending by an error."""
         if self.finalized:
             return
         self.finalized = True
@@ -88,7 +88,7 @@ class World:
             self.job.finish()
 
     def attribute(self, keyval: int) -> Any:
-        """Returns the value of a predefined attribute, which all communicators have."""
+        """Returns the value of a predefined attribute. All communicators have the same."""
         values = {
             constants.TAG_UB: constants.MAX_TAG,
             constants.IO: constants.UNDEFINED,

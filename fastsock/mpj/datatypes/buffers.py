@@ -350,7 +350,7 @@ def _list(values: Sequence[int], expected: int) -> list[int]:
 
 
 def _check(memory: buffer, offset: int, count: int, type_: TypeRecord) -> None:
-    """Raises ValueError unless the data of the items lie in what the buffer's owner has."""
+    """Raises ValueError unless the items' data lie in the memory of the buffer's owner."""
     if type_.dense:
         low, high = offset, offset + count * type_.size
     else:

@@ -496,7 +496,7 @@ def _parametrised(combiner: int, name: str, arguments: tuple[int, ...]) -> TypeR
 
 
 def _coded(record: TypeRecord) -> TypeRecord:
-    """The type whose codes stand for this one: what it duplicates."""
+    """The type whose codes stand for this one: of a duplicate, the original."""
     while record.combiner == COMBINER_DUP and record.contents is not None:
         record = record.contents.types[0]
     return record

@@ -33,7 +33,7 @@ _KINDS = {_INT: "i", _UNSIGNED: "u", _FLOAT: "f", _COMPLEX: "c", _BOOL: "b"}
 
 
 def buffer_of(source: Any, readonly: bool) -> _memory.buffer | None:
-    """Returns the memory of a foreign array; None where the object is none. Raises BufferError and what it raises."""
+    """Returns the memory of a foreign array; None for any other object. Raises BufferError or the array's error."""
     if hasattr(source, "__dlpack__") and hasattr(source, "__dlpack_device__"):
         found = _dlpack(source, readonly)
     elif hasattr(source, "__cuda_array_interface__"):

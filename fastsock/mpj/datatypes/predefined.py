@@ -12,7 +12,7 @@ _POINTER = struct.calcsize("P")
 
 
 def _c(name: str, code: str, native: str, kind: str, wire: int = 0) -> TypeRecord:
-    """A type of C, whose size `struct` knows by the letter `native`."""
+    """A type of C. `struct` knows its size by the letter `native`."""
     size = struct.calcsize(native)
     return basic_type(name, kind, size, code, alignment=struct.calcsize(f"c{native}") - size, wire=wire)
 

@@ -119,7 +119,7 @@ class TypeRecord(Record):
     name: str
     attributes: dict[int, Any]
     known: dict[Any, Any]
-    """What others found out about it, by names of theirs: it goes with the type."""
+    """Facts that other modules worked out about the type, by names that they choose. They live as long as the type."""
     _runs: Runs | None
 
     def __init__(self, combiner: int, name: str = "") -> None:

@@ -35,7 +35,7 @@ class Ranks(Crew):
         return _RankWork(self, session)
 
     def take(self, among: set[int]) -> int | None:
-        """An idle worker, which is nobody else's until it is given back."""
+        """An idle worker. Nobody else gets it until it is given back."""
         with self._lock:
             for _ in range(len(self._idle)):
                 found = self._idle.popleft()

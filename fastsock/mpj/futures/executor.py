@@ -37,7 +37,7 @@ NO_WORKERS = (
 
 
 def get_comm_workers() -> Any:
-    """Access an intracommunicator grouping MPI worker processes. Raises RuntimeError in what is no worker."""
+    """Access an intracommunicator grouping MPI worker processes. Raises RuntimeError outside the workers."""
     return worker.comm_workers()
 
 

@@ -1,4 +1,4 @@
-"""The master's main script, which workers import under another name to find what it defines."""
+"""The master's main script. Workers import it under another name, to find the functions that it defines."""
 
 from __future__ import annotations
 

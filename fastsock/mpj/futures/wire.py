@@ -1,4 +1,4 @@
-"""What master and workers tell each other: one message each, whose tag says which executor's and what it is."""
+"""The messages between master and workers. The tag of each says its executor and its kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RemoteTraceback(Exception):
 
 
 def failure(error: BaseException) -> tuple[BaseException, str]:
-    """What is sent of an exception, which keeps its memory no longer."""
+    """The form in which an exception is sent. It keeps no frames, and so no memory of theirs."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     error.__traceback__ = error.__cause__ = error.__context__ = None
     return error, text

@@ -21,7 +21,7 @@ _comm: Any = None  # of this worker
 
 
 def comm_workers() -> Any:
-    """The communicator of the workers; RuntimeError in what is none."""
+    """The communicator of the workers. Raises RuntimeError outside them."""
     found = getattr(local, "comm", None) or _comm
     if found is None:
         raise RuntimeError("get_comm_workers() is for calls that a worker of mpi4py.futures executes")

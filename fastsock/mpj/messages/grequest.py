@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Generalized(Operation):
-    """Complete when the program says so. A promise tells whoever waits."""
+    """Complete when the program says so. A promise wakes the waiting threads."""
 
     __slots__ = (
         "arguments",
@@ -96,7 +96,7 @@ class Generalized(Operation):
             self._call(function)
 
     def _call(self, function: Callable[..., Any], *first: Any) -> None:
-        """Calls the program; what it raises is printed and becomes an error of the request."""
+        """Calls the program's function. Its exception is printed, and becomes an error of the request."""
         try:
             function(*first, *self.arguments, **self.keywords)
         except BaseException as error:

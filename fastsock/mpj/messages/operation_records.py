@@ -60,11 +60,11 @@ class Operation(Record):
             wait_any(self.engine, self.waits_for())
 
     def look(self, status: Any) -> None:
-        """Fills the status of what is complete, and leaves all else as it is."""
+        """Fills the status of a complete operation, and leaves all else as it is."""
         fill_empty(status)
 
     def finish(self, status: Any) -> None:
-        """Takes the result of what is complete: fills the status, raises what went wrong."""
+        """Takes the result of a complete operation: fills the status, and raises its error."""
         fill_empty(status)
 
     def result(self) -> Any:

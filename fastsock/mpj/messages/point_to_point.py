@@ -64,7 +64,7 @@ def start_receive(communicator: Any, buf: Any, source: int, tag: int) -> Operati
 
 
 def _check_send(communicator: Any, buf: Any, dest: int, tag: int) -> None:
-    """Refuses, before anything is started, what a send would refuse."""
+    """Refuses the arguments that a send would refuse, before anything is started."""
     if dest != PROC_NULL:
         buffers.simple(buf, True)
         communicator.target(dest, tag)

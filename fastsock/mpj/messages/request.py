@@ -25,7 +25,7 @@ class GeneralRequest(Handle):
     ob: Operation
 
     def _take(self, status: Status | None) -> Any:
-        """Takes the result of the operation, which is complete; a request that is not persistent becomes null."""
+        """Takes the result of the complete operation. A request that is not persistent becomes null."""
         operation = self.ob
         try:
             operation.finish(status)

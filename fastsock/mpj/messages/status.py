@@ -58,7 +58,7 @@ class Status:
         self._cancelled = cancelled
 
     def _load(self) -> None:
-        """Takes over what was written through `tomemory`."""
+        """Takes over the fields that were written through `tomemory`."""
         if self._memory is not None:
             fields = self._memory
             self._source, self._tag, self._error = fields[F_SOURCE], fields[F_TAG], fields[F_ERROR]

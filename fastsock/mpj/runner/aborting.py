@@ -1,4 +1,4 @@
-"""Runs a program in this rank; where an uncaught exception ends it, all ranks end: what ``python -m mpi4py.run`` does.
+"""Runs a program in this rank. An uncaught exception ends all ranks, as under ``python -m mpi4py.run``.
 
 Under `python -m fastsock.mpj.run` they would anyway. Under other launchers an error in one rank may leave the others
 waiting; and only this can let their ranks take fastsock.mpj for mpi4py.

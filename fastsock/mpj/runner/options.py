@@ -1,10 +1,10 @@
-"""A command line, understood: what is to run, how many of it, and where."""
+"""A command line, understood: the programs to run, the number of ranks, and their hosts."""
 
 from __future__ import annotations
 
 
 class Part:
-    """Ranks that run one program, where a job has several; `environ` and `directory`: what theirs have besides."""
+    """The ranks of one program in a job of several. `environ`, `directory`: those of these ranks alone."""
 
     def __init__(self) -> None:
         self.size = 0  # not told: one, or as many as there are places on the hosts

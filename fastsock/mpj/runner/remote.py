@@ -59,7 +59,7 @@ class RemoteRanks:
         ranks: Mapping[int, dict[str, str]],
         python: str,
     ) -> None:
-        """Start the ranks, each with variables of its own; `number` is what the starter calls this ssh."""
+        """Start the ranks, each with variables of its own. `number`: the name that the starter has for this ssh."""
         self._running = set(ranks)
         code = f"import sys; sys.path.append({environment.ROOT!r}); from fastsock.mpj.runner import agent; agent.main()"
         asked = os.environ.get(SSH)
@@ -85,7 +85,7 @@ class RemoteRanks:
         self._send(wire.SIGNAL, b"%d" % number)
 
     def feed(self, data: bytes) -> None:
-        """Standard input of rank 0, which runs there; `on_taken` is called back when it has been read."""
+        """Standard input for rank 0, if it runs there. `on_taken` is called when the input has been read."""
         self._send(wire.STDIN, data)
 
     def ended(self, status: int) -> None:

@@ -29,7 +29,7 @@ class Supervisor:
     """One job. `run()` gives the exit status, negative for a signal by which the runner should end itself."""
 
     def __init__(self, *, size: int, job: str, secret: bytes, grace: float, timeout: float | None, tag: bool) -> None:
-        """`grace`: seconds between a rank's failure, which all are told at once, and SIGTERM for the others."""
+        """`grace`: seconds between a rank's failure and SIGTERM for the others. All hear of the failure at once."""
         self.size = size
         self.loop = Loop()
         self.server = Server(self.loop, size=size, job=job, secret=secret)
@@ -53,7 +53,7 @@ class Supervisor:
         self._remotes: dict[int, RemoteRanks] = {}  # by the number that `local` knows their ssh by
 
     def run(self, start: Callable[[], None]) -> int:
-        """Call `start`, which starts the ranks, and wait for their end."""
+        """Call `start` to start the ranks, and wait for their end."""
         before = self._take_signals()
         try:
             start()
@@ -161,7 +161,7 @@ class Supervisor:
         self.loop.after(_KILL_SECONDS, lambda: self.signal(signal.SIGKILL))
 
     def signal(self, number: int) -> None:
-        """To all ranks that still run, and what they started."""
+        """To all ranks that still run, and to the processes that they started."""
         self.local.signal(number)
         for remote in self._remotes.values():
             remote.signal(number)

@@ -1,4 +1,4 @@
-"""Synchronization of ranks. `Sequential` goes by messages; the others need windows, which are not there."""
+"""Synchronization of ranks. `Sequential` goes by messages. The others need windows, and raise NotImplementedError."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def tell(text: str) -> None:
 
 
 def leave(status: int) -> NoReturn:
-    """End this process at once, after what it has printed."""
+    """End this process at once. Its output is flushed first."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def detect(environ: Mapping[str, str]) -> str | None:
-    """What identifies this rank, where it was started so."""
+    """This rank's identity, if it was started by hand; else None."""
     if not all(name in environ for name in (RANK, SIZE, ADDRESS)):
         return None
     return f"{environ[RANK]} {environ[ADDRESS]}"

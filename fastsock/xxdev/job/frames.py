@@ -88,5 +88,5 @@ def number(string: bytes) -> int:
 
 
 def text(string: bytes) -> str:
-    """Text that was sent; what is no UTF-8 is shown, not refused."""
+    """Text that was sent. Bytes that are no UTF-8 are shown, not refused."""
     return string.decode("utf-8", "backslashreplace")

@@ -24,7 +24,7 @@ _BY_PORT = ("PMI_PORT", "PMI_ID")
 
 
 def detect(environ: Mapping[str, str]) -> str | None:
-    """What identifies this rank, where such a launcher started it."""
+    """This rank's identity, if a process manager that speaks PMI-1 started it; else None."""
     if not any(all(name in environ for name in names) for names in (_BY_DESCRIPTOR, _BY_PORT)):
         return None
     return " ".join(environ.get(name, "") for name in (*_BY_DESCRIPTOR, *_BY_PORT))

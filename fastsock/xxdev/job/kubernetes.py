@@ -18,7 +18,7 @@ _SIZE = "FASTSOCK_MPJ_SIZE"
 
 
 def detect(environ: Mapping[str, str]) -> str | None:
-    """What identifies this rank, where Kubernetes started it for this purpose."""
+    """This rank's identity, if Kubernetes started it as one of a job; else None."""
     if "JOB_COMPLETION_INDEX" not in environ or not ({_SIZE, ADDRESS} & environ.keys()):
         return None
     return f"{environ['JOB_COMPLETION_INDEX']} {environ.get(ADDRESS)}"

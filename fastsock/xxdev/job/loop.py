@@ -30,7 +30,7 @@ class Timer:
 
 
 class Loop:
-    """Not for several threads; whoever is outside wakes it by a descriptor that it watches."""
+    """Not for several threads. Another thread wakes it by a descriptor that it watches."""
 
     def __init__(self) -> None:
         self._epoll = genuine.epoll()

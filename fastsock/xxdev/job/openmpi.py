@@ -20,7 +20,7 @@ _PMIX = ("PMIX_NAMESPACE", "PMIX_RANK")
 
 
 def detect(environ: Mapping[str, str]) -> str | None:
-    """What identifies this rank, where such a launcher started it."""
+    """This rank's identity, if Open MPI's launcher started it; else None."""
     if _RANK not in environ and not all(name in environ for name in _PMIX):
         return None
     return " ".join(environ.get(name, "") for name in (*_PMIX, _RANK))

@@ -18,7 +18,7 @@ INTERFACE = "FASTSOCK_MPJ_INTERFACE"
 
 
 def detect(environ: Mapping[str, str]) -> str | None:
-    """What identifies this rank, where this launcher started it."""
+    """This rank's identity, if fastsock.mpj.run started it; else None."""
     if SERVERS not in environ:
         return None
     return f"{environ[JOB]} {environ[RANK]}"

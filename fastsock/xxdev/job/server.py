@@ -24,7 +24,7 @@ _PIECE = 1 << 16
 
 
 class Server:
-    """Serves from a Loop. The callbacks may be replaced by whoever knows more about the ranks than their connections.
+    """Serves from a Loop. A runner that knows more about the ranks than their connections may replace the callbacks.
 
     on_join(rank), on_finish(rank), on_lost(rank): its connection ended without goodbye (default: it has failed),
     on_crash(rank, reason): it tells that an error ends it, on_abort(rank, status, reason).
@@ -124,7 +124,7 @@ class Server:
         return ""
 
     def ended(self, connection: _Connection, reason: str) -> None:
-        """The connection is over: by the other end, or because of what it sent."""
+        """The connection is over: the other end closed it, or sent nonsense."""
         connection.close()
         self._strangers.discard(connection)
         for waiting in self._waiting.values():
@@ -229,7 +229,7 @@ class _Connection:
         return name[0].encode() if isinstance(name, tuple) else b""
 
     def send(self, data: bytes) -> None:
-        """Send now what the kernel takes, and the rest later."""
+        """Send at once as much as the kernel takes, and the rest later."""
         if not self._open:
             return
         idle = not self._output
@@ -238,7 +238,7 @@ class _Connection:
             self._flush()
 
     def close(self) -> None:
-        """What was not sent yet is lost, except what the kernel takes at once. Idempotent."""
+        """Unsent data are lost, but for those that the kernel takes at once. Idempotent."""
         if self._open:
             self._open = False
             self._patience.cancel()

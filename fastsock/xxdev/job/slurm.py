@@ -23,7 +23,7 @@ _FIRST_PORT, _PORTS = 20000, 10000  # below those that the kernel gives to clien
 
 
 def detect(environ: Mapping[str, str]) -> str | None:
-    """What identifies this rank, where a step was started; a batch script alone is none."""
+    """This rank's identity in a step; None elsewhere, in a batch script too."""
     if not all(name in environ for name in (_RANK, _SIZE, _STEP)):
         return None
     return " ".join(environ.get(name, "") for name in ("SLURM_JOB_ID", _STEP, _RANK))

@@ -138,7 +138,7 @@ class ThreadJob(Job):
         self._at_exit.append(callback)
 
     def exit(self) -> None:
-        """The rank has run to its end: what was registered for that. An error there becomes the rank's."""
+        """Calls the functions registered for the rank's end. An error there becomes the rank's."""
         while self._at_exit:
             try:
                 self._at_exit.pop()()

@@ -18,7 +18,7 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def detect(environ: Mapping[str, str]) -> str | None:
-    """What identifies this rank, where such a launcher started it."""
+    """This rank's identity, if torchrun started it; else None."""
     if not all(name in environ for name in _VARIABLES):
         return None
     return " ".join(environ[name] for name in _VARIABLES)
