@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .meeting.offer import Offer
+    from .transport import Channel
 
 _Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
 _Base: Any = _socket.socket
@@ -63,7 +64,7 @@ class socket(_Plain):  # type: ignore[misc]
 
     __slots__ = ("__dict__", "_fast_held_channel", "_fast_held_connection")
 
-    _fast_channel: Any = fallback.Held("_fast_channel")
+    _fast_channel: Channel | None = fallback.Held("_fast_channel")  # type: ignore[assignment]  # a descriptor
     _fast_connection: Any = fallback.Held("_fast_connection")  # registry.Connection or None
     _fast_pending: Pending | None = None
     _fast_presence: list[Any] | None = None  # while it listens on TCP
@@ -327,7 +328,7 @@ class socket(_Plain):  # type: ignore[misc]
         if settings().trace:
             chain.log.info("%s %s -> %s", role, peer, joined.path.name)
 
-    def _fast_bind(self, channel: Any) -> None:
+    def _fast_bind(self, channel: Channel) -> None:
         self._fast_channel = channel
         connection = self._fast_connection
         if connection is not None:
@@ -372,7 +373,7 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_connection = connection
         registry.opened(connection, self)
 
-    def _fast_share(self, channel: Any, descriptor: int) -> None:
+    def _fast_share(self, channel: Channel, descriptor: int) -> None:
         """A second socket object over the same connection, with a descriptor and a timeout of its own."""
         if self._fast_connection.port is not None:
             self._fast_connection.port.also(descriptor)
@@ -592,7 +593,7 @@ class socket(_Plain):  # type: ignore[misc]
     def send(self, data: Any, flags: int = 0, /) -> int:
         channel = self._fast_channel
         if channel is not None:
-            return channel.send(data, flags)  # type: ignore[no-any-return]
+            return channel.send(data, flags)
         self._fast_check_sending(flags)
         try:
             return _Base.send(self, data, flags)  # type: ignore[no-any-return]
@@ -665,12 +666,12 @@ class socket(_Plain):  # type: ignore[misc]
                 raise
         if ancdata or flags or address is not None:  # a TCP stream ignores what is well-formed, and refuses the rest
             tcp_options.check_arguments(_Base.sendmsg, [], ancdata, flags, address)
-        return channel.sendmsg(buffers, flags)  # type: ignore[no-any-return]
+        return channel.sendmsg(buffers, flags)
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         channel = self._fast_channel
         if channel is not None:
-            return channel.recv(bufsize, flags)  # type: ignore[no-any-return]
+            return channel.recv(bufsize, flags)
         thrown_away = flags and self._fast_check_receiving(flags)
         try:
             data: bytes = _Base.recv(self, bufsize, flags)
@@ -682,7 +683,7 @@ class socket(_Plain):  # type: ignore[misc]
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         channel = self._fast_channel
         if channel is not None:
-            return channel.recv_into(buffer, nbytes, flags)  # type: ignore[no-any-return]
+            return channel.recv_into(buffer, nbytes, flags)
         if flags and self._fast_check_receiving(flags):
             return len(_Base.recv(self, nbytes or memoryview(buffer).nbytes, flags))
         return _Base.recv_into(self, buffer, nbytes, flags)  # type: ignore[no-any-return]

@@ -8,10 +8,12 @@ import errno
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Buffer, Mapping, Sequence
+    from typing import Any, Protocol
 
     from .config import Settings
+else:  # `typing` would cost every start-up
+    Protocol = object
 
 
 class Reason(enum.Enum):
@@ -100,6 +102,139 @@ class Refused(Exception):
         return cls(_REASONS.get(error.errno or 0, Reason.SYSTEM_ERROR), str(error))
 
 
+class Channel(Protocol):
+    """One end of a connection whose bytes a path carries itself, through one descriptor: the doorbell's.
+
+    The socket calls `recv`, `recv_into`, `send` and `sendall` straight, in any thread. They keep the stream contract:
+    each byte once and in order, or an error; the errors and time-outs of a socket; the other end's death as soon as
+    the kernel shows it. The descriptor must tell poll() and epoll what a TCP socket's would, level and edge.
+
+    A channel may subclass this class: then each method that it leaves out raises NotImplementedError. Native channels
+    (fastsock.core.Channel) have the same methods.
+    """
+
+    peer: str  # the other end, for messages
+
+    # Data
+
+    def send(self, data: Buffer, flags: int = 0, /) -> int:
+        """As socket.send()."""
+        raise NotImplementedError
+
+    def sendall(self, data: Buffer, flags: int = 0, /) -> None:
+        """As socket.sendall()."""
+        raise NotImplementedError
+
+    def sendmsg(self, buffers: Sequence[Buffer], flags: int = 0) -> int:
+        """Sends the buffers one after the other, and returns how many bytes were taken. No ancillary data."""
+        raise NotImplementedError
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        """As socket.recv()."""
+        raise NotImplementedError
+
+    def recv_into(self, buffer: Buffer, nbytes: int = 0, flags: int = 0) -> int:
+        """As socket.recv_into()."""
+        raise NotImplementedError
+
+    # Options
+
+    def settimeout(self, timeout: float | None, /) -> None:
+        """Seconds for the calls that follow; None: for ever; 0: they do not block."""
+        raise NotImplementedError
+
+    def set_kernel_timeouts(self, receive: float, send: float) -> None:
+        """SO_RCVTIMEO and SO_SNDTIMEO, in seconds; 0: none."""
+        raise NotImplementedError
+
+    def set_send_buffer(self, size: int) -> None:
+        """SO_SNDBUF as the program set it, in bytes."""
+        raise NotImplementedError
+
+    def set_urgent_inline(self, on: bool) -> None:
+        """SO_OOBINLINE."""
+        raise NotImplementedError
+
+    def take_error(self) -> int:
+        """SO_ERROR: the number of the error that waits, which it then does no more; 0: none."""
+        raise NotImplementedError
+
+    # Ending
+
+    def shutdown(self, how: int, /) -> None:
+        """As socket.shutdown()."""
+        raise NotImplementedError
+
+    def was_reset(self) -> bool:
+        """Whether the other end reset the connection."""
+        raise NotImplementedError
+
+    def is_over(self) -> bool:
+        """Whether neither half can move a byte any more."""
+        raise NotImplementedError
+
+    def close(self, reset: bool = False) -> None:
+        """Closes the descriptor too. What was sent reaches the other end, unless `reset`."""
+        raise NotImplementedError
+
+    def closed_by_number(self, reset: bool) -> None:
+        """As close(), where the program closes the descriptor itself, right after this call."""
+        raise NotImplementedError
+
+    # Descriptors
+
+    def fileno(self) -> int:
+        """The descriptor, -1 once it is closed."""
+        raise NotImplementedError
+
+    def rebind(self, doorbell: int, /) -> None:
+        """The doorbell has moved to this number."""
+        raise NotImplementedError
+
+    def duplicate(self, doorbell: int, /) -> Channel:
+        """A second channel of the same connection, through a duplicate of the descriptor."""
+        raise NotImplementedError
+
+    def watch(self) -> None:
+        """The number was given out: from now on readiness must be exact for whoever asks the kernel."""
+        raise NotImplementedError
+
+    def knock(self) -> None:
+        """Tells the accepting end, once, that this end has joined."""
+        raise NotImplementedError
+
+    def forked(self) -> None:
+        """Called in a child after fork(), which has none of the threads that were inside."""
+        raise NotImplementedError
+
+    # The way out: foreign code takes the descriptor
+
+    def release(self) -> bool:
+        """Whether the descriptor itself can carry all bytes from now on, and does. Else bridge() is called."""
+        raise NotImplementedError
+
+    def begin_move(self) -> None:
+        """Calls of other threads that are inside wait, until end_move()."""
+        raise NotImplementedError
+
+    def end_move(self, successor: Any) -> None:
+        """They go on: with the socket that a weak reference gives, or here where it is None."""
+        raise NotImplementedError
+
+    def bridge(self, doorbell: int, inner: int, survives: bool = False, /) -> None:
+        """Pumps between this connection and the socket `inner` until both ended; both descriptors are its own then.
+
+        survives: also after this process ended. Raises OSError, and has done nothing then.
+        """
+        raise NotImplementedError
+
+    # Being seen
+
+    def statistics(self) -> dict[str, int] | None:
+        """What `fastsock.explain()` tells: bytes_sent, bytes_received, and whatever else the path counts."""
+        raise NotImplementedError
+
+
 class Transport(abc.ABC):
     """One path between two ends. A path knows nothing of the socket class.
 
@@ -132,14 +267,16 @@ class Transport(abc.ABC):
         """What a user can do about `reason`, or an empty text."""
         return ADVICE.get(reason, "")
 
-    def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
+    def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Channel | None, list[int], int]:
         """The accepting end's half: channel or None, descriptors to pass (closed by the caller), a number to pass.
 
         Raises Refused.
         """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
 
-    def join(self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int) -> Any:
+    def join(
+        self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
+    ) -> Channel | None:
         """The connecting end's half, with what offer() passed (closed by the caller): the channel or None.
 
         Raises Refused.
@@ -161,14 +298,14 @@ class Transport(abc.ABC):
         """The accepting end's half of a meeting with a reservation, if there is one."""
         return None
 
-    def begin(self, doorbell: int, settings: Settings, peer: str) -> tuple[Any, int]:
+    def begin(self, doorbell: int, settings: Settings, peer: str) -> tuple[Channel, int]:
         """The connecting end's channel, before there is another end, and the descriptor of the memory for that one.
 
         Only paths with SHARED_MEMORY can: the channel must keep what is sent. Raises Refused.
         """
         raise NotImplementedError(f"the {self.name} path needs both ends")
 
-    def take_over(self, doorbell: int, memory: int, settings: Settings, peer: str, pid: int) -> Any:
+    def take_over(self, doorbell: int, memory: int, settings: Settings, peer: str, pid: int) -> Channel:
         """The accepting end's channel, of what begin() made; the caller closes `memory`. Raises Refused."""
         raise NotImplementedError(f"the {self.name} path needs both ends")
 
@@ -185,7 +322,7 @@ class Reservation(abc.ABC):
         """Ends it, unless the other end claimed it: then False. useless: the other end would not claim the like."""
 
     @abc.abstractmethod
-    def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
+    def join(self, doorbell: int, settings: Settings, peer: str) -> Channel:
         """The channel, once it is claimed. Must not fail."""
 
 
@@ -195,7 +332,7 @@ class Claim(abc.ABC):
     pid: int
 
     @abc.abstractmethod
-    def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
+    def join(self, doorbell: int, settings: Settings, peer: str) -> Channel:
         """The channel. Must not fail."""
 
     @abc.abstractmethod

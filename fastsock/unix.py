@@ -73,10 +73,9 @@ class UnixTransport(Transport):
         "closing.reading_shut_shows_only_here": _HUP,
     }
 
-    def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Any, list[int], int]:
+    def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[None, list[int], int]:
         enlarge_buffer(doorbell)
         return None, [], 0
 
-    def join(self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int) -> Any:
+    def join(self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int) -> None:
         enlarge_buffer(doorbell)
-        return None

@@ -22,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..transport import Channel
+
 KEPT_CLOSED = 1000
 _TCP_INFO_BYTES = struct.Struct("=120xQQ")  # tcpi_bytes_acked, tcpi_bytes_received
 
@@ -30,7 +32,7 @@ class Connection:
     """One TCP-stream connection as its program sees it, whatever path its bytes take."""
 
     # Most connections never need these: one is made at every connect and accept.
-    channel: Any = None
+    channel: Channel | None = None
     options: dict[tuple[int, int], Any] | None = None
     holders: Sequence[weakref.ref[Any]] = ()
     peer_pid: int | None = None

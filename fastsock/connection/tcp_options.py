@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..transport import Channel
+
     Options = dict[tuple[int, int], Any]
 
 _LINGER = struct.Struct("ii")
@@ -80,7 +82,7 @@ def _seconds(options: Options | None, option: int) -> float:
     return int(seconds) + int(microseconds) / 1e6
 
 
-def apply(sock: Any, channel: Any, options: Options | None, changed: Options) -> None:
+def apply(sock: Any, channel: Channel | None, options: Options | None, changed: Options) -> None:
     """Heeds those of `options` that have changed, and change what calls do. channel: None where the kernel carries."""
     for (level, option), value in changed.items():
         if (level, option) == (_socket.SOL_SOCKET, _socket.SO_SNDBUF):

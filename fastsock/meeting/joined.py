@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..transport import Channel
+
 
 class Joined:
     """What a meeting gave: the path, its channel (None: the doorbell is the stream), the doorbell, the other's pid.
@@ -24,7 +26,7 @@ class Joined:
 
     __slots__ = ("awaited", "channel", "doorbell", "path", "pid")
 
-    def __init__(self, path: Any, channel: Any, doorbell: int, pid: int, awaited: bool) -> None:
+    def __init__(self, path: Any, channel: Channel | None, doorbell: int, pid: int, awaited: bool) -> None:
         self.path = path
         self.channel = channel
         self.doorbell = doorbell

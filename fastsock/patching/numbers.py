@@ -15,9 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..transport import Channel
+
 SO_COOKIE = 57  # the kernel's own name for an open socket, never used twice
 
-_channels: dict[int, Any] = {}
+_channels: dict[int, Channel] = {}
 _sockets: dict[int, weakref.ref[Any]] = {}
 _first_hooks: list[Callable[[], None]] = []
 _lock = genuine.RLock()
@@ -26,7 +28,7 @@ channel_of = _channels.get
 """channel_of(descriptor) -> the channel of a fast connection, or None: one dictionary look-up."""
 
 
-def attach(descriptor: int, sock: Any, channel: Any) -> None:
+def attach(descriptor: int, sock: Any, channel: Channel) -> None:
     """`descriptor` is a fast connection's from now on."""
 
     def lost(reference: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:

@@ -28,14 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from ..transport import Channel
     from .patches import Patches
-
-    class Channel(Protocol):
-        """A fast connection: a socket's data methods. The flag MSG_DONTWAIT makes them raise BlockingIOError."""
-
-        def recv(self, size: int, flags: int = 0, /) -> bytes: ...
-        def send(self, data: Any, flags: int = 0, /) -> int: ...
-        def sendmsg(self, buffers: Any, flags: int = 0) -> int: ...
 
     class Numbers(Protocol):
         """The numbers of this process's fast connections."""

@@ -33,8 +33,8 @@ class _Watch:
     __slots__ = ("by_descriptor", "channels", "patience", "settled_at", "skipped", "success", "turn", "writers")
 
     def __init__(self) -> None:
-        self.by_descriptor: dict[int, Any] = {}
-        self.channels: list[Any] = []
+        self.by_descriptor: dict[int, core.Channel] = {}
+        self.channels: list[core.Channel] = []
         self.patience = core.Patience() if settings().spin_us > 0 else None
         self.settled_at = 0.0
         self.writers = 0
@@ -46,7 +46,8 @@ class _Watch:
         if key.events & selectors.EVENT_WRITE:
             self.writers += 1
         channel = numbers.channel_of(key.fd)
-        if channel is not None and key.events & _READ:
+        # any other path's descriptor always tells the truth: the kernel speaks for it
+        if isinstance(channel, core.Channel) and key.events & _READ:
             self.by_descriptor[key.fd] = channel
             self.channels = list(self.by_descriptor.values())
             channel.set_lazy(channel.is_non_blocking())
