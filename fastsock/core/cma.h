@@ -1,7 +1,7 @@
-/* Cross-memory attach: the kernel copies between the memory of two processes, in one call and without the other's help.
+/* Cross-memory attach: one call of the kernel copies between the memory of two processes, without the other's help.
  *
- * A process number can come to name somebody else.  So whoever may be read has a nonce at some place in its memory, and
- * tells both: a copy counts only where the same call finds the nonce there.
+ * A process number can come to name another process.  So a process that may be read keeps a nonce in its memory, and
+ * tells the nonce and its place.  A copy counts only where the same call finds the nonce there.
  */
 #ifndef FASTSOCK_CMA_H
 #define FASTSOCK_CMA_H
@@ -17,10 +17,10 @@ struct fs_cma_identity {
 
 uint64_t fs_cma_nonce(void); /* never 0, and odd */
 
-/* Reads from `address` on into `parts`, which have room for one more.  The nonce is read last: it may stand for the bytes,
- * which then were there.  0: not permitted, or that is not the process, or no longer the nonce. */
+/* Reads from `address` on into `parts`, which have room for one more.  The nonce is read last: where it is
+ * still right, the bytes were there.  0: not permitted, or another process, or another nonce. */
 int fs_cma_read(const struct fs_cma_identity *there, uint64_t address, struct iovec *parts, int count);
-/* Writes the parts in order, each to a place of its length.  Whether all of them were. */
+/* Writes the parts in order, each to a place of its length.  Whether all were written. */
 int fs_cma_write(int64_t process, const struct iovec *parts, const struct iovec *places, int count);
 
 #endif

@@ -1,4 +1,5 @@
-/* What something took lately, in ticks; 0: nothing is known.  Slow ones may only have been interrupted: they count little. */
+/* The recent cost of an operation, in ticks; 0: unknown.  A slow one may only have been interrupted, so it counts
+ * little. */
 #ifndef FASTSOCK_COST_H
 #define FASTSOCK_COST_H
 

@@ -1,4 +1,4 @@
-/* Copies between memory with gaps and memory without: what a derived datatype describes, and what a message carries. */
+/* Copies between memory with gaps, as a derived datatype describes it, and memory without, as a message carries it. */
 #ifndef FASTSOCK_STRIDED_H
 #define FASTSOCK_STRIDED_H
 

@@ -35,7 +35,7 @@ uint32_t fs_generation(void);  /* tells a process from those that it was forked 
 uint32_t fs_fork_count(void);  /* forks seen by this process and its ancestors */
 uint32_t fs_current_cpu(void); /* number of the core plus one, 0 where unknown */
 
-/* Shows others where this thread runs, which it returns: a wait depends on whether they share the core. */
+/* Shows others the core of this thread, and returns it.  A wait depends on whether the two ends share a core. */
 static inline uint32_t fs_show_cpu(_Atomic uint32_t *mine)
 {
     uint32_t cpu = fs_current_cpu();
@@ -43,8 +43,8 @@ static inline uint32_t fs_show_cpu(_Atomic uint32_t *mine)
     return cpu;
 }
 
-/* The process's lock: for what it keeps once and seldom touches.  Held for a few system calls, never while waiting, and
- * by whoever forks: a child finds it free, and what it guards as it should be. */
+/* The process's lock guards state that exists once in a process and seldom changes.  It is held for a few system calls,
+ * never while waiting.  A fork holds it too: a child finds it free, and its state whole. */
 void fs_hold_process(void);
 void fs_release_process(void);
 
@@ -52,17 +52,17 @@ void fs_release_process(void);
 int fs_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t nanoseconds);
 void fs_futex_wake_all(_Atomic uint32_t *word);
 
-/* Called when blocks of this size travel: a C library that would give the memory of each back, and fault it in again
- * for the next, learns that they come and go.  Returns up to which size it need not be told again. */
+/* Called when blocks of this size travel.  A C library would give the memory of each back, and fault it in again for
+ * the next.  This tells it that they come and go.  Returns the size up to which it need not be told again. */
 size_t fs_expect_blocks(size_t bytes);
 
-/* Whether mapping so much leaves enough of the address space that the process may take (RLIMIT_AS): the limit is the
- * program's, for allocations of its own. */
+/* Whether mapping so much leaves enough of the process's address space (RLIMIT_AS).  The program set that limit for its
+ * own allocations. */
 int fs_may_map(size_t bytes);
 
 /* A thread that takes no signals: handlers stay with the threads of the program.  0 or -errno. */
 int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);
-/* Until the kernel does not count it any more either, which is a little after the join.  number: its gettid(). */
+/* Waits until the kernel does not count the thread any more.  That is a little after the join.  number: its gettid(). */
 void fs_join_thread(pthread_t thread, pid_t number);
 
 /* Round trip of one cache line between two threads on different cores in microseconds; negative: could not measure. */

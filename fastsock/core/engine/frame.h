@@ -1,6 +1,6 @@
-/* What travels between two engines: frames of a fixed header, some with payload behind it.
+/* Frames travel between two engines.  A frame has a fixed header, and some have payload behind it.
  *
- * Both ends run the same version on machines of the same byte order: the greeting says so, and is checked.
+ * Both ends run the same version on machines of the same byte order.  The greeting tells both, and is checked.
  */
 #ifndef FASTSOCK_FRAME_H
 #define FASTSOCK_FRAME_H

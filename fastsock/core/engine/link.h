@@ -1,4 +1,4 @@
-/* A peer in another process: a stream of frames in each direction, over whatever carries bytes in order. */
+/* A peer in another process: a stream of frames in each direction, over any path that carries bytes in order. */
 #ifndef FASTSOCK_LINK_H
 #define FASTSOCK_LINK_H
 
@@ -123,14 +123,15 @@ static inline int fs_link_is_open(const struct fs_link *link)
 int fs_stamps_new(struct fs_engine *engine);
 uint64_t fs_stamp(struct fs_engine *engine, struct fs_request *request); /* the address to tell, 0 for none */
 void fs_unstamp(struct fs_engine *engine, uint32_t id);
-/* Bytes of the message `id` from byte `offset` on, into `parts`, which have room for one more. 0: not permitted, or withdrawn. */
+/* Bytes of the message `id` from byte `offset` on, into `parts`, which have room for one more. 0: not permitted, or
+ * withdrawn. */
 int fs_pull(const struct fs_link *link, uint32_t id, uint64_t address, size_t offset, struct iovec *parts, int count);
 
 /* request_ids.c: the numbers under which other ends know requests */
 uint32_t fs_slot_take(struct fs_engine *engine, struct fs_request *request, int peer);   /* 0: no memory */
 struct fs_slot *fs_slot_find(struct fs_engine *engine, uint32_t id, int peer, int kind); /* NULL: there is no such */
 void fs_slot_give(struct fs_engine *engine, uint32_t id);
-/* The request goes and its number stays, in that state. */
+/* The request goes.  Its number stays, in that state. */
 struct fs_slot *fs_slot_abandon(struct fs_engine *engine, uint32_t id, int state, size_t left);
 
 /* costs.c: which way is faster, by what they took lately */
@@ -170,11 +171,12 @@ int fs_link_flush(struct fs_engine *engine, struct fs_link *link);
 void fs_link_set_pending(struct fs_link *link);
 
 /* asking.c */
-/* Ready for a message that was announced: how many bytes are wanted.  For 0 the sender is told, and the request done. */
+/* Readies a request for an announced message: how many bytes are wanted.  For 0 the sender is told, and the request is
+ * done. */
 size_t fs_accept_announced(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
 void fs_ask_for_bytes(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
                       size_t wanted);
-/* What could not be read in the sender's memory: from the first byte on. */
+/* Asks for bytes that could not be read in the sender's memory, from the first byte on. */
 void fs_ask_instead(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id);
 
 /* share.c */
@@ -212,7 +214,7 @@ void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_req
 
 /* turns.c */
 int fs_turn_of(const struct fs_frame *frame); /* its kind, or FS_TURN_REFUSED */
-/* The state of what a frame of that turn and number names, and its slot, or NULL where it names none. */
+/* A frame of that turn and number names a request or none: its state, and its slot or NULL. */
 int fs_state_named(struct fs_engine *engine, const struct fs_link *link, int turn, uint32_t id, struct fs_slot **slot);
 int fs_is_in_turn(int turn, int state);
 void fs_out_of_turn(struct fs_engine *engine, struct fs_link *link, int turn, int state); /* ends the link */

@@ -10,7 +10,7 @@ int fs_put_address(struct sockaddr_storage *where, int family, const char *ip, i
 
 /* The addresses of both ends: sockaddr_in, or sockaddr_in6.  UNKNOWN also where this kernel does not say. */
 int fs_accepted(const struct sockaddr *connecting, const struct sockaddr *listening);
-/* The same for many connections: whom to ask, a descriptor or -1; and each question. */
+/* The same for many connections: the first makes a descriptor to ask, or -1; the second asks one question. */
 int fs_accepted_open(void);
 int fs_accepted_ask(int netlink, const struct sockaddr *connecting, const struct sockaddr *listening);
 

@@ -1,11 +1,12 @@
-/* Connections whose other end has not called accept() yet, kept on behalf of it.
+/* Custody: a connection whose other end has not called accept() yet is kept on behalf of that end.
  *
- * The connecting end uses shared memory already, but what it sends goes to TCP as well, within the same call: so a
- * server that turns out to be foreign has everything, and so has the kernel whatever becomes of this process.  The
- * accepting side's things (doorbell, memory, TCP's descriptor, the name to connect back to) are in the custody of one
- * thread.  An accepting end that connects back is handed them and answers by one byte: it has joined, and TCP is done
- * with, but for its port, which stays the connection's.  When it says no, or somebody else accepted, the thread becomes
- * the pump between the ring and TCP (relay.c).
+ * The connecting end uses shared memory already.  What it sends goes to TCP as well, within the same call.  So a server
+ * without fastsock misses nothing, and the kernel has every byte whatever becomes of this process.
+ *
+ * One thread keeps the accepting side's things: doorbell, memory, TCP's descriptor, the name to connect back to.  It
+ * hands them to an accepting end that connects back.  That end answers by one byte and has joined: TCP is done with,
+ * but its port stays the connection's.  When the end says no, or other code accepted, the thread becomes the pump
+ * between the ring and TCP (relay.c).
  */
 #ifndef FASTSOCK_CUSTODY_H
 #define FASTSOCK_CUSTODY_H
@@ -35,25 +36,26 @@ struct fs_custody_terms {
     uint64_t patience_ns; /* for one who accepted and does not connect back */
 };
 
-/* `end` is the connecting one, `doorbell` the accepting one's.  Takes all descriptors over, unless it fails: -errno,
- * -EMFILE also where custody would use up what the program may open. */
+/* `end` is the connecting one, `doorbell` the accepting one's.  Takes all descriptors over, unless it fails: -errno.
+ * -EMFILE also means that custody would use up the descriptors that the program may open. */
 int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, int listener,
                      const struct fs_custody_terms *terms);
-/* Gives TCP's descriptor back, and custody up: whoever connects back later finds nobody.  -EBUSY: too late. */
+/* Gives TCP's descriptor back and ends custody: an end that connects back later finds nobody.  -EBUSY: too late. */
 int fs_custody_take_back(struct fs_custody *custody);
 /* Hands the pump to a process of its own, which survives this one.  -EBUSY: not now, or not needed any more. */
 int fs_custody_fork(struct fs_custody *custody);
 /* Becomes the pump at once, if nobody connected back. */
 void fs_custody_relay(struct fs_custody *custody);
 
-/* TCP's descriptor, which is kept for its port once the other end has joined, to whoever goes on without the end; or -1. */
+/* Gives TCP's descriptor to a caller that goes on without the end, or -1.  Once the other end has joined, the
+ * descriptor is kept only for its port. */
 int fs_custody_take_port(struct fs_custody *custody);
 
 int fs_custody_is_accepted(const struct fs_custody *custody);    /* as far as was seen */
 uint64_t fs_custody_lasted_ns(const struct fs_custody *custody); /* until it was decided, or now */
 pid_t fs_custody_joined_by(const struct fs_custody *custody);
 
-/* What the connecting end sees of it.  The rest stands above ends, and acts for one: so it is called by these. */
+/* What the connecting end sees of custody.  The rest stands above ends, so an end calls it through these. */
 struct fs_custody_calls {
     ssize_t (*pass)(struct fs_custody *custody, const void *data, size_t length, int flags);
     void (*await_room)(struct fs_custody *custody, int ring_is_full);
@@ -75,7 +77,8 @@ static inline int fs_custody_is_full(const struct fs_custody *custody)
 {
     return fs_custody_is_pending(custody) && atomic_load(&custody->full);
 }
-/* Sends to TCP what will be put into the ring: how much of it, 0 where the ring alone is enough by now, or -errno. */
+/* Sends to TCP what will be put into the ring, and says how much of it was sent.  0: the ring alone is enough by now.
+ * Else -errno. */
 static inline ssize_t fs_custody_pass(struct fs_custody *custody, const void *data, size_t length, int flags)
 {
     return custody->calls->pass(custody, data, length, flags);

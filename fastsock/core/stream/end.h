@@ -1,8 +1,8 @@
 /* One end of a connection, as one process holds it.
  *
- * The doorbell is the descriptor of a connected UNIX stream socket: it carries readiness, hang-up and wake-ups,
- * never payload (until the end is released: release.c).  Callers pass it to each call because duplicates of a socket
- * share one end and have a descriptor each.
+ * The doorbell is the descriptor of a connected UNIX stream socket.  It carries readiness, hang-up and wake-ups.  It
+ * carries no payload until the end is released (release.c).  Callers pass it to each call, because duplicates of a
+ * socket share one end but each has its own descriptor.
  *
  * Unless said otherwise functions return a count >= 0 or a negative errno:
  *   -EAGAIN      nothing to read, or no room, right now
@@ -24,8 +24,8 @@
 
 enum { FS_SIDE_ACCEPTED = 0, FS_SIDE_CONNECTED = 1 };
 enum { FS_READABLE = 1, FS_WRITABLE = 2 };
-/* Of a send: the caller will wait for room; EPIPE raises no signal.  Of a receive: without taking.  Of any call: -EBUSY
- * instead of waiting where another thread, or a forked process, is at work at this end. */
+/* Of a send: PATIENT: the caller will wait for room.  NO_SIGNAL: EPIPE raises no signal.  Of a receive: PEEK leaves the
+ * bytes.  Of any call: AT_ONCE answers -EBUSY where another thread, or a forked process, works at this end. */
 enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2, FS_PEEK = 1, FS_AT_ONCE = 4 };
 
 struct fs_limits {
@@ -34,18 +34,18 @@ struct fs_limits {
     int peer;          /* the other process's number as the kernel tells it, 0 where unknown: the end's at first */
 };
 
-/* Busy waiting pays only where it is answered in time: its measured success, 0 to 1. */
+/* Busy waiting pays only where the answer comes in time.  Its measured success, 0 to 1, decides. */
 struct fs_spin {
     _Atomic float success;
     _Atomic uint32_t skipped;
 };
 
-/* So does handing the core over: how many waits go without it. */
+/* The same holds for handing the core over.  `rest`: how many waits go without it. */
 struct fs_yielding {
     _Atomic uint32_t rest;
 };
 
-/* Waits in a row that were over at once, and after which nothing had moved: the other end may feign readiness. */
+/* Counts waits in a row that ended at once although nothing had moved: the other end may feign readiness. */
 struct fs_feint {
     _Atomic uint32_t rounds;
     _Atomic uint64_t moved; /* bytes by then */
@@ -119,8 +119,8 @@ static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
 int fs_segment_create(uint32_t small_bytes);
 struct fs_segment *fs_segment_make(uint32_t small_bytes, int *memory); /* mapped at once; NULL: `memory` is -errno */
 struct fs_segment *fs_segment_map(int memory, int *error);
-/* The same for memory that is mapped already, page-aligned, and cannot shrink; `unmap` gives it back, also where this
- * fails.  What it holds is checked as for any other segment. */
+/* The same for memory that is mapped already.  It is page-aligned and cannot shrink.  `unmap` gives it back, also where
+ * this fails.  Its contents are checked as those of any other segment. */
 struct fs_segment *fs_segment_adopt(void *memory, size_t size, int (*unmap)(void *, size_t), int *error);
 size_t fs_segment_bytes(uint32_t small_bytes); /* that a segment takes; 0 for a size that none can have */
 int fs_segment_format(void *memory, size_t size, uint32_t small_bytes); /* of zeroes, before anybody maps it */
@@ -129,10 +129,10 @@ int fs_sysv_format(int id, uint32_t small_bytes, uint64_t token);
 struct fs_segment *fs_sysv_attach(int id, uint64_t token, int *error);
 struct fs_segment *fs_segment_hold(struct fs_segment *segment);
 void fs_segment_drop(struct fs_segment *segment); /* the last holder unmaps it */
-/* A segment that both ends returned serves again.  1 where that was so, and it is as new; else 0. */
+/* Makes a segment that both ends returned as new: 1.  Else 0. */
 int fs_segment_renew(struct fs_segment *segment);
-/* The same, but only for the connection that `ticket` (60 bits, not 0) stands for, if the other end claims it before
- * the reservation is withdrawn: one of the two succeeds (1). */
+/* Reserves such a segment for one connection, which `ticket` (60 bits, not 0) names.  The other end claims it, or this
+ * end withdraws it: exactly one of the two succeeds (1). */
 int fs_segment_reserve(struct fs_segment *segment, uint64_t ticket);
 int fs_segment_withdraw(struct fs_segment *segment, uint64_t ticket);
 int fs_segment_claim(struct fs_segment *segment, uint64_t ticket);
@@ -149,7 +149,7 @@ void fs_end_free(struct fs_end *end);         /* the last holder unmaps the memo
 void fs_ends_leave(const struct fs_end *but); /* a fresh child that lets go of all ends but one, and says so */
 int fs_end_is_last(struct fs_end *end);       /* of all processes that hold it; counts this one out: once */
 
-/* What is known of an end without asking anybody. */
+/* What this process knows of an end without a system call. */
 static inline int fs_end_shared(const struct fs_end *end) { return end->forks_at_start != fs_fork_count(); }
 static inline int fs_end_is_watched(const struct fs_end *end)
 {
@@ -204,18 +204,18 @@ void fs_doorbell_stuff(struct fs_end *end, int doorbell);
 int fs_doorbell_settle(struct fs_end *end, int doorbell); /* 1: nothing to read and the doorbell says so */
 void fs_doorbell_unstuff(struct fs_end *end, int doorbell);
 int fs_doorbell_eat_all(struct fs_end *end, int doorbell); /* 0, or -EAGAIN when tokens are still under way */
-/* Bytes that are neither tokens nor a farewell: somebody writes to the other end's descriptor, who knows nothing of the ring.
- * -EAGAIN: a farewell is under way, and nobody can tell. */
+/* Bytes that are neither tokens nor a farewell: code that knows nothing of the ring writes to the other end's
+ * descriptor. -EAGAIN: a farewell is under way, so the bytes cannot be told apart. */
 ssize_t fs_doorbell_foreign(const struct fs_end *end, int doorbell);
 int fs_doorbell_prepare(int doorbell);
 int fs_doorbell_plain(int doorbell);
 
-/* wait.c: without any lock, and without the interpreter's.  0: look again; -EINTR; -ETIMEDOUT; -EBADF: `leaving` is set.
- * Who looks again and again in vain sleeps a little each time: what another process wrote keeps nobody busy for ever.
- * `deadline_ns` is on fs_now_ns()'s clock, UINT64_MAX for none. */
+/* wait.c: called without any lock, and without the interpreter's.  0: look again; -EINTR; -ETIMEDOUT; -EBADF: `leaving`
+ * is set.  A caller that looks in vain again and again sleeps a little each time: no value written by another process
+ * keeps it busy for ever.  `deadline_ns` is on fs_now_ns()'s clock, UINT64_MAX for none. */
 int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
-/* Its two halves: spin and futex (FS_IN_VAIN: now the other half), and the sleep that may last.  A signal that came
- * during the first would not end the second: whoever runs handlers looks for them in between. */
+/* The two halves of fs_end_wait(): first spin and futex (FS_IN_VAIN: now the other half), then the sleep that may last.
+ * A signal during the first half does not end the second: a caller that runs handlers looks for them in between. */
 enum { FS_IN_VAIN = 1 };
 int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
@@ -230,7 +230,7 @@ void fs_end_wake(struct fs_end *end); /* futex sleepers on this end, whoever the
 /* readiness.c */
 void fs_end_watch(struct fs_end *end, int doorbell); /* the descriptor was given away: be exact from now on */
 void fs_end_set_lazy(struct fs_end *end, int lazy);  /* whether a loop of ours settles it before it blocks */
-/* Before a loop of ours blocks: 1 when the ring holds something.  `flags`: 0 or FS_AT_ONCE. */
+/* Called before fastsock's own loop blocks: 1 when the ring holds something.  `flags`: 0 or FS_AT_ONCE. */
 int fs_end_settle(struct fs_end *end, int doorbell, int flags);
 
 int fs_end_writable(struct fs_end *end);
@@ -243,14 +243,16 @@ size_t fs_promised(const struct fs_end *end);       /* by the other end */
 int fs_await_promised(struct fs_end *end,
                       uint64_t *patience_ticks); /* 1 when more is there; takes off what it waited */
 
-/* release.c: the way out.  0: `doorbell` itself now carries the bytes, both ways; -EAGAIN: unread bytes are in the way. */
+/* release.c: the way back to the kernel.  0: `doorbell` itself now carries the bytes, both ways.  -EAGAIN: unread bytes
+ * are in the way. */
 int fs_end_release(struct fs_end *end, int doorbell);
-/* Foreign code over there has the descriptor, and reads there too: fs_doorbell_foreign().  With the receiver's lock held.
- * 0: the doorbell carries the bytes both ways; -EPROTO: that code was sent what it cannot read; -EAGAIN: look again. */
+/* Code without fastsock has the other end's descriptor (fs_doorbell_foreign()) and reads there too.  Called with the
+ * receiver's lock.  0: the doorbell carries the bytes both ways.  -EPROTO: that code was sent bytes that it cannot
+ * read. -EAGAIN: look again. */
 int fs_end_follow(struct fs_end *end, int doorbell);
 
-/* bridge.c: a pump between the ring and `inner`; holds `end`, takes over `doorbell` and `inner`.  0; or -errno, and all
- * is as it was: nothing was moved or closed. */
+/* bridge.c: a pump between the ring and `inner`.  It holds `end` and takes over `doorbell` and `inner`: 0.  On -errno
+ * nothing was moved or closed. */
 int fs_bridge_start(struct fs_end *end, int doorbell, int inner);
 /* The same in a process of its own, which outlives this one. */
 int fs_bridge_fork(struct fs_end *end, int doorbell, int inner);

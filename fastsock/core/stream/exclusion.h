@@ -1,6 +1,6 @@
-/* Who may work at an end of a connection: one sender and one receiver at a time, among the threads of this process and
- * of those that it forked.  The locks lie in memory that these processes share and that the other end cannot reach:
- * it can neither hold one, nor make one look held.
+/* The locks of an end: one sender and one receiver work at a time, among the threads of this process and of the
+ * processes that it forked.  The locks lie in memory of these processes alone.  The other end cannot reach it: it can
+ * neither hold a lock nor make one look held.
  */
 #ifndef FASTSOCK_EXCLUSION_H
 #define FASTSOCK_EXCLUSION_H
@@ -18,8 +18,8 @@ struct fs_exclusion {
 int fs_exclusion_take(struct fs_exclusion *exclusion); /* 0 or -ENOMEM */
 void fs_exclusion_give(struct fs_exclusion *exclusion);
 
-/* 0, or -EBUSY when it did not become free within that time; with 0 it looks for a moment and never sleeps.  An owner
- * that died loses it. */
+/* 0.  -EBUSY: the lock did not become free within that time.  A patience of 0 looks for a moment and never sleeps.  An
+ * owner that died loses the lock. */
 int fs_lock(fs_lock_word *word, uint64_t patience_ns);
 void fs_unlock(fs_lock_word *word);
 

@@ -1,7 +1,7 @@
 /* The memory that both ends of a connection map: two directions, each a byte ring.
  *
- * Everything here can be written by the other process at any moment.  Nothing read from it may be used as an
- * index, a length or a count before it has been checked against limits kept in private memory (see end.h).
+ * The other process can write everything here at any moment.  A value read from it is checked against limits in
+ * private memory (see end.h) before it serves as an index, a length or a count.
  */
 #ifndef FASTSOCK_LAYOUT_H
 #define FASTSOCK_LAYOUT_H
@@ -16,33 +16,37 @@
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
-/* Who has the segment, in the four low bits of `possession`; above them the ticket of a reservation.
- * 0: in use; each end that will never touch it again for this connection sets its RETURNED bit, and with both it is free. */
+/* `possession`: the four low bits say who has the segment.  The ticket of a reservation lies above them.
+ * 0: in use.  An end sets its RETURNED bit when it will never touch the segment again for this connection.  With both
+ * bits the segment is free. */
 enum { FS_RETURNED = 3, FS_RESERVED = 4, FS_BUSY = 8, FS_TICKET_SHIFT = 4 };
 
-/* The states of the doorbell, in the low bits of `bell`; above them, how many token bytes were ever sent. */
+/* `bell`: the low bits are the state of the doorbell.  The count of all token bytes ever sent lies above them. */
 enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_ABANDONED = 3, FS_BELL_ENDED = 4 };
 enum { FS_BELL_STATE = 7, FS_BELL_SHIFT = 3 };
 
-/* In the top bits of `head`, once the consumer asks for payload over the doorbell from that position on: nothing can be
- * published any more.  The producer agrees when it sees that; until then the consumer may take it back. */
+/* The top bits of `head`.  ASKED: the consumer wants payload over the doorbell from that position on, and nothing can
+ * be published any more.  AGREED: the producer has seen that.  Until then the consumer may take it back. */
 #define FS_RAW_ASKED (1ull << 63)
 #define FS_RAW_AGREED (1ull << 62)
-/* Set by the producer: bytes that are no tokens come over the doorbell from here on (farewell.c), so nobody can ask. */
+/* The producer sets it: from here on the doorbell carries bytes that are no tokens (farewell.c).  So the consumer
+ * cannot ask. */
 #define FS_FAREWELL (1ull << 61)
 #define FS_POSITION (FS_FAREWELL - 1)
-/* Of those bytes; UNDER_WAY from before they are sent. */
+/* The state of those bytes.  UNDER_WAY is set before they are sent. */
 enum { FS_FAREWELL_NONE = 0, FS_FAREWELL_UNDER_WAY = 1, FS_FAREWELL_SENT = 2 };
 #define FS_FAREWELL_BYTES 2048u /* more than a quarter of the smallest send buffer: then a descriptor is not writable */
 
-/* Closed with SO_LINGER 0 or with bytes unread; or a bridge holds bytes that its death would lose without a word. */
+/* How an end leaves.  BY_RESET: it closed with SO_LINGER 0, or with bytes unread.  UNLESS_SHUT: a bridge holds bytes,
+ * and its death would lose them without a word. */
 enum { FS_ORDERLY = 0, FS_BY_RESET = 1, FS_BY_RESET_UNLESS_SHUT = 2 };
 
-/* By somebody who deserves an edge for every arrival, or by a loop of ours that looks at the ring before it blocks. */
+/* `watched`.  EXACTLY: the watcher needs an edge for every arrival.  LAZILY: fastsock's own loop watches, and it looks
+ * at the ring before it blocks. */
 enum { FS_WATCHED_NOT = 0, FS_WATCHED_EXACTLY = 1, FS_WATCHED_LAZILY = 2 };
 
-/* `producer_shut`.  UNSHOWN: the doorbell does not say so yet, its reader shows it when all is read.  RAW: behind payload
- * that went over the doorbell itself. */
+/* `producer_shut`.  UNSHOWN: the doorbell does not say so yet.  Its reader shows it when all is read.  RAW: the end
+ * comes behind payload that went over the doorbell itself. */
 enum { FS_SHUT_NOT = 0, FS_SHUT = 1, FS_SHUT_UNSHOWN = 2, FS_SHUT_RAW = 3 };
 
 struct fs_direction {

@@ -1,5 +1,5 @@
-/* A pump between an end and a kernel stream that never waits: one thread serves many (bridge.c has threads of its own).
- * Half-closes, ends and resets pass through both ways. */
+/* A pump between an end and a kernel stream.  It never waits, so one thread serves many (bridge.c has threads of its
+ * own).  Half-closes, ends and resets pass through both ways. */
 #ifndef FASTSOCK_RELAY_H
 #define FASTSOCK_RELAY_H
 

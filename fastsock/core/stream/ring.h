@@ -1,11 +1,13 @@
 /* One direction's bytes: a single-producer single-consumer ring in shared memory.
  *
- * The ring starts small, to stay in cache and to touch little memory, grows to the large area when its consumer
- * does not keep up, and shrinks again once that has read everything; so that it takes at least as much unread data as a TCP connection on one host.
+ * The ring starts small, so it stays in cache and touches little memory.  It grows to the large area when its consumer
+ * does not keep up: a ring takes at least as much unread data as a TCP connection on one host.  It shrinks again once
+ * the consumer has read everything.
+ *
  * Positions count bytes since the start.  Position p lies at
  *     p mod small                              before `grown_at`
  *     (small + p - grown_at) mod large         from `grown_at` on
- * whatever the other process writes, so no index of its can leave the data area.
+ * This holds whatever the other process writes: none of its indices can leave the data area.
  */
 #ifndef FASTSOCK_RING_H
 #define FASTSOCK_RING_H
@@ -27,8 +29,8 @@ struct fs_ring {
 /* Producer's side.  All return -EPROTO when the indices are impossible. */
 ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted);
 int fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length); /* length <= space */
-/* Its two halves: bytes `offset` behind the head, and then the head moves over all of them: 0; or -EAGAIN, and nothing
- * is published, since the consumer asked for payload over the doorbell. */
+/* The two halves of fs_ring_put().  The first writes bytes `offset` behind the head.  The second moves the head over
+ * all of them: 0.  -EAGAIN: nothing is published, because the consumer asked for payload over the doorbell. */
 void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *source, size_t length);
 int fs_ring_publish(struct fs_ring *ring, size_t length);
 int fs_ring_agree(struct fs_ring *ring);        /* 1: it did, and it can take that back no more */
