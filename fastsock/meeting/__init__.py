@@ -1,17 +1,18 @@
 """How two ends on one host find each other, beside TCP: names in the abstract UNIX namespace.
 
 A listener's presence says that fastsock listens at an address. A connecting end that finds it offers a name made
-from its connection's ports, sends its SYN, and the accepting end connects back to that name. Who takes the token
-that travels with the hello decides: the connecting end by joining, or the accepting end by giving up. So both end up
-on the same path whatever dies or stalls, and no byte of this is ever seen on the TCP connection.
+from its connection's ports, and sends its SYN. The accepting end connects back to that name. A token travels with the
+hello, and one of the two takes it: the connecting end by joining, or the accepting end by giving up. So both ends get
+the same path whatever dies or stalls. The TCP connection carries no byte of the meeting.
 
-Two processes that met before need no talk: what the connecting end reserved before its SYN is the token, which the
-accepting end takes alone. The connecting end learns of it when its program first uses the socket.
+Two processes that met before need no talk. The connecting end reserves memory before its SYN: that is the token, and
+the accepting end takes it alone. The connecting end learns of it when its program first uses the socket.
 
-Where the accepting end has not even accepted, or may not be waited for, the connecting end goes ahead (custody):
-the accepting end connects back to another name, is handed its side, and its one byte in answer is its joining.
+The connecting end goes ahead (custody) where the accepting end has not accepted yet, or may not be waited for. The
+accepting end then connects back to another name and gets its side of the connection. It joins by a one-byte answer.
 
-DESIGN: the namespace is private to a network namespace, exactly the scope in which an address means one listener.
+DESIGN: the namespace is private to a network namespace. That is exactly the scope in which an address means one
+listener.
 
 names, presence         the names, and those of listeners
 offer, answer           the connecting end, and the accepting end

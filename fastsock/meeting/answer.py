@@ -61,7 +61,7 @@ def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined 
 
 
 def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[Transport]) -> Joined | None:
-    """Takes what a connecting end that went ahead has kept for us, if there is one. Raises Refused."""
+    """Takes the side that a connecting end has kept for this one, if it went ahead. Raises Refused."""
     try:
         stream = unix_calls.reach(connection_name("custody", source, local))
     except OSError as error:
@@ -91,8 +91,8 @@ def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[
 
 
 def _receive_kept(stream: Any, passed: list[int]) -> bytes:
-    """The message of a thread that is waiting for us; what travels with it goes to `passed`. Raises Refused."""
-    # its thread needs no lock of anybody: only a stopped process, or a machine with too much to do, keeps us waiting
+    """The message of a thread that waits for this end. Its descriptors go to `passed`. Raises Refused."""
+    # that thread needs no lock of others: only a stopped process, or an overloaded machine, delays it
     try:
         deadline = genuine.monotonic() + _KEEPER_PATIENCE * bounded_seconds()
         return soon(lambda: hello.receive(stream, passed), deadline, stream.fileno())  # type: ignore[no-any-return]

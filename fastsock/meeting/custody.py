@@ -1,12 +1,13 @@
 """Connections whose server has not accepted them yet: over shared memory already, and over TCP as well.
 
-What may not wait, a non-blocking connect above all, and what has waited long enough for a server that is busy, goes
-ahead. The descriptor becomes the doorbell at once, before anybody can watch it. What the program sends goes into the
-ring and to TCP in the same call: a server that accepts by foreign code misses nothing, and the kernel has it whatever
-becomes of this process. A server of ours takes the ring, and drops what TCP holds, whenever it comes to accept().
+Two kinds of connection go ahead: those that may not wait, non-blocking ones above all, and those that have waited long
+enough for a busy server. The descriptor becomes the doorbell at once, before anybody can watch it. Each send goes into
+the ring and to TCP in the same call. So a server without fastsock misses nothing, and the kernel has every byte
+whatever becomes of this process. A server with fastsock takes the ring when it calls accept(), and drops the bytes in
+TCP.
 
-The other end's side is in the custody of one native thread (core/stream/custody.c), which also becomes the pump
-between the ring and TCP where the other end stays there.
+One native thread keeps the other end's side (core/stream/custody.c). Where the other end stays on TCP, the thread
+becomes the pump between the ring and TCP.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def is_possible(paths: Sequence[Transport]) -> bool:
 
 
 class Kept:
-    """What is known of one such connection."""
+    """What is known of one connection in custody."""
 
     __slots__ = ("__weakref__", "_custody", "_told", "_where", "began", "path")
 
@@ -55,7 +56,7 @@ class Kept:
         self._told = False
 
     def told(self) -> tuple[str, Reason, int | None]:
-        """The path that its bytes take now, why, and the process at the other end where that is known."""
+        """The path of its bytes now, the reason, and the process at the other end if it is known."""
         state = self._custody.state()
         if state == core.CUSTODY_JOINED:
             return self.path, Reason.JOINED, self._custody.joined_by() or None
@@ -79,7 +80,7 @@ class Kept:
         return f"the server answered on TCP {after}, or this process gave its descriptor away before"
 
     def is_decided(self) -> bool:
-        """Whether the other end has joined, or never will; what that teaches is learned."""
+        """Whether the other end has joined, or never will. The history learns from it."""
         state = self._custody.state()
         if state in (core.CUSTODY_PENDING, core.CUSTODY_HANDED):
             return False
@@ -106,7 +107,7 @@ class Kept:
         return not channel.is_watched() and self._custody.take_back(channel)
 
     def held(self) -> Hidden | None:
-        """Gives away what holds the port of a connection that has joined, and goes on without custody."""
+        """Ends custody of a connection that has joined, and gives away the holder of its port."""
         number = self._custody.take_port()
         return Hidden(number) if number >= 0 else None
 
@@ -168,7 +169,7 @@ def _remember(where: Where, kept: Kept) -> None:
 
 
 def learn(where: Where) -> None:
-    """Takes into account what became of earlier connections there: they are mostly accepted in their order."""
+    """Learns from earlier connections to the same listener. Servers mostly accept in order."""
     waiting = _undecided.get(where)
     if waiting is None:
         return
@@ -186,17 +187,17 @@ _sockets: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def opened(sock: Any) -> None:
-    """`sock` has such a connection."""
+    """`sock` has a connection in custody."""
     _sockets.add(sock)
 
 
 def _before_fork() -> None:
-    """The thread is this process's alone, and the child may outlive it."""
+    """Before a fork: the thread is this process's alone, and the child may outlive it."""
     for sock in list(_sockets):
         connection = sock._fast_connection
         if connection is not None and connection.kept is not None and not connection.kept.has_joined():
             sock._fast_leave_custody(survives=True)
-    if core.available:  # Python warns of a fork beside threads, of which a program without threads does not know
+    if core.available:  # Python warns of a fork beside threads: a program that started none must not see it
         core.rest_threads()
 
 

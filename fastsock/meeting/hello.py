@@ -1,4 +1,4 @@
-"""The words of a meeting: the hello, which whoever knows the other end's name says first, and the byte in answer."""
+"""The words of a meeting: the hello and the byte in answer. The end that knows the other's name says hello first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def send(stream: Any, hello: bytes, descriptors: Sequence[int]) -> None:
 
 
 def receive(stream: Any, passed: list[int]) -> bytes:
-    """What came over a UNIX stream; the descriptors that travelled with it go to `passed`. Raises OSError."""
+    """Receives from a UNIX stream. The descriptors that came with the bytes go to `passed`. Raises OSError."""
     data, ancillary, _, _ = stream.recvmsg(_HELLO.size, _DESCRIPTOR_SPACE, _socket.MSG_CMSG_CLOEXEC)
     for level, kind, content in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
@@ -41,7 +41,7 @@ def receive(stream: Any, passed: list[int]) -> bytes:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether it is a hello's length: less comes from an end that hung up."""
+    """Whether it has a hello's length. An end that hung up sent less."""
     return len(data) == _HELLO.size
 
 

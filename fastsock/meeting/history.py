@@ -1,7 +1,7 @@
-"""What this process learned of the listeners that it connects to, so that nobody pays for the same thing twice.
+"""What this process learned of the listeners that it connects to. A lesson is paid for once.
 
-A listener that lets offers lapse, and one whose connections end as soon as they began, are better left on TCP: they are
-asked ever more rarely. Where one process always accepts, what the meeting needs can be reserved before.
+Some listeners let offers lapse. The connections of others end as soon as they began. Both are better left on TCP, so
+this process asks them ever more rarely. Where one process always accepts, a meeting's memory can be reserved before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNUSED = {"bytes_sent": 0, "bytes_received": 0, "waits": 0, "spins": 0}
 
 
 class Backoff:
-    """Skips 1, 3, 7, ... occasions each time that it is told to."""
+    """Skips 1, 3, 7, ... occasions, more each time."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -68,7 +68,7 @@ class Backoff:
 _lapses = Backoff(MOST_SKIPPED)
 _short = Backoff(MOST_SHORT)
 _in_a_row: dict[Where, list[float]] = {}  # how many short ones, and when the last one was
-_nobody: dict[Where, list[float]] = {}  # how many found nobody of ours, and when the last one was
+_nobody: dict[Where, list[float]] = {}  # how many found no fastsock, and when the last one was
 _accepting: dict[Where, list[int]] = {}  # a process, and how sure that is
 
 lets_offers_lapse = _lapses.skips
@@ -122,7 +122,7 @@ def closed_unused(where: Where, seconds: float) -> None:
 
 
 def finds_nobody(where: Where) -> bool:
-    """Nobody of ours listens there; whether several connections, one soon after the other, found that."""
+    """No fastsock listens there. Says whether several connections, one soon after the other, found that."""
     now = genuine.monotonic()
     if len(_nobody) > MOST_KNOWN:
         _nobody.clear()

@@ -1,4 +1,4 @@
-"""What a meeting gave, and with whom it may be."""
+"""The result of a meeting, and the check of the other end's user."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def confirm(joined: Joined, stream: Any) -> None:
 
 
 class Unusable(Refused):
-    """What was offered cannot serve here: something else may."""
+    """The offered path cannot serve here. Another one may."""
 
 
 # ---- who may ----

@@ -41,12 +41,12 @@ def presence_name(where: str, port: int) -> bytes:
 
 
 def connection_name(kind: str, source: tuple[str, int], target: tuple[str, int]) -> bytes:
-    """A name that tells both addresses, so that they can be read off the descriptor by whoever gets it."""
+    """A name that tells both addresses. A process that gets the descriptor reads them from it."""
     return f"\0fastsock/1/{kind}/{source[0]}/{source[1]}/{target[0]}/{target[1]}".encode()
 
 
 def unique(name: bytes) -> bytes:
-    """A name that nothing else has, of which the addresses can still be read."""
+    """A name that nothing else has. The addresses can still be read from it."""
     return b"%s/%d.%d" % (name, genuine.getpid(), next(_numbers))
 
 
@@ -63,7 +63,7 @@ def _address(key: str, port: str, family: int) -> tuple[Any, ...]:
 
 
 def addresses_of(descriptor: int, family: int) -> tuple[Any, Any] | None:
-    """(local, peer) of the TCP connection that became this UNIX stream socket, or None where it is none of ours."""
+    """(local, peer) of the TCP connection that became this UNIX stream. None: fastsock did not make it."""
     stream = Raw(UNIX, _socket.SOCK_STREAM, 0, descriptor)
     try:
         own, other = stream.getsockname(), stream.getpeername()
@@ -106,7 +106,7 @@ def is_loopback(ip: str) -> bool:
 
 
 def is_local(ip: str, family: int) -> bool:
-    """Whether the kernel reaches `ip` without leaving this host: then it sends from that very address."""
+    """Whether the kernel reaches `ip` within this host. It then sends from that very address."""
     if is_loopback(ip):
         return True
     probe = Raw(family, DATAGRAM)

@@ -1,4 +1,4 @@
-"""The connecting end: a name at which the accepting end may connect back, and its answer to whoever does."""
+"""The connecting end: it offers a name to connect back to, and answers the end that does."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Offer:
 
     @property
     def goes_ahead(self) -> bool:
-        """Whether this end need not wait for anybody: what it goes ahead with can be handed over at any time."""
+        """Whether this end need not wait: it can hand over the accepting end's side at any time."""
         return self._ahead
 
     def listener(self, local: Any) -> int:
@@ -88,11 +88,11 @@ class Offer:
         return listener
 
     def name_of(self, what: str) -> bytes:
-        """A name that nothing else has, from which both addresses of the connection can be told."""
+        """A name that nothing else has. It tells both addresses of the connection."""
         return unique(connection_name(what, *self._ends))
 
     def withdraw(self) -> bool:
-        """Ends the offer, unless the accepting end claimed what was reserved; whether it ended."""
+        """Ends the offer, unless the accepting end claimed the reservation. Says whether it ended."""
         if self._reservation is not None:
             if not self._reservation.withdraw():
                 return False
@@ -108,7 +108,7 @@ class Offer:
         self._let_port_go()
 
     def held(self) -> Hidden:
-        """Gives away what holds the port, once."""
+        """Gives away the holder of the port, once."""
         held, self._held = self._held, None
         assert held is not None
         return held
@@ -194,7 +194,7 @@ class Offer:
         return unix_calls.accept(self._listener)
 
     def _as_reserved(self, reservation: Reservation, descriptor: int) -> Joined:
-        """The accepting end decided, and connects right then: nothing here may fail any more, except by its death."""
+        """The accepting end has decided and connects now. Only its death may make this fail."""
         while self._doorbell < 0 or not self._is_awaited(self._doorbell):
             if self._doorbell >= 0:
                 genuine.close(self._doorbell)
@@ -220,12 +220,12 @@ class Offer:
         return Joined(self._path, channel, self._doorbell, self._pid, awaited=False)
 
     def _is_awaited(self, doorbell: int) -> bool:
-        """Whether it is of the process that claimed, as the user that it was when the two met."""
+        """Whether the process that claimed is at `doorbell`, with the same user as when the two met."""
         pid, user = unix_calls.peer(doorbell)
         return pid == self._pid and is_welcome(user)
 
     def _accept_without_spare(self, descriptor: int) -> int:
-        """The TCP socket is done with: its number serves the listener, and the listener's the doorbell."""
+        """Reuses the TCP socket's number for the listener, and the listener's number for the doorbell."""
         genuine.dup2(self._listener, descriptor, False)
         self._hidden.close()
         self._listener = -1

@@ -1,4 +1,4 @@
-"""What is replaced in a running Python, and put back; and the descriptor numbers that it is replaced for.
+"""Functions that are replaced in a running Python, and put back, so that descriptor numbers keep their meaning.
 
 patches     replacing attributes, so that they can be put back
 numbers     the descriptor numbers of fast connections

@@ -1,8 +1,8 @@
 """Numbers that multiprocessing detaches from their sockets, kept on the fast path.
 
-`multiprocessing.connection` makes a Connection of a socket's bare number, then reads, writes and closes it by
-os.read, os.write and os.close, which know the numbers of fast connections (os_calls.py). So a socket object of
-ours stands for the number until it is closed, or released because somebody else takes it.
+`multiprocessing.connection` makes a Connection of a socket's bare number. It reads, writes and closes that number by
+os.read, os.write and os.close. These know the numbers of fast connections (os_calls.py). So a fast socket object
+stands for the number until it is closed, or released because other code takes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _kept: dict[int, Any] = {}
 
 
 def stays_fast(taker: dict[str, Any]) -> bool:
-    """Whether the module with these globals does all that it does with a number by functions that know it."""
+    """Whether the module with these globals uses a number only by functions that know fast connections."""
     if taker.get("__name__") != "multiprocessing.connection":
         return False
     kind = taker["Connection"]
@@ -30,14 +30,14 @@ def stays_fast(taker: dict[str, Any]) -> bool:
 
 
 def keep(keeper: Any) -> int:
-    """Lets `keeper`, a fast socket that nobody else knows, stand for its number, which may be polled."""
+    """Lets `keeper`, a fast socket without other users, stand for its number. The number may be polled."""
     descriptor: int = keeper.fileno()
     _kept[descriptor] = keeper
     return descriptor
 
 
 def taken(descriptor: int) -> Any:
-    """What stood for the number, which somebody else closes or uses from now on; None where nothing did."""
+    """The socket that stood for the number, or None. Other code closes or uses the number from now on."""
     return _kept.pop(descriptor, None)
 
 
@@ -50,7 +50,7 @@ def close(descriptor: int) -> bool:
 
 
 def _at_exit() -> None:
-    """A number that its program leaves open ends with the process, and nothing of ours may complain of it."""
+    """A number that its program leaves open ends with the process. fastsock must not warn of it."""
     for keeper in list(_kept.values()):
         registry.left_open(keeper._fast_connection)
         _socket.socket.detach(keeper)

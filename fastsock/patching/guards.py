@@ -1,6 +1,6 @@
-"""Descriptor numbers keep their meaning, installed or not: from the first fast connection on, or from an installation.
+"""Descriptor numbers keep their meaning from the first fast connection on, or from an installation.
 
-What was replaced for that is known here alone.
+Only this module knows which functions were replaced for that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def activate_for(*kinds: type[socket.socket]) -> None:
 
 
 def withdraw() -> list[str]:
-    """Undoes it, unless there are fast connections still: without it their descriptors mean nothing.
+    """Undoes activate(), unless fast connections exist: their descriptors would mean nothing.
 
     Gives the names that somebody else has replaced since.
     """

@@ -43,7 +43,7 @@ def attach(descriptor: int, sock: Any, channel: Channel) -> None:
     _channels[descriptor] = channel
     _sockets[descriptor] = weakref.ref(sock, lost)
     if _first_hooks:
-        with _lock:  # who comes second must find them done
+        with _lock:  # a second caller must find them done
             for hook in _first_hooks:
                 hook()
             _first_hooks.clear()
@@ -61,7 +61,7 @@ def descriptors() -> list[int]:
 
 
 def release(descriptor: int) -> None:
-    """The way out: from now on the raw descriptor itself carries the bytes. Does nothing where it does already."""
+    """From now on the raw descriptor itself carries the bytes. Does nothing where it does already."""
     reference = _sockets.get(descriptor)
     sock = reference() if reference is not None else None
     if sock is not None:
@@ -78,7 +78,7 @@ def forget(descriptor: int) -> None:
         sock = reference() if reference is not None else None
         detach(descriptor)
         keeper = detached.taken(descriptor)
-        if keeper is None:  # the socket object that still believes in it gets EBADF, as for any closed number
+        if keeper is None:  # its socket object gets EBADF, as for any closed number
             channel.closed_by_number(sock is not None and sock._fast_resets())
         else:
             channel.rebind(genuine.dup(descriptor))
@@ -94,7 +94,7 @@ def before_first_attach(hook: Callable[[], None]) -> None:
 
 
 def recall(sock: Any) -> Any:
-    """The socket object of ours that is open on the very same connection, or None."""
+    """The fast socket object that is open on the very same connection, or None."""
     if not _sockets:
         return None
     name = _cookie(sock)

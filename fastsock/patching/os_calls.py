@@ -1,8 +1,8 @@
 """Raw descriptor numbers in this process: os.read and its kin keep their meaning on a fast connection.
 
-The number of a fast connection is that of its doorbell, which carries no payload. So calls that
-move bytes go to the connection, and calls after which the number alone must do (dup, fdopen) first
-make the number a kernel stream again. Every other descriptor passes through.
+The number of a fast connection is that of its doorbell. The doorbell carries no payload, so calls that
+move bytes go to the connection. After other calls (dup, fdopen) the number alone must do: they first
+make it a kernel stream again. Every other descriptor passes through.
 
 Not covered: code that never looks these functions up in their module (C extensions; ``from os
 import read`` before the installation), and ``open(number)``, whose replacement would show in the

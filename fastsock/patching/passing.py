@@ -1,11 +1,11 @@
 """Raw descriptor numbers that go to another process: exec, spawn, subprocess, SCM_RIGHTS.
 
-The other process knows nothing of the shared memory behind a fast connection, so its number is
-made a kernel stream first ("released"), in this process, while there is one that can carry the bytes.
+The other process knows nothing of the shared memory behind a fast connection. So this process first
+makes the number a kernel stream ("released"), while it can still carry the bytes.
 
 subprocess, and multiprocessing's spawn and forkserver, all start their children by
-``_posixsubprocess.fork_exec``; multiprocessing sends descriptors by ``sendmsg`` and keeps those that
-it will send later by ``os.dup`` (see os_calls.py). So nothing of those packages is replaced.
+``_posixsubprocess.fork_exec``. multiprocessing sends descriptors by ``sendmsg``. It keeps descriptors
+for later by ``os.dup`` (see os_calls.py). So nothing of those packages is replaced.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def patch(patches: Patches, numbers: Numbers) -> None:
-    """Replace what starts another program by what releases the fast connections that it gets first."""
+    """Let the functions that start another program first release the fast connections that it inherits."""
     for module, name, maker in _MAKERS:
         original = getattr(module, name)
         if not is_replacement(original):

@@ -1,4 +1,4 @@
-"""The way out: the raw descriptor itself carries the bytes, because somebody takes it."""
+"""The way back to the kernel: other code takes the raw descriptor, so the descriptor itself carries the bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def release(sock: Any, survives: bool) -> None:
     channel, connection = sock._fast_channel, sock._fast_connection
     if channel is None or connection is None:
         return
-    if channel.fileno() < 0:  # closed by number, behind our back
+    if channel.fileno() < 0:  # closed by its number
         sock._fast_unbind()
         return
     if connection.kept is not None:
@@ -52,7 +52,7 @@ def release(sock: Any, survives: bool) -> None:
 
 
 def leave_custody(sock: Any, survives: bool) -> bool:
-    """The descriptor must do without the thread that keeps the other end's side; whether it is TCP's again."""
+    """Ends custody, so that the descriptor needs no thread here. Says whether it is TCP's again."""
     connection, channel = sock._fast_connection, sock._fast_channel
     kept = None if connection is None else connection.kept
     if kept is None or channel is None or channel.fileno() < 0:
@@ -71,7 +71,7 @@ def leave_custody(sock: Any, survives: bool) -> bool:
 
 
 def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
-    """Unread bytes lie in the ring: the descriptor becomes one end of a fresh pair that a pump serves."""
+    """Unread bytes lie in the ring, so the descriptor becomes one end of a fresh pair. A pump serves the pair."""
     outer, inner = _socket.socketpair()
     unix.enlarge_buffer(outer)
     unix.enlarge_buffer(inner)
@@ -80,7 +80,7 @@ def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
     channel = sock._fast_channel
     channels = [holder._fast_channel for holder in holders]
     for each in channels:
-        each.begin_move()  # what other threads are about goes on over the bridge
+        each.begin_move()  # calls of other threads go on over the bridge
     try:
         channel.bridge(doorbell, inner.fileno(), survives)
     except OSError as error:  # the connection goes on as it was

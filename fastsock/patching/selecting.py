@@ -1,9 +1,9 @@
-"""Selectors that look at the rings of what they watch before they block, because the sleep is the cost.
+"""Selectors that look at the rings before they block, because the sleep is the cost.
 
-Under the launcher the standard selectors, and so asyncio, spin on the rings for a moment, or hand their core over to
-the other ends that run on it. While they watch a non-blocking connection its doorbell may stay rung (lazy), so that an
-exchange costs no system call; it is made exact ("settled") before they block. Selectors that are not patched see exact
-doorbells all the same.
+Under the launcher the standard selectors, and so asyncio, spin on the rings for a moment. Where the other ends run on
+the same core, they hand the core over instead. While they watch a non-blocking connection, its doorbell may stay rung
+(lazy): an exchange then costs no system call. The doorbell is made exact ("settled") before they block. Selectors that
+are not patched see exact doorbells all the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _READ = selectors.EVENT_READ
-_KERNEL_EVERY = 16  # descriptors of others must be heard even while the rings keep us busy
+_KERNEL_EVERY = 16  # other descriptors must be heard even while the rings are busy
 _POOR_SUCCESS = 0.3
 _PROBE_EVERY = 16
 _LOOK_EVERY = 0.001  # seconds: how long the death of a peer may hide behind a doorbell that was left rung
@@ -134,7 +134,7 @@ def _modify(original: Any) -> Any:
 
 
 def _without_stale(watch: _Watch, found: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
-    """What the kernel found, less the doorbells that were left rung."""
+    """The events that the kernel found, without the doorbells that were left rung."""
     kept = []
     for key, events in found:
         channel = watch.by_descriptor.get(key.fd)
