@@ -352,7 +352,7 @@ class socket(_Plain):  # type: ignore[misc]
         return channel
 
     def _fast_recognise(self, family: int, proto: int, descriptor: int) -> None:
-        """The descriptor may be one of ours that came back: a duplicate, detached, or from another process."""
+        """The descriptor may be a fast one that came back: a duplicate, detached, or from another process."""
         if _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN) != _socket.AF_UNIX:
             return
         addresses = names.addresses_of(descriptor, _socket.AF_UNSPEC if family == -1 else family)

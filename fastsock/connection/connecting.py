@@ -20,7 +20,7 @@ _family = _Base.family.__get__  # the plain number: the property of the standard
 
 
 def offer_to(sock: Any, address: Any) -> tuple[Offer | None, Reason]:
-    """Makes the name at which the listener may connect back, if there is one of ours on this host."""
+    """Makes the name at which the listener may connect back, if a listener with fastsock is on this host."""
     try:
         nothing_else = chain.nothing_but_tcp()
         if nothing_else is not None:

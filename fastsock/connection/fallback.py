@@ -1,6 +1,6 @@
-"""Connections that stay on TCP, which must cost as little as the standard class's: native where the core is built.
+"""Connections that stay on TCP. They must cost as little as the standard class's, so native code handles them.
 
-Without the core each of them is found to stay anew, and noted as one on any path.
+Without the core, Python code decides anew for each that it stays, and notes it as a connection on any path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..config import Settings
 
 NOBODY_SECONDS = 5e-3
-"""Where several connections in a row found nobody of ours, nobody is looked for so long."""
+"""Where several connections in a row found no fastsock, the next ones do not look for it so long."""
 
 _READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
 _ALWAYS = (Reason.EXCLUDED_BY_SETTING, Reason.EXCLUDED_BY_RULE, Reason.NO_NATIVE_CORE)
@@ -34,7 +34,7 @@ _known: Settings | None = None
 
 
 class Held:
-    """An attribute that a meeting under way decides: asking for it takes part. Afterwards the instance has its own."""
+    """An attribute that a meeting under way decides. Reading it takes part; afterwards the instance has its own."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -75,7 +75,7 @@ def _begin(current: Settings) -> None:
 
 
 def listening(presences: list[Any], complete: bool, local: Any, reason: Reason | None, first: bool) -> Any:
-    """What is known of the connections that a listener will accept.
+    """What this process knows of the connections that a listener will accept.
 
     local: their address, where they all have the same; reason: why all of them stay on TCP, or None; first: whether the
     listener had no presence before, here or in another process.
@@ -90,7 +90,7 @@ def listening(presences: list[Any], complete: bool, local: Any, reason: Reason |
 
 
 def _at_most_told() -> int:
-    """How many datagrams nobody reads a socket keeps, before it refuses more."""
+    """How many unread datagrams a socket keeps before it refuses more."""
     try:
         descriptor = genuine.open("/proc/sys/net/unix/max_dgram_qlen", _READ_ONLY)
         try:

@@ -1,7 +1,7 @@
-"""Modules that call C by cffi or ctypes, as pyOpenSSL does: the number that one asks for is read and written there.
+"""Modules that call C by cffi or ctypes, as pyOpenSSL does: their C code reads and writes the number.
 
-Nothing tells them from code that only watches the number, but what they have among their names: a library, function or
-type of cffi's or ctypes', one of these modules themselves, or a module or function that has such a thing.
+Other code only watches the number. The names in a module tell the two apart: a module of the first kind has a library,
+function or type of cffi's or ctypes', one of these modules themselves, or a module or function that has one of these.
 """
 
 from __future__ import annotations

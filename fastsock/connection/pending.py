@@ -36,7 +36,7 @@ class Pending:
             _waiting.pop(id(self), None)
 
     def withdraw(self) -> bool:
-        """Ends the offer, unless the accepting end claimed what was reserved; whether it ended."""
+        """Ends the offer, unless the accepting end claimed the reservation. Says whether it ended."""
         with self.lock:
             ended = self.offer.withdraw()
             if ended:
@@ -49,7 +49,7 @@ class Pending:
 
 
 def decide_all() -> None:
-    """Before a fork, as a reservation is one process's alone, and before a program closes every number."""
+    """Called before a fork, because a reservation is one process's alone, and before a program closes every number."""
     for reference in _waiting.copy().values():
         sock = reference()
         if sock is not None:
@@ -57,7 +57,7 @@ def decide_all() -> None:
 
 
 def _forked() -> None:
-    """What began after that is the parent's: its lock may be held by a thread that is not here."""
+    """Offers begun since then are the parent's. A thread that is not in this child may hold their locks."""
     for reference in list(_waiting.values()):
         sock = reference()
         pending = None if sock is None else sock._fast_pending

@@ -1,4 +1,4 @@
-"""What this process knows of its own connections: which path each took and why.
+"""The connections of this process: which path each took, and why.
 
 Written at every connect, accept and close, so nothing here scans or blocks.
 """
@@ -130,7 +130,7 @@ def _lost(owner: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finali
 
 
 def closing(connection: Connection) -> None:
-    """Keeps what was counted, before the socket closes; of one on TCP only for a report: the kernel must be asked."""
+    """Keeps the counts before the socket closes. On TCP that is done only for a report, as it asks the kernel."""
     owner = connection.owner
     if owner is None or id(owner) not in _open:
         return
@@ -162,7 +162,7 @@ def moved(connection: Connection, transport: str, reason: Reason) -> None:
 
 
 def _settle(connection: Connection) -> None:
-    """What became of a connection that moved before its other end came, which it ends as."""
+    """The final record of a connection that moved before its other end came."""
     kept = connection.kept
     kept.is_decided()
     transport, reason, connection.peer_pid = kept.told()

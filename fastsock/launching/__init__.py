@@ -1,7 +1,7 @@
 """Putting fastsock into programs that do not name it.
 
 installation    fastsock.install() and uninstall()
-children        the environment that child Pythons find; _bootstrap/ is what it leads them to
+children        the environment of child Pythons: it leads them to _bootstrap/
 inprocess       a program inside the launcher's process, where that cannot be replaced
 
 Above the socket class, below the launcher. Tests: tests/launching.

@@ -1,7 +1,7 @@
 """Child Python processes: the environment that makes them install fastsock before their own program.
 
-``PYTHONPATH`` starts with a directory that holds only a ``sitecustomize`` module, which Python
-imports at its start; it installs fastsock, takes its directory off ``sys.path`` again, and runs the
+``PYTHONPATH`` starts with a directory that holds only a ``sitecustomize`` module. Python imports it at
+its start. It installs fastsock, takes its directory off ``sys.path`` again, and runs the
 ``sitecustomize`` that it displaced. So children by subprocess, os.exec*, os.spawn* and
 multiprocessing (fork needs nothing; spawn, forkserver) are covered alike, at any depth.
 

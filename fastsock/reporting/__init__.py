@@ -1,4 +1,4 @@
-"""What is told of connections.
+"""What fastsock tells about connections.
 
 explanation    fastsock.explain() and fastsock.connections()
 report         --stats

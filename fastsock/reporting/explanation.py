@@ -1,4 +1,4 @@
-"""Seeing what happens: what `fastsock.explain()` and `fastsock.connections()` answer."""
+"""The answers of `fastsock.explain()` and `fastsock.connections()`."""
 
 from __future__ import annotations
 

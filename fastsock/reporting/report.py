@@ -1,6 +1,6 @@
-"""What each connection used and why, written when a process ends (FASTSOCK_STATS, ``--stats``).
+"""The report of each connection's path and reason, written when a process ends (FASTSOCK_STATS, ``--stats``).
 
-Written at the interpreter's exit, and at the end of a multiprocessing child, which skips that. A
+It is written at the interpreter's exit. A multiprocessing child skips that exit, so it writes at its own end. A
 process that ends by a signal or ``os._exit`` writes nothing.
 """
 

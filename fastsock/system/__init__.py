@@ -1,6 +1,6 @@
-"""The system as it is, in a process that belongs to somebody else: its program, and whatever test tools that has.
+"""The system as it is, in a process that belongs to its program and to the program's test tools.
 
-genuine     the system's calls and its clock, whatever stands in their place
+genuine     the system's calls and its clock, also where test tools replaced them
 forkable    locks that a forked child finds free
 hidden      descriptors that the program knows nothing of, and may close
 

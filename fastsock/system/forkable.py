@@ -1,4 +1,4 @@
-"""Locks that a forked child finds free: the thread of its parent that held one is not there to let it go."""
+"""Locks that a forked child finds free. A thread of the parent that held one is not in the child to release it."""
 
 from __future__ import annotations
 

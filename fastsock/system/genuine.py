@@ -1,9 +1,8 @@
 """The system's calls and its clock as they are, whatever a test tool puts in their place.
 
 freezegun and pyfakefs replace a function in every loaded module that has it, blockbuster and mock in the module that
-it comes from, time-machine behind the name itself. A meeting must end and a file be opened all the same. So what runs
-after the import calls these, which were taken then, from where none of them looks, and are kept where none of them
-looks: in a class.
+it comes from, time-machine behind the name itself. A meeting must end and a file be opened all the same. So fastsock
+takes the calls at its import, from a place where none of these tools looks. It keeps them where none looks: in a class.
 """
 
 from __future__ import annotations

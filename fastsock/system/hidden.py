@@ -1,7 +1,7 @@
-"""Descriptors of ours that the program knows nothing of. It may close every number that it finds, as daemons do.
+"""Descriptors of fastsock that the program does not know. It may close every number that it finds, as daemons do.
 
-Then the number is free, and soon somebody else's. So none is used or closed before it was seen to be the same file
-still, and who needs it can tell that it is gone.
+Then the number is free, and soon another file's. So a number is used or closed only after a look has shown the same
+file, and its owner can tell that it is gone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ is_file: Callable[[int, int, int], bool] = core.is_file if core.available else _
 
 
 class Hidden:
-    """A number that is ours as long as it is the same file as now."""
+    """A number that is fastsock's as long as it is the same file as now."""
 
     __slots__ = ("_file", "_process", "number")
 
@@ -51,7 +51,7 @@ class Hidden:
         return is_file(self.number, *self._file)
 
     def close(self) -> None:
-        """Closes it, if it is ours still. Idempotent."""
+        """Closes it, if it is still the same file. Idempotent."""
         number, self.number = self.number, -1
         if not is_file(number, *self._file):
             return
