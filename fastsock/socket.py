@@ -482,7 +482,7 @@ class socket(_Plain):  # type: ignore[misc]
             if connection.began and connection.final and settings().short_lived == "tcp":
                 history.ended(connection.peer[:2], genuine.monotonic() - connection.began, connection.final)
         if channel is None:
-            through = connection is not None and connection.transport == "unix" and not connection.bridged
+            through = connection is not None and not connection.is_tcp and not connection.bridged
             if connection is not None and through and foreign.takes_descriptor(self):
                 self._fast_linger(connection)
             _ss.close(self)
@@ -635,7 +635,7 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_forgive(self, length: int) -> bool:
         """TCP lets the first send of any bytes after the other end's close succeed; a UNIX stream does not."""
         connection = self._fast_connection
-        if connection is None or connection.transport != "unix" or self._fast_pretended or self._fast_shut:
+        if connection is None or connection.is_tcp or self._fast_pretended or self._fast_shut:
             return False
         self._fast_pretended = length > 0
         return waiting.has_hung_up(self)  # else it was shut here, by whoever shares the socket

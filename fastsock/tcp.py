@@ -8,4 +8,4 @@ from .transport import Capability, Transport
 class TcpTransport(Transport):
     name = "tcp"
     number = 0
-    capabilities = Capability.SAME_HOST | Capability.BETWEEN_HOSTS | Capability.KERNEL_STREAM
+    capabilities = Capability.SAME_HOST

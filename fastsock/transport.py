@@ -72,12 +72,10 @@ ADVICE: dict[Reason, str] = {
 
 
 class Capability(enum.Flag):
-    """What a path can do; each flag must match what the path implements."""
+    """What a path can do. Only what somebody asks is here."""
 
     SAME_HOST = enum.auto()  # joins processes of one host
-    BETWEEN_HOSTS = enum.auto()
     MEETS_BESIDE_TCP = enum.auto()  # is agreed on by the meeting (meeting/)
-    KERNEL_STREAM = enum.auto()  # the descriptor itself carries the bytes: foreign code needs nothing from us
     SHARED_MEMORY = enum.auto()  # bytes go through memory that both ends map
 
 

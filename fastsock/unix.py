@@ -40,7 +40,7 @@ def enlarge_buffer(stream: Any, size: int = BUFFER_BYTES) -> None:
 class UnixTransport(Transport):
     name = "unix"
     number = 1
-    capabilities = Capability.SAME_HOST | Capability.MEETS_BESIDE_TCP | Capability.KERNEL_STREAM
+    capabilities = Capability.SAME_HOST | Capability.MEETS_BESIDE_TCP
     differs: Mapping[str, str] = {
         "flags.waitall_with_peek": "a peek on an AF_UNIX stream returns what is there",
         "ending.shut_reading": "an AF_UNIX stream refuses to send to an end that shut its reading half",
