@@ -6,7 +6,6 @@ import socket
 import threading
 
 from fastsock.core.binding._core import Engine
-
 from fastsock.mpj.collectives import team
 
 SIZE = 5
