@@ -198,7 +198,11 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def knock(self) -> None:
-        """Tells the accepting end, once, that this end has joined."""
+        """Sends one byte over the doorbell: this end has joined. Not `M`, which says that it has not."""
+        raise NotImplementedError
+
+    def joined(self) -> None:
+        """At the accepting end: that byte lies at the doorbell. The channel takes it, or leaves it."""
         raise NotImplementedError
 
     def forked(self) -> None:

@@ -153,6 +153,8 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
         if channel is None:
             # on a bare stream the byte must not be taken for payload
             soon(lambda: doorbell.recv(1), genuine.monotonic() + 1.0, doorbell.fileno())
+        else:
+            channel.joined()
         return channel
     finally:
         for descriptor in (token, *passed):

@@ -90,7 +90,7 @@ def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
         outer.close()
         inner.close()
         what = "the descriptor is needed while bytes are unread, but no bridge for them could be started"
-        raise OSError(error.errno, f"shm path to {channel.peer}: {what}: {error.strerror}; raise the limit of"
+        raise OSError(error.errno, f"{sock._fast_connection.transport} path to {channel.peer}: {what}: {error.strerror}; raise the limit of"
                       " processes or memory, or read first") from None  # fmt: skip
     inner.detach()
     for holder, each in zip(holders, channels, strict=True):

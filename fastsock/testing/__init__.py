@@ -89,15 +89,15 @@ def difference(maker: PairMaker, check: Check) -> str | None:
     return None
 
 
-def check_stream(maker: PairMaker) -> dict[str, str]:
-    """Run every check on both roles (the near end connects, the near end accepts).
+def check_stream(maker: PairMaker, concept: str | None = None) -> dict[str, str]:
+    """Run every check, or those of one concept, on both roles (the near end connects, the near end accepts).
 
     Returns the checks that the path says it cannot pass, each with its reason. Raises what a failing check raises, and
     AssertionError for a check that passes though `Transport.differs` names it.
     """
     differed = {}
     for each in (maker, maker.turned()):
-        for check in checks():
+        for check in checks(concept):
             reason = difference(maker, check)
             if reason is None:
                 check(each)

@@ -38,7 +38,7 @@ def test_the_whole_suite_on_a_path_that_differs(monkeypatch):
             pair.near.sendall(b"x")
             assert pair.far.recv(1) == b"y"
 
-    monkeypatch.setattr(testing, "checks", lambda: [check_that_holds, check_that_fails])
+    monkeypatch.setattr(testing, "checks", lambda concept: [check_that_holds, check_that_fails])
     maker = testing.PairMaker("fastsock.socket", transport="unix")
     holds, fails = testing.name(check_that_holds), testing.name(check_that_fails)
     with preferring("unix"):

@@ -608,6 +608,9 @@ cdef class Channel:
             fs_end_knock(self.shared.end, self.descriptor)
         self.leave()
 
+    def joined(self):
+        """The knock has come. It stays, as the doorbell's first token."""
+
     @cython.critical_section
     def watch(self):
         """The descriptor is given to somebody who may poll it: from now on it shows readiness exactly."""

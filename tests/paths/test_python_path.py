@@ -1,0 +1,133 @@
+"""A path that is written only from docs/writing-a-path.md, its channel in pure Python, does all that a path does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fastsock
+from fastsock import testing
+
+FOLDER = Path(fastsock.__file__).parent
+HERE = Path(__file__).parent
+SUITE = """
+import sys
+from fastsock import testing
+print(sorted(testing.check_stream(testing.PairMaker("fastsock.socket", transport="python"), sys.argv[1])))
+"""
+SERVER = """
+import asyncio
+
+async def echo(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+    await writer.wait_closed()
+    done.set_result(None)
+
+async def main():
+    global done
+    done = asyncio.get_running_loop().create_future()
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await done
+    server.close()
+
+asyncio.run(main())
+"""
+CLIENT = """
+import asyncio
+import sys
+import fastsock
+
+async def main():
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(sys.argv[1]))
+    for turn, length in enumerate((1, 1000, 1_000_000)):
+        data = bytes([turn]) * length
+        writer.write(data)
+        assert await reader.readexactly(length) == data
+    print(*{row.transport for row in fastsock.connections()})
+    writer.write_eof()
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+
+asyncio.run(main())
+"""
+
+
+def _changed(file: Path, before: str, after: str) -> None:
+    text = file.read_text()
+    assert text.count(before) == 1, before
+    file.unlink()  # it may be the same file as the package's own
+    file.write_text(text.replace(before, after))
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """Of processes that find a copy of the package with the path entered, as docs/writing-a-path.md says."""
+    tree = tmp_path_factory.mktemp("tree")
+    package = tree / "fastsock"
+    shutil.copytree(FOLDER, package, copy_function=_link_or_copy, ignore=shutil.ignore_patterns("__pycache__", "*.c"))
+    shutil.copy(HERE / "python_path.py", package)
+    _changed(package / "config.py", 'KNOWN_TRANSPORTS = ("shm", ', 'KNOWN_TRANSPORTS = ("shm", "python", ')
+    _changed(package / "chain.py", "(ShmTransport(), ", "(ShmTransport(), PythonTransport(), ")
+    _changed(
+        package / "chain.py",
+        "from .shm import ShmTransport\n",
+        "from .python_path import PythonTransport\nfrom .shm import ShmTransport\n",
+    )
+    found = {name: value for name, value in os.environ.items() if not name.startswith("FASTSOCK")}
+    return found | {
+        "PYTHONPATH": str(tree),
+        "FASTSOCK_TRANSPORTS": "python,tcp",
+        "FASTSOCK_MEETING_MS": "500",
+        "FASTSOCK_SHORT_LIVED": "path",
+    }
+
+
+@pytest.mark.timeout(330)  # some checks that the path cannot pass end by their own time limit
+@pytest.mark.parametrize("concept", testing.concepts())
+def test_the_whole_stream_contract(environment, concept):
+    finished = subprocess.run(
+        [sys.executable, "-c", SUITE, concept],
+        env=environment,
+        cwd=environment["PYTHONPATH"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_asyncio_under_the_launcher(environment):
+    launched = [sys.executable, "-m", "fastsock.launcher", "-c"]
+    with subprocess.Popen(
+        [*launched, SERVER], env=environment, cwd=environment["PYTHONPATH"], stdout=subprocess.PIPE, text=True
+    ) as server:
+        port = server.stdout.readline().strip()
+        client = subprocess.run(
+            [*launched, CLIENT, port],
+            env=environment,
+            cwd=environment["PYTHONPATH"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if client.returncode:
+            server.kill()
+        assert (client.returncode, client.stdout.split()) == (0, ["python"]), client.stderr
+        assert server.wait(60) == 0
