@@ -89,9 +89,10 @@ def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
         genuine.close(doorbell)
         outer.close()
         inner.close()
+        path = f"{sock._fast_connection.transport} path to {channel.peer}"
         what = "the descriptor is needed while bytes are unread, but no bridge for them could be started"
-        raise OSError(error.errno, f"{sock._fast_connection.transport} path to {channel.peer}: {what}: {error.strerror}; raise the limit of"
-                      " processes or memory, or read first") from None  # fmt: skip
+        advice = "raise the limit of processes or memory, or read first"
+        raise OSError(error.errno, f"{path}: {what}: {error.strerror}; {advice}") from None
     inner.detach()
     for holder, each in zip(holders, channels, strict=True):
         descriptor, timeout = _Base.fileno(holder), _Base.gettimeout(holder)
