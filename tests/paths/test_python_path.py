@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import fastsock
-from fastsock import testing
+from fastsock import core, testing
+from fastsock.transport import Channel
 
 FOLDER = Path(fastsock.__file__).parent
 HERE = Path(__file__).parent
@@ -97,6 +99,24 @@ def environment(tmp_path_factory):
         "FASTSOCK_MEETING_MS": "500",
         "FASTSOCK_SHORT_LIVED": "path",
     }
+
+
+def _methods(kind):
+    return {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
+
+
+@pytest.mark.skipif(not core.available, reason="the native core is not built")
+def test_a_native_channel_has_the_methods_of_the_interface():
+    assert _methods(Channel) >= {"send", "recv", "close", "release", "joined"}
+    assert _methods(Channel) - _methods(core.Channel) == set()
+
+
+@pytest.mark.skipif(not core.available, reason="the native core is not built")
+def test_the_type_checker_is_told_of_methods_that_exist():
+    stub = ast.parse((FOLDER / "core" / "binding" / "_core.pyi").read_text())
+    [channel] = [each for each in stub.body if isinstance(each, ast.ClassDef) and each.name == "Channel"]
+    told = {each.name for each in channel.body if isinstance(each, ast.FunctionDef)}
+    assert {name for name in told if not hasattr(core.Channel, name)} == set()
 
 
 @pytest.mark.timeout(330)  # some checks that the path cannot pass end by their own time limit
