@@ -8,6 +8,9 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
+DEVICES = ["iodev", "smpdev", "sysvdev"]
 # a free-threaded Python says so of the package that sysvdev stands on
 NOT_OURS = "ignore:The global interpreter lock (GIL) has been enabled to load module 'sysv_ipc':RuntimeWarning"
 PREFIX = """
@@ -29,6 +32,8 @@ def source_of(function):
 
 def run(function, ranks, device="iodev", status=0):
     """Runs the body of a function on so many ranks; what they wrote. `status`: 0, 1 a failure, None either."""
+    if device == "sysvdev":
+        pytest.importorskip("sysv_ipc")
     command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--device", device, "--timeout", "55"]
     finished = subprocess.run(
         [*command, "-c", PREFIX + source_of(function)],

@@ -10,9 +10,6 @@ from .ranks import run
 
 @pytest.mark.parametrize("device", ["iodev", "sysvdev"])
 def test_objects_with_large_arrays_arrive_whole_writable_and_unshared(device):
-    if device == "sysvdev":
-        pytest.importorskip("sysv_ipc")
-
     def body():
         array = np.arange(100_000, dtype=np.float64) + rank
         other = (rank + 1) % size

@@ -5,15 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from .ranks import run
-
-DEVICES = ["iodev", "smpdev", "sysvdev"]
-
-
-def run_on(device, body, ranks):
-    if device == "sysvdev":
-        pytest.importorskip("sysv_ipc")
-    run(body, ranks, device)
+from .ranks import DEVICES, run
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -132,7 +124,7 @@ def test_every_call_in_every_form_brings_the_neighbours_blocks(device):
             ]
             near.Free()
 
-    run_on(device, body, 4)
+    run(body, 4, device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -164,7 +156,7 @@ def test_blocks_of_different_sizes(device):
         assert room.tolist() == [below + 0.5] * (2 * below + 1) + [above + 0.5] * (2 * above + 1)
         pair.Free()
 
-    run_on(device, body, 3)
+    run(body, 3, device)
 
 
 def test_calls_among_neighbours_need_a_topology():

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from .ranks import run
+from .ranks import DEVICES, run
 
 
-@pytest.fixture(params=["iodev", "smpdev", "sysvdev"])
+@pytest.fixture(params=DEVICES)
 def device(request):
-    if request.param == "sysvdev":
-        pytest.importorskip("sysv_ipc")
     return request.param
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from .ranks import run
+from .ranks import DEVICES, run
 
-DEVICES = ["iodev", "smpdev", "sysvdev"]
 PROCESSES = ["iodev", "sysvdev"]  # where a rank is a process: has signals, and an end, of its own
 
 

@@ -9,7 +9,7 @@ from fastsock.mpj.communicators.topology_records import Cartesian, General, bala
 from fastsock.mpj.constants import PROC_NULL
 from fastsock.mpj.exceptions import Exception as MPIException
 
-from .ranks import run
+from .ranks import DEVICES, run
 
 
 def test_a_grid_numbers_its_places_by_rows():
@@ -42,7 +42,8 @@ def test_dimensions_that_nothing_fills_are_refused(nodes, dims):
         balanced(nodes, dims)
 
 
-def test_a_grid_of_ranks_and_its_rows():
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_grid_of_ranks_and_its_rows(device):
     def body():
         grid = comm.Create_cart([2, 2], [True, False])
         if rank == 4:
@@ -64,14 +65,11 @@ def test_a_grid_of_ranks_and_its_rows():
             else:
                 raise AssertionError("a grid is no graph")
 
-    run(body, 5)
+    run(body, 5, device)
 
 
-@pytest.mark.parametrize("device", ["iodev", "sysvdev"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_each_neighbour_gets_its_block(device):
-    if device == "sysvdev":
-        pytest.importorskip("sysv_ipc")
-
     def body():
         line = comm.Create_cart([size], [False])
         below, above = rank - 1, rank + 1
@@ -102,7 +100,88 @@ def test_each_neighbour_gets_its_block(device):
     run(body, 3, device)
 
 
-def test_edges_that_others_give_reach_both_ends():
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_a_grid_answers(device):
+    def body():
+        def refused(error_class, call, *given):
+            try:
+                call(*given)
+            except MPI.Exception as error:
+                assert error.Get_error_class() == error_class, error
+            else:
+                raise AssertionError(f"{call.__name__}{given} was not refused")
+
+        grid = comm.Create_cart([2, 3], [False, True])
+        row, column = divmod(rank, 3)
+        assert grid.Get_topology() == MPI.CART and grid.Get_dim() == grid.dim == grid.ndim == 2
+        assert grid.Get_topo() == grid.topo == ([2, 3], [0, 1], [row, column])
+        for each in range(size):
+            assert grid.Get_coords(each) == list(divmod(each, 3))
+            assert grid.Get_cart_rank(grid.Get_coords(each)) == each
+        assert grid.Get_cart_rank([1, -1]) == 5 and grid.Get_cart_rank([0, 4]) == 1
+        beside = [MPI.PROC_NULL if row == 0 else rank - 3, MPI.PROC_NULL if row == 1 else rank + 3]
+        beside += [3 * row + (column - 1) % 3, 3 * row + (column + 1) % 3]
+        assert grid.Shift(0, 1) == (beside[0], beside[1]) and grid.Shift(0, -1) == (beside[1], beside[0])
+        assert grid.Shift(0, 2) == (MPI.PROC_NULL, MPI.PROC_NULL)
+        assert grid.Shift(1, 1) == (beside[2], beside[3]) and grid.Shift(1, 3) == (rank, rank)
+        assert grid.inedges == grid.outedges == beside and grid.degrees == (4, 4)
+        came = grid.sendrecv(rank, dest=beside[3], source=beside[2])
+        assert came == beside[2]
+        assert comm.Get_topology() == MPI.UNDEFINED
+        refused(MPI.ERR_RANK, grid.Get_coords, size)
+        refused(MPI.ERR_ARG, grid.Get_cart_rank, [2, 0])
+        refused(MPI.ERR_DIMS, grid.Shift, 2, 1)
+        refused(MPI.ERR_COMM, MPI.Cartcomm().Get_topo)
+
+    run(body, 6, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_a_graph_answers(device):
+    def body():
+        near = [[1, 3], [0], [3], [0, 2]]
+        graph = comm.Create_graph([2, 3, 4, 6], [1, 3, 0, 3, 0, 2])
+        if rank == 4:
+            assert graph == MPI.COMM_NULL
+        else:
+            assert type(graph) is MPI.Graphcomm and graph.Get_topology() == MPI.GRAPH
+            assert graph.Get_dims() == graph.dims == (graph.nnodes, graph.nedges) == (4, 6)
+            assert graph.Get_topo() == graph.topo == (graph.index, graph.edges)
+            assert graph.topo == ([2, 3, 4, 6], [1, 3, 0, 3, 0, 2])
+            for each in range(4):
+                assert graph.Get_neighbors(each) == near[each]
+                assert graph.Get_neighbors_count(each) == len(near[each])
+            assert graph.neighbors == graph.inedges == graph.outedges == near[rank]
+            assert graph.nneighbors == graph.indegree == graph.outdegree == len(near[rank])
+            try:
+                graph.Get_neighbors(4)
+            except MPI.Exception as error:
+                assert error.Get_error_class() == MPI.ERR_RANK
+            else:
+                raise AssertionError("rank 4 is outside the graph")
+
+    run(body, 5, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_a_distributed_graph_answers(device):
+    def body():
+        before, after = (rank - 1) % size, (rank + 1) % size
+        ring = comm.Create_dist_graph_adjacent([before], [after], [before + 10], [rank + 10])
+        assert type(ring) is MPI.Distgraphcomm and ring.Get_topology() == MPI.DIST_GRAPH
+        assert ring.Get_dist_neighbors_count() == (1, 1, True)
+        assert ring.Get_dist_neighbors() == ([before], [after], ([before + 10], [rank + 10]))
+        assert ring.inedges == [before] and ring.outedges == [after] and ring.degrees == (1, 1)
+        again = ring.Dup()
+        assert type(again) is MPI.Distgraphcomm and again.Get_dist_neighbors() == ring.Get_dist_neighbors()
+        plain = comm.Create_dist_graph_adjacent([], [])
+        assert plain.Get_dist_neighbors_count() == (0, 0, False) and plain.Get_dist_neighbors() == ([], [], None)
+
+    run(body, 3, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_edges_that_others_give_reach_both_ends(device):
     def body():
         # rank 0 gives all edges: a star
         if rank == 0:
@@ -115,4 +194,4 @@ def test_edges_that_others_give_reach_both_ends():
         assert weights == (([], list(range(1, size))) if rank == 0 else ([rank], []))
         assert star.neighbor_allgather("hello" if rank == 0 else None) == ([] if rank == 0 else ["hello"])
 
-    run(body, 3)
+    run(body, 3, device)
