@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import fastsock
 from fastsock import testing
 from fastsock.chain import transports
 from fastsock.unix import UnixTransport
 
 from ..helpers.paths import preferring
+
+LIMITS = Path(fastsock.__file__).parent.parent / "docs" / "limits.md"
 
 
 @pytest.mark.parametrize("check", testing.checks(), ids=testing.name)
@@ -23,6 +29,14 @@ def test_differences_are_those_of_checks_that_exist():
     names = {testing.name(check) for check in testing.checks()}
     for path in transports():
         assert set(path.differs) <= names, path.name
+
+
+@pytest.mark.skipif(not LIMITS.exists(), reason="fastsock is installed without its repository")
+def test_the_page_of_limits_names_every_difference_and_no_other():
+    table = LIMITS.read_text().partition("### Checks that a path does not pass\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| .+ \| (.+) \|$", table, re.MULTILINE)
+    named = sorted((path, check) for path, checks in rows for check in re.findall(r"`([^`]+)`", checks))
+    assert named == sorted((path.name, check) for path in transports() for check in path.differs)
 
 
 def test_the_whole_suite_on_a_path_that_differs(monkeypatch):
