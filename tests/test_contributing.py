@@ -1,7 +1,7 @@
 """What the pages for contributors name is there.
 
 The walks in CONTRIBUTING.md: each function is in the file of its row, and no walk opens a file twice. tests/README.md:
-each test file of a chapter has a row.
+each test file of a chapter has a row. docs/settings.md: each reason has a row.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import fastsock
+from fastsock.transport import Reason
 
 PACKAGE = Path(fastsock.__file__).parent
 PAGE = PACKAGE.parent / "CONTRIBUTING.md"
@@ -64,3 +65,9 @@ def test_the_page_of_the_tests_names_each_file():
     # a folder with a dot holds what the tests of others were unpacked or installed into
     of_chapters = {tests / path for path in found if not any(part.startswith(".") for part in path.parts)}
     assert sorted(of_chapters - named) == []
+
+
+def test_the_table_of_reasons_has_each_and_no_other():
+    table = (PACKAGE.parent / "docs" / "settings.md").read_text().partition("## Reasons")[2]
+    firsts = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(firsts))) == sorted(reason.value for reason in Reason)
