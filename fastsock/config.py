@@ -12,8 +12,8 @@ from operator import index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Self
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Self
 
     Network = tuple[int, int, int]  # address bits (32 or 128), masked address, mask
 
@@ -101,6 +101,38 @@ class Checked(Frozen):
                 except ConfigError as error:
                     raise ConfigError(str(error), file=variable) from None
         return found
+
+
+class InForce:
+    """The settings in force in this process, of one class. ``read`` gives those of the environment.
+
+    Native code looks up ``current`` in this object's dictionary for each connection that stays on TCP. So the class
+    has no slots.
+    """
+
+    current: Any
+
+    def __init__(self, read: Callable[[], Checked]) -> None:
+        self._read = read
+        self.current = None
+
+    def settings(self) -> Any:
+        """The settings in force; read from the environment when first asked for. Raises ConfigError then."""
+        return self.current if self.current is not None else self.reload()
+
+    def reload(self) -> Any:
+        """Read the environment again, and the rules file that it names, undoing ``configure``. Raises ConfigError."""
+        self.current = self._read()
+        return self.current
+
+    def configure(self, **changes: object) -> Any:
+        """Change settings from now on, for connections and devices made after it; give back the new ones.
+
+        Takes what ``Settings`` takes: ``configure(transports="^shm", spin_us=0)``. Raises ConfigError
+        and changes nothing where a value or a name is wrong.
+        """
+        self.current = self.settings().replace(**changes)
+        return self.current
 
 
 def _rebuild(kind: type, fields: dict[str, object]) -> object:
@@ -485,27 +517,7 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ..
     )
 
 
-_current: Settings | None = None
-
-
-def settings() -> Settings:
-    """The settings in force; read from the environment when first asked for. Raises ConfigError then."""
-    return _current if _current is not None else reload()
-
-
-def reload() -> Settings:
-    """Read the environment and the rules file again, undoing ``configure``. Raises ConfigError."""
-    global _current
-    _current = from_environment()
-    return _current
-
-
-def configure(**changes: object) -> Settings:
-    """Change settings from now on, for connections made after it; give back the new ones.
-
-    Takes what ``Settings`` takes: ``configure(transports="^shm", spin_us=0)``. Raises ConfigError
-    and changes nothing where a value or a name is wrong.
-    """
-    global _current
-    _current = settings().replace(**changes)
-    return _current
+in_force = InForce(from_environment)
+settings: Callable[[], Settings] = in_force.settings
+reload: Callable[[], Settings] = in_force.reload
+configure: Callable[..., Settings] = in_force.configure

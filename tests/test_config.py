@@ -26,7 +26,7 @@ def fresh_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test reads a clean environment, and leaves the settings of the others alone."""
     for name in (*config._VARIABLES, *config._OTHER_VARIABLES):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(config, "_current", None)
+    monkeypatch.setattr(config.in_force, "current", None)
     yield
 
 

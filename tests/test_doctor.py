@@ -32,7 +32,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in [*os.environ]:
         if name.startswith("FASTSOCK_") or name in ("NO_COLOR", "TERM"):
             monkeypatch.delenv(name)
-    monkeypatch.setattr(config, "_current", None)
+    monkeypatch.setattr(config.in_force, "current", None)
     yield
 
 

@@ -156,7 +156,7 @@ cdef object closed_connections = registry._closed, lost = registry._lost
 cdef object counts_of = registry.counts_of, kernel_counts = registry.kernel_counts
 cdef object no_offer = Reason.NO_OFFER
 cdef uint64_t worth = history.SHORT_BYTES  # that earn a meeting back
-cdef dict settings_of = vars(config)    # where the settings in force are
+cdef dict settings_of = vars(config.in_force)  # where the settings in force are
 cdef dict stays = {}
 # What holds now, in a dictionary because that may be read while another thread replaces it: the settings that `stays`
 # was learned with, and the reason where they allow nothing but TCP to anybody.
@@ -305,7 +305,7 @@ cdef inline bint is_ours(object sock) noexcept:
 
 cdef inline bint settings_are_known():
     settings = learned_with["settings"]
-    return settings is not None and settings_of.get("_current") is settings
+    return settings is not None and settings_of.get("current") is settings
 
 
 def begin(settings, reason):

@@ -8,7 +8,7 @@ from .. import config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class Settings(config.Checked):
@@ -60,23 +60,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings().reading(_VARIABLES, environ)
 
 
-_current: Settings | None = None
-
-
-def current() -> Settings:
-    """The settings in force; read from the environment when first asked for. Raises ConfigError then."""
-    return _current if _current is not None else reload()
-
-
-def reload() -> Settings:
-    """Reads the environment again, undoing `configure`. Raises ConfigError."""
-    global _current
-    _current = from_environment()
-    return _current
-
-
-def configure(**changes: object) -> Settings:
-    """Changes settings for devices that are started from now on. Raises ConfigError and changes nothing then."""
-    global _current
-    _current = current().replace(**changes)
-    return _current
+in_force = config.InForce(from_environment)
+current: Callable[[], Settings] = in_force.settings
+reload: Callable[[], Settings] = in_force.reload
+configure: Callable[..., Settings] = in_force.configure
