@@ -173,7 +173,7 @@ class Offer:
             if not reservation.withdraw(useless=self._doorbell >= 0):
                 if ahead >= 0:
                     genuine.close(ahead)
-                return self._as_reserved(reservation, descriptor)
+                return self._as_reserved(reservation, local, descriptor, may_go_ahead)
             self._reservation = None
         if ahead >= 0:
             # whoever connected back to the first name meanwhile is hung up on, and tries the other one
@@ -193,8 +193,8 @@ class Offer:
             raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
         return unix_calls.accept(self._listener)
 
-    def _as_reserved(self, reservation: Reservation, descriptor: int) -> Joined:
-        """The accepting end has decided and connects now. Only its death may make this fail."""
+    def _as_reserved(self, reservation: Reservation, local: Any, descriptor: int, may_go_ahead: bool) -> Joined | None:
+        """The accepting end has claimed the memory, and connects now or gives its claim up."""
         while self._doorbell < 0 or not self._is_awaited(self._doorbell):
             if self._doorbell >= 0:
                 genuine.close(self._doorbell)
@@ -202,9 +202,8 @@ class Offer:
             try:
                 self._doorbell = self._accept()
             except BlockingIOError:
-                if not reservation.is_claimed():
-                    self.withdraw()
-                    raise Refused(Reason.PEER_DECLINED, "the other end could not connect back") from None
+                if not reservation.is_claimed():  # it may still come, as an end that knows nothing of the reserved
+                    return self._meet(descriptor, local, may_go_ahead)
                 if not comes_first(self._listener, descriptor, self._pid):
                     self._reservation = None
                     raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end is gone") from None

@@ -19,9 +19,11 @@ from contextlib import closing
 
 import pytest
 
-from fastsock.meeting import history
+from fastsock import shm
+from fastsock.meeting import history, offer, unix_calls
 from fastsock.testing import FarProcess
 from fastsock.testing.outcomes import outcome, receive, receive_all
+from fastsock.testing.process import until_asleep
 
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
 ROUNDS = 5000 if LONG else 300
@@ -173,6 +175,55 @@ def test_connect_does_not_wait_for_accept(near, server):
             near.check(sock)
         server.run(_send, b"x")
         assert receive(sock, 1) == b"x"
+
+
+def _accept_without_what_it_claimed(here, seen, said, client):
+    """It finds that what it claimed serves no more, lets the client see that, and only then connects back."""
+    reach = unix_calls.reach
+
+    def serves(made):
+        os.write(said, b"claimed")
+        os.read(seen, 1)
+        return False
+
+    def reach_late(name):
+        os.write(said, b"no use")
+        until_asleep(*client)
+        return reach(name)
+
+    shm._Made.belongs_to_living, unix_calls.reach = serves, reach_late
+    _accept(here)
+
+
+def test_a_client_waits_on_where_the_server_gives_up_what_it_claimed(near, monkeypatch):
+    if near.transport != "shm":
+        pytest.skip("only shared memory is reserved for a connection")
+    (seeing, seen), (hearing, said) = os.pipe(), os.pipe()
+
+    def comes_first(*_):
+        os.write(seen, b"x")
+        assert os.read(hearing, 100) == b"no use"
+        return True
+
+    monkeypatch.setattr(offer, "comes_first", comes_first)
+    with FarProcess() as process:
+        address = process.run(_listen, near)
+        for _ in range(MEETINGS):
+            pending = process.begin(_accept)
+            with closing(near.connect(address)) as sock:
+                near.check(sock)
+                pending.result()
+        accepting = process.begin(
+            _accept_without_what_it_claimed, seeing, said, (os.getpid(), threading.get_native_id())
+        )
+        with closing(near.connect(address)) as sock:
+            assert os.read(hearing, 100) == b"claimed"
+            sock.sendall(b"x")
+            accepting.result()
+            near.check(sock)
+            assert process.run(_receive, 1) == b"x"
+    for number in (seeing, seen, hearing, said):
+        os.close(number)
 
 
 def test_client_speaks_first(near, server):
