@@ -17,7 +17,7 @@ struct fs_cma_identity {
 
 uint64_t fs_cma_nonce(void); /* never 0, and odd */
 
-/* Reads from `address` on into `parts`, which have room for one more.  The nonce is read last: where it is
+/* Reads from `address` on into `parts`.  The array has room for one more part.  The nonce is read last: where it is
  * still right, the bytes were there.  0: not permitted, or another process, or another nonce. */
 int fs_cma_read(const struct fs_cma_identity *there, uint64_t address, struct iovec *parts, int count);
 /* Writes the parts in order, each to a place of its length.  Whether all were written. */

@@ -42,7 +42,7 @@ int fs_custody_begin(struct fs_end *end, int doorbell, int memory, int stream, i
                      const struct fs_custody_terms *terms);
 /* Gives TCP's descriptor back and ends custody: an end that connects back later finds nobody.  -EBUSY: too late. */
 int fs_custody_take_back(struct fs_custody *custody);
-/* Hands the pump to a process of its own, which survives this one.  -EBUSY: not now, or not needed any more. */
+/* Hands the pump to a process of its own.  That process survives this one.  -EBUSY: not now, or not needed any more. */
 int fs_custody_fork(struct fs_custody *custody);
 /* Becomes the pump at once, if nobody connected back. */
 void fs_custody_relay(struct fs_custody *custody);
@@ -92,7 +92,7 @@ static inline void fs_custody_shutdown(struct fs_custody *custody, int how) { cu
 static inline void fs_custody_closed(struct fs_custody *custody, int reset) { custody->calls->closed(custody, reset); }
 static inline void fs_custody_drop(struct fs_custody *custody) { custody->calls->drop(custody); } /* the end is freed */
 
-/* There is room in the ring, but not in TCP, which gets the same bytes. */
+/* There is room in the ring, but not in TCP.  TCP gets the same bytes. */
 static inline int fs_end_awaits_tcp(const struct fs_end *end)
 {
     return end->custody != NULL && fs_custody_is_full(end->custody);

@@ -93,7 +93,7 @@ struct fs_end {
     int lifeline;                    /* through it our descriptor will travel (farewell.c), or -1 */
     ino_t lifeline_file;
     struct fs_end *next, *previous; /* of this process */
-    _Atomic int lazy;               /* a loop of ours settles the doorbell before it blocks */
+    _Atomic int lazy;               /* fastsock's own loop settles the doorbell before it blocks */
     _Atomic int raw_in, raw_out;    /* that direction goes over the doorbell itself */
     /* direct copy (cma_offer.c), as sender and as receiver */
     uint64_t nonce, unanswered;
@@ -229,7 +229,7 @@ void fs_end_wake(struct fs_end *end); /* futex sleepers on this end, whoever the
 
 /* readiness.c */
 void fs_end_watch(struct fs_end *end, int doorbell); /* the descriptor was given away: be exact from now on */
-void fs_end_set_lazy(struct fs_end *end, int lazy);  /* whether a loop of ours settles it before it blocks */
+void fs_end_set_lazy(struct fs_end *end, int lazy);  /* whether fastsock's own loop settles it before it blocks */
 /* Called before fastsock's own loop blocks: 1 when the ring holds something.  `flags`: 0 or FS_AT_ONCE. */
 int fs_end_settle(struct fs_end *end, int doorbell, int flags);
 
@@ -254,7 +254,7 @@ int fs_end_follow(struct fs_end *end, int doorbell);
 /* bridge.c: a pump between the ring and `inner`.  It holds `end` and takes over `doorbell` and `inner`: 0.  On -errno
  * nothing was moved or closed. */
 int fs_bridge_start(struct fs_end *end, int doorbell, int inner);
-/* The same in a process of its own, which outlives this one. */
+/* The same in a process of its own.  That process outlives this one. */
 int fs_bridge_fork(struct fs_end *end, int doorbell, int inner);
 
 #endif

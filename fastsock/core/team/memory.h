@@ -1,4 +1,4 @@
-/* A team's memory, which all members map, and what each keeps for itself. */
+/* The memory of a team, mapped by all its members, and what each member keeps for itself. */
 #ifndef FASTSOCK_TEAM_MEMORY_H
 #define FASTSOCK_TEAM_MEMORY_H
 
