@@ -213,7 +213,7 @@ def _read_scalar(text: object) -> Type:
 
 
 def _looks_like_scalar(text: str) -> bool:
-    """Whether this is an order, a kind, a number and perhaps a unit: numpy takes much else, which it evaluates."""
+    """Whether this is an order, a kind, a number and perhaps a unit. numpy takes much else too, and evaluates it."""
     number, bracket, unit = text[2:].partition("[")
     plain = text.isascii() and len(text) < 32 and text[:1] in _ORDERS and text[1:2] in _KINDS and number.isdigit()
     return plain and (not bracket or (unit[:-1].isalnum() and unit[-1:] == "]"))

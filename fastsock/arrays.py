@@ -88,7 +88,7 @@ class MidArrayError(ConnectionError):
 
 
 class MidArrayTimeout(MidArrayError, TimeoutError):
-    """The socket's timeout passed within an array, which is now incomplete: close the socket."""
+    """The socket's timeout passed within an array. The array is incomplete now: close the socket."""
 
 
 def send_array(sock: socket, array: ArrayLike) -> None:
@@ -411,7 +411,9 @@ def _checked_out(out: object) -> Array:
         raise TypeError(f"out must be a numpy array, not {type(out).__name__}; {advice}")
     array: Array = _np.asarray(out)
     if array.dtype.hasobject:
-        raise TypeError("out holds Python objects, which cannot be received; use a numeric, string or structured dtype")
+        raise TypeError(
+            "out holds Python objects, and those cannot be received; use a numeric, string or structured dtype"
+        )
     if not array.flags.writeable:
         raise TypeError("out is read-only; give a writable array")
     return array

@@ -162,7 +162,7 @@ class ShmTransport(Transport):
         return made, [memory]
 
     def keep(self, key: tuple[int, int], segment: Any, last_resort: bool = False) -> None:
-        """For the next connection with that process, which counts on it."""
+        """For the next connection with that process. The process counts on it."""
         pid, number = key
         with self._lock:
             met = self._met.get(pid)
@@ -181,7 +181,7 @@ class ShmTransport(Transport):
                 met.popitem(last=False)
 
     def _taken(self, key: tuple[int, int]) -> Any:
-        """What is kept under that key, which is kept no longer, or None."""
+        """Takes what is kept under that key, or None."""
         pid, number = key
         met = self._met.get(pid)
         return None if met is None else met.pop(number, None)

@@ -141,7 +141,7 @@ class socket(_Plain):  # type: ignore[misc]
         return sock, address
 
     def _fast_take(self) -> tuple[socket, Any]:
-        """The first half of accept(), which waits for the kernel only; the other half waits for the connecting end."""
+        """The first half of accept() waits for the kernel only. The other half waits for the connecting end."""
         descriptor, address = self._accept()
         sock = socket.__new__(socket)
         _Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
@@ -495,7 +495,7 @@ class socket(_Plain):  # type: ignore[misc]
             connection.port.look()
 
     def _fast_linger(self, connection: registry.Connection) -> None:
-        """OpenSSL at the other end may answer the end of the stream by an alert, which TCP would take."""
+        """OpenSSL at the other end may answer the end of the stream by an alert. TCP would take that alert."""
         descriptor = _Base.fileno(self)
         alone = connection.forks == (core.forks() if core.available else None) and descriptor >= 0
         with contextlib.suppress(OSError):  # its number was closed already, or there are too many of them

@@ -154,7 +154,7 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def take_error(self) -> int:
-        """SO_ERROR: the number of the error that waits, which it then does no more; 0: none."""
+        """SO_ERROR: the number of the error that waits, 0 for none. Asking takes the error away."""
         raise NotImplementedError
 
     # Ending
@@ -198,7 +198,7 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def knock(self) -> None:
-        """Sends one byte over the doorbell: this end has joined. Not `M`, which says that it has not."""
+        """Sends one byte over the doorbell: this end has joined. The byte `M` would say that it has not."""
         raise NotImplementedError
 
     def joined(self) -> None:
@@ -206,7 +206,7 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def forked(self) -> None:
-        """Called in a child after fork(), which has none of the threads that were inside."""
+        """Called in a child after fork(): the threads that were inside are not in the child."""
         raise NotImplementedError
 
     # The way out: foreign code takes the descriptor

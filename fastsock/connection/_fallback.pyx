@@ -241,7 +241,7 @@ cdef class Stayed:
 
     @cython.critical_section
     cdef Stay doubted(self):
-        """What `because` was, which is asked once."""
+        """What `because` was. It is asked once."""
         cdef Stay because = self.because
         self.because = None
         return because
@@ -318,7 +318,7 @@ def begin(settings, reason):
 
 
 def note(sock, role, reason, local, peer):
-    """`sock` has a connection, which stays on TCP."""
+    """`sock` has a connection, and it stays on TCP."""
     if not is_ours(sock):
         raise TypeError("not a fast socket")
     note_stay(sock, role, reason, local, peer, None)
@@ -461,7 +461,7 @@ cdef class Listening:
 
     @cython.critical_section
     def missed(self):
-        """No offer was found, which may have been withdrawn."""
+        """No offer was found. It may have been withdrawn."""
         self.misses += 1
         if self.misses >= MOST_MISSES:
             self.misses = self.pending = 0

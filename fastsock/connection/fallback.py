@@ -60,7 +60,7 @@ def _note(sock: Any, role: str, reason: Reason, local: Any, peer: Any) -> None:
 
 
 def note(sock: Any, role: str, reason: Reason, local: Any, peer: Any) -> None:
-    """`sock` has a connection, which stays on TCP."""
+    """`sock` has a connection, and it stays on TCP."""
     (_note if native is None else native.note)(sock, role, reason, local, peer)
 
 

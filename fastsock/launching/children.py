@@ -32,7 +32,7 @@ def interpreter() -> str:
 
 
 def can_cover() -> bool:
-    """Whether the directory can stand in PYTHONPATH, which has no way to write the separator itself."""
+    """Whether the directory can stand in PYTHONPATH: nothing there can write the separator itself."""
     return os.pathsep not in BOOTSTRAP
 
 

@@ -77,7 +77,7 @@ def _set_file(main: Any, file: str) -> None:
 
 
 def _search_first(entry: str) -> None:
-    """Set ``sys.path[0]``, which is still the launcher's, unless this Python leaves that entry out."""
+    """Set ``sys.path[0]``: it is still the launcher's. A Python that leaves that entry out is left alone."""
     if not _leaves_first_out():
         sys.path[0] = entry
 

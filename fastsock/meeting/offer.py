@@ -155,7 +155,8 @@ class Offer:
 
     def _meet(self, descriptor: int, local: Any, may_go_ahead: bool) -> Joined | None:
         reservation, late, failure = self._reservation, False, 0
-        if self._doorbell < 0 and (reservation is None or not reservation.is_claimed()):
+        claimed = reservation is not None and reservation.is_claimed()
+        if self._doorbell < 0 and not claimed:
             try:
                 self._doorbell = soon(self._accept, self._deadline, self._listener, descriptor)
             except TimeoutError:
@@ -175,6 +176,8 @@ class Offer:
                     genuine.close(ahead)
                 return self._as_reserved(reservation, local, descriptor, may_go_ahead)
             self._reservation = None
+            if claimed:  # and given up: it may still come, as an end that knows nothing of the reserved
+                return self._meet(descriptor, local, may_go_ahead)
         if ahead >= 0:
             # whoever connected back to the first name meanwhile is hung up on, and tries the other one
             self._hidden.close()
@@ -202,8 +205,8 @@ class Offer:
             try:
                 self._doorbell = self._accept()
             except BlockingIOError:
-                if not reservation.is_claimed():  # it may still come, as an end that knows nothing of the reserved
-                    return self._meet(descriptor, local, may_go_ahead)
+                if not reservation.is_claimed():
+                    break
                 if not comes_first(self._listener, descriptor, self._pid):
                     self._reservation = None
                     raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end is gone") from None
@@ -211,10 +214,8 @@ class Offer:
                 if error.errno not in NO_DESCRIPTORS:
                     raise
                 self._doorbell = self._accept_without_spare(descriptor)
-        if not reservation.is_claimed():  # given up meanwhile: it goes on as with anybody
-            reservation.withdraw()
-            self._reservation = None
-            return self._join()
+        if not reservation.is_claimed():  # given up meanwhile
+            return self._meet(descriptor, local, may_go_ahead)
         channel = reservation.join(self._doorbell, settings(), f"{self._where[0]}:{self._where[1]}")
         return Joined(self._path, channel, self._doorbell, self._pid, awaited=False)
 

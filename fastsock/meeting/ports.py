@@ -103,7 +103,7 @@ class HeldPort:
             self._numbers.add(descriptor)
 
     def follow(self, descriptor: int) -> None:
-        """The number was pointed at another file, which stands for the connection from now on."""
+        """The number was pointed at another file. That file stands for the connection from now on."""
         with _lock:
             _held.pop(self._stands_for, None)
             self._stands_for = _file(descriptor)
@@ -125,7 +125,7 @@ class HeldPort:
 
 
 def held_for(descriptor: int) -> HeldPort | None:
-    """The port of the connection that a number stands for, which came back to a socket object."""
+    """The port of the connection that a number stands for. The connection has come back to a socket object."""
     if not _held:
         return None
     held = _held.get(_file(descriptor))
@@ -139,7 +139,7 @@ def _file(descriptor: int) -> tuple[int, int]:
 
 
 def _look_at_some() -> None:
-    """With the lock: the oldest ones, whose numbers may have been closed where nobody could see it."""
+    """With the lock: the oldest ones. Their numbers may have been closed unseen."""
     for stands_for in [*itertools.islice(_held, _LOOKS)]:
         held = _held.pop(stands_for)
         _held[stands_for] = held  # behind all others

@@ -28,7 +28,7 @@ _EVERYBODY = b"4294967295"
 
 
 def _knock(name: bytes) -> bool:
-    """Whether a datagram socket is bound to the name, which is told. Raises OSError."""
+    """Whether a datagram socket is bound to the name. It is told that somebody asked. Raises OSError."""
     probe = _socket.socket(_socket.AF_UNIX, DATAGRAM)
     try:
         probe.sendto(b"", name)

@@ -20,7 +20,7 @@ usage: python [python options] -m fastsock.mpj.run [options] [--] app.py [argume
                                                           | -c code [arguments]
                                                           | program [arguments]
 
-Starts N ranks of a program, which find each other by `from fastsock.mpj import MPI`.
+Starts N ranks of a program. They find each other by `from fastsock.mpj import MPI`.
 
   -n N                 how many ranks (default 1, or as many as the host file has places)
   --hostfile FILE      start them on these hosts, by ssh: lines of host, host:4 or host slots=4

@@ -99,7 +99,7 @@ def in_place_of(original: Any, module: str, function: Callable[..., Any]) -> Any
 
 
 def wrapping(original: Any, function: Callable[..., Any]) -> Any:
-    """Dress ``function`` as the Python function or method ``original``, whose signature it then shows."""
+    """Dress ``function`` as the Python function or method ``original``, signature included."""
     dressed: Any = _dressed(function, original)
     dressed.__wrapped__ = original
     return dressed

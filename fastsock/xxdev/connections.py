@@ -211,7 +211,7 @@ class Connections(abc.ABC):
             elif kind == _FAILED:
                 raise _Leaving(told.decode("utf-8", "replace"))
             else:
-                raise hello.HelloError(f"its verdict is {kind!r}, which is none")
+                raise hello.HelloError(f"its verdict is {kind!r}: there is no such verdict")
         finally:
             with self._lock:
                 self._outgoing.discard(sock)

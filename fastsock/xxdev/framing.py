@@ -160,7 +160,7 @@ def _array_header(message: memoryview) -> tuple[Any, tuple[int, ...], bool, int]
 def _other_header(message: memoryview) -> tuple[int, int, int]:
     magic, version, kind, length, count = _HEADER.unpack_from(message)
     if magic != _MAGIC or version != _VERSION or kind > _BYTEARRAY:
-        raise array_format.ArrayFormatError(f"it begins with {bytes(message[:8])!r}, which is no message of a device")
+        raise array_format.ArrayFormatError(f"it begins with {bytes(message[:8])!r}: that is no message of a device")
     return kind, length, count
 
 
@@ -283,6 +283,6 @@ class Target:
 
     def _cast(self, items: Any) -> Any:
         if items.nbytes % self._array.dtype.itemsize:
-            what = f"{items.nbytes} bytes came, which are no whole number of {self._array.dtype}"
+            what = f"{items.nbytes} bytes came: that is no whole number of {self._array.dtype}"
             raise failed(Code.DATATYPE, f"{what}: receive them into bytes, or with None")
         return items.view(self._array.dtype)

@@ -178,7 +178,7 @@ class Acceptor(_End):
             raise HelloError("it does not speak this protocol")  # no answer: whatever it is, it would not understand
         role = padded.rstrip(b"\0").decode("ascii", "replace")
         if role not in self._roles:
-            raise _refusal("no such role here", f"it asks for the role {role!r}, which is none here")
+            raise _refusal("no such role here", f"it asks for the role {role!r}: there is none of that name")
         if peer != self._rank:
             raise _refusal(f"here is rank {self._rank}", f"it looks for rank {peer}, and this is rank {self._rank}")
         if not 0 <= rank < self._size:

@@ -48,7 +48,7 @@ class Request:
 
     @staticmethod
     def iwaitany(requests: Sequence[Request], timeout: float | None = None) -> Status | None:
-        """Waits until one of them is complete; its status, whose `index` tells which.
+        """Waits until one of them is complete. Gives its status; `index` there tells which one it was.
 
         None where `timeout` seconds were not enough. Raises XxdevError, and ValueError for no request at all.
         """

@@ -195,17 +195,20 @@ def _accept_without_what_it_claimed(here, seen, said, client):
     _accept(here)
 
 
-def test_a_client_waits_on_where_the_server_gives_up_what_it_claimed(near, monkeypatch):
+@pytest.mark.parametrize("moment", ("the client has asked", "the client waits"))
+def test_a_client_waits_on_where_the_server_gives_up_what_it_claimed(near, moment, monkeypatch):
     if near.transport != "shm":
         pytest.skip("only shared memory is reserved for a connection")
     (seeing, seen), (hearing, said) = os.pipe(), os.pipe()
+    is_claimed = shm._Reserved.is_claimed
 
-    def comes_first(*_):
+    def until_given_up():
         os.write(seen, b"x")
         assert os.read(hearing, 100) == b"no use"
         return True
 
-    monkeypatch.setattr(offer, "comes_first", comes_first)
+    if moment == "the client waits":
+        monkeypatch.setattr(offer, "comes_first", lambda *_: until_given_up())
     with FarProcess() as process:
         address = process.run(_listen, near)
         for _ in range(MEETINGS):
@@ -213,11 +216,15 @@ def test_a_client_waits_on_where_the_server_gives_up_what_it_claimed(near, monke
             with closing(near.connect(address)) as sock:
                 near.check(sock)
                 pending.result()
-        accepting = process.begin(
-            _accept_without_what_it_claimed, seeing, said, (os.getpid(), threading.get_native_id())
-        )
+        client = os.getpid(), threading.get_native_id()
+        accepting = process.begin(_accept_without_what_it_claimed, seeing, said, client)
         with closing(near.connect(address)) as sock:
             assert os.read(hearing, 100) == b"claimed"
+            if moment == "the client has asked":
+                answers = iter((until_given_up,))
+                monkeypatch.setattr(
+                    shm._Reserved, "is_claimed", lambda reserved: next(answers, lambda: is_claimed(reserved))()
+                )
             sock.sendall(b"x")
             accepting.result()
             near.check(sock)

@@ -2,7 +2,7 @@
 
 
 def abstract_knock(bytes name not None):
-    """Whether a datagram socket is bound to the abstract name, which is told. Raises OSError."""
+    """Whether a datagram socket is bound to the abstract name. It is told that somebody asked. Raises OSError."""
     return checked(fs_abstract_knock(name, len(name))) != 0
 
 

@@ -93,7 +93,7 @@ cdef class Channel:
         self.descriptor = doorbell
 
     def forked(self):
-        """In a forked child, which has none of the threads that used it: none of them will leave it any more."""
+        """In a forked child: the threads that used it are not there, so none of them will leave it any more."""
         forget_lock(self)
         self.users = 0
         if self.closing:
@@ -287,7 +287,7 @@ cdef class Channel:
         return result
 
     cdef int check_out_of_band(self, int flags) except -1:
-        """Urgent bytes travel in the stream, which is right only for a receiver that wants them there."""
+        """Urgent bytes travel in the stream. That is right only for a receiver that wants them there."""
         if flags & FAST_OPEN:
             raise OSError(_errno.EISCONN, _os.strerror(_errno.EISCONN))
         if flags & OUT_OF_BAND and not fs_end_urgent_inline(self.shared.end):
@@ -394,7 +394,7 @@ cdef class Channel:
         return done
 
     cdef int await_no_error(self) except -1:
-        """MSG_ERRQUEUE: TCP's queue of errors is empty, which a socket with a timeout waits for."""
+        """MSG_ERRQUEUE: TCP's queue of errors is empty, and a socket with a timeout waits for one."""
         cdef uint64_t deadline = deadline_after(self.timeout)
         while self.timeout > 0 and fs_now_ns() < deadline:
             with nogil:
@@ -576,7 +576,7 @@ cdef class Channel:
 
     @cython.critical_section
     def was_reset(self):
-        """Whether the other end reset the connection, or closed it with bytes of ours unread."""
+        """Whether the other end reset the connection, or closed it with bytes of this end unread."""
         self.alive()
         return fs_end_was_reset(self.shared.end, self.descriptor) != 0
 
@@ -626,7 +626,7 @@ cdef class Channel:
 
     @cython.critical_section
     def settle(self):
-        """Makes the doorbell exact before a loop of ours blocks on it; whether there is something to read."""
+        """Makes the doorbell exact before fastsock's own loop blocks on it; whether there is something to read."""
         return self.settle_doorbell() != 0
 
     cdef int settle_doorbell(self) except -1:

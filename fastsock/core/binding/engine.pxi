@@ -209,7 +209,7 @@ cdef class Request:
 
     @property
     def owner(self):
-        """Free for the caller, who finds it again on what peek() gives."""
+        """Free for the caller, to find it again on what peek() gives."""
         with cython.critical_section(self):
             return self.owner_
 
@@ -417,7 +417,7 @@ cdef class Engine:
         raise OSError(-error, f"attaching rank {peer} to rank {self.rank}: {_os.strerror(-error)}")
 
     def attach_channel(self, int peer, Channel channel not None):
-        """Messages with `peer` go through this shared-memory channel, which belongs to the engine from now on."""
+        """Messages with `peer` go through this shared-memory channel. It belongs to the engine from now on."""
         cdef int error
         self.alive()
         with cython.critical_section(channel):
@@ -430,7 +430,7 @@ cdef class Engine:
             atomic_store(&channel.shared.open_channels, 0)
 
     def attach_descriptor(self, int peer, int fd):
-        """Messages with `peer` go through this connected stream's descriptor, which belongs to the engine from now on."""
+        """Messages with `peer` go through this connected stream's descriptor. It belongs to the engine from now on."""
         self.alive()
         self.check_attached(peer, fs_engine_attach_descriptor(self.engine, peer, fd))
 
@@ -751,7 +751,7 @@ cdef class Engine:
             self.await_message(arrivals)
 
     def promise(self):
-        """A Promise: a request among others, which completes when its complete() is called."""
+        """A Promise: a request among others. It completes when its complete() is called."""
         cdef Promise promise = Promise.__new__(Promise)
         self.alive()
         promise.engine = self

@@ -176,7 +176,7 @@ cdef class Team:
         self.close()
 
     cdef int enter(self) except -1:
-        """With its section, which a wait gives up: no other thread is in there until `user` is 0 again."""
+        """With its section: no other thread is in there until `user` is 0 again. A wait gives the section up."""
         cdef unsigned long me = this_thread()
         while self.user != 0 and self.user_generation == fs_generation():
             if self.user == me:  # by a signal's handler, or a callback
@@ -337,7 +337,7 @@ cdef class Team:
             self.c_gather(own.raw.buf, <size_t>own.raw.len, NULL, NULL, root)
 
     def scatter(self, source, sizes, offsets, target, int root):
-        """The parts of the root's source, which lie at the bytes that the root says, in the members' targets."""
+        """The parts of the root's source go into the members' targets. The root says at which bytes they lie."""
         cdef size_t[FS_TEAM_MOST] size, offset
         cdef fs_blocks blocks
         blocks.sizes, blocks.offsets = &size[0], &offset[0]

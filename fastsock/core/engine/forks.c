@@ -47,7 +47,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&forking);
 }
 
-/* Called behind system.c's constructor: so these locks are taken before the process's, which who has one may wait for. */
+/* Called behind system.c's constructor: so these locks are taken before the process's: the holder of one of these may wait for the process's. */
 static void heed_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
 void fs_engines_heed_forks(void)

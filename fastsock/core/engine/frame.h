@@ -21,7 +21,7 @@ enum fs_frame_kind {
     FS_FRAME_CREDIT,           /* word: consumed so far; length: how much may be announced beyond the credit */
     FS_FRAME_CANCEL,           /* id: of the send.  Answered by: */
     FS_FRAME_CANCELLED,        /* id: of the send; length: 1 done, 0 too late */
-    FS_FRAME_WITHDRAWN,        /* id: of the receive, whose bytes will not come */
+    FS_FRAME_WITHDRAWN,        /* id: of the receive; its bytes will not come */
     FS_FRAME_SHARE,   /* id: of the send; length: bytes wanted; word: where they go; context: id of the receive;
                                   tag: of this copy.  Both ends copy, one from each side: share.c */
     FS_FRAME_SHARED,  /* id: of the receive; length: pieces that the sender copied; word: 1 where one of them failed */

@@ -72,7 +72,7 @@ static int descriptor_watch(struct fs_link *link, struct pollfd *one)
 
 static void descriptor_close(struct fs_link *link)
 {
-    /* unread bytes would make the close a reset, which could overtake what we sent */
+    /* unread bytes would make the close a reset; that could overtake what was sent */
     shutdown(link->descriptor, SHUT_WR);
     while (recv(link->descriptor, link->staging, STAGE, MSG_DONTWAIT) > 0) {}
     close(link->descriptor);

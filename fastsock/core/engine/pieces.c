@@ -1,4 +1,4 @@
-/* The pieces of a message that both ends copy: which there are, who claimed which, and the end of the sender's claims. */
+/* The pieces of a message that both ends copy: how many there are, who claimed each, and the end of the sender's claims. */
 #include <sched.h>
 
 #include "link.h"

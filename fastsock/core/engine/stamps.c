@@ -1,4 +1,4 @@
-/* A send that may be fetched has a stamp, which stands while its bytes are there.  Whoever fetches them reads the stamp
+/* A send that may be fetched has a stamp.  The stamp stands while its bytes are there.  Whoever fetches them reads the stamp
  * behind the bytes, in one call: they were the message's if it is the right one, whoever has that process number by now. */
 #include <stdlib.h>
 

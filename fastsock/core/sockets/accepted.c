@@ -64,7 +64,7 @@ static int ask(int netlink, const struct sockaddr *connecting, const struct sock
     if (header->nlmsg_len < NLMSG_LENGTH(sizeof(struct inet_diag_msg)) || header->nlmsg_len > (size_t)got)
         return FS_ACCEPTED_UNKNOWN;
     const struct inet_diag_msg *found = NLMSG_DATA(header);
-    /* an answer to an earlier question, which was not waited for */
+    /* an answer to an earlier question: nobody waited for it */
     if (found->id.idiag_sport != id->idiag_sport || found->id.idiag_dport != id->idiag_dport)
         return FS_ACCEPTED_UNKNOWN;
     return found->idiag_inode == 0 ? FS_ACCEPTED_NOT_YET : FS_ACCEPTED;

@@ -36,7 +36,7 @@ struct bridge {
 
 static const _Atomic int never_leaving;
 
-/* A program that closes every number may use ours for files of its own, which no payload may reach. */
+/* A program that closes every number may use these for files of its own.  No payload may reach those. */
 static int is_ours(int descriptor, ino_t file)
 {
     struct stat status;
@@ -229,7 +229,7 @@ static struct bridge *make(struct fs_end *end, int doorbell, int inner)
     return bridge;
 }
 
-/* With its outward pump, which waits at the gate.  NULL with `error`: nothing was moved. */
+/* With its outward pump: that waits at the gate.  NULL with `error`: nothing was moved. */
 static struct bridge *prepare(struct fs_end *end, int doorbell, int inner, pthread_t *thread, int *error)
 {
     struct bridge *bridge = make(end, doorbell, inner);

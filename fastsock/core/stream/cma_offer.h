@@ -20,7 +20,7 @@
 struct fs_offer {
     uint32_t generation, length;
 };
-/* Offers what lies behind the first bytes of `data`, which the caller publishes next.  1: made. */
+/* Offers what lies behind the first bytes of `data`.  The caller publishes those next.  1: made. */
 int fs_cma_offer(struct fs_end *end, struct fs_offer *offer, const unsigned char *data, size_t length);
 ssize_t fs_cma_await(struct fs_end *end, const struct fs_offer *offer); /* bytes that were received, or -EPROTO */
 void fs_cma_abandon(struct fs_end *end);                                /* whatever a process that died left open */

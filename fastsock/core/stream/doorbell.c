@@ -141,7 +141,7 @@ static void eat(struct fs_direction *in, int doorbell, uint64_t word, uint64_t c
         uint64_t want = count - eaten;
         ssize_t got = recv(doorbell, drop, want < sizeof drop ? (size_t)want : sizeof drop, MSG_DONTWAIT);
         if (got < 0 && errno == EAGAIN && !is_under_way(word))
-            eaten = count; /* a process of ours died before it counted */
+            eaten = count; /* another process at this end died before it counted */
         if (got <= 0) break;
         eaten += (uint64_t)got;
     }
@@ -187,7 +187,7 @@ void fs_doorbell_unstuff(struct fs_end *end, int doorbell)
     uint64_t word = quiet_word(end), count = word >> FS_BELL_SHIFT,
              eaten = atomic_load_explicit(&in->eaten, memory_order_relaxed);
     int there = 0;
-    /* fewer than counted: a process of ours died before it counted what it took */
+    /* fewer than counted: another process at this end died before it counted what it took */
     if (!is_under_way(word) && ioctl(doorbell, FIONREAD, &there) == 0 && (uint64_t)there < count - eaten)
         atomic_store_explicit(&in->eaten, count - (uint64_t)there, memory_order_relaxed);
     if (count > 0) eat(in, doorbell, word, count - 1); /* one stays for what is still unread */

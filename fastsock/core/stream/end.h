@@ -86,7 +86,7 @@ struct fs_end {
     _Atomic int ended;         /* nothing more will come in */
     _Atomic int pending_error; /* errno to be told once */
     _Atomic int pretended;     /* one send after the other end's close was swallowed, as TCP does */
-    _Atomic int buried;        /* its descriptor, which lay in our queue, is closed */
+    _Atomic int buried;        /* its descriptor lay in this end's queue, and is closed */
     _Atomic int sleepers;      /* threads of this process that poll the doorbell until something comes in */
     _Atomic int kernel_reading_shut; /* the kernel was told of our shutdown(SHUT_RD) */
     _Atomic int abrupt;              /* its pump, or the other end's, goes by HUP: it bids no farewell */

@@ -114,7 +114,7 @@ static void take_off(struct fs_end *end, int doorbell)
 void fs_farewell_bury(struct fs_end *end, int doorbell, int with_error)
 {
     if (end->buried) return;
-    if (!fs_end_other_left(end)) { /* killed; or it shut both halves, which TCP answers by a reset too */
+    if (!fs_end_other_left(end)) { /* killed; or it shut both halves: TCP answers that by a reset too */
         end->buried = shutdown(doorbell, SHUT_RDWR) == 0;
         return;
     }

@@ -95,7 +95,7 @@ static int inwards(struct fs_relay *relay, char *buffer, size_t size)
             relay->doorbell_wants |= POLLOUT;
             return GOES_ON;
         }
-        if (sent < 0) { /* nobody takes it: as TCP, whose receiver would answer by a reset */
+        if (sent < 0) { /* nobody takes it: TCP's receiver would answer by a reset */
             reset_on_close(relay->stream);
             return OVER;
         }

@@ -143,7 +143,7 @@ ssize_t fs_ring_used_at_least(struct fs_ring *ring, uint64_t wanted)
 {
     uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);
     uint64_t used = ring->cached - tail;
-    if (used < wanted || used > ring->large) { /* not seen yet, or another process of ours read on */
+    if (used < wanted || used > ring->large) { /* not seen yet, or another process at this end read on */
         ring->cached = fs_published(ring->shared);
         used = ring->cached - tail;
         uint64_t limit = LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;

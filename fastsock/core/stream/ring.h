@@ -34,7 +34,7 @@ int fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length
 void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *source, size_t length);
 int fs_ring_publish(struct fs_ring *ring, size_t length);
 int fs_ring_agree(struct fs_ring *ring);        /* 1: it did, and it can take that back no more */
-void fs_ring_shrink(struct fs_ring *ring);      /* back to the small area, which is in cache, once all was read */
+void fs_ring_shrink(struct fs_ring *ring);      /* back to the small area once all was read: that one is in cache */
 int fs_ring_say_farewell(struct fs_ring *ring); /* 1: nobody can ask for raw payload any more; 0: somebody has */
 int fs_ring_grow(struct fs_ring *ring);         /* 1 if it grew now */
 

@@ -169,7 +169,7 @@ cdef class TeamCalls:
 
     @cython.critical_section
     cdef int plan(self) except -1:
-        """Asks the selection table, which changes between calls, not while one goes on."""
+        """Asks the selection table. It changes between calls, not while one goes on."""
         cdef int which, number = 0, changes = table_changes
         cdef Sizes *sizes
         found = [TABLE.plan(name, "host", self.size).sizes("shared_memory") for name in NAMES]

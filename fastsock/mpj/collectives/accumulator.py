@@ -52,7 +52,7 @@ class Accumulator:
 
 
 def begin(exchange: Exchange, send: View | None, receive: View | None, combine: Combine) -> Accumulator:
-    """One's own contribution: `send`, or in place what is in `receive`, which may then be written over. At the end
+    """One's own contribution: `send`, or in place what is in `receive`. Then `receive` may be written over. At the end
     the result goes to `receive` where there is one, so that is where the accumulating begins."""
     if send is None:
         assert receive is not None

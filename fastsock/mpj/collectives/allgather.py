@@ -78,7 +78,7 @@ def double_ring(exchange: Exchange, send: View | None, receive: AnyBlocks) -> St
 
 @PRIMITIVE.algorithm()
 def bidirectional_exchange(exchange: Exchange, send: View | None, receive: AnyBlocks) -> Steps:
-    """Partners exchange all they have, which doubles each time (F-MPJ, long messages; figure 5.5 right). Ranks beyond
+    """Partners exchange all they have. It doubles each time (F-MPJ, long messages; figure 5.5 right). Ranks beyond
     a power of two give to a neighbour first and get everything from it at the end."""
     keep(exchange, send, receive)
     fold = Folding.of(exchange.rank, exchange.size)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def reduce(exchange: Exchange, send: AnyBlocks, receive: View, combine: Combine) -> Steps:
-    """Combine block i of all ranks' `send` in the `receive` of rank i, which is written last: it may overlap `send`."""
+    """Combine block i of all ranks' `send` in the `receive` of rank i. It is written last: it may overlap `send`."""
     if exchange.size == 1:
         receive[:] = send[0]
         return ()

@@ -56,7 +56,7 @@ def bucket(exchange: Exchange, send: Blocks, receive: View, combine: Combine) ->
 
 @PRIMITIVE.algorithm()
 def bidirectional_exchange(exchange: Exchange, send: Blocks, receive: View, combine: Combine) -> Steps:
-    """Partners exchange the half that the other goes on with, which halves each time (F-MPJ, long messages).
+    """Partners exchange the half that the other goes on with. It halves each time (F-MPJ, long messages).
 
     Ranks beyond a power of two give to a neighbour first and get their block from it at the end. Where the operation
     does not commute, neighbours come first, so that partial results are of runs of ranks; the halves then are those

@@ -241,7 +241,7 @@ def format_of(buffer memory not None):
 
 
 def part(buffer whole not None, Py_ssize_t offset, Py_ssize_t length):
-    """Returns `length` bytes of a buffer from `offset` on, which both the caller has checked."""
+    """Returns `length` bytes of a buffer from `offset` on. The caller has checked both."""
     return _part(whole, <char *>whole.view.buf + offset, length, whole.view.readonly)
 
 

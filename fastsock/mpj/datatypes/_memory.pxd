@@ -47,7 +47,7 @@ cdef enum:
 
 
 cdef inline int letter_of(const char *format) noexcept:
-    """The place of a format among those of plain items, whose bytes any datatype of their kind describes; else -1."""
+    """The place of a format among those of plain items, or -1. Any datatype of their kind describes their bytes."""
     cdef const char *found
     if format == NULL:
         return 0

@@ -54,6 +54,6 @@ include "_places.pxi"
 
 
 def take_first(list kept):
-    """The first of `kept`, which is taken off the list, and whether nobody else holds it. Raises IndexError."""
+    """Takes the first off the list `kept`: that one, and whether nobody else holds it. Raises IndexError."""
     first = kept.pop(0)
     return first, bool(is_held_once(<PyObject *>first))

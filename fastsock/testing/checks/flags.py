@@ -207,7 +207,7 @@ def check_error_queue_with_a_timeout(pair: Pair) -> Any:
 
 @like_plain_tcp
 def check_every_send_flag(pair: Pair) -> Any:
-    """But the urgent byte, which has checks of its own."""
+    """But the urgent byte: it has checks of its own."""
     near, far = pair.near, pair.far
     seen = []
     near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -62,5 +62,5 @@ def first_host(hosts: str) -> str:
         text = found[1] + found[2] + found[3]
     first = text.partition(",")[0]
     if not first or not re.fullmatch(r"[\w.:-]+", first):
-        raise WireupError(f"{_NODE_LIST} is {hosts!r}, which names no host; set {ADDRESS}=host:port of rank 0")
+        raise WireupError(f"{_NODE_LIST} is {hosts!r}, and that names no host; set {ADDRESS}=host:port of rank 0")
     return first

@@ -23,7 +23,7 @@ sys.modules[f"{__name__}.rc"] = rc  # type: ignore[assignment]  # importable, as
 
 
 def get_include() -> str:
-    """Extensions in C are compiled against a real MPI, which is none of this."""
+    """Extensions in C are compiled against a real MPI library. This is none."""
     raise NotImplementedError("fastsock.mpj has no C headers: an extension that needs mpi4py's must run with mpi4py")
 
 
@@ -33,7 +33,7 @@ def get_config() -> dict[str, str]:
 
 
 def profile(name: str, *, path: Any = None) -> None:
-    """PMPI libraries wrap the C functions of an MPI library, which are not called here."""
+    """PMPI libraries wrap the C functions of an MPI library. Nothing here calls those."""
     import warnings
 
     warnings.warn(f"fastsock.mpj calls no MPI library, so {name!r} has nothing to profile", stacklevel=2)
