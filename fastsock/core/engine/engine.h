@@ -71,10 +71,12 @@ struct fs_engine_options {
     int crowded;        /* more ranks than cores on this host: hand the core over while waiting */
 };
 
+/* The engine of rank `rank` of `size`, held once.  NULL with `error`: -EINVAL for such ranks, or -ENOMEM. */
 struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_options *options, int *error);
+/* Another user holds it; each release takes one hold back, and the last one frees the engine. */
 void fs_engine_hold(struct fs_engine *engine);
 void fs_engine_release(struct fs_engine *engine);
-/* Everything that is pending ends with FS_CLOSED.  Then fs_engine_finished() once more, and release. */
+/* Everything pending ends with FS_CLOSED.  Then fs_engine_finished() once more, and release. */
 void fs_engine_close(struct fs_engine *engine);
 /* Whether everything that was sent has left this process; one round of progress. */
 int fs_engine_flushed(struct fs_engine *engine);
@@ -85,8 +87,9 @@ void fs_engine_after_fork(struct fs_engine *engine);     /* in the child: gives 
 int fs_engine_attach_local(struct fs_engine *engine, int peer, struct fs_engine *other);
 int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end, int doorbell);
 int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descriptor);
+/* All messages from and to the peer end with FS_PEER_FAILED from now on; fs_engine_reason() tells `reason`. */
 void fs_engine_fail(struct fs_engine *engine, int peer, const char *reason);
-/* Whose failure concerns a receive from anybody in that context; all by default. */
+/* A receive from anybody in that context fails where one of these ranks (rising) has failed; all by default.  0, -ENOMEM. */
 int fs_engine_set_members(struct fs_engine *engine, uint32_t context, const int *ranks, size_t count);
 int fs_engine_clear_members(struct fs_engine *engine, uint32_t context);
 /* Copies why the peer failed and over which path it was reached; 1 when there was anything to tell. */
@@ -98,6 +101,8 @@ int fs_engine_set_callback(struct fs_engine *engine, struct fs_request *request)
 
 /* Prepares a request; `parts` stay the caller's, and may be NULL for `one`. */
 void fs_request_prepare(struct fs_request *request, int kind, const struct iovec *parts, size_t count);
+/* Both give FS_DONE (the request's `error` tells how it ended) or FS_PENDING, perhaps with FS_PEER_MISSING.  `peer` and
+ * `tag` of a receive may be FS_ANY. */
 int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode);
 int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
 /* 1: cancelled, or the other end was asked to; 0: too late. */
@@ -113,9 +118,11 @@ void fs_engine_fulfil(struct fs_engine *engine, struct fs_request *request, int 
 int fs_engine_probe(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope);
 /* 1: no such message will ever come; the request is filled in for the error. */
 int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
+/* A count that moves with each message that no receive was posted for, and with each failure.  It wraps. */
 uint32_t fs_engine_arrivals(const struct fs_engine *engine);
 struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context,
                                    struct fs_envelope *envelope);
+/* As fs_engine_receive(), for a message that fs_engine_match() gave: exactly one of these two takes it. */
 int fs_engine_receive_matched(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
 void fs_engine_drop_matched(struct fs_engine *engine, struct fs_message *message);
 
