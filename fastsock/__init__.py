@@ -3,7 +3,7 @@
     python -m fastsock.launcher app.py      runs an unmodified program
     from fastsock import socket             the standard API for new code, plus typed arrays
 
-`install()` and `uninstall()` do the launcher's work from code; `explain(sock)`, `connections()` and
+`install()` does the launcher's work from code, and `uninstall()` undoes it. `explain(sock)`, `connections()` and
 `transports()` show what happens.
 
 A file beside this one is something that a user imports, runs, or writes a path with. A folder is how it is done.
@@ -45,7 +45,8 @@ __all__ = ["LateInstallWarning", "connections", "explain", "install", "transport
 def install() -> None:
     """Makes the standard module `socket` give fast sockets in this process and its child Pythons. Idempotent.
 
-    Warns (LateInstallWarning), naming the modules, when something imported the plain class before.
+    Warns (LateInstallWarning) when a module imported the plain class before, and names the module. Raises ConfigError
+    if a setting cannot be used. Then nothing has changed.
     """
     from .launching import installation as module
 
@@ -60,7 +61,7 @@ def uninstall() -> None:
 
 
 def explain(sock: Any) -> Explanation:
-    """What path `sock` takes and why, with whom, and what went over it."""
+    """The path that `sock` takes, the reason, the other end, and the bytes that went over it."""
     from .reporting.explanation import explain as function
 
     return function(sock)
@@ -81,7 +82,7 @@ def transports() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
-    """What is slow to import, and few ask for."""
+    """Imports a name when it is first asked for: the import is slow, and few programs need it."""
     if name == "LateInstallWarning":
         from .launching.installation import LateInstallWarning
 

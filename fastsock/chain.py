@@ -1,4 +1,4 @@
-"""The failover chain: which path for this peer, in what order, and the reason for each refusal."""
+"""The failover chain: the paths to try for a peer, in their order, and the reason for each refusal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .unix import UnixTransport
 
 
 class _Log:
-    """The logger "fastsock", silent until the program imports `logging`: nobody can listen before.
+    """The logger "fastsock". It is silent until the program imports `logging`: before, no handler can exist.
 
-    That module and what it imports would be a third of what fastsock adds to the start of a process.
+    To import `logging`, with the modules that it imports, would make up a third of fastsock's own start-up time.
     """
 
     def debug(self, text: str, *values: object) -> None:
@@ -48,9 +48,9 @@ def by_number(number: int) -> Transport | None:
 
 
 def candidates(direction: str, ip: str, port: int) -> tuple[Sequence[Transport], Reason]:
-    """The usable paths that may be agreed on beside TCP, in order; where none, the reason is why.
+    """The usable paths that a meeting may agree on, best first. Where there is none, the reason says why.
 
-    direction is "connect" or "listen"; ip and port are the listener's.
+    direction is "connect" or "listen"; ip (numeric) and port are the listener's.
     """
     global _found, _found_for
     current = settings()
@@ -64,12 +64,12 @@ def candidates(direction: str, ip: str, port: int) -> tuple[Sequence[Transport],
 
 
 def nothing_but_tcp() -> Reason | None:
-    """Why no connection to or from anybody may take another path, or None."""
+    """The reason why every connection of this process stays on TCP, or None."""
     current = settings()
     return Reason.EXCLUDED_BY_SETTING if current.transports[0] == "tcp" and not current.rules else None
 
 
-# asked at every connect and accept, and the same as long as the settings are
+# Every connect and accept asks for these. They hold as long as the settings do.
 _found: dict[tuple[str, str, int], tuple[Sequence[Transport], Reason]] = {}
 _found_for: Settings | None = None
 

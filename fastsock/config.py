@@ -1,4 +1,4 @@
-"""Settings: the environment, the rules file that it names, and defaults.
+"""Settings: from the environment, from the rules file that it names, and defaults.
 
 This module imports nothing of fastsock and nothing heavy, because every Python process under the
 launcher imports it before its own program. That is also why ``Settings`` and ``Rule`` are written
@@ -32,7 +32,7 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be used. The text says where it stands and what to write instead.
+    """A setting cannot be used. The text says where the setting stands and what to write instead.
 
     ``file`` and ``line`` name the place: a path and a line number for a rule, the variable's name
     and None for the environment, None and None for a call.
@@ -75,12 +75,12 @@ class Frozen:
 
 
 class Checked(Frozen):
-    """Settings that the constructor checks. It takes each by its name."""
+    """Settings that the constructor checks. It takes each setting by name."""
 
     __slots__ = ()
 
     def replace(self, **changes: object) -> Self:
-        """A copy with the named settings changed. Raises ConfigError for a bad value or an unknown name."""
+        """A copy with the named settings changed. Raises ConfigError if a value is bad or a name is unknown."""
         unknown = [name for name in changes if name not in self._fields]
         if unknown:
             raise ConfigError(f"there is no setting {unknown[0]!r}; there are {', '.join(self._fields)}")
@@ -91,7 +91,11 @@ class Checked(Frozen):
     __replace__ = replace
 
     def reading(self, variables: Mapping[str, str], environ: Mapping[str, str]) -> Self:
-        """A copy with what these variables give; an empty one counts as unset. Raises ConfigError."""
+        """A copy with the settings of these variables. An empty variable counts as unset.
+
+        variables: names of environment variables, each with the setting that it gives. Raises ConfigError if a value
+        cannot be used. The error names the variable.
+        """
         found = self
         for variable, name in variables.items():
             text = environ.get(variable, "")
@@ -104,7 +108,7 @@ class Checked(Frozen):
 
 
 class InForce:
-    """The settings in force in this process, of one class. ``read`` gives those of the environment.
+    """The settings in force in this process, of one class. ``read`` gives the environment's settings.
 
     Native code looks up ``current`` in this object's dictionary for each connection that stays on TCP. So the class
     has no slots.
@@ -117,19 +121,22 @@ class InForce:
         self.current = None
 
     def settings(self) -> Any:
-        """The settings in force; read from the environment when first asked for. Raises ConfigError then."""
+        """The settings in force. The first call reads the environment, and raises ConfigError if it is wrong."""
         return self.current if self.current is not None else self.reload()
 
     def reload(self) -> Any:
-        """Read the environment again, and the rules file that it names, undoing ``configure``. Raises ConfigError."""
+        """Read the environment and its rules file again. This undoes ``configure``. Returns the new settings.
+
+        Raises ConfigError if a setting cannot be used. Then the settings in force stay.
+        """
         self.current = self._read()
         return self.current
 
     def configure(self, **changes: object) -> Any:
-        """Change settings from now on, for connections and devices made after it; give back the new ones.
+        """Change settings for later connections and devices. Returns the new settings.
 
-        Takes what ``Settings`` takes: ``configure(transports="^shm", spin_us=0)``. Raises ConfigError
-        and changes nothing where a value or a name is wrong.
+        Takes the arguments of ``Settings``: ``configure(transports="^shm", spin_us=0)``. Raises ConfigError
+        if a value or a name is wrong. Then nothing has changed.
         """
         self.current = self.settings().replace(**changes)
         return self.current
@@ -140,7 +147,7 @@ def _rebuild(kind: type, fields: dict[str, object]) -> object:
 
 
 class Rule(Frozen):
-    """One line of the rules file: which paths the connections that it matches may take, in order."""
+    """One line of the rules file: the paths, in order, that matching connections may take."""
 
     direction: str
     host: str
@@ -185,7 +192,7 @@ class Rule(Frozen):
         return text if self.file is None else f"{text} ({self.file}, line {self.line})"
 
     def matches(self, direction: str, ip: str, port: int) -> bool:
-        """Whether a connection to, or a listener on, this numeric address and port falls under the rule."""
+        """Whether the rule covers a connection to this numeric address and port, or a listener there."""
         return direction == self.direction and self.first_port <= port <= self.last_port and self._covers(ip)
 
     def _covers(self, ip: str) -> bool:
@@ -201,8 +208,8 @@ class Rule(Frozen):
 class Settings(Checked):
     """Every setting, checked. Times are microseconds (``*_us``) or milliseconds (``*_ms``), sizes are bytes.
 
-    Numbers, sizes and flags may be given as text, as the environment does ("64K", "1"). A value
-    that cannot be used raises ConfigError.
+    Numbers, sizes and flags may be given as text, as the environment does ("64K", "1"). Raises
+    ConfigError if a value cannot be used. docs/settings.md says what each setting does.
     """
 
     transports: tuple[str, ...]
@@ -267,7 +274,7 @@ class Settings(Checked):
         _set(self, "_listen", tuple(pair for pair in narrowed if pair[0].direction == "listen"))
 
     def paths_for(self, direction: str, ip: str, port: int) -> tuple[tuple[str, ...], Rule | None]:
-        """The paths to try, best first and ending in "tcp", and the rule that chose them, if one did.
+        """The paths to try, best first, and the rule that chose them, or None. The last path is "tcp".
 
         ``direction`` is "connect" or "listen", ``ip`` a numeric address. Rules choose among the
         transports of this object: a path that FASTSOCK_TRANSPORTS leaves out stays out.
@@ -292,8 +299,9 @@ def parse_transports(
 ) -> tuple[str, ...]:
     """Read ``shm,unix`` (these, in this order) or ``^shm`` (all of ``default`` but these).
 
-    The answer always ends in "tcp", the path that every connection can stay on; whatever is
-    written after "tcp" would never be reached and is dropped. Raises ConfigError.
+    The answer always ends in "tcp": every connection can stay on that path. Paths written after
+    "tcp" would never be reached, so they are dropped. Raises ConfigError if a name is no path, or
+    if ``text`` leaves "tcp" out. ``file`` and ``line`` go into the error.
     """
     stripped = text.strip()
     excluding = stripped.startswith("^")
@@ -314,7 +322,10 @@ def parse_transports(
 
 
 def parse_rules(text: str, *, file: str = "rules", default: Sequence[str] = DEFAULT_TRANSPORTS) -> tuple[Rule, ...]:
-    """Read a rules file's text. Host names are resolved now, to all their addresses. Raises ConfigError."""
+    """Read a rules file's text. Host names are resolved now, to all their addresses.
+
+    Raises ConfigError if a line is no rule or a host is unknown. The error names the line.
+    """
     rules = []
     for number, line in enumerate(text.split("\n"), 1):
         content = line.partition("#")[0].strip()
@@ -324,7 +335,7 @@ def parse_rules(text: str, *, file: str = "rules", default: Sequence[str] = DEFA
 
 
 def load_rules(path: str, *, default: Sequence[str] = DEFAULT_TRANSPORTS) -> tuple[Rule, ...]:
-    """Read a rules file. Raises ConfigError, also where the file cannot be read."""
+    """Read a rules file. Raises ConfigError if it cannot be read or a line is no rule."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -400,7 +411,7 @@ def _raw_address(ip: str) -> tuple[int, int] | None:
 
 
 def _address(ip: str) -> tuple[int, int] | None:
-    """Bits and value of a numeric address; one address written as IPv4 or as mapped IPv6 gives the same."""
+    """Bits and value of a numeric address, or None. IPv4 and the same address as mapped IPv6 give the same."""
     address = _raw_address(ip)
     if address is not None and address[0] == 128 and address[1] >> 32 == _MAPPED:
         return 32, address[1] & 0xFFFFFFFF
@@ -427,7 +438,7 @@ def _rules(value: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def duration(name: str, value: object) -> float:
-    """A setting that is a time. Raises ConfigError."""
+    """The value of a setting that is a time, in the setting's unit. Raises ConfigError unless 0 to 1,000,000."""
     form = "a number from 0 to 1000000"
     try:
         number = float(value)  # type: ignore[arg-type]
@@ -439,7 +450,7 @@ def duration(name: str, value: object) -> float:
 
 
 def size(name: str, value: object) -> int:
-    """A setting that is a number of bytes. Raises ConfigError."""
+    """The value of a setting that is a number of bytes; "64K" is 65536. Raises ConfigError if it is no such number."""
     form = "a number of bytes, not negative, as 65536 or 64K"
     unit = 1
     if isinstance(value, str) and value.strip()[-1:].lower() in _UNITS:
@@ -495,7 +506,10 @@ _OTHER_VARIABLES = ("FASTSOCK_CONFIG", "FASTSOCK_INSTALL", "FASTSOCK_INTERPRETER
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings that the FASTSOCK_ variables give; an empty variable counts as unset. Raises ConfigError."""
+    """The settings of the FASTSOCK_ variables. An empty variable counts as unset.
+
+    Raises ConfigError if a value, or the rules file, cannot be used.
+    """
     environ = os.environ if environ is None else environ
     found = Settings().reading(_VARIABLES, environ)
     path = environ.get("FASTSOCK_CONFIG", "")
@@ -503,7 +517,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """FASTSOCK_ variables that mean nothing here: most likely misspelt ones."""
+    """The FASTSOCK_ variables that fastsock does not know, sorted. Most likely they are misspelt."""
     environ = os.environ if environ is None else environ
     return tuple(
         sorted(

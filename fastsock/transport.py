@@ -1,4 +1,4 @@
-"""What every path is to the rest of fastsock: the interface, its capabilities and its reasons, and nothing else."""
+"""The interface of every path, with the capabilities and the reasons that it names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ else:  # `typing` would cost every start-up
 
 
 class Reason(enum.Enum):
-    """Why a connection took the path it took. One is given for every connection, never none."""
+    """Why a connection took the path that it took. Every connection has exactly one."""
 
     JOINED = "joined"
     NOT_A_TCP_STREAM = "not_a_tcp_stream"
@@ -72,10 +72,10 @@ ADVICE: dict[Reason, str] = {
 
 
 class Capability(enum.Flag):
-    """What a path can do. Only what somebody asks is here."""
+    """What a path can do. Each member is asked for somewhere in fastsock."""
 
-    SAME_HOST = enum.auto()  # joins processes of one host
-    MEETS_BESIDE_TCP = enum.auto()  # is agreed on by the meeting (meeting/)
+    SAME_HOST = enum.auto()  # it joins processes of one host
+    MEETS_BESIDE_TCP = enum.auto()  # the meeting (meeting/) agrees on it
     SHARED_MEMORY = enum.auto()  # bytes go through memory that both ends map
 
 
@@ -87,7 +87,7 @@ _REASONS = {
 
 
 class Refused(Exception):
-    """A path that cannot serve this connection; the next one in the chain is tried."""
+    """A path cannot serve this connection. The next one in the chain is tried."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else str(reason))
@@ -96,18 +96,19 @@ class Refused(Exception):
 
     @classmethod
     def by(cls, error: OSError) -> Refused:
-        """The refusal that an error of the system comes to."""
+        """The refusal for an error of the system: its number decides the reason, its text is the detail."""
         return cls(_REASONS.get(error.errno or 0, Reason.SYSTEM_ERROR), str(error))
 
 
 class Channel(Protocol):
     """One end of a connection whose bytes a path carries itself, through one descriptor: the doorbell's.
 
-    The socket calls `recv`, `recv_into`, `send` and `sendall` straight, in any thread. They keep the stream contract:
-    each byte once and in order, or an error; the errors and time-outs of a socket; the other end's death as soon as
-    the kernel shows it. The descriptor must tell poll() and epoll what a TCP socket's would, level and edge.
+    The socket calls `recv`, `recv_into`, `send` and `sendall` straight, in any thread. They keep the stream contract.
+    Each byte arrives once and in order, or the call raises. Errors and timeouts are a socket's. The other end's death
+    shows as soon as the kernel shows it. The descriptor must tell poll() and epoll what a TCP socket's would, level-
+    and edge-triggered.
 
-    A channel may subclass this class: then each method that it leaves out raises NotImplementedError. Native channels
+    A channel may subclass this class. Then each method that it leaves out raises NotImplementedError. Native channels
     (fastsock.core.Channel) have the same methods.
     """
 
@@ -124,7 +125,7 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def sendmsg(self, buffers: Sequence[Buffer], flags: int = 0) -> int:
-        """Sends the buffers one after the other, and returns how many bytes were taken. No ancillary data."""
+        """Sends the buffers one after the other. Returns the number of bytes taken. There is no ancillary data."""
         raise NotImplementedError
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
@@ -138,11 +139,11 @@ class Channel(Protocol):
     # Options
 
     def settimeout(self, timeout: float | None, /) -> None:
-        """Seconds for the calls that follow; None: for ever; 0: they do not block."""
+        """Sets how many seconds later calls may block. None: for ever. 0: they do not block."""
         raise NotImplementedError
 
     def set_kernel_timeouts(self, receive: float, send: float) -> None:
-        """SO_RCVTIMEO and SO_SNDTIMEO, in seconds; 0: none."""
+        """SO_RCVTIMEO and SO_SNDTIMEO, in seconds. 0: no timeout."""
         raise NotImplementedError
 
     def set_send_buffer(self, size: int) -> None:
@@ -154,7 +155,7 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def take_error(self) -> int:
-        """SO_ERROR: the number of the error that waits, 0 for none. Asking takes the error away."""
+        """SO_ERROR: the number of the pending error, 0 for none. The call clears the error."""
         raise NotImplementedError
 
     # Ending
@@ -172,17 +173,17 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def close(self, reset: bool = False) -> None:
-        """Closes the descriptor too. What was sent reaches the other end, unless `reset`."""
+        """Closes the channel and its descriptor. Bytes sent before still reach the other end, unless `reset`."""
         raise NotImplementedError
 
     def closed_by_number(self, reset: bool) -> None:
-        """As close(), where the program closes the descriptor itself, right after this call."""
+        """As close(), but leaves the descriptor open: the program closes it right after this call."""
         raise NotImplementedError
 
     # Descriptors
 
     def fileno(self) -> int:
-        """The descriptor, -1 once it is closed."""
+        """The descriptor, or -1 once it is closed."""
         raise NotImplementedError
 
     def rebind(self, doorbell: int, /) -> None:
@@ -194,66 +195,69 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def watch(self) -> None:
-        """The number was given out: from now on readiness must be exact for whoever asks the kernel."""
+        """The program has the number now. From now on the kernel must tell readiness exactly."""
         raise NotImplementedError
 
     def knock(self) -> None:
-        """Sends one byte over the doorbell: this end has joined. The byte `M` would say that it has not."""
+        """Sends one byte over the doorbell. It says that this end has joined. (The byte `M` says that it has not.)"""
         raise NotImplementedError
 
     def joined(self) -> None:
-        """At the accepting end: that byte lies at the doorbell. The channel takes it, or leaves it."""
+        """At the accepting end: the byte of knock() lies at the doorbell. The channel may take it or leave it."""
         raise NotImplementedError
 
     def forked(self) -> None:
-        """Called in a child after fork(): the threads that were inside are not in the child."""
+        """Called in a child after fork(). Other threads that were inside a call do not exist in the child."""
         raise NotImplementedError
 
     # The way out: foreign code takes the descriptor
 
     def release(self) -> bool:
-        """Whether the descriptor itself can carry all bytes from now on, and does. Else bridge() is called."""
+        """Lets the descriptor itself carry all bytes, if it can. Returns False if not: then bridge() is called."""
         raise NotImplementedError
 
     def begin_move(self) -> None:
-        """Calls of other threads that are inside wait, until end_move()."""
+        """Holds the calls of other threads that are inside, until end_move()."""
         raise NotImplementedError
 
     def end_move(self, successor: Any) -> None:
-        """They go on: with the socket that a weak reference gives, or here where it is None."""
+        """Lets the held calls go on.
+
+        successor: a weak reference to the socket with which they go on, or None: they go on with this channel.
+        """
         raise NotImplementedError
 
     def bridge(self, doorbell: int, inner: int, survives: bool = False, /) -> None:
-        """Pumps between this connection and the socket `inner` until both ended; both descriptors are its own then.
+        """Pumps bytes between this connection and the socket `inner` until both have ended.
 
-        survives: also after this process ended. Raises OSError, and has done nothing then.
+        The bridge owns both descriptors from now on. survives: it goes on after this process has ended. Raises OSError
+        if it cannot start. Then nothing has changed.
         """
         raise NotImplementedError
 
     # Being seen
 
     def statistics(self) -> dict[str, int] | None:
-        """What `fastsock.explain()` tells: bytes_sent, bytes_received, and whatever else the path counts."""
+        """The counts for `fastsock.explain()`: bytes_sent, bytes_received, and others that the path keeps."""
         raise NotImplementedError
 
 
 class Transport(abc.ABC):
     """One path between two ends. A path knows nothing of the socket class.
 
-    Paths with MEETS_BESIDE_TCP also implement `offer` and `join`; both are given the connected UNIX stream socket of
-    the meeting and the other end's process id (0 where it has no number here), and give a channel (an object with a
-    socket's data methods), or None where that socket itself is the stream. After they returned, joining must not fail
-    any more.
+    Paths with MEETS_BESIDE_TCP also implement `offer` and `join`. Both get the connected UNIX stream socket of the
+    meeting, and the other end's process id (0 where it has no number here). Both give a channel, or None where that
+    socket itself is the stream. Once they have returned, joining must not fail any more.
     """
 
     name: str
     number: int  # on the wire of the meeting
     capabilities: Capability
-    shares_memory = False  # whether they hold SHARED_MEMORY, which is asked at each connect
+    shares_memory = False  # whether `capabilities` holds SHARED_MEMORY: each connect asks, so it is kept here
     differs: Mapping[str, str] = {}
     """The checks of fastsock.testing that the path cannot pass, as `flags.waitall_with_peek`, each with the reason.
 
-    They are strict: check_stream() fails where such a check passes after all.
+    They are strict: check_stream() fails if one of these checks passes after all.
     """
 
     def __init_subclass__(cls) -> None:
@@ -262,66 +266,71 @@ class Transport(abc.ABC):
             cls.shares_memory = Capability.SHARED_MEMORY in cls.capabilities
 
     def usable(self) -> Reason | None:
-        """Why this process cannot use the path at all, or None."""
+        """The reason why this process cannot use the path at all, or None."""
         return None
 
     def advice(self, reason: Reason) -> str:
-        """What a user can do about `reason`, or an empty text."""
+        """A sentence that says what a user can do about `reason`, or an empty text."""
         return ADVICE.get(reason, "")
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Channel | None, list[int], int]:
-        """The accepting end's half: channel or None, descriptors to pass (closed by the caller), a number to pass.
+        """The accepting end's half. Returns a channel or None, the descriptors to pass, and a number to pass.
 
-        Raises Refused.
+        The caller closes those descriptors. Raises Refused if the path cannot serve.
         """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
 
     def join(
         self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
     ) -> Channel | None:
-        """The connecting end's half, with what offer() passed (closed by the caller): the channel or None.
+        """The connecting end's half, with the descriptors and the number of offer(). Returns a channel or None.
 
-        Raises Refused.
+        The caller closes the descriptors. Raises Refused if the path cannot serve.
         """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
 
     def declined(self, pid: int) -> bool:
-        """The other end could not use what offer() gave; whether offering once more may give something else."""
+        """The other end could not use what offer() gave. Returns whether a second offer may give something else."""
         return False
 
     def reserve(self, pid: int, ticket: int) -> Reservation | None:
-        """Sets aside what the next connection with that process needs, under a number that both ends know it by.
+        """Sets aside memory for the next connection with that process. Both ends know it by `ticket`.
 
-        A path where the accepting end can then claim it without another word saves both ends the wait for each other.
+        The accepting end can then claim it without another word, so neither end waits for the other. None: the path
+        has nothing to set aside.
         """
         return None
 
     def claim(self, ticket: int) -> Claim | None:
-        """The accepting end's half of a meeting with a reservation, if there is one."""
+        """The accepting end's half of a meeting with a reservation, or None where there is no such reservation."""
         return None
 
     def begin(self, doorbell: int, settings: Settings, peer: str) -> tuple[Channel, int]:
-        """The connecting end's channel, before there is another end, and the descriptor of the memory for that one.
+        """The connecting end's channel, before there is another end, and the descriptor of that end's memory.
 
-        Only paths with SHARED_MEMORY can: the channel must keep what is sent. Raises Refused.
+        Only paths with SHARED_MEMORY can begin so: the channel must keep the bytes that are sent. Raises Refused if the
+        path cannot serve.
         """
         raise NotImplementedError(f"the {self.name} path needs both ends")
 
     def take_over(self, doorbell: int, memory: int, settings: Settings, peer: str, pid: int) -> Channel:
-        """The accepting end's channel, of what begin() made; the caller closes `memory`. Raises Refused."""
+        """The accepting end's channel, over the memory of begin(). The caller closes `memory`. Raises Refused."""
         raise NotImplementedError(f"the {self.name} path needs both ends")
 
 
 class Reservation(abc.ABC):
-    """What the connecting end set aside. Either the other end claims it or this end withdraws it: one of the two."""
+    """Memory that the connecting end set aside. Either the other end claims it, or this end withdraws it."""
 
     @abc.abstractmethod
     def is_claimed(self) -> bool:
-        """Whether the other end claimed it, and did not give it up."""
+        """Whether the other end claimed it, and has not given it up."""
 
     @abc.abstractmethod
     def withdraw(self, useless: bool = False) -> bool:
-        """Ends it, unless the other end claimed it: then False. useless: the other end would not claim the like."""
+        """Ends it, unless the other end claimed it. Returns whether it ended.
+
+        useless: the other end came without a claim, so it would not claim this memory next time either.
+        """
 
     @abc.abstractmethod
     def join(self, doorbell: int, settings: Settings, peer: str) -> Channel:
@@ -339,4 +348,4 @@ class Claim(abc.ABC):
 
     @abc.abstractmethod
     def give_up(self) -> None:
-        """Instead of join(): the connection stays on TCP after all, and the other end stops waiting."""
+        """Called instead of join(). The connection stays on TCP, and the other end stops waiting."""
