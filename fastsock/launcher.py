@@ -1,12 +1,12 @@
 """Run a program with fast sockets, unchanged: ``python -m fastsock.launcher app.py``.
 
-The launcher sets the environment that covers child Pythons (launching/children.py) and then becomes the very
-command that the user would have typed without it, same process, same interpreter options. So the
-program cannot tell: whatever Python does with it, Python itself does.
+The launcher sets the environment that covers child Pythons (launching/children.py). Then it becomes the very
+command that the user would have typed without it: the same process, with the same interpreter options. So
+the program cannot tell the difference: Python itself runs it.
 
-Where that is impossible, the program runs inside the launcher's process (launching/inprocess.py): under
-``-I``, ``-E`` or ``-S``, where Python would not look at the environment, and where a debugger, a
-profiler or a coverage tool runs the launcher and would be lost.
+Where that is impossible, the program runs inside the launcher's process (launching/inprocess.py). Under
+``-I``, ``-E`` or ``-S`` Python would not look at the environment. A debugger, a profiler or a coverage tool
+that runs the launcher would be lost.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ _WITH_VALUE = {"--transports": "FASTSOCK_TRANSPORTS", "--config": "FASTSOCK_CONF
 
 
 class UsageError(Exception):
-    """A command line that cannot be understood; the text says why."""
+    """A command line cannot be understood. The text says why."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line ``arguments`` (default: ``sys.argv[1:]``). Returns only after a program that ran inside.
+    """Run the command line ``arguments`` (default: ``sys.argv[1:]``).
 
-    Exits with 2, and a text on standard error, for a command line or a setting that cannot be used.
+    Returns only if the program ran inside this process. Exits with 2, and a text on standard error, if the
+    command line or a setting cannot be used.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
@@ -76,9 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Split a command line into changes of the environment and the program's part. Raises UsageError.
+    """Split a command line into changes of the environment and the program's part.
 
-    The second is ``["--help"]`` or ``["--version"]`` where that is asked for.
+    The program's part is ``["--help"]`` or ``["--version"]`` if the user asks for that. Raises UsageError if
+    an option is unknown, a value is missing, or there is no program.
     """
     changes: dict[str, str] = {}
     rest = list(arguments)
@@ -114,7 +116,7 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def interpreter_options(command: Sequence[str]) -> tuple[list[str], str | None]:
-    """Split a Python command line at its ``-m``: the options before it, and the module; None without ``-m``."""
+    """Split a Python command line at its ``-m``: the options before it, and the module, or None without ``-m``."""
     options: list[str] = []
     words = iter(command[1:])
     for word in words:
@@ -143,7 +145,7 @@ def interpreter_options(command: Sequence[str]) -> tuple[list[str], str | None]:
 
 
 def _replaceable() -> list[str] | None:
-    """The interpreter's options, where this process is nothing but the launcher and can be replaced; else None."""
+    """The interpreter's options if this process is only the launcher and can be replaced, else None."""
     options, module = interpreter_options(sys.orig_argv)
     flags = sys.flags
     if module != _MODULE or not sys.executable or not children.can_cover():
@@ -162,7 +164,7 @@ def _observed() -> bool:
 
 
 def _become(command: list[str]) -> None:
-    """Replace this process; returns only where the system refuses."""
+    """Replace this process. Where the system refuses, exit with 2 and a text on standard error."""
     environ = _environment_at_start(os.environ)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -175,7 +177,7 @@ def _become(command: list[str]) -> None:
 def _environment_at_start(environ: os._Environ[str]) -> dict[str, str]:
     """A copy without the LC_CTYPE that Python sets for itself in the C locale.
 
-    Left there, the next Python would see a UTF-8 locale, and not switch its UTF-8 mode on.
+    With it the next Python would see a UTF-8 locale, and would not switch its UTF-8 mode on.
     """
     copy = dict(environ)
     if sys.flags.utf8_mode and "LC_CTYPE" in copy:

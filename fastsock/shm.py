@@ -1,9 +1,9 @@
-"""The shm path: byte rings in sealed shared memory; the meeting's UNIX connection stays as the doorbell.
+"""The shm path: byte rings in sealed shared memory. The meeting's UNIX connection stays as the doorbell.
 
-Memory costs more to make than everything else about a connection, above all the first touch of each page. So a
-segment that both ends have returned serves the next connection of the same two processes; never that of others, who
-could still be writing to it. The connecting end may reserve one before it connects: then the accepting end takes it by
-one atomic word, and neither waits for the other.
+Making memory costs more than everything else about a connection, above all the first touch of each page. So a segment
+that both ends have returned serves the next connection of the same two processes. It never serves other processes: the
+first two could still write to it. The connecting end may reserve a segment before it connects. Then the accepting end
+claims it by one atomic word, and neither end waits for the other.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
     from .config import Settings
 
-MOST_KEPT = 8  # segments, by the process that made them; the other ends keep as many for each of as many processes,
-# so that who reserves one finds the other end still has it
-ENOUGH = 3  # for two processes that connect again before both are done with the connection before
+# Segments that a process keeps of those that it made. As the other end it keeps as many for each of as many processes,
+# so that a reservation finds the segment kept at both ends.
+MOST_KEPT = 8
+# Segments for two processes that connect again before both have finished with the connection before.
+ENOUGH = 3
 
 
 def _is_alive(pid: int) -> bool:
-    """As far as can be known: a process of another PID namespace has no number here."""
+    """Whether the process runs, as far as can be known. One of another PID namespace has no number (0) here."""
     if not pid:
         return True
     try:
@@ -44,7 +46,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _channel(segment: Any, doorbell: int, side: int, settings: Settings, peer: str, pid: int) -> Any:
-    # another user's process may not be read, and is told no addresses
+    # The memory of another user's process may not be read, and that process is told no addresses.
     direct_min = settings.direct_min if settings.peers == "same-user" else 0
     return core.Channel(
         segment, doorbell, side, spin_us=settings.spin_us, direct_min=direct_min, peer_pid=pid, peer=peer
@@ -52,7 +54,7 @@ def _channel(segment: Any, doorbell: int, side: int, settings: Settings, peer: s
 
 
 class _Made(Claim):
-    """A segment that this process made, and for connections with whom."""
+    """A segment that this process made, and the process that it serves connections with."""
 
     __slots__ = ("number", "pid", "process", "ring_bytes", "segment", "ticket")
 
@@ -63,7 +65,7 @@ class _Made(Claim):
         self.pid = pid
         self.ticket = 0
         self.number = int.from_bytes(genuine.urandom(8), "little")
-        with contextlib.suppress(OSError):  # an old kernel or too many descriptors: then nobody claims it
+        with contextlib.suppress(OSError):  # an old kernel or too many descriptors: then this end never claims it
             self.process = Hidden(genuine.pidfd_open(pid))
 
     def join(self, doorbell: int, settings: Settings, peer: str) -> Any:
@@ -73,12 +75,12 @@ class _Made(Claim):
         self.segment.disclaim(self.ticket)
 
     def belongs_to_living(self) -> bool:
-        """Whether the process that it was made with still runs, and no other one that got its number."""
+        """Whether the process that it was made for still runs. Another process may have got its number."""
         if self.process is None:
             return False
         try:
             genuine.pidfd_send_signal(self.process.number, 0)
-        except OSError:  # it is gone, or a program that closes every number closed ours
+        except OSError:  # the process is gone, or the program closed every number, this one too
             return False
         return self.process.is_ours()
 
@@ -100,7 +102,7 @@ class _Reserved(Reservation):
     def withdraw(self, useless: bool = False) -> bool:
         if not self._segment.withdraw(self._ticket) and self.is_claimed():
             return False
-        # also where it was claimed and given up: the other end counts on it for one of the next connections
+        # Also where it was claimed and given up: the other end counts on it for a later connection.
         self._keeper.keep(self._key, self._segment, last_resort=useless)
         return True
 
@@ -121,12 +123,12 @@ class ShmTransport(Transport):
 
     def __init__(self) -> None:
         self._made: OrderedDict[int, _Made] = OrderedDict()
-        self._met: OrderedDict[int, OrderedDict[int, Any]] = OrderedDict()  # by who made them, and their numbers
-        self._lock = genuine.RLock()  # of its own thread, the collector may drop a socket at any moment
+        self._met: OrderedDict[int, OrderedDict[int, Any]] = OrderedDict()  # by the process that made them, by number
+        self._lock = genuine.RLock()  # re-entrant: the collector may drop a socket in the thread that holds it
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """What the parent keeps is the parent's."""
+        """In a forked child: the segments that the parent keeps are the parent's."""
         self._lock = genuine.RLock()
         self._made.clear()
         self._met.clear()
@@ -135,13 +137,14 @@ class ShmTransport(Transport):
         return None if core.available else Reason.NO_NATIVE_CORE
 
     def _segment_for(self, pid: int, ring_bytes: int) -> tuple[_Made, list[int]]:
-        """A segment for a connection with that process, and its descriptor unless the process has met it before.
+        """A segment for a connection with that process, and its descriptor, unless the process has the segment.
 
-        One without a number here, in another PID namespace, cannot be told from others: its memory serves once.
+        A process of another PID namespace has no number here (`pid` is 0), so it cannot be told from others. Its
+        segment serves once.
         """
         with self._lock:
             known = [made for made in self._made.values() if made.pid == pid and made.ring_bytes == ring_bytes]
-            # a process that had none to reserve needs more of them
+            # The process had no segment to reserve, so it needs more of them.
             for made in known if len(known) >= ENOUGH else ():
                 if made.segment.renew():
                     self._made.move_to_end(made.number)
@@ -162,7 +165,7 @@ class ShmTransport(Transport):
         return made, [memory]
 
     def keep(self, key: tuple[int, int], segment: Any, last_resort: bool = False) -> None:
-        """For the next connection with that process. The process counts on it."""
+        """Keeps a segment for the next connection with that process. The process counts on it."""
         pid, number = key
         with self._lock:
             met = self._met.get(pid)
@@ -202,7 +205,7 @@ class ShmTransport(Transport):
         with self._lock:
             segment = self._taken(key)
         if segment is None and len(descriptors) != 1:
-            raise Refused(Reason.PEER_DECLINED, "the other end counts on memory that is not kept here any more")
+            raise Refused(Reason.PEER_DECLINED, "the other end counts on memory that this process no longer keeps")
         try:
             segment = segment or core.Segment(descriptors[0])
             channel = _channel(segment, doorbell.fileno(), core.CONNECTED, settings, peer, pid)
@@ -213,7 +216,7 @@ class ShmTransport(Transport):
         return channel
 
     def declined(self, pid: int) -> bool:
-        """It keeps nothing of what this end counts on: another process has its number, or it forgot."""
+        """The other end keeps no segment that this end counts on. Its number is another process's, or it forgot."""
         with self._lock:
             gone = [number for number, made in self._made.items() if made.pid == pid]
             for number in gone:

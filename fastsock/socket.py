@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 _Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
 _Base: Any = _socket.socket
 _NOTHING: Any = contextlib.nullcontext()
-# The plain numbers: the properties of the standard class make an enumeration's member of them at each look.
+# These give plain numbers. The properties of the standard class make a member of an enumeration each time.
 _family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _FAST_OPEN, _CLOSE_ON_EXEC = 0x20000000, 0x40000000  # MSG_FASTOPEN, MSG_CMSG_CLOEXEC
 _HALVES = (_socket.SHUT_RD, _socket.SHUT_WR, _socket.SHUT_RDWR)
 _STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
 _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
-# These ask for the descriptor of a socket that is not connected yet, to watch it afterwards or to show it.
+# These modules ask for the descriptor of a socket that is not connected yet. They watch it later, or only show it.
 _ONLY_NOTES = ("asyncio.selector_events", "asyncio.base_events", "asyncio.trsock", "asyncore", "socket", __name__)
 # Bound straight onto a connected socket, so that a call costs no Python frame.
 _BOUND = ("recv", "recv_into", "send", "sendall")
@@ -55,7 +55,7 @@ _BOUND = ("recv", "recv_into", "send", "sendall")
 class socket(_Plain):  # type: ignore[misc]
     """A socket of the standard class whose TCP stream takes the fastest path that both ends share.
 
-    Everything of `socket.socket` keeps its meaning. Errors of a path name the path and the other end.
+    Everything of `socket.socket` keeps its meaning. An error of a path names the path and the other end.
 
     With the native core, `fallback.bind_class` puts the calls of `connection/_fallback.pyx` over `connect`, `accept`,
     `recv`, `send`, `close` and their kin. These serve a connection that stays on TCP, and lead to the calls here for
@@ -68,8 +68,8 @@ class socket(_Plain):  # type: ignore[misc]
     _fast_connection: Any = fallback.Held("_fast_connection")  # registry.Connection or None
     _fast_pending: Pending | None = None
     _fast_presence: list[Any] | None = None  # while it listens on TCP
-    _fast_listening: Any = None  # what is known of the connections that it will accept
-    _fast_listens_at: Any = None  # where every connection that it accepts has the same local address
+    _fast_listening: Any = None  # fallback.listening(): about the connections that it will accept
+    _fast_listens_at: Any = None  # the local address of all connections that it accepts, where they share one
     _fast_options: dict[tuple[int, int], Any] | None = None
     _fast_pretended = False
     _fast_shut = False
@@ -88,7 +88,7 @@ class socket(_Plain):  # type: ignore[misc]
 
     @property
     def transport(self) -> str:
-        """The path that the bytes take: "shm", "unix" or "tcp"; "plain" for anything but a TCP stream."""
+        """The path that the bytes take: "shm", "unix" or "tcp". It is "plain" for anything but a TCP stream."""
         connection: registry.Connection | None = self._fast_connection
         if connection is not None:
             return connection.transport if connection.kept is None else connection.kept.told()[0]
@@ -124,9 +124,10 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_listening = fallback.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
 
     def _fast_announce_again(self) -> None:
-        """Another process may hold our name and leave: a listener without one asks for it from time to time.
+        """Asks again, from time to time, for the presence of a listener that has none.
 
-        A program that closed all numbers but its listener's, as daemons do, closed the name's too.
+        Another process may have held the name and left. Or the program closed all numbers but its listener's, as
+        daemons do, and with them the presence's.
         """
         if self._fast_presence:
             self._fast_withdraw()
@@ -141,7 +142,7 @@ class socket(_Plain):  # type: ignore[misc]
         return sock, address
 
     def _fast_take(self) -> tuple[socket, Any]:
-        """The first half of accept() waits for the kernel only. The other half waits for the connecting end."""
+        """The first half of accept(). It waits for the kernel only. The other half waits for the connecting end."""
         descriptor, address = self._accept()
         sock = socket.__new__(socket)
         _Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
@@ -194,7 +195,10 @@ class socket(_Plain):  # type: ignore[misc]
             return error.errno
 
     def _fast_connect(self, primitive: Any, address: Any) -> int:
-        """Connects by the standard class's connect() or connect_ex(); 0, EINPROGRESS, or what connect_ex() answers."""
+        """Connects by `primitive`, the standard class's connect() or connect_ex().
+
+        Returns 0, EINPROGRESS, or another error number of connect_ex().
+        """
         connection = self._fast_connection
         if connection is not None and not connection.is_tcp:
             self._fast_connect_again(connection)
@@ -218,7 +222,7 @@ class socket(_Plain):  # type: ignore[misc]
         return result
 
     def _fast_connect_again(self, connection: registry.Connection) -> None:
-        """TCP tells the end of a non-blocking connect once, and that it is connected ever after."""
+        """A second connect(). TCP tells the end of a non-blocking connect once. Afterwards it raises EISCONN."""
         if _Base.fileno(self) < 0:
             raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
         if not self._fast_in_progress:
@@ -226,7 +230,7 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_in_progress = False
 
     def _fast_finish_connect(self, offer: Offer, in_progress: bool, address: Any) -> None:
-        """On one host a non-blocking connect is over when the call returns, unless a backlog is full."""
+        """Begins the meeting. On one host even a non-blocking connect is over by now, unless a backlog is full."""
         try:
             peer = _Base.getpeername(self)
             local = _Base.getsockname(self)
@@ -248,7 +252,7 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_decide()
 
     def _fast_decide(self, may_go_ahead: bool = True) -> None:
-        """Takes part in the meeting under way, if there is one, and stays or moves."""
+        """Takes part in the meeting under way, if there is one. Then the connection stays on TCP or moves."""
         pending = self._fast_pending
         if pending is None:
             return
@@ -281,7 +285,7 @@ class socket(_Plain):  # type: ignore[misc]
             confirm(joined, self)
 
     def _fast_go_ahead(self, offer: Offer, local: Any, peer: Any) -> None:
-        """Moves, although the other end is still to come."""
+        """Moves before the other end has come."""
         try:
             joined, kept = custody.begin(offer, local, peer)
         except Refused as refused:
@@ -300,7 +304,7 @@ class socket(_Plain):  # type: ignore[misc]
             chain.log.info("%s %s -> tcp: %s%s", role, peer, reason, detail and f" ({detail})")
 
     def _fast_move(self, role: str, joined: Joined, local: Any, peer: Any, kept: Any = None, held: Any = None) -> None:
-        """Re-points the descriptor at the doorbell; TCP ends by a reset: nothing is left in TIME_WAIT."""
+        """Re-points the descriptor at the doorbell. TCP ends by a reset, so that nothing is left in TIME_WAIT."""
         connection = registry.Connection(
             role, joined.path.name, Reason.JOINED, _family(self), _proto(self), local, peer
         )
@@ -342,7 +346,7 @@ class socket(_Plain):  # type: ignore[misc]
         numbers.attach(_Base.fileno(self), self, channel)
 
     def _fast_unbind(self) -> Any:
-        """The channel, for one of the threads that take it; None for the others."""
+        """Takes the channel away and returns it. Of several threads only one gets it; the others get None."""
         channel, own = self._fast_channel, self.__dict__
         for name in _BOUND:
             own.pop(name, None)
@@ -352,13 +356,13 @@ class socket(_Plain):  # type: ignore[misc]
         return channel
 
     def _fast_recognise(self, family: int, proto: int, descriptor: int) -> None:
-        """The descriptor may be a fast one that came back: a duplicate, detached, or from another process."""
+        """Finds out whether the descriptor is a fast one: a duplicate, a detached one, or another process's."""
         if _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN) != _socket.AF_UNIX:
             return
         addresses = names.addresses_of(descriptor, _socket.AF_UNSPEC if family == -1 else family)
         if addresses is None:
             return
-        if family == -1 or proto == -1:  # what the kernel would say of TCP
+        if family == -1 or proto == -1:  # the kernel knows only the UNIX socket: fill in TCP's values
             if family == -1:
                 family = _socket.AF_INET if len(addresses[0]) == 2 else _socket.AF_INET6
             proto = _socket.IPPROTO_TCP if proto == -1 else proto
@@ -400,7 +404,7 @@ class socket(_Plain):  # type: ignore[misc]
         return super().detach()  # type: ignore[no-any-return]
 
     def _fast_give_away(self) -> tuple[Any, int]:
-        """For native code that owns both from now on: connection/engine_socket.py says how."""
+        """Gives channel and descriptor to native code. It owns both from now on (connection/engine_socket.py)."""
         descriptor = _Base.detach(self)
         return self._fast_unbind(), descriptor
 
@@ -410,7 +414,7 @@ class socket(_Plain):  # type: ignore[misc]
             registry.closing(connection)
 
     def _fast_hand_on(self) -> socket:
-        """Another object with this one's descriptor and connection; this one is closed."""
+        """Makes another object with this one's descriptor and connection. This one is closed."""
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
         sock = socket.__new__(socket)
         super().detach()
@@ -437,7 +441,7 @@ class socket(_Plain):  # type: ignore[misc]
         return sock
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """multiprocessing passes sockets to other processes; nobody else may pickle one."""
+        """Only multiprocessing may pickle a socket: it passes sockets to other processes."""
         reduction = sys.modules.get("multiprocessing.reduction")
         if reduction is None or sys._getframe(1).f_globals is not vars(reduction):
             return super().__reduce_ex__(protocol)
@@ -451,7 +455,7 @@ class socket(_Plain):  # type: ignore[misc]
             if channel.fileno() >= 0 and foreign.calls_c(asking):
                 self._fast_release()
                 channel = self._fast_channel
-            # ssl asks for it before it detaches the socket: while the server is still to come, TCP's is better for that
+            # ssl asks before it detaches the socket. In custody it becomes TCP's then, if it is not watched.
             for_ssl = kept and asking.f_globals.get("__name__") == "ssl"
             if channel is not None and channel.fileno() >= 0 and not for_ssl:
                 channel.watch()
@@ -488,7 +492,7 @@ class socket(_Plain):  # type: ignore[misc]
             _ss.close(self)
         else:
             reset = self._fast_resets()
-            _ss.detach(self)  # before: another thread that finds no channel must not call the kernel on a doorbell
+            _ss.detach(self)  # first: another thread that finds no channel must not call the kernel on a doorbell
             self._fast_unbind()
             channel.close(reset)
         if connection is not None and connection.port is not None:
@@ -498,7 +502,7 @@ class socket(_Plain):  # type: ignore[misc]
         """OpenSSL at the other end may answer the end of the stream by an alert. TCP would take that alert."""
         descriptor = _Base.fileno(self)
         alone = connection.forks == (core.forks() if core.available else None) and descriptor >= 0
-        with contextlib.suppress(OSError):  # its number was closed already, or there are too many of them
+        with contextlib.suppress(OSError):  # the number was closed already, or too many are open
             if alone and not genuine.get_inheritable(descriptor) and not self._fast_resets():
                 core.linger(descriptor)
 
@@ -536,7 +540,7 @@ class socket(_Plain):  # type: ignore[misc]
             if channel is not None:
                 channel.settimeout(_Base.gettimeout(self))
 
-    # ---- addresses and options: TCP's, answered from memory once the connection moved ----
+    # ---- addresses and options: TCP's, answered from memory once the connection has moved ----
 
     def _fast_moved_connection(self) -> registry.Connection | None:
         connection: registry.Connection | None = self._fast_connection
@@ -562,7 +566,7 @@ class socket(_Plain):  # type: ignore[misc]
     def setsockopt(self, level: int, option: int, *value: Any) -> None:
         pending = self._fast_pending
         with pending.lock if pending is not None else _NOTHING:
-            # a meeting under way need not be over: what is set now is set on either path
+            # The meeting under way may go on: an option that is set now holds on either path.
             connection = self._fast_moved_connection() if self._fast_pending is None else None
             if connection is None:
                 _Base.setsockopt(self, level, option, *value)
@@ -621,10 +625,10 @@ class socket(_Plain):  # type: ignore[misc]
             raise OSError(errno.EISCONN, genuine.strerror(errno.EISCONN))
 
     def _fast_check_receiving(self, flags: int) -> bool:
-        """Whether flags that TCP heeds and a UNIX stream passes over ask to throw the bytes away."""
+        """Whether the flags ask to throw the bytes away. TCP heeds such flags, but a UNIX stream ignores them."""
         if not flags & (_socket.MSG_TRUNC | _socket.MSG_ERRQUEUE) or self._fast_moved_connection() is None:
             return False
-        if flags & _socket.MSG_ERRQUEUE:  # nothing is there, which a socket with a timeout waits for
+        if flags & _socket.MSG_ERRQUEUE:  # the queue is always empty, so a socket with a timeout waits in vain
             timeout = _Base.gettimeout(self)
             if timeout:
                 genuine.sleep(timeout)
@@ -633,15 +637,18 @@ class socket(_Plain):  # type: ignore[misc]
         return not flags & _socket.MSG_OOB
 
     def _fast_forgive(self, length: int) -> bool:
-        """TCP lets the first send of any bytes after the other end's close succeed; a UNIX stream does not."""
+        """Whether a send may succeed although the other end is closed.
+
+        TCP lets the first send of any bytes succeed then. A UNIX stream does not.
+        """
         connection = self._fast_connection
         if connection is None or connection.is_tcp or self._fast_pretended or self._fast_shut:
             return False
         self._fast_pretended = length > 0
-        return waiting.has_hung_up(self)  # else it was shut here, by whoever shares the socket
+        return waiting.has_hung_up(self)  # else this end was shut, by a process that shares the socket
 
     def _fast_note_reset(self) -> None:
-        """Who was told of a reset knows: the next send breaks."""
+        """The program has been told of a reset, so its next send must fail."""
         self._fast_pretended = True
 
     def sendto(self, data: Any, *rest: Any) -> int:
@@ -664,7 +671,7 @@ class socket(_Plain):  # type: ignore[misc]
                 if self._fast_forgive(length):
                     return min(length, unix.TAKEN_FOR_NOBODY)
                 raise
-        if ancdata or flags or address is not None:  # a TCP stream ignores what is well-formed, and refuses the rest
+        if ancdata or flags or address is not None:  # a TCP stream ignores them if well-formed, else it refuses them
             tcp_options.check_arguments(_Base.sendmsg, [], ancdata, flags, address)
         return channel.sendmsg(buffers, flags)
 
@@ -723,20 +730,25 @@ class socket(_Plain):  # type: ignore[misc]
     def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
         if self._fast_channel is None:
             return super().sendfile(file, offset, count)  # type: ignore[no-any-return]
-        if not offset and _has_positions(file):  # sendfile(2) begins there, not where the file was read to
+        if not offset and _has_positions(file):  # sendfile(2) begins at 0, not where reading stopped
             file.seek(0)
         return self._sendfile_use_send(file, offset, count)  # type: ignore[no-any-return]
 
     # ---- typed arrays ----
 
-    # As JFS's write(int buf[], off, len), thesis section 3.1.1: typed arrays and slices straight from their memory.
+    # Typed arrays and slices go straight from their memory, as in write(int buf[], off, len) of Java Fast Sockets
+    # (F-MPJ thesis, section 3.1.1).
     send_array = arrays.send_array
     recv_array = arrays.recv_array
     recv_array_into = arrays.recv_array_into
 
 
 def _pass_for_standard() -> None:
-    """Nobody can evaluate our annotations, and a call of the standard class is still described as there."""
+    """Makes the class look like the standard one.
+
+    Its annotations go, because they name types that are imported for type checkers only. A call without a docstring
+    gets the standard class's.
+    """
     del socket.__annotations__
     for name, function in vars(socket).items():
         if isinstance(function, types.FunctionType):
@@ -751,10 +763,10 @@ _HELD = (vars(socket)["_fast_connection"], vars(socket)["_fast_channel"])
 
 
 def _has_positions(file: Any) -> bool:
-    """Whether the kernel could send it by itself: a regular file."""
+    """Whether it is a regular file, so that the kernel could send it by itself."""
     try:
         return stat.S_ISREG(genuine.fstat(file.fileno()).st_mode)
-    except (AttributeError, OSError):  # with io.UnsupportedOperation, which is one
+    except (AttributeError, OSError):  # io.UnsupportedOperation is an OSError
         return False
 
 
@@ -766,7 +778,10 @@ def _attempt(primitive: Any, sock: socket, address: Any) -> int:
 
 
 def _with_our_names(function: Any) -> Any:
-    """The standard function, looking up `socket` and the rest here: each Python version keeps its own behaviour."""
+    """A copy of the standard function that looks its names up in this module.
+
+    So each Python version keeps its own behaviour.
+    """
     copy = types.FunctionType(
         function.__code__, globals(), function.__name__, function.__defaults__, function.__closure__
     )

@@ -1,4 +1,4 @@
-"""The unix path: the meeting's UNIX connection itself carries the bytes. Pure Python, an ordinary kernel stream."""
+"""The unix path: the meeting's UNIX connection, an ordinary kernel stream, carries the bytes. It is pure Python."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ if TYPE_CHECKING:
     from .config import Settings
 
 SO_SNDBUFFORCE = 32
-# Unread bytes that a TCP connection on one host takes by default (tcp_wmem): a program may rely on it without knowing.
+# Unread bytes that a TCP connection on one host takes by default (tcp_wmem). A program may rely on that unknowingly.
 BUFFER_BYTES = 4 << 20
-# Of the first send to an end that closed: what TCP's buffers take.
+# Bytes that TCP's buffers take of the first send to an end that has closed.
 TAKEN_FOR_NOBODY = 2560 << 10
-# What the kernel's AF_UNIX streams do otherwise than its TCP (docs/limits.md).
+# How the kernel's AF_UNIX streams differ from its TCP (docs/limits.md).
 _NO_RESET = "an AF_UNIX stream cannot tell a reset by SO_LINGER 0: the other end sees an orderly end"
 _HUP = "an AF_UNIX stream says HUP as soon as its peer is closed or has shut both halves"
-# At least, whatever a program asks for: TCP's receiving end has a buffer besides.
+# The least buffer in bytes, even if a program asks for less: TCP's receiving end has a buffer of its own as well.
 LEAST_BYTES = 512 << 10
 
 
 def enlarge_buffer(stream: Any, size: int = BUFFER_BYTES) -> None:
-    """Gives the stream TCP's patience with unread bytes, as far as net.core.wmem_max or privilege allows."""
+    """Lets the stream take as many unread bytes as TCP, as far as net.core.wmem_max or privilege allows.
+
+    size: bytes, held between LEAST_BYTES and BUFFER_BYTES.
+    """
     size = min(max(size, LEAST_BYTES), BUFFER_BYTES)
-    set_option = _socket.socket.setsockopt  # the stream's own remembers
+    set_option = _socket.socket.setsockopt  # a fast socket's own would note the option as the program's
     try:
         set_option(stream, _socket.SOL_SOCKET, SO_SNDBUFFORCE, size)
     except PermissionError:
