@@ -1,6 +1,6 @@
-"""The header before each array's memory: written, read, and never trusted.
+"""The header before each array's memory. It is checked when it is read, because a peer writes it.
 
-numpy is imported where it is needed: programs that send no arrays never pay for it.
+numpy is imported where it is needed, so that programs that send no arrays never pay for it.
 
 The header is 64 bytes, little-endian, so that one receive takes it whole:
 
@@ -17,8 +17,8 @@ The header is 64 bytes, little-endian, so that one receive takes it whole:
     16      8      length of the payload in bytes
     24      40     the first five dimensions, 8 bytes each; 0 where there are fewer
 
-Then the further dimensions, 8 bytes each; the description, which only datetimes (their unit) and
-structured types (JSON, see ``_describe``) have; and the payload.
+Then come the further dimensions, 8 bytes each, the description, and the payload. Only two kinds of
+types have a description: datetimes (their unit) and structured types (JSON, see ``_describe``).
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _KINDS = "biufcSUVmM"
 
 
 class ArrayFormatError(ValueError):
-    """What arrived is no array, or one larger than ``max_bytes``. The text names what was wrong.
+    """The bytes that arrived are no array, or an array larger than ``max_bytes``. The text names the fault.
 
-    Where it is no array at all, the connection has been shut down: its bytes have no meaning any more.
+    If they are no array, the connection has been shut down, because later bytes have no meaning.
     """
 
 
 def check_sendable(dtype: Type) -> None:
-    """Raise TypeError for a dtype whose memory means nothing to another process."""
+    """Raise TypeError if the dtype's memory means nothing to another process."""
     if dtype.hasobject:
         raise TypeError(
             f"an array of dtype {dtype} holds Python objects, whose memory means nothing to another process: "
@@ -70,7 +70,7 @@ def check_sendable(dtype: Type) -> None:
 
 
 def pack_header(dtype: Type, shape: Shape, fortran: bool) -> bytes:
-    """The whole header of an array. Raises TypeError where no header can describe its dtype."""
+    """The whole header of an array. Raises TypeError if no header can describe its dtype."""
     description = _describe(dtype)
     size = dtype.itemsize
     for dimension in shape:
@@ -97,17 +97,24 @@ def pack_header(dtype: Type, shape: Shape, fortran: bool) -> bytes:
 
 
 def check_magic(data: bytes) -> None:
-    """Raise ArrayFormatError where this cannot be the start of a header."""
+    """Raise ArrayFormatError if this cannot be the start of a header."""
     if not data.startswith(MAGIC[: len(data)]):
-        raise ArrayFormatError(f"what arrives is no array: it starts with {data[:4]!r}, not {MAGIC!r}")
+        raise ArrayFormatError(
+            f"the bytes that arrive are no array: they start with {data[:4]!r}, not {MAGIC!r}; send arrays by "
+            "send_array only"
+        )
 
 
 def extra_bytes(fixed: bytes) -> int:
-    """How many bytes of header follow its fixed part. Raises ArrayFormatError."""
+    """How many bytes of header follow its fixed part of 64 bytes.
+
+    Raises ArrayFormatError if the version is unknown or numpy holds fewer dimensions.
+    """
     _, version, _, _, _, _, dimensions, _, description, *_ = _FIXED.unpack(fixed)
     if version != VERSION:
-        raise ArrayFormatError(f"the array has format version {version}, this is version {VERSION}")
-    if dimensions > 32:  # which every numpy can hold
+        advice = "install the same version of fastsock at both ends"
+        raise ArrayFormatError(f"the array has format version {version}, this is version {VERSION}; {advice}")
+    if dimensions > 32:  # every numpy can hold 32
         import numpy
 
         most = getattr(numpy, "MAXDIMS", 64)  # numpy 1 has it
@@ -117,9 +124,9 @@ def extra_bytes(fixed: bytes) -> int:
 
 
 def unpack_header(header: bytes) -> tuple[Type, Shape, bool, int]:
-    """Check a whole header; give dtype, shape, whether in Fortran order, and bytes of payload.
+    """Check a whole header. Gives the dtype, the shape, whether in Fortran order, and the payload's bytes.
 
-    Raises ArrayFormatError.
+    Raises ArrayFormatError if the header contradicts itself, or describes a type or a size that cannot be.
     """
     fields = _FIXED.unpack_from(header)
     _, _, flags, order, kind, itemsize, count, long_double, description_bytes, size = fields[:10]
@@ -131,7 +138,7 @@ def unpack_header(header: bytes) -> tuple[Type, Shape, bool, int]:
     if any(dimensions[count:]):
         raise ArrayFormatError(f"the array has {count} dimensions, but sizes for more: {dimensions}")
     expected = itemsize
-    extent = max(1, itemsize)  # what numpy bounds: as if no dimension were 0
+    extent = max(1, itemsize)  # numpy bounds this size: as if no dimension were 0
     for dimension in shape:
         expected *= dimension
         extent *= dimension or 1
@@ -206,14 +213,14 @@ def _read_type(order: bytes, kind: bytes, itemsize: int, description: bytes) -> 
 def _read_scalar(text: object) -> Type:
     if isinstance(text, str) and _looks_like_scalar(text):
         dtype = _numpy_dtype(text)
-        # One spelling each, as numpy writes it; this also refuses what numpy would take for another type.
+        # Each type has one spelling, numpy's own. So a text that numpy takes for another type is refused, too.
         if dtype.str == text:
             return dtype
     raise ArrayFormatError(f"{str(text)[:80]!r} is no dtype that an array can have")
 
 
 def _looks_like_scalar(text: str) -> bool:
-    """Whether this is an order, a kind, a number and perhaps a unit. numpy takes much else too, and evaluates it."""
+    """Whether this is an order, a kind, a number and perhaps a unit. numpy takes and evaluates other texts too."""
     number, bracket, unit = text[2:].partition("[")
     plain = text.isascii() and len(text) < 32 and text[:1] in _ORDERS and text[1:2] in _KINDS and number.isdigit()
     return plain and (not bracket or (unit[:-1].isalnum() and unit[-1:] == "]"))
@@ -266,7 +273,7 @@ def _numpy_dtype(form: object) -> Type:
     return dtype
 
 
-# A long double has one size but not one meaning: 63 bits of fraction on x86, 112 elsewhere.
+# A long double of one size has two meanings: 63 bits of fraction on x86, 112 elsewhere.
 
 
 def _long_double_bits() -> int:

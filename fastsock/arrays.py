@@ -2,11 +2,11 @@
 
     send_array(sock, array)         recv_array(sock)         recv_array_into(sock, out)
 
-No pickle and no copy of the whole: contiguous arrays go out from their own memory and come in to
-theirs; slices are gathered through a small buffer. Both ends must call these functions; the path
-beneath may be anything that keeps bytes in order, plain TCP and TLS included.
+There is no pickle, and no copy of the whole array. Contiguous arrays go out from their own memory
+and come in to theirs. Slices are gathered through a small buffer. Both ends must call these
+functions. The path beneath may be any that keeps bytes in order, plain TCP and TLS included.
 
-One array is one message: where several threads send (or receive) on one socket, each call must
+One array is one message. If several threads send (or receive) on one socket, each call must
 finish before the next begins. A socket's timeout bounds the wait for progress, not the whole array.
 """
 
@@ -47,11 +47,11 @@ __all__ = [
     "send_array",
 ]
 
-# Up to this size header and payload are joined for one send: the copy costs less than a second call.
-# It is also the size of the buffer that slices are gathered in: within the cache, and so large that
-# the cost of a call does not show.
+# Up to this size in bytes, header and payload are joined for one send: the copy costs less than a
+# second call. It is also the size of the buffer that slices are gathered in. Such a buffer fits the
+# cache, and is so large that the cost of a call does not show.
 _CHUNK = 1 << 16
-_LARGEST_PIECE = 1 << 30  # of one call: TLS takes less than 2 GiB
+_LARGEST_PIECE = 1 << 30  # bytes of one call: TLS takes less than 2 GiB
 
 # Types and shapes seen before, so that a repeated one costs a lookup. Bounded, since a peer chooses them.
 _MOST_REMEMBERED = 512
@@ -69,8 +69,8 @@ _empty: Any = None
 class ArrayMismatchError(ValueError):
     """The array that arrives does not fit ``out``. Its payload has not been received.
 
-    The connection is left open with ``payload_bytes`` bytes of that payload next in the stream;
-    ``shape`` and ``dtype`` tell what they are.
+    The connection stays open. The next ``payload_bytes`` bytes of the stream are that payload.
+    ``shape`` and ``dtype`` describe it.
     """
 
     def __init__(self, message: str, shape: Shape, dtype: Type, payload_bytes: int) -> None:
@@ -84,7 +84,7 @@ class ArrayMismatchError(ValueError):
 
 
 class MidArrayError(ConnectionError):
-    """The stream ended or stopped within an array. What follows in it has no meaning: close the socket."""
+    """The stream ended or stopped within an array. Later bytes of it have no meaning: close the socket."""
 
 
 class MidArrayTimeout(MidArrayError, TimeoutError):
@@ -94,9 +94,11 @@ class MidArrayTimeout(MidArrayError, TimeoutError):
 def send_array(sock: socket, array: ArrayLike) -> None:
     """Send an array of any shape, strides and dtype but object.
 
-    Whatever ``numpy.asarray`` takes is sent as it gives it. Raises TypeError, before anything is sent,
-    for an array whose memory means nothing elsewhere (objects, masks); MidArrayTimeout when the socket's
-    timeout passes; else what ``sock.sendall`` raises.
+    An argument that is no array is sent as ``numpy.asarray`` converts it.
+
+    Raises TypeError if the array's memory means nothing to another process (objects, masks), before
+    anything is sent. Raises MidArrayTimeout if the socket's timeout passes, and MidArrayError if a
+    socket that does not block cannot take the whole array. Other errors of ``sock.sendall`` pass through.
     """
     if type(array) is _ndarray:
         plain: Any = array
@@ -114,11 +116,14 @@ def send_array(sock: socket, array: ArrayLike) -> None:
 def recv_array(sock: socket, *, max_bytes: int = 1 << 32) -> Array:
     """Receive one array, as new memory of the sender's dtype, shape and order (C or Fortran).
 
-    Raises EOFError where the peer closed after its last array; MidArrayError where it closed within
-    one; ArrayFormatError for anything that is no array, or one of more than ``max_bytes`` bytes, before
-    memory is allocated. A timeout raises TimeoutError where nothing of an array had arrived and the
-    call may be repeated, MidArrayTimeout where it may not. The items are the sender's bytes, unchecked:
-    text that is no Unicode, for one, raises when it is read.
+    Raises EOFError if the peer closed after its last array, and MidArrayError if it closed within one.
+    Raises ArrayFormatError if the bytes are no array, or if the array has more than ``max_bytes`` bytes
+    (4 GiB by default). No memory is allocated then. If the socket's timeout passes before the first
+    byte of an array, the call raises TimeoutError and may be repeated. Later it raises MidArrayTimeout.
+    A socket that does not block raises BlockingIOError and MidArrayError instead of these two.
+
+    The items are the sender's bytes, unchecked. Text that is no Unicode, for example, raises when a
+    program reads it.
     """
     header = sock.recv(HEADER_BYTES)
     plan = _receive_plans.get(header)
@@ -145,8 +150,9 @@ def recv_array_into(sock: socket, out: Array) -> Array:
 
     It may have any strides, but must have the sender's shape and dtype.
 
-    Raises TypeError where ``out`` is no writable array of plain memory, before anything is received;
-    ArrayMismatchError where another shape or dtype arrives, before its payload is; else as ``recv_array``.
+    Raises TypeError if ``out`` is no writable array of plain memory, before anything is received.
+    Raises ArrayMismatchError if another shape or dtype arrives, before its payload is received. Other
+    errors are those of ``recv_array``.
     """
     items = out
     if type(out) is not _ndarray or not out.flags.writeable or out.dtype.hasobject:
@@ -218,7 +224,7 @@ def _sendable(value: ArrayLike) -> Array:
 
 
 def _prefers_fortran(array: Array) -> bool:
-    """Whether reading the array column by column follows its memory."""
+    """Whether the array's memory is in the order of its columns."""
     flags = array.flags
     if flags.c_contiguous or array.ndim < 2:
         return False
@@ -226,7 +232,7 @@ def _prefers_fortran(array: Array) -> bool:
 
 
 def _raw(array: Array) -> Array:
-    """The same items; structured ones as bare bytes, so that copies take their padding along."""
+    """The same items. Structured ones become bare bytes, so that copies keep their padding."""
     dtype = array.dtype
     return array if dtype.names is None or not dtype.itemsize else array.view(f"V{dtype.itemsize}")
 
@@ -254,7 +260,7 @@ def _send_contiguous(sock: socket, block: Array, total: int) -> None:
 
 
 def _bytes_of(block: Array) -> memoryview:
-    """The memory of a contiguous array that has any."""
+    """The memory of a contiguous array that is not empty."""
     return memoryview(block.reshape(-1).view("u1"))
 
 
@@ -269,7 +275,7 @@ def _gather(sock: socket, items: Array, total: int) -> None:
 
 
 def _blocks(items: Array) -> Iterator[Array]:
-    """Parts of an array in C order, each of them contiguous or no larger than the buffer."""
+    """Parts of an array in C order. Each is contiguous, or fits the buffer."""
     if items.nbytes <= _CHUNK or items.flags.c_contiguous:
         yield items
         return
@@ -308,7 +314,7 @@ def _receive(sock: socket, start: bytes, max_bytes: int) -> Array:
             "close the socket, and give recv_array a larger max_bytes if it was meant"
         )
     if not size:
-        # numpy.empty would make a string of no characters one of one.
+        # numpy.empty would give a string dtype of no characters one character.
         array: Array = _np.ndarray(shape, dtype, order="F" if fortran else "C")
         return array
     array = _np.empty(shape, dtype, "F" if fortran else "C")
@@ -338,8 +344,8 @@ def _receive_header(sock: socket, start: bytes) -> tuple[Type, Shape, bool, int]
             _shut_down(sock)
             raise
     dtype, shape, fortran, size = found
-    # Whoever gets a structured dtype can change it in place, and what is nested in it: never keep
-    # nested ones, and of the others give out copies.
+    # A caller can change a structured dtype in place, and the dtypes nested in it. So nested ones are
+    # never kept, and of the others callers get copies.
     if not any(field[0].base.names for field in (dtype.fields or {}).values()):
         _remember(_unpacked, header, found)
     if dtype.names is not None:
@@ -364,7 +370,7 @@ def _receive_rest(sock: socket, data: bytes, size: int) -> bytes:
 
 
 def _fill(sock: socket, items: Array, done: int = 0) -> None:
-    """Receive all of an array's payload but its first ``done`` bytes, in C order."""
+    """Receive an array's payload in C order, except its first ``done`` bytes."""
     total = items.nbytes
     if not total:
         return
@@ -372,7 +378,7 @@ def _fill(sock: socket, items: Array, done: int = 0) -> None:
     if items.flags.c_contiguous:
         _receive_exactly(sock, items, done, 0, total)
         return
-    # Slices: never begun elsewhere, so ``done`` is 0.
+    # A slice is never begun elsewhere, so ``done`` is 0.
     buffer = bytearray(_CHUNK)
     for block in _blocks(items):
         if block.flags.c_contiguous:
@@ -412,7 +418,7 @@ def _checked_out(out: object) -> Array:
     array: Array = _np.asarray(out)
     if array.dtype.hasobject:
         raise TypeError(
-            "out holds Python objects, and those cannot be received; use a numeric, string or structured dtype"
+            "out holds Python objects, and objects cannot be received; use a numeric, string or structured dtype"
         )
     if not array.flags.writeable:
         raise TypeError("out is read-only; give a writable array")
@@ -430,7 +436,8 @@ def _mismatch(out: Array, dtype: Type, shape: Shape, size: int) -> NoReturn:
 
 
 def _ended(done: int, total: int, what: str = "an array") -> NoReturn:
-    raise MidArrayError(f"the peer closed the connection within {what}, after {done} of {total} bytes")
+    place = f"within {what}, after {done} of {total} bytes"
+    raise MidArrayError(f"the peer closed the connection {place}; close the socket")
 
 
 def _stopped_receiving(done: int, total: int, error: OSError, what: str = "an array") -> NoReturn:
@@ -445,7 +452,7 @@ def _shut_down(sock: socket) -> None:
     try:
         sock.shutdown(SHUT_RDWR)
     except OSError:
-        return  # the peer was faster
+        return  # the peer has closed the connection already
 
 
 def _remember(known: dict[Any, Any], key: object, value: object) -> None:

@@ -149,7 +149,7 @@ class TestRefusedByReceiver:
     @pytest.mark.parametrize(
         ("data", "what"),
         [
-            (header(magic=b"HTTP"), "is no array: it starts with b'HTTP'"),
+            (header(magic=b"HTTP"), "are no array: they start with b'HTTP'"),
             (header(version=2), "format version 2, this is version 1"),
             (header(flags=2), "flags are 0x02"),
             (header(order=b"="), "is no dtype"),
