@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m fastsock.doctor",
-        description="Which paths work here, which do not, why, what to do, and how fast they are.",
+        description="Tells which paths work here and how fast they are, and what to do about those that do not.",
     )
     parser.add_argument("host", nargs="?", metavar="HOST", help="connect there and say which path that takes")
     parser.add_argument("port", nargs="?", metavar="PORT", type=_port)

@@ -1,4 +1,4 @@
-"""Which paths work here, which do not, why, what to do, and how fast they are: as plain values."""
+"""The findings of the doctor, as plain values."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from ..transport import Transport
 
 NEAR_US = 0.25  # a cache line's round trip between cores that share a cache takes 0.05 to 0.1, else about 0.5
-BUSY_US = 2.0  # no two cores are so far apart: something else ran on one of them
+BUSY_US = 2.0  # no two cores are so far apart: other work ran on one of them
 CONNECT_SECONDS = 5.0
 
 Findings = dict[str, Any]
 
 
 def examine(host: str | None = None, port: int | None = None, *, measuring: bool = True) -> Findings:
-    """Everything that the doctor says, as plain values: what ``--json`` prints.
+    """Everything that the doctor says, as plain values. ``--json`` prints them.
 
-    Times are microseconds, rates 10**9 bytes a second. What cannot be found out is None.
+    Times are microseconds, rates 10**9 bytes a second. A value that cannot be found out is None.
     """
     problems = [f"{name} is set, but is no setting of fastsock" for name in config.unknown_variables()]
     healthy = True
@@ -80,7 +80,7 @@ def _path(path: Transport, settings: config.Settings) -> Findings:
 
 
 def _measure(paths: list[Findings]) -> list[str]:
-    """Fill in what each path gives; the answer is what went wrong."""
+    """Fill in the times and rates of each path. Returns the problems."""
     measurable = [path for path in paths if path["works"] and path["same_host"]]
     try:
         results = {each.name: each for each in measure.measure([path["name"] for path in measurable])}

@@ -1,8 +1,8 @@
-"""What each path gives here and now: round trips and throughput beside TCP's, from one run.
+"""Measures round trips and throughput of each path here, beside TCP's, in one run.
 
-A child process echoes, on a core of its own where there are two. Paths take turns, so that whatever
-else the machine does falls on each of them alike; what is told is the median, and for ratios the
-median of each turn's own ratio.
+A child process echoes, on a core of its own where there are two. Paths take turns, so that other work
+of the machine falls on all of them alike. A result is the median of the turns. A ratio is the median
+of the turns' own ratios.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 TURNS = 5
 PHASE_SECONDS = 0.02
 MESSAGE_BYTES = 1 << 20
-LONGEST_SECONDS = 20.0  # then the child is stopped, which ends every wait for it
+LONGEST_SECONDS = 20.0  # then the child is killed, and every wait for it ends
 _HOST = "127.0.0.1"
-# Settings of the user's that would change what is measured, or print among it.
+# Settings of the user that would change the measurement, or print during it.
 _SET_ASIDE = ("FASTSOCK_TRANSPORTS", "FASTSOCK_CONFIG", "FASTSOCK_STATS", "FASTSOCK_TRACE", "FASTSOCK_INSTALL")
 # A busy machine must not make a path look as if it did not work.
 _MEETING_MS = 2000
 
 
 class Measured:
-    """One path's result. ``transport`` is what the connection really took, ``reason`` why.
+    """One path's result. ``transport`` is the path that the connection really took, ``reason`` says why.
 
-    Times are microseconds, rates 10**9 bytes a second; each list has one value a turn.
+    Times are microseconds, rates 10**9 bytes a second. Each list has one value a turn.
     """
 
     def __init__(self, name: str, transport: str, reason: str) -> None:
@@ -55,7 +55,7 @@ def measure(names: Sequence[str]) -> list[Measured]:
 
     Meanwhile the calling thread stays on one core.
 
-    Raises OSError where the child cannot be started or is lost.
+    Raises OSError if the child cannot be started or is lost.
     """
     with _two_cores() as its_core, _Partner(names, its_core) as partner:
         found = [Measured(name, *partner.connect(name)) for name in names]
@@ -150,7 +150,7 @@ class _Partner:
         assert self._child.stdout is not None
         line = self._child.stdout.readline()
         if not line:
-            raise ConnectionError("the child process that was to echo has ended")
+            raise ConnectionError("the child process that should echo has ended")
         config.configure(transports=(name,), rules=(), meeting_ms=_MEETING_MS)
         try:
             connection = socket.create_connection((_HOST, int(line)))

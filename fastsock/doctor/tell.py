@@ -1,4 +1,4 @@
-"""What was found, said to a reader."""
+"""The doctor's findings, as text for a reader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def colours_for(stream: Any) -> Colours:
 
 
 def lines(findings: Findings, colours: Colours) -> Iterator[str]:
-    """The findings for a reader."""
+    """The findings, line by line."""
     yield f"fastsock {findings['version']}, Python {findings['python']}, {findings['system']}"
     yield f"native core  {_said_of_core(findings['native_core'], colours)}"
     yield f"cores        {_said_of_cores(findings['cores'])}"

@@ -1,7 +1,7 @@
 """The conformance suite: what every path owes a program that expects TCP.
 
-Each check is a function of a `PairMaker` and raises AssertionError when the sockets that the maker makes do not
-behave as the standard library's do over TCP. Whoever adds a path runs them all on it:
+Each check is a function of a `PairMaker`. It raises AssertionError if the maker's sockets do not behave as the standard
+library's do over TCP. The author of a new path runs all checks on it:
 
     from fastsock import testing
 
@@ -16,12 +16,12 @@ or one by one, as the project's own tests do:
 Needs Linux and os.fork; no test framework.
 
 checks/             the checks of paths, a module for each concept of the stream contract
-device_checks/      those of message passing devices
-pairs, process      connected sockets, one end in a second process that does what it is told
+device_checks/      the checks of message passing devices
+pairs, process      connected sockets, with one end in a second process that obeys commands
 ranks               ranks of one job, for the checks of devices
-outcomes            what a socket did, compared with what plain TCP does
-patterns, waiting   bytes that both processes can work out; waiting without the clock
-names, memory       who holds a name; how much memory something took
+outcomes            compares a socket's behaviour with plain TCP's
+patterns, waiting   bytes that both processes can compute; waiting without the clock
+names, memory       the processes that hold a name; the memory that a test took
 
 The top of the package: only tests import this. Its own tests are those that run it: tests/paths/test_stream.py,
 tests/xxdev/test_conformance.py.
@@ -90,10 +90,10 @@ def difference(maker: PairMaker, check: Check) -> str | None:
 
 
 def check_stream(maker: PairMaker, concept: str | None = None) -> dict[str, str]:
-    """Run every check, or those of one concept, on both roles (the near end connects, the near end accepts).
+    """Run every check, or those of one concept, in both roles (the near end connects, the near end accepts).
 
-    Returns the checks that the path says it cannot pass, each with its reason. Raises what a failing check raises, and
-    AssertionError for a check that passes though `Transport.differs` names it.
+    Returns the names of the checks that `Transport.differs` lists, each with its reason. Raises the error of the first
+    check that fails although it is not listed. Raises AssertionError if a listed check passes.
     """
     differed = {}
     for each in (maker, maker.turned()):

@@ -1,13 +1,13 @@
-"""How much memory a stretch of a test took at its highest point."""
+"""Measures the peak memory of a part of a test."""
 
 from __future__ import annotations
 
 
 class PeakGrowth:
-    """The growth of this process's resident memory from now on.
+    """The peak growth of this process's resident memory from now on.
 
-    A forked process inherits the high-water mark of its parent, which would hide any growth below it: the mark is
-    set back to what is resident now (proc(5), clear_refs).
+    A forked process inherits the high-water mark of its parent. The mark would hide any growth below it, so it is set
+    back to the memory that is resident now (proc(5), clear_refs).
     """
 
     def __init__(self) -> None:
@@ -16,7 +16,7 @@ class PeakGrowth:
         self._before = _peak_kib()
 
     def kib(self) -> int:
-        """KiB by which the highest point since exceeds what was resident at the beginning."""
+        """KiB between the memory that was resident at the beginning and the highest point since."""
         return _peak_kib() - self._before
 
 

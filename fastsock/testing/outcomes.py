@@ -1,7 +1,7 @@
-"""Comparing what a socket did with what plain TCP does in the same scenario.
+"""Compares a socket's behaviour with plain TCP's in the same scenario.
 
-A scenario is a function of a Pair that returns what it observed. `like_plain_tcp` turns it into a check: the
-scenario is run on the standard library's sockets first, and what they gave is what is expected.
+A scenario is a function of a Pair that returns its observation. `like_plain_tcp` turns it into a check. It runs the
+scenario on the standard library's sockets first, and expects the same observation.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def on_pair(function: Callable[[Pair], None]) -> Check:
 
 
 def on_sleeping_pair(function: Callable[[Pair, Callable[[Any], None]], None]) -> Check:
-    """A check in which somebody waits: run for one that has just begun to, and for one that has slept for long.
+    """A check in which one side waits. It runs twice: when the wait has just begun, and when it has lasted long.
 
-    The function is given a second argument, to be called with whoever is to be waiting: a Far, a Worker.
+    The function gets a second argument, and calls it with the waiting side: a Far or a Worker.
     """
 
     @functools.wraps(function)
@@ -62,7 +62,7 @@ def on_sleeping_pair(function: Callable[[Pair, Callable[[Any], None]], None]) ->
 
 
 def like_plain_tcp(scenario: Callable[[Pair], Any]) -> Check:
-    """A check that a scenario observes on a pair what it observes on plain TCP."""
+    """A check that a scenario observes the same on a pair as on plain TCP."""
 
     @functools.cache
     def expected(reference: PairMaker) -> Any:

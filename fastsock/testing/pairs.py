@@ -1,7 +1,7 @@
 """Pairs of connected sockets, one end in this process and the other in a second one.
 
-A `PairMaker` is what every check is parametrised by: it names the module whose sockets are made and the
-path that they must take. Whoever adds a path writes one line: `PairMaker("fastsock.socket", "my-path")`.
+Every check takes a `PairMaker`. It names the module whose sockets are made, and the path that they must
+take. The author of a new path writes one line: `PairMaker("fastsock.socket", "my-path")`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .process import FarProcess, Pending
 
 
 class Far:
-    """The end in the other process. Its methods are the socket's own, run over there."""
+    """The end in the other process. Its methods are the socket's own, run in that process."""
 
     def __init__(self, process: FarProcess) -> None:
         self.process = process
@@ -66,10 +66,10 @@ class PairMaker:
     """Makes connected pairs of one kind.
 
     module: name of the module that has `socket`, `create_server` and `create_connection`.
-    transport: what `sock.transport` must say on both ends, None where sockets have no such attribute.
-    host: address that is listened on and connected to.
+    transport: the value of `sock.transport` at both ends, or None where sockets have no such attribute.
+    host: the address to listen on and to connect to.
     near_connects: whether the end in this process is the connecting one.
-    far_module, far_transport: as module and transport, for a far end that differs.
+    far_module, far_transport: as module and transport, if the far end's differ.
     """
 
     module: str = "socket"

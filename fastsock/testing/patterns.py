@@ -1,4 +1,4 @@
-"""Bytes that both processes can work out: what arrives can be checked without sending it twice."""
+"""Bytes that both processes can compute, so that arriving bytes can be checked without sending them twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PERIOD = 1 << 20
 class Pattern:
     """An endless stream of bytes that a seed determines.
 
-    The period is odd beside any power of two, so a block that is repeated, dropped or moved shows.
+    The period is odd. So a block whose size is a power of two shows if it is repeated, dropped or moved.
     """
 
     def __init__(self, seed: int) -> None:
@@ -29,7 +29,7 @@ class Pattern:
         return b"".join(self.at(start + done, min(period, count - done)) for done in range(0, count, period))
 
     def verify(self, start: int, data: Any) -> None:
-        """AssertionError, naming the first wrong byte, unless data is what belongs at start."""
+        """Raises AssertionError if data is not the pattern's bytes at start. The error names the first wrong byte."""
         wanted = self.at(start, len(data))
         if bytes(data) == wanted:
             return

@@ -1,8 +1,8 @@
-"""A second process that does what a test tells it, one command at a time.
+"""A second process that obeys a test's commands, one at a time.
 
-The process is forked, so a command is any function that pickles by name, and it answers through a pipe:
-a test never sleeps to guess what the other process has reached. Nothing here uses the module `socket`,
-which may be the thing under test.
+The process is forked, so a command is any function that pickles by name. It answers through a pipe, so a
+test never sleeps to guess how far the other process has come. Nothing here uses the module `socket`,
+because that may be the thing under test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEADLINE = 30.0
 
 
 class Hang(AssertionError):
-    """A command did not answer within DEADLINE; the other process printed where it stood and was killed."""
+    """A command did not answer in time. The other process printed the stacks of its threads and was killed."""
 
 
 class Died(AssertionError):
@@ -38,7 +38,7 @@ class FarError(Exception):
 
 
 class Pending:
-    """A command that was begun and whose answer is still to be collected, in the order of beginning."""
+    """A command that has begun. Answers are collected in the order in which commands began."""
 
     def __init__(self, process: FarProcess, what: str) -> None:
         self._process = process
@@ -49,14 +49,14 @@ class Pending:
         return self._process._answers.poll(0)
 
     def result(self, timeout: float = DEADLINE) -> Any:
-        """The command's value; raises what the command raised, Hang, or Died."""
+        """The command's value. Raises the command's error; Hang after `timeout` seconds; Died if the process ended."""
         return self._process._collect(self._what, timeout)
 
 
 class FarProcess:
     """A forked process. `here` in it is a namespace that lives as long as the process.
 
-    numbers: the descriptor numbers over there that it is controlled by.
+    numbers: the descriptor numbers in that process through which it is controlled.
     inherited: names and objects that the process finds in `here`.
     """
 
@@ -97,7 +97,7 @@ class FarProcess:
         return self._status
 
     def until_blocked(self) -> None:
-        """Return when the main thread of the process sleeps in a system call."""
+        """Return when the main thread of the process sleeps in a system call. Raises Hang after DEADLINE seconds."""
         until_blocked(self.pid)
 
     def until_asleep(self) -> None:
@@ -153,9 +153,9 @@ def until_blocked(pid: int, thread: int | None = None, timeout: float = DEADLINE
 
 
 def until_asleep(pid: int, thread: int | None = None, timeout: float = DEADLINE) -> None:
-    """As until_blocked(), for a wait that goes through stages: return when the thread has slept on for a while.
+    """As until_blocked(), but return when the thread's wait has reached its last stage.
 
-    It has reached the last stage when it was not switched in between two looks, five milliseconds apart.
+    That is so when the thread was not switched in between two looks, five milliseconds apart.
     """
     thread = thread or pid
     before = -1

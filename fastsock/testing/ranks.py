@@ -1,7 +1,7 @@
 """Ranks of one job for tests of message passing devices: processes, or for smpdev threads of one process.
 
-A `RankMaker` is what every check of a device is parametrised by. Most checks are functions of a device that every rank
-runs (`on_ranks`); those that end ranks use `RankMaker.ranks` and command each one by itself.
+Every check of a device takes a `RankMaker`. Most checks are functions of a device that every rank runs (`on_ranks`).
+Checks that end ranks use `RankMaker.ranks` and command each rank by itself.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class RankMaker:
     device: its name, or "module:Class".
     environment: variables that the ranks find.
     threads: whether ranks are threads, which cannot be killed one by one.
-    enter: called in each rank's process before anything else with the rank's number, as to enter a namespace; with -1
-        in that of the job's server, which the ranks reach at `server`.
+    enter: called first in each rank's process, with the rank's number, to enter a namespace for example. It is called
+        with -1 in the process of the job's server. The ranks reach that server at `server`.
     """
 
     device: str = "iodev"
@@ -46,7 +46,7 @@ class RankMaker:
         return self.device
 
     def run(self, size: int, body: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Runs `body(device, ...)` on each of `size` ranks; what each returned."""
+        """Runs `body(device, ...)` on each of `size` ranks. Returns the values, by rank."""
         if self.threads:
             with FarProcess(maker=self, body=body, arguments=arguments) as process:
                 found: list[Any] = process.run(_run_threads, size)
@@ -56,7 +56,7 @@ class RankMaker:
 
     @contextmanager
     def ranks(self, size: int, **inherited: Any) -> Iterator[Ranks]:
-        """Ranks that are processes, each of which does what it is told. Their devices are initialised."""
+        """Ranks that are processes and obey commands. Their devices are initialised."""
         with ExitStack() as stack:
             job = _Job(size)
             server = stack.enter_context(FarProcess(maker=self, job=job))
@@ -86,7 +86,10 @@ class Ranks:
         return self.processes[rank].run(function, *arguments)
 
     def all(self, function: Callable[..., Any], *arguments: Any, timeout: float = DEADLINE) -> list[Any]:
-        """Runs it on all ranks at once; their values. Of several errors raises the one that came first to a rank."""
+        """Runs it on all ranks at once and returns their values, by rank.
+
+        Of several errors it raises that of the lowest rank, but an AssertionError before any other.
+        """
         pending = [process.begin(function, *arguments) for process in self.processes]
         values: list[Any] = []
         errors: list[Exception] = []
@@ -95,7 +98,7 @@ class Ranks:
                 values.append(each.result(timeout))
             except Exception as error:
                 errors.append(error)
-        # a rank that failed makes those that wait for it fail too: what it asserted says more
+        # A rank that failed makes the ranks that wait for it fail too. Its own assertion says more.
         errors.sort(key=lambda error: not isinstance(error, AssertionError))
         if errors:
             raise errors[0]
