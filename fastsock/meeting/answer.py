@@ -26,9 +26,9 @@ _TOKEN_FLAGS = posix.EFD_NONBLOCK | posix.EFD_CLOEXEC
 
 
 def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined | None:
-    """Meets the connecting end of an accepted connection from `source`, over one of `paths`, or None: it made no offer.
+    """Meets the connecting end of an accepted connection from `source`, over one of `paths`.
 
-    Raises Refused.
+    Returns None if that end made no offer. Raises Refused: then both ends stay on TCP.
     """
     ip, port = local[0], local[1]
     key, source_key = packed(ip), packed(source[0])
@@ -51,7 +51,7 @@ def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined 
             genuine.close(doorbell)
         hung_up = isinstance(error, ConnectionError)
         hung_up = hung_up or (isinstance(error, Refused) and error.reason is Reason.PEER_DID_NOT_JOIN)
-        if hung_up and doorbell >= 0:  # perhaps to go ahead
+        if hung_up and doorbell >= 0:  # perhaps the connecting end has gone ahead
             joined = _met_ahead((source_key, source[1]), (key, port), paths)
             if joined is not None:
                 return joined
@@ -61,7 +61,7 @@ def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined 
 
 
 def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[Transport]) -> Joined | None:
-    """Takes the side that a connecting end has kept for this one, if it went ahead. Raises Refused."""
+    """Takes this end's side from a connecting end that went ahead. Returns None if it did not. Raises Refused."""
     try:
         stream = unix_calls.reach(connection_name("custody", source, local))
     except OSError as error:
@@ -77,13 +77,13 @@ def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[
         path_number, _ = hello.unpack(data)
         path = chain.by_number(path_number)
         if path is None or path not in paths:
-            raise Refused(Reason.EXCLUDED_BY_SETTING, f"path {path_number} is not allowed here")
+            raise Refused(Reason.EXCLUDED_BY_SETTING, f"path number {path_number} is not allowed here")
         memory, doorbell = passed
         channel = path.take_over(doorbell, memory, settings(), _text(source), pid)
         borrowed(stream, lambda asker: asker.send(hello.JOIN, _socket.MSG_NOSIGNAL))
         passed.remove(doorbell)
         return Joined(path, channel, doorbell, pid, awaited=False)
-    except OSError as error:  # it died: what it had sent is on TCP
+    except OSError as error:  # the connecting end died: TCP has the bytes that it sent
         raise Refused.by(error) from error
     finally:
         for descriptor in (stream, *passed):
@@ -91,13 +91,13 @@ def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[
 
 
 def _receive_kept(stream: Any, passed: list[int]) -> bytes:
-    """The message of a thread that waits for this end. Its descriptors go to `passed`. Raises Refused."""
-    # that thread needs no lock of others: only a stopped process, or an overloaded machine, delays it
+    """Receives the hello of the thread that waits for this end. Its descriptors go to `passed`. Raises Refused."""
+    # That thread needs no lock that others hold: only a stopped process, or an overloaded machine, delays it.
     try:
         deadline = genuine.monotonic() + _KEEPER_PATIENCE * bounded_seconds()
         return soon(lambda: hello.receive(stream, passed), deadline, stream.fileno())  # type: ignore[no-any-return]
     except TimeoutError:
-        raise Refused(Reason.PEER_DID_NOT_JOIN, "its process does not run") from None
+        raise Refused(Reason.PEER_DID_NOT_JOIN, "its process is stopped, or this host is overloaded") from None
 
 
 def _text(place: tuple[str, int]) -> str:
@@ -124,7 +124,7 @@ def _met_at(doorbell: int, claim: Claim | None, source: Any, paths: Sequence[Tra
                 channel = borrowed(doorbell, offer)
         except Refused as refused:
             reason = refused.reason
-            if reason is Reason.PEER_DID_NOT_JOIN:  # its late answer must not be taken for one to the next offer
+            if reason is Reason.PEER_DID_NOT_JOIN:  # a late answer must not pass for the answer to the next offer
                 raise
             chain.log.debug("%s path refused for %s: %s", path.name, source, refused)
             continue
@@ -133,7 +133,7 @@ def _met_at(doorbell: int, claim: Claim | None, source: Any, paths: Sequence[Tra
 
 
 def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
-    """Offers one path and waits the bounded time until the connecting end joined. Raises Refused or OSError."""
+    """Offers one path and waits the bounded time until the connecting end has joined. Raises Refused or OSError."""
     channel, passed, number = path.offer(doorbell, settings(), peer, pid)
     token = -1
     try:
@@ -147,11 +147,11 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
         except (TimeoutError, ConnectionError):
             if take_token(token):
                 raise Refused(Reason.PEER_DID_NOT_JOIN) from None
-            # it joined, and is moving its descriptor: only a stopped process would take long
+            # The other end took the token, and is moving its descriptor. Only a stopped process would take long.
             with contextlib.suppress(TimeoutError, ConnectionError):
                 _await_join(doorbell, genuine.monotonic() + 1.0)
         if channel is None:
-            # on a bare stream the byte must not be taken for payload
+            # On a bare stream the byte would be payload.
             soon(lambda: doorbell.recv(1), genuine.monotonic() + 1.0, doorbell.fileno())
         else:
             channel.joined()
@@ -163,7 +163,10 @@ def _offer_path(path: Any, doorbell: Any, peer: str, pid: int) -> Any:
 
 
 def _await_join(doorbell: Any, deadline: float) -> bytes:
-    """The join byte, or hello.AGAIN; it stays, as the doorbell's first token. Raises TimeoutError, ConnectionError."""
+    """Waits for the join byte or hello.AGAIN, and returns it. The byte stays, as the doorbell's first token.
+
+    Raises TimeoutError at the deadline, and ConnectionError if the other end hung up.
+    """
     byte: bytes = soon(lambda: doorbell.recv(1, _socket.MSG_PEEK), deadline, doorbell.fileno())
     if not byte:
         raise ConnectionError("the other end hung up")

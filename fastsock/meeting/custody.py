@@ -44,7 +44,7 @@ def is_possible(paths: Sequence[Transport]) -> bool:
 
 
 class Kept:
-    """What is known of one connection in custody."""
+    """One connection in custody, and its state so far."""
 
     __slots__ = ("__weakref__", "_custody", "_told", "_where", "began", "path")
 
@@ -65,7 +65,7 @@ class Kept:
         return "tcp", Reason.NOT_ACCEPTED_YET, None
 
     def detail(self) -> str:
-        """What the server was doing meanwhile, in plain words."""
+        """The server's activity meanwhile, in plain words."""
         state, after = self._custody.state(), f"after {self._custody.lasted() * 1e3:.0f} ms"
         if state == core.CUSTODY_PENDING:
             return f"the server has not called accept() {after}"
@@ -80,7 +80,7 @@ class Kept:
         return f"the server answered on TCP {after}, or this process gave its descriptor away before"
 
     def is_decided(self) -> bool:
-        """Whether the other end has joined, or never will. The history learns from it."""
+        """Whether the other end has joined, or never will. If so, the history learns which of the two."""
         state = self._custody.state()
         if state in (core.CUSTODY_PENDING, core.CUSTODY_HANDED):
             return False
@@ -96,23 +96,26 @@ class Kept:
         return self.is_decided() and self._custody.state() == core.CUSTODY_JOINED
 
     def wait(self) -> bool:
-        """Waits what is left of the bounded time; is_decided()."""
+        """Waits for the rest of the bounded time. Returns is_decided()."""
         until = self.began + settings().meeting_ms / 1e3
         while not self.is_decided() and genuine.monotonic() < until:
             genuine.sleep(_WAIT_SLICE)
         return self.is_decided()
 
     def take_back(self, channel: Any) -> bool:
-        """Makes the descriptor TCP's again, unless it is too late, or somebody watches it."""
+        """Makes the descriptor TCP's again. Returns False if it is too late, or if a poller watches the descriptor."""
         return not channel.is_watched() and self._custody.take_back(channel)
 
     def held(self) -> Hidden | None:
-        """Ends custody of a connection that has joined, and gives away the holder of its port."""
+        """Ends custody of a connection that has joined. Gives the holder of its port to the caller, or None."""
         number = self._custody.take_port()
         return Hidden(number) if number >= 0 else None
 
     def give_up(self, survives: bool) -> None:
-        """The other end stays on TCP, unless it has joined; survives: also after this process ended."""
+        """Leaves the other end on TCP, unless it has joined.
+
+        survives: the pump goes on after this process has ended.
+        """
         if survives:
             self._custody.fork()
         else:
@@ -120,9 +123,9 @@ class Kept:
 
 
 def begin(offer: Offer, local: Any, peer: Any) -> tuple[Joined, Kept]:
-    """Goes ahead with a connection whose TCP socket is still to become the doorbell.
+    """Goes ahead with a connection before its TCP socket becomes the doorbell.
 
-    Raises Refused: then nothing has changed.
+    Raises Refused if that is not possible. Then nothing has changed.
     """
     descriptors: list[int] = []
     current, path = settings(), offer.paths[0]
@@ -192,7 +195,7 @@ def opened(sock: Any) -> None:
 
 
 def _before_fork() -> None:
-    """Before a fork: the thread is this process's alone, and the child may outlive it."""
+    """Before a fork: the thread belongs to this process alone, and the child may outlive it."""
     for sock in list(_sockets):
         connection = sock._fast_connection
         if connection is not None and connection.kept is not None and not connection.kept.has_joined():

@@ -1,4 +1,4 @@
-"""The words of a meeting: the hello and the byte in answer. The end that knows the other's name says hello first."""
+"""The words of a meeting: the hello, and the one-byte answer. The end that knows the other's name says hello first."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MAGIC = b"FASTSOCK"
 _VERSION = 2
 _DESCRIPTOR_SPACE = _socket.CMSG_SPACE(4 * struct.calcsize("i"))
 JOIN = b"J"
-AGAIN = b"M"  # instead of joining: once more, with everything that the path needs
+AGAIN = b"M"  # not joined: say hello again, with everything that the path needs
 
 
 def pack(path: int, number: int = 0) -> bytes:
-    """The hello about the path with that number on the wire, and a number of the path."""
+    """The bytes of a hello. path: the path's number on the wire. number: a number that the path itself defines."""
     return _HELLO.pack(_MAGIC, _VERSION, path, number)
 
 
@@ -46,8 +46,8 @@ def is_whole(data: bytes) -> bool:
 
 
 def unpack(data: bytes) -> tuple[int, int]:
-    """The path's number on the wire, and a number of the path. Raises Refused."""
+    """The path's number on the wire, and the path's own number. Raises Refused if the version is another one."""
     magic, version, path, number = _HELLO.unpack(data)
     if magic != _MAGIC or version != _VERSION:
-        raise Refused(Reason.PEER_VERSION, f"version {version}")
+        raise Refused(Reason.PEER_VERSION, f"the other end's hello has version {version}, this end's {_VERSION}")
     return path, number

@@ -1,7 +1,7 @@
-"""What this process learned of the listeners that it connects to. A lesson is paid for once.
+"""Remembers how this process's connections to each listener went, so that a lesson is paid for once.
 
-Some listeners let offers lapse. The connections of others end as soon as they began. Both are better left on TCP, so
-this process asks them ever more rarely. Where one process always accepts, a meeting's memory can be reserved before.
+Some listeners let offers lapse. The connections of others end soon after they begin. Both kinds are better left on TCP,
+so this process tries them ever more rarely. Where one process always accepts, memory can be reserved before a meeting.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 MOST_KNOWN = 4096
 MOST_SKIPPED = 64
-MOST_SHORT = 1000  # of short ones: one that carries much ends that wherever the kernel's counts can be seen
+MOST_SHORT = 1000  # connections kept on TCP because they are short; one that carries much ends that, where counts show
 MOST_TRUST = 8
 
-# A connection that was not worth its meeting: what that costs more than TCP's, a few exchanges or some data earn back.
+# A connection that was not worth its meeting is shorter than all of these. A meeting costs more than TCP, but a few
+# exchanges, or some data, earn that back.
 SHORT_SECONDS = 5e-3
 SHORT_BYTES = 64 << 10
 SHORT_WAITS = 6
-ENOUGH_SHORT = 8  # one soon after the other: who connects now and then has the time
+ENOUGH_SHORT = 8  # one soon after the other: a program that connects now and then has time for a meeting
 SOON_SECONDS = 0.05
 ENOUGH_NOBODY = 4
 _UNUSED = {"bytes_sent": 0, "bytes_received": 0, "waits": 0, "spins": 0}
@@ -67,19 +68,19 @@ class Backoff:
 
 _lapses = Backoff(MOST_SKIPPED)
 _short = Backoff(MOST_SHORT)
-_in_a_row: dict[Where, list[float]] = {}  # how many short ones, and when the last one was
-_nobody: dict[Where, list[float]] = {}  # how many found no fastsock, and when the last one was
-_accepting: dict[Where, list[int]] = {}  # a process, and how sure that is
+_in_a_row: dict[Where, list[float]] = {}  # the number of short connections, and the time of the last one
+_nobody: dict[Where, list[float]] = {}  # the number that found no fastsock, and the time of the last one
+_accepting: dict[Where, list[int]] = {}  # the process that accepts, and how sure that is
 
 lets_offers_lapse = _lapses.skips
 """Whether this time no offer should be made there."""
 
 lapsed = _lapses.more_rarely
-"""Nobody answered there."""
+"""An offer there lapsed: the listener did not answer it."""
 
 
 def joined(where: Where, pid: int) -> None:
-    """That process accepted there."""
+    """The process accepted a connection there, and joined."""
     _lapses.always(where)
     entry = _accepting.get(where)
     if entry is None or entry[0] != pid:
@@ -91,13 +92,16 @@ def joined(where: Where, pid: int) -> None:
 
 
 def who_accepts(where: Where) -> int:
-    """The process that will probably accept there, or 0: nobody knows, or several take turns."""
+    """The process that will probably accept there. It is 0 if that is not known, or if several take turns."""
     entry = _accepting.get(where)
     return entry[0] if entry is not None and entry[1] > 0 else 0
 
 
 def has_short_connections(where: Where, last: float = 0.0) -> bool:
-    """Whether this connection should stay on TCP. last: when one did that was taken into account by skip_more()."""
+    """Whether this connection should stay on TCP, because those before it were short.
+
+    last: the time of the last connection that stayed on TCP because of skip_more(); 0 if there was none.
+    """
     row = _in_a_row.get(where)
     if row is None or row[0] < ENOUGH_SHORT:
         return False
@@ -111,18 +115,18 @@ def has_short_connections(where: Where, last: float = 0.0) -> bool:
 
 
 def skip_more(where: Where) -> int:
-    """How many more should stay, one soon after the other, without being asked for again."""
+    """How many more connections in quick succession should stay on TCP without asking again."""
     return _short.skip_all(where)
 
 
 def closed_unused(where: Where, seconds: float) -> None:
-    """A connection ended that its program never used."""
+    """A connection ended, and its program had never used it. seconds: how long it lived."""
     if seconds < SHORT_SECONDS:
         ended(where, seconds, _UNUSED)
 
 
 def finds_nobody(where: Where) -> bool:
-    """No fastsock listens there. Says whether several connections, one soon after the other, found that."""
+    """A connection found no fastsock there. Returns whether several in quick succession have found none."""
     now = genuine.monotonic()
     if len(_nobody) > MOST_KNOWN:
         _nobody.clear()
@@ -135,7 +139,7 @@ def finds_nobody(where: Where) -> bool:
 
 
 def ended(where: Where, seconds: float, counts: Mapping[str, Any]) -> None:
-    """A connection that moved has ended: how long it lived, and what it counted."""
+    """A connection that had moved has ended. seconds: how long it lived. counts: its path's statistics."""
     if (
         seconds >= SHORT_SECONDS
         or counts["bytes_sent"] + counts["bytes_received"] >= SHORT_BYTES
@@ -158,7 +162,7 @@ def ended(where: Where, seconds: float, counts: Mapping[str, Any]) -> None:
 
 
 def forget() -> None:
-    """Begins anew."""
+    """Forgets everything."""
     _lapses.forget()
     _short.forget()
     _in_a_row.clear()

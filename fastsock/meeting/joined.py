@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Joined:
-    """What a meeting gave: the path, its channel (None: the doorbell is the stream), the doorbell, the other's pid.
+    """The result of a meeting: the path, its channel, the doorbell, and the other end's process id.
 
-    awaited: the accepting end waits for confirm().
+    channel: None where the doorbell itself is the stream. awaited: the accepting end waits for confirm().
     """
 
     __slots__ = ("awaited", "channel", "doorbell", "path", "pid")
@@ -41,7 +41,7 @@ def confirm(joined: Joined, stream: Any) -> None:
     """
     if not joined.awaited:
         return
-    # an accepting end that died meanwhile is found dead by the first receive
+    # If the accepting end has died meanwhile, the first receive finds out.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         if joined.channel is None:
             Raw.send(stream, JOIN, _socket.MSG_NOSIGNAL)
@@ -53,17 +53,17 @@ class Unusable(Refused):
     """The offered path cannot serve here. Another one may."""
 
 
-# ---- who may ----
+# ---- the users that may meet ----
 
 
 def peer_process(doorbell: int) -> int:
-    """The other end's process, 0 where its number means nothing here: in a PID namespace that this one cannot see.
+    """The other end's process id. It is 0 if that end is in a PID namespace that this process cannot see.
 
-    Raises Refused.
+    Raises Refused if the settings do not let the other end's user meet this one.
     """
     pid, user = unix_calls.peer(doorbell)
     if not is_welcome(user):
-        raise Refused(Reason.OTHER_USER, f"user {user}")
+        raise Refused(Reason.OTHER_USER, f"the other end runs as user {user}")
     return pid
 
 

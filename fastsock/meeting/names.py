@@ -1,4 +1,4 @@
-"""The names at which two ends find each other: of a listener's presence, and of one connection."""
+"""Makes and reads the names at which two ends find each other: a listener's presence's, and a connection's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = itertools.count()
 
 @functools.lru_cache(maxsize=4096)
 def packed(ip: str) -> str:
-    """One text for an address, however it was written; an IPv4 address mapped into IPv6 is the IPv4 one."""
+    """One text for an address, however it was written. An IPv4 address mapped into IPv6 gives the IPv4 one."""
     if ":" not in ip:
         return _socket.inet_pton(_socket.AF_INET, ip).hex()
     raw = _socket.inet_pton(_socket.AF_INET6, ip.partition("%")[0])
@@ -30,13 +30,13 @@ def packed(ip: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def presence_names(ip: str, port: int) -> tuple[bytes, bytes]:
-    """Of a listener at that address, and of one at every address."""
+    """The names of a listener at that address, and of a listener at every address."""
     key = packed(ip)
     return presence_name(key, port), presence_name("any4" if len(key) == 8 else "any6", port)
 
 
 def presence_name(where: str, port: int) -> bytes:
-    """Of a listener at that packed address, or at "any4" or "any6"."""
+    """The name of a listener at that packed address, or at "any4" or "any6"."""
     return b"\0fastsock/1/listen/%s/%d" % (where.encode(), port)
 
 
@@ -46,7 +46,7 @@ def connection_name(kind: str, source: tuple[str, int], target: tuple[str, int])
 
 
 def unique(name: bytes) -> bytes:
-    """A name that nothing else has. The addresses can still be read from it."""
+    """The name, made unique. The addresses can still be read from it."""
     return b"%s/%d.%d" % (name, genuine.getpid(), next(_numbers))
 
 

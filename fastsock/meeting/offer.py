@@ -34,9 +34,10 @@ class Offer:
     """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
 
     def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport], ahead: bool, held: Hidden) -> None:
-        """`bound` is where the socket is bound, ip and port what it will connect to. Raises Refused.
+        """bound: the socket's own address. ip and port: the address that it will connect to.
 
-        ahead: this end goes ahead, and never waits. held: what holds its port, closed where the offer is withdrawn.
+        ahead: this end goes ahead, and never waits. held: the holder of its port. It is closed if the offer is
+        withdrawn. Raises Refused if the name cannot be made.
         """
         self._held: Hidden | None = held
         self._where = (ip, port)
@@ -47,7 +48,7 @@ class Offer:
         self._sent_at = self._deadline = 0.0
         target = packed(ip)
         self._source = packed(bound[0])
-        if bound[0] in WILDCARDS:  # what the kernel will choose
+        if bound[0] in WILDCARDS:  # the kernel will choose this one
             self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
         self._ends = (self._source, bound[1]), (target, port)
         name = connection_name("custody" if ahead else "offer", *self._ends)
@@ -71,7 +72,7 @@ class Offer:
         return self._reservation is not None
 
     def sent(self) -> None:
-        """From now on the accepting end may find it: the bounded time begins."""
+        """Begins the bounded time: from now on the accepting end may find the offer."""
         self._sent_at = genuine.monotonic()
         self._deadline = self._sent_at + bounded_seconds()
 
@@ -102,13 +103,13 @@ class Offer:
         return True
 
     def abandon(self) -> None:
-        """In a forked child: the parent's meeting goes on without it."""
+        """In a forked child: lets the offer go. The parent's meeting goes on without this process."""
         self._reservation = None
         self._close()
         self._let_port_go()
 
     def held(self) -> Hidden:
-        """Gives away the holder of the port, once."""
+        """Gives the holder of the port to the caller. May be called once."""
         held, self._held = self._held, None
         assert held is not None
         return held
@@ -131,11 +132,11 @@ class Offer:
             self._let_port_go()
 
     def answer(self, local: Any, descriptor: int, may_go_ahead: bool = False) -> Joined | None:
-        """Waits the bounded time for the accepting end. Raises Refused: then both ends stay on TCP.
+        """Waits the bounded time for the accepting end.
 
-        None, if that is allowed: it has not accepted the connection yet, and this end goes ahead.
-        descriptor is the TCP socket's, which is lost where this raises OSError. An exception of a signal handler leaves
-        a reserved offer as it was, to be called again.
+        descriptor: the TCP socket's. Returns None, if `may_go_ahead`, where the other end has not accepted the
+        connection yet: then this end goes ahead. Raises Refused: then both ends stay on TCP. Raises OSError: then the
+        TCP socket is lost. If a signal handler raises, a reserved offer stays as it was, and this may be called again.
         """
         try:
             if packed(local[0]) != self._source:  # the accepting end cannot find the name
@@ -170,16 +171,16 @@ class Offer:
         if accepted is False and may_go_ahead:
             ahead = unix_calls.listen(connection_name("custody", *self._ends))
         if reservation is not None:
-            # a doorbell without a claim is that of an accepting end that knows nothing of the reserved
+            # A doorbell without a claim belongs to an accepting end that knows nothing of the reservation.
             if not reservation.withdraw(useless=self._doorbell >= 0):
                 if ahead >= 0:
                     genuine.close(ahead)
                 return self._as_reserved(reservation, local, descriptor, may_go_ahead)
             self._reservation = None
-            if claimed:  # and given up: it may still come, as an end that knows nothing of the reserved
+            if claimed:  # and given up: the other end may still come, as one that knows nothing of the reservation
                 return self._meet(descriptor, local, may_go_ahead)
         if ahead >= 0:
-            # whoever connected back to the first name meanwhile is hung up on, and tries the other one
+            # An end that connected back to the first name meanwhile is hung up on. It tries the other name.
             self._hidden.close()
             self._listener, self._hidden, self._ahead = ahead, Hidden(ahead), True
             return None
@@ -197,7 +198,7 @@ class Offer:
         return unix_calls.accept(self._listener)
 
     def _as_reserved(self, reservation: Reservation, local: Any, descriptor: int, may_go_ahead: bool) -> Joined | None:
-        """The accepting end has claimed the memory, and connects now or gives its claim up."""
+        """Meets an accepting end that has claimed the memory. It connects now, or it gives its claim up."""
         while self._doorbell < 0 or not self._is_awaited(self._doorbell):
             if self._doorbell >= 0:
                 genuine.close(self._doorbell)
@@ -209,7 +210,7 @@ class Offer:
                     break
                 if not comes_first(self._listener, descriptor, self._pid):
                     self._reservation = None
-                    raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end is gone") from None
+                    raise Refused(Reason.PEER_DID_NOT_JOIN, "it ended after its claim") from None
             except OSError as error:
                 if error.errno not in NO_DESCRIPTORS:
                     raise
@@ -220,7 +221,7 @@ class Offer:
         return Joined(self._path, channel, self._doorbell, self._pid, awaited=False)
 
     def _is_awaited(self, doorbell: int) -> bool:
-        """Whether the process that claimed is at `doorbell`, with the same user as when the two met."""
+        """Whether the other end of `doorbell` is the process that claimed, and runs as a user that may meet."""
         pid, user = unix_calls.peer(doorbell)
         return pid == self._pid and is_welcome(user)
 
@@ -246,11 +247,11 @@ class Offer:
                 return self._try_join(pid, refused)
             except Unusable as error:
                 refused = Refused(error.reason, error.detail)
-                with contextlib.suppress(OSError):  # gone already: the next hello does not come
+                with contextlib.suppress(OSError):  # the other end is gone already: the next hello does not come
                     borrowed(self._doorbell, lambda stream: stream.send(hello.AGAIN, _socket.MSG_NOSIGNAL))
 
     def _try_join(self, pid: int, refused: Refused | None) -> Joined:
-        """refused: why what was offered before could not serve."""
+        """refused: the reason why the offer before could not serve, or None."""
         doorbell = self._doorbell
         passed: list[int] = []
 
@@ -273,7 +274,7 @@ class Offer:
         path = chain.by_number(path_number)
         allowed, reason = chain.candidates("connect", *self._where)
         if path is None or path not in allowed:
-            raise Refused(Reason.PEER_DECLINED if allowed else reason, f"path {path_number} is not allowed here")
+            raise Refused(Reason.PEER_DECLINED if allowed else reason, f"path number {path_number} is not allowed here")
         token, memory_descriptors = passed[0], passed[1:]
         where = f"{self._where[0]}:{self._where[1]}"
         try:
@@ -283,5 +284,5 @@ class Offer:
         except Refused as error:
             raise Unusable(error.reason, error.detail) from error
         if not take_token(token):
-            raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end gave up first")
+            raise Refused(Reason.PEER_DID_NOT_JOIN, "the other end stopped waiting first")
         return Joined(path, channel, self._doorbell, pid, awaited=True)

@@ -1,7 +1,8 @@
 """The port of a connection that leaves TCP.
 
-It is chosen before the connection is made: the other end must find what is named by it. And it is held as long as the
-connection lives: the kernel would give it to the next one, and a server would see two connections from one address.
+The port is chosen before the connection is made, because the other end must find the offer that is named after it. It
+is held as long as the connection lives. Otherwise the kernel would give it to another connection, and a server would
+see two connections from one address.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ _Base: Any = _socket.socket
 _IP_BIND_ADDRESS_NO_PORT = 24  # Linux's number; Python names it since 3.12
 
 _HOLDS_FROM = 3072  # a fork copies the table of descriptors up to the highest
-_LOOKS = 2  # for each connection that is made
+_LOOKS = 2  # at held ports, for each new connection
 
 
 def take(sock: Any) -> tuple[str, int]:
-    """Binds it to a port, unless it has one, at the address that its program chose; (address, port). Raises OSError."""
+    """Binds the socket to a port, unless it has one, at the address that its program chose.
+
+    Returns (address, port). Raises OSError if no port is free.
+    """
     return core.take_port(_Base.fileno(sock)) if core.available else _take(sock)
 
 
@@ -58,10 +62,10 @@ def _bind(sock: Any, address: Any) -> None:
 
 
 def hold(sock: Any) -> Hidden:
-    """A descriptor of its own for the TCP socket: until it is closed, nobody else gets the port.
+    """A second descriptor for the TCP socket. Until it is closed, no other connection gets the port.
 
-    It comes from the last quarter of the numbers that this process may open: the others are its program's. Raises
-    OSError, EMFILE where that quarter is full.
+    Its number is at least three quarters of this process's limit, or 3,072 if that is less. Lower numbers are left to
+    the program. Raises OSError: EMFILE if no such number is free.
     """
     try:
         return _hold(sock)
@@ -79,10 +83,10 @@ def _hold(sock: Any) -> Hidden:
 
 
 class HeldPort:
-    """The port of a connection that has left TCP, held as long as a number of this process stands for that.
+    """The port of a connection that has left TCP. It is held as long as a number of this process stands for that.
 
-    A number may outlive its socket object: one that TLS took over, or foreign code. So nobody says that it is closed;
-    it is looked at, when a socket of the connection was closed, and now and then.
+    A number may outlive its socket object, if TLS or foreign code took it over. Then nothing tells that it is closed.
+    So the numbers are looked at when a socket of the connection has been closed, and now and then.
     """
 
     __slots__ = ("_numbers", "_stands_for", "_tcp")
@@ -117,7 +121,7 @@ class HeldPort:
                 self.let_go()
 
     def let_go(self) -> None:
-        """The port is free; or TCP's again. Idempotent."""
+        """Frees the port, or leaves it to TCP again. Idempotent."""
         with _lock:
             self._tcp.close()
             if _held.get(self._stands_for) is self:
@@ -125,7 +129,10 @@ class HeldPort:
 
 
 def held_for(descriptor: int) -> HeldPort | None:
-    """The port of the connection that a number stands for. The connection has come back to a socket object."""
+    """The held port of the connection that a number stands for, or None. Notes the number.
+
+    It is called when a connection comes back to a socket object.
+    """
     if not _held:
         return None
     held = _held.get(_file(descriptor))
@@ -139,7 +146,7 @@ def _file(descriptor: int) -> tuple[int, int]:
 
 
 def _look_at_some() -> None:
-    """With the lock: the oldest ones. Their numbers may have been closed unseen."""
+    """Looks at the oldest held ports. Their numbers may have been closed unseen. The caller holds the lock."""
     for stands_for in [*itertools.islice(_held, _LOOKS)]:
         held = _held.pop(stands_for)
         _held[stands_for] = held  # behind all others

@@ -1,4 +1,4 @@
-"""A listener's presence: the bound names that say that fastsock listens at an address."""
+"""A listener's presence: bound names that say that fastsock listens at an address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Presence:
     """A bound presence name, held until closed or dropped."""
 
     def __init__(self, name: bytes) -> None:
-        """Raises OSError; EADDRINUSE where another listener at the address holds the name."""
+        """Binds the name. Raises OSError: EADDRINUSE if another listener at the address holds it."""
         self._holder: Hidden | None = None
         holder = Raw(UNIX, DATAGRAM)
         try:
@@ -28,7 +28,7 @@ class Presence:
         except BaseException:
             holder.close()
             raise
-        # a listener that is dropped warns by itself; this must not warn again
+        # A dropped listener warns by itself. The holder must not warn again, so it is only a number.
         self._holder = Hidden(holder.detach())
 
     def close(self) -> None:
@@ -36,11 +36,11 @@ class Presence:
             self._holder.close()
 
     def is_held(self) -> bool:
-        """Whether the program has not closed it behind our back."""
+        """Whether the name is still bound. A program that closes every number closes it too."""
         return self._holder is not None and self._holder.is_ours()
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_ending():  # else what this module knows may be gone, and the kernel closes
+        if not is_ending():  # else this module's globals may be gone, and the kernel closes the socket
             self.close()
 
     def identity(self) -> tuple[int, int]:
@@ -50,7 +50,10 @@ class Presence:
 
 
 def announce(local: Any, dual_stack: bool) -> tuple[list[Presence], bool]:
-    """Binds the presence names of a listener at `local`; somebody else's is as good. Also whether all are ours."""
+    """Binds the presence names of a listener at `local`. Returns those that it bound, and whether it bound all.
+
+    A name that another listener holds serves as well.
+    """
     ip, port = local[0], local[1]
     if ip == "0.0.0.0":
         places = ["any4"]
@@ -66,9 +69,9 @@ def announce(local: Any, dual_stack: bool) -> tuple[list[Presence], bool]:
 
 
 def has_presence(ip: str, port: int) -> bool:
-    """Whether a listener at that address, or at every address of its port, says that it is ours.
+    """Whether a listener with fastsock is at that address, or at every address of the port.
 
-    It is told that somebody asked, so that it looks for offers only where there may be some.
+    The listener is told of the question, so that it looks for offers only where there may be some.
     """
     exact, anywhere = presence_names(ip, port)
     return unix_calls.knock(exact) or unix_calls.knock(anywhere)

@@ -1,6 +1,6 @@
-"""The kernel calls of a meeting: sockets with names in the abstract UNIX namespace; native where the core is built.
+"""The kernel calls of a meeting, on sockets with names in the abstract UNIX namespace. With the core they are native.
 
-Streams are non-blocking, and plain descriptor numbers: most of them end as another socket's descriptor.
+Streams are non-blocking. They are plain descriptor numbers, because most of them become another socket's descriptor.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _EVERYBODY = b"4294967295"
 
 
 def _knock(name: bytes) -> bool:
-    """Whether a datagram socket is bound to the name. It is told that somebody asked. Raises OSError."""
+    """Whether a datagram socket is bound to the name. The call also tells its owner. Raises OSError."""
     probe = _socket.socket(_socket.AF_UNIX, DATAGRAM)
     try:
         probe.sendto(b"", name)
     except ConnectionRefusedError:
         return False
-    except BlockingIOError:  # told often enough already
+    except BlockingIOError:  # its queue is full of such messages
         return probe.connect_ex(name) == 0
     finally:
         probe.close()
@@ -54,7 +54,7 @@ def _listen(name: bytes) -> int:
 
 
 def _accept(listener: int) -> int:
-    """The descriptor of a connection that waits there. Raises OSError: BlockingIOError for none."""
+    """The descriptor of a connection that waits there. Raises OSError: BlockingIOError if none waits."""
     borrowed: Any = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, listener)
     try:
         accepted = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, borrowed._accept()[0])
@@ -65,7 +65,7 @@ def _accept(listener: int) -> int:
 
 
 def _reach(name: bytes) -> int:
-    """The descriptor of a stream connected to the listener at the name; -1 for no listener. Raises OSError."""
+    """The descriptor of a stream connected to the listener at the name, or -1 without a listener. Raises OSError."""
     stream = _socket.socket(_socket.AF_UNIX, _STREAM)
     try:
         stream.connect(name)
@@ -90,9 +90,10 @@ def _peer(stream: int) -> tuple[int, int]:
 
 
 def _is_own_user(user: int) -> bool:
-    """Whether that user, as the kernel tells it, is surely this process's own: nobody without a number here is.
+    """Whether the user that the kernel tells is surely this process's own.
 
-    In a user namespace all of those get one number, the overflow one, and this process may be among them.
+    In a user namespace all users without a number there get one number, the overflow number. This process's user may be
+    one of them. So that number proves nothing, unless all users have numbers.
     """
     return user == genuine.geteuid() and (user != _overflow_user() or _all_users_have_numbers())
 
@@ -105,7 +106,7 @@ def _overflow_user() -> int:
 
 
 def _all_users_have_numbers() -> bool:
-    """As in the first user namespace."""
+    """Whether every user has a number here, as in the first user namespace."""
     try:
         return _content("/proc/self/uid_map").split()[2:] == [_EVERYBODY]
     except OSError:

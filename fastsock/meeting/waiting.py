@@ -1,4 +1,4 @@
-"""Waiting for the other end of a meeting: for a bounded time, and without a sleep where it is about to answer."""
+"""Waiting for the other end of a meeting: for a bounded time, and without a sleep if it answers at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SPIN_SECONDS = 40e-6
-_CLAIM_SLICE_MS = 20  # an accepting end that gave up its claim can tell nobody
+_CLAIM_SLICE_MS = 20  # an accepting end cannot tell this end that it gave up its claim
 POLLIN, POLLRDHUP = select.POLLIN, select.POLLRDHUP
 
 _patience = _local()
@@ -25,7 +25,7 @@ _patience = _local()
 
 @contextlib.contextmanager
 def patience(seconds: float) -> Iterator[None]:
-    """Inside, meetings of this thread may last so long: for whoever knows that the other end is ours and will come."""
+    """In the block, meetings of this thread may last this many seconds. The caller knows that the other end comes."""
     before = getattr(_patience, "seconds", None)
     _patience.seconds = seconds
     try:
@@ -35,12 +35,12 @@ def patience(seconds: float) -> Iterator[None]:
 
 
 def has_patience() -> bool:
-    """Whether this thread knows that the other end will come, and waits for it."""
+    """Whether this thread is in the block of patience()."""
     return getattr(_patience, "seconds", None) is not None
 
 
 def bounded_seconds() -> float:
-    """How long a meeting of this thread may last."""
+    """The seconds that a meeting of this thread may last."""
     own: float | None = getattr(_patience, "seconds", None)
     return settings().meeting_ms / 1e3 if own is None else own
 
@@ -53,7 +53,7 @@ def has_hung_up(stream: Any) -> bool:
 
 
 def take_token(token: int) -> bool:
-    """Whether the other end had not taken it: this one has it now."""
+    """Takes the token. Returns False if the other end has taken it already."""
     try:
         genuine.read(token, 8)
     except BlockingIOError:
@@ -62,13 +62,13 @@ def take_token(token: int) -> bool:
 
 
 def comes_first(listener: int, stream: int, pid: int) -> bool:
-    """Waits a while for a connection at `listener`; False where `stream` or the process ended instead."""
+    """Waits for a connection at `listener`, 20 ms at most. Returns False if `stream` or the process ended instead."""
     poller = genuine.poll()
     poller.register(listener, POLLIN)
     poller.register(stream, POLLRDHUP)
     process = -1
     try:
-        process = genuine.pidfd_open(pid)  # a child of it may hold the stream open
+        process = genuine.pidfd_open(pid)  # the stream alone would not tell: a child of the process may hold it open
         poller.register(process, POLLIN)
     except ProcessLookupError:
         return False
@@ -83,7 +83,7 @@ def comes_first(listener: int, stream: int, pid: int) -> bool:
 
 
 def borrowed(descriptor: int, action: Callable[[Any], Any]) -> Any:
-    """What `action` gives for a socket object over the non-blocking UNIX stream `descriptor`."""
+    """Runs `action` with a socket object over the non-blocking UNIX stream `descriptor`, and returns its value."""
     stream = Raw(UNIX, _socket.SOCK_STREAM, 0, descriptor)
     try:
         stream.settimeout(0)
@@ -93,10 +93,11 @@ def borrowed(descriptor: int, action: Callable[[Any], Any]) -> Any:
 
 
 def soon(attempt: Any, deadline: float, descriptor: int, stream: int = -1) -> Any:
-    """The result of the non-blocking `attempt`: tried in a short spin, then whenever `descriptor` becomes readable.
+    """Repeats the non-blocking `attempt` until it succeeds, and returns its result.
 
-    The other end is mostly in the middle of answering, so that a sleep costs more than the whole meeting.
-    Raises TimeoutError, and EOFError where the other end of `stream` hung up meanwhile.
+    It spins for a short time, then waits until `descriptor` is readable. Mostly the other end is about to answer, and
+    a sleep would cost more than the whole meeting. Raises TimeoutError after `deadline` (monotonic seconds), and
+    EOFError if the other end of `stream` hung up meanwhile.
     """
     spin_until = genuine.monotonic() + _SPIN_SECONDS
     while True:
