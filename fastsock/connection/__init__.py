@@ -1,12 +1,12 @@
 """One TCP connection as its program sees it, whatever carries its bytes.
 
-registry       what this process knows of its connections: the path of each, and why
-connecting     whether a connection that is about to be made may leave TCP
-pending        those whose meeting is under way
-fallback       those that stay on TCP, which must cost nothing extra: natively in _fallback
-tcp_options    what a connection that left TCP answers about TCP's options
-foreign        modules whose C code reads and writes the number
-engine_socket  what an engine that takes a connection over asks of its socket
+registry       the connections of this process, the path of each, and the reason
+connecting     decides whether a new connection may leave TCP
+pending        connections whose meeting is under way
+fallback       connections that stay on TCP; they must cost nothing extra, so _fallback handles them natively
+tcp_options    answers about TCP's options, for a connection that left TCP
+foreign        finds modules whose C code reads and writes the number
+engine_socket  the interface through which an engine takes a connection over
 
 Below patching and the socket class, above meeting. Tests: tests/connection.
 """

@@ -2,10 +2,10 @@
 # cython: binding=False, embedsignature=True, embedsignature.format=clinic
 """Connections that stay on TCP: the socket class's own calls for them, without a Python frame.
 
-Each call here does what the class's own does in the plain case, and leaves every other case to that.
+Each call here serves the plain case as the class's own call does, and leaves every other case to that call.
 
-What other threads may change meanwhile is read and written within a critical section of its object: the interpreter's
-lock, where there is one. So a slot of a socket is never looked into without a reference to what it holds.
+Data that other threads may change is read and written within a critical section of its object: the interpreter's lock,
+where there is one. So a slot of a socket is never looked into without a reference to the object in it.
 """
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject, PyObject_TypeCheck
@@ -158,15 +158,15 @@ cdef object no_offer = Reason.NO_OFFER
 cdef uint64_t worth = history.SHORT_BYTES  # that earn a meeting back
 cdef dict settings_of = vars(config.in_force)  # where the settings in force are
 cdef dict stays = {}
-# What holds now, in a dictionary because that may be read while another thread replaces it: the settings that `stays`
-# was learned with, and the reason where they allow nothing but TCP to anybody.
+# The settings that `stays` was learned with, and the reason if they allow nothing but TCP. They are in a dictionary,
+# because that may be read while another thread replaces them.
 cdef dict learned_with = {"settings": None, "reason": None}
 cdef atomic_int statistics_wanted = 0
 
 
 @cython.final
 cdef class Stay:
-    """That connections to a destination stay on TCP: how many, or until when."""
+    """Says that connections to a destination stay on TCP: how many of them, or until when."""
     cdef object reason
     cdef long left          # -1: any number
     cdef uint64_t until, pause, last
@@ -194,14 +194,14 @@ cdef class Stay:
 
     @cython.critical_section
     cdef double began(self) noexcept:
-        """When the last one began, in seconds."""
+        """The time, in monotonic seconds, of the last one."""
         return <double>self.last / 1e9
 
 
 @cython.final
 @cython.no_gc
 cdef class Stayed:
-    """What registry.Connection is, for one that stays on TCP."""
+    """As registry.Connection, for a connection that stays on TCP."""
     transport = "tcp"
     is_tcp = True
     channel = None
@@ -234,14 +234,14 @@ cdef class Stayed:
 
     @cython.critical_section
     cdef object leave_owner(self):
-        """What `owner` was, for one of those who close it."""
+        """Takes `owner` away and returns it. Of several threads that close, only one gets it."""
         owner = self.owner
         self.owner = None
         return owner
 
     @cython.critical_section
     cdef Stay doubted(self):
-        """What `because` was. It is asked once."""
+        """Takes `because` away and returns it."""
         cdef Stay because = self.because
         self.because = None
         return because
@@ -259,7 +259,7 @@ cdef class Stayed:
 
 @cython.final
 cdef class Held:
-    """An attribute that a meeting under way decides, in a slot of the socket: asking for it takes part."""
+    """An attribute that a meeting under way decides, in a slot of the socket. A read takes part in the meeting."""
     cdef Py_ssize_t offset
     cdef PyTypeObject *kind
 
@@ -284,12 +284,12 @@ cdef class Held:
         put(sock, self.offset, value)
 
     def known(self, sock):
-        """Whether it was set."""
+        """Whether the attribute is set."""
         self.check(sock)
         return not is_empty(sock, self.offset)
 
     def forget(self, sock):
-        """It is pending again."""
+        """Makes the attribute pending again."""
         self.check(sock)
         Py_XDECREF(exchange(sock, self.offset, NULL))
 
@@ -309,16 +309,16 @@ cdef inline bint settings_are_known():
 
 
 def begin(settings, reason):
-    """What was remembered belongs to other settings. reason: why nothing but TCP is allowed to anybody, or None."""
+    """Forgets what belongs to earlier settings. reason: why every connection stays on TCP, or None."""
     learned_with["settings"] = None
     stays.clear()
     atomic_store(&statistics_wanted, settings.stats is not None)
     learned_with["reason"] = reason
-    learned_with["settings"] = None if settings.trace else settings  # traced ones take the class's own way, which tells
+    learned_with["settings"] = None if settings.trace else settings  # traced: the class's own calls tell
 
 
 def note(sock, role, reason, local, peer):
-    """`sock` has a connection, and it stays on TCP."""
+    """Notes that the connection of `sock` stays on TCP."""
     if not is_ours(sock):
         raise TypeError("not a fast socket")
     note_stay(sock, role, reason, local, peer, None)
@@ -347,9 +347,10 @@ cdef int note_stay(object sock, object role, object reason, object local, object
 # ---- connecting ----
 
 def remember(address, reason, long left, double seconds, bint renewed):
-    """The next `left` (-1: any number of) connections to that address stay, if they come within that many seconds.
+    """Lets the next `left` connections to that address stay on TCP, if they begin within that many seconds.
 
-    seconds 0: whenever they come; renewed: the time begins anew with each of them, and one that carries much ends it.
+    left -1: any number of them. seconds 0: whenever they begin. renewed: the time begins anew with each of them, and a
+    connection that carries much ends it.
     """
     cdef Stay stay = Stay.__new__(Stay)
     if type(address) is not tuple:
@@ -367,7 +368,7 @@ def remember(address, reason, long left, double seconds, bint renewed):
 
 
 def last(address):
-    """When the last connection there that was told to stay began, by the monotonic clock in seconds; forgets it."""
+    """The time (monotonic seconds) of the last connection there that remember() kept on TCP. Forgets the address."""
     cdef Stay stay
     try:
         stay = stays.pop(address, None)
@@ -377,7 +378,7 @@ def last(address):
 
 
 cdef Stay reason_to_stay(object sock, object address):
-    """Why this connection will stay on TCP, where that is known already; else None."""
+    """The reason why this connection will stay on TCP, if that is known already, else None."""
     cdef Stay stay
     if type(address) is not tuple or not is_empty(sock, connection_at) or not settings_are_known():
         return None
@@ -412,7 +413,7 @@ def connect(self, address, /):
             note_stay(self, "connect", reason, None, address, doubtful)
         raise
     except BaseException:
-        last(address)  # forgotten: what listens there next may be another one
+        last(address)  # forgets it: another server may listen there next
         raise
     note_stay(self, "connect", reason, None, address, doubtful)
 
@@ -421,11 +422,12 @@ def connect(self, address, /):
 
 @cython.final
 cdef class Listening:
-    """What a listener knows of the connections that it will accept: whether one of them may have made an offer.
+    """A listener's record of the connections that it will accept: whether one of them may have made an offer.
 
-    presences: (descriptor, inode) of each name that connecting ends tell of their offers, or None where not all of them
-    are held here; at_most: how many telling them they hold; local: the accepted ends' address where they all have the
-    same; reason: why all of them stay on TCP, or None; first: whether nobody held these names for the listener before.
+    presences: (descriptor, inode) of each name that connecting ends tell of their offers, or None if not all of these
+    names are held here. at_most: how many such messages a name holds. local: the accepted ends' own address, if all
+    have the same one. reason: the reason why all of them stay on TCP, or None. first: whether the listener had no
+    presence before.
     """
     cdef object local, reason, settings
     cdef list presences
@@ -443,14 +445,14 @@ cdef class Listening:
 
     @cython.critical_section
     def found(self):
-        """An offer was found."""
+        """Notes that an accepted connection had an offer."""
         self.misses = 0
         if self.pending > 0:
             self.pending -= 1
 
     @cython.critical_section
     def holds_names(self):
-        """Whether all names that tell of offers are held here, and are still what they were."""
+        """Whether all names that hear of offers are held here, and their descriptors are still the same files."""
         cdef struct_stat status
         if self.presences is None:
             return False
@@ -461,7 +463,7 @@ cdef class Listening:
 
     @cython.critical_section
     def missed(self):
-        """No offer was found. It may have been withdrawn."""
+        """Notes that an accepted connection had no offer. One may have been withdrawn."""
         self.misses += 1
         if self.misses >= MOST_MISSES:
             self.misses = self.pending = 0
@@ -479,13 +481,13 @@ cdef class Listening:
             if told < 0 or (shared and told > 0):
                 self.presences = None
                 return True
-            # where no more fitted, others could not tell: until MOST_MISSES have none
+            # A full queue may have refused further messages: offers are expected until MOST_MISSES have none.
             self.pending += told if told <= self.at_most else UNKNOWN
         return self.pending > 0
 
 
 cdef bint accepted_stays(object listener, object sock, object address) except -1:
-    """Notes a connection that surely stays on TCP; False where it may not."""
+    """Notes a connection that surely stays on TCP. Returns False if it may leave."""
     cdef Listening listening
     waiting = listener._fast_listening
     if type(waiting) is not Listening or not settings_are_known():
@@ -553,7 +555,7 @@ cdef uint64_t carried(bytes told):
 
 
 cdef bint close_staying(object sock) except -1:
-    """Closes a socket that never was anything but a plain one; False where it may have been."""
+    """Closes a socket that was never anything but a plain one. Returns False if it may have been more."""
     cdef Stayed stayed
     cdef Stay because
     if sock._fast_pending is not None or sock._fast_presence is not None:
@@ -639,7 +641,7 @@ def sendall(self, data, flags=0, /):
 
 
 def passing(str name):
-    """A call that is the standard class's for a connection that stays."""
+    """A call that goes to the standard class for a connection that stays on TCP."""
     own, plain = getattr(fast_class, name), getattr(plain_class, name)
 
     @cython.binding(True)
@@ -654,7 +656,7 @@ PASSED = ("fileno", "settimeout", "setblocking", "shutdown", "setsockopt", "gets
 
 
 def bind_class(fast, plain):
-    """Gives these calls to the class `fast`; its own ones stay what they lead to."""
+    """Gives these calls to the class `fast`. They lead to its own calls in all other cases."""
     global fast_class, own_init, own_connect, own_close, own_real_close, plain_accept
     global own_recv, own_recv_into, own_send, own_sendall
     global connection_at, channel_at, references_at, closed_at

@@ -1,4 +1,4 @@
-"""Whether a connection that is about to be made may leave TCP, and the offer that is made then."""
+"""Decides whether a new connection may leave TCP, and makes its offer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _family = _Base.family.__get__  # the plain number: the property of the standard
 
 
 def offer_to(sock: Any, address: Any) -> tuple[Offer | None, Reason]:
-    """Makes the name at which the listener may connect back, if a listener with fastsock is on this host."""
+    """Makes an offer to the listener at `address`, if one with fastsock is on this host.
+
+    Returns the offer, or None and the reason why the connection stays on TCP.
+    """
     try:
         nothing_else = chain.nothing_but_tcp()
         if nothing_else is not None:
@@ -41,7 +44,7 @@ def offer_to(sock: Any, address: Any) -> tuple[Offer | None, Reason]:
         custody.learn((ip, port))
         if history.lets_offers_lapse((ip, port)):
             return None, Reason.LISTENER_LAPSED_BEFORE
-        if sock._fast_watched:  # a poller follows the open file: it would watch the one that the move closes
+        if sock._fast_watched:  # a poller follows the open file, and the move closes that file
             return None, Reason.DESCRIPTOR_WATCHED
         bound = ports.take(sock)
         ahead = _Base.gettimeout(sock) == 0 and custody.is_possible(paths) and not waiting.has_patience()
@@ -57,7 +60,7 @@ def offer_to(sock: Any, address: Any) -> tuple[Offer | None, Reason]:
 
 
 def _resolved(sock: Any, address: Any) -> tuple[str | None, int]:
-    """The numeric address that connect() will use; (None, 0) where the call itself must say what is wrong."""
+    """The numeric address that connect() will use. It is (None, 0) if connect() itself must raise the error."""
     if type(address) is not tuple or len(address) < 2 or type(address[0]) is not str or type(address[1]) is not int:
         return None, 0
     host, port = address[0], address[1]

@@ -1,4 +1,4 @@
-"""What native code that carries messages over a fast socket asks of it, beside the standard methods."""
+"""The methods, beside the standard ones, by which native code takes a fast socket's connection over."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
         """
 
         def _fast_take(self) -> tuple[Any, Any]:
-            """Accepts as the kernel does: a socket, on TCP until it has met, and the other end's address."""
+            """Accepts as the kernel does. Returns a socket and the other end's address. It is on TCP until it meets."""
 
         def _fast_meet_from(self, listener: Any, address: Any) -> None:
-            """Meets the connecting end, for which it may wait, and leaves TCP where both can."""
+            """Meets the connecting end, and may wait for it. Leaves TCP if both ends can."""
 
         def _fast_give_away(self) -> tuple[Any, int]:
-            """The channel, or None where the descriptor carries the bytes, and the descriptor: the caller's now.
+            """Returns the channel, or None where the descriptor carries the bytes, and the descriptor.
 
-            The socket cannot be used any more, and goes on telling of its connection (`fastsock.explain`).
+            The caller owns both. The socket cannot be used any more, but still tells of its connection
+            (`fastsock.explain`).
             """
 
         def _fast_given_back(self) -> None:
-            """The caller closed what it was given: the connection is over."""
+            """The caller has closed channel and descriptor: the connection is over."""

@@ -1,6 +1,6 @@
 """Connections that stay on TCP. They must cost as little as the standard class's, so native code handles them.
 
-Without the core, Python code decides anew for each that it stays, and notes it as a connection on any path.
+Without the core, Python code decides anew for each connection that it stays, and notes it like any other one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..config import Settings
 
 NOBODY_SECONDS = 5e-3
-"""Where several connections in a row found no fastsock, the next ones do not look for it so long."""
+"""After several connections in a row found no fastsock, later ones do not look for it for this many seconds."""
 
 _READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
 _ALWAYS = (Reason.EXCLUDED_BY_SETTING, Reason.EXCLUDED_BY_RULE, Reason.NO_NATIVE_CORE)
@@ -34,7 +34,7 @@ _known: Settings | None = None
 
 
 class Held:
-    """An attribute that a meeting under way decides. Reading it takes part; afterwards the instance has its own."""
+    """An attribute that a meeting under way decides. A read takes part in it. Then the instance has its own value."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -45,11 +45,11 @@ class Held:
         return None if sock is None else sock.__dict__.get(self._name)
 
     def known(self, sock: Any) -> bool:
-        """Whether it was set."""
+        """Whether the attribute is set."""
         return self._name in sock.__dict__
 
     def forget(self, sock: Any) -> None:
-        """It is pending again."""
+        """Makes the attribute pending again."""
         sock.__dict__.pop(self._name, None)
 
 
@@ -60,7 +60,7 @@ def _note(sock: Any, role: str, reason: Reason, local: Any, peer: Any) -> None:
 
 
 def note(sock: Any, role: str, reason: Reason, local: Any, peer: Any) -> None:
-    """`sock` has a connection, and it stays on TCP."""
+    """Notes that the connection of `sock` stays on TCP."""
     (_note if native is None else native.note)(sock, role, reason, local, peer)
 
 
@@ -75,10 +75,10 @@ def _begin(current: Settings) -> None:
 
 
 def listening(presences: list[Any], complete: bool, local: Any, reason: Reason | None, first: bool) -> Any:
-    """What this process knows of the connections that a listener will accept.
+    """Makes the native record of the connections that a listener will accept, or None where native code cannot serve.
 
-    local: their address, where they all have the same; reason: why all of them stay on TCP, or None; first: whether the
-    listener had no presence before, here or in another process.
+    local: their own address, if all have the same one. reason: the reason why all of them stay on TCP, or None.
+    first: whether the listener had no presence before, here or in another process.
     """
     current = config.settings()
     if native is None or (local is None and current.rules):
@@ -102,7 +102,7 @@ def _at_most_told() -> int:
 
 
 def last(address: Any) -> float:
-    """When a connection there last stayed because that was remembered, in monotonic time; 0 for never."""
+    """The time (monotonic seconds) of the last connection there that remember() kept on TCP. 0: there was none."""
     return 0.0 if native is None else native.last(address)
 
 
@@ -113,7 +113,7 @@ def bind_class(fast: type, plain: type) -> None:
 
 
 def remember(address: Any, reason: Reason) -> None:
-    """A connection to `address` stays on TCP for that reason, and perhaps the next ones do."""
+    """Notes that a connection to `address` stays on TCP for that reason. Perhaps the next ones do, too."""
     if native is None or type(address) is not tuple or not is_numeric(address[0]):
         return
     current = config.settings()

@@ -1,7 +1,7 @@
-"""Modules that call C by cffi or ctypes, as pyOpenSSL does: their C code reads and writes the number.
+"""Finds modules that call C by cffi or ctypes, as pyOpenSSL does. Their C code reads and writes the number.
 
-Other code only watches the number. The names in a module tell the two apart: a module of the first kind has a library,
-function or type of cffi's or ctypes', one of these modules themselves, or a module or function that has one of these.
+Other code only watches the number. The names in a module tell the two apart. A module of the first kind has cffi or
+ctypes, or a library, function or type of theirs, or a module or function that has one of these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _known: dict[str, tuple[int, bool]] = {}  # by module: how many names it had, an
 
 
 def calls_c(frame: FrameType) -> bool:
-    """Whether what asks for a number in `frame` is such a module; who asks on behalf of another one is passed over."""
+    """Whether a module of this kind asks for a number in `frame`. Frames of functions `fileno` are passed over."""
     loaded = sys.modules
     if _INTERFACES[0] not in loaded and _INTERFACES[1] not in loaded:
         return False
@@ -33,7 +33,7 @@ def calls_c(frame: FrameType) -> bool:
 
 
 def takes_descriptor(sock: Any) -> bool:
-    """A TLS socket that was wrapped before it connected: OpenSSL reads and writes its descriptor."""
+    """Whether `sock` is a TLS socket that was wrapped before it connected. OpenSSL reads and writes its descriptor."""
     ssl = sys.modules.get("ssl")
     return ssl is not None and isinstance(sock, ssl.SSLSocket)
 

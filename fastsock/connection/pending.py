@@ -1,4 +1,4 @@
-"""Connections whose meeting is under way: their programs have not used them since they connected."""
+"""Connections whose meeting is under way. Their programs have not used them since they connected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _waiting: dict[int, weakref.ref[Any]] = {}
 
 
 class Pending:
-    """What the connecting end knows until its part of the meeting is over: its offer, and TCP's two addresses."""
+    """The connecting end's knowledge while its meeting is under way: its offer, and TCP's two addresses."""
 
     __slots__ = ("began", "begun", "local", "lock", "offer", "peer")
 
@@ -49,7 +49,7 @@ class Pending:
 
 
 def decide_all() -> None:
-    """Called before a fork, because a reservation is one process's alone, and before a program closes every number."""
+    """Called before a fork, because a reservation belongs to one process, and before a program closes every number."""
     for reference in _waiting.copy().values():
         sock = reference()
         if sock is not None:
@@ -57,7 +57,7 @@ def decide_all() -> None:
 
 
 def _forked() -> None:
-    """Offers begun since then are the parent's. A thread that is not in this child may hold their locks."""
+    """In a forked child: the offers are the parent's. Threads that the child lacks may hold their locks."""
     for reference in list(_waiting.values()):
         sock = reference()
         pending = None if sock is None else sock._fast_pending

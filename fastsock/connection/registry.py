@@ -1,6 +1,6 @@
-"""The connections of this process: which path each took, and why.
+"""The connections of this process: the path that each took, and the reason.
 
-Written at every connect, accept and close, so nothing here scans or blocks.
+Each connect, accept and close writes here, so nothing here scans or blocks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TCP_INFO_BYTES = struct.Struct("=120xQQ")  # tcpi_bytes_acked, tcpi_bytes_recei
 
 
 class Connection:
-    """One TCP-stream connection as its program sees it, whatever path its bytes take."""
+    """One TCP connection as its program sees it, whatever path its bytes take."""
 
     # Most connections never need these: one is made at every connect and accept.
     channel: Channel | None = None
@@ -65,7 +65,7 @@ class Connection:
         return [sock for sock in alive if sock is not None]
 
     def counts(self) -> dict[str, int]:
-        """bytes_sent, bytes_received, bytes_direct, waits and wakes, as far as the path counts them."""
+        """The counts that the path keeps, out of bytes_sent, bytes_received, bytes_direct, waits and wakes."""
         if self.final is not None:
             return self.final
         if self.channel is not None:
@@ -78,12 +78,12 @@ _open: dict[int, Connection] = {}
 _closed: deque[Connection] = deque(maxlen=KEPT_CLOSED)
 _totals: dict[str, int] = {}
 
-# The native note of connections that stay counts "tcp" by itself: what counts here counts the others, under this lock.
+# Native code counts connections that stay on TCP by itself. The code here counts the others, under this lock.
 _lock = genuine.RLock()
 
 
 def kernel_counts(sock: Any) -> dict[str, int]:
-    """What the kernel counted on a TCP socket; nothing where it cannot say."""
+    """The kernel's counts of a TCP socket, or an empty dictionary if it has none."""
     try:
         told = _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO_BYTES.size)
     except OSError:
@@ -92,7 +92,7 @@ def kernel_counts(sock: Any) -> dict[str, int]:
 
 
 def counts_of(told: bytes) -> dict[str, int]:
-    """What the kernel's record of a TCP socket says; nothing where an old kernel wrote less."""
+    """The counts in the kernel's record of a TCP socket, or none if an old kernel wrote a shorter record."""
     if len(told) < _TCP_INFO_BYTES.size:
         return {}
     sent, received = _TCP_INFO_BYTES.unpack(told)
@@ -110,7 +110,7 @@ def opened(connection: Connection, sock: Any) -> None:
 
 
 def handed_on(connection: Connection, sock: Any) -> None:
-    """The connection is open as long as `sock` lives, no longer its socket before."""
+    """From now on the connection is open as long as `sock` lives, not as its earlier socket."""
     if is_open(connection):
         del _open[id(connection.owner)]
         owner = connection.owner = weakref.ref(sock, _lost)
@@ -119,7 +119,7 @@ def handed_on(connection: Connection, sock: Any) -> None:
 
 def _lost(owner: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
     """Moves a connection whose socket is gone to the closed ones."""
-    if is_ending():  # what this module knows may be gone
+    if is_ending():  # this module's globals may be gone
         return
     connection = _open.pop(id(owner), None)
     if connection is not None:
@@ -130,7 +130,7 @@ def _lost(owner: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finali
 
 
 def closing(connection: Connection) -> None:
-    """Keeps the counts before the socket closes. On TCP that is done only for a report, as it asks the kernel."""
+    """Keeps the counts before the socket closes. On TCP it does so only for a report, because it asks the kernel."""
     owner = connection.owner
     if owner is None or id(owner) not in _open:
         return
@@ -173,7 +173,7 @@ def _settle(connection: Connection) -> None:
 
 
 def back_on_tcp(connection: Connection, reason: Reason) -> None:
-    """The connection was never on another path as far as its other end is concerned."""
+    """Notes that the connection never left TCP as far as its other end is concerned."""
     if connection.channel is not None:
         connection.final = connection.channel.statistics()
     _totals[connection.kept.path] -= 1
@@ -196,7 +196,7 @@ def totals() -> dict[str, int]:
 
 
 def connections() -> list[Connection]:
-    """The open connections of this process, then the last closed ones."""
+    """The open connections of this process, then the last 1,000 closed ones, oldest first."""
     return [*_open.copy().values(), *_last_closed()]  # a copy: other threads make and close some meanwhile
 
 
@@ -204,12 +204,12 @@ def _last_closed() -> list[Connection]:
     while True:
         try:
             return list(_closed)
-        except RuntimeError:  # another thread closed one: nothing keeps it out but the interpreter's lock
+        except RuntimeError:  # another thread closed one meanwhile: no lock of fastsock keeps it out
             continue
 
 
 def left_open(connection: Connection) -> None:
-    """Its program leaves the number open: the connection ends with the process, unclosed."""
+    """The program leaves the number open. The connection ends with the process, without a close."""
     owner = connection.owner
     if owner is not None and is_open(connection):
         _lost(owner)

@@ -22,7 +22,7 @@ _checked: set[tuple[Any, ...]] = set()
 
 
 def check(family: int, level: int, option: int, value: tuple[Any, ...]) -> None:
-    """Raises what setsockopt() would on a TCP socket of that family."""
+    """Raises the error that setsockopt() would raise on a TCP socket of that family."""
     key = (family, level, option, *value) if all(type(part) in (int, bytes) for part in value) else None
     if key is not None and key in _checked:
         return
@@ -36,7 +36,7 @@ def check(family: int, level: int, option: int, value: tuple[Any, ...]) -> None:
 
 
 def read_back(family: int, options: Options, level: int, option: int, length: tuple[int, ...]) -> Any:
-    """What getsockopt() would answer on a TCP socket on which `options` had been set."""
+    """The answer of getsockopt() on a TCP socket on which `options` had been set. Raises its OSError."""
     probe = _socket.socket(family, _socket.SOCK_STREAM)
     try:
         for (set_level, set_option), value in options.items():
@@ -69,7 +69,7 @@ def kernel_timeouts(options: Options | None) -> tuple[float, float]:
 
 
 def send_buffer(value: Any, *_: object) -> int:
-    """What SO_SNDBUF was set to, in bytes."""
+    """The value of SO_SNDBUF, in bytes."""
     number = value if isinstance(value, int) else int.from_bytes(bytes(value)[:4], sys.byteorder)
     return number & 0xFFFFFFFF  # a negative one asks for the most
 
@@ -83,7 +83,10 @@ def _seconds(options: Options | None, option: int) -> float:
 
 
 def apply(sock: Any, channel: Channel | None, options: Options | None, changed: Options) -> None:
-    """Heeds those of `options` that have changed, and change what calls do. channel: None where the kernel carries."""
+    """Applies those of `options` that have changed and that affect calls.
+
+    channel: None where the kernel carries the bytes.
+    """
     for (level, option), value in changed.items():
         if (level, option) == (_socket.SOL_SOCKET, _socket.SO_SNDBUF):
             size = send_buffer(*value)
@@ -101,7 +104,7 @@ def apply(sock: Any, channel: Channel | None, options: Options | None, changed: 
 
 
 def check_arguments(method: Any, *arguments: Any) -> None:
-    """Raises what `method` of the standard class would for malformed arguments; moves no byte."""
+    """Raises the error that `method` of the standard class raises for malformed arguments. Moves no byte."""
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     try:
         probe.setblocking(False)
