@@ -5,9 +5,9 @@ its start. It installs fastsock, takes its directory off ``sys.path`` again, and
 ``sitecustomize`` that it displaced. So children by subprocess, os.exec*, os.spawn* and
 multiprocessing (fork needs nothing; spawn, forkserver) are covered alike, at any depth.
 
-Not covered: children started with ``-I``, ``-E`` or ``-S``, with an environment without these
-variables (``env={}``), or by a Python older than 3.10 or one that has no fastsock: those run
-unpatched. ``FASTSOCK_INSTALL=0`` in a child's environment leaves that child alone.
+Some children are not covered, and run unpatched: those started with ``-I``, ``-E`` or ``-S``, those with
+an environment without these variables (``env={}``), and those of a Python that is older than 3.10 or
+has no fastsock. ``FASTSOCK_INSTALL=0`` in a child's environment leaves that child alone.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _SEARCH_PATH = "PYTHONPATH"
 
 
 def interpreter() -> str:
-    """Names this environment: a child with the same one takes the very package that covers it."""
+    """A name for this Python environment. A child in the same one takes the very package that covers it."""
     return f"{sys.implementation.cache_tag}:{sys.prefix}"
 
 
 def can_cover() -> bool:
-    """Whether the directory can stand in PYTHONPATH: nothing there can write the separator itself."""
+    """Whether the directory can stand in PYTHONPATH. It cannot if its path contains the separator."""
     return os.pathsep not in BOOTSTRAP
 
 

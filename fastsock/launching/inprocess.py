@@ -1,12 +1,12 @@
-"""Run a program inside the process that is running already, for launcher.py where it cannot be replaced.
+"""Runs a program inside the launcher's process, where that process cannot be replaced.
 
-Does by hand what the interpreter does for its main program: a new ``__main__``, ``sys.argv``,
-``sys.path[0]``. The interpreter still ends the process by itself, so exit codes, signals, threads
-and atexit are its own; tracebacks lose the frames of this module.
+It does by hand what the interpreter does for its main program: a new ``__main__``, ``sys.argv`` and
+``sys.path[0]``. The interpreter still ends the process by itself, so exit codes, signals, threads and
+atexit are its own. Tracebacks lose the frames of this module.
 
-What stays different from a plain start: the program's first frame has callers, which a warning's
-``stacklevel`` and the depth of a recursion can show; an interactive ``-`` reads to the end of the input
-first; and a traceback from ``-c`` shows no source lines (Python 3.13 shows them).
+Three things differ from a plain start. The program's first frame has callers: a warning's ``stacklevel``
+and the depth of a recursion can show them. An interactive ``-`` reads to the end of the input first. A
+traceback from ``-c`` shows no source lines (Python 3.13 shows them).
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _execute(code: CodeType, main: ModuleType) -> None:
 
 
 def _hide_own_frames(error: BaseException) -> None:
-    """Let the interpreter report ``error``, as it would without us, but from the program's first frame on."""
+    """Let the interpreter report ``error`` as in a plain start, from the program's first frame on."""
     shown = _from_program(error.__traceback__)
     hook = sys.excepthook
 

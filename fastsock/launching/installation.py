@@ -1,4 +1,4 @@
-"""Putting the fast class where every program looks for sockets, and taking it away again."""
+"""Puts the fast class where every program looks for sockets, and takes it away again."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NAMES = ("socket",)
 
 
 class LateInstallWarning(RuntimeWarning):
-    """Some modules took the plain socket class before fastsock was installed; their sockets stay plain."""
+    """A module took the plain socket class before fastsock was installed. Its sockets stay plain."""
 
     __module__ = "fastsock"  # where users name it
 
 
 class _Installation:
-    """What one installation changed."""
+    """The changes of one installation."""
 
     __slots__ = ("children", "fast", "patches", "plain")
 
@@ -62,13 +62,13 @@ def installed() -> bool:
 def install(*, children: bool = True, stacklevel: int = 1) -> None:
     """Make the standard library's ``socket`` module give fast sockets, in this process and its child Pythons.
 
-    Replaces the class `socket` there, which create_connection, create_server, socketpair and fromfd use, and
-    the functions of ``os`` that take descriptor numbers. With ``children=False`` the environment,
-    and so child Pythons (other than forks), are left alone. Does nothing where it is done already.
+    Replaces the class `socket` there, and the functions of ``os`` that take descriptor numbers. The functions
+    create_connection, create_server, socketpair and fromfd then use the fast class. ``children=False`` leaves
+    the environment alone, and so all child Pythons except forks. Does nothing if it is installed already.
 
-    Warns (LateInstallWarning, and the logger "fastsock") with the names of the modules that took
-    the plain class before: install first, or start the program by ``python -m fastsock.launcher``.
-    Raises ConfigError for a setting that cannot be used. Whatever is raised, nothing was changed.
+    Warns (LateInstallWarning, and the logger "fastsock") with the names of the modules that took the plain
+    class before. To avoid it, install first, or start the program by ``python -m fastsock.launcher``. Raises
+    ConfigError if a setting cannot be used. Whatever the call raises, nothing has changed.
     """
     global _current
     if _current is not None:
@@ -100,7 +100,7 @@ def uninstall() -> None:
         import logging
 
         names = ", ".join(left)
-        logging.getLogger("fastsock").warning("not put back, because somebody else has replaced them since: %s", names)
+        logging.getLogger("fastsock").warning("not put back, because other code has replaced them since: %s", names)
 
 
 def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, children: bool) -> None:
@@ -158,7 +158,7 @@ def _warn_of_holders(stdlib: ModuleType, fast: type, stacklevel: int) -> None:
 
 
 def _holders(plain: type, fast: type) -> list[str]:
-    """Where the plain class stands outside its own module: "module.name", or "class module.name" for a subclass."""
+    """The places of the plain class outside its own module: "module.name", or "class module.name" for a subclass."""
     found: dict[str, None] = {}
     for module_name, module in list(sys.modules.items()):
         if not _is_ours(module_name) and module_name != "socket":

@@ -1,12 +1,12 @@
-"""Functions that are replaced in a running Python, and put back, so that descriptor numbers keep their meaning.
+"""Replaces functions in a running Python, and puts them back, so that descriptor numbers keep their meaning.
 
-patches     replacing attributes, so that they can be put back
+patches     replaces attributes so that they can be put back
 numbers     the descriptor numbers of fast connections
-release     the way out of those: the kernel's stream again, or a bridge
+release     makes such a number the kernel's stream again, or a bridge
 os_calls    os.read and its kin
 passing     numbers that go to other processes: exec, subprocess, SCM_RIGHTS
 detached    numbers that multiprocessing detaches
-guards      when os_calls and passing are in force
+guards      puts os_calls and passing in force
 selecting   the standard selectors, which look at the rings
 
 Below the socket class, above connection. Tests: tests/patching.

@@ -21,7 +21,7 @@ _kept: dict[int, Any] = {}
 
 
 def stays_fast(taker: dict[str, Any]) -> bool:
-    """Whether the module with these globals uses a number only by functions that know fast connections."""
+    """Whether the module with these globals uses numbers only through functions that know fast connections."""
     if taker.get("__name__") != "multiprocessing.connection":
         return False
     kind = taker["Connection"]
@@ -30,19 +30,19 @@ def stays_fast(taker: dict[str, Any]) -> bool:
 
 
 def keep(keeper: Any) -> int:
-    """Lets `keeper`, a fast socket without other users, stand for its number. The number may be polled."""
+    """Lets `keeper`, a fast socket without other users, stand for its number. Returns it. It may be polled."""
     descriptor: int = keeper.fileno()
     _kept[descriptor] = keeper
     return descriptor
 
 
 def taken(descriptor: int) -> Any:
-    """The socket that stood for the number, or None. Other code closes or uses the number from now on."""
+    """Takes away the socket that stood for the number, and returns it, or None. Other code owns the number now."""
     return _kept.pop(descriptor, None)
 
 
 def close(descriptor: int) -> bool:
-    """Closes the number and its connection; False where it is none of these."""
+    """Closes the number and its connection. Returns False if no socket stands for the number."""
     keeper = _kept.pop(descriptor, None)
     if keeper is not None:
         keeper.close()

@@ -31,9 +31,9 @@ def activate_for(*kinds: type[socket.socket]) -> None:
 
 
 def withdraw() -> list[str]:
-    """Undoes activate(), unless fast connections exist: their descriptors would mean nothing.
+    """Undoes activate(), unless fast connections exist: without it their descriptors would mean nothing.
 
-    Gives the names that somebody else has replaced since.
+    Returns the names that other code has replaced since.
     """
     global _raised
     if _raised is None or numbers.descriptors():

@@ -1,4 +1,4 @@
-"""The descriptor numbers of this process's fast connections: which socket and which channel each belongs to."""
+"""The descriptor numbers of this process's fast connections, with the socket and the channel of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ channel_of = _channels.get
 
 
 def attach(descriptor: int, sock: Any, channel: Channel) -> None:
-    """`descriptor` is a fast connection's from now on."""
+    """Notes that `descriptor` is a fast connection's from now on."""
 
     def lost(reference: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if is_ending():
@@ -50,7 +50,7 @@ def attach(descriptor: int, sock: Any, channel: Channel) -> None:
 
 
 def detach(descriptor: int) -> None:
-    """`descriptor` is no longer a fast connection's."""
+    """Notes that `descriptor` is no longer a fast connection's."""
     _channels.pop(descriptor, None)
     _sockets.pop(descriptor, None)
 
@@ -61,7 +61,7 @@ def descriptors() -> list[int]:
 
 
 def release(descriptor: int) -> None:
-    """From now on the raw descriptor itself carries the bytes. Does nothing where it does already."""
+    """Makes the raw descriptor itself carry the bytes. Does nothing if it does already."""
     reference = _sockets.get(descriptor)
     sock = reference() if reference is not None else None
     if sock is not None:
@@ -71,7 +71,7 @@ def release(descriptor: int) -> None:
 
 
 def forget(descriptor: int) -> None:
-    """The number is about to be closed behind its socket's back."""
+    """Called before a program closes the number without its socket object."""
     channel = _channels.get(descriptor)
     if channel is not None:
         reference = _sockets.get(descriptor)

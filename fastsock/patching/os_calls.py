@@ -56,8 +56,8 @@ def patch(patches: Patches, numbers: Numbers) -> None:
         patches.replace(os, "fdopen", _fdopen(os.fdopen, numbers))
 
 
-# Each maker gives a function that first looks the number up, which is nearly all that an ordinary
-# descriptor pays. What cannot be a dictionary's key is for the original to refuse.
+# Each maker gives a function that looks the number up first. That is nearly all that an ordinary
+# descriptor pays. The original refuses an argument that cannot be a dictionary's key.
 
 
 def _read(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
@@ -101,7 +101,7 @@ def _readv(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]
         if channel is None:
             return original(fd, buffers)
         views = [_writable(buffer) for buffer in _sequence(buffers, "readv")]
-        # One receive, then spread: a receive for each buffer would block on the second one.
+        # One receive, whose bytes are spread over the buffers: a second receive would block.
         data = memoryview(channel.recv(sum(view.nbytes for view in views), _flags(fd)))
         taken = 0
         for view in views:
@@ -144,7 +144,7 @@ def _sendfile(original: Callable[..., Any], numbers: Numbers) -> Callable[..., A
 
 
 def _send_file(channel: Channel, flags: int, in_fd: int, offset: int | None, count: int) -> int:
-    """sendfile(2) through a connection: sends until ``count``, the file's end, or where sending would block."""
+    """sendfile(2) through a connection. It sends up to ``count`` bytes, to the file's end, or until it would block."""
     try:
         start = genuine.lseek(in_fd, 0, _FROM_HERE) if offset is None else index(offset)
     except OSError as error:
@@ -270,7 +270,7 @@ def _fdopen(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any
 
 
 def _releaser(numbers: Numbers) -> Callable[[Any], None]:
-    """A function that makes a number a kernel stream if it is a fast connection's, and does nothing otherwise."""
+    """A function that makes the number of a fast connection a kernel stream. It does nothing for other numbers."""
     channel_of, release = numbers.channel_of, numbers.release
 
     def released(fd: Any) -> None:

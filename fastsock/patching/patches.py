@@ -1,4 +1,4 @@
-"""Replacing attributes so that they can be put back exactly, and functions that pass for builtins."""
+"""Replaces attributes so that they can be put back exactly, and makes functions that pass for builtins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ABSENT = object()
 
 
 class Patches:
-    """The attributes that were replaced, and what stood there before."""
+    """The attributes that were replaced, with their values before."""
 
     __slots__ = ("_assigned", "_copies", "_replaced")
 
@@ -30,7 +30,7 @@ class Patches:
         self._replaced.append((target, name, original, replacement))
 
     def rename(self, kind: type, like: type) -> None:
-        """Let a class and its functions say, until ``undo()``, that they are of the module that ``like`` is of."""
+        """Let a class and its functions name, until ``undo()``, the module of ``like`` as their own."""
         own, module = kind.__module__, like.__module__
         self._assign(kind, "__doc__", like.__doc__)
         for value in (kind, *vars(kind).values()):
@@ -43,14 +43,14 @@ class Patches:
         setattr(target, name, value)
 
     def replace_copy(self, module: str, name: str, original: object, replacement: object) -> None:
-        """Replace what ``module`` copies as ``name`` by "from ... import", whether it did so already or does later."""
+        """Replace the copy that "from ... import" makes, or has made, in ``module`` as ``name``."""
         loaded = sys.modules.get(module)
         if getattr(loaded, name, None) is original:
             setattr(loaded, name, replacement)
         self._copies.append((module, name, original, replacement))
 
     def undo(self) -> list[str]:
-        """Put everything back. Gives the names that somebody else has replaced since: those are left alone."""
+        """Put everything back. Returns the names that other code has replaced since. Those are left alone."""
         left = []
         while self._copies:
             module, name, original, replacement = self._copies.pop()
@@ -73,7 +73,7 @@ class Patches:
 
 
 class _Owner:
-    """What replacements are bound to, so that pickling one finds the function again by its module and name."""
+    """The object that replacements are bound to. A pickled one is found again by its module and name."""
 
     __slots__ = ("module",)
 

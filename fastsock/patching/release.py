@@ -1,4 +1,4 @@
-"""The way back to the kernel: other code takes the raw descriptor, so the descriptor itself carries the bytes."""
+"""The way back to the kernel: if other code takes the raw descriptor, the descriptor itself carries the bytes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _Base: Any = _socket.socket
 
 
 def release(sock: Any, survives: bool) -> None:
-    """From now on the raw descriptor itself carries the bytes, for every socket object that shares it.
+    """Makes the raw descriptor itself carry the bytes, for every socket object that shares it.
 
-    survives: also after this process ended or became another program.
+    survives: a bridge or a pump goes on after this process has ended or become another program. Raises OSError if
+    unread bytes need a bridge and it cannot start. Then the connection goes on as before.
     """
     channel, connection = sock._fast_channel, sock._fast_connection
     if channel is None or connection is None:
@@ -52,7 +53,7 @@ def release(sock: Any, survives: bool) -> None:
 
 
 def leave_custody(sock: Any, survives: bool) -> bool:
-    """Ends custody, so that the descriptor needs no thread here. Says whether it is TCP's again."""
+    """Ends custody, so that the descriptor needs no thread here. Returns whether it is TCP's again."""
     connection, channel = sock._fast_connection, sock._fast_channel
     kept = None if connection is None else connection.kept
     if kept is None or channel is None or channel.fileno() < 0:
@@ -71,7 +72,7 @@ def leave_custody(sock: Any, survives: bool) -> bool:
 
 
 def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
-    """Unread bytes lie in the ring, so the descriptor becomes one end of a fresh pair. A pump serves the pair."""
+    """Makes the descriptor one end of a new socket pair, because unread bytes lie in the ring. A pump serves it."""
     outer, inner = _socket.socketpair()
     unix.enlarge_buffer(outer)
     unix.enlarge_buffer(inner)
@@ -91,7 +92,7 @@ def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
         inner.close()
         path = f"{sock._fast_connection.transport} path to {channel.peer}"
         what = "the descriptor is needed while bytes are unread, but no bridge for them could be started"
-        advice = "raise the limit of processes or memory, or read first"
+        advice = "raise the limit of processes or memory, or read the bytes first"
         raise OSError(error.errno, f"{path}: {what}: {error.strerror}; {advice}") from None
     inner.detach()
     for holder, each in zip(holders, channels, strict=True):

@@ -1,9 +1,9 @@
-"""Selectors that look at the rings before they block, because the sleep is the cost.
+"""Lets the standard selectors look at the rings before they block, because a sleep is their main cost.
 
-Under the launcher the standard selectors, and so asyncio, spin on the rings for a moment. Where the other ends run on
-the same core, they hand the core over instead. While they watch a non-blocking connection, its doorbell may stay rung
-(lazy): an exchange then costs no system call. The doorbell is made exact ("settled") before they block. Selectors that
-are not patched see exact doorbells all the same.
+Under the launcher the standard selectors, and so asyncio, spin on the rings for a moment. If the other ends run on the
+same core, they hand the core over instead. While they watch a non-blocking connection, its doorbell may stay rung
+("lazy"). Then an exchange costs no system call. The doorbell is made exact ("settled") before they block. Selectors
+that are not patched always see exact doorbells.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Watch:
         if key.events & selectors.EVENT_WRITE:
             self.writers += 1
         channel = numbers.channel_of(key.fd)
-        # any other path's descriptor always tells the truth: the kernel speaks for it
+        # The descriptor of any other path is always exact, because the kernel speaks for it.
         if isinstance(channel, core.Channel) and key.events & _READ:
             self.by_descriptor[key.fd] = channel
             self.channels = list(self.by_descriptor.values())
@@ -63,7 +63,7 @@ class _Watch:
                 channel.settle()
 
     def budget(self, timeout: float | None) -> float:
-        """How many microseconds to spin: none where spinning has not been answered of late."""
+        """How many microseconds to spin. It is 0 if spinning has mostly found nothing of late."""
         if timeout is not None and timeout <= 0:
             return 0.0
         if self.success < _POOR_SUCCESS:
@@ -134,7 +134,7 @@ def _modify(original: Any) -> Any:
 
 
 def _without_stale(watch: _Watch, found: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
-    """The events that the kernel found, without the doorbells that were left rung."""
+    """The events that the kernel found, except those of doorbells that were left rung."""
     kept = []
     for key, events in found:
         channel = watch.by_descriptor.get(key.fd)

@@ -11,9 +11,12 @@ from ..transport import Reason
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """One connection. Counts are None where the path does not count them; bytes are payload bytes of this end.
+    """One connection.
 
-    detail is what the server was doing when the reason came about, in words for people; empty where that is not known.
+    transport: "shm", "unix" or "tcp"; "plain" for a socket that is no TCP stream. reason: the text of a `Reason`. role:
+    "connect", "accept", "received" or "none". state: "open" or "closed". bytes_*: payload bytes of this end. A count is
+    None where the path does not keep it. detail: the server's activity when the reason came about, in words for people.
+    It is empty if that is not known.
     """
 
     transport: str
@@ -33,7 +36,7 @@ class Explanation:
 
 
 def explain(sock: Any) -> Explanation:
-    """What path `sock` takes and why. Works for any socket; a plain one says that it is plain."""
+    """The path of `sock` and the reason. Takes any socket: for one that is no TCP stream, transport is "plain"."""
     connection = getattr(sock, "_fast_connection", None)
     if connection is not None:
         return _explained(connection)
@@ -44,7 +47,7 @@ def explain(sock: Any) -> Explanation:
 
 
 def connections() -> list[Explanation]:
-    """The open connections of this process, then the last closed ones."""
+    """The open connections of this process, then the last 1,000 closed ones."""
     return [_explained(connection) for connection in registry.connections()]
 
 

@@ -21,7 +21,7 @@ _STANDARD_ERROR = "-"
 
 
 class _Report:
-    """Where this process and its forks write, once each."""
+    """The target to which this process and each of its forks write once."""
 
     def __init__(self, target: str) -> None:
         # The program may change its directory before it ends.
@@ -62,7 +62,7 @@ _watching_forks = False
 
 
 def arrange() -> None:
-    """Write when this process ends, if the settings ask for it. Idempotent. Raises ConfigError."""
+    """Write when this process ends, if the settings ask for it. Idempotent. Raises ConfigError for bad settings."""
     global _current, _watching_forks
     target = settings().stats
     if _current is not None or target is None:
@@ -82,7 +82,7 @@ def arrange() -> None:
 
 
 def withdraw() -> None:
-    """Do not write after all. Idempotent."""
+    """Undo activation: write nothing at the end. Idempotent."""
     global _current
     if _current is not None:
         atexit.unregister(_current.write)
@@ -96,7 +96,7 @@ def _after_fork() -> None:
 
 
 def text_lines(rows: Iterable[Any], totals: Mapping[str, int], pid: int, always: bool = False) -> list[str]:
-    """One line a connection and one of totals, for people; none without connections, unless ``always``."""
+    """For people: one line for each connection, and one of totals. No lines without connections, unless ``always``."""
     who = f"fastsock[{pid}]"
     lines = [
         f"{who} {row.transport:4} {row.role:7} {address_text(row.local)} {'<' if row.role == 'accept' else '>'} "
@@ -112,7 +112,7 @@ def text_lines(rows: Iterable[Any], totals: Mapping[str, int], pid: int, always:
 
 
 def json_lines(rows: Iterable[Any], totals: Mapping[str, int], pid: int) -> list[str]:
-    """One JSON object a connection and one of totals, for programs. A count is null where the path does not count."""
+    """For programs: one JSON object for each connection, and one of totals. A count that is not kept is null."""
     from json import dumps
 
     lines = [
@@ -148,7 +148,7 @@ def address_text(address: Any) -> str:
 
 
 def append(path: str, lines: Iterable[str]) -> None:
-    """Append whole lines, in one write where the system takes it, so that processes mix none. Raises OSError."""
+    """Append whole lines, in one write if the system takes it, so that processes mix no lines. Raises OSError."""
     data = "".join(f"{line}\n" for line in lines).encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:

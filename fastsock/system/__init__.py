@@ -2,7 +2,7 @@
 
 genuine     the system's calls and its clock, also where test tools replaced them
 forkable    locks that a forked child finds free
-hidden      descriptors that the program knows nothing of, and may close
+hidden      descriptors that the program does not know, and may close
 
-Everybody may import it; it imports core alone. Tests: tests/system.
+Every layer may import it. It imports core alone. Tests: tests/system.
 """

@@ -1,8 +1,9 @@
 """The system's calls and its clock as they are, whatever a test tool puts in their place.
 
-freezegun and pyfakefs replace a function in every loaded module that has it, blockbuster and mock in the module that
-it comes from, time-machine behind the name itself. A meeting must end and a file be opened all the same. So fastsock
-takes the calls at its import, from a place where none of these tools looks. It keeps them where none looks: in a class.
+freezegun and pyfakefs replace a function in every loaded module that has it. blockbuster and mock replace it in the
+module that it comes from. time-machine replaces it behind the name itself. A meeting must end all the same, and a file
+be opened. So fastsock takes the calls at its import, from a place where none of these tools looks. It keeps them in a
+class, where none looks either.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Descriptors of fastsock that the program does not know. It may close every number that it finds, as daemons do.
 
-Then the number is free, and soon another file's. So a number is used or closed only after a look has shown the same
-file, and its owner can tell that it is gone.
+Then the number is free, and soon it is another file's. So a number is used or closed only after a look has shown the
+same file. Its owner can ask whether it is still there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .genuine import genuine
 
 
 def _file_of(number: int) -> tuple[int, int, bool]:
-    """Its device and inode, and whether it has a type: what stands for a process has none. Raises OSError."""
+    """A file's device and inode, and whether it has a type. A descriptor of a process has none. Raises OSError."""
     status = genuine.fstat(number)
     return status.st_dev, status.st_ino, bool(stat.S_IFMT(status.st_mode))
 
@@ -43,11 +43,11 @@ class Hidden:
 
     @property
     def inode(self) -> int:
-        """By which native code knows it."""
+        """The inode. Native code knows the descriptor by it."""
         return self._file[1]
 
     def is_ours(self) -> bool:
-        """Whether it is open still, and as far as its inode tells nobody else's."""
+        """Whether the number is still open on the same file, as far as device and inode tell."""
         return is_file(self.number, *self._file)
 
     def close(self) -> None:
