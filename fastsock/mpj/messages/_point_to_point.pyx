@@ -219,7 +219,7 @@ class NativePointToPoint:
     __slots__ = ()
 
     def Send(self, buf, int dest, int tag=0):
-        """Blocking send."""
+        """Send a message; returns when its memory may be used again."""
         cdef Path path = self.ob.path
         cdef Span span
         if dest < 0 or dest >= path.count or tag < 0:
@@ -234,7 +234,7 @@ class NativePointToPoint:
             let_go(&span)
 
     def Recv(self, buf, int source=ANY, int tag=ANY, status=None):
-        """Blocking receive."""
+        """Receive a message; returns when it is in the memory."""
         cdef Path path = self.ob.path
         cdef Span span
         cdef fs_envelope envelope
@@ -255,7 +255,7 @@ class NativePointToPoint:
             status._set(source, envelope.tag, envelope.length)
 
     def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=ANY, int recvtag=ANY, status=None):
-        """Send and receive a message."""
+        """Send one message and receive another at the same time; returns when both are done."""
         cdef Path path = self.ob.path
         cdef Span span
         if not (0 <= dest < path.count and sendtag >= 0 and 0 <= source < path.count and recvtag >= ANY
@@ -284,22 +284,22 @@ class NativePointToPoint:
             path.record.fill(status, request.envelope)
 
     def Isend(self, buf, int dest, int tag=0):
-        """Non-blocking send."""
+        """Start to send; the memory must stay as it is until the request is complete."""
         request = start_sending(self, buf, dest, tag, MODE)
         return super().Isend(buf, dest, tag) if request is None else request
 
     def Issend(self, buf, int dest, int tag=0):
-        """Non-blocking send in synchronous mode."""
+        """Start to send; the request is complete when the receiver has begun to receive the message."""
         request = start_sending(self, buf, dest, tag, SYNCHRONOUS_MODE)
         return super().Issend(buf, dest, tag) if request is None else request
 
     def Irsend(self, buf, int dest, int tag=0):
-        """Non-blocking send in ready mode."""
+        """Start to send in ready mode. Here it does what `Isend` does."""
         request = start_sending(self, buf, dest, tag, MODE)
         return super().Irsend(buf, dest, tag) if request is None else request
 
     def Irecv(self, buf, int source=ANY, int tag=ANY):
-        """Non-blocking receive."""
+        """Start to receive; the memory holds the message when the request is complete."""
         cdef Path path = self.ob.path
         cdef Span span
         cdef Started started
@@ -315,7 +315,7 @@ class NativePointToPoint:
         return handle_of(started)
 
     def send(self, obj, int dest, int tag=0):
-        """Send in standard mode."""
+        """Send an object; returns when it may be changed again."""
         cdef Path path = self.ob.path
         cdef Beside beside
         cdef char[PLAIN_MOST] memory
@@ -338,7 +338,7 @@ class NativePointToPoint:
             raise path.record.failed(error) from error
 
     def recv(self, buf=None, int source=ANY, int tag=ANY, status=None):
-        """Receive."""
+        """Wait for an object and return it. `buf` is deprecated: memory for the message, or its length in bytes."""
         cdef Path path = self.ob.path
         cdef Py_buffer view
         if buf is not None or source < ANY or source >= path.count or tag < ANY or self._codec is not CODEC:
@@ -412,7 +412,7 @@ class NativeRequest:
     __slots__ = ()
 
     def Wait(self, status=None):
-        """Wait for a non-blocking operation to complete."""
+        """Wait until the operation is complete, and take its result: its error is raised. Returns True."""
         cdef Started started
         cdef fs_request *one
         operation = self.ob
@@ -428,7 +428,7 @@ class NativeRequest:
         return True
 
     def Test(self, status=None):
-        """Test for the completion of a non-blocking operation."""
+        """Return whether the operation is complete. If it is, its result is taken as `Wait` does."""
         cdef Started started
         operation = self.ob
         if type(operation) is not Started:
@@ -437,7 +437,7 @@ class NativeRequest:
         if not fs_request_is_done(&started.request):
             started.engine.progress()
             if not fs_request_is_done(&started.request):
-                _sched_yield()  # who tests again and again may keep its peer from the core
+                _sched_yield()  # a rank that tests again and again may keep its peer from the core
                 return False
         if status is not None or started.request.error != FS_FINE:
             return super().Wait(status)
@@ -447,7 +447,7 @@ class NativeRequest:
 
     @classmethod
     def Waitall(cls, requests, statuses=None):
-        """Wait for all previously initiated requests to complete."""
+        """Wait until all operations are complete. Returns True."""
         cdef list operations = [], handles
         cdef Py_ssize_t i
         if type(requests) is not list and type(requests) is not tuple:

@@ -1,4 +1,4 @@
-"""Buffered sends: the program says how much memory its messages may take; they return as soon as they are copied."""
+"""Buffered sends: calls return once the message is copied. The program limits the memory that the copies take."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Buffered:
         self.messages: list[tuple[Any, int]] = []
 
     def attach(self, memory: Any) -> None:
-        """Attaches memory that the program gives; None, BUFFER_AUTOMATIC: no limit. The copies lie elsewhere."""
+        """Takes memory from the program as a limit: the copies lie elsewhere. None, BUFFER_AUTOMATIC: no limit."""
         automatic = memory is None or memory is BUFFER_AUTOMATIC
         room: Any = BUFFER_AUTOMATIC if automatic else acquire(memory, False, False)
         if self.attached is not None:
@@ -44,7 +44,7 @@ class Buffered:
 
     @contextmanager
     def room_for(self, communicator: Any, nbytes: int) -> Iterator[Callable[[Any], None]]:
-        """Takes room for one message; the body hands its request over."""
+        """Takes room for one message. The body hands its request over. Raises MPI.Exception (ERR_BUFFER)."""
         cost = nbytes + BSEND_OVERHEAD
         with self.lock:
             self._sweep()

@@ -61,7 +61,7 @@ class Generalized(Operation):
         return [self.bell]
 
     def complete(self) -> None:
-        """Says that it is complete."""
+        """Says that the operation is complete."""
         if self.completed:
             raise MPIException(ERR_REQUEST, "the request is complete already")
         self.completed = True
@@ -109,14 +109,14 @@ class Generalized(Operation):
 
 @public
 class Grequest(Request, wraps=Generalized):
-    """Generalized request handler."""
+    """A request for an operation of the program's own (MPI 4.1, chapter 13)."""
 
     __slots__ = ("_started",)
 
     _started: Operation
 
     def __new__(cls, request: Request | None = None) -> Any:
-        """Returns another handle of a generalized request."""
+        """Returns another handle of a generalized request. Raises TypeError for any other request."""
         if request is not None and request and not isinstance(request, Grequest):
             raise TypeError(f"expected a Grequest, got {type(request).__name__}")
         self: Any = super().__new__(cls, request)
@@ -132,20 +132,25 @@ class Grequest(Request, wraps=Generalized):
         args: tuple[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
     ) -> Grequest:
-        """Create and return a user-defined request."""
+        """Return a request that is complete when the program calls `Complete`.
+
+        The functions get `args` and `kwargs`. Before these `query_fn` gets the status to fill, and `cancel_fn` whether
+        the operation is complete. What a function raises is printed, and raised as MPI.Exception by the call that led
+        to it.
+        """
         request = cls.of(Generalized(query_fn, free_fn, cancel_fn, args, kwargs))
         request._started = request.ob
         return request
 
     def Complete(self) -> None:
-        """Notify that a user-defined request is complete."""
+        """Say that the operation is complete. Raises MPI.Exception (ERR_REQUEST) where it is already."""
         operation = self._started
         if not isinstance(operation, Generalized):
             raise MPIException(ERR_REQUEST, "the request is not a generalized one")
         operation.complete()
 
     def complete(self, obj: Any = None) -> None:
-        """Notify that a user-defined request is complete."""
+        """Say that the operation is complete; `Request.wait` returns `obj`. Raises as `Complete` does."""
         if isinstance(self._started, Generalized):
             self._started.value = obj
         Grequest.Complete(self)

@@ -35,7 +35,7 @@ NO_PROC = Matched()
 
 @public
 class Message(Handle):
-    """Matched message."""
+    """A message that a probe has found and taken out of the queue (MPI 4.1, chapter 3)."""
 
     __slots__ = ()
 
@@ -45,12 +45,12 @@ class Message(Handle):
 
     @classmethod
     def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Blocking test for a matched message."""
+        """Wait for a matching message and return it; no other receive can get it."""
         return cls._probed(comm.ob, source, tag, status, "mprobe")
 
     @classmethod
     def Iprobe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Non-blocking test for a matched message."""
+        """Return a matching message, or None where none is there. No other receive can get it."""
         return cls._probed(comm.ob, source, tag, status, "improbe")
 
     @classmethod
@@ -93,30 +93,30 @@ class Message(Handle):
         return Transfer(record.communicator, request, receives=True, load=self._codec.load)
 
     def Recv(self, buf: Any, status: Status | None = None) -> None:
-        """Blocking receive of matched message."""
+        """Receive this message into memory. Raises MPI.Exception (ERR_REQUEST) where it was received already."""
         operation = self._receive(buf)
         operation.wait_and_finish(status)
 
     def Irecv(self, buf: Any) -> Request:
-        """Non-blocking receive of matched message."""
+        """Start to receive this message. Raises MPI.Exception (ERR_REQUEST) where it was received already."""
         return Request.of(self._receive(buf))
 
     @classmethod
     def probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Blocking test for a matched message."""
+        """Wait for a matching message and return it; no other receive can get it."""
         return cls._probed(comm.ob, source, tag, status, "mprobe")
 
     @classmethod
     def iprobe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Non-blocking test for a matched message."""
+        """Return a matching message, or None where none is there. No other receive can get it."""
         return cls._probed(comm.ob, source, tag, status, "improbe")
 
     def recv(self, status: Status | None = None) -> Any:
-        """Blocking receive of matched message."""
+        """Return the object of this message. Raises MPI.Exception (ERR_REQUEST) where it was received already."""
         operation = self._receive_object()
         operation.wait_and_finish(status)
         return operation.result()
 
     def irecv(self) -> Request:
-        """Non-blocking receive of matched message."""
+        """Start to receive the object of this message; `Request.wait` returns it. Raises as `recv` does."""
         return Request.of(self._receive_object())

@@ -25,7 +25,7 @@ def _start_send(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int, 
 
 
 def _prepare(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int) -> tuple[int, Any] | None:
-    """To whom, and what; None: to nobody. Whatever a send refuses is refused here, before anything is started."""
+    """Returns the world's rank and the message; None where it goes to nobody. Refuses what a send would refuse."""
     if dest == PROC_NULL:
         communicator.alive()
         return None
@@ -60,7 +60,7 @@ def _start_receive(communicator: Any, codec: Codec, source: int, tag: int, buf: 
 
 
 def _start_receive_into(communicator: Any, codec: Codec, peer: int, tag: int, buf: Any) -> Operation:
-    """Receives through memory that the program gives, or through so many bytes."""
+    """Starts to receive through memory of the program, or through as many bytes as it says."""
     memory = bytearray(buf) if hasattr(buf, "__index__") else buf
     view = memoryview(memory).cast("B")
     request = communicator.engine.irecv(view, peer, tag, communicator.context)
@@ -74,7 +74,10 @@ def _start_receive_into(communicator: Any, codec: Codec, peer: int, tag: int, bu
 
 
 class Objects(Handle):
-    """Communication of objects."""
+    """Messages of objects between two ranks, as mpi4py has them: `MPI.pickle` makes the messages.
+
+    Raises MPI.Exception as the calls on memory do, and what pickling or unpickling the object raises.
+    """
 
     __slots__ = ()
 
@@ -92,19 +95,19 @@ class Objects(Handle):
             raise communicator.failed(error) from error
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
-        """Send in standard mode."""
+        """Send an object; returns when it may be changed again."""
         self._send_object(obj, dest, tag, STANDARD)
 
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
-        """Send in buffered mode."""
+        """Send a copy of an object. Raises MPI.Exception (ERR_BUFFER) where the attached buffer has no room for it."""
         _start_buffered(self.ob, self._codec, obj, dest, tag)
 
     def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
-        """Send in synchronous mode."""
+        """Send an object; returns when the receiver has begun to receive it."""
         self._send_object(obj, dest, tag, SYNCHRONOUS)
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Receive."""
+        """Wait for an object and return it. `buf` is deprecated: memory for the message, or its length in bytes."""
         communicator = self.ob
         if buf is not None or source == PROC_NULL:
             operation = _start_receive(communicator, self._codec, source, tag, buf)
@@ -129,7 +132,7 @@ class Objects(Handle):
         recvtag: int = ANY_TAG,
         status: Status | None = None,
     ) -> Any:
-        """Send and receive."""
+        """Send an object and receive another at the same time; return the one that arrived."""
         communicator = self.ob
         prepared = _prepare(communicator, self._codec, sendobj, dest, sendtag)
         incoming = _start_receive(communicator, self._codec, source, recvtag, recvbuf)
@@ -138,25 +141,25 @@ class Objects(Handle):
         return operation.result()
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        """Non-blocking send."""
+        """Start to send a copy of an object. The object may be changed at once."""
         return Request.of(_start_send(self.ob, self._codec, obj, dest, tag, STANDARD))
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        """Non-blocking send in buffered mode."""
+        """Send a copy of an object. Raises MPI.Exception (ERR_BUFFER) where the attached buffer has no room for it."""
         return Request.of(_start_buffered(self.ob, self._codec, obj, dest, tag))
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        """Non-blocking send in synchronous mode."""
+        """Start to send a copy of an object; the request is complete when the receiver has begun to receive it."""
         return Request.of(_start_send(self.ob, self._codec, obj, dest, tag, SYNCHRONOUS))
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        """Non-blocking receive."""
+        """Start to receive an object; `Request.wait` returns it. `buf` is deprecated, as in `recv`."""
         return Request.of(_start_receive(self.ob, self._codec, source, tag, buf))
 
     def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Blocking test for a matched message."""
+        """Wait for a matching message and return it; no other receive can get it."""
         return Message.probe(self, source, tag, status)
 
     def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Non-blocking test for a matched message."""
+        """Return a matching message, or None where none is there. No other receive can get it."""
         return Message.iprobe(self, source, tag, status)

@@ -38,7 +38,7 @@ class Operation(Record):
 
     @property
     def active(self) -> bool:
-        """Whether waiting for it means anything."""
+        """Whether there is anything to wait for."""
         return False
 
     def ready(self) -> bool:
@@ -84,7 +84,7 @@ class Operation(Record):
         """Asks that it does not happen."""
 
     def free(self) -> None:
-        """Lets it complete with nobody waiting for it."""
+        """Lets it complete while nobody waits for it."""
 
 
 COMPLETE = Operation()
@@ -121,7 +121,7 @@ class Nothing(Operation):
 
 
 class Kept:
-    """Memory that a request of the engine needs. Called, as owners of such requests are, it names no other one."""
+    """Memory that a request of the engine needs. It is called as the owner of one, and names no other owner."""
 
     __slots__ = ("memory",)
 
@@ -289,7 +289,7 @@ class Pair(Operation):
 
     def ready(self) -> bool:
         if self.outgoing.failed:
-            self.incoming.cancel()  # who cannot be sent to may be the one who would have answered
+            self.incoming.cancel()  # the rank that cannot be sent to may be the one that would have answered
         return self.outgoing.ready() and self.incoming.ready()
 
     def waits_for(self) -> list[Any]:

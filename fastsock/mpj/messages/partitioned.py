@@ -48,7 +48,7 @@ class _Partitioned(Persistent):
 
     def _check(self, partition: int) -> None:
         if not 0 <= partition < self.partitions:
-            raise self.communicator.fail(ERR_ARG, f"no partition {partition} among {self.partitions}")
+            raise self.communicator.fail(ERR_ARG, f"no partition {partition}: there are {self.partitions}, from 0 on")
 
     def mark(self, partition: int) -> None:
         """Sends a partition."""
@@ -118,7 +118,7 @@ class PartitionedSend(_Partitioned):
         if isinstance(current, Nothing):
             return
         if not isinstance(current, _Outgoing):
-            raise self.communicator.fail(ERR_ARG, "the partitioned send was not started")
+            raise self.communicator.fail(ERR_ARG, "the partitioned send was not started: call Start() first")
         with self.lock:
             if current.owners[partition] is not None:
                 raise self.communicator.fail(ERR_ARG, f"partition {partition} is marked as ready already")
@@ -162,7 +162,7 @@ class _Incoming(Operation):
                 view = memoryview(self.view).cast("B")
                 if partitions * nbytes > len(view):
                     raise communicator.fail(
-                        ERR_TRUNCATE, f"{partitions} partitions of {nbytes} bytes for a buffer of {len(view)}"
+                        ERR_TRUNCATE, f"{partitions} partitions of {nbytes} bytes exceed a buffer of {len(view)}"
                     )
                 internal = communicator.world.internal_context
                 peer = communicator.peers[owner.peer]
@@ -186,7 +186,7 @@ class _Incoming(Operation):
         """Returns whether all of the sender's partitions are here that this partition of the receiver overlaps."""
         self.engine.progress()
         if not self._overlapped(partition):
-            sched_yield()  # who asks again and again may keep the sender from the core
+            sched_yield()  # a rank that asks again and again may keep the sender from the core
             return False
         self._unpack()
         return True

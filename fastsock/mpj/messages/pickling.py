@@ -40,7 +40,10 @@ DAMAGED = "a message with an object is damaged: it names more bytes than it has"
 
 @public
 class Pickle:
-    """Pickle/unpickle Python objects."""
+    """How objects become messages and messages objects; mpi4py's class of this name.
+
+    `protocol` is that of pickle. Buffers of `threshold` bytes or more travel beside the pickle, uncopied.
+    """
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class Pickle:
         protocol: int | None = None,
         threshold: int | None = None,
     ) -> None:
-        """Initialize self."""
+        """Take functions in place of pickle's `dumps` and `loads`."""
         self._dumps: Callable[..., bytes] = _dumps if dumps is None else dumps
         self._loads: Callable[..., Any] = _loads if loads is None else loads
         self._protocol = PROTOCOL if protocol is None and dumps is None else protocol
@@ -62,21 +65,21 @@ class Pickle:
         self._standard = self._dumps is _dumps and self._loads is _loads and (self._protocol or 0) >= 5
 
     def dumps(self, obj: Any) -> bytes:
-        """Serialize object to pickle data stream."""
+        """Return the pickle of an object."""
         if self._protocol is None:
             return self._dumps(obj)
         return self._dumps(obj, self._protocol)
 
     def loads(self, data: Any) -> Any:
-        """Deserialize object from pickle data stream."""
+        """Return the object of a pickle."""
         return self._loads(data)
 
     def dumps_oob(self, obj: Any) -> tuple[bytes, list[buffer]]:
-        """Serialize object to pickle data stream and out-of-band buffers."""
+        """Return the pickle of an object, and the buffers that travel beside it."""
         return self._beside(obj, self._threshold)
 
     def loads_oob(self, data: Any, buffers: Iterable[Any]) -> Any:
-        """Deserialize object from pickle data stream and out-of-band buffers."""
+        """Return the object of a pickle and the buffers that travelled beside it."""
         return self._loads(data, buffers=buffers)
 
     def _beside(self, obj: Any, threshold: int) -> tuple[bytes, list[buffer]]:
@@ -97,7 +100,7 @@ class Pickle:
 
     @property
     def PROTOCOL(self) -> int | None:
-        """Protocol version."""
+        """The protocol of pickle; None: what the program's function chooses."""
         return self._protocol
 
     @PROTOCOL.setter
@@ -109,7 +112,7 @@ class Pickle:
 
     @property
     def THRESHOLD(self) -> int:
-        """Out-of-band threshold."""
+        """The least length, in bytes, of buffers that travel beside the pickle."""
         return self._threshold
 
     @THRESHOLD.setter

@@ -97,7 +97,18 @@ def start_replacement(communicator: Any, buf: Any, dest: int, sendtag: int, sour
 
 
 class PointToPoint(Handle):
-    """Point to point communication."""
+    """Messages of memory between two ranks (MPI 4.1, chapter 3; in parts: chapter 4).
+
+    `buf` is an object with a buffer, or a list or tuple: [buf, type], [buf, count], [buf, count, type], [buf, (count,
+    displacement)], [buf, (count, displacement), type] or [buf, count, displacement, type]. Counts are in items of the
+    type, displacements in extents of it. Raises TypeError, ValueError, KeyError or BufferError where the argument is
+    wrong.
+
+    A rank is one of the communicator, of its remote group on an intercommunicator. A message to or from PROC_NULL
+    completes at once. Raises MPI.Exception with ERR_COMM on a null communicator, ERR_RANK for a rank that is not there,
+    ERR_TAG for a negative tag, ERR_TRUNCATE where the message is longer than the memory for it, and ERR_PROC_FAILED
+    where the other rank has failed.
+    """
 
     __slots__ = ()
 
@@ -117,23 +128,26 @@ class PointToPoint(Handle):
             raise communicator.failed(error) from error
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
-        """Blocking send."""
+        """Send a message; returns when its memory may be used again."""
         self._send(buf, dest, tag, STANDARD)
 
     def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
-        """Blocking send in synchronous mode: returns when the receiver has begun to receive it."""
+        """Send in synchronous mode: returns when the receiver has begun to receive the message."""
         self._send(buf, dest, tag, SYNCHRONOUS)
 
     def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
-        """Blocking send in ready mode."""
+        """Send in ready mode: the receiver must be waiting already. Here it does what `Send` does."""
         self._send(buf, dest, tag, STANDARD)
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
-        """Blocking send in buffered mode: returns when the message is copied."""
+        """Send in buffered mode: returns when the message is copied.
+
+        Raises MPI.Exception (ERR_BUFFER) where the attached buffer has no room for it.
+        """
         start_buffered(self.ob, buf, dest, tag)
 
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
-        """Blocking receive."""
+        """Receive a message; returns when it is in the memory."""
         operation = start_receive(self.ob, buf, source, tag)
         operation.wait_and_finish(status)
 
@@ -147,7 +161,7 @@ class PointToPoint(Handle):
         recvtag: int = ANY_TAG,
         status: Status | None = None,
     ) -> None:
-        """Send and receive a message."""
+        """Send one message and receive another at the same time; returns when both are done."""
         operation = start_exchange(self.ob, sendbuf, dest, sendtag, recvbuf, source, recvtag)
         operation.wait_and_finish(status)
 
@@ -160,30 +174,30 @@ class PointToPoint(Handle):
         recvtag: int = ANY_TAG,
         status: Status | None = None,
     ) -> None:
-        """Send and receive a message through the same memory."""
+        """Send what is in the memory, and receive another message into it."""
         operation = start_replacement(self.ob, buf, dest, sendtag, source, recvtag)
         operation.wait_and_finish(status)
 
     # Non-blocking
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
-        """Non-blocking send."""
+        """Start to send; the memory must stay as it is until the request is complete."""
         return Request.of(start_send(self.ob, buf, dest, tag, STANDARD))
 
     def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
-        """Non-blocking send in synchronous mode."""
+        """Start to send; the request is complete when the receiver has begun to receive the message."""
         return Request.of(start_send(self.ob, buf, dest, tag, SYNCHRONOUS))
 
     def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
-        """Non-blocking send in ready mode."""
+        """Start to send in ready mode. Here it does what `Isend` does."""
         return Request.of(start_send(self.ob, buf, dest, tag, STANDARD))
 
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
-        """Non-blocking send in buffered mode."""
+        """Send in buffered mode: the message is copied at once. Raises MPI.Exception (ERR_BUFFER) as `Bsend`."""
         return Request.of(start_buffered(self.ob, buf, dest, tag))
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        """Non-blocking receive."""
+        """Start to receive; the memory holds the message when the request is complete."""
         return Request.of(start_receive(self.ob, buf, source, tag))
 
     def Isendrecv(
@@ -195,13 +209,13 @@ class PointToPoint(Handle):
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
     ) -> Request:
-        """Non-blocking send and receive."""
+        """Start to send and to receive; the request is complete when both are."""
         return Request.of(start_exchange(self.ob, sendbuf, dest, sendtag, recvbuf, source, recvtag))
 
     def Isendrecv_replace(
         self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
     ) -> Request:
-        """Non-blocking send and receive through the same memory."""
+        """Start to send a copy of what is in the memory, and to receive another message into it."""
         return Request.of(start_replacement(self.ob, buf, dest, sendtag, source, recvtag))
 
     # Persistent
@@ -220,7 +234,7 @@ class PointToPoint(Handle):
         return self._send_init(buf, dest, tag, SYNCHRONOUS)
 
     def Rsend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
-        """Create a persistent request for a send in ready mode."""
+        """Create a persistent request for a send in ready mode. Here it does what `Send_init` does."""
         return self._send_init(buf, dest, tag, STANDARD)
 
     def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
@@ -240,13 +254,21 @@ class PointToPoint(Handle):
     # Partitioned
 
     def Psend_init(self, buf: Any, partitions: int, dest: int, tag: int = 0, info: Info = INFO_NULL) -> Prequest:
-        """Create request for a partitioned send operation."""
+        """Create a persistent request that sends `partitions` equal parts of the memory (MPI 4.1, chapter 4).
+
+        A count in `buf` is that of one part. A part goes when `Prequest.Pready` marks it. Raises MPI.Exception
+        (ERR_ARG) where `partitions` is below 1.
+        """
         return Prequest.of(PartitionedSend(self.ob, buf, partitions, dest, tag))
 
     def Precv_init(
         self, buf: Any, partitions: int, source: int = ANY_SOURCE, tag: int = ANY_TAG, info: Info = INFO_NULL
     ) -> Prequest:
-        """Create request for a partitioned recv operation."""
+        """Create a persistent request that receives into `partitions` equal parts of the memory (MPI 4.1, chapter 4).
+
+        The sender may cut the message into another number of parts. Raises MPI.Exception: ERR_ARG where `partitions` is
+        below 1, or where `source` or `tag` is a wildcard; ERR_TRUNCATE where the sender's parts do not fit.
+        """
         return Prequest.of(PartitionedReceive(self.ob, buf, partitions, source, tag))
 
     # Probes
@@ -268,29 +290,29 @@ class PointToPoint(Handle):
         return True
 
     def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
-        """Blocking test for a message."""
+        """Wait until a matching message is there, and leave it there. Returns True."""
         self._probed(source, tag, status, "probe")
         return True
 
     def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
-        """Non-blocking test for a message."""
+        """Return whether a matching message is there, and leave it there."""
         found = self._probed(source, tag, status, "iprobe")
         if not found:
-            sched_yield()  # who probes again and again may keep the sender from the core
+            sched_yield()  # a rank that probes again and again may keep the sender from the core
         return found
 
     def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:
-        """Blocking test for a message."""
+        """Wait until a matching message is there, and leave it there. Returns True."""
         return self.Probe(source, tag, status)
 
     def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
-        """Non-blocking test for a message."""
+        """Return whether a matching message is there, and leave it there."""
         return self.Iprobe(source, tag, status)
 
     def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Blocking test for a matched message."""
+        """Wait for a matching message and return it; no other receive can get it."""
         return Message.Probe(self, source, tag, status)
 
     def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Non-blocking test for a matched message."""
+        """Return a matching message, or None where none is there. No other receive can get it."""
         return Message.Iprobe(self, source, tag, status)

@@ -37,33 +37,42 @@ class GeneralRequest(Handle):
     # One request
 
     def Wait(self, status: Status | None = None) -> Literal[True]:
-        """Wait for a non-blocking operation to complete."""
+        """Wait until the operation is complete, and take its result: its error is raised. Returns True.
+
+        A request that is not persistent becomes null. A null request is complete.
+        """
         self.ob.wait()
         self._take(status)
         return True
 
     def Test(self, status: Status | None = None) -> bool:
-        """Test for the completion of a non-blocking operation."""
+        """Return whether the operation is complete. If it is, its result is taken as `Wait` does."""
         if not _progressed((self,)):
             return False
         self._take(status)
         return True
 
     def Get_status(self, status: Status | None = None) -> bool:
-        """Non-destructive test for the completion of a request."""
+        """Return whether the operation is complete, and leave the request as it is."""
         if not _progressed((self,)):
             return False
         self.ob.look(status)
         return True
 
     def Cancel(self) -> None:
-        """Cancel a request."""
+        """Ask that the operation does not happen; `Status.Is_cancelled` tells afterwards whether it did not.
+
+        Raises MPI.Exception (ERR_REQUEST) for a null request and for a collective operation.
+        """
         if self.ob is self.null:
             raise MPIException(ERR_REQUEST, "the request is null")
         self.ob.cancel()
 
     def Free(self) -> None:
-        """Free a communication request."""
+        """Give the request up; the operation still completes.
+
+        Raises MPI.Exception (ERR_REQUEST) for a null request.
+        """
         if self.ob is self.null:
             raise MPIException(ERR_REQUEST, "the request is null")
         operation = self.ob
@@ -74,19 +83,19 @@ class GeneralRequest(Handle):
 
     @classmethod
     def Waitany(cls, requests: Sequence[Request], status: Status | None = None) -> int:
-        """Wait for any previously initiated request to complete."""
+        """Wait until one operation is complete; return its index, or UNDEFINED where none is active."""
         index, _ = _wait_any(requests, status)
         return index
 
     @classmethod
     def Testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
-        """Test for completion of any previously initiated request."""
+        """Return the index of a complete operation, and True; (UNDEFINED, True) where none is active."""
         index, flag, _ = _test_any(requests, status)
         return index, flag
 
     @classmethod
     def Get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
-        """Non-destructive test for the completion of any requests."""
+        """Return what `Testany` would, and leave the requests as they are."""
         _progressed(requests)
         active = False
         for index, request in enumerate(requests):
@@ -101,13 +110,16 @@ class GeneralRequest(Handle):
 
     @classmethod
     def Waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> Literal[True]:
-        """Wait for all previously initiated requests to complete."""
+        """Wait until all operations are complete. Returns True. A list of statuses that is too short grows.
+
+        Where some of several fail, the results of all are taken first. Then MPI.Exception (ERR_IN_STATUS) is raised.
+        """
         _wait_all(requests, statuses)
         return True
 
     @classmethod
     def Testall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
-        """Test for completion of all previously initiated requests."""
+        """Return whether all operations are complete. If they are, their results are taken as `Waitall` does."""
         if not _progressed(requests):
             return False
         _wait_all(requests, statuses)
@@ -115,7 +127,7 @@ class GeneralRequest(Handle):
 
     @classmethod
     def Get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
-        """Non-destructive test for the completion of all requests."""
+        """Return whether all operations are complete, and leave the requests as they are."""
         if not _progressed(requests):
             return False
         for request, status in zip(requests, _statuses(statuses, len(requests)), strict=False):
@@ -124,19 +136,22 @@ class GeneralRequest(Handle):
 
     @classmethod
     def Waitsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
-        """Wait for some previously initiated requests to complete."""
+        """Wait until an operation is complete; return the indices of all that are, None where none is active.
+
+        `statuses` are those of the complete ones, in this order. Raises MPI.Exception as `Waitall` does.
+        """
         indices, _ = _wait_some(requests, statuses)
         return indices
 
     @classmethod
     def Testsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
-        """Test for completion of some previously initiated requests."""
+        """Return the indices of the complete operations, or None where none is active."""
         indices, _ = _test_some(requests, statuses)
         return indices
 
     @classmethod
     def Get_status_some(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
-        """Non-destructive test for completion of some requests."""
+        """Return what `Testsome` would, and leave the requests as they are."""
         indices = _ready_indices(requests)
         if indices is not None:
             for index, status in zip(indices, _statuses(statuses, len(indices)), strict=False):
@@ -146,81 +161,81 @@ class GeneralRequest(Handle):
     # The same with the object that arrived
 
     def wait(self, status: Status | None = None) -> Any:
-        """Wait for a non-blocking operation to complete."""
+        """Do what `Wait` does; return the object that arrived, None where the operation brings no object."""
         self.ob.wait()
         return self._take(status)
 
     def test(self, status: Status | None = None) -> tuple[bool, Any | None]:
-        """Test for the completion of a non-blocking operation."""
+        """Return whether the operation is complete, and the object that arrived (None: none)."""
         if not _progressed((self,)):
             return False, None
         return True, self._take(status)
 
     def get_status(self, status: Status | None = None) -> bool:
-        """Non-destructive test for the completion of a request."""
+        """Return whether the operation is complete, and leave the request as it is."""
         return self.Get_status(status)
 
     def cancel(self) -> None:
-        """Cancel a request."""
+        """Do what `Cancel` does."""
         self.Cancel()
 
     @classmethod
     def waitany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, Any]:
-        """Wait for any previously initiated request to complete."""
+        """Wait until one operation is complete; return its index and the object that arrived."""
         return _wait_any(requests, status)
 
     @classmethod
     def testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool, Any | None]:
-        """Test for completion of any previously initiated request."""
+        """Return what `Testany` does, and the object that arrived (None: none)."""
         return _test_any(requests, status)
 
     @classmethod
     def get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
-        """Non-destructive test for the completion of any requests."""
+        """Return what `Testany` would, and leave the requests as they are."""
         return cls.Get_status_any(requests, status)
 
     @classmethod
     def waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[Any]:
-        """Wait for all previously initiated requests to complete."""
+        """Wait until all operations are complete; return the objects that arrived. Raises as `Waitall` does."""
         return _wait_all(requests, statuses)
 
     @classmethod
     def testall(
         cls, requests: Sequence[Request], statuses: list[Status] | None = None
     ) -> tuple[bool, list[Any] | None]:
-        """Test for completion of all previously initiated requests."""
+        """Return whether all operations are complete, and if so the objects that arrived."""
         if not _progressed(requests):
             return False, None
         return True, _wait_all(requests, statuses)
 
     @classmethod
     def get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
-        """Non-destructive test for the completion of all requests."""
+        """Return whether all operations are complete, and leave the requests as they are."""
         return cls.Get_status_all(requests, statuses)
 
     @classmethod
     def waitsome(
         cls, requests: Sequence[Request], statuses: list[Status] | None = None
     ) -> tuple[list[int] | None, list[Any] | None]:
-        """Wait for some previously initiated requests to complete."""
+        """Do what `Waitsome` does; return the indices and the objects that arrived."""
         return _wait_some(requests, statuses)
 
     @classmethod
     def testsome(
         cls, requests: Sequence[Request], statuses: list[Status] | None = None
     ) -> tuple[list[int] | None, list[Any] | None]:
-        """Test for completion of some previously initiated requests."""
+        """Do what `Testsome` does; return the indices and the objects that arrived."""
         return _test_some(requests, statuses)
 
     @classmethod
     def get_status_some(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
-        """Non-destructive test for completion of some requests."""
+        """Return what `Testsome` would, and leave the requests as they are."""
         return cls.Get_status_some(requests, statuses)
 
 
 @public
 class Request(NativeRequest, GeneralRequest, wraps=(Operation, Started)):
-    """Request handler."""
+    """An operation under way (MPI 4.1, chapter 3); the null request stands for one that is complete."""
 
     __slots__ = ()
 
@@ -229,12 +244,12 @@ class Request(NativeRequest, GeneralRequest, wraps=(Operation, Started)):
 
 @public
 class Prequest(Request, wraps=Persistent):
-    """Persistent request handler."""
+    """An operation that can be started again and again (MPI 4.1, chapter 3; in parts: chapter 4)."""
 
     __slots__ = ()
 
     def __new__(cls, request: Request | None = None) -> Any:
-        """Returns another handle of a persistent request."""
+        """Returns another handle of a persistent request. Raises TypeError for any other request."""
         if request is not None and request and not isinstance(request, Prequest):
             raise TypeError(f"expected a Prequest, got {type(request).__name__}")
         return super().__new__(cls, request)
@@ -246,33 +261,41 @@ class Prequest(Request, wraps=Persistent):
         return operation
 
     def Start(self) -> None:
-        """Initiate a communication with a persistent request."""
+        """Start the operation. Raises MPI.Exception (ERR_REQUEST) where it is active already, or was freed."""
         self._persistent().start()
 
     @classmethod
     def Startall(cls, requests: list[Prequest]) -> None:
-        """Start a collection of persistent requests."""
+        """Start several operations, in this order. Raises as `Start` does."""
         for request in requests:
             request.Start()
 
     def Pready(self, partition: int) -> None:
-        """Mark a given partition as ready."""
+        """Mark a partition as ready to be sent.
+
+        Raises MPI.Exception: ERR_ARG where there is no such partition, it is marked already, or the operation was not
+        started or receives; ERR_REQUEST where the request is not a partitioned one.
+        """
         self._partitioned().mark(partition)
 
     def Pready_range(self, partition_low: int, partition_high: int) -> None:
-        """Mark a range of partitions as ready."""
+        """Mark the partitions from one to another as ready, both included. Raises as `Pready` does."""
         operation = self._partitioned()
         for partition in range(partition_low, partition_high + 1):
             operation.mark(partition)
 
     def Pready_list(self, partitions: Sequence[int]) -> None:
-        """Mark a sequence of partitions as ready."""
+        """Mark several partitions as ready. Raises as `Pready` does."""
         operation = self._partitioned()
         for partition in partitions:
             operation.mark(partition)
 
     def Parrived(self, partition: int) -> bool:
-        """Test partial completion of a partitioned receive operation."""
+        """Return whether a partition of a receive has arrived.
+
+        Raises MPI.Exception: ERR_ARG where there is no such partition, or the operation sends; ERR_REQUEST where the
+        request is not a partitioned one.
+        """
         return bool(self._partitioned().arrived(partition))
 
     def _partitioned(self) -> Any:
@@ -289,7 +312,7 @@ def _progressed(requests: Sequence[GeneralRequest]) -> bool:
         engine.progress()
     if all(request.ob.ready() for request in requests):
         return True
-    sched_yield()  # who tests again and again may keep its peer from the core
+    sched_yield()  # a rank that tests again and again may keep its peer from the core
     return False
 
 

@@ -21,7 +21,10 @@ _FLAG, _LOW, _HIGH = 3, 4, 5
 
 @public
 class Status:
-    """Status object. `_length` is the message's length in bytes; helpers of this package set the fields directly."""
+    """What is known of a message that arrived (MPI 4.1, chapter 3).
+
+    `_length` is the message's length in bytes. Other modules of this package set the fields directly.
+    """
 
     __slots__ = ("__weakref__", "_cancelled", "_error", "_length", "_memory", "_source", "_tag")
 
@@ -91,34 +94,34 @@ class Status:
         self._set(state["source"], state["tag"], length, state["error"], cancelled)
 
     def Get_source(self) -> int:
-        """Get message source."""
+        """Return the rank that sent the message."""
         self._load()
         return self._source
 
     def Set_source(self, source: int) -> None:
-        """Set message source."""
+        """Set the rank that sent the message."""
         self._load()
         self._source = source
         self._store()
 
     def Get_tag(self) -> int:
-        """Get message tag."""
+        """Return the message's tag."""
         self._load()
         return self._tag
 
     def Set_tag(self, tag: int) -> None:
-        """Set message tag."""
+        """Set the message's tag."""
         self._load()
         self._tag = tag
         self._store()
 
     def Get_error(self) -> int:
-        """Get message error."""
+        """Return the error code of the operation."""
         self._load()
         return self._error
 
     def Set_error(self, error: int) -> None:
-        """Set message error."""
+        """Set the error code of the operation."""
         self._load()
         self._error = error
         self._store()
@@ -128,7 +131,10 @@ class Status:
     error = property(Get_error, Set_error, doc="Message error.")
 
     def Get_count(self, datatype: Datatype | None = None) -> int:
-        """Get the number of *top level* elements."""
+        """Return how many items of a datatype arrived, or bytes without one; UNDEFINED where the last is not whole.
+
+        Raises MPI.Exception (ERR_TYPE) for a null datatype.
+        """
         if datatype is None:
             return self._length
         size = _type(datatype).size
@@ -137,11 +143,14 @@ class Status:
         return self._length // size if self._length % size == 0 else UNDEFINED
 
     def Get_elements(self, datatype: Datatype) -> int:
-        """Get the number of basic elements in a datatype."""
+        """Return how many basic elements of a datatype arrived; UNDEFINED where the last one is not whole.
+
+        Raises MPI.Exception (ERR_TYPE) for a null datatype.
+        """
         return count_elements(_type(datatype), self._length)
 
     def Set_elements(self, datatype: Datatype, count: int) -> None:
-        """Set the number of elements in a status; for generalized requests."""
+        """Set how many basic elements of a datatype arrived; for generalized requests."""
         self._length = element_bytes(_type(datatype), count)
 
     def _get_count(self) -> int:
@@ -153,17 +162,17 @@ class Status:
     count = property(_get_count, _set_count, doc="Byte count.")
 
     def Is_cancelled(self) -> bool:
-        """Test to see if a request was cancelled."""
+        """Return whether the operation was cancelled."""
         return self._cancelled
 
     def Set_cancelled(self, flag: bool) -> None:
-        """Set the cancelled state associated with a status; for generalized requests."""
+        """Say whether the operation was cancelled; for generalized requests."""
         self._cancelled = bool(flag)
 
     cancelled = property(Is_cancelled, Set_cancelled, doc="Cancelled state.")
 
     def tomemory(self) -> memoryview:
-        """Return status memory view."""
+        """Return the fields as memory of C's int. Source, tag and error that are written there become the status's."""
         self._load()
         self._memory = array.array("i", self.py2f())
         return memoryview(self._memory)
