@@ -1,4 +1,8 @@
-"""Message Passing Interface."""
+"""The message passing interface, with mpi4py's names: ``from fastsock.mpj import MPI``.
+
+The import initializes MPI, unless `fastsock.mpj.rc` says otherwise. Raises ImportError where the native core is
+missing.
+"""
 
 # ruff: noqa: F401  (the names are the interface; without the core most of the modules cannot be imported)
 from __future__ import annotations
@@ -113,7 +117,7 @@ FILE_NULL = File.named(File.null, "FILE_NULL")
 
 
 def __getattr__(name: str) -> object:
-    """The predefined communicators of the calling thread's rank, where ranks are threads."""
+    """COMM_WORLD and COMM_SELF of the calling thread's rank, where ranks are threads."""
     if name == "COMM_WORLD":
         return _lifecycle.predefined().everyone.constant
     if name == "COMM_SELF":

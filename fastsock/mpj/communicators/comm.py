@@ -45,7 +45,10 @@ SHARED_MEMORY = "mpi_shared_memory"
 
 @public
 class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollective, Attributed, Watched):
-    """Communication context."""
+    """A group of processes with messages of its own (MPI 4.1, chapter 7).
+
+    A call on a null communicator raises MPI.Exception (ERR_COMM).
+    """
 
     __slots__ = ()
 
@@ -69,17 +72,17 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     # Group
 
     def Get_group(self) -> Group:
-        """Access the group associated with a communicator."""
+        """Return the group of the members: on an intercommunicator, those of the local group."""
         communicator = self.ob
         return Group.of(GroupRecord(communicator.ranks, communicator.world.rank))
 
     @property
     def group(self) -> Group:
-        """Group."""
+        """The group of the members."""
         return self.Get_group()
 
     def Get_size(self) -> int:
-        """Return the number of processes in a communicator."""
+        """Return the number of members: on an intercommunicator, of the local group."""
         size: int = self.ob.size
         return size
 
@@ -90,7 +93,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         return size
 
     def Get_rank(self) -> int:
-        """Return the rank of this process in a communicator."""
+        """Return the rank of this process, from 0 on."""
         rank: int = self.ob.rank
         return rank
 
@@ -101,7 +104,11 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         return rank
 
     def Compare(self, comm: Comm) -> int:
-        """Compare two communicators."""
+        """Return how this communicator and another are alike.
+
+        IDENT: they are the same; CONGRUENT: the same members in the same order; SIMILAR: the same members; UNEQUAL:
+        neither.
+        """
         one, other = self.ob, comm.ob
         if one.context == other.context and one is other:
             return IDENT
@@ -116,7 +123,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     # Making others
 
     def Clone(self) -> Any:
-        """Clone an existing communicator."""
+        """Do what `Dup` does."""
         return self.Dup()
 
     def _duplicated(self, record: Communicator, info: Info | None) -> Any:
@@ -125,24 +132,27 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         return type(self).of(record)
 
     def Dup(self, info: Info | None = None) -> Any:
-        """Duplicate a communicator."""
+        """Return a communicator of the same members, with this one's topology and attributes. All members call it."""
         return self._duplicated(creation.duplicate(self.ob), info)
 
     def Dup_with_info(self, info: Info) -> Any:
-        """Duplicate a communicator with hints."""
+        """Do what `Dup` does; the new communicator has these hints."""
         return self.Dup(info)
 
     def Idup(self, info: Info | None = None) -> tuple[Any, Request]:
-        """Nonblocking duplicate a communicator."""
+        """Start to duplicate; the new communicator may be used when the request is complete."""
         record, operation = creation.start_duplicate(self.ob)
         return self._duplicated(record, info), Request.of(operation)
 
     def Idup_with_info(self, info: Info) -> tuple[Any, Request]:
-        """Nonblocking duplicate a communicator with hints."""
+        """Start to duplicate; the new communicator has these hints."""
         return self.Idup(info)
 
     def Create(self, group: Group) -> Any:
-        """Create communicator from group."""
+        """Return a communicator of the processes in `group`; COMM_NULL in all others. All members call it.
+
+        Raises MPI.Exception (ERR_ARG) where the group has a process that is no member.
+        """
         communicator = self.ob
         communicator.alive()
         members = group._members().ranks
@@ -154,7 +164,11 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         return Comm._wrap(among(communicator, ranks))
 
     def Split(self, color: int = 0, key: int = 0) -> Any:
-        """Split communicator by color and key."""
+        """Return a communicator of the members that give the same `color`. All members call it.
+
+        `key` orders them, then their ranks. COMM_NULL where the color is UNDEFINED. Raises MPI.Exception (ERR_ARG) for
+        any other negative color.
+        """
         communicator = self.ob
         communicator.alive()
         if color < 0 and color != UNDEFINED:
@@ -162,7 +176,13 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         return Comm._wrap(creation.split(communicator, color, key))
 
     def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
-        """Split communicator by split type."""
+        """Return a communicator of the members on this host. All members call it.
+
+        `key` orders them, then their ranks. COMM_TYPE_SHARED always splits so. COMM_TYPE_HW_GUIDED and
+        COMM_TYPE_RESOURCE_GUIDED do where the hint `mpi_hw_resource_type` is `mpi_shared_memory`, COMM_TYPE_HW_UNGUIDED
+        where the members are on several hosts. Otherwise, and for UNDEFINED, COMM_NULL is returned. Raises
+        MPI.Exception (ERR_ARG) for an unknown type.
+        """
         communicator = self.ob
         by_host = communicator.hosts.index(communicator.hosts[communicator.rank])
         color = UNDEFINED
@@ -182,7 +202,10 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         return Comm._wrap(creation.split(communicator, color, key))
 
     def Free(self) -> None:
-        """Free a communicator."""
+        """Free the communicator: this handle becomes null. Operations under way complete.
+
+        Raises MPI.Exception (ERR_COMM) where it is null or predefined.
+        """
         communicator = self.ob
         if communicator is self.null:
             raise MPIException(ERR_COMM, "the communicator is null")
@@ -193,59 +216,59 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         self._forget()
 
     def Disconnect(self) -> None:
-        """Disconnect from a communicator."""
+        """Do what `Free` does."""
         self.Free()
 
     # Fault tolerance
 
     def Get_failed(self) -> Group:
-        """Extract the group of failed processes."""
+        """Return the group of the members that this process knows to have failed."""
         communicator = self.ob
         failed = [rank for rank in communicator.ranks if rank in communicator.world.failed]
         return Group.of(GroupRecord(failed, communicator.world.rank))
 
     def Revoke(self) -> None:
-        """Revoke a communicator."""
+        """Recovery from failures is not there: raises NotImplementedError."""
         raise NotImplementedError("recovery from failures: Revoke is not there yet")
 
     def Is_revoked(self) -> bool:
-        """Indicate whether the communicator has been revoked."""
+        """Recovery from failures is not there: raises NotImplementedError."""
         raise NotImplementedError("recovery from failures: Is_revoked is not there yet")
 
     def Ack_failed(self, num_to_ack: int | None = None) -> int:
-        """Acknowledge failures on a communicator."""
+        """Recovery from failures is not there: raises NotImplementedError."""
         raise NotImplementedError("recovery from failures: Ack_failed is not there yet")
 
     def Agree(self, flag: int) -> int:
-        """Blocking agreement."""
+        """Recovery from failures is not there: raises NotImplementedError."""
         raise NotImplementedError("recovery from failures: Agree is not there yet")
 
     def Iagree(self, flag: Any) -> Request:
-        """Nonblocking agreement."""
+        """Recovery from failures is not there: raises NotImplementedError."""
         raise NotImplementedError("recovery from failures: Iagree is not there yet")
 
     def Shrink(self) -> Any:
-        """Shrink a communicator to remove all failed processes."""
+        """Recovery from failures is not there: raises NotImplementedError."""
         raise NotImplementedError("recovery from failures: Shrink is not there yet")
 
     def Ishrink(self) -> tuple[Any, Request]:
-        """Nonblocking shrink a communicator to remove all failed processes."""
+        """Recovery from failures is not there: raises NotImplementedError."""
         raise NotImplementedError("recovery from failures: Ishrink is not there yet")
 
     # Hints
 
     def Set_info(self, info: Info) -> None:
-        """Set new values for the hints associated with a communicator."""
+        """Set the hints. No hint changes what calls do."""
         self.ob.info = _hints(info)
 
     def Get_info(self) -> Info:
-        """Return the current hints for a communicator."""
+        """Return a copy of the hints."""
         hints = self.ob.info
         return Info.Create(hints)
 
     @property
     def info(self) -> Info:
-        """Info hints."""
+        """The hints."""
         return self.Get_info()
 
     @info.setter
@@ -255,25 +278,29 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     # Buffered sends
 
     def Attach_buffer(self, buf: Any) -> None:
-        """Attach a user-provided buffer for sending in buffered mode."""
+        """Let buffered sends on this communicator take as many bytes as `buf` has.
+
+        None or BUFFER_AUTOMATIC: any number. A message takes its length and BSEND_OVERHEAD bytes. The copies lie
+        elsewhere: `buf` stays as it is.
+        """
         buffered = Buffered()
         buffered.attach(buf)
         self.ob.buffered = buffered
 
     def Detach_buffer(self) -> Any:
-        """Remove an existing attached buffer."""
+        """Wait until the buffered messages are on their way; return what was attached, or None."""
         communicator = self.ob
         buffered, communicator.buffered = communicator.buffered, None
         return None if buffered is None else buffered.detach(communicator.engine)
 
     def Flush_buffer(self) -> None:
-        """Block until all buffered messages have been transmitted."""
+        """Wait until the buffered messages are on their way."""
         communicator = self.ob
         if communicator.buffered is not None:
             communicator.buffered.flush(communicator.engine)
 
     def Iflush_buffer(self) -> Request:
-        """Nonblocking flush for buffered messages."""
+        """Return a request that is complete when the present buffered messages are on their way."""
         communicator = self.ob
         pending = [] if communicator.buffered is None else communicator.buffered.pending()
         return Request.of(Flush(communicator.engine, pending))
@@ -287,7 +314,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
 
     @property
     def is_inter(self) -> bool:
-        """Is intercommunicator."""
+        """Whether this is an intercommunicator."""
         return self.Is_inter()
 
     def Is_intra(self) -> bool:
@@ -296,34 +323,34 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
 
     @property
     def is_intra(self) -> bool:
-        """Is intracommunicator."""
+        """Whether this is an intracommunicator."""
         return self.Is_intra()
 
     def Get_topology(self) -> int:
-        """Return the type of topology (if any) associated with a communicator."""
+        """Return the kind of topology: CART, GRAPH, DIST_GRAPH, or UNDEFINED without one."""
         topology = self.ob.topology
         return UNDEFINED if topology is None else topology.kind
 
     @property
     def topology(self) -> int:
-        """Topology type."""
+        """The kind of topology."""
         return self.Get_topology()
 
     @property
     def is_topo(self) -> bool:
-        """Is a topology."""
+        """Whether there is a topology."""
         return not self.ob.inter and self.ob.topology is not None
 
     # Dynamic processes
 
     @classmethod
     def Get_parent(cls) -> Any:
-        """Return the parent intercommunicator for this process: there is none, for no program is spawned."""
+        """Return COMM_NULL: no program is spawned, so there is no parent."""
         return cls.wrapper(Intercommunicator)()
 
     @classmethod
     def Join(cls, fd: int) -> Any:
-        """Interconnect two processes connected by a socket."""
+        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
         raise NotImplementedError("dynamic processes: Join is not there; start all ranks together")
 
     # Attributes
@@ -342,7 +369,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         return communicator  # type: ignore[no-any-return]
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
-        """Terminate the MPI execution environment: all ranks end."""
+        """End all ranks of the job; the job's exit status is `errorcode`."""
         where = self.ob.title if isinstance(self.ob, Communicator) else "the null communicator"
         sys.stdout.flush()
         ranks.current().job.abort(errorcode, f"Abort({errorcode}) was called on {where}")
@@ -351,19 +378,19 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     # Name
 
     def Get_name(self) -> str:
-        """Get the print name for this communicator."""
+        """Return the name."""
         if self.ob is self.null:
             return "MPI_COMM_NULL"
         name: str = self.ob.name
         return name
 
     def Set_name(self, name: str) -> None:
-        """Set the print name for this communicator."""
+        """Set the name; what is longer than MAX_OBJECT_NAME - 1 characters is cut."""
         self.ob.name = name[: MAX_OBJECT_NAME - 1]
 
     @property
     def name(self) -> str:
-        """Print name."""
+        """The name."""
         return self.Get_name()
 
     @name.setter

@@ -62,7 +62,7 @@ _null = ErrhandlerRecord(False)
 
 @public
 class Errhandler(Handle):
-    """Error handler."""
+    """What happens when a call fails, before it raises (MPI 4.1, chapter 9)."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class Errhandler(Handle):
         return self.ob
 
     def Free(self) -> None:
-        """Free an error handler; objects that have it keep it."""
+        """Free the handler: this handle becomes null. Objects that have it keep it."""
         record = self._defined()
         if record.counted and record.kind is not None:
             record.counted = False
@@ -115,19 +115,22 @@ class Watched(Handle):
 
     @classmethod
     def Create_errhandler(cls, errhandler_fn: Callable[[Any, int], None]) -> Errhandler:
-        """Create a new error handler for objects of this class."""
+        """Return an error handler that calls a function with the object and the error code, before the call raises.
+
+        Raises TypeError for what cannot be called, and RuntimeError where 32 such handlers are not freed.
+        """
         return Errhandler._create(errhandler_fn, cls)
 
     def Get_errhandler(self) -> Errhandler:
-        """Get the error handler of this object."""
+        """Return the object's error handler."""
         return Errhandler.of(self._record().errhandler)
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
-        """Set the error handler of this object."""
+        """Set the object's error handler. Raises MPI.Exception (ERR_ERRHANDLER) for a null one."""
         self._record().errhandler = errhandler._defined()
 
     def Call_errhandler(self, errorcode: int) -> None:
-        """Call the error handler installed on this object."""
+        """Do what the object's error handler does with an error code."""
         self._record().errhandler.invoke(self, Exception(errorcode))
 
 

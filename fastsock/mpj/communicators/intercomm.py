@@ -1,4 +1,4 @@
-"""Communicators between two groups."""
+"""Communicators between two groups of processes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @public
 class Intercomm(Comm, wraps=Intercommunicator):
-    """Intercommunicator."""
+    """A communicator between two groups: messages go to the remote one (MPI 4.1, chapter 7)."""
 
     __slots__ = ()
 
     def __new__(cls, comm: Comm | None = None) -> Any:
-        """Returns another handle of an intercommunicator; a null handle without an argument."""
+        """Returns another handle of an intercommunicator, a null handle without an argument. Raises TypeError."""
         if comm is not None and comm and isinstance(comm, Comm) and not comm.ob.inter:
             raise TypeError("expecting an intercommunicator")
         return super().__new__(cls, comm)
@@ -41,7 +41,11 @@ class Intercomm(Comm, wraps=Intercommunicator):
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Any:
-        """Create communicator from groups."""
+        """Return the intercommunicator of two groups, without another communicator. Only their members call it.
+
+        The leaders are ranks in their groups. A process that is not in `local_group` gets COMM_NULL at once. Raises
+        MPI.Exception (ERR_GROUP) where the groups have a common member.
+        """
         home = ranks.current()
         local, remote = local_group._members().ranks, remote_group._members().ranks
         if home.rank not in local:
@@ -55,17 +59,17 @@ class Intercomm(Comm, wraps=Intercommunicator):
         return Intercomm.of(record)
 
     def Get_remote_group(self) -> Group:
-        """Access the remote group associated with the inter-communicator."""
+        """Return the remote group."""
         communicator = self.ob
         return Group.of(GroupRecord(communicator.peers, communicator.world.rank))
 
     @property
     def remote_group(self) -> Group:
-        """Remote group."""
+        """The remote group."""
         return self.Get_remote_group()
 
     def Get_remote_size(self) -> int:
-        """Intercommunicator remote size."""
+        """Return the number of processes in the remote group."""
         return len(self.ob.peers)
 
     @property
@@ -74,5 +78,5 @@ class Intercomm(Comm, wraps=Intercommunicator):
         return self.Get_remote_size()
 
     def Merge(self, high: bool = False) -> Intracomm:
-        """Merge intercommunicator into an intracommunicator."""
+        """Return a communicator of both groups; the group that says `high` comes last. All members call it."""
         return Intracomm.of(creation.merge(self.ob, high))

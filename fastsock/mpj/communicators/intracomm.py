@@ -1,4 +1,4 @@
-"""Communicators of one group."""
+"""Communicators of one group: how others are made of them, scans, and what is not there of dynamic processes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ DYNAMIC = "dynamic processes: {} is not there; start all ranks together"
 
 @public
 class Intracomm(Comm, wraps=Communicator):
-    """Intracommunicator."""
+    """A communicator of one group of processes (MPI 4.1, chapter 7)."""
 
     __slots__ = ()
 
     def __new__(cls, comm: Comm | None = None) -> Any:
-        """Returns another handle of an intracommunicator; a null handle without an argument."""
+        """Returns another handle of an intracommunicator, a null handle without an argument. Raises TypeError."""
         if comm is not None and comm and isinstance(comm, Comm) and comm.ob.inter:
             raise TypeError("expecting an intracommunicator")
         return super().__new__(cls, comm)
@@ -41,7 +41,11 @@ class Intracomm(Comm, wraps=Communicator):
     # Making others
 
     def Create_group(self, group: Group, tag: int = 0) -> Any:
-        """Create communicator from group; only the members of the group call it."""
+        """Return a communicator of the processes in `group`. Only these call it.
+
+        Any other process gets COMM_NULL at once. Calls that several threads make at the same time need different tags.
+        Raises MPI.Exception (ERR_GROUP) where the group has a process that is no member.
+        """
         communicator = self.ob
         members = group._members().ranks
         if communicator.world.rank not in members:
@@ -58,7 +62,10 @@ class Intracomm(Comm, wraps=Communicator):
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Any:
-        """Create communicator from group; only the members of the group call it."""
+        """Return a communicator of the processes in `group`, without another communicator. Only these call it.
+
+        Any other process gets COMM_NULL at once. Calls at the same time need different string tags.
+        """
         home = ranks.current()
         members = group._members().ranks
         if home.rank not in members:
@@ -70,11 +77,22 @@ class Intracomm(Comm, wraps=Communicator):
         return Intracomm.of(record)
 
     def Create_cart(self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False) -> Any:
-        """Create cartesian communicator."""
+        """Return a communicator whose first members form a grid of `dims`, in row-major order (MPI 4.1, chapter 8).
+
+        `periods`: whether each dimension is closed to a ring. `reorder` changes nothing: ranks stay in order. All other
+        members get COMM_NULL. Raises MPI.Exception (ERR_DIMS) where the grid has more places than there are ranks, or
+        an extent below 1.
+        """
         return Comm._wrap(topology_creation.create_cart(self.ob, dims, periods))
 
     def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Any:
-        """Create graph communicator."""
+        """Return a communicator whose first members form a graph (MPI 4.1, chapter 8).
+
+        `index[i]` is the number of edges that the nodes 0 to i have; an index that begins with 0, as a list of offsets,
+        is taken too. `edges` are the neighbours of node 0, then of node 1, and so on. `reorder` changes nothing. All
+        other members get COMM_NULL. Raises MPI.Exception (ERR_ARG) where there are more nodes than ranks, or an edge
+        leads to no node.
+        """
         return Comm._wrap(topology_creation.create_graph(self.ob, index, edges))
 
     def Create_dist_graph_adjacent(
@@ -86,7 +104,11 @@ class Intracomm(Comm, wraps=Communicator):
         info: Info = INFO_NULL,
         reorder: bool = False,
     ) -> Any:
-        """Create distributed graph communicator."""
+        """Return a communicator of a graph; each member gives the edges to it and from it (MPI 4.1, chapter 8).
+
+        `info` and `reorder` change nothing. Raises MPI.Exception (ERR_RANK) for a rank that is not there, and
+        ValueError where there are not as many weights as edges.
+        """
         return Comm._wrap(topology_creation.create_adjacent(self.ob, sources, destinations, sourceweights, destweights))
 
     def Create_dist_graph(
@@ -98,61 +120,71 @@ class Intracomm(Comm, wraps=Communicator):
         info: Info = INFO_NULL,
         reorder: bool = False,
     ) -> Any:
-        """Create distributed graph communicator."""
+        """Return a communicator of a graph; each member gives any edges, of other members too (MPI 4.1, chapter 8).
+
+        `degrees[i]` edges lead from `sources[i]` to the next of `destinations`. `info` and `reorder` change nothing.
+        Raises MPI.Exception (ERR_RANK) for a rank that is not there, and ValueError where the lengths of the lists
+        disagree.
+        """
         return Comm._wrap(topology_creation.create_distributed(self.ob, sources, degrees, destinations, weights))
 
     def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Any:
-        """Create intercommunicator."""
+        """Return the intercommunicator of this group and another one. All members of both call it.
+
+        The leaders of the groups know each other in `peer_comm`; only the leader's `peer_comm` and `remote_leader`
+        matter. Raises MPI.Exception: ERR_ROOT where `local_leader` is no rank here, ERR_RANK where `remote_leader` is
+        none there.
+        """
         return Comm._wrap(creation.bridge(self.ob, local_leader, peer_comm.ob, remote_leader, tag))
 
     def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
-        """Determine optimal process placement on a Cartesian topology."""
+        """Return the rank that this process would have in a grid; UNDEFINED where it would have none."""
         return topology_creation.cart_map(self.ob, dims)
 
     def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
-        """Determine optimal process placement on a graph topology."""
+        """Return the rank that this process would have in a graph; UNDEFINED where it would have none."""
         return topology_creation.graph_map(self.ob, index)
 
     # Scans
 
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
-        """Inclusive scan."""
+        """Combine the messages of ranks 0 to i in `recvbuf` of each rank i (MPI 4.1, chapter 6)."""
         if not self.ob.team_calls.scan(sendbuf, recvbuf, op):
             reductions.scan(self.ob, sendbuf, recvbuf, op).run()
 
     def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
-        """Exclusive scan."""
+        """Combine the messages of ranks 0 to i - 1 in `recvbuf` of each rank i; rank 0's stays as it is."""
         if not self.ob.team_calls.exscan(sendbuf, recvbuf, op):
             reductions.exscan(self.ob, sendbuf, recvbuf, op).run()
 
     # Non-blocking
 
     def Iscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
-        """Nonblocking inclusive scan."""
+        """Start what `Scan` does."""
         return Request.of(reductions.scan(self.ob, sendbuf, recvbuf, op).start())
 
     def Iexscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
-        """Nonblocking exclusive scan."""
+        """Start what `Exscan` does."""
         return Request.of(reductions.exscan(self.ob, sendbuf, recvbuf, op).start())
 
     # Persistent
 
     def Scan_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
-        """Persistent inclusive scan."""
+        """Create a persistent request for what `Scan` does."""
         return Prequest.of(reductions.scan(self.ob, sendbuf, recvbuf, op).persistent())
 
     def Exscan_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
-        """Persistent exclusive scan."""
+        """Create a persistent request for what `Exscan` does."""
         return Prequest.of(reductions.exscan(self.ob, sendbuf, recvbuf, op).persistent())
 
     # Objects
 
     def scan(self, sendobj: Any, op: Function = SUM) -> Any:
-        """Inclusive Scan."""
+        """Return the combination of the objects of ranks 0 to this one, in their order."""
         return self.ob.object_calls.scan(self._codec, sendobj, op)
 
     def exscan(self, sendobj: Any, op: Function = SUM) -> Any:
-        """Exclusive Scan."""
+        """Return the combination of the objects of the ranks below this one, in their order; None at rank 0."""
         return self.ob.object_calls.exscan(self._codec, sendobj, op)
 
     # Dynamic processes
@@ -166,7 +198,7 @@ class Intracomm(Comm, wraps=Communicator):
         root: int = 0,
         errcodes: list[int] | None = None,
     ) -> Any:
-        """Spawn instances of a single MPI application."""
+        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
         raise NotImplementedError(DYNAMIC.format("Spawn"))
 
     def Spawn_multiple(
@@ -178,13 +210,13 @@ class Intracomm(Comm, wraps=Communicator):
         root: int = 0,
         errcodes: list[list[int]] | None = None,
     ) -> Any:
-        """Spawn instances of multiple MPI applications."""
+        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
         raise NotImplementedError(DYNAMIC.format("Spawn_multiple"))
 
     def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Any:
-        """Accept a request to form a new intercommunicator."""
+        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
         raise NotImplementedError(DYNAMIC.format("Accept"))
 
     def Connect(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Any:
-        """Make a request to form a new intercommunicator."""
+        """Dynamic processes are not there: raises NotImplementedError. Start all ranks together."""
         raise NotImplementedError(DYNAMIC.format("Connect"))

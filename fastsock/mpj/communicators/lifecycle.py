@@ -97,7 +97,7 @@ def predefined() -> Any:
 
 
 def static_handles() -> tuple[Any, ...]:
-    """Returns COMM_WORLD and COMM_SELF of a process that is one rank; they mean something once it is initialized."""
+    """Returns COMM_WORLD and COMM_SELF of a process that is one rank. They refuse calls until it is initialized."""
     global _waiting
     world = ranks.find()
     if world is not None:
@@ -118,60 +118,64 @@ atexit.register(_finish_at_exit)
 
 
 def Init() -> None:
-    """Initialize the MPI execution environment."""
+    """Initialize MPI, for one thread (MPI 4.1, chapter 11). Raises MPI.Exception (ERR_OTHER) where it is already."""
     _start(THREAD_SINGLE)
 
 
 def Init_thread(required: int = THREAD_MULTIPLE) -> int:
-    """Initialize the MPI execution environment."""
+    """Initialize MPI; return the thread level that is given: `required`. Raises as `Init` does."""
     return _start(min(max(required, THREAD_SINGLE), THREAD_MULTIPLE)).level
 
 
 def Finalize() -> None:
-    """Terminate the MPI execution environment."""
+    """End this rank's part: its messages are delivered first. A second call does nothing."""
     ranks.current().finish()
 
 
 def Is_initialized() -> bool:
-    """Indicate whether `Init` has been called."""
+    """Return whether MPI is initialized; after `Finalize` too."""
     return ranks.find() is not None
 
 
 def Is_finalized() -> bool:
-    """Indicate whether `Finalize` has completed."""
+    """Return whether `Finalize` was called."""
     found = ranks.find()
     return found is not None and found.finalized
 
 
 def Query_thread() -> int:
-    """Return the level of thread support provided by the MPI library."""
+    """Return the thread level: THREAD_SINGLE, THREAD_FUNNELED, THREAD_SERIALIZED or THREAD_MULTIPLE."""
     level: int = ranks.current().level
     return level
 
 
 def Is_thread_main() -> bool:
-    """Indicate whether this thread called `Init` or `Init_thread`."""
+    """Return whether this thread initialized MPI."""
     return bool(threading.get_ident() == ranks.current().thread)
 
 
 def Attach_buffer(buf: Any) -> None:
-    """Attach a user-provided buffer for sending in buffered mode."""
+    """Let this process's buffered sends take as many bytes as `buf` has; None or BUFFER_AUTOMATIC: any number.
+
+    A message takes its length and BSEND_OVERHEAD bytes. The copies lie elsewhere: `buf` stays as it is. Raises
+    MPI.Exception (ERR_BUFFER) where a buffer is attached already.
+    """
     ranks.current().buffered.attach(buf)
 
 
 def Detach_buffer() -> Any:
-    """Remove an existing attached buffer."""
+    """Wait until the buffered messages are on their way; return what was attached, or None."""
     home = ranks.current()
     return home.buffered.detach(home.engine)
 
 
 def Flush_buffer() -> None:
-    """Block until all buffered messages have been transmitted."""
+    """Wait until the buffered messages are on their way."""
     home = ranks.current()
     home.buffered.flush(home.engine)
 
 
 def Iflush_buffer() -> Request:
-    """Nonblocking flush for buffered messages."""
+    """Return a request that is complete when the present buffered messages are on their way."""
     home = ranks.current()
     return Request.of(Flush(home.engine, home.buffered.pending()))

@@ -1,4 +1,4 @@
-"""Sessions: independent uses of the ranks by parts of a program, with named sets of processes."""
+"""Sessions: each part of a program may use the ranks by a session of its own, with named sets of processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _null = SessionRecord(ERRORS_RETURN.ob)
 
 @public
 class Session(Watched):
-    """Session context."""
+    """A part of a program that uses the ranks (MPI 4.1, chapter 11). A null one raises MPI.Exception (ERR_SESSION)."""
 
     __slots__ = ()
 
@@ -50,12 +50,12 @@ class Session(Watched):
 
     @classmethod
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
-        """Create a new session."""
+        """Return a new session. Its error handler is `errhandler`, by default that of `rc.errors`."""
         home = predefined()
         return cls.of(SessionRecord(home.default_errhandler if errhandler is None else errhandler._defined()))
 
     def Finalize(self) -> None:
-        """Finalize a session."""
+        """Wait until the session's buffered messages are on their way, and end it."""
         self._record().buffered.flush(ranks.current().engine)
         self._forget()
 
@@ -63,28 +63,28 @@ class Session(Watched):
         self.Finalize()
 
     def Get_num_psets(self, info: Info = INFO_NULL) -> int:
-        """Number of available process sets."""
+        """Return the number of process sets."""
         self._record()
         return len(_SETS)
 
     def Get_nth_pset(self, n: int, info: Info = INFO_NULL) -> str:
-        """Name of the *n*-th process set."""
+        """Return the name of a process set: mpi://WORLD or mpi://SELF. Raises MPI.Exception (ERR_ARG)."""
         self._record()
         if not 0 <= n < len(_SETS):
             raise Exception(ERR_ARG, f"no process set {n} among {len(_SETS)}")
         return _SETS[n]
 
     def Get_info(self) -> Info:
-        """Return the current hints for a session."""
+        """Return the session's hints."""
         self._record()
         return Info.Create({"thread_level": "MPI_THREAD_MULTIPLE"})
 
     def Get_pset_info(self, pset_name: str) -> Info:
-        """Return the current hints for a session and process set."""
+        """Return the hints of a process set: `mpi_size`, the number of its processes. Raises as `Create_group`."""
         return Info.Create({"mpi_size": str(self.Create_group(pset_name).size)})
 
     def Create_group(self, pset_name: str) -> Group:
-        """Create a new group from session and process set."""
+        """Return the group of a process set. Raises MPI.Exception (ERR_ARG) where none has this name."""
         self._record()
         home = ranks.current()
         if pset_name == "mpi://WORLD":
@@ -94,19 +94,22 @@ class Session(Watched):
         raise Exception(ERR_ARG, f"no process set is named {pset_name!r}; there are {', '.join(_SETS)}")
 
     def Attach_buffer(self, buf: Any) -> None:
-        """Attach a user-provided buffer for sending in buffered mode."""
+        """Let this session's buffered sends take as many bytes as `buf` has; None or BUFFER_AUTOMATIC: any number.
+
+        Raises MPI.Exception (ERR_BUFFER) where a buffer is attached already.
+        """
         self._record().buffered.attach(buf)
 
     def Detach_buffer(self) -> Any:
-        """Remove an existing attached buffer."""
+        """Wait until the buffered messages are on their way; return what was attached, or None."""
         return self._record().buffered.detach(ranks.current().engine)
 
     def Flush_buffer(self) -> None:
-        """Block until all buffered messages have been transmitted."""
+        """Wait until the buffered messages are on their way."""
         self._record().buffered.flush(ranks.current().engine)
 
     def Iflush_buffer(self) -> Request:
-        """Nonblocking flush for buffered messages."""
+        """Return a request that is complete when the present buffered messages are on their way."""
         return Request.of(Flush(ranks.current().engine, self._record().buffered.pending()))
 
 
