@@ -16,215 +16,228 @@ if TYPE_CHECKING:
 
 
 class Collective(Handle):
-    """Collective operations on memory."""
+    """Collective operations on memory (MPI 4.1, chapter 6). All members call them, in the same order.
+
+    Buffers are those of point-to-point calls. Where one holds a block for each rank, a count is that of each block;
+    without a count the memory is cut evenly. In calls whose name ends in `v`, counts and displacements are lists, in
+    items; in `w` calls there is also a list of types, and displacements are bytes. IN_PLACE as one buffer says that the
+    data are in the other one. An operation that does not commute is applied in the order of the ranks.
+
+    Raises ValueError where buffers do not fit each other, and MPI.Exception: ERR_ROOT for a root that is not there,
+    ERR_OP for an operation that is not defined on the type, ERR_PROC_FAILED where a member has failed.
+    """
 
     __slots__ = ()
 
     # Blocking
 
     def Barrier(self) -> None:
-        """Barrier synchronization."""
+        """Wait until all members have called it."""
         if not self.ob.team_calls.barrier():
             prepared.barrier(self.ob).run()
 
     def barrier(self) -> None:
-        """Barrier synchronization."""
+        """Wait until all members have called it."""
         self.Barrier()
 
     def Bcast(self, buf: Any, root: int = 0) -> None:
-        """Broadcast data from one process to all."""
+        """Bring the root's `buf` to the `buf` of all."""
         if not self.ob.team_calls.bcast(buf, root):
             prepared.bcast(self.ob, buf, root).run()
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """Gather data to one process."""
+        """Bring the `sendbuf` of each rank i to block i of the root's `recvbuf`. All blocks have one size."""
         if not self.ob.team_calls.gather(sendbuf, recvbuf, root):
             prepared.gather(self.ob, sendbuf, recvbuf, root, False).run()
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """Gather blocks of different sizes to one process."""
+        """Bring the `sendbuf` of each rank i to block i of the root's `recvbuf`. Blocks have sizes of their own."""
         if not self.ob.team_calls.gatherv(sendbuf, recvbuf, root):
             prepared.gather(self.ob, sendbuf, recvbuf, root, True).run()
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """Scatter data from one process."""
+        """Bring block i of the root's `sendbuf` to the `recvbuf` of rank i. All blocks have one size."""
         if not self.ob.team_calls.scatter(sendbuf, recvbuf, root):
             prepared.scatter(self.ob, sendbuf, recvbuf, root, False).run()
 
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """Scatter blocks of different sizes from one process."""
+        """Bring block i of the root's `sendbuf` to the `recvbuf` of rank i. Blocks have sizes of their own."""
         if not self.ob.team_calls.scatterv(sendbuf, recvbuf, root):
             prepared.scatter(self.ob, sendbuf, recvbuf, root, True).run()
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
-        """Gather data to all."""
+        """Bring the `sendbuf` of each rank i to block i of every `recvbuf`. All blocks have one size."""
         if not self.ob.team_calls.allgather(sendbuf, recvbuf):
             prepared.allgather(self.ob, sendbuf, recvbuf, False).run()
 
     def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
-        """Gather blocks of different sizes to all."""
+        """Bring the `sendbuf` of each rank i to block i of every `recvbuf`. Blocks have sizes of their own."""
         if not self.ob.team_calls.allgatherv(sendbuf, recvbuf):
             prepared.allgather(self.ob, sendbuf, recvbuf, True).run()
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
-        """All to all scatter/gather."""
+        """Bring block j of rank i's `sendbuf` to block i of rank j's `recvbuf`. All blocks have one size."""
         if not self.ob.team_calls.alltoall(sendbuf, recvbuf):
             prepared.alltoall(self.ob, sendbuf, recvbuf, False).run()
 
     def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
-        """All to all scatter/gather of blocks of different sizes."""
+        """Bring block j of rank i's `sendbuf` to block i of rank j's `recvbuf`. Blocks have sizes of their own."""
         if not self.ob.team_calls.alltoallv(sendbuf, recvbuf):
             prepared.alltoall(self.ob, sendbuf, recvbuf, True).run()
 
     def Alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
-        """All to all scatter/gather of blocks of different types."""
+        """Bring block j of rank i's `sendbuf` to block i of rank j's `recvbuf`. Blocks have types of their own."""
         if not self.ob.team_calls.alltoallw(sendbuf, recvbuf):
             prepared.alltoallw(self.ob, sendbuf, recvbuf).run()
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
-        """Reduce to root."""
+        """Combine the `sendbuf` of all ranks, element by element, in the root's `recvbuf`."""
         if not self.ob.team_calls.reduce(sendbuf, recvbuf, op, root):
             reductions.reduce(self.ob, sendbuf, recvbuf, op, root).run()
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
-        """Reduce to all."""
+        """Combine the `sendbuf` of all ranks, element by element, in every `recvbuf`."""
         if not self.ob.team_calls.allreduce(sendbuf, recvbuf, op):
             reductions.allreduce(self.ob, sendbuf, recvbuf, op).run()
 
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
-        """Reduce and scatter blocks of one size."""
+        """Combine block i of all ranks' `sendbuf` in the `recvbuf` of rank i. All blocks have one size."""
         if not self.ob.team_calls.reduce_scatter_block(sendbuf, recvbuf, op):
             reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).run()
 
     def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
-        """Reduce and scatter blocks."""
+        """Combine block i of all ranks' `sendbuf` in the `recvbuf` of rank i. Blocks have sizes of their own.
+
+        `recvcounts`: the items of each block. Without it the ranks ask each other; it is needed in place and on an
+        intercommunicator (TypeError).
+        """
         if not self.ob.team_calls.reduce_scatter(sendbuf, recvbuf, recvcounts, op):
             reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).run()
 
     # Non-blocking
 
     def Ibarrier(self) -> Request:
-        """Nonblocking barrier synchronization."""
+        """Start what `Barrier` does."""
         return Request.of(prepared.barrier(self.ob).start())
 
     def Ibcast(self, buf: Any, root: int = 0) -> Request:
-        """Nonblocking broadcast data from one process to all."""
+        """Start what `Bcast` does."""
         return Request.of(prepared.bcast(self.ob, buf, root).start())
 
     def Igather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
-        """Nonblocking gather data to one process."""
+        """Start what `Gather` does."""
         return Request.of(prepared.gather(self.ob, sendbuf, recvbuf, root, False).start())
 
     def Igatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
-        """Nonblocking gather blocks of different sizes to one process."""
+        """Start what `Gatherv` does."""
         return Request.of(prepared.gather(self.ob, sendbuf, recvbuf, root, True).start())
 
     def Iscatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
-        """Nonblocking scatter data from one process."""
+        """Start what `Scatter` does."""
         return Request.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, False).start())
 
     def Iscatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
-        """Nonblocking scatter blocks of different sizes from one process."""
+        """Start what `Scatterv` does."""
         return Request.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, True).start())
 
     def Iallgather(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking gather data to all."""
+        """Start what `Allgather` does."""
         return Request.of(prepared.allgather(self.ob, sendbuf, recvbuf, False).start())
 
     def Iallgatherv(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking gather blocks of different sizes to all."""
+        """Start what `Allgatherv` does."""
         return Request.of(prepared.allgather(self.ob, sendbuf, recvbuf, True).start())
 
     def Ialltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking all to all scatter/gather."""
+        """Start what `Alltoall` does."""
         return Request.of(prepared.alltoall(self.ob, sendbuf, recvbuf, False).start())
 
     def Ialltoallv(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking all to all scatter/gather of blocks of different sizes."""
+        """Start what `Alltoallv` does."""
         return Request.of(prepared.alltoall(self.ob, sendbuf, recvbuf, True).start())
 
     def Ialltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking all to all scatter/gather of blocks of different types."""
+        """Start what `Alltoallw` does."""
         return Request.of(prepared.alltoallw(self.ob, sendbuf, recvbuf).start())
 
     def Ireduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> Request:
-        """Nonblocking reduce to root."""
+        """Start what `Reduce` does."""
         return Request.of(reductions.reduce(self.ob, sendbuf, recvbuf, op, root).start())
 
     def Iallreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
-        """Nonblocking reduce to all."""
+        """Start what `Allreduce` does."""
         return Request.of(reductions.allreduce(self.ob, sendbuf, recvbuf, op).start())
 
     def Ireduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
-        """Nonblocking reduce and scatter blocks of one size."""
+        """Start what `Reduce_scatter_block` does."""
         return Request.of(reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).start())
 
     def Ireduce_scatter(
         self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM
     ) -> Request:
-        """Nonblocking reduce and scatter blocks."""
+        """Start what `Reduce_scatter` does."""
         return Request.of(reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).start())
 
     # Persistent
 
     def Barrier_init(self, info: Info = INFO_NULL) -> Prequest:
-        """Persistent barrier synchronization."""
+        """Create a persistent request for what `Barrier` does."""
         return Prequest.of(prepared.barrier(self.ob).persistent())
 
     def Bcast_init(self, buf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
-        """Persistent broadcast data from one process to all."""
+        """Create a persistent request for what `Bcast` does."""
         return Prequest.of(prepared.bcast(self.ob, buf, root).persistent())
 
     def Gather_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
-        """Persistent gather data to one process."""
+        """Create a persistent request for what `Gather` does."""
         return Prequest.of(prepared.gather(self.ob, sendbuf, recvbuf, root, False).persistent())
 
     def Gatherv_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
-        """Persistent gather blocks of different sizes to one process."""
+        """Create a persistent request for what `Gatherv` does."""
         return Prequest.of(prepared.gather(self.ob, sendbuf, recvbuf, root, True).persistent())
 
     def Scatter_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
-        """Persistent scatter data from one process."""
+        """Create a persistent request for what `Scatter` does."""
         return Prequest.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, False).persistent())
 
     def Scatterv_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
-        """Persistent scatter blocks of different sizes from one process."""
+        """Create a persistent request for what `Scatterv` does."""
         return Prequest.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, True).persistent())
 
     def Allgather_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent gather data to all."""
+        """Create a persistent request for what `Allgather` does."""
         return Prequest.of(prepared.allgather(self.ob, sendbuf, recvbuf, False).persistent())
 
     def Allgatherv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent gather blocks of different sizes to all."""
+        """Create a persistent request for what `Allgatherv` does."""
         return Prequest.of(prepared.allgather(self.ob, sendbuf, recvbuf, True).persistent())
 
     def Alltoall_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent all to all scatter/gather."""
+        """Create a persistent request for what `Alltoall` does."""
         return Prequest.of(prepared.alltoall(self.ob, sendbuf, recvbuf, False).persistent())
 
     def Alltoallv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent all to all scatter/gather of blocks of different sizes."""
+        """Create a persistent request for what `Alltoallv` does."""
         return Prequest.of(prepared.alltoall(self.ob, sendbuf, recvbuf, True).persistent())
 
     def Alltoallw_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent all to all scatter/gather of blocks of different types."""
+        """Create a persistent request for what `Alltoallw` does."""
         return Prequest.of(prepared.alltoallw(self.ob, sendbuf, recvbuf).persistent())
 
     def Reduce_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0, info: Info = INFO_NULL) -> Prequest:
-        """Persistent reduce to root."""
+        """Create a persistent request for what `Reduce` does."""
         return Prequest.of(reductions.reduce(self.ob, sendbuf, recvbuf, op, root).persistent())
 
     def Allreduce_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
-        """Persistent reduce to all."""
+        """Create a persistent request for what `Allreduce` does."""
         return Prequest.of(reductions.allreduce(self.ob, sendbuf, recvbuf, op).persistent())
 
     def Reduce_scatter_block_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
-        """Persistent reduce and scatter blocks of one size."""
+        """Create a persistent request for what `Reduce_scatter_block` does."""
         return Prequest.of(reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).persistent())
 
     def Reduce_scatter_init(
         self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM, info: Info = INFO_NULL
     ) -> Prequest:
-        """Persistent reduce and scatter blocks."""
+        """Create a persistent request for what `Reduce_scatter` does."""
         return Prequest.of(reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).persistent())

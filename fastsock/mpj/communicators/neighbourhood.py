@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 class Neighbourhood(Handle):
-    """Collective operations among neighbours."""
+    """Collective operations among the neighbours of a topology (MPI 4.1, chapter 8). All members call them.
+
+    Block i belongs to the i-th neighbour, in the order of `inedges` and `outedges`; a block that would come from
+    PROC_NULL stays as it is. Raises MPI.Exception (ERR_TOPOLOGY) without a topology, and otherwise as other collective
+    operations do.
+    """
 
     __slots__ = ()
 
@@ -26,82 +31,82 @@ class Neighbourhood(Handle):
     # Blocking
 
     def Neighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> None:
-        """Gather from all neighbours."""
+        """Bring the `sendbuf` of each source to a block of `recvbuf`. All blocks have one size."""
         if not prepared.neighbour_calls(self.ob).allgather(sendbuf, recvbuf):
             prepared.neighbour_allgather(self.ob, sendbuf, recvbuf, False).run()
 
     def Neighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
-        """Gather blocks of different sizes from all neighbours."""
+        """Bring the `sendbuf` of each source to a block of `recvbuf`. Blocks have sizes of their own."""
         if not prepared.neighbour_calls(self.ob).allgatherv(sendbuf, recvbuf):
             prepared.neighbour_allgather(self.ob, sendbuf, recvbuf, True).run()
 
     def Neighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
-        """Scatter to and gather from all neighbours."""
+        """Send a block of `sendbuf` to each destination; receive one of each source. All blocks have one size."""
         if not prepared.neighbour_calls(self.ob).alltoall(sendbuf, recvbuf):
             prepared.neighbour_alltoall(self.ob, sendbuf, recvbuf, False).run()
 
     def Neighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
-        """Scatter to and gather from all neighbours blocks of different sizes."""
+        """Send a block of `sendbuf` to each destination; receive one of each source. Blocks have sizes of their own."""
         if not prepared.neighbour_calls(self.ob).alltoallv(sendbuf, recvbuf):
             prepared.neighbour_alltoall(self.ob, sendbuf, recvbuf, True).run()
 
     def Neighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
-        """Scatter to and gather from all neighbours blocks of different types."""
+        """Send a block of `sendbuf` to each destination; receive one of each source. Blocks have types of their own."""
         prepared.neighbour_alltoallw(self.ob, sendbuf, recvbuf).run()
 
     # Non-blocking
 
     def Ineighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking gather from all neighbours."""
+        """Start what `Neighbor_allgather` does."""
         return Request.of(prepared.neighbour_allgather(self.ob, sendbuf, recvbuf, False).start())
 
     def Ineighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking gather blocks of different sizes from all neighbours."""
+        """Start what `Neighbor_allgatherv` does."""
         return Request.of(prepared.neighbour_allgather(self.ob, sendbuf, recvbuf, True).start())
 
     def Ineighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking scatter to and gather from all neighbours."""
+        """Start what `Neighbor_alltoall` does."""
         return Request.of(prepared.neighbour_alltoall(self.ob, sendbuf, recvbuf, False).start())
 
     def Ineighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking scatter to and gather from all neighbours blocks of different sizes."""
+        """Start what `Neighbor_alltoallv` does."""
         return Request.of(prepared.neighbour_alltoall(self.ob, sendbuf, recvbuf, True).start())
 
     def Ineighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
-        """Nonblocking scatter to and gather from all neighbours blocks of different types."""
+        """Start what `Neighbor_alltoallw` does."""
         return Request.of(prepared.neighbour_alltoallw(self.ob, sendbuf, recvbuf).start())
 
     # Persistent
 
     def Neighbor_allgather_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent gather from all neighbours."""
+        """Create a persistent request for what `Neighbor_allgather` does."""
         return Prequest.of(prepared.neighbour_allgather(self.ob, sendbuf, recvbuf, False).persistent())
 
     def Neighbor_allgatherv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent gather blocks of different sizes from all neighbours."""
+        """Create a persistent request for what `Neighbor_allgatherv` does."""
         return Prequest.of(prepared.neighbour_allgather(self.ob, sendbuf, recvbuf, True).persistent())
 
     def Neighbor_alltoall_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent scatter to and gather from all neighbours."""
+        """Create a persistent request for what `Neighbor_alltoall` does."""
         return Prequest.of(prepared.neighbour_alltoall(self.ob, sendbuf, recvbuf, False).persistent())
 
     def Neighbor_alltoallv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent scatter to and gather from all neighbours blocks of different sizes."""
+        """Create a persistent request for what `Neighbor_alltoallv` does."""
         return Prequest.of(prepared.neighbour_alltoall(self.ob, sendbuf, recvbuf, True).persistent())
 
     def Neighbor_alltoallw_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        """Persistent scatter to and gather from all neighbours blocks of different types."""
+        """Create a persistent request for what `Neighbor_alltoallw` does."""
         return Prequest.of(prepared.neighbour_alltoallw(self.ob, sendbuf, recvbuf).persistent())
 
     # Objects
 
     def neighbor_allgather(self, sendobj: Any) -> list[Any]:
-        """Neighbor gather to all."""
+        """Return the list of the objects of all sources."""
         _, destinations = prepared.neighbours(self.ob)
         return self.neighbor_alltoall([sendobj] * len(destinations))
 
     def neighbor_alltoall(self, sendobj: list[Any]) -> list[Any]:
-        """Neighbor all to all scatter/gather."""
+        """Send an object to each destination; return the list of those that the sources sent."""
         sources, destinations = prepared.neighbours(self.ob)
         places = order(destinations, self.ob.topology.cartesian)
         return ObjectCalls(self.ob).neighbor_alltoall(self._codec, sendobj, sources, destinations, places)
