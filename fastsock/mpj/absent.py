@@ -1,4 +1,4 @@
-"""Parts of the standard that are not there: one-sided communication, files, dynamic processes."""
+"""Parts of the standard that are not there: one-sided communication, files, dynamic processes. Their calls say so."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _refuses(reason: str) -> Any:
 
 @public
 class Win(_Absent):
-    """Remote memory access context. Not there."""
+    """A window for one-sided communication. Not there: calls raise NotImplementedError."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class Win(_Absent):
 
 @public
 class File(_Absent):
-    """File I/O context. Not there."""
+    """A file of several ranks. Not there: calls raise NotImplementedError."""
 
     __slots__ = ()
 
@@ -62,30 +62,30 @@ class File(_Absent):
 
 
 def Open_port(info: Info = INFO_NULL) -> str:
-    """Return an address used to connect group of processes."""
+    """Dynamic processes are not there: raises NotImplementedError."""
     raise NotImplementedError(DYNAMIC)
 
 
 def Close_port(port_name: str) -> None:
-    """Close a port."""
+    """Dynamic processes are not there: raises NotImplementedError."""
     raise NotImplementedError(DYNAMIC)
 
 
 def Publish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> None:
-    """Publish a service name."""
+    """Dynamic processes are not there: raises NotImplementedError."""
     raise NotImplementedError(DYNAMIC)
 
 
 def Unpublish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> None:
-    """Unpublish a service name."""
+    """Dynamic processes are not there: raises NotImplementedError."""
     raise NotImplementedError(DYNAMIC)
 
 
 def Lookup_name(service_name: str, info: Info = INFO_NULL) -> str:
-    """Lookup a port name given a service name."""
+    """Dynamic processes are not there: raises NotImplementedError."""
     raise NotImplementedError(DYNAMIC)
 
 
 def Register_datarep(datarep: str, read_fn: Any, write_fn: Any, extent_fn: Any) -> None:
-    """Register user-defined data representations."""
+    """MPI files are not there: raises NotImplementedError."""
     raise NotImplementedError(FILES)

@@ -55,7 +55,10 @@ class Attributed(Handle):
         return None
 
     def Get_attr(self, keyval: int) -> int | Any | None:
-        """Retrieve attribute value by key."""
+        """Return the value under a key; None where there is none.
+
+        Raises MPI.Exception (ERR_KEYVAL) for KEYVAL_INVALID and below.
+        """
         if keyval < _FIRST_FREE:
             value = self._predefined_attribute(keyval)
             if value is None and keyval <= KEYVAL_INVALID:
@@ -66,7 +69,10 @@ class Attributed(Handle):
         return None if found is None else found[1]
 
     def Set_attr(self, keyval: int, attrval: Any) -> None:
-        """Store attribute value associated with a key."""
+        """Store a value under a key; the delete function of the key gets the value that was there.
+
+        Raises MPI.Exception (ERR_KEYVAL) for a key that this class of objects has not created.
+        """
         key = self._key(keyval)
         if key.integers:
             attrval = index(attrval)
@@ -74,7 +80,7 @@ class Attributed(Handle):
         self.ob.attributes[keyval] = (key, attrval)
 
     def Delete_attr(self, keyval: int) -> None:
-        """Delete attribute value associated with a key."""
+        """Delete the value under a key. Raises MPI.Exception (ERR_KEYVAL) where there is none."""
         if keyval not in self._attributes():
             self._key(keyval)
             raise Exception(ERR_KEYVAL, f"no attribute has the key {keyval}")
@@ -87,7 +93,12 @@ class Attributed(Handle):
         delete_fn: Callable[..., Any] | bool | None = None,
         nopython: bool = False,
     ) -> int:
-        """Create a new attribute key for objects of this class."""
+        """Return a new key for objects of this class (MPI 4.1, chapter 7).
+
+        `copy_fn` is called as (object, key, value) when an object is duplicated. What it returns the copy has, unless
+        that is NotImplemented; True: the value itself; None or False: nothing. `delete_fn` is called so when a value is
+        deleted. `nopython`: values are integers.
+        """
         with _lock:
             keyval = next(_numbers)
             _keys[keyval] = _Key(
@@ -97,7 +108,10 @@ class Attributed(Handle):
 
     @classmethod
     def Free_keyval(cls, keyval: int) -> int:
-        """Free an attribute key. Values that are stored under it stay until they are deleted."""
+        """Free an attribute key. Values that are stored under it stay until they are deleted.
+
+        Returns KEYVAL_INVALID. Raises MPI.Exception (ERR_KEYVAL) for a key that this class of objects has not created.
+        """
         with _lock:
             if keyval not in _keys or _keys[keyval].family is not cls._family:
                 raise Exception(ERR_KEYVAL, f"{keyval} is not a key that {cls.__name__} created")
@@ -146,7 +160,7 @@ def copy_attributes(old: Attributed, new: Any) -> None:
 
 
 def _call(function: Callable[..., Any], handle: Handle, keyval: int, value: Any) -> Any:
-    """Calls a program's function; its exceptions become errors, as for a program in C, and are told on stderr."""
+    """Calls a program's function. Its exceptions are printed, and become errors, as for a program in C."""
     try:
         return function(handle, keyval, value)
     except Exception:

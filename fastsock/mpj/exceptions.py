@@ -74,12 +74,15 @@ _codes = _Codes()
 
 @public
 class Exception(RuntimeError):
-    """Exception class. `detail` says what failed, if that is known."""
+    """What a call of MPI raises (MPI 4.1, chapter 9); equal to its error code.
+
+    `detail` says what failed, if that is known.
+    """
 
     detail: str
 
     def __init__(self, ierr: int = SUCCESS, /, detail: str = "") -> None:
-        """Initialize self."""
+        """Take an error code; a negative one becomes ERR_UNKNOWN."""
         if ierr < SUCCESS:
             ierr = ERR_UNKNOWN
         super().__init__(ierr)
@@ -132,42 +135,42 @@ class Exception(RuntimeError):
         return f"{text}: {self.detail}" if self.detail else text
 
     def Get_error_code(self) -> int:
-        """Error code."""
+        """Return the error code."""
         return int(self)
 
     def Get_error_class(self) -> int:
-        """Error class."""
+        """Return the error class of the code."""
         return Get_error_class(int(self))
 
     def Get_error_string(self) -> str:
-        """Error string."""
+        """Return the text of the error code, without `detail`."""
         return Get_error_string(int(self))
 
     @property
     def error_code(self) -> int:
-        """Error code."""
+        """The error code."""
         return self.Get_error_code()
 
     @property
     def error_class(self) -> int:
-        """Error class."""
+        """The error class of the code."""
         return self.Get_error_class()
 
     @property
     def error_string(self) -> str:
-        """Error string."""
+        """The text of the error code."""
         return self.Get_error_string()
 
 
 def Get_error_class(errorcode: int) -> int:
-    """Convert an *error code* into an *error class*."""
+    """Return the class of an error code; ERR_UNKNOWN where there is no such code."""
     if errorcode in _predefined:
         return errorcode
     return _codes.class_of.get(errorcode, ERR_UNKNOWN)
 
 
 def Get_error_string(errorcode: int) -> str:
-    """Return the *error string* for a given *error class* or *error code*."""
+    """Return the text of an error class or code."""
     if errorcode in _predefined:
         return _predefined[errorcode]
     if errorcode in _codes.class_of:
@@ -176,12 +179,15 @@ def Get_error_string(errorcode: int) -> str:
 
 
 def Add_error_class() -> int:
-    """Add an *error class* to the known error classes."""
+    """Return a new error class."""
     return _codes.add(None)
 
 
 def Remove_error_class(errorclass: int) -> None:
-    """Remove an *error class* from the known error classes."""
+    """Remove an error class that the program added.
+
+    Raises MPI.Exception (ERR_ARG) where it did not, or where the class still has codes or a text.
+    """
     with _codes.lock:
         members = [code for code, of in _codes.class_of.items() if of == errorclass]
         if members != [errorclass]:
@@ -190,14 +196,14 @@ def Remove_error_class(errorclass: int) -> None:
 
 
 def Add_error_code(errorclass: int) -> int:
-    """Add an *error code* to an *error class*."""
+    """Return a new code of an error class. Raises MPI.Exception (ERR_ARG) where there is no such class."""
     if errorclass not in _predefined and _codes.class_of.get(errorclass) != errorclass:
         raise Exception(ERR_ARG, f"{errorclass} is not an error class")
     return _codes.add(errorclass)
 
 
 def Remove_error_code(errorcode: int) -> None:
-    """Remove an *error code* from the known error codes."""
+    """Remove an error code that the program added. Raises MPI.Exception (ERR_ARG) as `Remove_error_class`."""
     with _codes.lock:
         if _codes.class_of.get(errorcode, errorcode) == errorcode:
             raise Exception(ERR_ARG, f"{errorcode} is not an error code that was added")
@@ -205,12 +211,12 @@ def Remove_error_code(errorcode: int) -> None:
 
 
 def Add_error_string(errorcode: int, string: str) -> None:
-    """Associate an *error string* with an *error class* or *error code*."""
+    """Give a text to a class or code that the program added. Raises MPI.Exception (ERR_ARG) for any other."""
     _codes.strings[_added(errorcode)] = string
 
 
 def Remove_error_string(errorcode: int) -> None:
-    """Remove *error string* association from *error class* or *error code*."""
+    """Remove the text of an error class or code. Raises MPI.Exception (ERR_ARG) where it has none."""
     with _codes.lock:
         if _codes.strings.pop(_added(errorcode), None) is None:
             raise Exception(ERR_ARG, f"error code {errorcode} has no string")

@@ -29,7 +29,7 @@ _null = InfoRecord()
 
 @public
 class Info(Handle):
-    """Info object."""
+    """Hints by name (MPI 4.1, chapter 10). Calls on a null object raise MPI.Exception (ERR_INFO)."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class Info(Handle):
 
     @classmethod
     def Create(cls, items: Info | Mapping[str, str] | Iterable[tuple[str, str]] | None = None) -> Self:
-        """Create a new info object."""
+        """Return a new info object with these hints. Raises as `Set` does."""
         self = cls.of(InfoRecord())
         if items is not None:
             self.update(items)
@@ -57,45 +57,49 @@ class Info(Handle):
 
     @classmethod
     def Create_env(cls, args: Sequence[str] | None = None) -> Self:
-        """Create a new environment info object."""
+        """Return a new info object that describes how the program was started, by the words `args`."""
         argv = [args] if isinstance(args, str) else list(args or ())
         return cls.of(InfoRecord(_environment(argv)))
 
     def Free(self) -> None:
-        """Free an info object."""
+        """Free the object: this handle becomes null."""
         self._items()
         self._forget()
 
     def Dup(self) -> Self:
-        """Duplicate an existing info object."""
+        """Return a copy."""
         return self.of(InfoRecord(self._items()))
 
     def Get(self, key: str) -> str | None:
-        """Retrieve the value associated with a key."""
+        """Return the value of a key; None where there is none. Raises MPI.Exception (ERR_INFO_KEY) as `Set` does."""
         return self._items().get(_key(key))
 
     def Set(self, key: str, value: str) -> None:
-        """Store a value associated with a key."""
+        """Store a value under a key.
+
+        Raises TypeError where one is no str, and MPI.Exception: ERR_INFO_KEY where the key has not 1 to MAX_INFO_KEY
+        characters, ERR_INFO_VALUE where the value has not 1 to MAX_INFO_VAL.
+        """
         if not isinstance(value, str):
             raise TypeError(f"expected a str, got a {type(value).__name__}")
         if not value or len(value) > MAX_INFO_VAL:
-            raise Exception(ERR_INFO_VALUE, f"a value of {len(value)} characters")
+            raise Exception(ERR_INFO_VALUE, f"a value of {len(value)} characters: it has 1 to {MAX_INFO_VAL}")
         self._items()[_key(key)] = value
 
     def Delete(self, key: str) -> None:
-        """Remove a (key, value) pair from info."""
+        """Remove a key. Raises MPI.Exception (ERR_INFO_NOKEY) where it is not there."""
         if self._items().pop(_key(key), None) is None:
             raise Exception(ERR_INFO_NOKEY, f"no key {key!r}")
 
     def Get_nkeys(self) -> int:
-        """Return the number of currently defined keys in info."""
+        """Return the number of keys."""
         return len(self._items())
 
     def Get_nthkey(self, n: int) -> str:
-        """Return the *n*-th defined key in info."""
+        """Return the key of this number, from 0 on. Raises MPI.Exception (ERR_ARG) where there is none."""
         keys = list(self._items())
         if not 0 <= n < len(keys):
-            raise Exception(ERR_ARG, f"no key {n} among {len(keys)}")
+            raise Exception(ERR_ARG, f"no key {n}: there are {len(keys)}, from 0 on")
         return keys[n]
 
     def __len__(self) -> int:
@@ -111,37 +115,37 @@ class Info(Handle):
         return iter(self.keys())
 
     def __getitem__(self, key: str) -> str:
-        """Return the value of a key."""
+        """Return the value of a key. Raises KeyError where there is none."""
         return self.ob.items[key]
 
     def __setitem__(self, key: str, value: str) -> None:
-        """Set the value of a key."""
+        """Set the value of a key. Raises KeyError where the handle is null, and as `Set` does."""
         if not self:
             raise KeyError(key)
         self.Set(key, value)
 
     def __delitem__(self, key: str) -> None:
-        """Remove a key."""
+        """Remove a key. Raises KeyError where it is not there."""
         del self.ob.items[key]
 
     def get(self, key: str, default: str | None = None) -> str | None:
-        """Retrieve value by key."""
+        """Return the value of a key, or `default`."""
         return self.ob.items.get(key, default)
 
     def keys(self) -> list[str]:
-        """Return list of keys."""
+        """Return the list of keys."""
         return list(self.ob.items)
 
     def values(self) -> list[str]:
-        """Return list of values."""
+        """Return the list of values."""
         return list(self.ob.items.values())
 
     def items(self) -> list[tuple[str, str]]:
-        """Return list of items."""
+        """Return the list of (key, value)."""
         return list(self.ob.items.items())
 
     def update(self, items: Info | Mapping[str, str] | Iterable[tuple[str, str]] = (), **kwds: str) -> None:
-        """Update contents."""
+        """Set several keys. Raises KeyError where the handle is null, and as `Set` does."""
         if not self:
             raise KeyError
         pairs: Any = items
@@ -153,19 +157,19 @@ class Info(Handle):
             self.Set(key, value)
 
     def pop(self, key: str, *default: str) -> str:
-        """Pop value by key."""
+        """Remove a key and return its value, or the default. Raises KeyError without either."""
         return self.ob.items.pop(key, *default)
 
     def popitem(self) -> tuple[str, str]:
-        """Pop the last item."""
+        """Remove the last (key, value) and return it. Raises KeyError where there is none."""
         return self.ob.items.popitem()
 
     def copy(self) -> Self:
-        """Copy contents."""
+        """Return a copy."""
         return self.Dup() if self else type(self)()
 
     def clear(self) -> None:
-        """Clear contents."""
+        """Remove all keys."""
         self.ob.items.clear()
 
 
@@ -173,7 +177,7 @@ def _key(key: str) -> str:
     if not isinstance(key, str):
         raise TypeError(f"expected a str, got a {type(key).__name__}")
     if not key or len(key) > MAX_INFO_KEY:
-        raise Exception(ERR_INFO_KEY, f"a key of {len(key)} characters")
+        raise Exception(ERR_INFO_KEY, f"a key of {len(key)} characters: it has 1 to {MAX_INFO_KEY}")
     return key
 
 

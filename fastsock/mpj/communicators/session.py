@@ -71,7 +71,7 @@ class Session(Watched):
         """Return the name of a process set: mpi://WORLD or mpi://SELF. Raises MPI.Exception (ERR_ARG)."""
         self._record()
         if not 0 <= n < len(_SETS):
-            raise Exception(ERR_ARG, f"no process set {n} among {len(_SETS)}")
+            raise Exception(ERR_ARG, f"no process set {n}: there are {len(_SETS)}, from 0 on")
         return _SETS[n]
 
     def Get_info(self) -> Info:

@@ -147,7 +147,7 @@ class Cartcomm(Topocomm, wraps=Cartesian):
         """
         grid = self._grid()
         if not 0 <= direction < len(grid.dims):
-            raise self.ob.fail(ERR_DIMS, f"no direction {direction} among {len(grid.dims)}")
+            raise self.ob.fail(ERR_DIMS, f"no dimension {direction}: there are {len(grid.dims)}, from 0 on")
         return grid.shift(self.ob.rank, direction, disp)
 
     def Sub(self, remain_dims: Sequence[bool]) -> Any:

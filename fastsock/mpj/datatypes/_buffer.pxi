@@ -8,7 +8,7 @@ from libc.string cimport memmove, memset
 
 @cython.final
 cdef class buffer:
-    """Buffer."""
+    """Contiguous memory of any object, by address and length in bytes; mpi4py's class of this name."""
 
     def __cinit__(self, *args):
         if args:
@@ -24,7 +24,7 @@ cdef class buffer:
 
     @staticmethod
     def allocate(nbytes, clear=False):
-        """Buffer allocation."""
+        """Return new memory of so many bytes; `clear`: zeros. Raises ValueError where the number is negative."""
         cdef Py_ssize_t size = nbytes
         if size < 0:
             raise ValueError("expecting non-negative size")
@@ -33,14 +33,14 @@ cdef class buffer:
 
     @staticmethod
     def frombuffer(obj, readonly=False):
-        """Buffer from buffer-like object."""
+        """Return the memory of an object. Raises TypeError or BufferError where it cannot be had."""
         cdef buffer self = _new(obj, PyBUF_SIMPLE if readonly else PyBUF_WRITABLE)
         self.view.readonly = bool(readonly)
         return self
 
     @staticmethod
     def fromaddress(address, nbytes, readonly=False):
-        """Buffer from address and size in bytes."""
+        """Return the memory at an address, of so many bytes. Raises ValueError for a negative length, or for NULL."""
         cdef Py_ssize_t size = nbytes
         cdef uintptr_t place = address
         if size < 0:
@@ -51,13 +51,13 @@ cdef class buffer:
 
     @property
     def address(self):
-        """Buffer address."""
+        """The address."""
         with cython.critical_section(self):
             return <uintptr_t>self.view.buf
 
     @property
     def obj(self):
-        """Object exposing buffer."""
+        """The object that has the memory."""
         with cython.critical_section(self):
             if self.view.obj == NULL:
                 return None
@@ -65,40 +65,40 @@ cdef class buffer:
 
     @property
     def nbytes(self):
-        """Buffer size (in bytes)."""
+        """The length in bytes."""
         return self.view.len
 
     @property
     def readonly(self):
-        """Buffer is read-only."""
+        """Whether the memory is read-only."""
         return bool(self.view.readonly)
 
     @property
     def format(self):
-        """Format of each element."""
+        """The format of an element, as the buffer protocol writes it."""
         with cython.critical_section(self):
             return "B" if self.view.format == NULL else self.view.format.decode()
 
     @property
     def itemsize(self):
-        """Size (in bytes) of each element."""
+        """The length of an element in bytes."""
         return self.view.itemsize
 
     def cast(self, format, shape=...):
-        """Cast to a `memoryview` with new format or shape."""
+        """Return a `memoryview` of another format or shape."""
         self._check()
         view = PyMemoryView_FromObject(self)
         return view.cast(format) if shape is ... else view.cast(format, shape)
 
     @cython.critical_section
     def tobytes(self, order=None):
-        """Return the data in the buffer as a byte string."""
+        """Return a copy of the bytes."""
         self._check()
         return PyBytes_FromStringAndSize(<char *>self.view.buf, self.view.len)
 
     @cython.critical_section
     def toreadonly(self):
-        """Return a readonly version of the buffer object."""
+        """Return the same memory, read-only."""
         cdef buffer other
         if self.view.obj == NULL or not PyObject_CheckBuffer(<object>self.view.obj):
             return _part(self, self.view.buf, self.view.len, True)
@@ -110,7 +110,7 @@ cdef class buffer:
 
     @cython.critical_section
     def release(self):
-        """Release the underlying buffer exposed by the buffer object."""
+        """Let go of the memory."""
         PyBuffer_Release(&self.view)
         PyBuffer_FillInfo(&self.view, NULL, NULL, 0, 0, PyBUF_SIMPLE)
         self._format = None

@@ -17,33 +17,33 @@ _ADDRESSES = 1 << 64
 
 
 def Alloc_mem(size: int, info: Info = INFO_NULL) -> buffer:
-    """Allocate memory for message passing and remote memory access."""
+    """Return new memory of `size` bytes, with anything in it. Raises MPI.Exception (ERR_ARG) where it is negative."""
     if index(size) < 0:
-        raise Exception(ERR_ARG, f"{size} bytes")
+        raise Exception(ERR_ARG, f"{size} bytes cannot be allocated: the size is 0 or more")
     return buffer.allocate(size)
 
 
 def Free_mem(mem: buffer) -> None:
-    """Free memory allocated with `Alloc_mem`."""
+    """Free memory of `Alloc_mem`. Raises MPI.Exception (ERR_BASE) for anything else."""
     if not isinstance(mem, buffer):
-        raise Exception(ERR_BASE, f"a {type(mem).__name__} was not allocated")
+        raise Exception(ERR_BASE, f"a {type(mem).__name__} does not come from Alloc_mem")
     mem.release()
 
 
 def Get_address(location: Any) -> int:
-    """Get the address of a location in memory."""
+    """Return the address of a buffer; 0 for BOTTOM."""
     if location is None or location is BOTTOM:
         return 0
     return acquire(location, True, False).address
 
 
 def Aint_add(base: int, disp: int) -> int:
-    """Return the sum of base address and displacement."""
+    """Return an address so many bytes further on."""
     return _signed(index(base) + index(disp))
 
 
 def Aint_diff(addr1: int, addr2: int) -> int:
-    """Return the difference between absolute addresses."""
+    """Return how many bytes lie between two addresses."""
     return _signed(index(addr1) - index(addr2))
 
 

@@ -76,7 +76,7 @@ def _share(size: int, how: int, argument: int, processes: int, place: int) -> In
     if how == DISTRIBUTE_CYCLIC:
         block = 1 if argument == DISTRIBUTE_DFLT_DARG else argument
         if block <= 0:
-            raise Exception(ERR_ARG, f"a block of {block} elements")
+            raise Exception(ERR_ARG, f"a block of {block} elements: it has at least 1")
         indices = np.arange(size, dtype=np.int64)
         mine: Indices = indices[indices // block % processes == place]
         return mine

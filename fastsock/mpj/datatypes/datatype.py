@@ -55,7 +55,11 @@ _null.combiner = -1
 
 @public
 class Datatype(Attributed):
-    """Datatype object."""
+    """What the items of a message are, and where their data lie (MPI 4.1, chapter 5).
+
+    Sizes, extents and bounds are in bytes. Raises MPI.Exception: ERR_TYPE for a null datatype, ERR_COUNT for a negative
+    count or length, ERR_ARG for other arguments that mean nothing; and ValueError where lists differ in length.
+    """
 
     __slots__ = ()
 
@@ -79,52 +83,52 @@ class Datatype(Attributed):
     # -- what it is --
 
     def Get_size(self) -> int:
-        """Return the number of bytes occupied by entries in the datatype."""
+        """Return how many bytes of data an item has, without its gaps."""
         return self._type().size
 
     def Get_extent(self) -> tuple[int, int]:
-        """Return lower bound and extent of datatype."""
+        """Return the lower bound and the extent: how far apart neighbouring items are."""
         record = self._type()
         return record.lb, record.extent
 
     def Get_true_extent(self) -> tuple[int, int]:
-        """Return the true lower bound and extent of a datatype."""
+        """Return where the data of an item begin, and from there to their end."""
         record = self._type()
         return record.true_lb, record.true_extent
 
     @property
     def size(self) -> int:
-        """Size (in bytes)."""
+        """How many bytes of data an item has."""
         return self._type().size
 
     @property
     def extent(self) -> int:
-        """Extent."""
+        """How many bytes neighbouring items are apart."""
         return self._type().extent
 
     @property
     def lb(self) -> int:
-        """Lower bound."""
+        """The lower bound, in bytes."""
         return self._type().lb
 
     @property
     def ub(self) -> int:
-        """Upper bound."""
+        """The upper bound, in bytes."""
         return self._type().lb + self.ob.extent
 
     @property
     def true_extent(self) -> int:
-        """True extent."""
+        """How many bytes there are from the first byte of data to the end of the last."""
         return self._type().true_extent
 
     @property
     def true_lb(self) -> int:
-        """True lower bound."""
+        """Where the data begin, in bytes."""
         return self._type().true_lb
 
     @property
     def true_ub(self) -> int:
-        """True upper bound."""
+        """Where the data end, in bytes."""
         return self._type().true_ub
 
     # -- making others of it --
@@ -141,7 +145,7 @@ class Datatype(Attributed):
         return self.of(derived_type(combiner, parts, contents, bounds=bounds))
 
     def Dup(self) -> Self:
-        """Duplicate a datatype."""
+        """Return a datatype of the same items, with the attributes that are copied."""
         old = self._type()
         new = derived_type(COMBINER_DUP, [_one(old)], Contents((), (), [old]), bounds=(old.lb, old.extent))
         new.explicit = old.explicit
@@ -151,12 +155,12 @@ class Datatype(Attributed):
     Create_dup = Dup
 
     def Create_contiguous(self, count: int) -> Self:
-        """Create a contiguous datatype."""
+        """Return a datatype of `count` items, one after another."""
         count = _count(count)
         return self._make(COMBINER_CONTIGUOUS, [Part(self._type(), (0,), count)], [count])
 
     def Create_vector(self, count: int, blocklength: int, stride: int) -> Self:
-        """Create a vector (strided) datatype."""
+        """Return a datatype of `count` blocks of items; `stride` extents lie between their beginnings."""
         count, blocklength, stride = _count(count), _count(blocklength), index(stride)
         return self._make(
             COMBINER_VECTOR,
@@ -165,7 +169,7 @@ class Datatype(Attributed):
         )
 
     def Create_hvector(self, count: int, blocklength: int, stride: int) -> Self:
-        """Create a vector (strided) datatype with stride in bytes."""
+        """Return a datatype of `count` blocks of items; `stride` bytes lie between their beginnings."""
         count, blocklength, stride = _count(count), _count(blocklength), index(stride)
         return self._make(
             COMBINER_HVECTOR,
@@ -174,11 +178,11 @@ class Datatype(Attributed):
         )
 
     def Create_indexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
-        """Create an indexed datatype."""
+        """Return a datatype of blocks of any lengths at these displacements, in extents."""
         return self._indexed(COMBINER_INDEXED, blocklengths, displacements, self._type().extent)
 
     def Create_hindexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
-        """Create an indexed datatype, with displacements in bytes."""
+        """Return a datatype of blocks of any lengths at these displacements, in bytes."""
         return self._indexed(COMBINER_HINDEXED, blocklengths, displacements, 1)
 
     def _indexed(self, combiner: int, blocklengths: Sequence[int], displacements: Sequence[int], unit: int) -> Self:
@@ -188,11 +192,11 @@ class Datatype(Attributed):
         return self._make(combiner, [part], [len(lengths), *lengths, *places])
 
     def Create_indexed_block(self, blocklength: int, displacements: Sequence[int]) -> Self:
-        """Create an indexed datatype with constant-sized blocks."""
+        """Return a datatype of blocks of one length at these displacements, in extents."""
         return self._blocks(COMBINER_INDEXED_BLOCK, blocklength, displacements, self._type().extent)
 
     def Create_hindexed_block(self, blocklength: int, displacements: Sequence[int]) -> Self:
-        """Create an indexed datatype with constant-sized blocks, with displacements in bytes."""
+        """Return a datatype of blocks of one length at these displacements, in bytes."""
         return self._blocks(COMBINER_HINDEXED_BLOCK, blocklength, displacements, 1)
 
     def _blocks(self, combiner: int, blocklength: int, displacements: Sequence[int], unit: int) -> Self:
@@ -207,7 +211,7 @@ class Datatype(Attributed):
         displacements: Sequence[int],
         datatypes: Sequence[Datatype],
     ) -> Self:
-        """Create a general composite (struct) datatype, with displacements in bytes."""
+        """Return a datatype of blocks of these lengths and datatypes at these displacements, in bytes."""
         lengths = _counts(blocklengths)
         places = _integers(displacements, len(lengths))
         if len(datatypes) != len(lengths):
@@ -220,7 +224,11 @@ class Datatype(Attributed):
     def Create_subarray(
         self, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int = ORDER_C
     ) -> Self:
-        """Create a datatype for a subarray of a multidimensional array."""
+        """Return a datatype of a part of an array, with the extent of the whole array.
+
+        `sizes` is the shape of the array, `subsizes` that of the part, `starts` where the part begins; `order` is
+        ORDER_C or ORDER_FORTRAN.
+        """
         whole = _integers(sizes)
         some, first = _integers(subsizes, len(whole)), _integers(starts, len(whole))
         from .array_types import subarray
@@ -238,7 +246,12 @@ class Datatype(Attributed):
         psizes: Sequence[int],
         order: int = ORDER_C,
     ) -> Self:
-        """Create a datatype for a distributed array on Cartesian process grids."""
+        """Return a datatype of a process's share of an array, with the extent of the whole array.
+
+        The process is `rank` of `size`. `gsizes` is the shape of the array, `psizes` that of the grid of processes. For
+        each dimension `distribs` and `dargs` say how it is shared out: DISTRIBUTE_BLOCK, DISTRIBUTE_CYCLIC or
+        DISTRIBUTE_NONE, and the length of a block.
+        """
         whole = _integers(gsizes)
         how, arguments, grid = (_integers(values, len(whole)) for values in (distribs, dargs, psizes))
         from .array_types import distributed
@@ -248,7 +261,7 @@ class Datatype(Attributed):
         return self._make(COMBINER_DARRAY, [part], whole, integers, (0, extent))
 
     def Create_resized(self, lb: int, extent: int) -> Self:
-        """Create a datatype with a new lower bound and extent."""
+        """Return a datatype of the same data with another lower bound and extent, in bytes."""
         lb, extent = index(lb), index(extent)
         return self._make(COMBINER_RESIZED, [_one(self._type())], [lb, extent], (), (lb, extent))
 
@@ -256,13 +269,13 @@ class Datatype(Attributed):
 
     @classmethod
     def Get_value_index(cls, value: Datatype, index: Datatype) -> Self:
-        """Return a predefined pair datatype."""
+        """Return the predefined datatype of pairs of a value and an index; DATATYPE_NULL where there is none."""
         found = _value_index.get((_typed(value), _typed(index)))
         return cls.of(_null if found is None else found)
 
     @classmethod
     def Create_f90_integer(cls, r: int) -> Self:
-        """Return a bounded integer datatype."""
+        """Return an integer type of at least `r` decimal digits. Raises MPI.Exception (ERR_ARG)."""
         for digits, size in ((2, 1), (4, 2), (9, 4), (18, 8), (38, 16)):
             if r <= digits:
                 return cls.of(_parametrised(COMBINER_F90_INTEGER, f"INTEGER{size}", (r,)))
@@ -270,17 +283,17 @@ class Datatype(Attributed):
 
     @classmethod
     def Create_f90_real(cls, p: int, r: int) -> Self:
-        """Return a bounded real datatype."""
+        """Return a real type of at least `p` decimal digits and the range `r`. Raises MPI.Exception (ERR_ARG)."""
         return cls.of(_parametrised(COMBINER_F90_REAL, f"REAL{_real_size(p, r)}", (p, r)))
 
     @classmethod
     def Create_f90_complex(cls, p: int, r: int) -> Self:
-        """Return a bounded complex datatype."""
+        """Return a complex type of at least `p` digits and the range `r`. Raises MPI.Exception (ERR_ARG)."""
         return cls.of(_parametrised(COMBINER_F90_COMPLEX, f"COMPLEX{2 * _real_size(p, r)}", (p, r)))
 
     @classmethod
     def Match_size(cls, typeclass: int, size: int) -> Self:
-        """Find a datatype matching a specified size in bytes."""
+        """Return the type of a class (TYPECLASS_...) with so many bytes. Raises MPI.Exception (ERR_ARG)."""
         name = _CLASSES.get(typeclass)
         record = predefined.TYPES.get(f"{name}{size}")
         if name is None or record is None:
@@ -291,12 +304,12 @@ class Datatype(Attributed):
     # -- its life --
 
     def Commit(self) -> Self:
-        """Commit the datatype."""
+        """Do nothing: a datatype is ready when it is made. Returns the datatype."""
         self._type()
         return self
 
     def Free(self) -> None:
-        """Free the datatype."""
+        """Free the datatype: this handle becomes null. Raises MPI.Exception (ERR_TYPE) where it is predefined."""
         record = self._type()
         if record.combiner in _PREDEFINED:
             raise Exception(ERR_TYPE, f"{record.name} is predefined and cannot be freed")
@@ -306,7 +319,7 @@ class Datatype(Attributed):
     # -- how it was made --
 
     def Get_envelope(self) -> tuple[int, int, int, int, int]:
-        """Return the number of input arguments used to create a datatype."""
+        """Return how many (integers, addresses, counts, datatypes) the type was made with, and its combiner."""
         record = self._type()
         contents = record.contents
         if contents is None:
@@ -314,7 +327,10 @@ class Datatype(Attributed):
         return len(contents.integers), 0, len(contents.counts), len(contents.types), record.combiner
 
     def Get_contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
-        """Return the input arguments used to create a datatype."""
+        """Return the (integers, addresses, counts, datatypes) that the type was made with.
+
+        Raises MPI.Exception (ERR_TYPE) where it is predefined.
+        """
         contents = self._type().contents
         if contents is None:
             raise Exception(ERR_TYPE, f"{self.ob.name} is predefined and has no contents")
@@ -323,16 +339,16 @@ class Datatype(Attributed):
 
     @property
     def envelope(self) -> tuple[int, int, int, int, int]:
-        """Envelope."""
+        """What `Get_envelope` returns."""
         return self.Get_envelope()
 
     @property
     def contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
-        """Contents."""
+        """What `Get_contents` returns."""
         return self.Get_contents()
 
     def decode(self) -> tuple[Datatype, str, dict[str, Any]]:
-        """Convenience method for decoding a datatype."""
+        """Return the datatype that this one was made of, the name of its combiner, and the arguments by name."""
         record = self._type()
         contents = record.contents
         name = _NAMES[record.combiner]
@@ -344,51 +360,60 @@ class Datatype(Attributed):
 
     @property
     def combiner(self) -> int:
-        """Combiner."""
+        """How the datatype was made: a constant COMBINER_..."""
         return self._type().combiner
 
     @property
     def is_named(self) -> bool:
-        """Is a named datatype."""
+        """Whether this is a named datatype."""
         return self._type().combiner == COMBINER_NAMED
 
     @property
     def is_predefined(self) -> bool:
-        """Is a predefined datatype."""
+        """Whether this is a predefined datatype; the null handle is one."""
         return self.ob is _null or self.ob.combiner in _PREDEFINED
 
     # -- packing --
 
     def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: Any) -> int:
-        """Pack into contiguous memory according to datatype."""
+        """Pack all whole items of `inbuf` into `outbuf` from byte `position` on; return the position after them.
+
+        Raises MPI.Exception: ERR_TRUNCATE where they have no room, ERR_TYPE where the extent is not positive.
+        """
         from .packing import pack
 
         return pack(self._type(), inbuf, outbuf, position)
 
     def Unpack(self, inbuf: Any, position: int, outbuf: Any, comm: Any) -> int:
-        """Unpack from contiguous memory according to datatype."""
+        """Unpack `inbuf` from byte `position` on into all items of `outbuf`; return the position after them.
+
+        Raises MPI.Exception: ERR_TRUNCATE where there are not enough, ERR_TYPE where the extent is not positive.
+        """
         from .packing import unpack
 
         return unpack(self._type(), inbuf, position, outbuf)
 
     def Pack_size(self, count: int, comm: Any) -> int:
-        """Determine the amount of space needed to pack a message."""
+        """Return how many bytes `count` packed items take."""
         return _count(count) * self._type().size
 
     def Pack_external(self, datarep: str, inbuf: Any, outbuf: Any, position: int) -> int:
-        """Pack into contiguous memory in the portable data representation **external32**."""
+        """Do what `Pack` does, in the portable representation **external32**: the only `datarep` that there is.
+
+        Raises MPI.Exception (ERR_UNSUPPORTED_DATAREP) for another, and as `Pack` does.
+        """
         from .packing import pack_external
 
         return pack_external(datarep, self._type(), inbuf, outbuf, position)
 
     def Unpack_external(self, datarep: str, inbuf: Any, position: int, outbuf: Any) -> int:
-        """Unpack from contiguous memory in the portable data representation **external32**."""
+        """Do what `Unpack` does, from the representation **external32**. Raises as `Pack_external` does."""
         from .packing import unpack_external
 
         return unpack_external(datarep, self._type(), inbuf, position, outbuf)
 
     def Pack_external_size(self, datarep: str, count: int) -> int:
-        """Determine the amount of space needed to pack a message in **external32**."""
+        """Return how many bytes `count` items take in **external32**. Raises as `Pack_external` does."""
         from .packing import external_size
 
         return external_size(datarep, self._type(), _count(count))
@@ -396,17 +421,17 @@ class Datatype(Attributed):
     # -- names and codes --
 
     def Get_name(self) -> str:
-        """Get the print name for this datatype."""
+        """Return the name."""
         return self.ob.name
 
     def Set_name(self, name: str) -> None:
-        """Set the print name for this datatype."""
+        """Set the name; what is longer than MAX_OBJECT_NAME - 1 characters is cut."""
         self._type().name = name[: MAX_OBJECT_NAME - 1]
 
     name = property(Get_name, Set_name, doc="Print name.")
 
     def tocode(self) -> str:
-        """Get character code or type string from predefined MPI datatype."""
+        """Return the code by which Python knows a predefined datatype. Raises ValueError where there is none."""
         code = _coded(self.ob).code
         if not code:
             raise ValueError("cannot map to character code or type string")
@@ -414,7 +439,7 @@ class Datatype(Attributed):
 
     @classmethod
     def fromcode(cls, code: str) -> Datatype:
-        """Get predefined MPI datatype from character code or type string."""
+        """Return the predefined datatype that has this code in Python. Raises ValueError where there is none."""
         try:
             return by_code[code]
         except KeyError:
@@ -422,14 +447,14 @@ class Datatype(Attributed):
 
     @property
     def typestr(self) -> str:
-        """Type string."""
+        """The type string, as numpy writes it; V and the extent where there is none."""
         if self.ob is _null:
             return ""
         return predefined.type_string(_coded(self.ob)) or f"V{max(self.ob.extent, 0)}"
 
     @property
     def typechar(self) -> str:
-        """Character code."""
+        """The character code, as numpy writes it; V where there is none."""
         if self.ob is _null:
             return ""
         return predefined.type_char(_coded(self.ob)) or "V"
@@ -536,7 +561,7 @@ def _parameters(combiner: int, contents: Contents, types: list[Datatype]) -> dic
 
 
 def _datatype_create(datatype: Datatype, combiner: str, params: dict[str, Any], free: bool = False) -> Datatype:
-    """Create datatype from base datatype, combiner name, and parameters."""
+    """Return the datatype that `Create_...` makes of another with these arguments; the reverse of `decode`."""
     made: Datatype = getattr(datatype, f"Create_{combiner.lower()}")(**params).Commit()
     return made
 
@@ -547,7 +572,7 @@ def _datatype_decode(datatype: Datatype, mark: bool = False) -> tuple[Datatype, 
 
 
 def _typecode(datatype: Datatype) -> str | None:
-    """Map MPI datatype to character code or type string."""
+    """Return the code of a datatype in Python; None where it has none."""
     return _coded(datatype.ob).code or None
 
 

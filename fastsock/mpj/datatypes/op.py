@@ -101,7 +101,7 @@ _null = OpRecord("", None, False)
 
 @public
 class Op(Handle):
-    """Reduction operation."""
+    """An operation of reductions (MPI 4.1, chapter 6). Raises MPI.Exception (ERR_OP) for a null one."""
 
     __slots__ = ("_by_number",)
 
@@ -119,7 +119,7 @@ class Op(Handle):
         return type(self).Create, (record.function, record.commutative)
 
     def __call__(self, x: Any, y: Any) -> Any:
-        """Return x op y, for Python objects."""
+        """Return x op y, for Python objects. Raises ValueError where the operation has no Python function."""
         record = self.ob
         if record.function is None:
             raise ValueError("cannot call user-defined operation")
@@ -135,7 +135,12 @@ class Op(Handle):
 
     @classmethod
     def Create(cls, function: Callable[..., Any], commute: bool = False) -> Self:
-        """Create a user-defined reduction operation."""
+        """Return an operation of the program's own: a function of (source, target, datatype).
+
+        It does `target = source op target` for all items of two buffers; the source is of lower ranks. On objects it
+        gets None as the datatype, and returns the result. Raises TypeError for what cannot be called, and RuntimeError
+        where 32 operations are not freed.
+        """
         global _created
         if not callable(function):
             raise TypeError(f"{function!r} is not callable")
@@ -147,7 +152,7 @@ class Op(Handle):
         return cls.of(record)
 
     def Free(self) -> None:
-        """Free a user-defined reduction operation."""
+        """Free the operation: this handle becomes null. Raises MPI.Exception (ERR_OP) where it is predefined."""
         global _created
         if self.is_predefined:
             raise Exception(ERR_OP, f"{self.ob.name or 'the null operation'} cannot be freed")
@@ -156,21 +161,25 @@ class Op(Handle):
         self._forget()
 
     def Is_commutative(self) -> bool:
-        """Query reduction operations for their commutativity."""
+        """Return whether the operation commutes."""
         return self._defined().commutative
 
     @property
     def is_commutative(self) -> bool:
-        """Is a commutative operation."""
+        """Whether the operation commutes."""
         return self.Is_commutative()
 
     @property
     def is_predefined(self) -> bool:
-        """Is a predefined operation."""
+        """Whether the operation is predefined; the null handle is."""
         return self.ob is _null or bool(self.ob.name)
 
     def Reduce_local(self, inbuf: Any, inoutbuf: Any) -> None:
-        """Apply a reduction operation to local data."""
+        """Do `inoutbuf = inbuf op inoutbuf`, element by element.
+
+        Raises ValueError where the buffers are not as many items of one type, and MPI.Exception (ERR_OP) where the
+        operation is not defined on it.
+        """
         target, source = buffers.simple(inoutbuf, False), buffers.simple(inbuf, True)
         buffers.check_equal(source, target)
         combine = self._combine(target.datatype)

@@ -64,12 +64,12 @@ def external_size(datarep: str, type_: TypeRecord, count: int) -> int:
 
 def _check(datarep: str) -> None:
     if datarep != "external32":
-        raise Exception(ERR_UNSUPPORTED_DATAREP, f"{datarep!r} is not external32")
+        raise Exception(ERR_UNSUPPORTED_DATAREP, f"the representation {datarep!r} is not there; external32 is")
 
 
 def _items(type_: TypeRecord, buffer: _memory.buffer) -> int:
     if type_.extent <= 0:
-        raise Exception(ERR_TYPE, f"items of extent {type_.extent} cannot be counted")
+        raise Exception(ERR_TYPE, f"items of extent {type_.extent} cannot be counted: resize the type")
     count = buffer.nbytes // type_.extent
     low, high = span(type_, count)
     if low < 0 or high > buffer.nbytes:
