@@ -2,14 +2,14 @@
 
 Importing this package imports nothing else.
 
-MPI, futures, util, typing      what programs import; `MPI` is the module that all public classes say they are in
-run, mpiexec, runner            what starts ranks; as_mpi4py: how `mpi4py` comes to mean this package
+MPI, futures, util, typing      the modules that programs import; `MPI` is that of all public classes
+run, mpiexec, runner            start ranks; as_mpi4py: lets `mpi4py` mean this package
 communicators, collectives, messages, datatypes
                                 the chapters of the MPI standard, from the top down
 constants, handle, exceptions, attributes, info, ranks, tags, failures
                                 the ground that all chapters stand on
 absent, environment, introspection
-                                what is not there, what surrounds a rank, and what C asks of handles
+                                parts that are not there, what surrounds a rank, and questions of C about handles
 bench, install_mpiexec          commands
 
 Above xxdev; only fastsock.testing and fastsock.doctor stand above it. Tests: tests/mpj.
@@ -25,7 +25,7 @@ __all__ = ["rc"]
 
 
 class Rc:
-    """What a program may choose before it imports `MPI`; the names and defaults are mpi4py's."""
+    """The options that a program may set before it imports `MPI`; their names and defaults are mpi4py's."""
 
     initialize: bool = True  # initialize when MPI is imported
     threads: bool = True  # ask for threads
@@ -37,7 +37,7 @@ class Rc:
     errors: str = "exception"  # "default", "abort", "fatal"
 
     def __init__(self, **choices: Any) -> None:
-        """Raises TypeError for a name that does not exist."""
+        """Set some options. Raises TypeError for a name that does not exist."""
         self(**choices)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -126,7 +126,7 @@ COMMANDS: dict[str, Command] = {"helloworld": helloworld, "ringtest": ringtest, 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line in each rank; returns the exit status."""
+    """Run a command line (default: ``sys.argv[1:]``) in each rank; return the exit status."""
     from .MPI import COMM_WORLD
 
     words = list(sys.argv[1:] if arguments is None else arguments)

@@ -18,7 +18,7 @@ NAMES = ("mpiexec", "mpirun")
 USAGE = """\
 usage: python -m fastsock.mpj.install_mpiexec [--remove] PREFIX
 
-Writes PREFIX/bin/mpiexec and PREFIX/bin/mpirun, which are `python -m fastsock.mpj.mpiexec` by this very Python. The
+Writes PREFIX/bin/mpiexec and PREFIX/bin/mpirun. Both run `python -m fastsock.mpj.mpiexec` by this very Python. The
 folder of a virtual environment is a good PREFIX. A command of these names that fastsock has not written stays as it is.
 
   --remove             delete them again
@@ -31,7 +31,7 @@ class InstallError(Exception):
 
 
 def text() -> str:
-    """What stands in the files."""
+    """The text of the files."""
     python = shlex.quote(sys.executable)
     entries = f'PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{shlex.quote(environment.ROOT)} '
     prefix = "" if environment.found_anywhere() else f"env {entries}"
@@ -39,7 +39,10 @@ def text() -> str:
 
 
 def install(prefix: Path) -> list[Path]:
-    """Write both; returns where. Raises InstallError where a file of somebody else's is there already, and OSError."""
+    """Write both commands; return their paths.
+
+    Raises InstallError where a file that fastsock has not written is there already, and OSError.
+    """
     files = [prefix / "bin" / name for name in NAMES]
     for file in files:
         if os.path.lexists(file) and not _is_own(file):
@@ -52,7 +55,7 @@ def install(prefix: Path) -> list[Path]:
 
 
 def remove(prefix: Path) -> list[Path]:
-    """Delete the files that install() wrote. Returns those that were there."""
+    """Delete the files that install() wrote; return their paths."""
     found = [file for file in (prefix / "bin" / name for name in NAMES) if _is_own(file)]
     for file in found:
         file.unlink()
@@ -67,7 +70,7 @@ def _is_own(file: Path) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit status."""
+    """Run a command line (default: ``sys.argv[1:]``); return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     removes = "--remove" in words
     if removes:

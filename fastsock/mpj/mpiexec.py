@@ -1,6 +1,7 @@
 """Run programs as ranks, with the options of other MPIs' mpiexec: ``fastsock-mpiexec -n 4 python app.py``.
 
-For programs and tests that start a command of that name; by hand, `python -m fastsock.mpj.run` says less and does more.
+It is for programs and tests that start a command of that name. By hand, `python -m fastsock.mpj.run` is shorter to say,
+and does more.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 USAGE = """\
 usage: mpiexec [options] program [arguments] [: [options] program [arguments]]...
 
-Starts ranks that find each other by `from mpi4py import MPI`, which means fastsock.mpj in them, or by
-`from fastsock.mpj import MPI`. Options have one dash or two.
+Starts ranks. They find each other by `from mpi4py import MPI` or `from fastsock.mpj import MPI`: in them both mean
+fastsock.mpj. Options have one dash or two.
 
   -n, -np N                     how many ranks (default 1, or as many as the hosts have places)
   -host, -hosts HOST[:N],...    start them on these hosts, by ssh
@@ -36,7 +37,7 @@ Starts ranks that find each other by `from mpi4py import MPI`, which means fasts
   -no-as-mpi4py                 mpi4py is mpi4py
   -help, -version
 
-What places ranks on cores, allows too many of them or allows root is taken and ignored: --bind-to, --map-by, --rank-by,
+Options that place ranks on cores, allow too many of them or allow root change nothing: --bind-to, --map-by, --rank-by,
 --oversubscribe, --use-hwthread-cpus, --allow-run-as-root, --mca NAME VALUE, -launcher, -iface, -genvall and the like.
 """
 
@@ -84,7 +85,7 @@ class _Reader:
         return options
 
     def part(self, part: Part) -> None:
-        """The words up to a colon."""
+        """Reads the words up to a colon."""
         while self.rest and self.rest[0].startswith("-"):
             if self.rest[0] == "--":
                 del self.rest[0]
@@ -99,7 +100,7 @@ class _Reader:
         if not part.program:
             raise UsageError("there is no program to run")
         first = part.program[0]
-        # as every mpiexec does, the words themselves; but what nobody can execute is a program for Python
+        # as with every mpiexec, the words themselves; but a .py file that cannot be executed is a program for Python
         part.literal = not first.endswith(".py") or (os.access(first, os.X_OK) and os.path.isfile(first))
 
     def option(self, word: str, part: Part) -> None:
@@ -157,12 +158,15 @@ class _Reader:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Raises UsageError. `program` is ["--help"] or ["--version"] where that is asked for."""
+    """Return the options of a command line. Raises UsageError.
+
+    `program` is ["--help"] or ["--version"] where that is asked for.
+    """
     return _Reader(arguments).read()
 
 
 def version() -> str:
-    """What `--version` says; programs look in it for the name of the MPI whose options they may use."""
+    """The text of `--version`. Programs look in it for the name of the MPI whose options they may use."""
     import fastsock
 
     return f"mpiexec (fastsock) {fastsock.__version__}\nHYDRA: takes the options of MPICH's, and most of Open MPI's\n"

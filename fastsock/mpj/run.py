@@ -41,7 +41,10 @@ class UsageError(Exception):
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Raises UsageError. `program` is ["--help"] or ["--version"] where that is asked for."""
+    """Return the options of a command line. Raises UsageError.
+
+    `program` is ["--help"] or ["--version"] where that is asked for.
+    """
     options = Options()
     rest = list(arguments)
     while rest and rest[0].startswith("-") and rest[0] not in ("--", "-m", "-c"):
@@ -98,9 +101,9 @@ def _number(name: str, text: str, kind: type[int] | type[float]) -> int | float:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line ``arguments`` (default: ``sys.argv[1:]``); exits as the first rank that failed, else with 0.
+    """Run a command line (default: ``sys.argv[1:]``); exit with the status of the first rank that failed, else with 0.
 
-    Exits with 2, and a text on standard error, for a command line that cannot be understood.
+    A command line that cannot be understood is explained on standard error; the exit status is 2.
     """
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments)
@@ -119,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(options: Options) -> NoReturn:
-    """Run the ranks; exits as the first that failed, with 2 where they cannot be started."""
+    """Run the ranks and exit as the first that failed does: with 2 where they cannot be started."""
     from .runner import launch
 
     try:
@@ -127,7 +130,7 @@ def run(options: Options) -> NoReturn:
     except launch.LaunchError as error:
         sys.stderr.write(f"{options.name}: {error}\n")
         sys.exit(2)
-    if status < 0:  # as whoever waits for this process expects of an interrupted program
+    if status < 0:  # as a parent expects of an interrupted program
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     # Nothing is left to do that the end of the process does not do.

@@ -1,4 +1,4 @@
-"""Names for annotations, as in mpi4py.typing."""
+"""Names for annotations, those of mpi4py.typing."""
 
 from __future__ import annotations
 

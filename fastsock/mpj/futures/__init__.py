@@ -4,8 +4,8 @@ The workers are ranks that were started with the master: all but the first under
 of a communicator in an `MPICommExecutor`.
 
 executor, session, mapping    the executors, the tasks of each, and `map`
-crew, worker                  who executes tasks: other ranks, or a thread where there are none
-wire, setup, script           what master and workers tell each other, at first and then
+crew, worker                  the workers: other ranks, or a thread where there are none
+wire, setup, script           the messages between master and workers, and their preparations
 aplus, gathering              futures that go on with functions, or are made of futures
 
 Above MPI, below util. Tests: tests/mpj/test_futures.py.

@@ -1,4 +1,4 @@
-"""Futures that go on with functions, as the promises of JavaScript do: `then` and `catch`."""
+"""Futures with `then` and `catch`, as the promises of JavaScript have them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["ThenableFuture"]
 
 
 class ThenableFuture(Future):  # type: ignore[type-arg]
-    """Future with `then` and `catch`."""
+    """A future with `then` and `catch`."""
 
     def then(
         self,
         on_success: Callable[[Any], Any] | None = None,
         on_failure: Callable[[BaseException], Any] | None = None,
     ) -> ThenableFuture:
-        """Return a future that ends as this one, once its result or exception has gone through a function.
+        """Return a future of what a function makes of the result, or of the exception.
 
         A future that a function returns is waited for. An exception that it returns or raises is the exception. Where
-        this one is cancelled the new one is; not the other way.
+        this future is cancelled the new one is too, but not the other way round.
         """
         new = type(self)()
 
@@ -50,7 +50,7 @@ class ThenableFuture(Future):  # type: ignore[type-arg]
         return new
 
     def catch(self, on_failure: Callable[[BaseException], Any] | None = None) -> ThenableFuture:
-        """Return `then(None, on_failure)`; without a function, a future whose result is None where this one fails."""
+        """Return `then(None, on_failure)`; without a function an exception becomes the result None."""
         return self.then(None, (lambda _: None) if on_failure is None else on_failure)
 
 

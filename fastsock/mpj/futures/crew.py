@@ -1,4 +1,4 @@
-"""Who executes tasks: other ranks, or a thread where there are none."""
+"""The workers that execute tasks: other ranks, or a thread where there are none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Ranks(Crew):
     """The ranks at the other end of an intercommunicator."""
 
     def __init__(self, between: Any, *, imports: bool) -> None:
-        """`imports`: they have not run the main script themselves."""
+        """`imports`: the workers have not run the main script themselves."""
         self.comm = between
         self.imports = imports
         self.size = between.Get_remote_size()
@@ -35,7 +35,7 @@ class Ranks(Crew):
         return _RankWork(self, session)
 
     def take(self, among: set[int]) -> int | None:
-        """An idle worker. Nobody else gets it until it is given back."""
+        """Returns an idle worker. Nobody else gets it until it is given back."""
         with self._lock:
             for _ in range(len(self._idle)):
                 found = self._idle.popleft()
@@ -45,12 +45,12 @@ class Ranks(Crew):
         return None
 
     def any_idle(self, among: set[int]) -> bool:
-        """Whether take() would find one."""
+        """Returns whether take() would find one."""
         with self._lock:
             return any(found in among for found in self._idle)
 
     def give_back(self, which: int) -> None:
-        """It has done its task."""
+        """Takes back a worker that has done its task."""
         with self._lock:
             self._idle.append(which)
 

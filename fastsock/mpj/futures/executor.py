@@ -1,4 +1,4 @@
-"""The executors that programs make."""
+"""The executors that programs make: MPIPoolExecutor and MPICommExecutor."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ NO_WORKERS = (
 
 
 def get_comm_workers() -> Any:
-    """Access an intracommunicator grouping MPI worker processes. Raises RuntimeError outside the workers."""
+    """Return the communicator of the workers. Raises RuntimeError outside a call that a worker executes."""
     return worker.comm_workers()
 
 
 class MPIPoolExecutor(Mapping, Executor):
-    """MPI-based asynchronous executor: calls are executed by other ranks."""
+    """An executor whose calls other ranks execute; mpi4py's class of this name."""
 
     def __init__(
         self,
@@ -51,10 +51,12 @@ class MPIPoolExecutor(Mapping, Executor):
         initargs: Iterable[Any] = (),
         **kwargs: Any,
     ) -> None:
-        """Initialize with the number of workers, what each does first, and mpi4py's further options.
+        """Take the number of workers, a function that each calls first, and mpi4py's further options.
 
-        All workers of the job are used, whatever `max_workers` says. Raises ValueError, TypeError, and
-        NotImplementedError where no rank was started as a worker.
+        All workers of the job are used, whatever `max_workers` says. `backoff`: the longest pause, in seconds, of the
+        thread that looks for results. Raises ValueError for a number of workers below 1 or a negative backoff,
+        TypeError for an unknown option or an initializer that cannot be called, RuntimeError where a worker that
+        imports the main script gets here, and NotImplementedError where no rank was started as a worker.
         """
         told = os.environ.get("MPI4PY_FUTURES_MAX_WORKERS") if max_workers is None else max_workers
         if told is not None and int(told) <= 0:
@@ -84,7 +86,7 @@ class MPIPoolExecutor(Mapping, Executor):
 
     @property
     def num_workers(self) -> int:
-        """Number of worker processes."""
+        """The number of workers; 0 after shutdown."""
         with self._lock:
             if self._shutdown:
                 return 0
@@ -93,7 +95,10 @@ class MPIPoolExecutor(Mapping, Executor):
     _max_workers = num_workers
 
     def bootup(self, wait: bool = True) -> Self:
-        """Allocate executor resources eagerly: the workers are made ready; `wait` until they are."""
+        """Make the workers ready before the first call; `wait` until they are. Returns the executor.
+
+        Raises RuntimeError after shutdown.
+        """
         with self._lock:
             session = self._begin("bootup")
         if wait:
@@ -111,12 +116,15 @@ class MPIPoolExecutor(Mapping, Executor):
         return self._pool
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit a callable to be executed with the given arguments."""
+        """Have a worker call a function; return the future of its result.
+
+        Raises RuntimeError after shutdown, and BrokenExecutor where the workers cannot be made ready.
+        """
         with self._lock:
             return self._begin("submit").add((fn, args, kwargs))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Clean-up the resources associated with the executor."""
+        """Take no further calls; `wait` until all are done. `cancel_futures`: those that no worker has begun."""
         with self._lock:
             self._shutdown = True
             session = self._pool
@@ -138,31 +146,37 @@ def _backoff(told: float | None) -> float:
 
 
 def _check_switch(name: str) -> None:
-    """Messages of objects take large buffers out of the pickle in any case; a word that means nothing is told."""
+    """Warns of a word that means nothing. The switch changes nothing: large buffers never go into the pickle."""
     value = os.environ.get(name, "")
     if value.lower() not in (*_TRUE, *_FALSE):
         warnings.warn(f"{name}: {value!r} is neither true nor false", RuntimeWarning, stacklevel=3)
 
 
 class MPICommExecutor:
-    """Context manager for `MPIPoolExecutor`: the other ranks of a communicator work for one of them, the root."""
+    """A context in which the other ranks of a communicator work for one of them, the root."""
 
     def __init__(self, comm: Any = None, root: int = 0, **kwargs: Any) -> None:
-        """Initialize with an intracommunicator (default: COMM_WORLD), the root's rank, and the executor's options."""
+        """Take an intracommunicator (default: COMM_WORLD), the root's rank, and the executor's options.
+
+        Raises ValueError for an intercommunicator, and for a root that is no rank of the communicator.
+        """
         from ..MPI import COMM_WORLD
 
         comm = COMM_WORLD if comm is None else comm
         if comm.Is_inter():
             raise ValueError("MPICommExecutor: expecting an intracommunicator")
         if not 0 <= root < comm.Get_size():
-            raise ValueError(f"MPICommExecutor: root {root} is no rank of {comm.Get_size()}")
+            raise ValueError(f"MPICommExecutor: no root {root} among {comm.Get_size()} ranks")
         self._comm, self._root, self._options = comm, root, kwargs
         self._crew: Crew | None = None
         self._entered = False
         self._between: tuple[Any, Any] | None = None
 
     def __enter__(self) -> MPIPoolExecutor | None:
-        """Return the executor at the root; the others work until it leaves the context, and get None."""
+        """Return the executor at the root. The others work until the root leaves the context, and get None.
+
+        Raises RuntimeError where the context was entered already.
+        """
         if self._entered:
             raise RuntimeError("MPICommExecutor: entered twice")
         self._entered = True
@@ -202,7 +216,7 @@ class MPICommExecutor:
 
 
 def split(comm: Any, root: int) -> tuple[Any, Any]:
-    """(intercommunicator between one rank and all others, communicator of the others: null at the root)."""
+    """Returns the intercommunicator of the root and all others, and the communicator of these (null at the root)."""
     from ..MPI import COMM_NULL
 
     is_root = comm.Get_rank() == root

@@ -1,4 +1,4 @@
-"""Futures made of futures."""
+"""Futures made of other futures."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def collect(fs: Iterable[Future[Any]]) -> Future[list[Any]]:
     """Return a future whose result is the list of the results of futures.
 
-    It fails as the first of them that fails, or is cancelled with the first that is; the others are cancelled then, as
-    they are when it is cancelled itself.
+    The first that fails makes it fail, the first that is cancelled cancels it. All others are then cancelled. They are
+    also cancelled when it is cancelled itself.
     """
     futures = list(fs)
     whole: Future[list[Any]] = type(futures[0])() if futures else Future()
@@ -58,10 +58,10 @@ def compose(
     resulthook: Callable[[Any], Any] | None = None,
     excepthook: Callable[[BaseException], Any] | None = None,
 ) -> Future[Any]:
-    """Return a future that ends as another, once its result or exception has gone through a function.
+    """Return a future of what a function makes of another future's result, or of its exception.
 
     What `excepthook` returns is the result, or the exception where it is one. What a function raises is the exception.
-    Cancelling one cancels the other.
+    Cancelling one future cancels the other.
     """
     composed: Future[Any] = type(future)()
 

@@ -1,4 +1,4 @@
-"""Executors' `map` and `starmap`, with results in order or as they come."""
+"""`map` and `starmap` of executors, with results in order or as they come."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Mapping:
-    """What makes `map` and `starmap` of an executor's `submit`."""
+    """Gives an executor that has `submit` also `map` and `starmap`."""
 
     if TYPE_CHECKING:
 
@@ -31,7 +31,7 @@ class Mapping:
         buffersize: int | None = None,
         **kwargs: Any,
     ) -> Iterator[Any]:
-        """Return an iterator equivalent to ``map(fn, *iterables)``; `unordered=True`: results as they come."""
+        """Return an iterator over the results of ``map(fn, *iterables)``. The options are those of `starmap`."""
         return self.starmap(fn, zip(*iterables), timeout, chunksize, buffersize, **kwargs)  # noqa: B905  (as map)
 
     def starmap(
@@ -43,7 +43,13 @@ class Mapping:
         buffersize: int | None = None,
         **kwargs: Any,
     ) -> Iterator[Any]:
-        """Return an iterator equivalent to ``itertools.starmap(...)``."""
+        """Return an iterator over the results of ``itertools.starmap(fn, iterable)``.
+
+        `timeout`: seconds from now on until TimeoutError is raised instead of a result. `chunksize`: how many calls go
+        to a worker at a time. `buffersize`: how many chunks are submitted before their results are asked for (None:
+        all). `unordered=True`: results as they come. Raises ValueError for sizes below 1 and for a buffersize with
+        `unordered`, TypeError for an unknown argument.
+        """
         unordered = kwargs.pop("unordered", False)
         if kwargs:
             raise TypeError(f"unexpected argument {next(iter(kwargs))!r}")
@@ -72,7 +78,7 @@ class _Counted(Mapping):
 
     @property
     def num_workers(self) -> int:
-        """Number of workers."""
+        """The number of workers."""
         return self._max_workers
 
     def bootup(self, wait: bool = True) -> Self:

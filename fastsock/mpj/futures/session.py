@@ -40,7 +40,7 @@ class Queue:
             self.bell.notify_all()
 
     def pop(self) -> tuple[Future[Any], Task]:
-        """Take the first; LookupError where there is none."""
+        """Takes the first. Raises LookupError where there is none."""
         return self._items.popleft()
 
     def cancel(self) -> None:
@@ -71,7 +71,7 @@ class Work:
     busy: Any  # true while there is something under way
 
     def step(self) -> bool:
-        """Do what can be done without waiting; whether there was anything."""
+        """Does what can be done without waiting; returns whether there was anything."""
         raise NotImplementedError
 
     def wants_more(self) -> bool:
@@ -80,7 +80,7 @@ class Work:
 
 
 class Session:
-    """Begins at once. `event` is set when all workers are set up, or cannot be."""
+    """One executor's tasks and thread; they begin at once. `event` is set when all workers are set up, or cannot be."""
 
     def __init__(self, crew: Crew, setup: Setup, backoff: float) -> None:
         self.crew = crew
@@ -102,7 +102,7 @@ class Session:
         return 0 if self.broken else self.crew.size
 
     def add(self, task: Task) -> Future[Any]:
-        """Hand over a call. Raises BrokenExecutor."""
+        """Hands over a call; returns its future. Raises BrokenExecutor."""
         if self.broken is not None:
             raise BrokenExecutor(self.broken)
         future: Future[Any] = Future()

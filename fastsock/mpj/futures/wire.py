@@ -21,7 +21,7 @@ class RemoteTraceback(Exception):
 
 
 def failure(error: BaseException) -> tuple[BaseException, str]:
-    """The form in which an exception is sent. It keeps no frames, and so no memory of theirs."""
+    """The form in which an exception is sent: without frames, which would keep their memory."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     error.__traceback__ = error.__cause__ = error.__context__ = None
     return error, text
@@ -35,10 +35,10 @@ def raised(sent: tuple[BaseException, str]) -> BaseException:
 
 
 def tag(executor: int, kind: int) -> int:
-    """Of a message to a worker."""
+    """The tag of a message to a worker."""
     return executor * KINDS + kind
 
 
 def read(tag: int) -> tuple[int, int]:
-    """(executor, kind) of a tag."""
+    """The executor's number and the kind that a tag tells."""
     return divmod(tag, KINDS)

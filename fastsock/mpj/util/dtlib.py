@@ -1,4 +1,4 @@
-"""Conversion between numpy's data types and MPI's."""
+"""Conversion between numpy's data types and MPI's, with mpi4py's names."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _indexed(datatype: Datatype, base: Datatype, parameters: dict[str, Any]) -> 
 
 
 def _fields(formats: Sequence[Any], offsets: Sequence[int], itemsize: int | None) -> DType:
-    """A structure; said to be aligned where it is."""
+    """The data type of a structure; it is marked as aligned where it is."""
     layout: Any = {
         "names": [f"f{number}" for number in range(len(formats))],
         "formats": list(formats),

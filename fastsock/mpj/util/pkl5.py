@@ -1,8 +1,7 @@
-"""
-Communicators whose objects go through a pickle of their own, and whose large buffers are never copied into it.
+"""Communicators whose objects go through a pickle of their own, and whose large buffers are never copied into it.
 
 The communicators of `MPI` do so too, for buffers of some size, unless the program gave `MPI.pickle` other functions.
-Here `pickle.THRESHOLD` says from which size on.
+Here `pickle.THRESHOLD` says from how many bytes on.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _codec = Codec(lambda: pickle, None)
 
 
 class _BigMPI:
-    """mpi4py cuts long messages into blocks of this size. Here messages have no greatest length."""
+    """Stands for mpi4py's way to cut long messages into blocks. Messages here may have any length."""
 
     blocksize = (1 << 63) - 1
 
@@ -36,13 +35,13 @@ _bigmpi = _BigMPI()
 
 
 class Request(_request.Request):
-    """Request."""
+    """A request whose `wait` and `test` return objects of this module's pickle."""
 
     __slots__ = ()
 
 
 class Message(_message.Message):
-    """Message."""
+    """A matched message whose object goes through this module's pickle."""
 
     __slots__ = ()
 
@@ -50,18 +49,18 @@ class Message(_message.Message):
 
 
 class Comm(_comm.Comm):
-    """Communicator."""
+    """A communicator whose objects go through this module's pickle."""
 
     __slots__ = ()
 
     _codec: ClassVar[Codec] = _codec
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Any = None) -> Any:
-        """Blocking receive; the memory comes with the message, `buf` is not needed."""
+        """Wait for an object and return it; `buf` is not needed."""
         return super().recv(None, source, tag, status)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> NoReturn:
-        """Not there, as with mpi4py: use `mprobe(...).irecv()`."""
+        """Not there, as in mpi4py: raises RuntimeError. Use `mprobe(...).irecv()`."""
         raise RuntimeError("unsupported: use mprobe(...).irecv()")
 
     def sendrecv(
@@ -74,37 +73,37 @@ class Comm(_comm.Comm):
         recvtag: int = ANY_TAG,
         status: Any = None,
     ) -> Any:
-        """Send and receive."""
+        """Send an object and receive another at the same time; return the one that arrived."""
         return super().sendrecv(sendobj, dest, sendtag, None, source, recvtag, status)
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Any:
-        """Non-blocking send in standard mode."""
+        """Start to send an object."""
         return Request.of(super().isend(obj, dest, tag).ob)
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Any:
-        """Non-blocking send in buffered mode."""
+        """Send a copy of an object, in buffered mode."""
         return Request.of(super().ibsend(obj, dest, tag).ob)
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Any:
-        """Non-blocking send in synchronous mode."""
+        """Start to send an object; the request is complete when the receiver has begun to receive it."""
         return Request.of(super().issend(obj, dest, tag).ob)
 
     def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Any = None) -> Any:
-        """Blocking test for a matched message."""
+        """Wait for a matching message and return it; no other receive can get it."""
         return Message.probe(self, source, tag, status)
 
     def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Any = None) -> Any:
-        """Non-blocking test for a matched message."""
+        """Return a matching message, or None where none is there. No other receive can get it."""
         return Message.iprobe(self, source, tag, status)
 
 
 class Intracomm(Comm, _intracomm.Intracomm):
-    """Intracommunicator."""
+    """An intracommunicator whose objects go through this module's pickle."""
 
     __slots__ = ()
 
 
 class Intercomm(Comm, _intercomm.Intercomm):
-    """Intercommunicator."""
+    """An intercommunicator whose objects go through this module's pickle."""
 
     __slots__ = ()

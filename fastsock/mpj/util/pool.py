@@ -1,4 +1,4 @@
-"""The interface of `multiprocessing.pool`, over `fastsock.mpj.futures`: other ranks are the processes."""
+"""The interface of `multiprocessing.pool` over `fastsock.mpj.futures`: other ranks are the processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNKS = 4  # for each worker, where nobody says how long a chunk is
 
 
 class AsyncResult:
-    """Asynchronous result."""
+    """The result of a call that may not be done yet."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class AsyncResult:
         callback: Callable[[Any], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
     ) -> None:
-        """Initialize with what will be the result; a callback is done when the result is ready."""
+        """Take the future of the result, and functions to call with the result or with the exception."""
         self._future = future
         self._ready = threading.Event()
         self._callback, self._error_callback = callback, error_callback
@@ -50,7 +50,10 @@ class AsyncResult:
             self._ready.set()
 
     def get(self, timeout: float | None = None) -> Any:
-        """Return the result when it arrives; TimeoutError where it does not in time, or never will."""
+        """Return the result, or raise the exception of the call.
+
+        Raises TimeoutError where it does not arrive in `timeout` seconds, or where the pool was terminated.
+        """
         if not self._ready.wait(timeout):
             raise TimeoutError
         try:
@@ -63,26 +66,26 @@ class AsyncResult:
         self._ready.wait(timeout)
 
     def ready(self) -> bool:
-        """Return whether the call has completed."""
+        """Return whether the call is done."""
         return self._ready.is_set()
 
     def successful(self) -> bool:
-        """Return whether the call completed without raising an exception; ValueError while it is not ready."""
+        """Return whether the call raised no exception. Raises ValueError where it is not done."""
         if not self.ready():
             raise ValueError(f"{self!r} not ready")
         return not self._future.cancelled() and self._future.exception() is None
 
 
 class ApplyResult(AsyncResult):
-    """Result type of `apply_async()`."""
+    """The result of `apply_async()`."""
 
 
 class MapResult(AsyncResult):
-    """Result type of `map_async()` and `starmap_async()`."""
+    """The result of `map_async()` and `starmap_async()`."""
 
 
 class Pool:
-    """Pool using MPI processes as workers."""
+    """A pool whose processes are other ranks; `multiprocessing.pool.Pool`'s interface."""
 
     Executor: type[Any] = MPIPoolExecutor
 
@@ -93,14 +96,17 @@ class Pool:
         initargs: Iterable[Any] = (),
         **kwargs: Any,
     ) -> None:
-        """Initialize with the number of workers, what each does first, and further options of the executor."""
+        """Take the number of workers, a function that each calls first, and further options of the executor.
+
+        Raises as `MPIPoolExecutor` does. `maxtasksperchild` and `context` change nothing, and are warned of.
+        """
         for name in ("maxtasksperchild", "context"):
             if kwargs.pop(name, None) is not None:
                 warnings.warn(f"{type(self).__name__}: argument {name!r} is not used", stacklevel=2)
         self.executor = self.Executor(processes, initializer=initializer, initargs=tuple(initargs), **kwargs)
 
     def apply(self, func: Callable[..., Any], args: Iterable[Any] = (), kwds: Mapping[str, Any] = {}) -> Any:
-        """Call `func` with arguments `args` and keyword arguments `kwds`."""
+        """Return what `func(*args, **kwds)` returns in a worker."""
         return self.apply_async(func, args, kwds).get()
 
     def apply_async(
@@ -111,11 +117,11 @@ class Pool:
         callback: Callable[[Any], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
     ) -> ApplyResult:
-        """Asynchronous version of `apply()` returning `ApplyResult`."""
+        """Start what `apply` does. A callback gets the result, or the exception."""
         return ApplyResult(self.executor.submit(func, *args, **kwds), callback, error_callback)
 
     def map(self, func: Callable[[Any], Any], iterable: Iterable[Any], chunksize: int | None = None) -> list[Any]:
-        """Apply `func` to each element in `iterable`."""
+        """Return the results of `func` for each item. `chunksize`: how many calls go to a worker at a time."""
         return list(self.map_async(func, iterable, chunksize).get())
 
     def map_async(
@@ -126,21 +132,21 @@ class Pool:
         callback: Callable[[Any], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
     ) -> MapResult:
-        """Asynchronous version of `map()` returning `MapResult`."""
+        """Start what `map` does. A callback gets the list, or the exception."""
         return self.starmap_async(func, ((item,) for item in iterable), chunksize, callback, error_callback)
 
     def imap(self, func: Callable[[Any], Any], iterable: Iterable[Any], chunksize: int = 1) -> Iterator[Any]:
-        """Like `map()` but return an iterator."""
+        """Return an iterator over the results of `func` for each item, in order."""
         return iter(self.executor.map(func, iterable, chunksize=chunksize))
 
     def imap_unordered(self, func: Callable[[Any], Any], iterable: Iterable[Any], chunksize: int = 1) -> Iterator[Any]:
-        """Like `imap()` but the results come as they are ready."""
+        """Return an iterator over the results of `func` for each item, as they come."""
         return iter(self.executor.map(func, iterable, chunksize=chunksize, unordered=True))
 
     def starmap(
         self, func: Callable[..., Any], iterable: Iterable[Iterable[Any]], chunksize: int | None = None
     ) -> list[Any]:
-        """Apply `func` to each argument tuple in `iterable`."""
+        """Return the list of the results of `func(*item)` for each item."""
         return list(self.starmap_async(func, iterable, chunksize).get())
 
     def starmap_async(
@@ -151,7 +157,7 @@ class Pool:
         callback: Callable[[Any], object] | None = None,
         error_callback: Callable[[BaseException], object] | None = None,
     ) -> MapResult:
-        """Asynchronous version of `starmap()` returning `MapResult`."""
+        """Start what `starmap` does. A callback gets the list, or the exception."""
         items = list(iterable)
         if chunksize is None:
             chunksize = -(-len(items) // (_CHUNKS * max(self.executor.num_workers, 1)))
@@ -175,25 +181,25 @@ class Pool:
     def istarmap(
         self, func: Callable[..., Any], iterable: Iterable[Iterable[Any]], chunksize: int = 1
     ) -> Iterator[Any]:
-        """Like `starmap()` but return an iterator."""
+        """Return an iterator over the results of `func(*item)` for each item, in order."""
         return iter(self.executor.starmap(func, iterable, chunksize=chunksize))
 
     def istarmap_unordered(
         self, func: Callable[..., Any], iterable: Iterable[Iterable[Any]], chunksize: int = 1
     ) -> Iterator[Any]:
-        """Like `istarmap()` but the results come as they are ready."""
+        """Return an iterator over the results of `func(*item)` for each item, as they come."""
         return iter(self.executor.starmap(func, iterable, chunksize=chunksize, unordered=True))
 
     def close(self) -> None:
-        """Prevent any more tasks from being submitted to the pool."""
+        """Take no further calls."""
         self.executor.shutdown(wait=False)
 
     def terminate(self) -> None:
-        """Stop the workers without completing outstanding tasks."""
+        """Take no further calls, and cancel those that no worker has begun."""
         self.executor.shutdown(wait=False, cancel_futures=True)
 
     def join(self) -> None:
-        """Wait for the workers to finish their tasks."""
+        """Wait until all calls are done."""
         self.executor.shutdown(wait=True)
 
     def __enter__(self) -> Self:
@@ -208,7 +214,7 @@ class Pool:
 
 
 class ThreadPool(Pool):
-    """Pool using threads as workers."""
+    """A pool whose workers are threads of this process."""
 
     Executor = ThreadPoolExecutor
 

@@ -13,32 +13,32 @@ __all__ = ["Condition", "Counter", "Mutex", "Semaphore", "Sequential"]
 
 
 class Sequential:
-    """Sequential execution: each rank waits for the one before it."""
+    """A context that the ranks of a communicator enter one after another."""
 
     def __init__(self, comm: Any, tag: int = 0) -> None:
-        """Initialize with the communicator, and the tag of the messages that say whose turn it is."""
+        """Take the communicator, and the tag of the messages that say whose turn it is."""
         self.comm = comm
         self.tag = int(tag)
 
     def __enter__(self) -> Self:
-        """Enter sequential execution."""
+        """Do what `begin` does."""
         self.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Exit sequential execution."""
+        """Do what `end` does."""
         self.end()
 
     def begin(self) -> None:
-        """Begin sequential execution: returns when it is this rank's turn."""
+        """Wait until it is this rank's turn."""
         rank = self.comm.Get_rank()
         if rank > 0:
             self.comm.Recv([bytearray(), 0, "B"], rank - 1, self.tag)
 
     def end(self) -> None:
-        """End sequential execution: it is the next rank's turn."""
+        """Let the next rank have its turn."""
         rank = self.comm.Get_rank()
         if rank + 1 < self.comm.Get_size():
             self.comm.Send([b"", 0, "B"], rank + 1, self.tag)
@@ -46,21 +46,21 @@ class Sequential:
 
 class _InWindows:
     def __init__(self, *_: Any, **__: Any) -> NoReturn:
-        """Raises NotImplementedError."""
+        """Raises NotImplementedError: there is no one-sided communication."""
         raise NotImplementedError(f"mpi4py.util.sync.{type(self).__name__}: {ONE_SIDED}")
 
 
 class Counter(_InWindows):
-    """Global counter. Not there."""
+    """A counter of all ranks. Not there: raises NotImplementedError."""
 
 
 class Mutex(_InWindows):
-    """Mutual exclusion. Not there."""
+    """Mutual exclusion among ranks. Not there: raises NotImplementedError."""
 
 
 class Condition(_InWindows):
-    """Condition variable. Not there."""
+    """A condition variable of all ranks. Not there: raises NotImplementedError."""
 
 
 class Semaphore(_InWindows):
-    """Semaphore object. Not there."""
+    """A semaphore of all ranks. Not there: raises NotImplementedError."""
