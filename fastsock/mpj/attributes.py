@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class _Key:
-    """A key of one kind of object, with what to do when an object with such an attribute is copied or freed.
+    """A key of one kind of object, and the functions to call when an object with such an attribute is copied or freed.
 
-    `integers`: values are integers only, as a C program's.
+    `integers`: values are integers only, as in a C program.
     """
 
     __slots__ = ("copy", "delete", "family", "integers")

@@ -44,7 +44,7 @@ class Info(Handle):
 
     def _items(self) -> dict[str, str]:
         if self.ob is _null:
-            raise Exception(ERR_INFO, "the info object is null")
+            raise Exception(ERR_INFO, "the info object is null: it was freed, or never made")
         return self.ob.items
 
     @classmethod

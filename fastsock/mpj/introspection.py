@@ -1,4 +1,4 @@
-"""What programs that mix Python and C ask about handles."""
+"""Questions about handles that programs of Python and C ask."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Collective operations: one file per primitive, with every algorithm for it side by side.
 
-`table` chooses among them, `exchange` is what they are written on, `forms` how they are called.
+`table` chooses among them. They are written on `exchange`, and called by `forms`.
 
 collective, objects         the calls in upper and in lower case
-prepared, reductions, views what a program names, made ready for the algorithms; call: one such call
+prepared, reductions, views the program's arguments, made ready for the algorithms; call: one such call
 barrier, bcast, scatter, gather, allgather, alltoall, reduce, allreduce, reduce_scatter, reduce_scatter_block, scan,
 exscan, scatterv, gatherv, allgatherv, alltoallv, alltoallw, neighbour_allgather, neighbour_alltoall
                             the primitives; primitive: what each is; schedule: one that goes on by itself
 trees, buckets, folding, levels, moves, prefixes, neighbourhood
-                            what algorithms of several primitives share
+                            parts that algorithms of several primitives share
 blocks, headed, accumulator, scratch, shared
                             the memory that they work on
 intercommunicator           the calls between two groups
@@ -17,6 +17,6 @@ protocols                   for annotations
 team                        how ranks of one host come to share memory
 _collectives, _object_collectives   the calls among these, natively
 
-Above messages, below communicators: what a call needs of a communicator it gets as an argument. Tests:
+Above messages, below communicators: a call gets what it needs of a communicator as an argument. Tests:
 tests/mpj/collectives, tests/mpj/test_team.py.
 """

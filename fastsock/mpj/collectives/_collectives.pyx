@@ -3,7 +3,7 @@
 general one.
 
 Each method says whether it did the call. It does not where an argument is anything but a contiguous array of a common
-type, or where the selection table prefers messages: then the general path is to be taken, which also knows the errors.
+type, or where the selection table prefers messages. Then the caller takes the general path, and that reports errors.
 
 What several threads may use does not change once it is made; a call's own layouts are its caller's.
 """

@@ -2,7 +2,7 @@
 """Blocking collective calls on objects among ranks that share memory.
 
 Each message lies in a slot of a few hundred bytes, and the core moves slots as it moves any blocks of one size. A longer
-message leaves but its length there, and goes by itself from who has it to who is to have it.
+message leaves only its length there, and goes by itself from the rank that has it to those that need it.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize

@@ -1,7 +1,7 @@
-"""What a collective works with: the ranks of its communicator, and the messages of one call among them.
+"""The ranks of a communicator, and the messages of one collective call among them.
 
-An algorithm is a generator function over an `Exchange`. It posts sends and receives and yields the requests it must
-see complete before it goes on. The same text so serves calls that block (`drive`) and calls that do not
+An algorithm is a generator function over an `Exchange`. It posts sends and receives and yields the requests that it
+must see complete before it goes on. So the same text serves calls that block (`drive`) and calls that do not
 (`schedule.start`).
 """
 
@@ -105,7 +105,7 @@ class Exchange:
         self.reach = HOST if self.team is not None else HOSTS if members.several_hosts else MESSAGES
 
     def among(self, ranks: Sequence[int]) -> Exchange:
-        """The same call among some of its ranks only, of which this one is one and each on a host of its own."""
+        """The same call among some of its ranks only. This rank is one of them; each is on a host of its own."""
         part = self.elsewhere([self._ranks[rank] for rank in ranks], self.context, self.tag)
         part.rank = ranks.index(self.rank)
         return part

@@ -1,4 +1,4 @@
-"""Messages of several blocks that begin with the blocks' sizes, for ranks that do not know these."""
+"""Messages of several blocks behind a header with their sizes, for ranks that do not know the sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What algorithms of several primitives do along a tree."""
+"""Steps along a tree that algorithms of several primitives share."""
 
 from __future__ import annotations
 

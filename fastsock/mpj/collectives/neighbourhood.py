@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def primitive(name: str, block: Callable[[Sent, int], Data]) -> tuple[Primitive, Function[Sent]]:
-    """A primitive among neighbours, and its steps; `block` gives what of the sent goes to the i-th destination."""
+    """A primitive among neighbours, and its steps; `block` gives the part for the i-th destination."""
     made = Primitive(name)
 
     @made.algorithm()

@@ -25,7 +25,7 @@ def _told(function: Function) -> Function:
     """
     Errors of the engine become errors of the communicator.
 
-    Of the calls of several threads on one communicator one goes on at a time.
+    Where several threads call on one communicator, one call goes on at a time.
     """
     name = function.__name__
 
@@ -61,7 +61,7 @@ def _copied(codec: Codec, obj: Any) -> Any:
 
 
 class ObjectCalls:
-    """The calls of one communicator. What travels are messages; a codec makes objects of them."""
+    """The calls of one communicator. Messages travel; a codec makes objects of them."""
 
     __slots__ = ("communicator",)
 
@@ -72,8 +72,8 @@ class ObjectCalls:
         """
         The messages of one call among the members.
 
-        It takes the call's number. So whatever may be refused, as an object that cannot be pickled, comes before it:
-        the other ranks count on.
+        It takes the call's number, and the other ranks count on. So all that may be refused, as an object that cannot
+        be pickled, comes before it.
         """
         exchange: Exchange = self.communicator.members.exchange(blocking=False)
         return exchange

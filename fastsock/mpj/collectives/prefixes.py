@@ -1,4 +1,4 @@
-"""What all ranks before one's own give together: what scan and exscan share. None at the first rank."""
+"""The combination of all ranks below one's own: the part that scan and exscan share. None at the first rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What algorithms are written in terms of. For annotations only: nothing imports this when it runs."""
+"""The interfaces that algorithms are written in. For annotations only: nothing imports this when it runs."""
 
 from __future__ import annotations
 

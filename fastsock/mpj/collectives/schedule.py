@@ -1,7 +1,7 @@
 """Algorithms that go on by themselves: non-blocking collectives.
 
-Whoever drives the engine's progress, in whatever call of whatever thread, runs the callback of the request that an
-algorithm waits for, and so the algorithm's next steps.
+Any call of any thread may drive the engine's progress. It then runs the callback of the request that an algorithm waits
+for, and the callback runs the algorithm's next steps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which algorithm a collective call uses: one table, by primitive, reach, number of ranks and size.
 
-The shipped table (`table.txt`) is measured. The file that FASTSOCK_MPJ_COLLECTIVES names says otherwise where it has
-lines, and FASTSOCK_MPJ_<PRIMITIVE> names one algorithm for every call of a primitive that it can serve. All ranks of a
-job must see the same, since they must choose the same.
+The shipped table (`table.txt`) is measured. The rows of the file FASTSOCK_MPJ_COLLECTIVES replace all rows of the same
+primitives and reaches. FASTSOCK_MPJ_<PRIMITIVE> names one algorithm for every call of a primitive that it can serve.
+All ranks of a job must see the same, since they must choose the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How the ranks of a communicator that share a host come to share memory for their collectives.
 
-The leader makes the memory and listens at a random abstract name, which it tells the others by messages. Each
-connects, proves itself by the token that came with the name, and receives the descriptors: the memory, an eventfd and
-a descriptor of the process of every member. Nothing has a name in a file system, so nothing is left behind whoever is
-killed when. Whatever is missing on one host or refused, all members agree that there is no team, and use messages.
+The leader makes the memory and listens at a random abstract name. It tells the others the name by messages. Each
+connects, proves itself by the token that came with the name, and receives the descriptors: the memory, an eventfd and a
+descriptor of the process of every member. Nothing has a name in a file system, so nothing is left behind when a member
+is killed. Where anything is missing or refused on one host, all members agree that there is no team, and use messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The trees along which data spread and results gather (the papers' section 5.2, figures 5.2 to 5.4)."""
+"""The trees along which data spread and results gather (the F-MPJ thesis, section 5.2, figures 5.2 to 5.4)."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         """
         communicator = self.ob
         if communicator is self.null:
-            raise MPIException(ERR_COMM, "the communicator is null")
+            raise MPIException(ERR_COMM, "the communicator is null: it was freed, or this process is not a member")
         if communicator.predefined:
             raise communicator.fail(ERR_COMM, f"{communicator.title} is predefined: it is not freed")
         self._delete_attributes()
@@ -358,7 +358,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     def _predefined_attribute(self, keyval: int) -> Any:
         communicator = self.ob
         if not isinstance(communicator, Communicator):
-            raise MPIException(ERR_COMM, "the communicator is null")
+            raise MPIException(ERR_COMM, "the communicator is null: it was freed, or this process is not a member")
         return communicator.world.attribute(keyval)
 
     # Errors

@@ -1,4 +1,4 @@
-"""What a communicator is: the record that Comm handles refer to."""
+"""The records that Comm handles refer to: groups of ranks with contexts of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _NoTeam:
-    """What stands for TeamCalls where members share no memory, or have not called yet: no call is done this way."""
+    """Stands for TeamCalls where members share no memory, or have not called yet: it does no call."""
 
     def _declined(self, *arguments: Any) -> bool:
         return False
@@ -35,7 +35,7 @@ NO_TEAM = _NoTeam()
 
 
 class NoCommunicator(Record):
-    """What the null handle refers to: whatever is asked of it, the answer is ERR_COMM."""
+    """The record of the null handle: it answers every question with ERR_COMM."""
 
     __slots__ = ()
 
@@ -172,7 +172,7 @@ class Communicator(NoCommunicator):
 
     @property
     def title(self) -> str:
-        """How messages to people call it."""
+        """The name of the communicator in error messages."""
         return self.name or f"communicator {self.context // 2}"
 
     def fill(self, status: Any, envelope: Any, error: int = 0) -> None:

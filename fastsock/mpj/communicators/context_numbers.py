@@ -1,4 +1,4 @@
-"""The numbers of communicators: no two that a process is in have the same."""
+"""The numbers of communicators. No two communicators of a process have the same number."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Errhandler(Handle):
         if not callable(function):
             raise TypeError(f"{function!r} is not callable")
         if _created.get(kind, 0) >= _MOST:
-            raise RuntimeError("cannot create too many user-defined error handlers")
+            raise RuntimeError("cannot create too many user-defined error handlers: free one first")
         _created[kind] = _created.get(kind, 0) + 1
         record = ErrhandlerRecord(False, function, kind)
         record.counted = True
@@ -87,7 +87,7 @@ class Errhandler(Handle):
         if not isinstance(self, Errhandler):
             raise TypeError(f"expected an Errhandler, got a {type(self).__name__}")
         if self.ob is _null:
-            raise Exception(ERR_ERRHANDLER, "the error handler is null")
+            raise Exception(ERR_ERRHANDLER, "the error handler is null: it was freed, or never made")
         return self.ob
 
     def Free(self) -> None:

@@ -42,7 +42,7 @@ class Group(Handle):
     def _members(self) -> GroupRecord:
         record = self.ob
         if record is _null:
-            raise Exception(ERR_GROUP, "the group is null")
+            raise Exception(ERR_GROUP, "the group is null: it was freed, or never made")
         return record
 
     @classmethod

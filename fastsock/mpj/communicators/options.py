@@ -1,4 +1,4 @@
-"""What a program chose by `rc`, or before it the environment by MPI4PY_RC_*: read once, as MPI is imported."""
+"""The options of a program, read once when MPI is imported: MPI4PY_RC_* of the environment, else `rc`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WORDS = {
 
 
 class Options:
-    """The choices, each with a value that means something."""
+    """The options, each with a value that means something."""
 
     initialize: bool
     threads: bool
@@ -43,7 +43,7 @@ class Options:
     errors: str
 
     def __init__(self, rc: Rc) -> None:
-        """Warns (RuntimeWarning) of what means nothing and takes the default; `rc` learns what the environment says."""
+        """Replaces a value that means nothing by the default, with a RuntimeWarning. `rc` gets the environment's."""
         for name, default in _DEFAULTS.items():
             value = _from_environment(name, getattr(rc, name))
             setattr(rc, name, value)

@@ -45,7 +45,7 @@ class Session(Watched):
 
     def _record(self) -> SessionRecord:
         if self.ob is _null:
-            raise Exception(ERR_SESSION, "the session is null")
+            raise Exception(ERR_SESSION, "the session is null: it was finalized, or never made")
         return self.ob
 
     @classmethod

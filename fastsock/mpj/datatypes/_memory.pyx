@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Memory: any contiguous buffer by address and length, the constants that stand for buffers, copies with gaps.
 
-A buffer that others may release meanwhile is looked into within a critical section of it.
+Another thread may release a buffer at any time, so its memory is read within a critical section of it.
 """
 cimport cython
 from cpython.number cimport PyIndex_Check

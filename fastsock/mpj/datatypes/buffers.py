@@ -232,7 +232,7 @@ def _scratch(address: int, count: int, datatype: Datatype) -> tuple[buffer, Fini
 
 
 def view(address: int, nbytes: int) -> memoryview:
-    """Returns raw memory, writable; whoever asks answers for it."""
+    """Returns raw memory, writable; the caller answers for it."""
     return memoryview(_raw(address, nbytes))
 
 

@@ -77,7 +77,7 @@ class Datatype(Attributed):
         """The record; raises where the handle is null."""
         record = self.ob
         if record is _null:
-            raise Exception(ERR_TYPE, "the datatype is null")
+            raise Exception(ERR_TYPE, "the datatype is null: it was freed, or never made")
         return record
 
     # -- what it is --

@@ -1,6 +1,6 @@
 """Arrays that do not speak the buffer protocol but one of the array libraries': DLPack, or CUDA's array interface.
 
-Memory of a device counts where the processor can read it too (managed memory); what it cannot read is refused.
+Memory of a device is taken where the processor can read it too (managed memory); other memory of a device is refused.
 """
 
 from __future__ import annotations

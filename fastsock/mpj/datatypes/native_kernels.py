@@ -1,4 +1,4 @@
-"""By which numbers the native kernels know operations and types."""
+"""The numbers by which the native kernels know operations and types."""
 
 from __future__ import annotations
 

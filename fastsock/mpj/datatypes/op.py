@@ -145,7 +145,7 @@ class Op(Handle):
         if not callable(function):
             raise TypeError(f"{function!r} is not callable")
         if _created >= _MOST:
-            raise RuntimeError("cannot create too many user-defined reduction operations")
+            raise RuntimeError("cannot create too many user-defined reduction operations: free one first")
         _created += 1
         record = OpRecord("", function, bool(commute))
         record.counted = True
@@ -203,7 +203,7 @@ class Op(Handle):
 
     def _defined(self) -> OpRecord:
         if self.ob is _null:
-            raise Exception(ERR_OP, "the operation is null")
+            raise Exception(ERR_OP, "the operation is null: it was freed, or never made")
         return self.ob
 
 

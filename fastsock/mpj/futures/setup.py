@@ -1,4 +1,4 @@
-"""What an executor asks of its workers before they work for it."""
+"""The preparations that an executor asks of its workers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Small objects of Python's own types as messages, without pickle: None, bool, int, float, str, bytes, and tuples, lists
-and dicts of such. Nothing of the program is called on the way. What does not fit here is pickled: subclasses, long
-integers, much of anything, and whatever refers to a list or dict twice, which must be one object again at the receiver.
+and dicts of such. Nothing of the program is called on the way. All else is pickled: subclasses, long integers,
+large objects, and objects that refer to a list or dict twice: at the receiver it must be one object again.
 
 Another thread may change a list or dict meanwhile, where there is no lock of the interpreter: what is written tells how
 many items it has, not how many there were.

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # The calls that programs make most, with simple arguments, straight to the engine.
-# Whatever is not simple goes the general way, which also finds the words for errors.
+# All other calls go the general way. That one also finds the words for errors.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 cimport cython
 from cpython.exc cimport PyErr_Clear

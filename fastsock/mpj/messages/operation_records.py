@@ -1,4 +1,4 @@
-"""What requests stand for: a message, a collective operation, a program's own one, or one to be started again."""
+"""The operations that requests stand for: a message, a collective operation, a program's own one, a repeated one."""
 
 from __future__ import annotations
 

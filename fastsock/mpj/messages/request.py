@@ -65,7 +65,7 @@ class GeneralRequest(Handle):
         Raises MPI.Exception (ERR_REQUEST) for a null request and for a collective operation.
         """
         if self.ob is self.null:
-            raise MPIException(ERR_REQUEST, "the request is null")
+            raise MPIException(ERR_REQUEST, "the request is null: it is complete already, or was freed")
         self.ob.cancel()
 
     def Free(self) -> None:
@@ -74,7 +74,7 @@ class GeneralRequest(Handle):
         Raises MPI.Exception (ERR_REQUEST) for a null request.
         """
         if self.ob is self.null:
-            raise MPIException(ERR_REQUEST, "the request is null")
+            raise MPIException(ERR_REQUEST, "the request is null: it is complete already, or was freed")
         operation = self.ob
         self._forget()
         operation.free()

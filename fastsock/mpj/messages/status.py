@@ -205,5 +205,5 @@ def _new(cls: type[Status]) -> Status:
 def _type(datatype: Datatype) -> TypeRecord:
     record: TypeRecord = datatype.ob
     if record.combiner < 0:
-        raise Exception(ERR_TYPE, "the datatype is null")
+        raise Exception(ERR_TYPE, "the datatype is null: it was freed, or never made")
     return record

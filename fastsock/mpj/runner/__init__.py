@@ -1,10 +1,10 @@
-"""What `python -m fastsock.mpj.run` is made of.
+"""The parts of `python -m fastsock.mpj.run`.
 
 options, hosts, launch      a command line, a host file, and what they start
 supervisor                  starts the ranks, serves their wire-up, ends all of them when one has failed
 local, remote, threaded     ranks of this host, of others, and as threads
-agent, wire                 the runner's hand on another host, and what the two say to each other
-output, stdin, environment  what ranks print, read, and find in their environment
+agent, wire                 the runner's hand on another host, and the messages between the two
+output, stdin, environment  the output, the input and the environment of ranks
 aborting                    a rank whose uncaught exception ends all ranks
 commands/                   mpiexec and mpirun, for the PATH of ranks
 

@@ -1,7 +1,7 @@
 """Runs a program in this rank. An uncaught exception ends all ranks, as under ``python -m mpi4py.run``.
 
-Under `python -m fastsock.mpj.run` they would anyway. Under other launchers an error in one rank may leave the others
-waiting; and only this can let their ranks take fastsock.mpj for mpi4py.
+Under `python -m fastsock.mpj.run` it ends them in any case. Under other launchers an error in one rank may leave the
+others waiting. There, only this module can make fastsock.mpj stand for mpi4py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The runner's hand on another host: starts ranks there, passes on what they print, and ends with the runner.
 
-Its standard input and output are the connection, which ssh has made and authenticated. When that ends, whatever the
+Its standard input and output are the connection, made and authenticated by ssh. When the connection ends, for any
 reason, the ranks end too.
 """
 

@@ -1,4 +1,4 @@
-"""What the environment of ranks must say besides who they are: where they import from."""
+"""The part of the ranks' environment that says where Python imports fastsock and mpi4py from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SEARCH_PATH = "PYTHONPATH"
 
 
 def cover(environ: MutableMapping[str, str], as_mpi4py: bool) -> str | None:
-    """Let Pythons with this environment import fastsock, and fastsock.mpj as mpi4py. Gives why it cannot be, or None.
+    """Let Pythons with this environment import fastsock, and fastsock.mpj as mpi4py. Returns why not, or None.
 
     With fastsock.mpj as mpi4py, commands called mpiexec and mpirun are found where there are no others.
 

@@ -1,4 +1,4 @@
-"""What ranks print, line by line, each line with its rank where that is asked for."""
+"""The output of ranks, line by line; each line begins with its rank where the options say so."""
 
 from __future__ import annotations
 

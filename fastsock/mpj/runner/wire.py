@@ -1,4 +1,4 @@
-"""What the runner and its agent on another host say to each other through ssh: frames of the control connections."""
+"""The messages between the runner and its agent on another host, through ssh: frames of the control connections."""
 
 from __future__ import annotations
 
