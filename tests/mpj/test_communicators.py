@@ -163,6 +163,26 @@ def test_buffered_sends_take_no_more_than_the_attached_memory():
     run(body, 2)
 
 
+def test_a_second_buffer_is_refused_while_the_first_is_attached():
+    def body():
+        session = MPI.Session.Init()
+        for holder in (MPI, comm, session):
+            first = bytearray(1000 + MPI.BSEND_OVERHEAD)
+            holder.Attach_buffer(first)
+            try:
+                holder.Attach_buffer(bytearray(10))
+            except MPI.Exception as error:
+                assert error.Get_error_class() == MPI.ERR_BUFFER
+            else:
+                raise AssertionError(f"{holder} took two buffers")
+            assert len(holder.Detach_buffer()) == len(first)
+            holder.Attach_buffer(first)
+            holder.Detach_buffer()
+        session.Finalize()
+
+    run(body, 1)
+
+
 def test_a_receive_from_anybody_ends_when_a_member_dies():
     def body():
         import os

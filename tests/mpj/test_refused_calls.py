@@ -231,12 +231,14 @@ def test_an_exchange_with_a_rank_that_failed(device):
             assert [comm.recv(source=1, tag=1) for _ in calls] == list(range(len(calls)))
             print("rank 0 is fine", flush=True)
             comm.send("done", 1)
+            comm.recv(source=1)
         elif rank == 1:
             assert comm.recv(source=0) == "go"
             for number in range(5):
                 comm.send(number, 0, 1)
             assert comm.recv(source=0) == "done"
             print("rank 1 is fine", flush=True)
+            comm.send("done", 0)
             comm.send("done", 2)
         else:  # whoever leaves first ends the others
             assert comm.recv(source=1) == "done"

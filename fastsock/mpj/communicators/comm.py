@@ -281,9 +281,9 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         """Let buffered sends on this communicator take as many bytes as `buf` has.
 
         None or BUFFER_AUTOMATIC: any number. A message takes its length and BSEND_OVERHEAD bytes. The copies lie
-        elsewhere: `buf` stays as it is.
+        elsewhere: `buf` stays as it is. Raises MPI.Exception (ERR_BUFFER) where a buffer is attached already.
         """
-        buffered = Buffered()
+        buffered = Buffered() if self.ob.buffered is None else self.ob.buffered
         buffered.attach(buf)
         self.ob.buffered = buffered
 
