@@ -1,0 +1,56 @@
+"""What a test asks of the guest that it runs in. `run` tells it by the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+only_in_lab = pytest.mark.skipif(
+    "FASTSOCK_IN_LAB" not in os.environ, reason="needs an RDMA device: tests/lab/run boots a guest with one"
+)
+
+_DEVICES = Path("/sys/class/infiniband")
+# Where the server of each topology listens. Both ends of one host use the same address.
+_ADDRESSES = {"lo": "127.0.0.1", "veth": "10.77.0.1", "pair": "10.78.0.1", "wire": "10.79.0.1"}
+
+
+class Guest:
+    """One guest: a host, two hosts (`pair`), or one of two (`wire`)."""
+
+    def __init__(self) -> None:
+        self.net = os.environ["LAB_NET"]
+        self.address = _ADDRESSES[self.net]
+        host = os.environ.get("LAB_HOST")
+        self.serves = host in (None, "h1")
+        self.connects = host in (None, "h2")
+        namespaces = self.net == "pair"
+        # What comes before a command, so that it runs on this host.
+        self.at_h1 = ["ip", "netns", "exec", "h1"] if namespaces else []
+        self.at_h2 = ["ip", "netns", "exec", "h2"] if namespaces else []
+
+    def devices(self) -> list[str]:
+        return sorted(device.name for device in _DEVICES.iterdir())
+
+    def state(self, device: str) -> str:
+        """As the port tells it: "ACTIVE", "DOWN"."""
+        return (_DEVICES / device / "ports/1/state").read_text().split(":")[1].strip()
+
+    def sent_packets(self, device: str) -> int:
+        return int(self._counter(device).read_text())
+
+    def counts(self, device: str) -> bool:
+        """Whether the device counts its packets: SoftRoCE does, soft iWARP does not."""
+        return self._counter(device).exists()
+
+    def _counter(self, device: str) -> Path:
+        return _DEVICES / device / "ports/1/hw_counters/sent_pkts"
+
+    def gid(self, device: str) -> int:
+        """The index of the GID that is the device's IPv4 address."""
+        folder = _DEVICES / device / "ports/1/gids"
+        for entry in sorted(folder.iterdir(), key=lambda entry: int(entry.name)):
+            if entry.read_text().startswith("0000:0000:0000:0000:0000:ffff:"):
+                return int(entry.name)
+        raise LookupError(f"{device} has no GID of an IPv4 address")
