@@ -11,6 +11,7 @@ import select
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,27 @@ del _sys.argv[1:3]
 
 
 class Script:
-    """A running program. kind: "plain", or the path that its connections are to take under the launcher."""
+    """A running program. kind: "plain", or the path that its connections are to take under the launcher.
 
-    def __init__(self, kind: str, text: str, *arguments: str, user: int | None = None, **popen: Any) -> None:
+    within: what the command begins with.
+    """
+
+    def __init__(
+        self, kind: str, text: str, *arguments: str, user: int | None = None, within: Sequence[str] = (), **popen: Any
+    ) -> None:
         hearing, self._out = os.pipe()
         self._in, telling = os.pipe()
         self.name = kind
         launcher = [] if kind == "plain" else ["-m", "fastsock.launcher"]
-        command = [sys.executable, *launcher, "-c", _PRELUDE + textwrap.dedent(text), str(hearing), str(telling)]
+        command = [
+            *within,
+            sys.executable,
+            *launcher,
+            "-c",
+            _PRELUDE + textwrap.dedent(text),
+            str(hearing),
+            str(telling),
+        ]
         variables = {**os.environ, **environment(kind), **popen.pop("env", {})}
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), variables.get("PYTHONPATH")]))
         passed = (hearing, telling, *popen.pop("pass_fds", ()))

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ..xxdev import hosts as network_hosts
+from ..helpers import hosts as network_hosts
 
 RUN = [sys.executable, "-m", "fastsock.mpj.run"]
 DEADLINE = 60.0
@@ -529,13 +529,9 @@ def network(tmp_path):
     if reason:
         pytest.skip(reason)
     with network_hosts.Hosts(2) as made:
-        path = tmp_path / "ssh"
-        # the namespace's name ends with the number that its address begins to count at 1
-        path.write_text(f'#!/bin/sh\nexec ip netns exec {made._prefix}$((${{1##*.}} - 1)) sh -c "$2"\n')
-        path.chmod(0o755)
         (tmp_path / "hosts").write_text(f"localhost:2\n{made.ip(1)}:2\n")
         made.words = [*made.inside(0), *RUN, "--hostfile", str(tmp_path / "hosts")]
-        made.env = os.environ | {"FASTSOCK_MPJ_SSH": str(path)}
+        made.env = os.environ | made.remote_start(tmp_path)
         yield made
 
 

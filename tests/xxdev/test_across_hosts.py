@@ -10,7 +10,8 @@ import pytest
 
 from fastsock.testing.ranks import RankMaker
 
-from . import hosts, traffic
+from ..helpers import hosts
+from . import traffic
 
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
 SEED = int(os.environ.get("FASTSOCK_TEST_SEED", "1"))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from . import hosts as network_hosts
+from ..helpers import hosts as network_hosts
 from .launchers import CLEAN, DEADLINE, ROOT, SHARED, SHOW, by_hand
 
 EXCHANGE = """

@@ -1,4 +1,4 @@
-"""Network namespaces as hosts, joined by one switch: for tests of ranks on several hosts. Needs root and iproute2."""
+"""Network namespaces as hosts, joined by one switch, for tests of several hosts. Needs root and iproute2."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -71,9 +72,29 @@ class Hosts:
         """What a command begins with to run there."""
         return ["ip", "netns", "exec", self._name(host)]
 
+    def remote_start(self, folder: Path) -> dict[str, str]:
+        """Variables by which fastsock's runner starts ranks there: no ssh, but a command that enters the namespace."""
+        command = folder / "ssh"
+        # the namespace's name ends with the number that its address begins to count at 1
+        command.write_text(f'#!/bin/sh\nexec ip netns exec {self._prefix}$((${{1##*.}} - 1)) sh -c "$2"\n')
+        command.chmod(0o755)
+        return {"FASTSOCK_MPJ_SSH": str(command)}
+
     def cut(self, host: int) -> None:
         """Nothing reaches that host any more, and nobody is told."""
         _ip("-n", self._switch, "link", "set", f"port{host}", "nomaster")
+
+    def mend(self, host: int) -> None:
+        """What cut() has done ends."""
+        _ip("-n", self._switch, "link", "set", f"port{host}", "master", "switch")
+
+    def link_down(self, host: int) -> None:
+        """The host's own interface goes down: its routes are gone, and its kernel knows."""
+        _ip("-n", self._name(host), "link", "set", "eth0", "down")
+
+    def link_up(self, host: int) -> None:
+        """What link_down() has done ends."""
+        _ip("-n", self._name(host), "link", "set", "eth0", "up")
 
     def _name(self, host: int) -> str:
         return f"{self._prefix}{host}"
