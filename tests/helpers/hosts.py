@@ -96,6 +96,25 @@ class Hosts:
         """What link_down() has done ends."""
         _ip("-n", self._name(host), "link", "set", "eth0", "up")
 
+    def why_no_drop(self) -> str | None:
+        """Why drop() cannot be had here, or None."""
+        if not shutil.which("nft"):
+            return "needs nft (apt-get install nftables)"
+        done = subprocess.run([*self.inside(0), "nft", "add", "table", "inet", "probe"], capture_output=True, text=True)
+        return f"nft cannot be used: {done.stderr.strip()}" if done.returncode else None
+
+    def drop(self, host: int) -> None:
+        """A firewall there swallows whatever arrives and whatever is sent."""
+        chains = "".join(
+            f"chain {hook} {{ type filter hook {hook} priority 0; policy drop; }}\n" for hook in ("input", "output")
+        )
+        text = f"table inet cut {{\n{chains}}}\n"
+        subprocess.run([*self.inside(host), "nft", "-f", "-"], input=text, text=True, check=True)
+
+    def pass_again(self, host: int) -> None:
+        """What drop() has done ends."""
+        subprocess.run([*self.inside(host), "nft", "delete", "table", "inet", "cut"], check=True)
+
     def _name(self, host: int) -> str:
         return f"{self._prefix}{host}"
 

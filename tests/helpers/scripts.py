@@ -82,6 +82,10 @@ class Script:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
 
+    def has_told(self) -> bool:
+        """Has it told something that was not heard yet, or ended?"""
+        return b"\n" in self._buffer or bool(select.select([self._in], [], [], 0)[0])
+
     def tell(self, thing: Any) -> None:
         """Say something to the program."""
         os.write(self._out, json.dumps(thing).encode() + b"\n")
