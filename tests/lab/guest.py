@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,19 @@ class Guest:
         # What comes before a command, so that it runs on this host.
         self.at_h1 = ["ip", "netns", "exec", "h1"] if namespaces else []
         self.at_h2 = ["ip", "netns", "exec", "h2"] if namespaces else []
+
+    def meet(self) -> None:
+        """Between two guests: the end that connects waits here until the end that serves comes here too."""
+        if self.serves and self.connects:
+            return
+        if self.serves:
+            with socket.create_server((self.address, 7070)) as listener:
+                listener.accept()[0].close()
+            return
+        while True:
+            with contextlib.suppress(ConnectionRefusedError):
+                socket.create_connection((self.address, 7070), timeout=60).close()
+                return
 
     def devices(self) -> list[str]:
         return sorted(device.name for device in _DEVICES.iterdir())

@@ -192,5 +192,10 @@ module() { echo "$cache/kernel-$2/$1.ko"; }
 
 fetch_module() {
     [ "$(id -u)" = 0 ] || cannot "Debian does not build $1.ko, and building it needs root"
-    "$lab/build-module" "$1" "$2" "$(cat "$cache/kernel-$2/version")" "$cache/kernel-$2/$1.ko"
+    "$lab/build-module" "$1" "$2" "$(cat "$cache/kernel-$2/version")" "$fresh/$1.ko"
+    case $? in
+        0) mv "$fresh/$1.ko" "$(module "$1" "$2")" ;;
+        77) cannot "the compiler or the source of kernel $2 was not installed" ;;
+        *) wrong "$1.ko was not built" ;;
+    esac
 }
