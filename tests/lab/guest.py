@@ -15,7 +15,7 @@ only_in_lab = pytest.mark.skipif(
 
 _DEVICES = Path("/sys/class/infiniband")
 # Where the server of each topology listens. Both ends of one host use the same address.
-_ADDRESSES = {"lo": "127.0.0.1", "veth": "10.77.0.1", "pair": "10.78.0.1", "wire": "10.79.0.1"}
+_ADDRESSES = {"lo": "10.77.0.1", "veth": "10.77.0.1", "pair": "10.78.0.1", "wire": "10.79.0.1"}
 
 
 class Guest:
