@@ -29,8 +29,8 @@ class Hosts:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._prefix = f"fastsock-{os.getpid()}-"
-        self._switch = f"{self._prefix}switch"
+        self.prefix = f"fastsock-{os.getpid()}-"
+        self._switch = f"{self.prefix}switch"
 
     def __enter__(self) -> Hosts:
         try:
@@ -76,7 +76,7 @@ class Hosts:
         """Variables by which fastsock's runner starts ranks there: no ssh, but a command that enters the namespace."""
         command = folder / "ssh"
         # the namespace's name ends with the number that its address begins to count at 1
-        command.write_text(f'#!/bin/sh\nexec ip netns exec {self._prefix}$((${{1##*.}} - 1)) sh -c "$2"\n')
+        command.write_text(f'#!/bin/sh\nexec ip netns exec {self.prefix}$((${{1##*.}} - 1)) sh -c "$2"\n')
         command.chmod(0o755)
         return {"FASTSOCK_MPJ_SSH": str(command)}
 
@@ -95,6 +95,12 @@ class Hosts:
     def link_up(self, host: int) -> None:
         """What link_down() has done ends."""
         _ip("-n", self._name(host), "link", "set", "eth0", "up")
+
+    def received(self, host: int) -> int:
+        """Bytes that have reached that host over the wire, by its interface's own counter."""
+        words = [*self.inside(host), "cat", "/proc/net/dev"]
+        lines = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        return int(lines.split("eth0:")[1].split()[0])
 
     def why_no_drop(self) -> str | None:
         """Why drop() cannot be had here, or None."""
@@ -116,7 +122,7 @@ class Hosts:
         subprocess.run([*self.inside(host), "nft", "delete", "table", "inet", "cut"], check=True)
 
     def _name(self, host: int) -> str:
-        return f"{self._prefix}{host}"
+        return f"{self.prefix}{host}"
 
 
 def _ip(*arguments: str, check: bool = True) -> int:

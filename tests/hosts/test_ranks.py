@@ -19,6 +19,7 @@ pytest.importorskip("numpy")
 
 DEADLINE = 60
 SILENCE_MS = 2000
+LARGEST = 4 << 20  # of the sizes below
 PREFIX = """
 import faulthandler
 faulthandler.dump_traceback_later(50, exit=True)
@@ -143,6 +144,7 @@ def _all_right(runner: subprocess.Popen[str], count: int) -> None:
 def test_results_are_right_at_all_sizes(network: Hosts, tmp_path: Path, count: int, text: str) -> None:
     with _ranks(network, tmp_path, count, text) as runner:
         _all_right(runner, count)
+    assert network.received(1) > LARGEST, "the hosts share memory"
 
 
 def test_two_level_collectives(network: Hosts, tmp_path: Path) -> None:

@@ -122,6 +122,8 @@ class TcpPeer(SocketPeer):
     ``forced`` nothing else but TCP is allowed to it.
     """
 
+    host = "127.0.0.1"
+
     def __init__(
         self,
         name: str,
@@ -141,7 +143,7 @@ class TcpPeer(SocketPeer):
             }
 
     def listen(self) -> Any:
-        self.listener = socket_module(self.server).create_server(("127.0.0.1", 0))
+        self.listener = socket_module(self.server).create_server((self.host, 0))
         return self.listener.getsockname()
 
     def accept(self) -> None:
