@@ -20,8 +20,11 @@ MORE = {"fastsock.mpj.datatypes._memory": [str(CORE / "strided.c")]}  # C files 
 CORES = len(os.sched_getaffinity(0))
 ASKED = os.environ.get("CFLAGS", "").split()
 
+# RDMA is built in where the headers of libibverbs and librdmacm are found: the compiler's own, or those of this folder.
+RDMA_HEADERS = [folder for folder in (os.environ.get("FASTSOCK_RDMA_HEADERS"),) if folder]
+
 OPTIONS = {
-    "include_dirs": [str(CORE)],
+    "include_dirs": [str(CORE), *RDMA_HEADERS],
     "extra_compile_args": ["-std=c11", "-fno-strict-aliasing", "-fvisibility=hidden", "-pthread"],
     "extra_link_args": ["-pthread"],
 }
