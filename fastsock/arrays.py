@@ -12,7 +12,8 @@ finish before the next begins. A socket's timeout bounds the wait for progress, 
 
 from __future__ import annotations
 
-from _socket import MSG_MORE, MSG_WAITALL, SHUT_RDWR
+from _socket import IPPROTO_TCP, MSG_MORE, MSG_WAITALL, SHUT_RDWR, TCP_CORK
+from contextlib import suppress
 
 from fastsock.array_format import (
     HEADER_BYTES,
@@ -266,12 +267,31 @@ def _bytes_of(block: Array) -> memoryview:
 
 def _gather(sock: socket, items: Array, total: int) -> None:
     buffer = bytearray(_CHUNK)
-    for block in _blocks(items):
-        if not block.flags.c_contiguous:
-            copy = _np.ndarray(block.shape, block.dtype, buffer)
-            _np.copyto(copy, block)
-            block = copy
-        _send_contiguous(sock, block, total)
+    corked = _cork(sock)
+    try:
+        for block in _blocks(items):
+            if not block.flags.c_contiguous:
+                copy = _np.ndarray(block.shape, block.dtype, buffer)
+                _np.copyto(copy, block)
+                block = copy
+            _send_contiguous(sock, block, total)
+    finally:
+        if corked:
+            with suppress(OSError):  # closed meanwhile
+                sock.setsockopt(IPPROTO_TCP, TCP_CORK, 0)
+
+
+def _cork(sock: socket) -> bool:
+    """Only full segments go until the last block is there. Else a block would end in a short one, and Nagle's algorithm
+    would hold the array's last bytes back until the other end acknowledges that: this can take 40 ms. MSG_MORE is not
+    enough, for an acknowledgement that comes between two calls sends the short segment all the same."""
+    try:
+        if sock.getsockopt(IPPROTO_TCP, TCP_CORK):
+            return False  # the program's own
+        sock.setsockopt(IPPROTO_TCP, TCP_CORK, 1)
+    except OSError:
+        return False  # not TCP
+    return True
 
 
 def _blocks(items: Array) -> Iterator[Array]:

@@ -102,6 +102,22 @@ class Hosts:
         lines = subprocess.run(words, check=True, capture_output=True, text=True).stdout
         return int(lines.split("eth0:")[1].split()[0])
 
+    def delayed_acknowledgements(self, host: int) -> int:
+        """How often its TCP has acknowledged only because the time for it had come."""
+        words = [*self.inside(host), "cat", "/proc/net/netstat"]
+        lines = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+        names, values = (line.split() for line in lines if line.startswith("TcpExt:"))
+        return int(values[names.index("DelayedACKs")])
+
+    def add_address(self, host: int, address: str) -> None:
+        """The host is reached by that address too, by itself at least."""
+        _ip("-n", self._name(host), "addr", "add", f"{address}/32", "dev", "lo")
+
+    def send_out(self, host: int, address: str) -> None:
+        """What goes to that address leaves the host, though the address is its own too."""
+        for rule in ("add pref 1 to " + address + " lookup main", "add pref 2 lookup local", "del pref 0"):
+            _ip("-n", self._name(host), "rule", *rule.split())
+
     def why_no_drop(self) -> str | None:
         """Why drop() cannot be had here, or None."""
         if not shutil.which("nft"):

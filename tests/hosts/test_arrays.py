@@ -40,6 +40,34 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as sock:
     told = fastsock.explain(sock)
 tell([told.transport, told.reason])
 """
+ROUNDS = 40
+# just above what goes in one call: the rest is a short segment
+SLICES = """
+import socket, sys, numpy, fastsock
+from fastsock.arrays import recv_array, send_array
+slices = numpy.arange(65_544, dtype="u1")[::-1]
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as sock:
+    for _ in range(int(sys.argv[3])):
+        send_array(sock, slices)
+        assert (recv_array(sock) == slices).all()
+    assert not sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    send_array(sock, slices)
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK), "the program's own setting is gone"
+    recv_array(sock)
+    send_array(sock, numpy.empty(0))
+"""
+
+
+@pytest.mark.parametrize("kind", ["shm", "plain"])
+def test_no_end_waits_for_a_late_acknowledgement(network: Hosts, kind: str) -> None:
+    """Nagle's algorithm holds a short segment back until the one before it is acknowledged, and that may be late."""
+    with (
+        Script(kind, BACK, network.ip(0), within=network.inside(0)) as there,
+        Script(kind, SLICES, network.ip(0), str(there.hear()), str(ROUNDS), within=network.inside(1)) as here,
+    ):
+        assert here.finish() == there.finish() == 0
+    assert sum(map(network.delayed_acknowledgements, range(2))) < ROUNDS / 2
 
 
 @pytest.mark.parametrize("kinds", [("shm", "shm"), ("shm", "plain"), ("plain", "shm")], ids="-".join)

@@ -147,6 +147,15 @@ def test_results_are_right_at_all_sizes(network: Hosts, tmp_path: Path, count: i
     assert network.received(1) > LARGEST, "the hosts share memory"
 
 
+def test_hosts_that_share_an_address(network: Hosts, tmp_path: Path) -> None:
+    """Each has the bridge of a container engine, say. A rank that is looked for there is not found by mistake."""
+    for host in range(2):
+        network.add_address(host, "172.17.0.1")
+    with _ranks(network, tmp_path, 4, COLLECTIVES) as runner:
+        _all_right(runner, 4)
+    assert network.received(1) > LARGEST, "the hosts share memory"
+
+
 def test_two_level_collectives(network: Hosts, tmp_path: Path) -> None:
     table = tmp_path / "table"
     table.write_text("".join(f"{name} hosts 1 0 two_level\n" for name in TWO_LEVEL))
