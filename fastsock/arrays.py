@@ -285,6 +285,8 @@ def _cork(sock: socket) -> bool:
     """Only full segments go until the last block is there. Else a block would end in a short one, and Nagle's algorithm
     would hold the array's last bytes back until the other end acknowledges that: this can take 40 ms. MSG_MORE is not
     enough, for an acknowledgement that comes between two calls sends the short segment all the same."""
+    if getattr(sock, "transport", "tcp") != "tcp":
+        return False
     try:
         if sock.getsockopt(IPPROTO_TCP, TCP_CORK):
             return False  # the program's own
