@@ -119,8 +119,10 @@ print(rank, "right", flush=True)
 
 
 @contextlib.contextmanager
-def _ranks(network: Hosts, folder: Path, count: int, text: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    (folder / "hosts").write_text(f"localhost:{count // 2}\n{network.ip(1)}:{count // 2}\n")
+def ranks(network: Hosts, folder: Path, count: int, text: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A job with as many ranks on each of the hosts; its runner."""
+    names = ["localhost", *map(network.ip, range(1, network.count))]
+    (folder / "hosts").write_text("".join(f"{name}:{count // network.count}\n" for name in names))
     (folder / "app.py").write_text(PREFIX + text)
     words = [*network.inside(0), sys.executable, "-m", "fastsock.mpj.run", "--timeout", "50"]
     words += ["--hostfile", str(folder / "hosts"), str(folder / "app.py")]
@@ -133,7 +135,7 @@ def _ranks(network: Hosts, folder: Path, count: int, text: str, **environment: s
             runner.kill()
 
 
-def _all_right(runner: subprocess.Popen[str], count: int) -> None:
+def all_right(runner: subprocess.Popen[str], count: int) -> None:
     output, errors = runner.communicate(timeout=DEADLINE)
     assert runner.returncode == 0, errors
     assert sorted(output.splitlines()) == [f"{rank} right" for rank in range(count)], errors
@@ -142,8 +144,8 @@ def _all_right(runner: subprocess.Popen[str], count: int) -> None:
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("text", [POINT_TO_POINT, COLLECTIVES], ids=["point-to-point", "collectives"])
 def test_results_are_right_at_all_sizes(network: Hosts, tmp_path: Path, count: int, text: str) -> None:
-    with _ranks(network, tmp_path, count, text) as runner:
-        _all_right(runner, count)
+    with ranks(network, tmp_path, count, text) as runner:
+        all_right(runner, count)
     assert network.received(1) > LARGEST, "the hosts share memory"
 
 
@@ -151,16 +153,16 @@ def test_hosts_that_share_an_address(network: Hosts, tmp_path: Path) -> None:
     """Each has the bridge of a container engine, say. A rank that is looked for there is not found by mistake."""
     for host in range(2):
         network.add_address(host, "172.17.0.1")
-    with _ranks(network, tmp_path, 4, COLLECTIVES) as runner:
-        _all_right(runner, 4)
+    with ranks(network, tmp_path, 4, COLLECTIVES) as runner:
+        all_right(runner, 4)
     assert network.received(1) > LARGEST, "the hosts share memory"
 
 
 def test_two_level_collectives(network: Hosts, tmp_path: Path) -> None:
     table = tmp_path / "table"
     table.write_text("".join(f"{name} hosts 1 0 two_level\n" for name in TWO_LEVEL))
-    with _ranks(network, tmp_path, 4, COLLECTIVES, FASTSOCK_MPJ_COLLECTIVES=str(table)) as runner:
-        _all_right(runner, 4)
+    with ranks(network, tmp_path, 4, COLLECTIVES, FASTSOCK_MPJ_COLLECTIVES=str(table)) as runner:
+        all_right(runner, 4)
 
 
 @pytest.mark.parametrize("break_it", [Hosts.cut, Hosts.link_down], ids=["silent", "link down"])
@@ -170,7 +172,7 @@ def test_a_path_cut_for_ever_ends_the_job(
 ) -> None:
     """The error names a rank at the other end and its host."""
     text = CUT.format(call=call)
-    with _ranks(network, tmp_path, 2, text, FASTSOCK_MPJ_SILENCE_MS=str(SILENCE_MS)) as runner:
+    with ranks(network, tmp_path, 2, text, FASTSOCK_MPJ_SILENCE_MS=str(SILENCE_MS)) as runner:
         assert runner.stdout is not None
         assert [runner.stdout.readline() for _ in range(2)] == ["met\n"] * 2
         break_it(network, 1)
@@ -182,7 +184,7 @@ def test_a_path_cut_for_ever_ends_the_job(
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_second_without_a_path_loses_nothing(network: Hosts, tmp_path: Path, count: int) -> None:
-    with _ranks(network, tmp_path, count, AFTER_A_SECOND) as runner:
+    with ranks(network, tmp_path, count, AFTER_A_SECOND) as runner:
         assert runner.stdout is not None and runner.stdin is not None
         assert runner.stdout.readline() == "under way\n"
         network.cut(1)
@@ -192,4 +194,4 @@ def test_a_second_without_a_path_loses_nothing(network: Hosts, tmp_path: Path, c
             runner.wait(1)  # the fault itself
             raise AssertionError("the ranks ended while there was no path")
         network.mend(1)
-        _all_right(runner, count)
+        all_right(runner, count)

@@ -46,12 +46,22 @@ def type_size(int type):
     return fs_type_size(type)
 
 
+cdef int c_reduce_local(int operation, int type, const void *source, void *target, size_t count) except -1:
+    """target = source operation target, for elements of a type that the operation is defined for."""
+    cdef fs_kernel *kernel = fs_kernel_of(operation, type)
+    if count * fs_type_size(type) < <size_t>LONG_COPY:
+        kernel(source, target, target, count)
+    else:
+        with nogil:
+            kernel(source, target, target, count)
+    return 0
+
+
 def reduce_local(int operation, int type, source, target, Py_ssize_t count=-1):
     """target = source operation target, for `count` elements of TYPES, or all of them. Raises ValueError."""
-    cdef fs_kernel *kernel = fs_kernel_of(operation, type)
     cdef Py_ssize_t size = <Py_ssize_t>fs_type_size(type)
     cdef Py_buffer left, right
-    if kernel == NULL:
+    if not can_reduce(operation, type):
         raise ValueError(f"reduction: operation {operation} is not defined for type {type}")
     PyObject_GetBuffer(source, &left, PyBUF_SIMPLE)
     try:
@@ -61,11 +71,7 @@ def reduce_local(int operation, int type, source, target, Py_ssize_t count=-1):
                 count = right.len // size
             if count > left.len // size or count > right.len // size:
                 raise ValueError(f"reduction: {count} elements of {size} bytes, but buffers of {left.len} and {right.len}")
-            if count * size < LONG_COPY:
-                kernel(left.buf, right.buf, right.buf, <size_t>count)
-            else:
-                with nogil:
-                    kernel(left.buf, right.buf, right.buf, <size_t>count)
+            c_reduce_local(operation, type, left.buf, right.buf, <size_t>count)
         finally:
             PyBuffer_Release(&right)
     finally:

@@ -1,6 +1,7 @@
 #include "verbs/library.h"
 
 #include <dirent.h>
+#include <stddef.h>
 
 #define DEVICES "/sys/class/infiniband"
 

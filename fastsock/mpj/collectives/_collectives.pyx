@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Blocking collective calls on plain arrays, among ranks that share memory or among neighbours: the hot path past the
-general one.
+"""Blocking collective calls on plain arrays, among ranks that share memory, among ranks on a host each, or among
+neighbours: the hot path past the general one.
 
 Each method says whether it did the call. It does not where an argument is anything but a contiguous array of a common
 type, or where the selection table prefers messages. Then the caller takes the general path, and that reports errors.
@@ -10,10 +10,12 @@ What several threads may use does not change once it is made; a call's own layou
 cimport cython
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
-from fastsock.core.binding._core cimport Engine, Request, Team
+from libc.string cimport memcpy
+from fastsock.core.binding._core cimport Engine, Request, Team, c_reduce_local
 from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request
 from fastsock.core.binding.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
 
+from importlib import import_module
 from struct import calcsize
 
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
@@ -24,7 +26,9 @@ from ..datatypes._memory import IN_PLACE, LETTERS, buffer
 from ..datatypes.buffers import of_format
 from ..datatypes.datatype import Datatype
 from ..datatypes.native_kernels import kernel_of
-from ..tags import TAGS
+from ..tags import NOBODYS, TAGS
+from .exchange import ANY, PATIENCE_S, Exchange
+from .scratch import scratch
 from .table import TABLE
 
 cdef extern from "Python.h":
@@ -147,21 +151,48 @@ cdef int take_listed(object argument, bint writable, Taken *taken, int blocks) e
 include "_layout.pxi"
 
 
-@cython.final
-cdef class TeamCalls:
-    """The calls of one communicator."""
-    cdef Team team
+cdef class Calls:
+    """What the calls of one communicator share, whichever way they go."""
     cdef object communicator, numbers, operation
     cdef int operation_number
     cdef int size, rank
+
+    def __init__(self, communicator, members):
+        self.communicator, self.numbers = communicator, members.numbers
+        self.size, self.rank = members.size, members.rank
+
+    @cython.critical_section
+    cdef int kernel(self, object op, uint32_t defined) except -2:
+        """The operation's number, or -1 where it is none of these (see operations())."""
+        record = op.ob
+        if record is not self.operation:
+            self.operation_number = OPERATIONS.get(record.name, -1)
+            self.operation = record
+        return self.operation_number if self.operation_number >= 0 and defined >> self.operation_number & 1 else -1
+
+    cdef int member(self, root) except -2:
+        """The root's rank; -1 where it is none."""
+        cdef Py_ssize_t rank
+        if type(root) is not int:
+            return -1
+        rank = root
+        return <int>rank if 0 <= rank < self.size else -1
+
+    cdef object failed(self, error):
+        raise self.communicator.failed(error) from error
+
+
+@cython.final
+cdef class TeamCalls(Calls):
+    """The calls of one communicator through shared memory."""
+    cdef Team team
     cdef Sizes *sizes  # that go through shared memory: those of each primitive end where the next one's begin
     cdef int[PRIMITIVES + 1] first
     cdef int planned  # after so many changes of the table
 
     def __init__(self, communicator, members):
-        self.communicator = communicator
-        self.team, self.numbers = members.team, members.numbers
-        self.size, self.rank = members.size, members.rank
+        Calls.__init__(self, communicator, members)
+        self.team = members.team
         self.plan()
 
     def __dealloc__(self):
@@ -194,26 +225,6 @@ cdef class TeamCalls:
             if self.sizes[i].least <= nbytes < self.sizes[i].end:
                 return True
         return False
-
-    @cython.critical_section
-    cdef int kernel(self, object op, uint32_t defined) except -2:
-        """The operation's number, or -1 where it is none of these (see operations())."""
-        record = op.ob
-        if record is not self.operation:
-            self.operation_number = OPERATIONS.get(record.name, -1)
-            self.operation = record
-        return self.operation_number if self.operation_number >= 0 and defined >> self.operation_number & 1 else -1
-
-    cdef int member(self, root) except -2:
-        """The root's rank; -1 where it is none."""
-        cdef Py_ssize_t rank
-        if type(root) is not int:
-            return -1
-        rank = root
-        return <int>rank if 0 <= rank < self.size else -1
-
-    cdef object failed(self, error):
-        raise self.communicator.failed(error) from error
 
     def barrier(self):
         """Barrier."""
@@ -478,3 +489,4 @@ cdef class TeamCalls:
 
 
 include "_neighbour_calls.pxi"
+include "_message_calls.pxi"

@@ -7,6 +7,7 @@ cdef class Held:
     """The memory of both buffers of a call, while any of its messages may touch it."""
     cdef Taken out, into
     cdef bint holds_out, holds_into
+    cdef object spare  # memory for what comes
 
     def __dealloc__(self):
         if self.holds_out:

@@ -63,6 +63,16 @@ def flat_tree_blocking(exchange: Exchange, data: Data, root: int) -> Steps:
     return moves.spread_blocking(exchange, data, trees.flat(exchange.rank, exchange.size, root))
 
 
+SPREADS = {
+    minimum_spanning_tree: (trees.minimum_spanning, True),
+    four_ary_tree: (trees.four_ary, False),
+    binomial_tree: (trees.binomial, False),
+    flat_tree: (trees.flat, True),
+    flat_tree_blocking: (trees.flat, False),
+}
+"""Along which tree an algorithm goes, and whether a rank sends to all below it at the same time."""
+
+
 @PRIMITIVE.algorithm(primitive.team)
 def shared_memory(exchange: Exchange, data: View, root: int) -> Steps:
     """Through the memory that all ranks share."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _NoTeam:
-    """Stands for TeamCalls where members share no memory, or have not called yet: it does no call."""
+    """Stands for TeamCalls or MessageCalls where neither suits, or members have not called yet: it does no call."""
 
     def _declined(self, *arguments: Any) -> bool:
         return False
@@ -98,7 +98,7 @@ class Communicator(NoCommunicator):
         self.members_: Any = None
         self.remote_: Any = None
         self.teamed: bool = False
-        self.team_calls: Any = NO_TEAM  # blocking collective calls among members that share memory
+        self.team_calls: Any = NO_TEAM  # blocking collective calls on plain arrays
         self.objects: ObjectCalls | TeamObjectCalls = ObjectCalls(self)
         self.neighbour_calls: Any = None
         self.buffered: Any = None
@@ -233,6 +233,7 @@ class Communicator(NoCommunicator):
     def _form_team(self, members: Any) -> None:
         near = members.near
         if len(near) == 1 < self.size:
+            self._by_messages(members)
             return
         from ..collectives import team
 
@@ -242,12 +243,20 @@ class Communicator(NoCommunicator):
             members.host_team = formed
             return
         members.team = formed
-        if formed is not None:
+        if formed is None:
+            self._by_messages(members)
+        else:
             from ..collectives._collectives import TeamCalls
             from ..collectives._object_collectives import TeamObjectCalls
 
             self.team_calls = TeamCalls(self, members)
             self.objects = TeamObjectCalls(self, members)
+
+    def _by_messages(self, members: Any) -> None:
+        if members.levels is None:
+            from ..collectives._collectives import MessageCalls
+
+            self.team_calls = MessageCalls(self, members)
 
 
 class Intercommunicator(Communicator):
