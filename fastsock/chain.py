@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from .config import KNOWN_TRANSPORTS, Rule, Settings, settings
+from .sdp import SdpTransport
 from .shm import ShmTransport
 from .tcp import TcpTransport
 from .transport import Capability, Reason, Transport
@@ -32,7 +33,8 @@ class _Log:
 
 log = _Log()
 
-_MADE: dict[str, Transport] = {path.name: path for path in (ShmTransport(), UnixTransport(), TcpTransport())}
+_PATHS = (ShmTransport(), UnixTransport(), SdpTransport(), TcpTransport())
+_MADE: dict[str, Transport] = {path.name: path for path in _PATHS}
 _TRANSPORTS = {name: _MADE[name] for name in KNOWN_TRANSPORTS}
 _BY_NUMBER = {path.number: path for path in _TRANSPORTS.values()}
 
@@ -69,6 +71,34 @@ def nothing_but_tcp() -> Reason | None:
     return Reason.EXCLUDED_BY_SETTING if current.transports[0] == "tcp" and not current.rules else None
 
 
+def may_open() -> bool:
+    """Whether the settings in force let a path make sockets in place of TCP's, for anybody."""
+    global _may_open, _may_open_for
+    current = settings()
+    if _may_open_for is not current:
+        named = {*current.transports, *(name for rule in current.rules for name in rule.transports)}
+        _may_open, _may_open_for = any(_opens(_TRANSPORTS[name]) for name in named), current
+    return _may_open
+
+
+def opener(direction: str, ip: str, port: int) -> Transport | None:
+    """The usable path that makes the sockets for this address in place of TCP's, or None."""
+    names, _ = settings().paths_for(direction, ip, port)
+    return next((_TRANSPORTS[name] for name in names if _opens(_TRANSPORTS[name])), None)
+
+
+def opener_of(domain: int) -> Transport | None:
+    """The path that made sockets of this address family, or None."""
+    return next((path for path in _TRANSPORTS.values() if path.owns(domain)), None)
+
+
+def _opens(path: Transport) -> bool:
+    return bool(path.capabilities & Capability.OPENS_SOCKET) and path.usable() is None
+
+
+_may_open = False
+_may_open_for: Settings | None = None
+
 # Every connect and accept asks for these. They hold as long as the settings do.
 _found: dict[tuple[str, str, int], tuple[Sequence[Transport], Reason]] = {}
 _found_for: Settings | None = None
@@ -84,11 +114,13 @@ def _candidates(current: Settings, direction: str, ip: str, port: int) -> tuple[
         if name == "tcp":
             break
         path = _TRANSPORTS[name]
-        if not path.capabilities & Capability.MEETS_BESIDE_TCP:
-            continue
+        if direction == "connect" and _opens(path):  # whatever comes behind it is not reached
+            break
         refused = path.usable()
-        if refused is None:
+        if refused is None and path.capabilities & Capability.MEETS_BESIDE_TCP:
             found.append(path)
+        elif refused is None:
+            continue
         else:
             reason = refused
             log.debug("%s path refused: %s", name, refused)

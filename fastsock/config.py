@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     Network = tuple[int, int, int]  # address bits (32 or 128), masked address, mask
 
-KNOWN_TRANSPORTS = ("shm", "unix", "tcp")  # every path of this version, fastest first: the only list of them
-DEFAULT_TRANSPORTS = KNOWN_TRANSPORTS
+KNOWN_TRANSPORTS = ("shm", "unix", "sdp", "tcp")  # every path of this version, fastest first: the only list of them
+ONLY_BY_NAME = ("sdp",)  # taken only where a setting or a rule names them
+DEFAULT_TRANSPORTS = tuple(name for name in KNOWN_TRANSPORTS if name not in ONLY_BY_NAME)
 LAST_RESORT = "tcp"
 PEERS = ("same-user", "any")
 SHORT_LIVED = ("tcp", "path")
@@ -268,7 +269,8 @@ class Settings(Checked):
         _set(self, "short_lived", _choice("short_lived", short_lived, SHORT_LIVED))
         _set(self, "stats", stats or None)
         _set(self, "trace", _flag("trace", trace))
-        allowed = self.transports
+        # a rule may name more than the default, which leaves these out for whoever did not ask
+        allowed = KNOWN_TRANSPORTS if self.transports == DEFAULT_TRANSPORTS else self.transports
         narrowed = [(rule, tuple(name for name in rule.transports if name in allowed)) for rule in self.rules]
         _set(self, "_connect", tuple(pair for pair in narrowed if pair[0].direction == "connect"))
         _set(self, "_listen", tuple(pair for pair in narrowed if pair[0].direction == "listen"))

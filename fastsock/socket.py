@@ -21,7 +21,7 @@ import weakref
 
 from . import arrays, chain, core, unix
 from .config import settings
-from .connection import connecting, fallback, foreign, registry, tcp_options
+from .connection import connecting, fallback, foreign, opening, registry, tcp_options
 from .connection.pending import Pending
 from .meeting import answer, custody, history, names, ports, presence, waiting
 from .meeting.joined import Joined, confirm
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .meeting.offer import Offer
-    from .transport import Channel
+    from .transport import Channel, Transport
 
 _Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
 _Base: Any = _socket.socket
@@ -67,6 +67,7 @@ class socket(_Plain):  # type: ignore[misc]
     _fast_channel: Channel | None = fallback.Held("_fast_channel")  # type: ignore[assignment]  # a descriptor
     _fast_connection: Any = fallback.Held("_fast_connection")  # registry.Connection or None
     _fast_pending: Pending | None = None
+    _fast_opened: Transport | None = None  # the path that made the descriptor, in place of TCP
     _fast_presence: list[Any] | None = None  # while it listens on TCP
     _fast_listening: Any = None  # fallback.listening(): about the connections that it will accept
     _fast_listens_at: Any = None  # the local address of all connections that it accepts, where they share one
@@ -88,9 +89,11 @@ class socket(_Plain):  # type: ignore[misc]
 
     @property
     def transport(self) -> str:
-        """The path that the bytes take: "shm", "unix" or "tcp". It is "plain" for anything but a TCP stream."""
+        """The path that the bytes take: "shm", "unix", "sdp" or "tcp". It is "plain" for anything but a TCP stream."""
         connection: registry.Connection | None = self._fast_connection
         if connection is not None:
+            if connection.opener is not None:
+                registry.settle_opened(connection)
             return connection.transport if connection.kept is None else connection.kept.told()[0]
         return "tcp" if self._fast_is_tcp_stream() else "plain"
 
@@ -104,6 +107,8 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- listening ----
 
     def listen(self, *backlog: int) -> None:
+        if chain.may_open() and self._fast_is_tcp_stream():
+            opening.open_instead(self, "listen", _Base.getsockname(self))
         _Base.listen(self, *backlog)
         if self._fast_presence is None and self._fast_is_tcp_stream():
             self._fast_announce(first=True)
@@ -112,16 +117,21 @@ class socket(_Plain):  # type: ignore[misc]
         local = _Base.getsockname(self)
         self._fast_listens_at = local if local[0] not in names.WILDCARDS else None
         paths, reason = chain.candidates("listen", local[0], local[1])
+        if self._fast_opened is not None:
+            self._fast_presence = presence.announce(local, self._fast_is_dual())[0] if paths else []
+            return  # native code accepts for TCP only
         if not paths:
             chain.log.debug("listener at %s stays on tcp: %s", local, reason)
             self._fast_presence = []
             self._fast_listening = fallback.listening([], False, self._fast_listens_at, reason, first)
             return
-        dual = _family(self) == _socket.AF_INET6 and not _Base.getsockopt(
+        self._fast_presence, complete = presence.announce(local, self._fast_is_dual())
+        self._fast_listening = fallback.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
+
+    def _fast_is_dual(self) -> bool:
+        return _family(self) == _socket.AF_INET6 and not _Base.getsockopt(
             self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY
         )
-        self._fast_presence, complete = presence.announce(local, dual)
-        self._fast_listening = fallback.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
 
     def _fast_announce_again(self) -> None:
         """Asks again, from time to time, for the presence of a listener that has none.
@@ -161,6 +171,7 @@ class socket(_Plain):  # type: ignore[misc]
             listener._fast_announce_again()
         if listener._fast_options:
             self._fast_options = dict(listener._fast_options)
+        self._fast_opened = listener._fast_opened
         local = listener._fast_listens_at or _Base.getsockname(self)
         paths, reason = chain.candidates("listen", local[0], local[1])
         if not paths:
@@ -207,10 +218,12 @@ class socket(_Plain):  # type: ignore[misc]
             return _attempt(primitive, self, address)
         offer, reason = connecting.offer_to(self, address)
         if offer is None:
+            opened = opening.open_instead(self, "connect", address)
             result = _attempt(primitive, self, address)
             if result in (0, errno.EINPROGRESS):
                 self._fast_stay("connect", reason, None, address)
-                fallback.remember(address, reason)
+                if opened is None:
+                    fallback.remember(address, reason)
             return result
         try:
             result = _attempt(primitive, self, address)
@@ -297,6 +310,9 @@ class socket(_Plain):  # type: ignore[misc]
     # ---- staying and moving ----
 
     def _fast_stay(self, role: str, reason: Reason, local: Any, peer: Any, detail: str = "") -> None:
+        if self._fast_opened is not None:
+            opening.note(self, self._fast_opened, role, local, peer)
+            return
         fallback.note(self, role, reason, local, peer)
         if detail:
             self._fast_connection.detail = detail
@@ -357,7 +373,11 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_recognise(self, family: int, proto: int, descriptor: int) -> None:
         """Finds out whether the descriptor is a fast one: a duplicate, a detached one, or another process's."""
-        if _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN) != _socket.AF_UNIX:
+        domain = _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN)
+        if domain != _socket.AF_UNIX:
+            self._fast_opened = chain.opener_of(domain)
+            if self._fast_opened is not None and family not in _STREAM_KINDS:
+                self._fast_recognise_opened(proto, descriptor)
             return
         addresses = names.addresses_of(descriptor, _socket.AF_UNSPEC if family == -1 else family)
         if addresses is None:
@@ -376,6 +396,12 @@ class socket(_Plain):  # type: ignore[misc]
         connection.port = ports.held_for(descriptor)
         self._fast_connection = connection
         registry.opened(connection, self)
+
+    def _fast_recognise_opened(self, proto: int, descriptor: int) -> None:
+        """The kernel tells the family of the path. The program means that of the addresses."""
+        is_ipv6 = _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_PROTOCOL) != 0
+        family = _socket.AF_INET6 if is_ipv6 else _socket.AF_INET
+        _Base.__init__(self, family, _socket.SOCK_STREAM, _socket.IPPROTO_TCP if proto == -1 else proto, descriptor)
 
     def _fast_share(self, channel: Channel, descriptor: int) -> None:
         """A second socket object over the same connection, with a descriptor and a timeout of its own."""

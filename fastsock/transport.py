@@ -39,6 +39,8 @@ class Reason(enum.Enum):
     PEER_VERSION = "peer_version"
     OTHER_USER = "other_user"
     NO_NATIVE_CORE = "no_native_core"
+    NO_KERNEL_SMC = "no_kernel_smc"
+    KERNEL_FELL_BACK = "kernel_fell_back"
     NO_MEMORY = "no_memory"
     NO_DESCRIPTORS = "no_descriptors"
     NO_PORT = "no_port"
@@ -65,6 +67,8 @@ ADVICE: dict[Reason, str] = {
     Reason.DESCRIPTOR_WATCHED: "connect first and register the descriptor with poll or epoll afterwards",
     Reason.OTHER_USER: "both ends must run as one user that their user namespaces map, or both set FASTSOCK_PEERS=any",
     Reason.NO_NATIVE_CORE: "install a C compiler and the Python headers, then reinstall fastsock",
+    Reason.NO_KERNEL_SMC: "load the kernel's SMC module (modprobe smc smc_diag), or leave sdp out of the paths",
+    Reason.KERNEL_FELL_BACK: "explain(sock).detail has the kernel's own reason; `smcr device` lists devices",
     Reason.NO_MEMORY: "raise the memory or file size limit, or set a smaller FASTSOCK_RING_BYTES",
     Reason.NO_DESCRIPTORS: "raise the limit of open descriptors (ulimit -n)",
     Reason.PEER_VERSION: "install the same version of fastsock at both ends",
@@ -77,6 +81,7 @@ class Capability(enum.Flag):
     SAME_HOST = enum.auto()  # it joins processes of one host
     MEETS_BESIDE_TCP = enum.auto()  # the meeting (meeting/) agrees on it
     SHARED_MEMORY = enum.auto()  # bytes go through memory that both ends map
+    OPENS_SOCKET = enum.auto()  # the kernel makes the whole socket, in place of TCP's
 
 
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -245,6 +250,8 @@ class Channel(Protocol):
 class Transport(abc.ABC):
     """One path between two ends. A path knows nothing of the socket class.
 
+    Paths with OPENS_SOCKET implement `open`, `owns` and `carrier`.
+
     Paths with MEETS_BESIDE_TCP also implement `offer` and `join`. Both get the connected UNIX stream socket of the
     meeting, and the other end's process id (0 where it has no number here). Both give a channel, or None where that
     socket itself is the stream. Once they have returned, joining must not fail any more.
@@ -272,6 +279,24 @@ class Transport(abc.ABC):
     def advice(self, reason: Reason) -> str:
         """A sentence that says what a user can do about `reason`, or an empty text."""
         return ADVICE.get(reason, "")
+
+    def open(self, family: int) -> int:
+        """The descriptor of a new stream socket for AF_INET or AF_INET6, in place of TCP's. Raises OSError.
+
+        It must take TCP's addresses and options, and meet a plain TCP socket at the other end.
+        """
+        raise NotImplementedError(f"the {self.name} path makes no sockets")
+
+    def owns(self, domain: int) -> bool:
+        """Whether a socket of that address family is one that open() made."""
+        return False
+
+    def carrier(self, descriptor: int) -> tuple[bool, str] | None:
+        """Whether the path carries the bytes of that connected socket, not TCP, and what is known in words.
+
+        None while that is undecided.
+        """
+        raise NotImplementedError(f"the {self.name} path makes no sockets")
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Channel | None, list[int], int]:
         """The accepting end's half. Returns a channel or None, the descriptors to pass, and a number to pass.

@@ -36,7 +36,7 @@ LAYERS = [
     ("connection",),
     ("meeting",),
     ("chain",),
-    ("shm", "unix", "tcp"),
+    ("sdp", "shm", "unix", "tcp"),
     ("transport",),
     ("config",),
     ("arrays",),

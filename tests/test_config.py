@@ -53,10 +53,10 @@ class TestTransports:
         assert parse_transports("^other", known, default=("other", "unix", "shm", "tcp")) == ("unix", "shm", "tcp")
 
     @pytest.mark.parametrize(
-        "text", ["", " ", "shmem", "shm,,tcp", "shm,^unix", "^", "shm;unix", "shm unix", "rdma", "^sdp"]
+        "text", ["", " ", "shmem", "shm,,tcp", "shm,^unix", "^", "shm;unix", "shm unix", "rdma", "^rdma"]
     )
     def test_refuses(self, text: str) -> None:
-        with pytest.raises(ConfigError, match="write some of shm, unix, tcp,"):
+        with pytest.raises(ConfigError, match="write some of shm, unix, sdp, tcp,"):
             parse_transports(text)
 
     def test_the_paths_that_may_be_asked_for_are_those_that_there_are(self) -> None:

@@ -207,6 +207,7 @@ cdef class Stayed:
     channel = None
     kept = None
     port = None
+    opener = None
     options = None
     holders = ()
     peer_pid = None

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..transport import Channel
+    from ..transport import Channel, Transport
 
 KEPT_CLOSED = 1000
 _TCP_INFO_BYTES = struct.Struct("=120xQQ")  # tcpi_bytes_acked, tcpi_bytes_received
@@ -43,6 +43,7 @@ class Connection:
     began = 0.0  # when it moved, at the connecting end
     detail = ""  # of `reason`: what the server was doing
     kept: Any = None  # custody.Kept, of one whose other end was still to come when it moved
+    opener: Transport | None = None  # the path that made the socket, until it is known to carry it
     port: Any = None  # ports.HeldPort, of one that left TCP at the connecting end
 
     def __init__(
@@ -71,6 +72,8 @@ class Connection:
         if self.channel is not None:
             return self.channel.statistics() or {}
         owner = self.owner() if self.owner is not None else None
+        if self.opener is not None or self.reason is Reason.KERNEL_FELL_BACK:
+            return {}  # TCP's counts have the handshake of that path
         return kernel_counts(owner) if owner is not None and self.transport == "tcp" else {}
 
 
@@ -136,6 +139,8 @@ def closing(connection: Connection) -> None:
         return
     if connection.kept is not None:
         _settle(connection)
+    if connection.opener is not None:
+        settle_opened(connection)
     if connection.channel is not None:
         connection.final = connection.counts()
         connection.channel = None
@@ -183,6 +188,23 @@ def back_on_tcp(connection: Connection, reason: Reason) -> None:
         connection.port = None
     connection.transport, connection.reason = "tcp", reason
     _totals["tcp"] = _totals.get("tcp", 0) + 1
+
+
+def settle_opened(connection: Connection) -> None:
+    """Finds out what carries a connection whose socket a path made, if that is decided."""
+    path, owner = connection.opener, connection.owner
+    sock = owner() if owner is not None else None
+    descriptor = -1 if sock is None else _socket.socket.fileno(sock)
+    told = None if path is None or descriptor < 0 else path.carrier(descriptor)
+    if told is None:
+        return
+    carries, connection.detail = told
+    connection.opener = None
+    if not carries:
+        with _lock:
+            _totals[connection.transport] -= 1
+            _totals["tcp"] = _totals.get("tcp", 0) + 1
+        connection.transport, connection.reason = "tcp", Reason.KERNEL_FELL_BACK
 
 
 def totals() -> dict[str, int]:

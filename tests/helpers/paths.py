@@ -25,6 +25,10 @@ def why_not(path: str) -> str | None:
         core = importlib.import_module("fastsock.core")
         if not core.available:
             return f"the native core is not built: {core.why_not}"
+    if path == "sdp":
+        reason = importlib.import_module("fastsock.sdp").SdpTransport().usable()
+        if reason is not None:
+            return f"the sdp path cannot be used here: {reason}"
     return None
 
 

@@ -1,0 +1,172 @@
+"""The sdp path where the kernel has no AF_SMC, and what is read of the kernel's answers. tests/lab has the rest."""
+
+from __future__ import annotations
+
+import socket as plain
+import struct
+
+import pytest
+
+import fastsock
+from fastsock import chain, config, socket
+from fastsock.sdp import SdpTransport
+from fastsock.system import smc_diag
+from fastsock.transport import ADVICE, Reason
+
+without_smc = pytest.mark.skipif(SdpTransport().usable() is None, reason="this kernel has AF_SMC")
+
+
+@pytest.fixture
+def settings():
+    yield config.configure
+    config.reload()
+
+
+@pytest.fixture
+def listener():
+    with plain.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def test_it_is_taken_by_name_only():
+    assert "sdp" not in config.Settings().transports
+    assert config.parse_transports("^shm") == ("unix", "tcp")
+
+
+def test_a_rule_may_name_it_where_the_setting_has_its_default():
+    rules = config.parse_rules("connect 10.0.0.0/8 * sdp,tcp")
+    assert config.Settings(rules=rules).paths_for("connect", "10.0.0.1", 80)[0] == ("sdp", "tcp")
+    assert config.Settings(rules=rules).paths_for("connect", "11.0.0.1", 80)[0] == ("shm", "unix", "tcp")
+
+
+def test_a_rule_does_not_name_what_the_setting_leaves_out():
+    rules = config.parse_rules("connect * * sdp,tcp")
+    assert config.Settings(transports="shm", rules=rules).paths_for("connect", "10.0.0.1", 80)[0] == ("tcp",)
+
+
+@without_smc
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_connection_stays_on_tcp_and_says_why(settings, listener, at_once):
+    settings(transports="sdp")
+    for _ in range(3):  # the first is decided, the next ones are remembered
+        with socket.socket() as sock:
+            sock.setblocking(at_once)
+            sock.connect_ex(listener.getsockname())
+            accepted, _ = listener.accept()
+            accepted.sendall(b"hello")
+            sock.settimeout(10)
+            assert sock.recv(5) == b"hello"
+            assert sock.transport == "tcp"
+            assert fastsock.explain(sock).reason == "no_kernel_smc"
+            accepted.close()
+
+
+@without_smc
+def test_an_accepted_connection_says_why(settings):
+    settings(transports="sdp")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        plain.create_connection(listener.getsockname()) as near,
+        listener.accept()[0] as far,
+    ):
+        near.sendall(b"x")
+        assert far.recv(1) == b"x"
+        assert (far.transport, fastsock.explain(far).reason) == ("tcp", "no_kernel_smc")
+
+
+@without_smc
+def test_the_next_path_is_taken(settings):
+    settings(transports="sdp,unix", meeting_ms=500, short_lived="path")
+    from fastsock.testing import PairMaker
+
+    with PairMaker("fastsock.socket", transport="unix").local() as (near, far):
+        near.sendall(b"x")
+        assert far.recv(1) == b"x"
+
+
+@without_smc
+def test_the_descriptor_and_its_options_stay_what_they_are(settings, listener):
+    settings(transports="sdp")
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.bind(("127.0.0.1", 0))
+        before = sock.getsockname()
+        sock.connect(listener.getsockname())
+        assert sock.getsockname() == before
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_INET
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) != 0
+
+
+def test_the_kernel_is_asked_once(monkeypatch):
+    path = SdpTransport()
+    first = path.usable()
+    monkeypatch.setattr(path, "_probe", lambda: pytest.fail("asked twice"))
+    assert path.usable() is first
+
+
+def test_a_module_is_not_loaded_for_it(monkeypatch):
+    monkeypatch.setattr("fastsock.sdp._kernel_has", lambda protocol: False)
+    monkeypatch.setattr("fastsock.sdp._socket.socket", lambda *arguments: pytest.fail("a socket was asked for"))
+    assert SdpTransport().usable() is Reason.NO_KERNEL_SMC
+    assert "modprobe" in ADVICE[Reason.NO_KERNEL_SMC]
+
+
+def test_no_setting_that_leaves_it_out_opens_anything(settings):
+    settings(transports="shm,unix")
+    assert not chain.may_open()
+    assert chain.opener("connect", "10.0.0.1", 80) is None
+
+
+def _told(inode: int, mode: int, reason: int, diagnosis: int) -> bytes:
+    body = struct.pack("=BBBB48xIQ", 43, 1, mode, 0, 0, inode) + struct.pack("=HHII", 12, 5, reason, diagnosis)
+    return struct.pack("=IHHII", 16 + len(body), 20, 2, 1, 0) + body
+
+
+DONE = struct.pack("=IHHIIi", 20, 3, 2, 1, 0, 0)
+
+
+class _Kernel:
+    """Answers as the kernel's netlink socket, with these datagrams."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers = list(answers)
+
+    def __call__(self, *arguments: int) -> _Kernel:
+        return self
+
+    def settimeout(self, seconds: float) -> None: ...
+
+    def send(self, request: bytes) -> None:
+        assert struct.unpack_from("=I", request) == (len(request),)
+
+    def recv(self, size: int) -> bytes:
+        return self.answers.pop(0)
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([_told(7, 0, 0, 0), DONE], (1, 0, 0, 0)),
+        ([_told(5, 2, 0, 0) + _told(7, 1, 0x03010000, 0x03030000), DONE], (1, 1, 0x03010000, 0x03030000)),
+        ([_told(5, 2, 0, 0), _told(7, 2, 0, 0) + DONE], (1, 2, 0, 0)),
+        ([_told(5, 2, 0, 0), DONE], None),
+        ([DONE], None),
+        ([b"\0" * 16, b"short", DONE], None),  # no message at all
+    ],
+)
+def test_the_kernels_answer_is_read(monkeypatch, answers, expected):
+    monkeypatch.setattr(smc_diag._socket, "socket", _Kernel(*answers))
+    assert smc_diag.look_up(7) == expected
+
+
+def test_a_kernel_without_smc_diag_is_an_error(monkeypatch):
+    monkeypatch.setattr(smc_diag._socket, "socket", _Kernel(struct.pack("=IHHIIi", 20, 2, 0, 1, 0, -2)))
+    with pytest.raises(FileNotFoundError, match="smc_diag"):
+        smc_diag.look_up(7)
+
+
+def test_each_fallback_reason_is_told_in_words_with_its_number():
+    assert smc_diag.describe(0x03010000) == "the other end does not speak SMC (0x03010000)"
+    assert smc_diag.describe(0x1234) == "a reason without a name here (0x00001234)"
