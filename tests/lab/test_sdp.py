@@ -1,4 +1,6 @@
-"""The sdp path on the kernel's AF_SMC: `tests/lab/run --smc d|r -- python -m pytest -n 0 -s tests/lab/test_sdp.py`.
+"""The sdp path on the kernel's AF_SMC.
+
+Over SMC-R: `tests/lab/run --smc r --lo -- python -m pytest -n 0 -s tests/lab/test_sdp.py`. Over SMC-D: `--smc d`.
 
 smc_diag proves how the bytes travelled, and over RDMA the device's own counter does.
 """
@@ -21,7 +23,9 @@ from fastsock.testing import PairMaker, checks, difference, name
 from ..helpers.paths import preferring
 from .guest import Guest, only_in_lab
 
-HOST = "10.77.0.1"
+# A connection of one host goes over lo: SMC-R finds a device only there.
+HOST = "10.77.0.1" if os.environ.get("LAB_SMC") == "d" else "127.0.0.1"
+OTHER_HOST = "127.0.0.2"
 MODE = {"r": "SMC-R", "d": "SMC-D"}.get(os.environ.get("LAB_SMC", ""))
 MAKER = PairMaker("fastsock.socket", transport="sdp", host=HOST)
 FELL_BACK = "AF_SMC fell back: the other end does not speak SMC (0x03010000)"
@@ -147,7 +151,7 @@ def test_a_refused_connect_may_be_tried_again():
 def test_a_rule_chooses_by_destination():
     rules = config.parse_rules(f"connect {HOST} * sdp,tcp\nlisten {HOST} * sdp,tcp\nconnect * * tcp\nlisten * * tcp")
     config.configure(transports=config.DEFAULT_TRANSPORTS, rules=rules)
-    for host, transport in ((HOST, "sdp"), ("127.0.0.1", "tcp")):
+    for host, transport in ((HOST, "sdp"), (OTHER_HOST, "tcp")):
         with PairMaker("fastsock.socket", transport=transport, host=host).local():
             pass
 
