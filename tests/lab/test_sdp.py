@@ -18,7 +18,7 @@ import pytest
 import fastsock
 from fastsock import config, socket
 from fastsock.sdp import SdpTransport
-from fastsock.testing import PairMaker, checks, difference, name
+from fastsock.testing import PairMaker
 
 from ..helpers.paths import preferring
 from .guest import Guest, only_in_lab
@@ -167,12 +167,3 @@ def test_a_duplicate_has_the_family_of_its_addresses():
     with MAKER.local() as (near, _), socket.socket(fileno=near.dup().detach()) as again:
         assert (again.family, again.proto) == (socket.AF_INET, socket.IPPROTO_TCP)
         assert again.getpeername() == near.getpeername()
-
-
-@pytest.mark.parametrize("maker", [MAKER, MAKER.turned()], ids=["connects", "accepts"])
-@pytest.mark.parametrize("check", checks(), ids=name)
-def test_the_stream_contract(check, maker, request):
-    reason = difference(maker, check)
-    if reason:
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
-    check(maker)
