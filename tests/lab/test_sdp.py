@@ -1,6 +1,6 @@
 """The sdp path on the kernel's AF_SMC.
 
-Over SMC-R: `tests/lab/run --smc r --lo -- python -m pytest -n 0 -s tests/lab/test_sdp.py`. Over SMC-D: `--smc d`.
+Over SMC-R: `tests/lab/run --smc r -- python -m pytest -n 0 -s tests/lab/test_sdp.py`. Over SMC-D: `--smc d`.
 
 smc_diag proves how the bytes travelled, and over RDMA the device's own counter does.
 """
@@ -23,8 +23,7 @@ from fastsock.testing import PairMaker
 from ..helpers.paths import preferring
 from .guest import Guest, only_in_lab
 
-# A connection of one host goes over lo: SMC-R finds a device only there.
-HOST = "10.77.0.1" if os.environ.get("LAB_SMC") == "d" else "127.0.0.1"
+HOST = "10.77.0.1"
 OTHER_HOST = "127.0.0.2"
 MODE = {"r": "SMC-R", "d": "SMC-D"}.get(os.environ.get("LAB_SMC", ""))
 MAKER = PairMaker("fastsock.socket", transport="sdp", host=HOST)
