@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import _socket
 import sys
 from collections.abc import Iterator, Sequence
 
 from .config import KNOWN_TRANSPORTS, Rule, Settings, settings
-from .sdp import SdpTransport
 from .shm import ShmTransport
 from .tcp import TcpTransport
 from .transport import Capability, Reason, Transport
@@ -33,15 +33,30 @@ class _Log:
 
 log = _Log()
 
-_PATHS = (ShmTransport(), UnixTransport(), SdpTransport(), TcpTransport())
-_MADE: dict[str, Transport] = {path.name: path for path in _PATHS}
-_TRANSPORTS = {name: _MADE[name] for name in KNOWN_TRANSPORTS}
-_BY_NUMBER = {path.number: path for path in _TRANSPORTS.values()}
+_MADE: dict[str, Transport] = {path.name: path for path in (ShmTransport(), UnixTransport(), TcpTransport())}
+_BY_NUMBER = {path.number: path for path in _MADE.values()}
+_IPV4_IPV6_UNIX = (_socket.AF_INET, _socket.AF_INET6, _socket.AF_UNIX)
+
+
+def _named(name: str) -> Transport:
+    path = _MADE.get(name)
+    if path is None:
+        path = _MADE[name] = _made(name)
+    return path
+
+
+def _made(name: str) -> Transport:
+    """A path that is imported only where somebody names it: most programs never do."""
+    if name == "sdp":
+        from .sdp import SdpTransport
+
+        return SdpTransport()
+    raise LookupError(f"config.KNOWN_TRANSPORTS has {name!r}, and no class is known for it here")
 
 
 def transports() -> Iterator[Transport]:
     """Every path that this version knows, fastest first."""
-    return iter(_TRANSPORTS.values())
+    return map(_named, KNOWN_TRANSPORTS)
 
 
 def by_number(number: int) -> Transport | None:
@@ -77,19 +92,21 @@ def may_open() -> bool:
     current = settings()
     if _may_open_for is not current:
         named = {*current.transports, *(name for rule in current.rules for name in rule.transports)}
-        _may_open, _may_open_for = any(_opens(_TRANSPORTS[name]) for name in named), current
+        _may_open, _may_open_for = any(map(_opens, map(_named, named))), current
     return _may_open
 
 
 def opener(direction: str, ip: str, port: int) -> Transport | None:
     """The usable path that makes the sockets for this address in place of TCP's, or None."""
     names, _ = settings().paths_for(direction, ip, port)
-    return next((_TRANSPORTS[name] for name in names if _opens(_TRANSPORTS[name])), None)
+    return next(filter(_opens, map(_named, names)), None)
 
 
 def opener_of(domain: int) -> Transport | None:
     """The path that made sockets of this address family, or None."""
-    return next((path for path in _TRANSPORTS.values() if path.owns(domain)), None)
+    if domain in _IPV4_IPV6_UNIX:
+        return None
+    return next((path for path in transports() if path.owns(domain)), None)
 
 
 def _opens(path: Transport) -> bool:
@@ -113,7 +130,7 @@ def _candidates(current: Settings, direction: str, ip: str, port: int) -> tuple[
     for name in names:
         if name == "tcp":
             break
-        path = _TRANSPORTS[name]
+        path = _named(name)
         if direction == "connect" and _opens(path):  # whatever comes behind it is not reached
             break
         refused = path.usable()

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import _socket
 
-from .system import smc_diag
 from .system.genuine import genuine
 from .transport import Capability, Reason, Transport
 
+AF_SMC = 43
 AF_INET_SDP = 27  # kernels with the OpenFabrics distribution's ib_sdp
 _PROTOCOLS = "/proc/net/protocols"
 _SMC_PROTOCOLS = {_socket.AF_INET: 0, _socket.AF_INET6: 1}  # SMCPROTO_SMC, SMCPROTO_SMC6
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 # AF_SMC takes 64 KiB unasked, and does not grow it. A program may rely on TCP's patience with unread bytes.
 _BUFFER_BYTES = 1 << 20
-_MODES = {smc_diag.SMC_R: "SMC-R", smc_diag.SMC_D: "SMC-D"}
 
 
 def _kernel_has(protocol: bytes) -> bool:
@@ -56,13 +55,13 @@ class SdpTransport(Transport):
         if not _kernel_has(b"SMC"):
             return Reason.NO_KERNEL_SMC
         try:
-            _socket.socket(smc_diag.AF_SMC, _socket.SOCK_STREAM, 0).close()
+            _socket.socket(AF_SMC, _socket.SOCK_STREAM, 0).close()
         except OSError:  # a filter of system calls forbids it
             return Reason.NO_KERNEL_SMC
         return None
 
     def open(self, family: int) -> int:
-        made = _socket.socket(smc_diag.AF_SMC, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC, _SMC_PROTOCOLS[family])
+        made = _socket.socket(AF_SMC, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC, _SMC_PROTOCOLS[family])
         for option, forced in ((_socket.SO_SNDBUF, _SO_SNDBUFFORCE), (_socket.SO_RCVBUF, _SO_RCVBUFFORCE)):
             try:
                 made.setsockopt(_socket.SOL_SOCKET, forced, _BUFFER_BYTES)
@@ -71,9 +70,11 @@ class SdpTransport(Transport):
         return made.detach()
 
     def owns(self, domain: int) -> bool:
-        return domain == smc_diag.AF_SMC
+        return domain == AF_SMC
 
     def carrier(self, descriptor: int) -> tuple[bool, str] | None:
+        from .system import smc_diag
+
         try:
             told = smc_diag.look_up(genuine.fstat(descriptor).st_ino)
         except OSError as error:
@@ -82,6 +83,6 @@ class SdpTransport(Transport):
             return None
         _, mode, reason, diagnosis = told
         if mode != smc_diag.FALLBACK:
-            return True, _MODES.get(mode, f"AF_SMC in mode {mode}")
+            return True, smc_diag.MODES.get(mode, f"AF_SMC in mode {mode}")
         detail = f"AF_SMC fell back: {smc_diag.describe(reason)}"
         return False, detail + (f"; the other end says: {smc_diag.describe(diagnosis)}" if diagnosis else "")

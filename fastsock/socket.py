@@ -21,7 +21,7 @@ import weakref
 
 from . import arrays, chain, core, unix
 from .config import settings
-from .connection import connecting, fallback, foreign, opening, registry, tcp_options
+from .connection import connecting, fallback, foreign, registry, tcp_options
 from .connection.pending import Pending
 from .meeting import answer, custody, history, names, ports, presence, waiting
 from .meeting.joined import Joined, confirm
@@ -108,7 +108,7 @@ class socket(_Plain):  # type: ignore[misc]
 
     def listen(self, *backlog: int) -> None:
         if chain.may_open() and self._fast_is_tcp_stream():
-            opening.open_instead(self, "listen", _Base.getsockname(self))
+            self._fast_open_instead("listen", _Base.getsockname(self))
         _Base.listen(self, *backlog)
         if self._fast_presence is None and self._fast_is_tcp_stream():
             self._fast_announce(first=True)
@@ -127,6 +127,11 @@ class socket(_Plain):  # type: ignore[misc]
             return
         self._fast_presence, complete = presence.announce(local, self._fast_is_dual())
         self._fast_listening = fallback.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
+
+    def _fast_open_instead(self, direction: str, address: Any) -> Transport | None:
+        from .connection import opening  # only where the settings name such a path
+
+        return opening.open_instead(self, direction, address)
 
     def _fast_is_dual(self) -> bool:
         return _family(self) == _socket.AF_INET6 and not _Base.getsockopt(
@@ -218,7 +223,7 @@ class socket(_Plain):  # type: ignore[misc]
             return _attempt(primitive, self, address)
         offer, reason = connecting.offer_to(self, address)
         if offer is None:
-            opened = opening.open_instead(self, "connect", address)
+            opened = self._fast_open_instead("connect", address) if chain.may_open() else None
             result = _attempt(primitive, self, address)
             if result in (0, errno.EINPROGRESS):
                 self._fast_stay("connect", reason, None, address)
@@ -311,6 +316,8 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_stay(self, role: str, reason: Reason, local: Any, peer: Any, detail: str = "") -> None:
         if self._fast_opened is not None:
+            from .connection import opening
+
             opening.note(self, self._fast_opened, role, local, peer)
             return
         fallback.note(self, role, reason, local, peer)

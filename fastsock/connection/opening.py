@@ -24,8 +24,6 @@ def open_instead(sock: Any, direction: str, address: Any) -> Transport | None:
 
     None where that is TCP, or where TCP must do: then the descriptor is what it was.
     """
-    if not chain.may_open():
-        return None
     if type(address) is not tuple or type(address[0]) is not str or type(address[1]) is not int:
         return None
     if sock._fast_opened is not None:

@@ -13,10 +13,10 @@ from ..transport import Reason
 class Explanation:
     """One connection.
 
-    transport: "shm", "unix" or "tcp"; "plain" for a socket that is no TCP stream. reason: the text of a `Reason`. role:
-    "connect", "accept", "received" or "none". state: "open" or "closed". bytes_*: payload bytes of this end. A count is
-    None where the path does not keep it. detail: the server's activity when the reason came about, in words for people.
-    It is empty if that is not known.
+    transport: "shm", "unix", "sdp" or "tcp"; "plain" for a socket that is no TCP stream. reason: the text of a
+    `Reason`. role: "connect", "accept", "received" or "none". state: "open" or "closed". bytes_*: payload bytes of this
+    end. A count is None where the path does not keep it. detail: the server's activity when the reason came about, in
+    words for people. It is empty if that is not known.
     """
 
     transport: str

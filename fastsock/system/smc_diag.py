@@ -7,7 +7,8 @@ import struct
 import sys
 
 AF_SMC = 43
-SMC_R, FALLBACK, SMC_D = 0, 1, 2  # modes
+FALLBACK = 1  # a mode
+MODES = {0: "SMC-R", 2: "SMC-D"}
 INIT, CLOSED, LISTEN = 2, 7, 10  # states
 _NETLINK_SOCK_DIAG, _BY_FAMILY, _DUMP = 4, 20, 0x301  # NLM_F_REQUEST, NLM_F_DUMP
 _ERROR, _DONE = 2, 3

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket as plain
 import struct
+import subprocess
+import sys
 
 import pytest
 
@@ -115,6 +118,36 @@ def test_no_setting_that_leaves_it_out_opens_anything(settings):
     settings(transports="shm,unix")
     assert not chain.may_open()
     assert chain.opener("connect", "10.0.0.1", 80) is None
+
+
+@pytest.mark.parametrize("paths", ["shm,unix,tcp", "tcp"])
+def test_nothing_of_it_is_imported_unless_it_is_named(paths):
+    assert _imported(paths) == []
+
+
+def test_what_asks_the_kernel_who_carries_is_imported_only_for_an_answer():
+    imported = _imported("sdp,tcp")
+    assert "fastsock.sdp" in imported
+    assert "fastsock.system.smc_diag" not in imported
+
+
+PROGRAM = """
+import sys
+from fastsock import socket
+with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as near:
+    with listener.accept()[0], socket.socket(fileno=near.dup().detach()):
+        near.sendall(b"x")
+print(*sorted({"fastsock.sdp", "fastsock.connection.opening", "fastsock.system.smc_diag"} & set(sys.modules)))
+"""
+
+
+def _imported(paths: str) -> list[str]:
+    """The modules for this path that a program has imported after a connection."""
+    environment = {**os.environ, "FASTSOCK_TRANSPORTS": paths}
+    program = [sys.executable, "-c", PROGRAM]
+    return subprocess.run(
+        program, env=environment, capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
 
 
 def _told(inode: int, mode: int, reason: int, diagnosis: int) -> bytes:
