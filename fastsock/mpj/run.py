@@ -25,7 +25,7 @@ Starts N ranks of a program. They find each other by `from fastsock.mpj import M
   -n N                 how many ranks (default 1, or as many as the host file has places)
   --hostfile FILE      start them on these hosts, by ssh: lines of host, host:4 or host slots=4
   --python PATH        the Python of the other hosts (default: where this one is)
-  --device NAME        how messages travel: iodev (default), sysvdev, or smpdev: ranks are threads of one process
+  --device NAME        how messages travel: iodev (default), ibvdev (RDMA), sysvdev, or smpdev: ranks are threads
   --as-mpi4py          `from mpi4py import MPI` means fastsock.mpj, in child Pythons too
   --timeout SECONDS    end all ranks after that time; the exit status is 124 then
   --tag-output         begin each line that a rank prints with its number
@@ -33,7 +33,7 @@ Starts N ranks of a program. They find each other by `from fastsock.mpj import M
   --help, --version
 """
 
-_DEVICES = ("iodev", "smpdev", "sysvdev")
+_DEVICES = ("iodev", "ibvdev", "smpdev", "sysvdev")
 
 
 class UsageError(Exception):

@@ -15,7 +15,7 @@ docs/message-passing.md tells which device is for what, and how to write one.
 Importing this package imports nothing else: the launcher of ranks starts with it.
 
 device, request, status, errors    what programs use
-iodev, sysvdev, smpdev             one device each
+iodev, ibvdev, sysvdev, smpdev     one device each
 networked, connections, hello      what devices of processes share: connections on first use, and their proof
 framing                            what a message looks like
 settings                           the FASTSOCK_MPJ_ variables

@@ -25,7 +25,7 @@ ANY_SOURCE = -1
 ANY_TAG = -1
 """As a tag: with any tag."""
 
-DEVICES = ("iodev", "smpdev", "sysvdev")
+DEVICES = ("iodev", "ibvdev", "smpdev", "sysvdev")
 
 
 class Device(abc.ABC):

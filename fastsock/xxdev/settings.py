@@ -20,6 +20,7 @@ class Settings(config.Checked):
     spin_us: longest busy wait, in microseconds, before a waiting call sleeps.
     connect_ms: how long the network may take to reach a rank before it counts as unreachable.
     silence_ms: how long the network may be silent before the rank behind it counts as lost.
+    rdma_device: the one that ibvdev opens; none named: the one with the rank's address, or the first that is active.
     """
 
     device: str
@@ -28,8 +29,9 @@ class Settings(config.Checked):
     spin_us: float
     connect_ms: float
     silence_ms: float
+    rdma_device: str
 
-    _fields = ("device", "eager_limit", "credit", "spin_us", "connect_ms", "silence_ms")
+    _fields = ("device", "eager_limit", "credit", "spin_us", "connect_ms", "silence_ms", "rdma_device")
     __slots__ = _fields
 
     def __init__(
@@ -41,6 +43,7 @@ class Settings(config.Checked):
         spin_us: float | str = 200.0,
         connect_ms: float | str = 5000.0,
         silence_ms: float | str = 10_000.0,
+        rdma_device: str = "",
     ) -> None:
         put = object.__setattr__
         put(self, "device", device.strip())
@@ -49,6 +52,7 @@ class Settings(config.Checked):
         put(self, "spin_us", config.duration("spin_us", spin_us))
         put(self, "connect_ms", config.duration("connect_ms", connect_ms))
         put(self, "silence_ms", config.duration("silence_ms", silence_ms))
+        put(self, "rdma_device", rdma_device.strip())
 
 
 _VARIABLES = {f"FASTSOCK_MPJ_{name.upper()}": name for name in Settings._fields}

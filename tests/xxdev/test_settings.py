@@ -42,7 +42,7 @@ def test_devices_by_name():
     settings.configure(device="sysvdev")
     assert Device.new_instance().name == "sysvdev"
     assert Device.new_instance("fastsock.xxdev.iodev:Iodev").name == "iodev"
-    with pytest.raises(XxdevError, match="choose iodev, smpdev, sysvdev") as caught:
+    with pytest.raises(XxdevError, match="choose iodev, ibvdev, smpdev, sysvdev") as caught:
         Device.new_instance("niodev")
     assert caught.value.code == Code.ARGUMENT
 

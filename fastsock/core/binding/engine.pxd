@@ -3,6 +3,15 @@ from libc.stdint cimport uint32_t, uint64_t
 from .stream cimport fs_end
 from .system cimport iovec
 
+cdef extern from "verbs/ibvx.h" nogil:
+    struct fs_ibvx_counts:
+        uint64_t segments
+        uint64_t received
+        uint64_t inlined
+        uint64_t signalled
+        uint64_t credit_segments
+        uint64_t stalls
+
 cdef extern from "engine/engine.h" nogil:
     enum: FS_ANY
     enum: FS_STANDARD, FS_SYNCHRONOUS
@@ -57,6 +66,9 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_attach_local(fs_engine *engine, int peer, fs_engine *other)
     int fs_engine_attach_end(fs_engine *engine, int peer, fs_end *end, int doorbell)
     int fs_engine_attach_descriptor(fs_engine *engine, int peer, int descriptor)
+    int fs_engine_open_verbs(fs_engine *engine, const char *device, const char *local)
+    int fs_engine_attach_verbs(fs_engine *engine, int peer, int descriptor)
+    int fs_engine_verbs_counts(fs_engine *engine, int peer, fs_ibvx_counts *counts, char *device, size_t size)
     void fs_engine_fail(fs_engine *engine, int peer, const char *reason)
     int fs_engine_set_members(fs_engine *engine, uint32_t context, const int *ranks, size_t count)
     int fs_engine_clear_members(fs_engine *engine, uint32_t context)

@@ -434,6 +434,36 @@ cdef class Engine:
         self.alive()
         self.check_attached(peer, fs_engine_attach_descriptor(self.engine, peer, fd))
 
+    def open_verbs(self, device=None, local=None):
+        """Opens the RDMA device of that name, or the one with the IP address `local`, or the first. Raises OSError."""
+        cdef bytes name = b"" if device is None else device.encode()
+        cdef bytes address = b"" if local is None else local.encode()
+        cdef const char *wanted = name
+        cdef const char *here = address
+        cdef int error
+        self.alive()
+        with nogil:
+            error = fs_engine_open_verbs(self.engine, wanted if wanted[0] else NULL, here if here[0] else NULL)
+        if error:
+            raise OSError(-error, f"opening RDMA: {_os.strerror(-error)}")
+
+    def attach_verbs(self, int peer, int fd):
+        """Messages with `peer` go through a queue pair. This connected stream introduces the ends to each other, and ends
+        with them. It belongs to the engine from now on."""
+        cdef int error
+        self.alive()
+        with nogil:
+            error = fs_engine_attach_verbs(self.engine, peer, fd)
+        self.check_attached(peer, error)
+
+    def verbs_counts(self, int peer):
+        """What went through the queue pair to `peer`, and the device's name; None where there is no such pair."""
+        cdef fs_ibvx_counts counts
+        cdef char device[64]
+        if not fs_engine_verbs_counts(self.engine, peer, &counts, device, sizeof(device)):
+            return None
+        return {"device": device.decode(), **counts}
+
     def attach_local(self, int peer, Engine engine not None):
         """`peer` is a rank of this process; attach both to each other."""
         cdef int error

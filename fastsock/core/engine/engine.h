@@ -87,6 +87,16 @@ void fs_engine_after_fork(struct fs_engine *engine);     /* in the child: gives 
 int fs_engine_attach_local(struct fs_engine *engine, int peer, struct fs_engine *other);
 int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end, int doorbell);
 int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descriptor);
+/* Opens the RDMA device of that name, or NULL for the one with the IP address `local`, once for all peers: 0 or -errno,
+ * as fs_ibvx_open(). */
+int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local);
+/* A queue pair to whoever does the same at the other end of a connected stream.  The ends tell each other over the stream
+ * where their queue pairs are.  It stays open: its end is the peer's. */
+int fs_engine_attach_verbs(struct fs_engine *engine, int peer, int descriptor);
+/* What went over that link: 1, or 0 where it is none of verbs. */
+struct fs_ibvx_counts;
+int fs_engine_verbs_counts(struct fs_engine *engine, int peer, struct fs_ibvx_counts *counts, char *device,
+                           size_t size);
 /* All messages from and to the peer end with FS_PEER_FAILED from now on; fs_engine_reason() tells `reason`. */
 void fs_engine_fail(struct fs_engine *engine, int peer, const char *reason);
 /* A receive from anybody in that context fails where one of these ranks (rising) has failed; all by default.  0, -ENOMEM. */

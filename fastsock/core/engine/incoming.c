@@ -316,7 +316,9 @@ static ssize_t read_payload(struct fs_link *link)
 
 static void read_failed(struct fs_engine *engine, struct fs_link *link, int error)
 {
-    if (error == -EPROTO) fs_link_broken(engine, link, "impossible values in the shared memory");
+    const char *why = link->calls->failure ? link->calls->failure(link) : NULL;
+    if (why) fs_peer_lost(engine, link->peer, FS_PEER_FAILED, why);
+    else if (error == -EPROTO) fs_link_broken(engine, link, "impossible values in the shared memory");
     else fs_peer_lost(engine, link->peer, FS_PEER_FAILED, "the peer died or closed its end without a goodbye");
 }
 

@@ -98,6 +98,8 @@ struct fs_slot {
     size_t left;        /* of an abandoned receive: bytes still to come and be dropped */
 };
 
+struct fs_ibvx;
+
 struct fs_engine {
     _Atomic uint32_t lock;
     _Atomic uint32_t contenders;
@@ -128,6 +130,8 @@ struct fs_engine {
     _Atomic uint64_t *stamps; /* stamps.c: read by other processes */
     uint64_t nonce;
     int descriptor_links;
+    struct fs_ibvx *verbs; /* NULL: no link goes over verbs */
+    int verbs_events;      /* an epoll: completions, and the ends of such links */
     uint32_t round;
     /* completed requests that have an owner */
     struct fs_request *finished_first, *finished_last;
@@ -261,6 +265,7 @@ void fs_receive_message(struct fs_engine *engine, struct fs_request *request, st
 /* link.c: with the lock held, but where it says otherwise */
 void fs_link_abandon_descriptor(struct fs_link *link); /* in a forked child */
 void fs_link_free(struct fs_link *link);
+void fs_verbs_close(struct fs_engine *engine); /* behind the links */
 const char *fs_link_path(const struct fs_link *link);
 int fs_links_have_work(const struct fs_engine *engine); /* without the lock: a cache line a link */
 int fs_links_are_near(const struct fs_engine *engine);  /* every other end runs on this core; says where we do */

@@ -15,6 +15,7 @@ static void free_engine(struct fs_engine *engine)
         fs_message_free(message);
     }
     for (int i = 0; i < atomic_load(&engine->link_count); i++) fs_link_free(engine->links[i]);
+    fs_verbs_close(engine);
     for (int i = 0; i < engine->size; i++) free(engine->peers[i].reason);
     while (engine->members) {
         struct fs_members *next = engine->members->next;

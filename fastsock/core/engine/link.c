@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "stream/end.h"
+#include "verbs/ibvx.h"
 
 #define POLLED_AT_ONCE 64
 
@@ -25,6 +26,8 @@ struct fs_link *fs_link_new(int peer, const struct fs_link_calls *calls, int des
 void fs_link_free(struct fs_link *link)
 {
     if (link->end) fs_end_free(link->end);
+    if (link->pair) fs_ibvx_pair_free(link->pair);
+    free(link->meeting);
     fs_guard_close(link);
     free(link->control);
     free(link->out_copy);

@@ -6,6 +6,7 @@
 
 #include "internal.h"
 
+struct fs_ibvx_pair;
 struct fs_link;
 
 /* With the engine's lock unless said otherwise. */
@@ -19,6 +20,7 @@ struct fs_link_calls {
     int (*has_room)(const struct fs_link *link);            /* without the lock: worth writing */
     int (*watch)(struct fs_link *link, struct pollfd *one); /* before a sleep; 1: there is something to do already */
     int (*is_near)(const struct fs_link *link);             /* without the lock: the other end runs on this core */
+    const char *(*failure)(const struct fs_link *link);     /* what the path says of it, or NULL; may be NULL itself */
     void (*close)(struct fs_link *link);
 };
 
@@ -92,6 +94,10 @@ struct fs_link {
     unsigned char *staging;
     size_t staged_from, staged;
     int drained, ready;
+    /* link_verbs.c */
+    struct fs_engine *engine;
+    struct fs_ibvx_pair *pair;
+    struct fs_verbs_meeting *meeting; /* until both ends are connected */
 };
 
 #define FS_FIRST_CREDIT 65536u /* until the greeting says more */

@@ -15,7 +15,8 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#undef ibv_reg_mr /* a macro around an inline function, of which the library has the plain one too */
+#undef ibv_reg_mr /* macros around inline functions, of which the library has the plain ones too */
+#undef ibv_query_port
 
 /* The type of each member is that of the function in the header. */
 #define FS_VERBS_FUNCTIONS(X)   \
@@ -23,7 +24,9 @@
     X(ibv_free_device_list)     \
     X(ibv_open_device)          \
     X(ibv_close_device)         \
+    X(ibv_get_device_name)      \
     X(ibv_query_device)         \
+    X(ibv_query_port)           \
     X(ibv_query_gid)            \
     X(ibv_alloc_pd)             \
     X(ibv_dealloc_pd)           \

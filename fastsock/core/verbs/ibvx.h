@@ -1,0 +1,61 @@
+/* IBVX: what the message engine needs of verbs, for one process.
+ *
+ * One device, one protection domain, one completion queue and one shared receive queue serve all peers.  Each peer has
+ * a queue pair of a reliable connection.  Short data goes in segments through registered buffers.  A segment is sent
+ * only with a credit, and each credit stands for a buffer in the other end's receive queue: a receiver that is not
+ * ready does not occur.
+ *
+ * The calls for a pair belong to one thread at a time, but fs_ibvx_has_input() and fs_ibvx_has_room().
+ */
+#ifndef FASTSOCK_IBVX_H
+#define FASTSOCK_IBVX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct fs_ibvx;
+struct fs_ibvx_pair;
+
+/* Where a queue pair is.  Travels between the two ends by another way, as it lies in memory. */
+struct fs_ibvx_address {
+    uint64_t magic; /* also says the byte order */
+    uint32_t rank, queue_pair, sequence, credits;
+    uint16_t lid, mtu;
+    uint32_t global; /* the GID counts, not the LID */
+    uint8_t gid[16];
+};
+
+struct fs_ibvx_counts {
+    uint64_t segments, received, inlined, signalled, credit_segments, stalls;
+};
+
+/* The device of that name, or NULL for the one that has the IP address `local`, or else the first that is active.  NULL
+ * with -errno: -ENOSYS fastsock was built without verbs, those of fs_verbs_library(), -ENODEV no port is active. */
+struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, int *error);
+void fs_ibvx_close(struct fs_ibvx *device); /* all its pairs are free */
+const char *fs_ibvx_name(const struct fs_ibvx *device);
+/* Readable once fs_ibvx_arm() found nothing and something came since. */
+int fs_ibvx_descriptor(const struct fs_ibvx *device);
+int fs_ibvx_arm(struct fs_ibvx *device); /* 1: something came already */
+
+struct fs_ibvx_pair *fs_ibvx_pair_new(struct fs_ibvx *device, int rank, int peer, int *error);
+/* Its resources go; what was sent arrives before, for at most `patience_ms`. */
+void fs_ibvx_pair_close(struct fs_ibvx_pair *pair, int patience_ms);
+/* The memory: nobody looks any more.  A forked child frees what it inherited without closing it. */
+void fs_ibvx_pair_free(struct fs_ibvx_pair *pair);
+struct fs_ibvx_address fs_ibvx_address_of(const struct fs_ibvx_pair *pair);
+int fs_ibvx_connect(struct fs_ibvx_pair *pair, const struct fs_ibvx_address *there); /* 0 or -errno: it can receive */
+void fs_ibvx_begin(struct fs_ibvx_pair *pair);                                       /* the other end can receive */
+
+/* As many bytes as can go, or come, now, or -EPIPE. */
+ssize_t fs_ibvx_write(struct fs_ibvx_pair *pair, const struct iovec *parts, int count);
+ssize_t fs_ibvx_read(struct fs_ibvx_pair *pair, void *target, size_t length); /* NULL: to nowhere */
+void fs_ibvx_taken(struct fs_ibvx_pair *pair);                                /* a round of reading ends */
+int fs_ibvx_has_input(struct fs_ibvx_pair *pair);
+int fs_ibvx_has_room(struct fs_ibvx_pair *pair);
+const char *fs_ibvx_failure(const struct fs_ibvx_pair *pair); /* NULL: none */
+struct fs_ibvx_counts fs_ibvx_counts_of(const struct fs_ibvx_pair *pair);
+
+#endif

@@ -1,0 +1,88 @@
+/* What the files of IBVX share. */
+#ifndef FASTSOCK_IBVX_INTERNAL_H
+#define FASTSOCK_IBVX_INTERNAL_H
+
+#include "verbs/ibvx.h"
+#include "verbs/library.h"
+
+#ifdef FS_HAS_VERBS
+
+#include <stdatomic.h>
+
+#define FS_IBVX_SEGMENT 8192u /* bytes of a buffer, with the header */
+#define FS_IBVX_CREDITS 64u   /* buffers for each peer, and slots to send from */
+#define FS_IBVX_RESERVED 2u   /* credits that only the return of credits may take */
+#define FS_IBVX_BUCKETS 64u
+#define FS_IBVX_INLINE 220u
+
+/* In front of each segment.  Tag, context and type of a message stand in its frame. */
+struct fs_ibvx_header {
+    int32_t source, destination;
+    uint32_t credits; /* returned */
+};
+
+/* A registered buffer of the receive queue. */
+struct fs_ibvx_buffer {
+    struct fs_ibvx_buffer *next;
+    unsigned char *data;
+    uint32_t key, length, offset;
+};
+
+/* The buffers that came with one peer.  They stay in the shared queue when it goes. */
+struct fs_ibvx_block {
+    struct fs_ibvx_block *next;
+    struct ibv_mr *region;
+    unsigned char *memory;
+    size_t size;
+    struct fs_ibvx_buffer buffers[FS_IBVX_CREDITS];
+};
+
+struct fs_ibvx {
+    const struct fs_verbs_library *library;
+    struct ibv_context *context;
+    struct ibv_pd *domain;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *completions;
+    struct ibv_srq *receives;
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+    uint8_t port_number, gid_index;
+    char name[64];
+    int most_pairs, pairs_made;
+    struct fs_ibvx_block *blocks;
+    _Atomic uint32_t lock; /* of what follows, and of the pairs */
+    struct fs_ibvx_pair *pairs[FS_IBVX_BUCKETS];
+};
+
+struct fs_ibvx_pair {
+    struct fs_ibvx_pair *next; /* of its bucket */
+    struct fs_ibvx *device;
+    struct ibv_qp *queue;
+    int32_t rank, peer;
+    uint32_t sequence, most_inline;
+    struct ibv_mr *region;
+    unsigned char *slots;
+    _Atomic int begun, failed; /* `failed`: 1 + enum ibv_wc_status */
+    _Atomic uint32_t posted, completed, credits, arrived;
+    uint32_t owed; /* credits to return */
+    struct fs_ibvx_buffer *first, *last;
+    int closed; /* the last request of all has completed */
+    struct fs_ibvx_counts counts;
+};
+
+/* The upper byte of a work request's number says what it was. */
+enum { FS_IBVX_RECEIVED = 1, FS_IBVX_SENT, FS_IBVX_LAST };
+#define FS_IBVX_NUMBER(kind, value) ((uint64_t)(kind) << 56 | (uint64_t)(value))
+
+void fs_ibvx_lock(struct fs_ibvx *device);
+int fs_ibvx_try_lock(struct fs_ibvx *device);
+void fs_ibvx_unlock(struct fs_ibvx *device);
+
+/* All with the lock. */
+int fs_ibvx_add_buffers(struct fs_ibvx *device); /* FS_IBVX_CREDITS; 0 or -errno */
+int fs_ibvx_post_receive(struct fs_ibvx *device, struct fs_ibvx_buffer *buffer);
+int fs_ibvx_poll(struct fs_ibvx *device); /* how many completions */
+void fs_ibvx_return_credits(struct fs_ibvx_pair *pair);
+
+#endif
+#endif

@@ -1,0 +1,110 @@
+"""ibvdev: a queue pair of RDMA verbs for each pair of ranks, as in section 4 of the paper on ibvdev.
+
+Its library IBVX is the core's: core/verbs has the device and its queues, and the engine has the messages. A rank
+connects by TCP, as on iodev. Over that connection the two ends tell each other where their queue pairs are. Then
+nothing goes over it, and its end is the peer's end.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from .connections import Connections
+from .errors import Code, failed
+from .networked import NetworkedDevice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_ADVICE = {
+    errno.ENOSYS: "fastsock was built without the headers of libibverbs and librdmacm: install libibverbs-dev and "
+    "librdmacm-dev, then fastsock again",
+    errno.ENODEV: "no RDMA device has an active port: see `python -m fastsock.doctor`",
+    errno.ENOENT: "libibverbs or librdmacm is not installed",
+    errno.ENOMEM: "too little memory may be locked: see `ulimit -l`",
+    errno.EPERM: "a child of this process could corrupt its queue pairs: the kernel is too old",
+    errno.EOPNOTSUPP: "the device has no shared receive queues",
+}
+
+
+class Ibvdev(NetworkedDevice):
+    """Messages over RDMA: for ranks whose hosts one RDMA network joins."""
+
+    name = "ibvdev"
+
+    def connect_with(self) -> Connections:
+        device = self.settings.rdma_device or None
+        try:
+            self.engine.open_verbs(device, self.job.interface)
+        except OSError as error:
+            why = _ADVICE.get(error.errno or 0, error.strerror)
+            which = f"the RDMA device {device}" if device else "an RDMA device"
+            raise failed(Code.UNREACHABLE, f"{self.name}: rank {self.job.rank} cannot open {which}: {why}") from error
+        return _QueuePairs(self.job, self.engine, self.settings)
+
+    def explain(self, peer: int) -> Any:
+        """What the queue pair carried so far, and its device, a dictionary; None before the first message."""
+        engine = self.engine
+        counts = None if engine is None else engine.verbs_counts(peer)
+        return None if counts is None else {"transport": "verbs", **counts}
+
+
+class _QueuePairs(Connections):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._addresses: dict[int, tuple[str, int]] = {}
+
+    def listen(self) -> Any:
+        host = self.job.interface
+        listener = socket.socket(_family(host), socket.SOCK_STREAM)
+        try:
+            listener.bind((host, 0))
+            listener.listen(max(128, self.job.size))
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+
+    def publish(self, listener: Any) -> None:
+        host, port = listener.getsockname()[:2]
+        self.job.announce(host, port)
+
+    def reach(self, peer: int) -> Any:
+        host, port = self._addresses[peer] = self.job.address_of(peer)
+        sock = socket.socket(_family(host), socket.SOCK_STREAM)
+        try:
+            self._prepare(sock)
+            sock.settimeout(self.settings.connect_ms / 1e3)
+            sock.connect((host, port))
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def _prepare(self, sock: Any) -> None:
+        """A host that fell silent ends the connection, and so the queue pair."""
+        probes = 4
+        seconds = max(1, round(self.settings.silence_ms / 1e3 / probes))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.settings.silence_ms > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, seconds)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes - 1)
+
+    def meet(self, sock: Any, listener: Any, address: Any) -> None:
+        self._prepare(sock)
+
+    def settle(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
+        self.engine.attach_verbs(peer, sock.fileno())
+        sock.detach()  # the descriptor is the engine's now
+
+    def where(self, peer: int) -> str:
+        address = self._addresses.get(peer)
+        return "a queue pair" if address is None else f"{address[0]} port {address[1]}"
+
+
+def _family(host: str) -> int:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,0 +1,71 @@
+"""ibvdev on the guest's device: the conformance suite of devices, and the proof that the device carried it."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from fastsock.testing import name, ranks
+
+from .guest import Guest, only_in_lab
+
+pytestmark = only_in_lab
+
+_CLONE_NEWNET = 0x40000000
+
+
+@pytest.fixture(autouse=True)
+def sent():
+    """Packets that each device has sent since the test began, as a function. Prints them at the end."""
+    guest = Guest()
+    if not all(map(guest.counts, guest.devices())):
+        pytest.skip("soft iWARP connects by the connection manager alone, and ibvdev by itself")
+    if guest.net == "wire":
+        pytest.skip("the ranks of a test are on one guest")
+    before = {device: guest.sent_packets(device) for device in guest.devices()}
+
+    def since() -> dict[str, int]:
+        return {device: guest.sent_packets(device) - packets for device, packets in before.items()}
+
+    yield since
+    print("packets sent:", since())
+
+
+def _enter(rank: int) -> None:
+    """Even ranks and the job's server are on h1, odd ranks on h2."""
+    with open(f"/run/netns/h{1 + max(rank, 0) % 2}", "rb") as namespace:
+        if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "setns")
+
+
+def _maker(*environment: tuple[str, str]) -> ranks.RankMaker:
+    guest = Guest()
+    if guest.net == "pair":
+        return ranks.RankMaker("ibvdev", environment, enter=_enter, server=guest.address)
+    return ranks.RankMaker("ibvdev", environment)
+
+
+def _exchange(device):
+    """Each of two ranks sends the other 1000 bytes and a million; what its queue pair carried."""
+    other = 1 - device.id()
+    for length in (1000, 1_000_000):
+        sending = device.isend(bytes(length), other, 1)
+        assert device.recv(None, other, 1).length == length
+        sending.iwait()
+    return device.explain(other)
+
+
+def test_the_device_carries_the_messages(sent):
+    for carried in _maker().run(2, _exchange):
+        print(carried)
+        assert carried["transport"] == "verbs"
+        assert carried["device"] in Guest().devices()
+        assert carried["segments"] > 0
+        assert carried["received"] > 0
+    assert all(packets > 1000 for packets in sent().values())
+
+
+@pytest.mark.parametrize("check", ranks.device_checks(), ids=name)
+def test_device(check):
+    check(_maker())
