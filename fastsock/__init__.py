@@ -19,7 +19,7 @@ Arrows run downwards only, from one line of this list to those below it:
     patching      what is replaced in a running Python, and put back
     connection    one TCP connection as its program sees it
     meeting       how two ends find each other beside TCP
-    chain         the paths in their order: shm, unix, sdp, tcp
+    chain         the paths in their order: shm, unix, rdma, sdp, tcp
     transport     what every path is
     config        the settings
     arrays        typed-array framing; array_format: its header

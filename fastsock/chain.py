@@ -6,7 +6,8 @@ import _socket
 import sys
 from collections.abc import Iterator, Sequence
 
-from .config import KNOWN_TRANSPORTS, Rule, Settings, settings
+from . import core
+from .config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, Rule, Settings, settings
 from .shm import ShmTransport
 from .tcp import TcpTransport
 from .transport import Capability, Reason, Transport
@@ -51,6 +52,10 @@ def _made(name: str) -> Transport:
         from .sdp import SdpTransport
 
         return SdpTransport()
+    if name == "rdma":
+        from .rdma import RdmaTransport
+
+        return RdmaTransport()
     raise LookupError(f"config.KNOWN_TRANSPORTS has {name!r}, and no class is known for it here")
 
 
@@ -80,6 +85,19 @@ def candidates(direction: str, ip: str, port: int) -> tuple[Sequence[Transport],
     return known
 
 
+def between_hosts(direction: str, ip: str, port: int) -> tuple[Transport | None, Reason]:
+    """The path that such a connection may take to another host, or None with the reason. Arguments as candidates()."""
+    global _far, _far_for
+    current = settings()
+    if _far_for is not current or len(_far) > 4096:
+        _far, _far_for = {}, current
+    key = (direction, ip, port)
+    known = _far.get(key)
+    if known is None:
+        known = _far[key] = _between_hosts(current, direction, ip, port)
+    return known
+
+
 def nothing_but_tcp() -> Reason | None:
     """The reason why every connection of this process stays on TCP, or None."""
     current = settings()
@@ -92,14 +110,14 @@ def may_open() -> bool:
     current = settings()
     if _may_open_for is not current:
         named = {*current.transports, *(name for rule in current.rules for name in rule.transports)}
-        _may_open, _may_open_for = any(map(_opens, map(_named, named))), current
+        _may_open, _may_open_for = any(map(_opens, map(_named, named.difference(BETWEEN_HOSTS)))), current
     return _may_open
 
 
 def opener(direction: str, ip: str, port: int) -> Transport | None:
     """The usable path that makes the sockets for this address in place of TCP's, or None."""
     names, _ = settings().paths_for(direction, ip, port)
-    return next(filter(_opens, map(_named, names)), None)
+    return next((path for path in map(_named, names) if _opens(path)), None)
 
 
 def opener_of(domain: int) -> Transport | None:
@@ -119,6 +137,8 @@ _may_open_for: Settings | None = None
 # Every connect and accept asks for these. They hold as long as the settings do.
 _found: dict[tuple[str, str, int], tuple[Sequence[Transport], Reason]] = {}
 _found_for: Settings | None = None
+_far: dict[tuple[str, str, int], tuple[Transport | None, Reason]] = {}
+_far_for: Settings | None = None
 
 
 def _candidates(current: Settings, direction: str, ip: str, port: int) -> tuple[Sequence[Transport], Reason]:
@@ -130,6 +150,8 @@ def _candidates(current: Settings, direction: str, ip: str, port: int) -> tuple[
     for name in names:
         if name == "tcp":
             break
+        if name in BETWEEN_HOSTS:
+            continue
         path = _named(name)
         if direction == "connect" and _opens(path):  # whatever comes behind it is not reached
             break
@@ -142,3 +164,20 @@ def _candidates(current: Settings, direction: str, ip: str, port: int) -> tuple[
             reason = refused
             log.debug("%s path refused: %s", name, refused)
     return tuple(found), Reason.JOINED if found else reason
+
+
+def _between_hosts(current: Settings, direction: str, ip: str, port: int) -> tuple[Transport | None, Reason]:
+    names, rule = current.paths_for(direction, ip, port)
+    reason = Reason.EXCLUDED_BY_SETTING if rule is None else Reason.EXCLUDED_BY_RULE
+    for name in names:
+        if name not in BETWEEN_HOSTS:
+            continue
+        if core.available and not core.has_rdma_device():  # most hosts: then the path is not even imported
+            reason = Reason.NO_RDMA_DEVICE
+            continue
+        path = _named(name)
+        refused = path.usable()
+        if refused is None:
+            return path, Reason.JOINED
+        reason = refused
+    return None, reason

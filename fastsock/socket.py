@@ -23,7 +23,7 @@ from . import arrays, chain, core, unix
 from .config import settings
 from .connection import connecting, fallback, foreign, registry, tcp_options
 from .connection.pending import Pending
-from .meeting import answer, custody, history, names, ports, presence, waiting
+from .meeting import answer, custody, history, names, ports, presence, remote, waiting
 from .meeting.joined import Joined, confirm
 from .patching import detached, guards, numbers, release
 from .system.genuine import genuine
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .meeting.offer import Offer
+    from .meeting.remote import RemoteOffer
     from .transport import Channel, Transport
 
 _Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
@@ -69,6 +70,7 @@ class socket(_Plain):  # type: ignore[misc]
     _fast_pending: Pending | None = None
     _fast_opened: Transport | None = None  # the path that made the descriptor, in place of TCP
     _fast_presence: list[Any] | None = None  # while it listens on TCP
+    _fast_hears: Any = ()  # meanwhile, what hears of connecting ends on other hosts
     _fast_listening: Any = None  # fallback.listening(): about the connections that it will accept
     _fast_listens_at: Any = None  # the local address of all connections that it accepts, where they share one
     _fast_options: dict[tuple[int, int], Any] | None = None
@@ -116,17 +118,20 @@ class socket(_Plain):  # type: ignore[misc]
     def _fast_announce(self, first: bool = False) -> None:
         local = _Base.getsockname(self)
         self._fast_listens_at = local if local[0] not in names.WILDCARDS else None
+        if first or not self._fast_hears:
+            self._fast_hears = remote.listen(local)
         paths, reason = chain.candidates("listen", local[0], local[1])
         if self._fast_opened is not None:
             self._fast_presence = presence.announce(local, self._fast_is_dual())[0] if paths else []
             return  # native code accepts for TCP only
         if not paths:
             chain.log.debug("listener at %s stays on tcp: %s", local, reason)
-            self._fast_presence = []
-            self._fast_listening = fallback.listening([], False, self._fast_listens_at, reason, first)
-            return
-        self._fast_presence, complete = presence.announce(local, self._fast_is_dual())
-        self._fast_listening = fallback.listening(self._fast_presence, complete, self._fast_listens_at, None, first)
+            self._fast_presence, complete = [], False
+        else:
+            self._fast_presence, complete = presence.announce(local, self._fast_is_dual())
+        if not self._fast_hears:  # else each accept asks
+            why = None if paths else reason
+            self._fast_listening = fallback.listening(self._fast_presence, complete, self._fast_listens_at, why, first)
 
     def _fast_open_instead(self, direction: str, address: Any) -> Transport | None:
         from .connection import opening  # only where the settings name such a path
@@ -178,6 +183,11 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_options = dict(listener._fast_options)
         self._fast_opened = listener._fast_opened
         local = listener._fast_listens_at or _Base.getsockname(self)
+        if listener._fast_hears:
+            joined = remote.claim(address, local, _Base.fileno(self))
+            if joined is not None:
+                self._fast_move("accept", joined, local, address)
+                return
         paths, reason = chain.candidates("listen", local[0], local[1])
         if not paths:
             self._fast_stay("accept", reason, local, address)
@@ -247,7 +257,7 @@ class socket(_Plain):  # type: ignore[misc]
             raise OSError(errno.EISCONN, genuine.strerror(errno.EISCONN))
         self._fast_in_progress = False
 
-    def _fast_finish_connect(self, offer: Offer, in_progress: bool, address: Any) -> None:
+    def _fast_finish_connect(self, offer: Offer | RemoteOffer, in_progress: bool, address: Any) -> None:
         """Begins the meeting. On one host even a non-blocking connect is over by now, unless a backlog is full."""
         try:
             peer = _Base.getpeername(self)
@@ -302,7 +312,7 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_move("connect", joined, local, peer, held=offer.held())
             confirm(joined, self)
 
-    def _fast_go_ahead(self, offer: Offer, local: Any, peer: Any) -> None:
+    def _fast_go_ahead(self, offer: Any, local: Any, peer: Any) -> None:
         """Moves before the other end has come."""
         try:
             joined, kept = custody.begin(offer, local, peer)
@@ -503,6 +513,9 @@ class socket(_Plain):  # type: ignore[misc]
             for presence in self._fast_presence:
                 presence.close()
         self._fast_presence = None
+        for hearing in self._fast_hears:
+            hearing.close()
+        self._fast_hears = ()
 
     def _real_close(self, _ss: Any = _Base) -> None:
         if self._fast_presence is not None:

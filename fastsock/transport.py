@@ -47,6 +47,13 @@ class Reason(enum.Enum):
     SYSTEM_ERROR = "system_error"
     DESCRIPTOR_WATCHED = "descriptor_watched"
     DESCRIPTOR_TAKEN = "descriptor_taken"
+    NO_RDMA_DEVICE = "no_rdma_device"
+    NO_RDMA_LIBRARY = "no_rdma_library"
+    NO_RDMA_ROUTE = "no_rdma_route"
+    NO_RDMA_LISTENER = "no_rdma_listener"
+    OLD_KERNEL = "old_kernel"
+    FORKED_WITH_RDMA = "forked_with_rdma"
+    CONNECTS_WITHOUT_WAITING = "connects_without_waiting"
 
     def __str__(self) -> str:
         return self.value
@@ -71,6 +78,13 @@ ADVICE: dict[Reason, str] = {
     Reason.KERNEL_FELL_BACK: "explain(sock).detail has the kernel's own reason; `smcr device` lists devices",
     Reason.NO_MEMORY: "raise the memory or file size limit, or set a smaller FASTSOCK_RING_BYTES",
     Reason.NO_DESCRIPTORS: "raise the limit of open descriptors (ulimit -n)",
+    Reason.NO_RDMA_DEVICE: "nothing to do without RDMA hardware; `python -m fastsock.doctor` lists the devices",
+    Reason.NO_RDMA_LIBRARY: "install libibverbs1, librdmacm1 and their headers, then reinstall fastsock",
+    Reason.NO_RDMA_ROUTE: "connect to the address of an RDMA device's network",
+    Reason.NO_RDMA_LISTENER: "start the server with `python -m fastsock.launcher` on a host with an RDMA device",
+    Reason.OLD_KERNEL: "use Linux 5.12 or newer: on an older one a forked child loses the memory that a device uses",
+    Reason.FORKED_WITH_RDMA: "fork before the first connection over RDMA, or start processes by `spawn`",
+    Reason.CONNECTS_WITHOUT_WAITING: "connect with a blocking socket or a timeout: to meet another host takes time",
     Reason.PEER_VERSION: "install the same version of fastsock at both ends",
 }
 
@@ -82,6 +96,7 @@ class Capability(enum.Flag):
     MEETS_BESIDE_TCP = enum.auto()  # the meeting (meeting/) agrees on it
     SHARED_MEMORY = enum.auto()  # bytes go through memory that both ends map
     OPENS_SOCKET = enum.auto()  # the kernel makes the whole socket, in place of TCP's
+    BETWEEN_HOSTS = enum.auto()  # it joins processes of two hosts, and meets before TCP connects (meeting/remote.py)
 
 
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -338,9 +353,47 @@ class Transport(abc.ABC):
         """
         raise NotImplementedError(f"the {self.name} path needs both ends")
 
+    def listen(self, ip: str, port: int) -> Listening:
+        """A path with BETWEEN_HOSTS: it hears of connecting ends at a listener's address. Raises Refused."""
+        raise NotImplementedError(f"the {self.name} path does not join hosts")
+
+    def reach(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> Span:
+        """The same path's half at the connecting end, before TCP connects from `source` to `target`. Raises Refused."""
+        raise NotImplementedError(f"the {self.name} path does not join hosts")
+
+    def reached(self, source: tuple[str, int]) -> Span | None:
+        """The accepting end's half: what the connecting end began for the connection that came from `source`."""
+        raise NotImplementedError(f"the {self.name} path does not join hosts")
+
     def take_over(self, doorbell: int, memory: int, settings: Settings, peer: str, pid: int) -> Channel:
         """The accepting end's channel, over the memory of begin(). The caller closes `memory`. Raises Refused."""
         raise NotImplementedError(f"the {self.name} path needs both ends")
+
+
+class Listening(Protocol):
+    """What a path with BETWEEN_HOSTS keeps for a listener."""
+
+    def close(self) -> None: ...
+
+
+class Span(Protocol):
+    """A connection to another host that is there, and that the socket may take or leave."""
+
+    def accepted(self, seconds: float) -> bool:
+        """Waits until the other end's program has accepted, so long at most."""
+
+    def withdraw(self, seconds: float = 0.0) -> bool:
+        """Stays on TCP. Returns False if the other end accepted first: then this end must open it.
+
+        seconds: how long to wait for the other end's word. 0: the other end cannot have accepted. Raises
+        ConnectionResetError if no word came: then nobody knows, and the connection is lost.
+        """
+
+    def open(self, doorbell: int, other: int, tcp: int, settings: Settings, peer: str) -> Channel:
+        """The channel, at `doorbell`. `other`, that one's other end, and `tcp`, a duplicate of TCP's, are taken over.
+
+        Raises OSError: then nothing is taken over.
+        """
 
 
 class Reservation(abc.ABC):

@@ -41,8 +41,9 @@ class TestTransports:
             (" SHM , unix ", ("shm", "unix", "tcp")),
             ("shm,shm", ("shm", "tcp")),
             ("tcp,shm", ("tcp",)),
-            ("^shm", ("unix", "tcp")),
-            ("^shm,unix", ("tcp",)),
+            ("^shm", ("unix", "rdma", "tcp")),
+            ("^shm,unix", ("rdma", "tcp")),
+            ("^shm,unix,rdma", ("tcp",)),
         ],
     )
     def test_reads(self, text: str, expected: tuple[str, ...]) -> None:
@@ -52,11 +53,9 @@ class TestTransports:
         known = ("shm", "unix", "other", "tcp")
         assert parse_transports("^other", known, default=("other", "unix", "shm", "tcp")) == ("unix", "shm", "tcp")
 
-    @pytest.mark.parametrize(
-        "text", ["", " ", "shmem", "shm,,tcp", "shm,^unix", "^", "shm;unix", "shm unix", "rdma", "^rdma"]
-    )
+    @pytest.mark.parametrize("text", ["", " ", "shmem", "shm,,tcp", "shm,^unix", "^", "shm;unix", "shm unix", "^iser"])
     def test_refuses(self, text: str) -> None:
-        with pytest.raises(ConfigError, match="write some of shm, unix, sdp, tcp,"):
+        with pytest.raises(ConfigError, match="write some of shm, unix, rdma, sdp, tcp,"):
             parse_transports(text)
 
     def test_the_paths_that_may_be_asked_for_are_those_that_there_are(self) -> None:
@@ -91,7 +90,7 @@ def chosen(rules: str, direction: str, ip: str, port: int) -> tuple[str, ...] | 
 
 class TestRules:
     def test_no_rules(self) -> None:
-        assert Settings().paths_for("connect", "10.0.0.1", 80) == (("shm", "unix", "tcp"), None)
+        assert Settings().paths_for("connect", "10.0.0.1", 80) == (config.DEFAULT_TRANSPORTS, None)
 
     def test_first_match_wins(self) -> None:
         text = """
@@ -105,7 +104,7 @@ class TestRules:
         assert chosen(text, "connect", "127.200.3.4", 6000) == ("unix", "tcp")
         assert chosen(text, "connect", "127.0.0.1", 6001) is None
         assert chosen(text, "connect", "128.0.0.1", 5500) is None
-        assert chosen(text, "listen", "0.0.0.0", 1) == ("shm", "tcp")
+        assert chosen(text, "listen", "0.0.0.0", 1) == ("shm", "rdma", "tcp")
 
     def test_directions_are_apart(self) -> None:
         assert chosen("listen * 80 tcp", "connect", "127.0.0.1", 80) is None
@@ -201,7 +200,7 @@ class TestEnvironment:
     def test_defaults(self) -> None:
         found = config.from_environment({})
         assert found == Settings()
-        assert found.transports == ("shm", "unix", "tcp")
+        assert found.transports == config.DEFAULT_TRANSPORTS
         assert (found.spin_us, found.look_us, found.meeting_ms) == (50.0, 2.0, 10.0)
         assert found.ring_bytes == 1 << 20
         assert found.direct_min == 256 << 10
@@ -226,7 +225,7 @@ class TestEnvironment:
                 "FASTSOCK_TRACE": "1",
             }
         )
-        assert found.transports == ("shm", "tcp")
+        assert found.transports == ("shm", "rdma", "tcp")
         assert found.paths_for("connect", "127.0.0.1", 80)[0] == ("tcp",)
         assert (found.spin_us, found.look_us, found.meeting_ms) == (0.0, 1.5, 10.0)
         assert found.ring_bytes == 65536
@@ -293,7 +292,7 @@ class TestCurrent:
     def test_configure(self) -> None:
         new = config.configure(transports="^shm", spin_us=0, ring_bytes="64K")
         assert config.settings() is new
-        assert (new.transports, new.spin_us, new.ring_bytes) == (("unix", "tcp"), 0.0, 65536)
+        assert (new.transports, new.spin_us, new.ring_bytes) == (("unix", "rdma", "tcp"), 0.0, 65536)
         assert config.configure(transports=("shm",)).spin_us == 0.0
 
     @pytest.mark.parametrize(

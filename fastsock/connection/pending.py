@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..meeting.offer import Offer
+    from ..meeting.remote import RemoteOffer
 
 _waiting: dict[int, weakref.ref[Any]] = {}
 
@@ -22,7 +23,7 @@ class Pending:
 
     __slots__ = ("began", "begun", "local", "lock", "offer", "peer")
 
-    def __init__(self, sock: Any, offer: Offer, local: Any, peer: Any) -> None:
+    def __init__(self, sock: Any, offer: Offer | RemoteOffer | RemoteOffer, local: Any, peer: Any) -> None:
         self.offer = offer
         self.local = local
         self.peer = peer

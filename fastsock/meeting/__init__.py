@@ -16,6 +16,7 @@ listener.
 
 names, presence         the names, and those of listeners
 offer, answer           the connecting end, and the accepting end
+remote                  both ends of a meeting with another host, which the path carries
 hello, joined           what they say, and what the meeting gives
 waiting, unix_calls     how they wait, and the kernel's calls
 custody                 going ahead of a server that has not accepted

@@ -15,6 +15,8 @@ BELOW = {
     "stream": {"", "sockets"},
     "engine": {"", "stream"},
     "team": {""},
+    "verbs": {""},
+    "remote": {"", "stream", "verbs"},
 }
 HEAD = re.compile(r"^(?:static inline )?(?!static|typedef|#)\w[\w *]*?\b(fs_\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
 NAME = re.compile(r"\bfs_\w+")

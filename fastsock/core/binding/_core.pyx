@@ -22,6 +22,7 @@ from libc.string cimport memcpy
 from posix.unistd cimport usleep
 
 from .engine cimport *
+from .remote cimport *
 from .sockets cimport *
 from .stream cimport *
 from .system cimport *
@@ -96,6 +97,7 @@ include "abstract.pxi"
 include "fairness.pxi"
 include "channel.pxi"
 include "custody.pxi"
+include "remote.pxi"
 include "selecting.pxi"
 include "engine.pxi"
 include "team.pxi"

@@ -34,6 +34,7 @@ cdef extern from "stream/end.h" nogil:
         int pending_error
         int raw_in
         int raw_out
+        int abrupt
 
     struct fs_segment:
         uint32_t small
@@ -44,6 +45,7 @@ cdef extern from "stream/end.h" nogil:
     size_t fs_segment_bytes(uint32_t small_bytes)
     int fs_sysv_format(int id, uint32_t small_bytes, uint64_t token)
     fs_segment *fs_sysv_attach(int id, uint64_t token, int *error)
+    fs_segment *fs_segment_hold(fs_segment *segment)
     void fs_segment_drop(fs_segment *segment)
     int fs_segment_renew(fs_segment *segment)
     int fs_segment_reserve(fs_segment *segment, uint64_t ticket)

@@ -173,6 +173,12 @@ static inline int fs_end_other_left(const struct fs_end *end) /* it was closed i
 ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags);
 ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end);
 ssize_t fs_end_unread(struct fs_end *end, int doorbell);
+/* For a pump whose device reads and writes the rings itself (fs_ring_run()).
+ * Place: `length` bytes come behind what was published; NULL: they lie there already.  There must be room.  0; -EPIPE:
+ * nobody will read them; -EBUSY: the doorbell carries them, so fs_end_send() must take them.
+ * Consume: bytes that were read in place. */
+int fs_end_place(struct fs_end *end, int doorbell, const void *data, size_t length);
+int fs_end_consume(struct fs_end *end, int doorbell, size_t length);
 int fs_end_shutdown(struct fs_end *end, int doorbell, int how);
 void fs_end_leaves(struct fs_end *end, uint32_t how); /* FS_BY_RESET ...: what its end will mean to the other end */
 /* Around the last close of `doorbell` in this process. */

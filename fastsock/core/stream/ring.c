@@ -171,3 +171,11 @@ void fs_ring_consume(struct fs_ring *ring, size_t length)
     uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);
     atomic_store(&ring->shared->tail, tail + length);
 }
+
+const unsigned char *fs_ring_run(const struct fs_ring *ring, uint64_t offset, size_t *length)
+{
+    uint64_t position = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed) + offset;
+    struct run run = run_at(ring, position, LOAD(grown_at));
+    *length = (size_t)run.length;
+    return ring->data + run.offset;
+}

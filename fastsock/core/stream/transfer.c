@@ -319,6 +319,27 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     return result;
 }
 
+int fs_end_place(struct fs_end *end, int doorbell, const void *data, size_t length)
+{
+    int result = lock(end->exclusion.sender, 0);
+    if (result != 0) return result;
+    if (look_is_due(end)) look_at_doorbell(end, doorbell);
+    if (end->gone || has_shut_both(end)) {
+        result = -EPIPE;
+    } else if (goes_raw(end, doorbell)) {
+        result = -EBUSY;
+    } else {
+        fs_show_cpu(&end->header->cpu[end->side]);
+        if (data != NULL) fs_ring_fill(&end->out, 0, data, length);
+        result = fs_ring_publish(&end->out, length) == 0 ? 0 : -EBUSY;
+        wake_reader(end);
+        fs_doorbell_ring(end, doorbell, 0);
+        if (result == 0) fs_count(&end->statistics.bytes_sent, length);
+    }
+    fs_unlock(end->exclusion.sender);
+    return result;
+}
+
 /* ---- receiving ---- */
 
 static int tell_reset(struct fs_end *end, int doorbell)
@@ -452,6 +473,17 @@ ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t le
     if (result != -EAGAIN) fs_cma_want(end, 0);
     fs_unlock(end->exclusion.receiver);
     return result;
+}
+
+int fs_end_consume(struct fs_end *end, int doorbell, size_t length)
+{
+    int result = lock(end->exclusion.receiver, 0);
+    if (result != 0) return result;
+    fs_ring_consume(&end->in, length);
+    fs_count(&end->statistics.bytes_received, length);
+    relieve_writer(end, doorbell);
+    fs_unlock(end->exclusion.receiver);
+    return 0;
 }
 
 ssize_t fs_end_unread(struct fs_end *end, int doorbell)

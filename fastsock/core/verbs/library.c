@@ -1,4 +1,4 @@
-#include "verbs/library.h"
+#include "library.h"
 
 #include <dirent.h>
 #include <stddef.h>
@@ -46,9 +46,8 @@ static int open_both(void)
 #define FS_FIND_RDMA(function) FS_FIND(manager, function)
     FS_VERBS_FUNCTIONS(FS_FIND_VERBS)
     FS_RDMA_FUNCTIONS(FS_FIND_RDMA)
-    /* Before anything is opened.  A kernel since 5.12 gives a child copies of pinned pages, and then this does nothing.
-     * An older one needs it, and then no child may use what was registered. */
-    return library.ibv_fork_init() == 0 ? 0 : -EPERM;
+    /* Else ibv_fork_init() would take registered memory, so every open socket, away from a child. */
+    return library.ibv_is_fork_initialized() == IBV_FORK_UNNEEDED ? 0 : -ENOTSUP;
 }
 
 const struct fs_verbs_library *fs_verbs_library(int *error)

@@ -45,7 +45,7 @@
     X(ibv_query_qp)             \
     X(ibv_destroy_qp)           \
     X(ibv_wc_status_str)        \
-    X(ibv_fork_init)
+    X(ibv_is_fork_initialized)
 #define FS_RDMA_FUNCTIONS(X)      \
     X(rdma_create_event_channel)  \
     X(rdma_destroy_event_channel) \
@@ -74,7 +74,8 @@ struct fs_verbs_library {
 };
 
 /* The functions of both libraries, or NULL with -errno: -ENODEV no device (/sys/class/infiniband), -ENOENT a library or
- * a function of it is not there, -EPERM a forked child could corrupt what the parent's queue pairs use.  Found out once:
+ * a function of it is not there, -ENOTSUP the kernel is
+ * older than 5.12: memory that a device uses would not survive a fork.  Found out once:
  * where there was no device, that is looked at again by the next call, for a few microseconds. */
 const struct fs_verbs_library *fs_verbs_library(int *error);
 

@@ -1,0 +1,35 @@
+# What the core offers of connections between hosts.
+from libc.stdint cimport uint32_t, uint64_t
+from .stream cimport fs_segment
+from .system cimport sockaddr
+
+cdef extern from "remote/span.h" nogil:
+    enum: FS_SPAN_OFFERED, FS_SPAN_WAITING, FS_SPAN_OPEN, FS_SPAN_WITHDRAWN, FS_SPAN_BROKEN
+
+    struct fs_span_counts:
+        uint64_t frames_sent
+        uint64_t frames_heard
+        uint64_t written
+
+    struct fs_span:
+        fs_segment *segment
+        fs_span_counts counts
+
+    void fs_span_drop(fs_span *span)
+    uint32_t fs_span_await(fs_span *span, uint64_t deadline_ns)
+
+cdef extern from "remote/agent.h" nogil:
+    int fs_agent_begin(fs_span *span, int doorbell, int tcp)
+    unsigned fs_agent_drain(uint64_t patience_ns)
+
+cdef extern from "remote/meeting.h" nogil:
+    struct fs_meeting_listener
+    int fs_meeting_usable()
+    fs_meeting_listener *fs_meeting_listen(const sockaddr *at, int *error)
+    void fs_meeting_unlisten(fs_meeting_listener *listener)
+    fs_span *fs_meeting_offer(const sockaddr *source, const sockaddr *target, uint64_t patience_ns, int *error)
+    fs_span *fs_meeting_claim(const sockaddr *source)
+    uint32_t fs_meeting_withdraw(fs_span *span, uint64_t patience_ns)
+
+cdef extern from "verbs/library.h" nogil:
+    int fs_verbs_has_device()

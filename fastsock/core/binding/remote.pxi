@@ -1,0 +1,132 @@
+# Connections between hosts: their meeting over RDMA, and the memory through which a socket uses them.
+
+SPAN_WAITING, SPAN_OPEN = FS_SPAN_WAITING, FS_SPAN_OPEN
+SPAN_WITHDRAWN, SPAN_BROKEN = FS_SPAN_WITHDRAWN, FS_SPAN_BROKEN
+
+
+def rdma_usable():
+    """0, or the errno that says why this process cannot use RDMA: ENODEV, ENOSYS (built without it), ENOENT, EPERM."""
+    return -fs_meeting_usable()
+
+
+def has_rdma_device():
+    """Whether the kernel knows an RDMA device now. Opens no library."""
+    return fs_verbs_has_device() != 0
+
+
+def rdma_drain(double seconds):
+    """Waits until all connections between hosts have carried what was sent. Returns how many have not."""
+    cdef uint64_t patience = <uint64_t>(seconds * 1e9)
+    cdef unsigned left
+    with nogil:
+        left = fs_agent_drain(patience)
+    return left
+
+
+@cython.final
+cdef class Span:
+    """A connection between two hosts, that a socket may take. Made by rdma_offer() or rdma_claim()."""
+    cdef fs_span *span
+
+    def wait(self, double seconds):
+        """Waits until the other end has accepted, so long at most. Returns SPAN_..."""
+        cdef uint64_t deadline = fs_now_ns() + <uint64_t>(seconds * 1e9)
+        cdef uint32_t state
+        with nogil:
+            state = fs_span_await(self.span, deadline)
+        return state
+
+    def withdraw(self, double seconds):
+        """Goes back to TCP, unless the other end has accepted. Returns the state that both ends agree on."""
+        cdef uint64_t patience = <uint64_t>(seconds * 1e9)
+        cdef uint32_t state
+        with nogil:
+            state = fs_meeting_withdraw(self.span, patience)
+        return state
+
+    def open(self, int doorbell, int other, int tcp, *, double spin_us, peer):
+        """The channel of an open span, at `doorbell`. Called once.
+
+        `other` is the other end of the doorbell. `tcp` tells of the other process's end. Both are taken over, unless
+        this raises OSError.
+        """
+        cdef Segment segment = Segment.__new__(Segment)
+        cdef Channel channel
+        segment.segment = fs_segment_hold(self.span.segment)
+        channel = Channel(segment, doorbell, CONNECTED, spin_us=spin_us, peer=peer)
+        channel.shared.end.abrupt = 1  # the span goes by the hang-up
+        checked(fs_agent_begin(self.span, other, tcp))
+        return channel
+
+    def counts(self):
+        """frames_sent, frames_heard, and written: bytes that the device wrote without a copy."""
+        return {
+            "frames_sent": self.span.counts.frames_sent,
+            "frames_heard": self.span.counts.frames_heard,
+            "written": self.span.counts.written,
+        }
+
+    def __dealloc__(self):
+        if self.span != NULL:
+            fs_span_drop(self.span)
+
+
+cdef Span span_of(fs_span *span):
+    cdef Span self = Span.__new__(Span)
+    self.span = span
+    return self
+
+
+def rdma_offer(source, target, double seconds):
+    """Meets a listener at `target`, for the connection that will come from `source`. Returns a Span.
+
+    Both are (address, port). Raises OSError: ENODEV no device leads there, ECONNREFUSED nobody listens there with RDMA,
+    ETIMEDOUT, ENOMEM (also for a limit of locked memory), EPROTO another version.
+    """
+    cdef sockaddr_storage one, other
+    cdef uint64_t patience = <uint64_t>(seconds * 1e9)
+    cdef int error = 0
+    cdef fs_span *span
+    put_address(&one, source)
+    put_address(&other, target)
+    with nogil:
+        span = fs_meeting_offer(<sockaddr *>&one, <sockaddr *>&other, patience, &error)
+    if span == NULL:
+        raise OSError(-error, _os.strerror(-error))
+    return span_of(span)
+
+
+def rdma_claim(source):
+    """The Span that the connecting end offered for the connection that came from `source`, or None."""
+    cdef sockaddr_storage one
+    cdef fs_span *span
+    put_address(&one, source)
+    with nogil:
+        span = fs_meeting_claim(<sockaddr *>&one)
+    return None if span == NULL else span_of(span)
+
+
+@cython.final
+cdef class RdmaListener:
+    """Listens with RDMA at an (address, port). Raises OSError: EADDRINUSE, ENODEV."""
+    cdef fs_meeting_listener *listener
+
+    def __init__(self, at):
+        cdef sockaddr_storage where
+        cdef int error = 0
+        put_address(&where, at)
+        with nogil:
+            self.listener = fs_meeting_listen(<sockaddr *>&where, &error)
+        if self.listener == NULL:
+            raise OSError(-error, _os.strerror(-error))
+
+    def close(self):
+        cdef fs_meeting_listener *listener = self.listener
+        self.listener = NULL
+        if listener != NULL:
+            with nogil:
+                fs_meeting_unlisten(listener)
+
+    def __dealloc__(self):
+        if self.listener != NULL:
+            fs_meeting_unlisten(self.listener)

@@ -1,0 +1,327 @@
+#define _GNU_SOURCE
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "system.h"
+
+#define EVENTS 64
+#define MOST_WATCHED 8
+#define GRACE_NS 20000000ull /* from the end of TCP to the last frames on their way */
+
+enum { OF_DOORBELL, OF_CARRIER, OF_TCP, OF_WAKER, OF_WATCHED };
+
+struct served {
+    struct fs_span *span;
+    void (*ended)(struct fs_span *span);
+    struct served *next;
+    uint32_t doorbell_events, tcp_events;
+    int has_carrier, over;
+    uint64_t tcp_ended_at; /* 0: it has not */
+};
+
+static struct {
+    pthread_mutex_t lock; /* guards all below, and the spans' own state: the thread gives it up only to sleep */
+    int runs, events, waker;
+    uint32_t generation;
+    struct served *first;
+    struct watched {
+        int descriptor;
+        void (*news)(void);
+    } watched[MOST_WATCHED];
+    unsigned watched_count;
+} agent = {.lock = PTHREAD_MUTEX_INITIALIZER, .events = -1, .waker = -1};
+
+static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
+
+/* ---- forks ---- */
+
+static void before_fork(void) { pthread_mutex_lock(&agent.lock); }
+static void in_parent(void) { pthread_mutex_unlock(&agent.lock); }
+
+static void let_go(int *descriptor)
+{
+    if (*descriptor >= 0) close(*descriptor);
+    *descriptor = -1;
+}
+
+/* The parent's end must end with the parent, so a child keeps no copy of its descriptors.  The structures stay: the
+ * libraries' own parts of them belong to the parent, and no call of theirs is made here. */
+static void in_child(void)
+{
+    for (struct served *served = agent.first; served != NULL; served = served->next) {
+        int tcp = atomic_exchange(&served->span->tcp, -1);
+        let_go(&tcp);
+        let_go(&served->span->doorbell);
+        if (served->span->carrier != NULL) let_go(&served->span->carrier->descriptor);
+        served->span->carrier = NULL;
+        fs_end_is_last(served->span->end); /* the parent's agent goes on */
+        served->span->end->closed = 1;
+    }
+    agent.first = NULL;
+    for (unsigned i = 0; i < agent.watched_count; i++) let_go(&agent.watched[i].descriptor);
+    agent.watched_count = 0;
+    let_go(&agent.events);
+    let_go(&agent.waker);
+    agent.runs = 0;
+    pthread_mutex_unlock(&agent.lock);
+}
+
+static void heed_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
+
+/* ---- what the thread waits for ---- */
+
+static void *tagged(void *pointer, uintptr_t kind) { return (void *)((uintptr_t)pointer | kind); }
+
+static void watch(int descriptor, uint32_t *now, uint32_t wanted, void *tag)
+{
+    struct epoll_event event = {wanted, {.ptr = tag}};
+    if (descriptor < 0 || *now == wanted) return;
+    int how = *now == 0 ? EPOLL_CTL_ADD : wanted == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
+    if (epoll_ctl(agent.events, how, descriptor, &event) == 0) *now = wanted;
+}
+
+static void unwatch_all(struct served *served)
+{
+    struct fs_span *span = served->span;
+    watch(span->doorbell, &served->doorbell_events, 0, NULL);
+    watch(atomic_load(&span->tcp), &served->tcp_events, 0, NULL);
+    if (served->has_carrier) epoll_ctl(agent.events, EPOLL_CTL_DEL, span->carrier->descriptor, NULL);
+    served->has_carrier = 0;
+}
+
+/* ---- spans ---- */
+
+static void finish(struct served *served)
+{
+    unwatch_all(served);
+    fs_span_finish(served->span);
+    served->ended(served->span);
+    served->over = 1;
+}
+
+/* The other process is gone, and no frame said so.  What it had sent may still be arriving. */
+static void heed_tcp(struct served *served)
+{
+    if (served->tcp_ended_at == 0 || served->span->heard_shut) return;
+    if (fs_now_ns() - served->tcp_ended_at >= GRACE_NS) fs_span_other_ended(served->span, ECONNRESET);
+}
+
+/* 1: there may be more to do at once. */
+static int turn(struct served *served)
+{
+    struct fs_span *span = served->span;
+    uint64_t heard = span->heard, frames = span->frames;
+    short wants = 0;
+    heed_tcp(served);
+    if (fs_span_turn(span, &wants)) {
+        finish(served);
+        return 0;
+    }
+    int moved = span->heard != heard || span->frames != frames;
+    if (moved) return 1;
+    if (span->carrier->calls->arm(span->carrier) < 0) return 1;
+    if (fs_span_turn(span, &wants)) { /* what came before it was armed */
+        finish(served);
+        return 0;
+    }
+    if (span->heard != heard || span->frames != frames) return 1;
+    if (wants & POLLIN && span->doorbell >= 0 && fs_end_settle(span->end, span->doorbell, 0)) return 1;
+    uint32_t doorbell = (wants & POLLIN ? EPOLLIN | EPOLLRDHUP : 0u) | (wants & POLLOUT ? EPOLLOUT : 0u);
+    if (span->program_left && span->said_shut) doorbell = 0;
+    watch(span->doorbell, &served->doorbell_events, doorbell, tagged(served, OF_DOORBELL));
+    int tcp = atomic_load(&span->tcp);
+    watch(tcp, &served->tcp_events, served->tcp_ended_at == 0 ? EPOLLRDHUP | EPOLLIN : 0, tagged(served, OF_TCP));
+    return 0;
+}
+
+static void note_event(struct served *served, unsigned kind, uint32_t events)
+{
+    if (served->over) return;
+    if (kind == OF_DOORBELL && events & (EPOLLHUP | EPOLLERR)) served->span->program_left = 1;
+    if (kind == OF_TCP && served->tcp_ended_at == 0) served->tcp_ended_at = fs_now_ns();
+}
+
+static void drop_those_over(void)
+{
+    for (struct served **place = &agent.first; *place != NULL;) {
+        struct served *served = *place;
+        if (!served->over) {
+            place = &served->next;
+            continue;
+        }
+        *place = served->next;
+        fs_span_drop(served->span);
+        free(served);
+    }
+}
+
+/* How long the thread may sleep, in milliseconds: -1 for ever. */
+static int patience(void)
+{
+    for (struct served *served = agent.first; served != NULL; served = served->next)
+        if (served->tcp_ended_at != 0 && !served->span->heard_shut) return (int)(GRACE_NS / 1000000ull);
+    return -1;
+}
+
+static void *serve(void *unused)
+{
+    struct epoll_event found[EVENTS];
+    const uint32_t generation = fs_generation();
+    (void)unused;
+    pthread_mutex_lock(&agent.lock);
+    while (agent.generation == generation) {
+        int more = 0;
+        for (struct served *served = agent.first; served != NULL; served = served->next)
+            if (!served->over) more |= turn(served);
+        drop_those_over();
+        int timeout = more ? 0 : patience(), events = agent.events;
+        pthread_mutex_unlock(&agent.lock);
+        int count = epoll_wait(events, found, EVENTS, timeout);
+        pthread_mutex_lock(&agent.lock);
+        for (int i = 0; i < count; i++) {
+            unsigned kind = (unsigned)((uintptr_t)found[i].data.ptr & 7);
+            void *tag = (void *)((uintptr_t)found[i].data.ptr & ~(uintptr_t)7);
+            uint64_t drop;
+            if (kind == OF_WAKER && read(agent.waker, &drop, sizeof drop) < 0) continue;
+            if (kind == OF_WATCHED) ((struct watched *)tag)->news();
+            if (kind <= OF_TCP) note_event(tag, kind, found[i].events);
+        }
+    }
+    pthread_mutex_unlock(&agent.lock);
+    return NULL;
+}
+
+/* ---- what others ask for ---- */
+
+static int start_locked(void)
+{
+    pthread_t thread;
+    uint32_t unwatched = 0;
+    if (agent.runs) return 0;
+    agent.events = epoll_create1(EPOLL_CLOEXEC);
+    agent.waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    agent.generation = fs_generation();
+    int error = agent.events < 0 || agent.waker < 0 ? -errno : fs_start_thread(&thread, serve, NULL);
+    if (error != 0) {
+        let_go(&agent.events);
+        let_go(&agent.waker);
+        return error;
+    }
+    watch(agent.waker, &unwatched, EPOLLIN, tagged(NULL, OF_WAKER));
+    pthread_detach(thread);
+    agent.runs = 1;
+    return 0;
+}
+
+int fs_agent_start(void)
+{
+    pthread_once(&fork_watch, heed_forks);
+    pthread_mutex_lock(&agent.lock);
+    int error = start_locked();
+    pthread_mutex_unlock(&agent.lock);
+    return error;
+}
+
+void fs_agent_wake(void)
+{
+    const uint64_t one = 1;
+    if (agent.waker >= 0 && write(agent.waker, &one, sizeof one) < 0) return; /* it is awake already */
+}
+
+/* With the lock held: by the thread's own callbacks, or by fs_agent_serve(). */
+static int serve_locked(struct fs_span *span, void (*ended)(struct fs_span *))
+{
+    struct served *served = calloc(1, sizeof *served);
+    if (served == NULL) return -ENOMEM;
+    struct epoll_event event = {EPOLLIN, {.ptr = tagged(served, OF_CARRIER)}};
+    if (epoll_ctl(agent.events, EPOLL_CTL_ADD, span->carrier->descriptor, &event) != 0) {
+        free(served);
+        return -errno;
+    }
+    served->has_carrier = 1;
+    served->span = span;
+    served->ended = ended;
+    served->next = agent.first;
+    agent.first = served;
+    return 0;
+}
+
+int fs_agent_serve(struct fs_span *span, void (*ended)(struct fs_span *))
+{
+    pthread_mutex_lock(&agent.lock);
+    int error = serve_locked(span, ended);
+    pthread_mutex_unlock(&agent.lock);
+    fs_agent_wake();
+    return error;
+}
+
+int fs_agent_serve_here(struct fs_span *span, void (*ended)(struct fs_span *)) { return serve_locked(span, ended); }
+
+int fs_agent_watch(int descriptor, void (*news)(void))
+{
+    uint32_t unwatched = 0;
+    pthread_mutex_lock(&agent.lock);
+    int error = agent.watched_count == MOST_WATCHED ? -ENOSPC : 0;
+    if (error == 0) {
+        struct watched *place = &agent.watched[agent.watched_count++];
+        *place = (struct watched){descriptor, news};
+        watch(descriptor, &unwatched, EPOLLIN, tagged(place, OF_WATCHED));
+    }
+    pthread_mutex_unlock(&agent.lock);
+    return error;
+}
+
+struct fs_span *fs_agent_find(int (*is_it)(struct fs_span *, const void *), const void *key)
+{
+    struct fs_span *found = NULL;
+    pthread_mutex_lock(&agent.lock);
+    for (struct served *served = agent.first; served != NULL && found == NULL; served = served->next)
+        if (!served->over && is_it(served->span, key)) found = fs_span_hold(served->span);
+    pthread_mutex_unlock(&agent.lock);
+    return found;
+}
+
+int fs_agent_begin(struct fs_span *span, int doorbell, int tcp)
+{
+    pthread_mutex_lock(&agent.lock);
+    int error = fs_span_begin(span, doorbell);
+    if (error == 0) atomic_store(&span->tcp, tcp);
+    pthread_mutex_unlock(&agent.lock);
+    fs_agent_wake();
+    return error;
+}
+
+static unsigned not_carried(void)
+{
+    unsigned count = 0;
+    pthread_mutex_lock(&agent.lock);
+    for (struct served *served = agent.first; served != NULL; served = served->next) {
+        struct fs_span *span = served->span;
+        if (served->over || atomic_load(&span->state) != FS_SPAN_OPEN || span->lost != 0) continue;
+        count +=
+            fs_ring_unread(&span->end->in) != 0 || span->posted > 0 || (span->program_left && !span->said_shut) ||
+            (span->said_shut && !span->heard_shut && span->carrier->calls->done(span->carrier) < span->shut_ticket);
+    }
+    pthread_mutex_unlock(&agent.lock);
+    return count;
+}
+
+unsigned fs_agent_drain(uint64_t patience_ns)
+{
+    uint64_t limit = fs_now_ns() + patience_ns;
+    unsigned left = agent.runs ? not_carried() : 0;
+    while (left > 0 && fs_now_ns() < limit) {
+        fs_agent_wake();
+        usleep(200);
+        left = not_carried();
+    }
+    return left;
+}

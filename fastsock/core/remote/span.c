@@ -1,0 +1,502 @@
+#define _GNU_SOURCE
+#include "span.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "system.h"
+
+#define RING_SMALL (128u * 1024) /* the ring that a device knows is the large one: FS_GROWTH times so much */
+#define WRITTEN_FROM 3072u       /* shorter data goes with its frame */
+#define LONGEST_PIECE (256u * 1024)
+#define FOR_CREDIT 16u /* frames that only give credit have so many of the other end's buffers to themselves */
+#define MOST_PIECES 64 /* in one turn: others are served by the same thread */
+
+/* ---- made and freed ---- */
+
+struct fs_span *fs_span_make(int connecting, int *error)
+{
+    const struct fs_limits limits = {0, 0, 0};
+    int memory = -1;
+    struct fs_span *span = calloc(1, sizeof *span);
+    *error = -ENOMEM;
+    if (span == NULL) return NULL;
+    span->holders = 1;
+    span->connecting = connecting;
+    span->state = connecting ? FS_SPAN_WAITING : FS_SPAN_OFFERED;
+    span->doorbell = span->tcp = -1;
+    span->segment = fs_segment_make(RING_SMALL, &memory);
+    if (span->segment == NULL) {
+        *error = memory;
+    } else {
+        close(memory);
+        span->end = fs_end_open_on(span->segment, FS_SIDE_ACCEPTED, &limits, error);
+    }
+    if (span->end == NULL) {
+        fs_span_drop(span);
+        return NULL;
+    }
+    fs_ring_grow(&span->end->out); /* at position 0, for good: so the device knows where each position lies */
+    return span;
+}
+
+int fs_span_begin(struct fs_span *span, int doorbell)
+{
+    int error = fs_doorbell_prepare(doorbell);
+    if (error != 0) return error;
+    span->doorbell = doorbell;
+    fs_end_watch(span->end, doorbell);
+    fs_end_set_lazy(span->end, 1);
+    return 0;
+}
+
+struct fs_span *fs_span_hold(struct fs_span *span)
+{
+    atomic_fetch_add(&span->holders, 1);
+    return span;
+}
+
+static void close_descriptor(int *descriptor)
+{
+    if (*descriptor >= 0) close(*descriptor);
+    *descriptor = -1;
+}
+
+void fs_span_drop(struct fs_span *span)
+{
+    if (atomic_fetch_sub(&span->holders, 1) != 1) return;
+    int tcp = atomic_exchange(&span->tcp, -1);
+    close_descriptor(&tcp);
+    close_descriptor(&span->doorbell);
+    if (span->end != NULL) fs_end_free(span->end);
+    if (span->segment != NULL) fs_segment_drop(span->segment);
+    free(span);
+}
+
+unsigned char *fs_span_out(const struct fs_span *span, size_t *bytes)
+{
+    *bytes = (size_t)span->end->in.large;
+    return span->end->in.data;
+}
+
+unsigned char *fs_span_in(const struct fs_span *span, size_t *bytes)
+{
+    *bytes = (size_t)span->end->out.large;
+    return span->end->out.data;
+}
+
+static void become(struct fs_span *span, uint32_t state)
+{
+    atomic_store(&span->state, state);
+    fs_futex_wake_all(&span->state);
+}
+
+int fs_span_claim(struct fs_span *span)
+{
+    uint32_t offered = FS_SPAN_OFFERED;
+    return atomic_compare_exchange_strong(&span->state, &offered, FS_SPAN_OPEN);
+}
+
+uint32_t fs_span_await(struct fs_span *span, uint64_t deadline_ns)
+{
+    for (;;) {
+        uint32_t state = atomic_load(&span->state);
+        uint64_t now = fs_now_ns();
+        if (state != FS_SPAN_WAITING || now >= deadline_ns) return state;
+        fs_futex_wait(&span->state, FS_SPAN_WAITING, deadline_ns - now);
+    }
+}
+
+void fs_span_other_ended(struct fs_span *span, int error)
+{
+    if (span->lost == 0) span->lost = error;
+}
+
+static int is_open(const struct fs_span *span) { return atomic_load(&span->state) == FS_SPAN_OPEN; }
+
+/* ---- credit ---- */
+
+/* Where the program of this end has read to.  What went over the doorbell itself counts as read. */
+static uint64_t read_here(const struct fs_span *span)
+{
+    ssize_t unread = span->unpublished ? 0 : fs_ring_unread(&span->end->out);
+    return span->arrived - (unread > 0 ? (uint64_t)unread : 0);
+}
+
+static uint64_t window(const struct fs_span *span)
+{
+    return span->carrier->window_bytes - (span->sent - span->read_there);
+}
+
+static unsigned frames_allowed(const struct fs_span *span, unsigned reserve)
+{
+    uint64_t unheard = span->frames - span->heard_there;
+    unsigned allowed = unheard + reserve >= FS_FRAMES ? 0 : (unsigned)(FS_FRAMES - reserve - unheard);
+    unsigned room = span->carrier->calls->room(span->carrier);
+    return allowed < room ? allowed : room;
+}
+
+/* The counts of the other host are input: a frame cannot be heard that was not sent, nor a byte read. */
+static int note_counts(struct fs_span *span, const struct fs_frame *frame)
+{
+    if (frame->consumed < span->read_there || frame->consumed > span->sent) return -EPROTO;
+    if (frame->heard < span->heard_there || frame->heard > span->frames) return -EPROTO;
+    span->read_there = frame->consumed;
+    span->heard_there = frame->heard;
+    return 0;
+}
+
+/* ---- outwards ---- */
+
+static struct fs_frame frame_of(struct fs_span *span, uint32_t kind, size_t length)
+{
+    span->told_read = read_here(span);
+    span->told_heard = span->heard;
+    span->frames++;
+    fs_count(&span->counts.frames_sent, 1);
+    return (struct fs_frame){kind, (uint32_t)length, span->sent, span->told_read, span->told_heard};
+}
+
+static int64_t note_post(struct fs_span *span, int64_t ticket)
+{
+    if (ticket < 0) fs_span_other_ended(span, (int)-ticket);
+    return ticket;
+}
+
+/* `data` goes with the frame, if there is any.  Its bytes are in the frame then: nothing waits for its completion. */
+static int64_t say(struct fs_span *span, uint32_t kind, const void *data, size_t length)
+{
+    struct fs_frame frame = frame_of(span, kind, length);
+    return note_post(span, span->carrier->calls->post(span->carrier, &frame, data, length, kind != FS_FRAME_DATA));
+}
+
+static void remember(struct fs_span *span, int64_t ticket, size_t length)
+{
+    unsigned place = (span->first_pending + span->pending_count++) % (2 * FS_FRAMES);
+    span->pending[place].ticket = ticket;
+    span->pending[place].consume = length;
+    span->posted += length;
+}
+
+static void consume_done(struct fs_span *span)
+{
+    int64_t done = span->carrier->calls->done(span->carrier);
+    uint64_t length = 0;
+    while (span->pending_count > 0 && span->pending[span->first_pending].ticket <= done) {
+        length += span->pending[span->first_pending].consume;
+        span->first_pending = (span->first_pending + 1) % (2 * FS_FRAMES);
+        span->pending_count--;
+    }
+    if (length == 0) return;
+    fs_end_consume(span->end, span->doorbell, (size_t)length);
+    span->posted -= length;
+}
+
+/* A piece of the ring.  Returns its length, or 0: nothing more can go now. */
+static size_t send_piece(struct fs_span *span, size_t there)
+{
+    uint64_t free_there = window(span);
+    size_t length, together;
+    int64_t ticket;
+    const unsigned char *data = fs_ring_run(&span->end->in, span->posted, &together);
+    if (there > free_there) there = (size_t)free_there;
+    if (there == 0) return 0;
+    if (there >= WRITTEN_FROM) {
+        uint64_t size = span->carrier->window_bytes, offset = (size / FS_GROWTH + span->sent) & (size - 1);
+        length = there < LONGEST_PIECE ? there : LONGEST_PIECE;
+        if (length > together) length = together;
+        if (length > size - offset) length = (size_t)(size - offset);
+        struct fs_frame frame = frame_of(span, FS_FRAME_WRITTEN, length);
+        ticket = span->carrier->calls->write(span->carrier, &frame, data, length, offset);
+        fs_count(&span->counts.written, length);
+    } else {
+        unsigned char copy[FS_FRAME_PAYLOAD];
+        length = there < sizeof copy ? there : sizeof copy;
+        fs_ring_copy_out(&span->end->in, span->posted, copy, length);
+        struct fs_frame frame = frame_of(span, FS_FRAME_DATA, length);
+        ticket = span->carrier->calls->post(span->carrier, &frame, copy, length, span->posted > 0);
+    }
+    if (note_post(span, ticket) < 0) return 0;
+    span->sent += length;
+    if (there < WRITTEN_FROM && span->posted == 0) fs_end_consume(span->end, span->doorbell, length);
+    else remember(span, ticket, length);
+    return length;
+}
+
+/* With nothing of the ring under way: the end of the stream, a reset, or bytes that the doorbell itself carries. */
+static void send_rest(struct fs_span *span, short *wants)
+{
+    unsigned char copy[FS_FRAME_PAYLOAD];
+    uint64_t free_there = window(span);
+    size_t most = free_there < sizeof copy ? (size_t)free_there : sizeof copy;
+    ssize_t got = fs_end_receive(span->end, span->doorbell, copy, most == 0 ? 1 : most, most == 0 ? FS_PEEK : 0, 1);
+    if (got == -EAGAIN) {
+        *wants |= POLLIN;
+    } else if (got > 0 && most > 0) {
+        if (say(span, FS_FRAME_DATA, copy, (size_t)got) > 0) span->sent += (uint64_t)got;
+    } else if (got == 0) {
+        span->shut_ticket = say(span, FS_FRAME_SHUT, NULL, 0);
+        span->said_shut = 1;
+    } else if (got < 0) {
+        say(span, FS_FRAME_RESET, NULL, 0);
+        span->said_reset = 1;
+    }
+}
+
+static void outwards(struct fs_span *span, short *wants)
+{
+    for (int pieces = 0; pieces < MOST_PIECES && !span->said_shut && !span->said_reset && span->lost == 0; pieces++) {
+        if (frames_allowed(span, FOR_CREDIT) == 0 || span->pending_count == 2 * FS_FRAMES) return;
+        ssize_t used = fs_ring_used_at_least(&span->end->in, span->posted + 1);
+        if (used < 0) {
+            fs_span_other_ended(span, EPROTO);
+        } else if ((uint64_t)used > span->posted) {
+            if (send_piece(span, (size_t)used - (size_t)span->posted) == 0) return;
+        } else if (span->posted > 0) {
+            return; /* the completions come first */
+        } else {
+            uint64_t before = span->frames;
+            send_rest(span, wants);
+            if (span->frames == before) return;
+        }
+    }
+}
+
+/* What the two ends must know before any data, in its order. */
+static void say_what_is_due(struct fs_span *span)
+{
+    uint32_t state = atomic_load(&span->state);
+    if (frames_allowed(span, 0) == 0) return;
+    if (span->connecting && !span->said_hello) {
+        say(span, FS_FRAME_HELLO, NULL, 0);
+        span->said_hello = 1;
+    }
+    if (!span->connecting && span->heard_hello && state == FS_SPAN_OPEN && !span->said_accepted) {
+        say(span, FS_FRAME_ACCEPTED, NULL, 0);
+        span->said_accepted = 1;
+    }
+    if (state == FS_SPAN_WAITING && atomic_load(&span->withdrawing) && !span->said_withdraw) {
+        say(span, FS_FRAME_WITHDRAW, NULL, 0);
+        span->said_withdraw = 1;
+    }
+}
+
+static int may_send_data(const struct fs_span *span)
+{
+    return span->doorbell >= 0 && (span->connecting ? span->said_hello : span->said_accepted);
+}
+
+static void give_credit(struct fs_span *span)
+{
+    uint64_t size = span->end->out.large, here = read_here(span), left = size - (span->arrived - span->told_read);
+    if (!may_send_data(span) || span->said_reset || span->heard_shut) here = span->told_read;
+    int much = here - span->told_read >= size / 4 || span->heard - span->told_heard >= FS_FRAMES / 4;
+    int urgent = here > span->told_read && left < size / 4;
+    if ((much || urgent) && frames_allowed(span, 0) > 0) say(span, FS_FRAME_CREDIT, NULL, 0);
+}
+
+/* The other end has used up its window, and the program has read nothing: tell us when it has. */
+static void await_reader(struct fs_span *span, short *wants)
+{
+    uint64_t size = span->end->out.large;
+    span->wants_room = 0;
+    if (span->arrived - span->told_read < size || span->heard_shut) return;
+    if (read_here(span) == span->told_read && fs_lock(span->end->exclusion.sender, 0) == 0) {
+        fs_doorbell_stuff(span->end, span->doorbell);
+        fs_unlock(span->end->exclusion.sender);
+    }
+    give_credit(span);
+    if (span->arrived - span->told_read < size) return;
+    span->wants_room = 1;
+    *wants |= POLLOUT;
+}
+
+/* ---- inwards ---- */
+
+static void broken_by_program(struct fs_span *span)
+{
+    if (!span->said_reset && span->lost == 0 && frames_allowed(span, 0) > 0) say(span, FS_FRAME_RESET, NULL, 0);
+    span->said_reset = 1;
+}
+
+/* 1: all of it was placed.  0: there is no room now. */
+static int place(struct fs_span *span, const struct fs_arrival *arrival, short *wants)
+{
+    const struct fs_frame *frame = &arrival->frame;
+    const int written = frame->kind == FS_FRAME_WRITTEN;
+    const uint64_t size = span->end->out.large;
+    const unsigned char *bytes =
+        written ? span->end->out.data + ((size / FS_GROWTH + frame->position) & (size - 1)) : arrival->data;
+    int placed =
+        span->unpublished ? -EBUSY : fs_end_place(span->end, span->doorbell, written ? NULL : bytes, frame->length);
+    if (placed == -EAGAIN) return 0;
+    if (placed == -EPIPE) {
+        broken_by_program(span);
+        return 1;
+    }
+    if (placed == 0) {
+        span->arrived += frame->length;
+        return 1;
+    }
+    span->unpublished = 1;
+    while (span->placed < frame->length) {
+        ssize_t sent =
+            fs_end_send(span->end, span->doorbell, bytes + span->placed, frame->length - span->placed, FS_NO_SIGNAL);
+        if (sent == -EAGAIN) {
+            *wants |= POLLOUT;
+            return 0;
+        }
+        if (sent < 0) {
+            broken_by_program(span);
+            break;
+        }
+        span->placed += (uint32_t)sent;
+        span->arrived += (uint64_t)sent;
+    }
+    span->placed = 0;
+    return 1;
+}
+
+static int is_sound(const struct fs_span *span, const struct fs_frame *frame)
+{
+    const int carries = frame->kind == FS_FRAME_DATA || frame->kind == FS_FRAME_WRITTEN;
+    if (frame->kind < FS_FRAME_HELLO || frame->kind >= FS_FRAME_KINDS) return 0;
+    if (frame->kind != FS_FRAME_HELLO && !span->connecting && !span->heard_hello) return 0;
+    if (!carries) return frame->length == 0;
+    const uint64_t size = span->end->out.large, offset = (size / FS_GROWTH + frame->position) & (size - 1);
+    if (!is_open(span) || span->heard_shut || frame->length == 0 || frame->position != span->arrived) return 0;
+    if (frame->kind == FS_FRAME_WRITTEN && frame->length > size - offset) return 0;
+    return frame->length <= size - (span->arrived - span->told_read);
+}
+
+/* 1: done with it. */
+static int heed(struct fs_span *span, const struct fs_arrival *arrival, short *wants)
+{
+    const struct fs_frame *frame = &arrival->frame;
+    uint32_t offered = FS_SPAN_OFFERED;
+    if (span->placed == 0 && !is_sound(span, frame)) {
+        fs_span_other_ended(span, EPROTO);
+        return 1;
+    }
+    switch (frame->kind) {
+    case FS_FRAME_HELLO: span->heard_hello = 1; break;
+    case FS_FRAME_ACCEPTED:
+        if (!span->connecting) fs_span_other_ended(span, EPROTO);
+        else if (atomic_load(&span->state) == FS_SPAN_WAITING) become(span, FS_SPAN_OPEN);
+        break;
+    case FS_FRAME_WITHDRAW:
+        if (atomic_compare_exchange_strong(&span->state, &offered, FS_SPAN_WITHDRAWN)) {
+            span->shut_ticket = say(span, FS_FRAME_WITHDRAWN, NULL, 0);
+            span->said_withdrawn = 1;
+        }
+        break;
+    case FS_FRAME_WITHDRAWN:
+        if (span->said_withdraw && atomic_load(&span->state) == FS_SPAN_WAITING) become(span, FS_SPAN_WITHDRAWN);
+        else fs_span_other_ended(span, EPROTO);
+        break;
+    case FS_FRAME_DATA:
+    case FS_FRAME_WRITTEN:
+        if (span->doorbell < 0) return 0;
+        return span->said_reset || place(span, arrival, wants);
+    case FS_FRAME_SHUT:
+        if (span->doorbell < 0) return 0;
+        span->heard_shut = 1;
+        fs_end_shutdown(span->end, span->doorbell, SHUT_WR);
+        break;
+    case FS_FRAME_RESET: span->heard_reset = 1; break;
+    default: break;
+    }
+    return 1;
+}
+
+static void take_arrivals(struct fs_span *span)
+{
+    while (span->waiting_count < FS_FRAMES && span->lost == 0) {
+        struct fs_arrival found[16];
+        int most = (int)(FS_FRAMES - span->waiting_count) < 16 ? (int)(FS_FRAMES - span->waiting_count) : 16;
+        int count = span->carrier->calls->poll(span->carrier, found, most);
+        if (count < 0) fs_span_other_ended(span, -count);
+        if (count <= 0) return;
+        for (int i = 0; i < count; i++) {
+            if (note_counts(span, &found[i].frame) != 0) fs_span_other_ended(span, EPROTO);
+            span->waiting[(span->first_waiting + span->waiting_count++) % FS_FRAMES] = found[i];
+        }
+    }
+}
+
+static void inwards(struct fs_span *span, short *wants)
+{
+    while (span->waiting_count > 0 && span->lost != EPROTO && !span->heard_reset) {
+        const struct fs_arrival *first = &span->waiting[span->first_waiting];
+        if (!heed(span, first, wants)) return;
+        uint32_t slot = first->slot;
+        span->first_waiting = (span->first_waiting + 1) % FS_FRAMES;
+        span->waiting_count--;
+        span->heard++;
+        fs_count(&span->counts.frames_heard, 1);
+        int error = span->carrier->calls->release(span->carrier, slot);
+        if (error < 0) fs_span_other_ended(span, -error);
+    }
+}
+
+/* ---- one turn ---- */
+
+int fs_span_is_orderly(const struct fs_span *span)
+{
+    return span->said_shut && span->heard_shut && span->posted == 0 && span->shut_ticket > 0 &&
+           span->carrier->calls->done(span->carrier) >= span->shut_ticket;
+}
+
+static int is_over(const struct fs_span *span)
+{
+    uint32_t state = atomic_load(&span->state);
+    if (span->heard_reset || span->lost != 0) return 1;
+    if (span->said_reset) return span->carrier->calls->room(span->carrier) == FS_FRAMES / 2; /* it was told */
+    if (state == FS_SPAN_WITHDRAWN)
+        return span->connecting || span->carrier->calls->done(span->carrier) >= span->shut_ticket;
+    return fs_span_is_orderly(span);
+}
+
+int fs_span_turn(struct fs_span *span, short *wants)
+{
+    *wants = 0;
+    take_arrivals(span);
+    consume_done(span);
+    inwards(span, wants);
+    if (span->disconnected != 0 && span->waiting_count == 0 && !fs_span_is_orderly(span))
+        fs_span_other_ended(span, span->disconnected);
+    if (span->lost == 0 && !span->heard_reset) {
+        say_what_is_due(span);
+        /* as TCP: whoever closes with bytes unread breaks the connection off */
+        if (span->program_left && span->said_shut && fs_ring_unread(&span->end->out) != 0) broken_by_program(span);
+        if (may_send_data(span)) {
+            outwards(span, wants);
+            give_credit(span);
+            await_reader(span, wants);
+        }
+    }
+    return is_over(span);
+}
+
+/* The other program closed in good order, and has nothing of ours to miss.  What is sent now goes to nobody, as TCP's. */
+static int left_in_order(const struct fs_span *span)
+{
+    return span->heard_shut && !span->heard_reset && span->lost != EPROTO && span->posted == 0 &&
+           fs_ring_unread(&span->end->in) == 0;
+}
+
+void fs_span_finish(struct fs_span *span)
+{
+    uint32_t state = atomic_load(&span->state);
+    int orderly = fs_span_is_orderly(span) || left_in_order(span);
+    if (state == FS_SPAN_WAITING) become(span, FS_SPAN_BROKEN);
+    /* a claim may come now: it finds the state changed, or its program finds the reset */
+    if (state == FS_SPAN_OFFERED) atomic_compare_exchange_strong(&span->state, &state, FS_SPAN_BROKEN);
+    if (span->doorbell >= 0) fs_end_closing(span->end, span->doorbell, !orderly);
+    else if (!orderly) fs_end_leaves(span->end, FS_BY_RESET);
+    close_descriptor(&span->doorbell);
+    fs_end_closed(span->end);
+}

@@ -1,0 +1,93 @@
+/* A span: one connection between this host and another one.
+ *
+ * The program's socket is an ordinary end of a connection in shared memory (stream/).  The other end of that memory
+ * belongs to the span.  It passes on what the program sends, and places what arrives.  A carrier (carrier.h) joins the
+ * two hosts.  So everything that a socket owes to its program, and to code that only knows its descriptor, is the
+ * stream's business; the span's is that each byte arrives once and in order, or that the program hears an error.
+ *
+ * Short data is copied into a frame.  Large data the device takes out of the sender's ring, and writes it into the
+ * receiver's (Java Fast Sockets, section 4: no copy of its own).  Credits: each frame tells how many frames its sender
+ * has heard, and how far the program has read.  So no frame finds no buffer, and no byte finds no room.
+ */
+#ifndef FASTSOCK_REMOTE_SPAN_H
+#define FASTSOCK_REMOTE_SPAN_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "carrier.h"
+#include "stream/end.h"
+
+enum fs_span_state {
+    FS_SPAN_OFFERED,   /* nobody has accepted yet, at the accepting end */
+    FS_SPAN_WAITING,   /* the same, at the connecting end */
+    FS_SPAN_OPEN,      /* both ends take part */
+    FS_SPAN_WITHDRAWN, /* it stays on TCP, as both ends know */
+    FS_SPAN_BROKEN,    /* before it was known which: the connection is lost */
+};
+
+struct fs_span_counts {
+    _Atomic uint64_t frames_sent, frames_heard, written; /* written: bytes that the device wrote without a copy */
+};
+
+struct fs_span {
+    _Atomic int holders;
+    _Atomic uint32_t state;  /* a futex word: enum fs_span_state */
+    _Atomic int withdrawing; /* the connecting end does not wait any longer */
+    int connecting;
+    struct fs_segment *segment;
+    struct fs_end *end;
+    struct fs_carrier *carrier;
+    int doorbell;    /* the span's, or -1: the program has not taken its end yet */
+    _Atomic int tcp; /* the connection beside it: its end is the other process's end; or -1 */
+    struct fs_span_counts counts;
+
+    /* Of the thread that serves it alone. */
+    uint64_t sent;       /* position behind what was posted */
+    uint64_t read_there; /* how far the other end's program has read */
+    uint64_t frames, heard_there;
+    uint64_t posted;  /* bytes of the ring that were posted and not consumed */
+    uint64_t arrived; /* position behind what arrived and was placed */
+    uint64_t heard, told_heard, told_read;
+    int said_hello, said_accepted, said_withdraw, said_withdrawn, said_shut, said_reset;
+    int64_t shut_ticket;
+    int heard_hello, heard_shut, heard_reset;
+    int disconnected; /* errno: the connection manager said so; what had arrived before is still taken */
+    int program_left; /* nobody holds the program's descriptor any more */
+    int lost;         /* errno: the carrier broke, or the other host is gone */
+    int unpublished;  /* the doorbell itself carries what arrives */
+    struct {
+        int64_t ticket;
+        uint64_t consume;
+    } pending[2 * FS_FRAMES]; /* pieces whose bytes lie in the ring until they are done */
+    unsigned first_pending, pending_count;
+    struct fs_arrival waiting[FS_FRAMES]; /* arrived and not placed yet */
+    unsigned first_waiting, waiting_count;
+    uint32_t placed; /* bytes of the first one */
+    int wants_room;  /* the doorbell must become writable before more can be placed, or credit can be given */
+};
+
+/* A new one with its memory and its end, without a carrier: NULL and -errno. */
+struct fs_span *fs_span_make(int connecting, int *error);
+struct fs_span *fs_span_hold(struct fs_span *span);
+void fs_span_drop(struct fs_span *span);
+/* The rings as a device must know them. */
+unsigned char *fs_span_out(const struct fs_span *span, size_t *bytes);
+unsigned char *fs_span_in(const struct fs_span *span, size_t *bytes);
+
+/* The program takes its end: the other end of `doorbell`, which is taken over.  0 or -errno. */
+int fs_span_begin(struct fs_span *span, int doorbell);
+/* Does what can be done now.  1: it is over.  `wants`: what to wait for at the doorbell (POLLIN, POLLOUT). */
+int fs_span_turn(struct fs_span *span, short *wants);
+/* The other process's end showed on TCP, or the carrier said so. */
+void fs_span_other_ended(struct fs_span *span, int error);
+/* Both doorbells, the end and the carrier.  The program hears of a reset unless all was carried and told. */
+void fs_span_finish(struct fs_span *span);
+int fs_span_is_orderly(const struct fs_span *span); /* every byte and both ends were told */
+
+/* The connecting end waits until the state is another one: that one, or FS_SPAN_WAITING at the deadline. */
+uint32_t fs_span_await(struct fs_span *span, uint64_t deadline_ns);
+/* The accepting end's program has accepted.  1: it takes part from now on; 0: it was withdrawn or is lost. */
+int fs_span_claim(struct fs_span *span);
+
+#endif

@@ -1,0 +1,116 @@
+"""The rdma path: two hosts with RDMA devices, joined by a queue pair (core/remote, core/verbs).
+
+The program's socket is an end of a connection in shared memory, as on one host. A thread of this process has the other
+end, and the device. It carries what the program sends, and places what arrives. So a socket of this path can do what a
+socket of the shm path can do: its descriptor tells poll() and epoll the truth, and foreign code may take it.
+
+TCP's connection stays open beside it, silent. Its end tells that the other process has ended.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from . import core
+from .transport import Capability, Reason, Refused, Transport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .config import Settings
+
+_WHY_NOT = {
+    errno.ENODEV: Reason.NO_RDMA_DEVICE,
+    errno.EPERM: Reason.FORKED_WITH_RDMA,
+    errno.ENOTSUP: Reason.OLD_KERNEL,
+}
+_REFUSED = {
+    errno.ENODEV: Reason.NO_RDMA_ROUTE,
+    errno.EADDRNOTAVAIL: Reason.NO_RDMA_ROUTE,
+    errno.ENETUNREACH: Reason.NO_RDMA_ROUTE,
+    errno.ECONNREFUSED: Reason.NO_RDMA_LISTENER,
+    errno.ETIMEDOUT: Reason.NO_RDMA_LISTENER,
+    errno.EPROTO: Reason.PEER_VERSION,
+    errno.EPERM: Reason.FORKED_WITH_RDMA,
+}
+
+
+def _refused(error: OSError) -> Refused:
+    reason = _REFUSED.get(error.errno or 0)
+    return Refused.by(error) if reason is None else Refused(reason, str(error))
+
+
+class _Span:
+    """A queue pair that joins both hosts. Nobody uses it yet."""
+
+    def __init__(self, span: Any) -> None:
+        self._span = span
+
+    def accepted(self, seconds: float) -> bool:
+        return self._span.wait(seconds) == core.SPAN_OPEN  # type: ignore[no-any-return]
+
+    def withdraw(self, seconds: float = 0.0) -> bool:
+        state = self._span.withdraw(seconds)
+        if seconds and state == core.SPAN_BROKEN:
+            raise ConnectionResetError(errno.ECONNRESET, "rdma path: the other host broke off while both met")
+        return state != core.SPAN_OPEN  # type: ignore[no-any-return]
+
+    def open(self, doorbell: int, other: int, tcp: int, settings: Settings, peer: str) -> Any:
+        return self._span.open(doorbell, other, tcp, spin_us=settings.spin_us, peer=peer)
+
+
+class RdmaTransport(Transport):
+    name = "rdma"
+    number = 4
+    capabilities = Capability.BETWEEN_HOSTS
+    differs: Mapping[str, str] = {
+        **dict.fromkeys(
+            (
+                "addresses.names_agree_in_version_six",
+                "addresses.source_address_is_kept",
+                "addresses.wildcard_listener",
+                "addresses.dual_stack_listener",
+            ),
+            "it connects to or from a loopback address, where no device is",
+        ),
+        **dict.fromkeys(
+            (
+                "buffering.one_sends_what_plain_tcp_takes",
+                "descriptors.detached_number_closed_with_all_that_fits_unread",
+            ),
+            "a process forked from one that used RDMA stays on TCP",
+        ),
+        **dict.fromkeys(
+            ("closing.send_to_who_closed", "closing.close_with_our_bytes_unread_there"),
+            "a reset shows as a hang-up, without POLLERR",
+        ),
+        "forks.workers_share_a_listener": "a worker forked from the process that listens stays on TCP",
+        "closing.death_of_the_peer_loses_nothing": "a device forgets what a killed process had posted: the other end "
+        "hears of a reset",
+        "flags.urgent_byte": "urgent bytes travel in the stream, so they need SO_OOBINLINE at the receiver",
+        "flags.waitall_with_peek": "a peek returns what is there",
+    }
+
+    def usable(self) -> Reason | None:
+        if not core.available:
+            return Reason.NO_NATIVE_CORE
+        error = core.rdma_usable()
+        return _WHY_NOT.get(error, Reason.NO_RDMA_LIBRARY) if error else None
+
+    def listen(self, ip: str, port: int) -> Any:
+        try:
+            return core.RdmaListener((ip, port))
+        except OSError as error:
+            raise _refused(error) from error
+
+    def reach(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> _Span:
+        try:
+            return _Span(core.rdma_offer(source, target, seconds))
+        except OSError as error:
+            raise _refused(error) from error
+
+    def reached(self, source: tuple[str, int]) -> _Span | None:
+        span = core.rdma_claim(source)
+        return None if span is None else _Span(span)

@@ -1,0 +1,61 @@
+"""The rdma path: the whole stream contract over verbs, on the kernel's software devices.
+
+`tests/lab/run -- python -m pytest -n 0 -s tests/lab/test_rdma.py` on SoftRoCE, with `--device siw` on soft iWARP.
+
+The device's own counter of packets proves how the bytes travelled.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from fastsock import config, testing
+from fastsock.rdma import RdmaTransport
+from fastsock.testing.process import FarProcess
+
+from ..helpers.paths import preferring
+from .guest import Guest, only_in_lab
+
+HOST = os.environ.get("LAB_ADDRESS", "10.77.0.1")
+MAKER = testing.PairMaker("fastsock.socket", transport="rdma", host=HOST)
+
+pytestmark = [
+    only_in_lab,
+    pytest.mark.skipif(RdmaTransport().usable() is not None, reason=f"no RDMA here: {RdmaTransport().usable()}"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _by_rdma(monkeypatch):
+    with preferring("rdma"):
+        monkeypatch.setenv("FASTSOCK_MEETING_MS", "10000")  # the guest's processor is emulated
+        config.reload()
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _count_packets():
+    guest = Guest()
+    devices = guest.devices()
+    before = {device: guest.sent_packets(device) for device in devices}
+    yield
+    for device in devices:
+        print(f"\n{device}: {guest.sent_packets(device) - before[device]} packets sent")
+
+
+@pytest.mark.parametrize("role", ["connects", "accepts"])
+@pytest.mark.parametrize("check", testing.checks(), ids=testing.name)
+def test_the_stream_contract(check, role, request):
+    maker = MAKER if role == "connects" else MAKER.turned()
+    reason = testing.difference(maker, check)
+    if reason:
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+    # A forked process cannot use the devices that its parent has opened: this process never opens one.
+    with FarProcess() as clean:
+        clean.begin(_run, check, maker).result(60)
+
+
+def _run(here, check, maker):
+    check(maker)
