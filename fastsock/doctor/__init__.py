@@ -8,7 +8,10 @@ and PORT, if given, were reached. Otherwise it is 1. A command line that cannot 
 
 examine    the findings, as plain values
 measure    round trips and throughput of each path, beside TCP's
+hardware   RDMA devices, their ports and what they need; AF_SMC; AF_INET_SDP
+smc        what the kernel tells of AF_SMC's devices
 tell       the findings, as text for a reader
 
-Nothing imports this but its own command line. Tests: tests/test_doctor.py.
+Nothing imports this but its own command line. Tests: tests/test_doctor.py,
+tests/test_doctor_hardware.py, and tests/lab/test_doctor.py with real devices.
 """

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import __version__, chain, config, core
 from ..transport import Capability, Reason
-from . import measure
+from . import hardware, measure
+from .hardware import Findings
 
 if TYPE_CHECKING:
     from ..transport import Transport
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 NEAR_US = 0.25  # a cache line's round trip between cores that share a cache takes 0.05 to 0.1, else about 0.5
 BUSY_US = 2.0  # no two cores are so far apart: other work ran on one of them
 CONNECT_SECONDS = 5.0
-
-Findings = dict[str, Any]
 
 
 def examine(host: str | None = None, port: int | None = None, *, measuring: bool = True) -> Findings:
@@ -44,6 +43,7 @@ def examine(host: str | None = None, port: int | None = None, *, measuring: bool
         "native_core": {"built": bool(core.available), "why_not": core.why_not or None},
         "cores": _cores(),
         "direct_copy": _direct_copy(settings),
+        "hardware": hardware.find(),
         "transports": list(settings.transports),
         "rules": [str(rule) for rule in settings.rules],
         "paths": paths,

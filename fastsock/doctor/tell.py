@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from .examine import Findings
+from . import hardware
+from .hardware import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ def lines(findings: Findings, colours: Colours) -> Iterator[str]:
     yield f"native core  {_said_of_core(findings['native_core'], colours)}"
     yield f"cores        {_said_of_cores(findings['cores'])}"
     yield f"direct copy  {_said_of_direct_copy(findings['direct_copy'])}"
+    yield from _said_of_hardware(findings["hardware"], colours)
     yield f"order        {', '.join(findings['transports'])}"
     for rule in findings["rules"]:
         yield f"rule         {rule}"
@@ -80,6 +82,65 @@ def _said_of_direct_copy(found: Findings) -> str:
     if found["from_bytes"] is None:
         return "permitted, but turned off; see FASTSOCK_DIRECT_MIN"
     return f"permitted, for messages of {found['from_bytes'] / 1024:,.0f} KiB and more"
+
+
+def _said_of_hardware(found: Findings, colours: Colours) -> Iterator[str]:
+    """What there is between hosts. One line where there is nothing."""
+    sockets = [*_said_of_smc(found["smc"]), *(["AF_INET_SDP"] if found["sdp"] else [])]
+    if not found["devices"]:
+        yield f"rdma         no device{'' if sockets else ', and no AF_SMC: between hosts connections use tcp'}"
+    for device in found["devices"]:
+        yield from _said_of_device(device, colours)
+    if found["devices"]:
+        yield f"libraries    {', '.join(map(_said_of_library, found['libraries']))}"
+        yield f"memlock      {_said_of_memlock(found['memlock'])}"
+    for text in sockets:
+        yield f"sockets      {text}"
+    for line in hardware.advice(found):
+        yield f"  {colours.paint(colours.doubtful, 'what to do:')} {line}"
+
+
+def _said_of_device(device: Findings, colours: Colours) -> Iterator[str]:
+    facts = [device["kind"]]
+    if device["software"]:
+        facts.append(f"{device['software']}: software, so no time on it is a figure")
+    facts += [f"driver {device['driver']}"] if device["driver"] else []
+    facts += [f"firmware {device['firmware']}"] if device["firmware"] else []
+    facts.append(f"{device['file']}{'' if device['permitted'] else ' (closed)'}" if device["file"] else "no file")
+    yield f"rdma         {device['name']}: {', '.join(facts)}"
+    for port in device["ports"]:
+        state = colours.paint(colours.good if port["state"] == "ACTIVE" else colours.bad, port["state"] or "unknown")
+        facts = [state, port["link_layer"], port["rate"]]
+        facts += [f"on {port['netdev']}"] if port["netdev"] else []
+        facts += [f"packets of {port['mtu']} bytes"] if port["mtu"] else []
+        facts += [] if port["packets_sent"] is None else [f"{port['packets_sent']} packets sent"]
+        yield f"  port {port['number']:<6} {', '.join(filter(None, facts))}"
+        for gid in port["gids"]:
+            on = f", {gid['netdev']}" if gid["netdev"] else ""
+            yield f"  GID {gid['index']:<7} {gid['address']}, {gid['type'] or 'type unknown'}{on}"
+
+
+def _said_of_library(library: Findings) -> str:
+    if library["why_not"]:
+        return f"{library['name']} cannot be opened"
+    return f"{library['name']} ({library['package'] or library['file'] or 'of no package'})"
+
+
+def _said_of_memlock(found: Findings) -> str:
+    if found["limit"] is None:
+        return "unlimited" + (" (this user is exempt)" if found["exempt"] else "")
+    each = f"{found['connection_bytes'] / 2**20:g} MiB"
+    return f"{found['limit'] / 2**20:g} MiB: {found['connections']} connections of {each}"
+
+
+def _said_of_smc(found: Findings) -> Iterator[str]:
+    if not found["opens"]:
+        return
+    devices = [f"SMC-R on {each['name']}" for each in found["smc_r"]]
+    devices += [f"SMC-D on {each['name']}" for each in found["smc_d"]]
+    ids = [each["name"] for each in found["enterprise_ids"]]
+    told = ", ".join(devices) or "no device"
+    yield f"AF_SMC: {told}" + (f"; enterprise id {', '.join(ids)}" if ids else "")
 
 
 def _table(paths: list[Findings], colours: Colours) -> Iterator[str]:
