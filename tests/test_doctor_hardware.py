@@ -84,7 +84,7 @@ def test_no_hardware_is_one_line(tmp_path: Path) -> None:
     assert not found["devices"] and not [*hardware.advice(found)]
     assert "libraries" not in found  # nothing was opened
     text = text_of(found)
-    assert len(re.findall("^rdma  ", text, re.MULTILINE)) == 1
+    assert len(re.findall("^rdma {9}", text, re.MULTILINE)) == 1
     assert "rdma         no device, and no AF_SMC: between hosts connections use tcp" in text
     assert "what to do" not in text and "memlock" not in text
 
