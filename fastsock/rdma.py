@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from .config import Settings
 
+TAKES_TIME = "what is sent to another host takes time, and the check looks at once"
+_KILLED = "a killed process's end is told as a reset: what it had sent may be lost with it"
 _WHY_NOT = {
     errno.ENODEV: Reason.NO_RDMA_DEVICE,
     errno.EPERM: Reason.FORKED_WITH_RDMA,
@@ -76,19 +78,23 @@ class RdmaTransport(Transport):
             "it connects to or from a loopback address, where no device is",
         ),
         **dict.fromkeys(
-            (
-                "buffering.one_sends_what_plain_tcp_takes",
-                "descriptors.detached_number_closed_with_all_that_fits_unread",
-            ),
-            "a process forked from one that used RDMA stays on TCP",
-        ),
-        **dict.fromkeys(
             ("closing.send_to_who_closed", "closing.close_with_our_bytes_unread_there"),
             "a reset shows as a hang-up, without POLLERR",
         ),
         "forks.workers_share_a_listener": "a worker forked from the process that listens stays on TCP",
-        "closing.death_of_the_peer_loses_nothing": "a device forgets what a killed process had posted: the other end "
-        "hears of a reset",
+        **dict.fromkeys(
+            (
+                "closing.death_of_the_peer_loses_nothing",
+                "ending.death_ends_the_file",
+                "ending.death_seen_by_a_sender",
+                "ending.death_seen_by_short_timeouts",
+                "ending.death_wakes_a_blocked_receiver",
+                "ending.stopped_sender_then_killed",
+                "readiness.death_is_reported",
+            ),
+            _KILLED,
+        ),
+        **dict.fromkeys(("readiness.level_triggered_life", "readiness.every_message_is_reported"), TAKES_TIME),
         "flags.urgent_byte": "urgent bytes travel in the stream, so they need SO_OOBINLINE at the receiver",
         "flags.waitall_with_peek": "a peek returns what is there",
     }

@@ -41,9 +41,8 @@ class TestTransports:
             (" SHM , unix ", ("shm", "unix", "tcp")),
             ("shm,shm", ("shm", "tcp")),
             ("tcp,shm", ("tcp",)),
-            ("^shm", ("unix", "rdma", "tcp")),
-            ("^shm,unix", ("rdma", "tcp")),
-            ("^shm,unix,rdma", ("tcp",)),
+            ("^shm", ("unix", "tcp")),
+            ("^shm,unix", ("tcp",)),
         ],
     )
     def test_reads(self, text: str, expected: tuple[str, ...]) -> None:
@@ -104,7 +103,7 @@ class TestRules:
         assert chosen(text, "connect", "127.200.3.4", 6000) == ("unix", "tcp")
         assert chosen(text, "connect", "127.0.0.1", 6001) is None
         assert chosen(text, "connect", "128.0.0.1", 5500) is None
-        assert chosen(text, "listen", "0.0.0.0", 1) == ("shm", "rdma", "tcp")
+        assert chosen(text, "listen", "0.0.0.0", 1) == ("shm", "tcp")
 
     def test_directions_are_apart(self) -> None:
         assert chosen("listen * 80 tcp", "connect", "127.0.0.1", 80) is None
@@ -225,7 +224,7 @@ class TestEnvironment:
                 "FASTSOCK_TRACE": "1",
             }
         )
-        assert found.transports == ("shm", "rdma", "tcp")
+        assert found.transports == ("shm", "tcp")
         assert found.paths_for("connect", "127.0.0.1", 80)[0] == ("tcp",)
         assert (found.spin_us, found.look_us, found.meeting_ms) == (0.0, 1.5, 10.0)
         assert found.ring_bytes == 65536
@@ -292,7 +291,7 @@ class TestCurrent:
     def test_configure(self) -> None:
         new = config.configure(transports="^shm", spin_us=0, ring_bytes="64K")
         assert config.settings() is new
-        assert (new.transports, new.spin_us, new.ring_bytes) == (("unix", "rdma", "tcp"), 0.0, 65536)
+        assert (new.transports, new.spin_us, new.ring_bytes) == (("unix", "tcp"), 0.0, 65536)
         assert config.configure(transports=("shm",)).spin_us == 0.0
 
     @pytest.mark.parametrize(

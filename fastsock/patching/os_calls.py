@@ -18,6 +18,7 @@ import socket
 import sys
 from operator import index
 
+from .. import core
 from ..connection.pending import decide_all
 from ..system.genuine import genuine
 from . import detached
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _FROM_START, _FROM_HERE = os.SEEK_SET, os.SEEK_CUR
 _SENDFILE_CHUNK = 256 * 1024
 _DONT_WAIT = socket.MSG_DONTWAIT
+_LEAVING_SECONDS = 60.0
 _DUPLICATING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
 
@@ -326,6 +328,14 @@ def _writable(buffer: Any) -> memoryview:
     return view.cast("B")
 
 
+def _exit(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
+    def _exit(owner, status):  # type: ignore[no-untyped-def]
+        core.rdma_leave(_LEAVING_SECONDS)  # what the kernel would go on to send for TCP
+        original(status)
+
+    return _exit
+
+
 _MAKERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (os, "read", _read),
     (os, "write", _write),
@@ -340,4 +350,5 @@ _MAKERS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (fcntl, "fcntl", _fcntl),
     (socket, "dup", _dup),
     (socket, "close", _close),
+    *([(os, "_exit", _exit)] if core.available else []),
 )

@@ -70,6 +70,7 @@ class PairMaker:
     host: the address to listen on and to connect to.
     near_connects: whether the end in this process is the connecting one.
     far_module, far_transport: as module and transport, if the far end's differ.
+    fresh: the far process runs a new interpreter. For a path that a process forked from one that used it cannot take.
     """
 
     module: str = "socket"
@@ -78,6 +79,7 @@ class PairMaker:
     near_connects: bool = True
     far_module: str | None = None
     far_transport: str | None = None
+    fresh: bool = False
 
     def __str__(self) -> str:
         kind = self.transport or "plain"
@@ -124,7 +126,7 @@ class PairMaker:
     @contextmanager
     def pair(self) -> Iterator[Pair]:
         """A connected pair; both ends are closed and the other process is ended at the exit."""
-        with FarProcess() as process, ExitStack() as cleaning:
+        with FarProcess(fresh=self.fresh) as process, ExitStack() as cleaning:
             if self.near_connects:
                 address = process.run(_listen, self.away)
                 accepting = process.begin(_accept, self.away)

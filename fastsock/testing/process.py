@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Pipe
+from multiprocessing.connection import Connection, Pipe
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,11 +56,12 @@ class Pending:
 class FarProcess:
     """A forked process. `here` in it is a namespace that lives as long as the process.
 
+    fresh: it runs a new interpreter, for what a fork may not share. Then nothing can be inherited.
     numbers: the descriptor numbers in that process through which it is controlled.
     inherited: names and objects that the process finds in `here`.
     """
 
-    def __init__(self, **inherited: Any) -> None:
+    def __init__(self, *, fresh: bool = False, **inherited: Any) -> None:
         commands_out, self._commands = Pipe(duplex=False)
         self._answers, answers_in = Pipe(duplex=False)
         sys.stdout.flush()
@@ -70,6 +71,8 @@ class FarProcess:
         if not self.pid:
             self._commands.close()
             self._answers.close()
+            if fresh:
+                _begin_anew(commands_number, answers_number)
             _serve(commands_out, answers_in, inherited)
         commands_out.close()
         answers_in.close()
@@ -204,6 +207,19 @@ def _reap(pid: int, timeout: float) -> int:
     finally:
         os.close(descriptor)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _begin_anew(*numbers: int) -> None:
+    """In the forked process: runs a new interpreter that goes on as this one would."""
+    for number in numbers:
+        os.set_inheritable(number, True)
+    program = f"import sys; sys.path[:] = {sys.path!r}; from fastsock.testing import process; process.serve(*{numbers})"
+    os.execv(sys.executable, [sys.executable, "-c", program])
+
+
+def serve(commands: int, answers: int) -> None:
+    """What the new interpreter of a fresh process runs, with the numbers of its two pipes."""
+    _serve(Connection(commands, writable=False), Connection(answers, readable=False), {})
 
 
 def _serve(commands: Any, answers: Any, inherited: dict[str, Any]) -> None:

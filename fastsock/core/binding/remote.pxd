@@ -20,7 +20,7 @@ cdef extern from "remote/span.h" nogil:
 
 cdef extern from "remote/agent.h" nogil:
     int fs_agent_begin(fs_span *span, int doorbell, int tcp)
-    unsigned fs_agent_drain(uint64_t patience_ns)
+    unsigned fs_agent_leave(uint64_t patience_ns)
 
 cdef extern from "remote/meeting.h" nogil:
     struct fs_meeting_listener

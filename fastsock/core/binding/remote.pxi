@@ -14,12 +14,12 @@ def has_rdma_device():
     return fs_verbs_has_device() != 0
 
 
-def rdma_drain(double seconds):
-    """Waits until all connections between hosts have carried what was sent. Returns how many have not."""
+def rdma_leave(double seconds):
+    """The process is about to end: waits until every other end knows all that was sent, and the end. Returns how many do not."""
     cdef uint64_t patience = <uint64_t>(seconds * 1e9)
     cdef unsigned left
     with nogil:
-        left = fs_agent_drain(patience)
+        left = fs_agent_leave(patience)
     return left
 
 

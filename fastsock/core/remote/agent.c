@@ -8,12 +8,14 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "system.h"
 
 #define EVENTS 64
 #define MOST_WATCHED 8
+#define LEAVING_NS 60000000000ull /* as the kernel's for TCP that nobody holds any more */
 #define GRACE_NS 20000000ull /* from the end of TCP to the last frames on their way */
 
 enum { OF_DOORBELL, OF_CARRIER, OF_TCP, OF_WAKER, OF_WATCHED };
@@ -39,7 +41,7 @@ static struct {
     unsigned watched_count;
 } agent = {.lock = PTHREAD_MUTEX_INITIALIZER, .events = -1, .waker = -1};
 
-static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
+static pthread_once_t process_watch = PTHREAD_ONCE_INIT;
 
 /* ---- forks ---- */
 
@@ -74,7 +76,13 @@ static void in_child(void)
     pthread_mutex_unlock(&agent.lock);
 }
 
-static void heed_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
+static void leave_at_exit(void) { fs_agent_leave(LEAVING_NS); }
+
+static void heed_process(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
+    atexit(leave_at_exit);
+}
 
 /* ---- what the thread waits for ---- */
 
@@ -223,7 +231,7 @@ static int start_locked(void)
 
 int fs_agent_start(void)
 {
-    pthread_once(&fork_watch, heed_forks);
+    pthread_once(&process_watch, heed_process);
     pthread_mutex_lock(&agent.lock);
     int error = start_locked();
     pthread_mutex_unlock(&agent.lock);
@@ -299,29 +307,34 @@ int fs_agent_begin(struct fs_span *span, int doorbell, int tcp)
     return error;
 }
 
-static unsigned not_carried(void)
+static int is_told(const struct fs_span *span)
 {
-    unsigned count = 0;
-    pthread_mutex_lock(&agent.lock);
-    for (struct served *served = agent.first; served != NULL; served = served->next) {
-        struct fs_span *span = served->span;
-        if (served->over || atomic_load(&span->state) != FS_SPAN_OPEN || span->lost != 0) continue;
-        count +=
-            fs_ring_unread(&span->end->in) != 0 || span->posted > 0 || (span->program_left && !span->said_shut) ||
-            (span->said_shut && !span->heard_shut && span->carrier->calls->done(span->carrier) < span->shut_ticket);
-    }
-    pthread_mutex_unlock(&agent.lock);
-    return count;
+    return span->lost != 0 || span->said_reset ||
+           (span->said_shut && span->carrier->calls->done(span->carrier) >= span->shut_ticket);
 }
 
-unsigned fs_agent_drain(uint64_t patience_ns)
+static unsigned begin_to_leave(void)
 {
+    unsigned left = 0;
+    pthread_mutex_lock(&agent.lock);
+    for (struct served *served = agent.first; served != NULL; served = served->next) {
+        if (served->over || served->span->doorbell < 0) continue;
+        served->span->leaving = 1;
+        left += !is_told(served->span);
+    }
+    pthread_mutex_unlock(&agent.lock);
+    return left;
+}
+
+unsigned fs_agent_leave(uint64_t patience_ns)
+{
+    const struct timespec pause = {0, 200000};
     uint64_t limit = fs_now_ns() + patience_ns;
-    unsigned left = agent.runs ? not_carried() : 0;
+    unsigned left = agent.runs ? begin_to_leave() : 0;
     while (left > 0 && fs_now_ns() < limit) {
         fs_agent_wake();
-        usleep(200);
-        left = not_carried();
+        nanosleep(&pause, NULL);
+        left = begin_to_leave();
     }
     return left;
 }

@@ -233,6 +233,7 @@ static void send_rest(struct fs_span *span, short *wants)
     uint64_t free_there = window(span);
     size_t most = free_there < sizeof copy ? (size_t)free_there : sizeof copy;
     ssize_t got = fs_end_receive(span->end, span->doorbell, copy, most == 0 ? 1 : most, most == 0 ? FS_PEEK : 0, 1);
+    if (got == -EAGAIN && span->leaving) got = fs_ring_unread(&span->end->out) == 0 ? 0 : -ECONNRESET; /* as TCP */
     if (got == -EAGAIN) {
         *wants |= POLLIN;
     } else if (got > 0 && most > 0) {
