@@ -116,8 +116,12 @@ def may_open() -> bool:
 
 def opener(direction: str, ip: str, port: int) -> Transport | None:
     """The usable path that makes the sockets for this address in place of TCP's, or None."""
-    names, _ = settings().paths_for(direction, ip, port)
-    return next((path for path in map(_named, names) if _opens(path)), None)
+    names, rule = settings().paths_for(direction, ip, port)
+    for path in filter(_opens, (_named(name) for name in names if name not in BETWEEN_HOSTS)):
+        # Plain TCP must go on reaching a listener, unless a rule for that listener says otherwise.
+        if direction == "connect" or rule is not None or path.meets_tcp():
+            return path
+    return None
 
 
 def opener_of(domain: int) -> Transport | None:

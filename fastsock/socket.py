@@ -138,6 +138,11 @@ class socket(_Plain):  # type: ignore[misc]
 
         return opening.open_instead(self, direction, address)
 
+    def _fast_connects_by(self, path: Transport, address: Any) -> bool:
+        from .connection import opening
+
+        return opening.connects(self, path, address)
+
     def _fast_is_dual(self) -> bool:
         return _family(self) == _socket.AF_INET6 and not _Base.getsockopt(
             self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY
@@ -234,7 +239,10 @@ class socket(_Plain):  # type: ignore[misc]
         offer, reason = connecting.offer_to(self, address)
         if offer is None:
             opened = self._fast_open_instead("connect", address) if chain.may_open() else None
-            result = _attempt(primitive, self, address)
+            if opened is not None and not opened.meets_tcp() and self._fast_connects_by(opened, address):
+                result = 0
+            else:
+                result = _attempt(primitive, self, address)
             if result in (0, errno.EINPROGRESS):
                 self._fast_stay("connect", reason, None, address)
                 if opened is None:
@@ -393,8 +401,8 @@ class socket(_Plain):  # type: ignore[misc]
         domain = _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_DOMAIN)
         if domain != _socket.AF_UNIX:
             self._fast_opened = chain.opener_of(domain)
-            if self._fast_opened is not None and family not in _STREAM_KINDS:
-                self._fast_recognise_opened(proto, descriptor)
+            if self._fast_opened is not None and -1 in (family, proto):
+                self._fast_recognise_opened(family, proto, descriptor)
             return
         addresses = names.addresses_of(descriptor, _socket.AF_UNSPEC if family == -1 else family)
         if addresses is None:
@@ -414,10 +422,10 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_connection = connection
         registry.opened(connection, self)
 
-    def _fast_recognise_opened(self, proto: int, descriptor: int) -> None:
-        """The kernel tells the family of the path. The program means that of the addresses."""
-        is_ipv6 = _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_PROTOCOL) != 0
-        family = _socket.AF_INET6 if is_ipv6 else _socket.AF_INET
+    def _fast_recognise_opened(self, family: int, proto: int, descriptor: int) -> None:
+        """The kernel tells the kind of the path's own sockets. The program means that of TCP's."""
+        if family == -1:
+            family = _socket.AF_INET if len(_Base.getsockname(self)) == 2 else _socket.AF_INET6
         _Base.__init__(self, family, _socket.SOCK_STREAM, _socket.IPPROTO_TCP if proto == -1 else proto, descriptor)
 
     def _fast_share(self, channel: Channel, descriptor: int) -> None:
@@ -632,6 +640,10 @@ class socket(_Plain):  # type: ignore[misc]
     def getsockopt(self, level: int, option: int, *length: int) -> Any:
         connection = self._fast_moved_connection()
         if connection is None:
+            if self._fast_opened is not None:
+                from .connection import opening
+
+                return opening.option(self, level, option, length)
             return _Base.getsockopt(self, level, option, *length)
         channel = self._fast_channel
         if (level, option) == (_socket.SOL_SOCKET, _socket.SO_ERROR) and channel is not None:
@@ -774,8 +786,9 @@ class socket(_Plain):  # type: ignore[misc]
         return taken, [], 0, None
 
     def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
-        if self._fast_channel is None:
+        if self._fast_channel is None and self._fast_opened is None:
             return super().sendfile(file, offset, count)  # type: ignore[no-any-return]
+        # AF_SMC keeps back what sendfile(2) gave it and says that it has no room.
         if not offset and _has_positions(file):  # sendfile(2) begins at 0, not where reading stopped
             file.seek(0)
         return self._sendfile_use_send(file, offset, count)  # type: ignore[no-any-return]

@@ -39,7 +39,7 @@ class Reason(enum.Enum):
     PEER_VERSION = "peer_version"
     OTHER_USER = "other_user"
     NO_NATIVE_CORE = "no_native_core"
-    NO_KERNEL_SMC = "no_kernel_smc"
+    NO_SOCKETS_DIRECT = "no_sockets_direct"
     KERNEL_FELL_BACK = "kernel_fell_back"
     NO_MEMORY = "no_memory"
     NO_DESCRIPTORS = "no_descriptors"
@@ -74,7 +74,7 @@ ADVICE: dict[Reason, str] = {
     Reason.DESCRIPTOR_WATCHED: "connect first and register the descriptor with poll or epoll afterwards",
     Reason.OTHER_USER: "both ends must run as one user that their user namespaces map, or both set FASTSOCK_PEERS=any",
     Reason.NO_NATIVE_CORE: "install a C compiler and the Python headers, then reinstall fastsock",
-    Reason.NO_KERNEL_SMC: "load the kernel's SMC module (modprobe smc smc_diag), or leave sdp out of the paths",
+    Reason.NO_SOCKETS_DIRECT: "load the kernel's SMC module (modprobe smc smc_diag), or leave sdp out of the paths",
     Reason.KERNEL_FELL_BACK: "explain(sock).detail has the kernel's own reason; `smcr device` lists devices",
     Reason.NO_MEMORY: "raise the memory or file size limit, or set a smaller FASTSOCK_RING_BYTES",
     Reason.NO_DESCRIPTORS: "raise the limit of open descriptors (ulimit -n)",
@@ -281,6 +281,8 @@ class Transport(abc.ABC):
 
     They are strict: check_stream() fails if one of these checks passes after all.
     """
+    depends: Mapping[str, str] = {}
+    """The same of checks that the path passes on some machines only. check_stream() does not insist on either."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -298,9 +300,13 @@ class Transport(abc.ABC):
     def open(self, family: int) -> int:
         """The descriptor of a new stream socket for AF_INET or AF_INET6, in place of TCP's. Raises OSError.
 
-        It must take TCP's addresses and options, and meet a plain TCP socket at the other end.
+        It must take TCP's addresses and options.
         """
         raise NotImplementedError(f"the {self.name} path makes no sockets")
+
+    def meets_tcp(self) -> bool:
+        """Whether a socket of open() also meets a plain TCP socket at the other end."""
+        return True
 
     def owns(self, domain: int) -> bool:
         """Whether a socket of that address family is one that open() made."""

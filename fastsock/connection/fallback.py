@@ -29,7 +29,7 @@ NOBODY_SECONDS = 5e-3
 """After several connections in a row found no fastsock, later ones do not look for it for this many seconds."""
 
 _READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
-_ALWAYS = (Reason.EXCLUDED_BY_SETTING, Reason.EXCLUDED_BY_RULE, Reason.NO_NATIVE_CORE, Reason.NO_KERNEL_SMC)
+_ALWAYS = (Reason.EXCLUDED_BY_SETTING, Reason.EXCLUDED_BY_RULE, Reason.NO_NATIVE_CORE, Reason.NO_SOCKETS_DIRECT)
 _known: Settings | None = None
 
 

@@ -20,6 +20,7 @@ device_checks/      the checks of message passing devices
 pairs, process      connected sockets, with one end in a second process that obeys commands
 ranks               ranks of one job, for the checks of devices
 outcomes            compares a socket's behaviour with plain TCP's
+alone               a check that may hang, in a process of its own
 patterns, waiting   bytes that both processes can compute; waiting without the clock
 names, memory       the processes that hold a name; the memory that a test took
 
@@ -31,9 +32,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 
 from ..chain import transports
 from . import checks as _checks
+from .alone import passes
 from .outcomes import Check
 from .pairs import PLAIN, Far, Pair, PairMaker
 from .process import DEADLINE, Died, FarError, FarProcess, Hang, Pending, until_asleep, until_blocked, until_stopped
@@ -53,8 +56,10 @@ __all__ = [
     "check_stream",
     "checks",
     "concepts",
+    "dependence",
     "difference",
     "name",
+    "passes",
     "until_asleep",
     "until_blocked",
     "until_stopped",
@@ -83,29 +88,34 @@ def name(check: Check) -> str:
 
 def difference(maker: PairMaker, check: Check) -> str | None:
     """The reason why the path that `maker` tests cannot pass a check (`Transport.differs`), or None."""
-    for path in transports():
-        if path.name == maker.transport:
-            return path.differs.get(name(check))
-    return None
+    return _reasons(maker, "differs").get(name(check))
+
+
+def dependence(maker: PairMaker, check: Check) -> str | None:
+    """The reason why the path that `maker` tests may not pass a check here (`Transport.depends`), or None."""
+    return _reasons(maker, "depends").get(name(check))
+
+
+def _reasons(maker: PairMaker, which: str) -> Mapping[str, str]:
+    path = next((path for path in transports() if path.name == maker.transport), None)
+    return {} if path is None else getattr(path, which)
 
 
 def check_stream(maker: PairMaker, concept: str | None = None) -> dict[str, str]:
     """Run every check, or those of one concept, in both roles (the near end connects, the near end accepts).
 
-    Returns the names of the checks that `Transport.differs` lists, each with its reason. Raises the error of the first
-    check that fails although it is not listed. Raises AssertionError if a listed check passes.
+    Returns the names of the checks that `Transport.differs` lists, and of those of `Transport.depends` that failed,
+    each with its reason. These run in a process of their own for a few seconds at most, because they may hang. Raises
+    the error of the first other check that fails. Raises AssertionError if a check that `differs` lists passes.
     """
     differed = {}
     for each in (maker, maker.turned()):
         for check in checks(concept):
-            reason = difference(maker, check)
-            if reason is None:
+            differs, depends = difference(maker, check), dependence(maker, check)
+            if differs is None and depends is None:
                 check(each)
-                continue
-            try:
-                check(each)
-            except Exception:
-                differed[name(check)] = reason
-            else:
-                raise AssertionError(f"{name(check)} passes, but the {maker.transport} path says it differs: {reason}")
+            elif not passes(check, each):
+                differed[name(check)] = differs or depends or ""
+            elif differs is not None:
+                raise AssertionError(f"{name(check)} passes, but the {maker.transport} path says it differs: {differs}")
     return differed

@@ -17,7 +17,7 @@ import pytest
 
 import fastsock
 from fastsock import config, socket
-from fastsock.sdp import SdpTransport
+from fastsock.sdp import AF_SMC, SdpTransport
 from fastsock.testing import PairMaker
 
 from ..helpers.paths import preferring
@@ -67,7 +67,9 @@ def _is_how(sock, transport, reason, detail):
 def test_both_ends_are_carried_by_smc():
     with MAKER.pair() as pair:
         _is_how(pair.near, "sdp", "joined", MODE)
-        assert pair.near.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == 43
+        with plain.socket(fileno=os.dup(pair.near.fileno())) as kernels:
+            assert kernels.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == AF_SMC
+        assert pair.near.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_INET
 
 
 def test_many_bytes_arrive_and_the_device_counts_them():

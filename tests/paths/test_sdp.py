@@ -11,9 +11,10 @@ import sys
 import pytest
 
 import fastsock
-from fastsock import chain, config, socket
+from fastsock import chain, config, sdp, socket
 from fastsock.sdp import SdpTransport
 from fastsock.system import smc_diag
+from fastsock.testing import PairMaker
 from fastsock.transport import ADVICE, Reason
 
 without_smc = pytest.mark.skipif(SdpTransport().usable() is None, reason="this kernel has AF_SMC")
@@ -33,13 +34,13 @@ def listener():
 
 def test_it_is_taken_by_name_only():
     assert "sdp" not in config.Settings().transports
-    assert config.parse_transports("^shm") == ("unix", "tcp")
+    assert "sdp" not in config.parse_transports("^shm")
 
 
 def test_a_rule_may_name_it_where_the_setting_has_its_default():
     rules = config.parse_rules("connect 10.0.0.0/8 * sdp,tcp")
     assert config.Settings(rules=rules).paths_for("connect", "10.0.0.1", 80)[0] == ("sdp", "tcp")
-    assert config.Settings(rules=rules).paths_for("connect", "11.0.0.1", 80)[0] == ("shm", "unix", "tcp")
+    assert config.Settings(rules=rules).paths_for("connect", "11.0.0.1", 80)[0] == config.DEFAULT_TRANSPORTS
 
 
 def test_a_rule_does_not_name_what_the_setting_leaves_out():
@@ -60,7 +61,7 @@ def test_a_connection_stays_on_tcp_and_says_why(settings, listener, at_once):
             sock.settimeout(10)
             assert sock.recv(5) == b"hello"
             assert sock.transport == "tcp"
-            assert fastsock.explain(sock).reason == "no_kernel_smc"
+            assert fastsock.explain(sock).reason == "no_sockets_direct"
             accepted.close()
 
 
@@ -74,14 +75,12 @@ def test_an_accepted_connection_says_why(settings):
     ):
         near.sendall(b"x")
         assert far.recv(1) == b"x"
-        assert (far.transport, fastsock.explain(far).reason) == ("tcp", "no_kernel_smc")
+        assert (far.transport, fastsock.explain(far).reason) == ("tcp", "no_sockets_direct")
 
 
 @without_smc
 def test_the_next_path_is_taken(settings):
     settings(transports="sdp,unix", meeting_ms=500, short_lived="path")
-    from fastsock.testing import PairMaker
-
     with PairMaker("fastsock.socket", transport="unix").local() as (near, far):
         near.sendall(b"x")
         assert far.recv(1) == b"x"
@@ -110,8 +109,8 @@ def test_the_kernel_is_asked_once(monkeypatch):
 def test_a_module_is_not_loaded_for_it(monkeypatch):
     monkeypatch.setattr("fastsock.sdp._kernel_has", lambda protocol: False)
     monkeypatch.setattr("fastsock.sdp._socket.socket", lambda *arguments: pytest.fail("a socket was asked for"))
-    assert SdpTransport().usable() is Reason.NO_KERNEL_SMC
-    assert "modprobe" in ADVICE[Reason.NO_KERNEL_SMC]
+    assert SdpTransport().usable() is Reason.NO_SOCKETS_DIRECT
+    assert "modprobe" in ADVICE[Reason.NO_SOCKETS_DIRECT]
 
 
 def test_no_setting_that_leaves_it_out_opens_anything(settings):
@@ -148,6 +147,68 @@ def _imported(paths: str) -> list[str]:
     return subprocess.run(
         program, env=environment, capture_output=True, text=True, check=True, timeout=60
     ).stdout.split()
+
+
+@pytest.fixture
+def inet_sdp(monkeypatch):
+    """A kernel with AF_INET_SDP and without AF_SMC. TCP's own sockets stand in for that family's."""
+    path = SdpTransport()
+    monkeypatch.setattr(sdp, "_kernel_has", lambda protocol: protocol == b"SDP")
+    monkeypatch.setattr(sdp._InetSdp, "domain", socket.AF_INET)
+    monkeypatch.setitem(chain._MADE, "sdp", path)
+    config.configure(transports="sdp", rules=config.parse_rules("listen 127.0.0.1 * sdp,tcp"))
+    yield path
+    config.reload()
+
+
+def test_a_kernel_with_inet_sdp_alone_makes_such_sockets(inet_sdp):
+    maker = PairMaker("fastsock.socket", transport="sdp")
+    with maker.local() as (near, far):
+        near.sendall(b"x")
+        assert far.recv(1) == b"x"
+        assert [fastsock.explain(end).detail for end in (near, far)] == ["AF_INET_SDP"] * 2
+
+
+def test_a_connect_that_inet_sdp_refuses_is_made_by_tcp(inet_sdp, monkeypatch, listener):
+    with plain.create_server(("127.0.0.1", 0)) as elsewhere:
+
+        def one_that_connects_no_more(member, family):
+            return plain.create_connection(elsewhere.getsockname()).detach()
+
+        monkeypatch.setattr(sdp._InetSdp, "open", one_that_connects_no_more)
+        sock = socket.create_connection(listener.getsockname())
+    with sock, listener.accept()[0] as accepted:
+        sock.sendall(b"x")
+        assert accepted.recv(1) == b"x"
+        assert (sock.transport, sock.getpeername()) == ("tcp", listener.getsockname())
+
+
+def test_nobody_is_at_the_other_end_by_either(inet_sdp, listener):
+    address = listener.getsockname()
+    listener.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+def test_plain_tcp_goes_on_reaching_a_listener_that_no_rule_names(inet_sdp):
+    config.configure(rules=())
+    assert chain.opener("connect", "127.0.0.1", 80) is inet_sdp
+    assert chain.opener("listen", "127.0.0.1", 80) is None
+
+
+def test_a_non_blocking_connect_stays_on_tcp_where_inet_sdp_is_all(inet_sdp, monkeypatch, listener):
+    monkeypatch.setattr(sdp._InetSdp, "open", lambda *_: pytest.fail("it was opened"))
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        sock.connect_ex(listener.getsockname())
+        with listener.accept()[0]:
+            assert sock.transport == "tcp"
+
+
+def test_inet_sdp_has_no_ipv6(inet_sdp):
+    assert inet_sdp.usable() is None
+    with pytest.raises(OSError, match="IPv6"):
+        inet_sdp.open(socket.AF_INET6)
 
 
 def _told(inode: int, mode: int, reason: int, diagnosis: int) -> bytes:

@@ -1,0 +1,41 @@
+"""A check in a process of its own, for a limited time: one that a path cannot pass may hang."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import traceback
+
+from .outcomes import Check
+from .pairs import PairMaker
+
+SECONDS = 5.0  # a check that passes takes less than one
+
+
+def passes(check: Check, maker: PairMaker, seconds: float = SECONDS) -> bool:
+    """Whether the check passes within that time. The processes that it starts end with it."""
+    told, tell = os.pipe()
+    pid = os.fork()
+    if not pid:
+        _run(check, maker, tell)
+    os.close(tell)
+    try:
+        os.setpgid(pid, pid)  # as it does itself: whoever comes first
+        return bool(select.select([told], [], [], seconds)[0]) and os.read(told, 1) == b"+"
+    finally:
+        os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(told)
+
+
+def _run(check: Check, maker: PairMaker, tell: int) -> None:
+    try:
+        os.setpgid(0, 0)
+        check(maker)
+        os.write(tell, b"+")
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os.write(tell, b"-")
+        os._exit(0)
