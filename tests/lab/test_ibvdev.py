@@ -66,6 +66,25 @@ def test_the_device_carries_the_messages(sent):
     assert all(packets > 1000 for packets in sent().values())
 
 
+def _exchange_long(device):
+    """Both ranks send at once 3 MB and five bytes, from one buffer into another; what the queue pair carried."""
+    other = 1 - device.id()
+    data = bytes(number * 7 & 255 for number in range(4099)) * 732 + b"12345"
+    received = bytearray(len(data))
+    sending = device.engine.isend(data, other, 5, 99)
+    device.engine.recv(received, other, 5, 99)
+    sending.wait_or_cancel()
+    assert received == data
+    return len(data), device.explain(other)
+
+
+def test_the_device_writes_a_long_message_to_where_it_belongs(sent):
+    for length, carried in _maker().run(2, _exchange_long):
+        print(carried)
+        assert carried["placed"] == length
+        assert carried["segments"] < 20
+
+
 @pytest.mark.parametrize("check", ranks.device_checks(), ids=name)
 def test_device(check):
     check(_maker())

@@ -11,6 +11,7 @@ cdef extern from "verbs/ibvx.h" nogil:
         uint64_t signalled
         uint64_t credit_segments
         uint64_t stalls
+        uint64_t placed
 
 cdef extern from "engine/engine.h" nogil:
     enum: FS_ANY

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "verbs/ibvx.h"
 
 void fs_wake(struct fs_engine *engine)
 {
@@ -17,6 +18,10 @@ void fs_complete(struct fs_engine *engine, struct fs_request *request, int error
 {
     request->error = error;
     request->state = FS_IDLE;
+    if (request->region) {
+        fs_ibvx_forget(request->region);
+        request->region = NULL;
+    }
     if (request->tracked) {
         request->next = NULL;
         if (engine->finished_last) engine->finished_last->next = request;

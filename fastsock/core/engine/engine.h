@@ -60,7 +60,9 @@ struct fs_request {
     uint8_t has_callback; /* wakes whoever waits: he runs it */
     uint8_t blocking;     /* its caller waits for this one and nothing else */
     uint8_t cancelled;
-    int error; /* enum fs_failure */
+    int error;                     /* enum fs_failure */
+    uint32_t key;                  /* of the memory `there` */
+    struct fs_ibvx_region *region; /* its memory, while the device knows it */
     _Atomic int done;
 };
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define FS_FRAME_MAGIC 0xf5u
-#define FS_FRAME_VERSION 2u
+#define FS_FRAME_VERSION 3u
 #define FS_FRAME_ORDER 0x01020304u /* as the sender writes it */
 
 enum fs_frame_kind {
@@ -25,6 +25,9 @@ enum fs_frame_kind {
     FS_FRAME_SHARE,   /* id: of the send; length: bytes wanted; word: where they go; context: id of the receive;
                                   tag: of this copy.  Both ends copy, one from each side: share.c */
     FS_FRAME_SHARED,  /* id: of the receive; length: pieces that the sender copied; word: 1 where one of them failed */
+    FS_FRAME_PLACE,   /* id: of the send; length: bytes wanted; word: where they go; context: id of the receive;
+                                  tag: the key of that memory.  The sender's device writes them there: placing.c */
+    FS_FRAME_PLACED,  /* id: of the receive; its bytes are there */
     FS_FRAME_GOODBYE, /* nothing will follow */
     FS_FRAME_KINDS,
     FS_TURN_REFUSED = FS_FRAME_KINDS, /* a CANCELLED that says 0 comes in another turn */

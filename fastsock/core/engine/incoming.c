@@ -210,6 +210,8 @@ static int take_frame(struct fs_engine *engine, struct fs_link *link, const stru
     case FS_FRAME_CANCELLED: return take_cancelled(engine, link, frame, slot);
     case FS_FRAME_WITHDRAWN: return take_withdrawn(engine, frame, slot);
     case FS_FRAME_SHARE: return fs_take_share(engine, link, frame, slot);
+    case FS_FRAME_PLACE: return fs_take_place(engine, link, frame, slot);
+    case FS_FRAME_PLACED: return fs_take_placed(engine, link, frame, slot);
     case FS_FRAME_SHARED: return fs_take_shared(engine, link, frame, slot);
     default: /* GOODBYE */ fs_peer_lost(engine, link->peer, FS_FINE, "it has finished"); return 0;
     }

@@ -24,6 +24,7 @@ enum fs_state {
     FS_COPYING,   /* and has begun */
     FS_HELPED,    /* announced; this end copies no part of it any more */
     FS_STREAMING, /* its bytes were asked for */
+    FS_PLACING,   /* the device writes them over there */
     FS_SEND_GONE, /* abandoned: its number waits for the other end's last word */
     /* receives */
     FS_POSTED,
@@ -33,6 +34,7 @@ enum fs_state {
     FS_SHARING,      /* and written by the sender too */
     FS_SHARED,       /* whose part is there */
     FS_EXPECTING,    /* its bytes were asked for */
+    FS_OPENED,       /* and the sender's device may write them here */
     FS_RECEIVE_GONE, /* abandoned: bytes still come for its number, and are dropped */
     FS_REVOKED,      /* abandoned while the sender copied */
     /* no request */

@@ -97,6 +97,7 @@ struct fs_link {
     /* link_verbs.c */
     struct fs_engine *engine;
     struct fs_ibvx_pair *pair;
+    struct fs_queue places;           /* sends that the device writes */
     struct fs_verbs_meeting *meeting; /* until both ends are connected */
 };
 
@@ -194,6 +195,14 @@ int fs_push_some(struct fs_engine *engine, struct fs_link *link);
 void fs_push_stop(struct fs_engine *engine, struct fs_link *link);
 /* 1: the sender cannot write any more.  `patient`: it is given time to say so by itself. */
 int fs_share_abandon(struct fs_engine *engine, struct fs_link *link, int patient);
+
+/* placing.c */
+/* 1: the sender was told where its device may write the bytes. */
+int fs_place_ask(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                 size_t wanted);
+int fs_take_place(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
+int fs_take_placed(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
+int fs_place_some(struct fs_engine *engine, struct fs_link *link);
 
 /* cma_fetch.c */
 int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address);

@@ -46,7 +46,8 @@ int fs_link_is_busy(struct fs_link *link)
     if (!atomic_load(&link->open)) return 0;
     /* what waits for credit waits for a receive, as what was announced does */
     int sends = link->greeted ? next_send(link) != NULL : link->sends.first != NULL;
-    return link->out_header + link->out_left != 0 || link->control_count != 0 || sends || link->streams.first != NULL;
+    return link->out_header + link->out_left != 0 || link->control_count != 0 || sends || link->streams.first != NULL ||
+           link->places.first != NULL;
 }
 
 static void write_failed(struct fs_engine *engine, struct fs_link *link, int error)

@@ -8,7 +8,7 @@ void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_req
     if (wanted == 0) return;
     if (fs_fetch_is_possible(link, request, id, address) && fs_fetch_is_faster(link, wanted))
         fs_fetch_begin(link, request, id, address);
-    else fs_ask_for_bytes(engine, link, request, id, wanted);
+    else if (!fs_place_ask(engine, link, request, id, wanted)) fs_ask_for_bytes(engine, link, request, id, wanted);
 }
 
 static void receive_announced(struct fs_engine *engine, struct fs_request *request, struct fs_message *message)

@@ -25,6 +25,7 @@ void fs_request_prepare(struct fs_request *request, int kind, const struct iovec
     request->payload = NULL;
     request->owner = NULL;
     request->message = NULL;
+    request->region = NULL;
     request->id = 0;
     request->kind = (uint8_t)kind;
     request->mode = request->allocates = request->tracked = request->has_callback = request->blocking = 0;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "link.h"
+#include "verbs/ibvx.h"
 
 /* ---- sends ---- */
 
@@ -47,6 +48,7 @@ int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *reques
         fs_link_set_pending(link);
         return 1;
     }
+    if (request->state == FS_PLACING) return 0; /* the device has its memory until it is done, or the link is lost */
     if (link->pushing == request) fs_push_stop(engine, link);
     int under_way = link->out_request == request;
     if (under_way && !copy_rest(link)) return 0;
@@ -82,6 +84,7 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
     }
     link = engine->peers[request->envelope.source].link;
     if (!link) return 0;
+    if (request->state == FS_OPENED && patient) return 0; /* the sender's device may be writing */
     if (link->in_request == request) link->in_request = NULL;
     if (request->state == FS_SHARING || request->state == FS_SHARED) {
         if (!fs_share_abandon(engine, link, patient)) return 0;
@@ -90,7 +93,9 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
         fs_queue_remove(&link->fetches, request);
         fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, (uint32_t)request->sequence, 0, 0));
         fs_link_flush(engine, link);
-    } else if (request->state == FS_EXPECTING) {
+    } else if (request->state == FS_EXPECTING || request->state == FS_OPENED) {
+        if (request->region) fs_ibvx_forget(request->region); /* a write that still comes fails, and the link with it */
+        request->region = NULL;
         uint32_t id = request->id;
         size_t left = fs_wanted(request, request->envelope.length) - request->moved;
         if (link->frame.kind == FS_FRAME_DATA && link->in_payload && link->frame.id == id)

@@ -29,6 +29,7 @@ struct fs_ibvx_address {
 
 struct fs_ibvx_counts {
     uint64_t segments, received, inlined, signalled, credit_segments, stalls;
+    uint64_t placed; /* bytes that the device wrote from where they lay to where they belong */
 };
 
 /* The device of that name, or NULL for the one that has the IP address `local`, or else the first that is active.  NULL
@@ -55,6 +56,16 @@ ssize_t fs_ibvx_read(struct fs_ibvx_pair *pair, void *target, size_t length); /*
 void fs_ibvx_taken(struct fs_ibvx_pair *pair);                                /* a round of reading ends */
 int fs_ibvx_has_input(struct fs_ibvx_pair *pair);
 int fs_ibvx_has_room(struct fs_ibvx_pair *pair);
+/* Memory that the device knows: for its own reading, or for the other ends' writing.  NULL: it takes no more. */
+struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, int others_write);
+void fs_ibvx_forget(struct fs_ibvx_region *region);
+uint32_t fs_ibvx_key(const struct fs_ibvx_region *region); /* for the other end */
+/* The device writes from that memory to `address` over there, in pieces: how many bytes of `length` were begun.  What is
+ * sent later comes later.  The memory is free once fs_ibvx_placed() reaches what fs_ibvx_places() says now. */
+size_t fs_ibvx_place(struct fs_ibvx_pair *pair, const struct fs_ibvx_region *region, const void *source, size_t length,
+                     uint64_t address, uint32_t key);
+uint32_t fs_ibvx_places(const struct fs_ibvx_pair *pair);     /* pieces begun */
+uint32_t fs_ibvx_placed(struct fs_ibvx_pair *pair);           /* and done */
 const char *fs_ibvx_failure(const struct fs_ibvx_pair *pair); /* NULL: none */
 struct fs_ibvx_counts fs_ibvx_counts_of(const struct fs_ibvx_pair *pair);
 

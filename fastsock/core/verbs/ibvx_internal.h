@@ -12,6 +12,7 @@
 #define FS_IBVX_SEGMENT 8192u /* bytes of a buffer, with the header */
 #define FS_IBVX_CREDITS 64u   /* buffers for each peer, and slots to send from */
 #define FS_IBVX_RESERVED 2u   /* credits that only the return of credits may take */
+#define FS_IBVX_PLACES 16u    /* pieces of long messages under way to one peer */
 #define FS_IBVX_BUCKETS 64u
 #define FS_IBVX_INLINE 220u
 
@@ -64,6 +65,8 @@ struct fs_ibvx_pair {
     unsigned char *slots;
     _Atomic int begun, failed; /* `failed`: 1 + enum ibv_wc_status */
     _Atomic uint32_t posted, completed, credits, arrived;
+    _Atomic uint32_t places, placed;
+    uint32_t placed_seen;
     uint32_t owed; /* credits to return */
     struct fs_ibvx_buffer *first, *last;
     int closed; /* the last request of all has completed */
@@ -71,7 +74,7 @@ struct fs_ibvx_pair {
 };
 
 /* The upper byte of a work request's number says what it was. */
-enum { FS_IBVX_RECEIVED = 1, FS_IBVX_SENT, FS_IBVX_LAST };
+enum { FS_IBVX_RECEIVED = 1, FS_IBVX_SENT, FS_IBVX_PLACED, FS_IBVX_LAST };
 #define FS_IBVX_NUMBER(kind, value) ((uint64_t)(kind) << 56 | (uint64_t)(value))
 
 void fs_ibvx_lock(struct fs_ibvx *device);

@@ -13,7 +13,8 @@
 #include "system.h"
 
 #define MAGIC 0x01585642494b5346ull
-#define DEPTH (FS_IBVX_CREDITS + 1) /* one for the last of all */
+#define DEPTH (FS_IBVX_CREDITS + FS_IBVX_PLACES + 1) /* one for the last of all */
+#define PIECE (1u << 20)
 #define SIGNALLED_EACH (FS_IBVX_CREDITS / 4)
 #define PAYLOAD (FS_IBVX_SEGMENT - sizeof(struct fs_ibvx_header))
 #define AT_ONCE 32
@@ -95,6 +96,7 @@ int fs_ibvx_poll(struct fs_ibvx *device)
         if (one->status != IBV_WC_SUCCESS) fail(pair, one->status);
         if (kind == FS_IBVX_SENT)
             atomic_store_explicit(&pair->completed, (uint32_t)one->wr_id + 1, memory_order_release);
+        if (kind == FS_IBVX_PLACED) atomic_fetch_add_explicit(&pair->placed, 1, memory_order_release);
         if (kind == FS_IBVX_LAST) pair->closed = 1;
         fs_ibvx_return_credits(pair);
     }
@@ -381,7 +383,8 @@ static void look(struct fs_ibvx *device)
 int fs_ibvx_has_input(struct fs_ibvx_pair *pair)
 {
     if (atomic_load_explicit(&pair->arrived, memory_order_relaxed) == 0) look(pair->device);
-    return atomic_load_explicit(&pair->arrived, memory_order_relaxed) != 0 || atomic_load(&pair->failed) != 0;
+    return atomic_load_explicit(&pair->arrived, memory_order_relaxed) != 0 || atomic_load(&pair->failed) != 0 ||
+           atomic_load_explicit(&pair->placed, memory_order_relaxed) != pair->placed_seen;
 }
 
 int fs_ibvx_has_room(struct fs_ibvx_pair *pair)
@@ -398,7 +401,72 @@ const char *fs_ibvx_failure(const struct fs_ibvx_pair *pair)
 
 struct fs_ibvx_counts fs_ibvx_counts_of(const struct fs_ibvx_pair *pair) { return pair->counts; }
 
+/* ---- memory of long messages ---- */
+
+struct fs_ibvx_region {
+    const struct fs_verbs_library *library;
+    struct ibv_mr *memory;
+};
+
+/* Nothing is kept for a later message: nobody tells when a program unmaps memory and something else comes to lie there. */
+struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, int others_write)
+{
+    struct fs_ibvx_region *region = malloc(sizeof *region);
+    if (!region) return NULL;
+    region->library = pair->device->library;
+    int access = others_write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+    region->memory = region->library->ibv_reg_mr(pair->device->domain, memory, length, access);
+    if (region->memory) return region;
+    free(region);
+    return NULL;
+}
+
+void fs_ibvx_forget(struct fs_ibvx_region *region)
+{
+    region->library->ibv_dereg_mr(region->memory);
+    free(region);
+}
+
+uint32_t fs_ibvx_key(const struct fs_ibvx_region *region) { return region->memory->rkey; }
+
+size_t fs_ibvx_place(struct fs_ibvx_pair *pair, const struct fs_ibvx_region *region, const void *source, size_t length,
+                     uint64_t address, uint32_t key)
+{
+    size_t done = 0;
+    uint32_t most = pair->device->port.max_msg_sz < PIECE ? pair->device->port.max_msg_sz : PIECE;
+    fs_ibvx_lock(pair->device);
+    while (done < length && pair->places - pair->placed < FS_IBVX_PLACES && !atomic_load(&pair->failed)) {
+        uint32_t piece = length - done < most ? (uint32_t)(length - done) : most;
+        struct ibv_sge where = {(uintptr_t)source + done, piece, region->memory->lkey};
+        struct ibv_send_wr request = {.wr_id = FS_IBVX_NUMBER(FS_IBVX_PLACED, 0),
+                                      .sg_list = &where,
+                                      .num_sge = 1,
+                                      .opcode = IBV_WR_RDMA_WRITE,
+                                      .send_flags = IBV_SEND_SIGNALED,
+                                      .wr.rdma = {address + done, key}};
+        struct ibv_send_wr *bad;
+        if (ibv_post_send(pair->queue, &request, &bad) != 0) {
+            fail(pair, IBV_WC_LOC_QP_OP_ERR);
+            break;
+        }
+        atomic_fetch_add_explicit(&pair->places, 1, memory_order_relaxed);
+        done += piece;
+    }
+    pair->counts.placed += done;
+    fs_ibvx_unlock(pair->device);
+    return done;
+}
+
+uint32_t fs_ibvx_places(const struct fs_ibvx_pair *pair) { return atomic_load(&pair->places); }
+
+uint32_t fs_ibvx_placed(struct fs_ibvx_pair *pair)
+{
+    return pair->placed_seen = atomic_load_explicit(&pair->placed, memory_order_acquire);
+}
+
 #else
+
+void fs_ibvx_forget(struct fs_ibvx_region *region) { (void)region; }
 
 void fs_ibvx_pair_free(struct fs_ibvx_pair *pair) { (void)pair; } /* there is none */
 
