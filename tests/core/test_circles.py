@@ -13,7 +13,7 @@ BELOW = {
     "": set(),
     "sockets": {""},
     "stream": {"", "sockets"},
-    "engine": {"", "stream"},
+    "engine": {"", "stream", "verbs"},
     "team": {""},
     "verbs": {""},
     "remote": {"", "stream", "verbs"},

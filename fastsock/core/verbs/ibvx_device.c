@@ -1,6 +1,6 @@
 /* The device of a process: which one, its queues, and the buffers that all peers' segments come into. */
 #define _GNU_SOURCE
-#include "verbs/ibvx_internal.h"
+#include "ibvx_internal.h"
 
 #include <errno.h>
 
@@ -8,12 +8,27 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define MOST_COMPLETIONS 65536
 #define MOST_PAIRS 4096
+
+/* ---- the lock: short, and held for copies of one segment at most ---- */
+
+int fs_ibvx_try_lock(struct fs_ibvx *device)
+{
+    return atomic_exchange_explicit(&device->lock, 1, memory_order_acquire) == 0;
+}
+
+void fs_ibvx_lock(struct fs_ibvx *device)
+{
+    while (!fs_ibvx_try_lock(device)) sched_yield();
+}
+
+void fs_ibvx_unlock(struct fs_ibvx *device) { atomic_store_explicit(&device->lock, 0, memory_order_release); }
 
 /* ---- which one ---- */
 
@@ -158,20 +173,6 @@ void fs_ibvx_close(struct fs_ibvx *device)
 const char *fs_ibvx_name(const struct fs_ibvx *device) { return device->name; }
 
 int fs_ibvx_descriptor(const struct fs_ibvx *device) { return device->channel->fd; }
-
-int fs_ibvx_arm(struct fs_ibvx *device)
-{
-    struct ibv_cq *which;
-    void *context;
-    unsigned events = 0;
-    fs_ibvx_lock(device);
-    while (device->library->ibv_get_cq_event(device->channel, &which, &context) == 0) events++;
-    if (events) device->library->ibv_ack_cq_events(device->completions, events);
-    int came = ibv_req_notify_cq(device->completions, 0) != 0;
-    came += fs_ibvx_poll(device);
-    fs_ibvx_unlock(device);
-    return came != 0;
-}
 
 /* ---- the buffers of the shared receive queue ---- */
 

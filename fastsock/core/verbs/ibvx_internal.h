@@ -2,8 +2,8 @@
 #ifndef FASTSOCK_IBVX_INTERNAL_H
 #define FASTSOCK_IBVX_INTERNAL_H
 
-#include "verbs/ibvx.h"
-#include "verbs/library.h"
+#include "ibvx.h"
+#include "library.h"
 
 #ifdef FS_HAS_VERBS
 

@@ -1,6 +1,6 @@
 /* A queue pair: how it is made and connected, and the segments that go over it. */
 #define _GNU_SOURCE
-#include "verbs/ibvx_internal.h"
+#include "ibvx_internal.h"
 
 #ifdef FS_HAS_VERBS
 
@@ -20,20 +20,6 @@
 #define AT_ONCE 32
 #define ACK_TIMEOUT 17 /* half a second, eight times: a path that is cut for a second is no failure */
 #define TRIES 7
-
-/* ---- the lock: short, and held for copies of one segment at most ---- */
-
-int fs_ibvx_try_lock(struct fs_ibvx *device)
-{
-    return atomic_exchange_explicit(&device->lock, 1, memory_order_acquire) == 0;
-}
-
-void fs_ibvx_lock(struct fs_ibvx *device)
-{
-    while (!fs_ibvx_try_lock(device)) sched_yield();
-}
-
-void fs_ibvx_unlock(struct fs_ibvx *device) { atomic_store_explicit(&device->lock, 0, memory_order_release); }
 
 /* ---- completions ---- */
 
@@ -101,6 +87,20 @@ int fs_ibvx_poll(struct fs_ibvx *device)
         fs_ibvx_return_credits(pair);
     }
     return count > 0 ? count : 0;
+}
+
+int fs_ibvx_arm(struct fs_ibvx *device)
+{
+    struct ibv_cq *which;
+    void *context;
+    unsigned events = 0;
+    fs_ibvx_lock(device);
+    while (device->library->ibv_get_cq_event(device->channel, &which, &context) == 0) events++;
+    if (events) device->library->ibv_ack_cq_events(device->completions, events);
+    int came = ibv_req_notify_cq(device->completions, 0) != 0;
+    came += fs_ibvx_poll(device);
+    fs_ibvx_unlock(device);
+    return came != 0;
 }
 
 /* ---- its life ---- */
