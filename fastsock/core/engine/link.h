@@ -93,7 +93,7 @@ struct fs_link {
     /* link_socket.c */
     unsigned char *staging;
     size_t staged_from, staged;
-    int drained, ready;
+    int drained, ready, long_ones; /* `long_ones`: the last payload was */
     /* link_verbs.c */
     struct fs_engine *engine;
     struct fs_ibvx_pair *pair;

@@ -32,11 +32,21 @@ static ssize_t receive(struct fs_link *link, void *target, size_t length)
     return got < 0 ? 0 : got;
 }
 
+/* How much to take in at once.  Behind a message that fills the stage another one is likely.  Then its header is read
+ * alone: another call costs less than another copy. */
+static size_t to_stage(struct fs_link *link)
+{
+    if (!link->in_payload) return link->long_ones ? sizeof link->frame : STAGE;
+    return link->long_ones && link->in_left < STAGE ? link->in_left : STAGE;
+}
+
 static ssize_t descriptor_read(struct fs_link *link, void *target, size_t length)
 {
-    if (link->staged == 0 && target && length >= LONG) return receive(link, target, length);
+    if (link->in_payload) link->long_ones = link->frame.length >= STAGE;
+    int whole = link->in_payload && link->long_ones && length == link->in_left;
+    if (link->staged == 0 && target && (length >= LONG || whole)) return receive(link, target, length);
     if (link->staged == 0) {
-        ssize_t got = receive(link, link->staging, STAGE);
+        ssize_t got = receive(link, link->staging, to_stage(link));
         if (got <= 0) return got;
         link->staged_from = 0;
         link->staged = (size_t)got;

@@ -21,8 +21,16 @@ static void ask_descriptors(struct fs_engine *engine)
         asked[count] = link;
         list[count++] = (struct pollfd){link->descriptor, events, 0};
     }
-    if (count == 0 || poll(list, count, 0) <= 0) return;
-    for (nfds_t i = 0; i < count; i++) asked[i]->ready = list[i].revents != 0;
+    int found = count ? poll(list, count, 0) : 0;
+    if (found == 0) return;
+    for (nfds_t i = 0; i < count; i++) asked[i]->ready = found < 0 || list[i].revents != 0;
+}
+
+/* Of several descriptors, only those are read that the kernel named. */
+static int has_input(const struct fs_engine *engine, const struct fs_link *link)
+{
+    if (link->staging && engine->descriptor_links > 1 && !link->ready && link->staged == 0) return 0;
+    return link->calls->has_input(link);
 }
 
 int fs_links_progress(struct fs_engine *engine)
@@ -32,7 +40,7 @@ int fs_links_progress(struct fs_engine *engine)
     for (int i = 0; i < count; i++) {
         struct fs_link *link = engine->links[i];
         if (!fs_link_is_open(link)) continue;
-        if (link->calls->has_input(link)) done += fs_link_take(engine, link);
+        if (has_input(engine, link)) done += fs_link_take(engine, link);
         if (fs_link_is_open(link) && link->sharing) done += fs_share_some(engine, link);
         if (fs_link_is_open(link) && link->fetches.first) done += fs_fetch_some(engine, link);
         if (fs_link_is_open(link) && link->places.first) done += fs_place_some(engine, link);

@@ -88,10 +88,16 @@ cdef class MessageCalls(Calls):
 
     cdef int wait(self, list requests) except -1:
         cdef Request request
-        while not self.engine.wait_all(requests, PATIENCE):
-            # as drive(): the sender may wait for a rank that failed
-            self.engine.iprobe(ANY, NOBODYS, self.context)
+        cdef bint done = True
         for request in requests:
+            done = done and fs_request_is_done(&request.request)
+        while not done:
+            done = self.engine.wait_all(requests, PATIENCE)
+            if not done:  # as drive(): the sender may wait for a rank that failed
+                self.engine.iprobe(ANY, NOBODYS, self.context)
+        for request in requests:
+            request.settle()
+            request.collect()
             if request.request.error != FS_FINE:
                 raise self.engine.failure(&request.request)
         return 0
