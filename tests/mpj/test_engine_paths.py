@@ -245,6 +245,44 @@ def test_gathered_and_scattered(path):
         together(send, receive)
 
 
+def test_long_and_short_ones_into_memory_of_every_shape(path):
+    """Whole, in small parts, and too short for what comes; ready before it comes, or later."""
+    chance = random.Random(11)
+    sizes = [chance.choice((0, 8, 3000, 20_000, 65_536, 70_000, 131_072, 131_073, 600_000)) for _ in range(240)]
+    rooms = [(chance.choice(("whole", "parts", "short")), size) for size in sizes]
+
+    def content(number, size):
+        return random.Random(number).randbytes(size)
+
+    def room(kind, size):
+        if kind == "parts":
+            return [bytearray(size // 20) for _ in range(19)] + [bytearray(size - size // 20 * 19)]
+        return [bytearray(size if kind == "whole" else size // 2)]
+
+    def send():
+        for first in range(0, len(sizes), 8):
+            window = range(first, first + 8)
+            assert a.wait_all([a.isend(content(number, sizes[number]), 1, 0, 0) for number in window])
+            a.recv(None, 1, 1, 0)
+
+    def receive():
+        for first in range(0, len(sizes), 8):
+            window = range(first, first + 8)
+            into = [room(*rooms[number]) for number in window]
+            if first % 16:
+                b.probe(0, 0, 0)
+            requests = [b.irecv(parts, 0, 0, 0) for parts in into]
+            assert b.wait_all(requests)
+            for number, parts, request in zip(window, into, requests, strict=True):
+                got = b"".join(parts)
+                assert got == content(number, sizes[number])[: len(got)], (number, rooms[number])
+                assert (request.error is None) == (len(got) == sizes[number])
+            b.send(None, 0, 1, 0)
+
+    with joined(2, path) as (a, b):
+        together(send, receive)
+
+
 def test_many_senders_to_one(path):
     ranks, count = 4, 100
 
