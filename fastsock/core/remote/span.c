@@ -27,7 +27,8 @@ struct fs_span *fs_span_make(int connecting, int *error)
     span->holders = 1;
     span->connecting = connecting;
     span->state = connecting ? FS_SPAN_WAITING : FS_SPAN_OFFERED;
-    span->doorbell = span->tcp = -1;
+    span->doorbell = -1;
+    span->tcp = -1;
     span->segment = fs_segment_make(RING_SMALL, &memory);
     if (span->segment == NULL) {
         *error = memory;
