@@ -16,7 +16,7 @@
 #define EVENTS 64
 #define MOST_WATCHED 8
 #define LEAVING_NS 60000000000ull /* as the kernel's for TCP that nobody holds any more */
-#define GRACE_NS 20000000ull /* from the end of TCP to the last frames on their way */
+#define GRACE_NS 20000000ull      /* from the end of TCP to the last frames on their way */
 
 enum { OF_DOORBELL, OF_CARRIER, OF_TCP, OF_WAKER, OF_WATCHED };
 

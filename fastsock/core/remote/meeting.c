@@ -183,8 +183,10 @@ static void be_patient(const struct fs_verbs_library *verbs, struct rdma_cm_id *
 static unsigned offered(void)
 {
     unsigned count = 0;
+    pthread_mutex_lock(&meetings.lock);
     for (struct met *met = meetings.first; met != NULL; met = met->next)
         count += atomic_load(&met->span->state) == FS_SPAN_OFFERED;
+    pthread_mutex_unlock(&meetings.lock);
     return count;
 }
 

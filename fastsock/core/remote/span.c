@@ -462,6 +462,16 @@ static int is_over(const struct fs_span *span)
     return fs_span_is_orderly(span);
 }
 
+/* The carrier is broken, or the other process is gone: what had arrived by then is the program's. */
+static void take_last_arrivals(struct fs_span *span, short *wants)
+{
+    int error = span->lost;
+    span->lost = 0;
+    take_arrivals(span);
+    inwards(span, wants);
+    if (span->lost != EPROTO) span->lost = error;
+}
+
 int fs_span_turn(struct fs_span *span, short *wants)
 {
     *wants = 0;
@@ -480,6 +490,7 @@ int fs_span_turn(struct fs_span *span, short *wants)
             await_reader(span, wants);
         }
     }
+    if (span->lost != 0 && span->lost != EPROTO) take_last_arrivals(span, wants);
     return is_over(span);
 }
 
