@@ -32,6 +32,7 @@ _REFUSED = {
     errno.ENODEV: Reason.NO_RDMA_ROUTE,
     errno.EADDRNOTAVAIL: Reason.NO_RDMA_ROUTE,
     errno.ENETUNREACH: Reason.NO_RDMA_ROUTE,
+    errno.EOPNOTSUPP: Reason.IWARP,
     errno.ECONNREFUSED: Reason.NO_RDMA_LISTENER,
     errno.ETIMEDOUT: Reason.NO_RDMA_LISTENER,
     errno.EPROTO: Reason.PEER_VERSION,

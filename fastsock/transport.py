@@ -51,6 +51,7 @@ class Reason(enum.Enum):
     NO_RDMA_LIBRARY = "no_rdma_library"
     NO_RDMA_ROUTE = "no_rdma_route"
     NO_RDMA_LISTENER = "no_rdma_listener"
+    IWARP = "iwarp"
     OLD_KERNEL = "old_kernel"
     FORKED_WITH_RDMA = "forked_with_rdma"
     CONNECTS_WITHOUT_WAITING = "connects_without_waiting"
@@ -82,6 +83,7 @@ ADVICE: dict[Reason, str] = {
     Reason.NO_RDMA_LIBRARY: "install libibverbs1, librdmacm1 and their headers, then reinstall fastsock",
     Reason.NO_RDMA_ROUTE: "connect to the address of an RDMA device's network",
     Reason.NO_RDMA_LISTENER: "start the server with `python -m fastsock.launcher` on a host with an RDMA device",
+    Reason.IWARP: "use InfiniBand or RoCE: iWARP has no ports but TCP's, so others would see the meeting",
     Reason.OLD_KERNEL: "use Linux 5.12 or newer: on an older one a forked child loses the memory that a device uses",
     Reason.FORKED_WITH_RDMA: "fork before the first connection over RDMA, or start processes by `spawn`",
     Reason.CONNECTS_WITHOUT_WAITING: "connect with a blocking socket or a timeout: to meet another host takes time",

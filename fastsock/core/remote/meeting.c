@@ -283,6 +283,21 @@ static int open_news(const struct fs_verbs_library *verbs)
 
 /* ---- listening ---- */
 
+/* iWARP's ports are TCP's own: a server without fastsock would see a connection that it does not understand. */
+static int is_iwarp(const struct rdma_cm_id *id)
+{
+    return id->verbs != NULL && id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+static int any_is_iwarp(const struct fs_verbs_library *verbs)
+{
+    int count = 0, found = 0;
+    struct ibv_device **devices = verbs->ibv_get_device_list(&count);
+    for (int i = 0; devices != NULL && i < count; i++) found |= devices[i]->transport_type == IBV_TRANSPORT_IWARP;
+    if (devices != NULL) verbs->ibv_free_device_list(devices);
+    return found;
+}
+
 int fs_meeting_usable(void)
 {
     int error = 0;
@@ -298,6 +313,9 @@ struct fs_meeting_listener *fs_meeting_listen(const struct sockaddr *at, int *er
     *error = open_news(verbs);
     if (*error == 0 && verbs->rdma_create_id(meetings.news, &listener->id, NULL, RDMA_PS_TCP) != 0) *error = -errno;
     if (*error == 0 && verbs->rdma_bind_addr(listener->id, (struct sockaddr *)(uintptr_t)at) != 0) *error = -errno;
+    /* at any address of the host it would listen on all devices */
+    if (*error == 0 && (is_iwarp(listener->id) || (listener->id->verbs == NULL && any_is_iwarp(verbs))))
+        *error = -EOPNOTSUPP;
     if (*error == 0 && verbs->rdma_listen(listener->id, BACKLOG) != 0) *error = -errno;
     if (*error == 0) return listener;
     if (listener->id != NULL) verbs->rdma_destroy_id(listener->id);
@@ -405,6 +423,7 @@ static int resolve(const struct fs_verbs_library *verbs, struct attempt *attempt
     int error = await(verbs, attempt->channel, RDMA_CM_EVENT_ADDR_RESOLVED, attempt->limit_ns, NULL);
     if (error != 0) return error;
     if (attempt->id->verbs == NULL) return -ENODEV;
+    if (is_iwarp(attempt->id)) return -EOPNOTSUPP;
     if (verbs->rdma_resolve_route(attempt->id, milliseconds) != 0) return -errno;
     return await(verbs, attempt->channel, RDMA_CM_EVENT_ROUTE_RESOLVED, attempt->limit_ns, NULL);
 }

@@ -19,7 +19,7 @@
 int fs_meeting_usable(void);
 
 struct fs_meeting_listener;
-/* NULL and -errno: -EADDRINUSE somebody listens there, -ENODEV no device has that address. */
+/* NULL and -errno: -EADDRINUSE somebody listens there, -ENODEV no device has that address, -EOPNOTSUPP iWARP. */
 struct fs_meeting_listener *fs_meeting_listen(const struct sockaddr *at, int *error);
 void fs_meeting_unlisten(struct fs_meeting_listener *listener);
 
