@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from .config import Settings
 
+KILLED = "a killed process's end is told as a reset: what it had sent may be lost with it"
 TAKES_TIME = "what is sent to another host takes time, and the check looks at once"
-_KILLED = "a killed process's end is told as a reset: what it had sent may be lost with it"
 _WHY_NOT = {
     errno.ENODEV: Reason.NO_RDMA_DEVICE,
     errno.EPERM: Reason.FORKED_WITH_RDMA,
@@ -91,11 +91,26 @@ class RdmaTransport(Transport):
                 "ending.death_seen_by_short_timeouts",
                 "ending.death_wakes_a_blocked_receiver",
                 "ending.stopped_sender_then_killed",
+                "ending.death_with_unread_data_resets",
                 "readiness.death_is_reported",
+                "readiness.reads_to_the_end_by_events",
             ),
-            _KILLED,
+            KILLED,
         ),
-        **dict.fromkeys(("readiness.level_triggered_life", "readiness.every_message_is_reported"), TAKES_TIME),
+        **dict.fromkeys(
+            (
+                "ending.much_sent_after_the_peer_closed",
+                "readiness.level_triggered_life",
+                "readiness.every_message_is_reported",
+            ),
+            TAKES_TIME,
+        ),
+        **dict.fromkeys(
+            ("ending.shut_after_the_peer_shut_both_unread", "ending.send_after_the_peer_shut_both_unread"),
+            "an end that shut both halves with bytes unread counts as closed",
+        ),
+        "descriptors.detached_number_closed_with_all_that_fits_unread": "bytes unread in a detached number that is "
+        "closed: the end is no reset",
         "flags.urgent_byte": "urgent bytes travel in the stream, so they need SO_OOBINLINE at the receiver",
         "flags.waitall_with_peek": "a peek returns what is there",
     }

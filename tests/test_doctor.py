@@ -78,7 +78,7 @@ class TestCommand:
         assert (done.returncode, done.stderr) == (0, "")
         findings = json.loads(done.stdout)
         assert findings["healthy"] and not findings["problems"]
-        assert findings["transports"] == ["shm", "unix", "rdma", "tcp"]
+        assert findings["transports"] == ["shm", "unix", "tcp"]
         assert findings["native_core"]["built"] == core.available
         assert findings["cores"]["usable"] == len(os.sched_getaffinity(0))
         assert findings["direct_copy"]["permitted"] in ((True, False) if core.available else (None,))

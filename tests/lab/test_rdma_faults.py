@@ -12,6 +12,7 @@ import resource
 import signal
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -124,15 +125,31 @@ def _kill(guest, pair):
 
 
 def _remove_device(guest, pair):
-    name = guest.devices()[0]
-    _run("rdma", "link", "delete", name)
+    """The kernel waits with it until nobody has the device open: so this does not wait for the command."""
+    subprocess.Popen(["rdma", "link", "delete", guest.devices()[0]])
 
 
 def _cut_link(guest, pair):
     _run("ip", "link", "set", _network_device(), "down")
 
 
-FAULTS = {"killed": _kill, "device removed": _remove_device}
+FAULTS = {"killed": _kill, "device removed": _remove_device, "link down": _cut_link}
+
+
+def _mend(guest, device, network_device):
+    """The device as it was, once all that used it have ended."""
+    _run("ip", "link", "set", network_device, "up")
+    deadline = time.monotonic() + PATIENCE
+    while _is_going(device) and time.monotonic() < deadline:
+        os.sched_yield()
+    if not guest.devices():
+        _run("rdma", "link", "add", device, "type", "rxe", "netdev", network_device)
+
+
+def _is_going(device):
+    """Whether a command to remove the device is still under way."""
+    commands = subprocess.run(["pgrep", "-f", f"rdma link delete {device}"], capture_output=True, text=True).stdout
+    return bool(commands.split())
 
 
 @pytest.mark.parametrize("sends", [True, False], ids=["sends", "receives"])
@@ -145,8 +162,7 @@ def test_both_ends_hear_of_it(_by_rdma, fault, sends):
         with FarProcess() as clean:
             told = clean.begin(_while_moving, guest, FAULTS[fault], sends).result(3 * PATIENCE)
     finally:
-        if not guest.devices():
-            _run("rdma", "link", "add", device, "type", "rxe", "netdev", network_device)
+        _mend(guest, device, network_device)
     print(f"\n{fault}: {told}")
     assert told and all(name in ("ConnectionResetError", "BrokenPipeError", "OSError", "TimeoutError") for name in told)
     assert "TimeoutError" not in told
