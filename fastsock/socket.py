@@ -23,7 +23,7 @@ from . import arrays, chain, core, unix
 from .config import settings
 from .connection import connecting, fallback, foreign, registry, tcp_options
 from .connection.pending import Pending
-from .meeting import answer, custody, history, names, ports, presence, remote, waiting
+from .meeting import answer, custody, history, names, ports, presence, waiting
 from .meeting.joined import Joined, confirm
 from .patching import detached, guards, numbers, release
 from .system.genuine import genuine
@@ -51,6 +51,15 @@ _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
 _ONLY_NOTES = ("asyncio.selector_events", "asyncio.base_events", "asyncio.trsock", "asyncore", "socket", __name__)
 # Bound straight onto a connected socket, so that a call costs no Python frame.
 _BOUND = ("recv", "recv_into", "send", "sendall")
+
+
+def _hear_other_hosts(local: Any) -> Any:
+    """What hears of connecting ends on other hosts for a listener at `local`."""
+    if chain.between_hosts("listen", local[0], local[1])[0] is None:
+        return ()
+    from .meeting import remote  # most hosts have no device for it
+
+    return remote.listen(local)
 
 
 class socket(_Plain):  # type: ignore[misc]
@@ -119,7 +128,7 @@ class socket(_Plain):  # type: ignore[misc]
         local = _Base.getsockname(self)
         self._fast_listens_at = local if local[0] not in names.WILDCARDS else None
         if first or not self._fast_hears:
-            self._fast_hears = remote.listen(local)
+            self._fast_hears = _hear_other_hosts(local)
         paths, reason = chain.candidates("listen", local[0], local[1])
         if self._fast_opened is not None:
             self._fast_presence = presence.announce(local, self._fast_is_dual())[0] if paths else []
@@ -189,6 +198,8 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_opened = listener._fast_opened
         local = listener._fast_listens_at or _Base.getsockname(self)
         if listener._fast_hears:
+            from .meeting import remote  # only where there is an RDMA device
+
             joined = remote.claim(address, local, _Base.fileno(self))
             if joined is not None:
                 self._fast_move("accept", joined, local, address)

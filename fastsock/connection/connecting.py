@@ -5,7 +5,7 @@ from __future__ import annotations
 import _socket
 
 from .. import chain
-from ..meeting import custody, history, names, ports, presence, remote, waiting
+from ..meeting import custody, history, names, ports, presence, waiting
 from ..meeting.offer import Offer
 from ..transport import Reason, Refused
 from . import fallback
@@ -14,6 +14,8 @@ from .foreign import takes_descriptor
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from ..meeting import remote
 
 _Base: Any = _socket.socket
 _NOBODY_HERE = (
@@ -39,6 +41,8 @@ def offer_to(sock: Any, address: Any) -> tuple[Offer | remote.RemoteOffer | None
             return None, Reason.SYSTEM_ERROR
         offer, reason = _offer_here(sock, address, ip, port)
         if offer is None and reason in _NOBODY_HERE and chain.between_hosts("connect", ip, port)[0] is not None:
+            from ..meeting import remote  # most hosts have no device for it
+
             return remote.offer_to(sock, ip, port)
         return offer, reason
     except Refused as refused:
