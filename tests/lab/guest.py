@@ -13,6 +13,9 @@ only_in_lab = pytest.mark.skipif(
     "FASTSOCK_IN_LAB" not in os.environ, reason="needs an RDMA device: tests/lab/run boots a guest with one"
 )
 
+IS_QUICK = "LAB_QUICK" in os.environ
+only_in_full = pytest.mark.skipif(IS_QUICK, reason="`tests/lab/run --quick` leaves it out")
+
 _DEVICES = Path("/sys/class/infiniband")
 # Where the server of each topology listens. Both ends of one host use the same address.
 _ADDRESSES = {"lo": "10.77.0.1", "veth": "10.77.0.1", "pair": "10.78.0.1", "wire": "10.79.0.1"}

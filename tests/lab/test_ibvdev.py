@@ -8,7 +8,7 @@ import pytest
 
 from fastsock.testing import name, ranks
 
-from .guest import Guest, only_in_lab
+from .guest import Guest, only_in_full, only_in_lab
 
 pytestmark = only_in_lab
 
@@ -85,6 +85,7 @@ def test_the_device_writes_a_long_message_to_where_it_belongs(sent):
         assert carried["segments"] < 20
 
 
+@only_in_full
 @pytest.mark.parametrize("check", ranks.device_checks(), ids=name)
 def test_device(check):
     check(_maker())

@@ -20,9 +20,9 @@ from fastsock import config, testing
 from fastsock.testing.process import FarProcess
 
 from ..helpers.paths import preferring
-from .guest import Guest, only_in_lab
+from .guest import Guest, only_in_full, only_in_lab
 
-pytestmark = only_in_lab
+pytestmark = [only_in_lab, only_in_full]
 
 PIECE = bytes(range(256)) * 256
 ENOUGH = 4 << 20  # moved before the fault
@@ -144,6 +144,15 @@ def _mend(guest, device, network_device):
         os.sched_yield()
     if not guest.devices():
         _run("rdma", "link", "add", device, "type", "rxe", "netdev", network_device)
+    while not _is_ready(guest, device) and time.monotonic() < deadline:
+        os.sched_yield()
+
+
+def _is_ready(guest, device):
+    """Whether its port is active and has the address again."""
+    with contextlib.suppress(LookupError, OSError):
+        return guest.state(device) == "ACTIVE" and guest.gid(device) >= 0
+    return False
 
 
 def _is_going(device):

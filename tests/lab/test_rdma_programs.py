@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from ..helpers.scripts import ROOT
-from .guest import Guest, only_in_lab
+from .guest import IS_QUICK, Guest, only_in_lab
 
 pytestmark = only_in_lab
 
-BODY = 100 << 20
+BODY = (8 if IS_QUICK else 100) << 20
 PATIENCE = 200  # seconds: the guest's processor is emulated
 ENDS = [("fast", "fast", "rdma"), ("fast", "plain", "tcp"), ("plain", "fast", "tcp")]
 FETCH = """
