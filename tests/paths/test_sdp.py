@@ -124,6 +124,7 @@ def test_nothing_of_it_is_imported_unless_it_is_named(paths):
     assert _imported(paths) == []
 
 
+@without_smc  # else the end of each such connection asks
 def test_what_asks_the_kernel_who_carries_is_imported_only_for_an_answer():
     imported = _imported("sdp,tcp")
     assert "fastsock.sdp" in imported
