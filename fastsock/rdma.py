@@ -111,7 +111,8 @@ class RdmaTransport(Transport):
         ),
         "descriptors.detached_number_closed_with_all_that_fits_unread": "bytes unread in a detached number that is "
         "closed: the end is no reset",
-        "flags.urgent_byte": "urgent bytes travel in the stream, so they need SO_OOBINLINE at the receiver",
+        "flags.urgent_byte": "no urgent bytes are sent to another host",
+        "flags.urgent_byte_in_line": "no urgent bytes are sent to another host",
         "flags.waitall_with_peek": "a peek returns what is there",
     }
 

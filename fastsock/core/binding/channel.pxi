@@ -65,6 +65,7 @@ cdef class Channel:
     cdef object successor  # a weak reference to the socket whose descriptor carries the bytes now
     cdef atomic_int leaving
     cdef readonly object peer
+    cdef object path  # its name, for messages
     cdef object __weakref__
 
     def __init__(self, Segment segment not None, int doorbell, int side, *, double spin_us=50.0,
@@ -77,6 +78,7 @@ cdef class Channel:
         self.descriptor = -1
         self.timeout = -1
         self.peer = peer
+        self.path = "shm"
         self.shared = _Shared()
         self.shared.end = fs_end_open_on(segment.segment, side, &limits, &error)
         if self.shared.end == NULL:
@@ -111,6 +113,7 @@ cdef class Channel:
         other.receive_limit = self.receive_limit
         other.send_limit = self.send_limit
         other.peer = self.peer
+        other.path = self.path
         return other
 
     # ---- waiting and errors ----
@@ -128,7 +131,7 @@ cdef class Channel:
         cdef int number = <int>-error
         if number == EPROTO:
             raise ProtocolViolation(
-                number, f"shm path to {self.peer}: the other end wrote impossible values into the shared memory or"
+                number, f"{self.path} path to {self.peer}: the other end wrote impossible values into the shared memory or"
                 " bytes onto the raw descriptor; close this connection")
         raise OSError(number, _os.strerror(number))
 
@@ -291,7 +294,7 @@ cdef class Channel:
         if flags & FAST_OPEN:
             raise OSError(_errno.EISCONN, _os.strerror(_errno.EISCONN))
         if flags & OUT_OF_BAND and not fs_end_urgent_inline(self.shared.end):
-            raise OSError(_errno.EOPNOTSUPP, f"shm path to {self.peer}: out-of-band data (MSG_OOB) needs SO_OOBINLINE at"
+            raise OSError(_errno.EOPNOTSUPP, f"{self.path} path to {self.peer}: out-of-band data (MSG_OOB) needs SO_OOBINLINE at"
                           " the other end; exclude this connection by a rule or FASTSOCK_TRANSPORTS")
         return 0
 

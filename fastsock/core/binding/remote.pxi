@@ -54,6 +54,7 @@ cdef class Span:
         cdef Channel channel
         segment.segment = fs_segment_hold(self.span.segment)
         channel = Channel(segment, doorbell, CONNECTED, spin_us=spin_us, peer=peer)
+        channel.path = "rdma"
         channel.shared.end.abrupt = 1  # the span goes by the hang-up
         checked(fs_agent_begin(self.span, other, tcp))
         return channel
