@@ -18,12 +18,8 @@ if TYPE_CHECKING:
     from ..meeting import remote
 
 _Base: Any = _socket.socket
-_NOBODY_HERE = (
-    Reason.EXCLUDED_BY_SETTING,
-    Reason.EXCLUDED_BY_RULE,
-    Reason.NO_LISTENER_PRESENCE,
-    Reason.PEER_NOT_LOCAL,
-)
+_EXCLUDED = (Reason.EXCLUDED_BY_SETTING, Reason.EXCLUDED_BY_RULE)
+_NOBODY_HERE = (*_EXCLUDED, Reason.NO_LISTENER_PRESENCE, Reason.PEER_NOT_LOCAL)
 _family = _Base.family.__get__  # the plain number: the property of the standard class makes an enumeration's member
 
 
@@ -40,11 +36,14 @@ def offer_to(sock: Any, address: Any) -> tuple[Offer | remote.RemoteOffer | None
         if ip is None:
             return None, Reason.SYSTEM_ERROR
         offer, reason = _offer_here(sock, address, ip, port)
-        if offer is None and reason in _NOBODY_HERE and chain.between_hosts("connect", ip, port)[0] is not None:
+        if offer is not None or reason not in _NOBODY_HERE:
+            return offer, reason
+        path, why_not = chain.between_hosts("connect", ip, port)
+        if path is not None:
             from ..meeting import remote  # most hosts have no device for it
 
             return remote.offer_to(sock, ip, port)
-        return offer, reason
+        return None, why_not if reason in _EXCLUDED else reason
     except Refused as refused:
         return None, refused.reason
     except OSError as error:
