@@ -102,6 +102,7 @@ class RdmaTransport(Transport):
                 "ending.much_sent_after_the_peer_closed",
                 "readiness.level_triggered_life",
                 "readiness.every_message_is_reported",
+                "timeouts.full_sends_time_out",
             ),
             TAKES_TIME,
         ),

@@ -413,16 +413,14 @@ static int resolve(const struct fs_verbs_library *verbs, struct attempt *attempt
 {
     uint64_t now = fs_now_ns();
     int milliseconds = attempt->limit_ns > now ? (int)((attempt->limit_ns - now) / 1000000ull) + 1 : 1;
-    struct sockaddr_storage from;
-    memcpy(&from, source, source->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
-    if (from.ss_family == AF_INET6) ((struct sockaddr_in6 *)&from)->sin6_port = 0;
-    else ((struct sockaddr_in *)&from)->sin_port = 0;
-    if (verbs->rdma_resolve_addr(attempt->id, (struct sockaddr *)&from, (struct sockaddr *)(uintptr_t)target,
-                                 milliseconds) != 0)
+    /* Without an address of our own: with one the kernel would not ask the network for the other's. */
+    if (verbs->rdma_resolve_addr(attempt->id, NULL, (struct sockaddr *)(uintptr_t)target, milliseconds) != 0)
         return -errno;
     int error = await(verbs, attempt->channel, RDMA_CM_EVENT_ADDR_RESOLVED, attempt->limit_ns, NULL);
     if (error != 0) return error;
+    struct key own = key_of(&attempt->id->route.addr.src_addr), wanted = key_of(source);
     if (attempt->id->verbs == NULL) return -ENODEV;
+    if (memcmp(own.address, wanted.address, sizeof own.address) != 0) return -EADDRNOTAVAIL;
     if (is_iwarp(attempt->id)) return -EOPNOTSUPP;
     if (verbs->rdma_resolve_route(attempt->id, milliseconds) != 0) return -errno;
     return await(verbs, attempt->channel, RDMA_CM_EVENT_ROUTE_RESOLVED, attempt->limit_ns, NULL);
