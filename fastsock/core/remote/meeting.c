@@ -20,6 +20,7 @@
 #define MOST_OFFERED 256 /* spans that nobody has accepted yet */
 #define ACK_TIMEOUT 17   /* 4.096 us times 2 to the power of it: half a second, then so often again: */
 #define RETRIES 7
+#define RESOLVING_MS 100
 
 /* Private data of both ends.  56 bytes are the most that RDMA over InfiniBand and Ethernet carries in a request. */
 struct greeting {
@@ -408,21 +409,37 @@ struct attempt {
     uint64_t limit_ns;
 };
 
+static int milliseconds_until(uint64_t limit_ns)
+{
+    uint64_t now = fs_now_ns();
+    return limit_ns > now ? (int)((limit_ns - now) / 1000000ull) + 1 : 0;
+}
+
+/* Where the other host's link address is not known yet, a kernel may look again only when the time given is over. */
+static int resolve_address(const struct fs_verbs_library *verbs, struct attempt *attempt, const struct sockaddr *target)
+{
+    struct sockaddr *to = (struct sockaddr *)(uintptr_t)target;
+    for (int left, error;;) {
+        left = milliseconds_until(attempt->limit_ns);
+        if (left == 0) return -ETIMEDOUT;
+        /* without an address of our own: with one a kernel would not ask the network for the other's */
+        if (verbs->rdma_resolve_addr(attempt->id, NULL, to, left < RESOLVING_MS ? left : RESOLVING_MS) != 0)
+            return -errno;
+        error = await(verbs, attempt->channel, RDMA_CM_EVENT_ADDR_RESOLVED, attempt->limit_ns, NULL);
+        if (error != -ETIMEDOUT) return error;
+    }
+}
+
 static int resolve(const struct fs_verbs_library *verbs, struct attempt *attempt, const struct sockaddr *source,
                    const struct sockaddr *target)
 {
-    uint64_t now = fs_now_ns();
-    int milliseconds = attempt->limit_ns > now ? (int)((attempt->limit_ns - now) / 1000000ull) + 1 : 1;
-    /* Without an address of our own: with one the kernel would not ask the network for the other's. */
-    if (verbs->rdma_resolve_addr(attempt->id, NULL, (struct sockaddr *)(uintptr_t)target, milliseconds) != 0)
-        return -errno;
-    int error = await(verbs, attempt->channel, RDMA_CM_EVENT_ADDR_RESOLVED, attempt->limit_ns, NULL);
+    int error = resolve_address(verbs, attempt, target);
     if (error != 0) return error;
     struct key own = key_of(&attempt->id->route.addr.src_addr), wanted = key_of(source);
     if (attempt->id->verbs == NULL) return -ENODEV;
     if (memcmp(own.address, wanted.address, sizeof own.address) != 0) return -EADDRNOTAVAIL;
     if (is_iwarp(attempt->id)) return -EOPNOTSUPP;
-    if (verbs->rdma_resolve_route(attempt->id, milliseconds) != 0) return -errno;
+    if (verbs->rdma_resolve_route(attempt->id, milliseconds_until(attempt->limit_ns) + 1) != 0) return -errno;
     return await(verbs, attempt->channel, RDMA_CM_EVENT_ROUTE_RESOLVED, attempt->limit_ns, NULL);
 }
 
