@@ -110,6 +110,7 @@ class RdmaTransport(Transport):
             ("ending.shut_after_the_peer_shut_both_unread", "ending.send_after_the_peer_shut_both_unread"),
             "an end that shut both halves with bytes unread counts as closed",
         ),
+        "descriptors.daemon_that_closed_all_descriptors": "with all numbers the program closes the device's too",
         "descriptors.detached_number_closed_with_all_that_fits_unread": "bytes unread in a detached number that is "
         "closed: the end is no reset",
         "flags.urgent_byte": "no urgent bytes are sent to another host",

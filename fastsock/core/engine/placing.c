@@ -38,7 +38,7 @@ int fs_take_placed(struct fs_engine *engine, struct fs_link *link, const struct 
 {
     struct fs_request *request = slot->request;
     if (!link->pair || (request && request->moved != 0)) {
-        fs_link_broken(engine, link, "it has placed what it sends otherwise");
+        fs_link_broken(engine, link, "it has placed what it was not asked to");
         return 0;
     }
     fs_slot_give(engine, frame->id);
@@ -57,7 +57,11 @@ static uint32_t receive_of(const struct fs_request *request) { return (uint32_t)
 int fs_take_place(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot)
 {
     struct fs_request *request = slot->request;
-    if (!link->pair || (request && (frame->length == 0 || frame->length > request->length))) {
+    if (!link->pair) {
+        fs_link_broken(engine, link, "it opens its memory to a device that is not there");
+        return 0;
+    }
+    if (request && (frame->length == 0 || frame->length > request->length)) {
         fs_link_broken(engine, link, "it opens its memory for what was not announced");
         return 0;
     }

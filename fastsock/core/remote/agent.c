@@ -192,8 +192,9 @@ static void *serve(void *unused)
         drop_those_over();
         int timeout = more ? 0 : patience(), events = agent.events;
         pthread_mutex_unlock(&agent.lock);
-        int count = epoll_wait(events, found, EVENTS, timeout);
+        int count = epoll_wait(events, found, EVENTS, timeout), error = errno;
         pthread_mutex_lock(&agent.lock);
+        if (count < 0 && error != EINTR) break; /* the program closed every number, and with them this thread's */
         for (int i = 0; i < count; i++) {
             unsigned kind = (unsigned)((uintptr_t)found[i].data.ptr & 7);
             void *tag = (void *)((uintptr_t)found[i].data.ptr & ~(uintptr_t)7);
@@ -203,6 +204,7 @@ static void *serve(void *unused)
             if (kind <= OF_TCP) note_event(tag, kind, found[i].events);
         }
     }
+    agent.runs = 0;
     pthread_mutex_unlock(&agent.lock);
     return NULL;
 }

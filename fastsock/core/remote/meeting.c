@@ -17,8 +17,8 @@
 
 #define MAGIC 0x46735231u /* "FsR1": another version is another number */
 #define BACKLOG 128
-#define MOST_OFFERED 256 /* spans that nobody has accepted yet */
-#define ACK_TIMEOUT 17   /* 4.096 us times 2 to the power of it: half a second, then so often again: */
+#define MOST_OFFERED 64 /* spans that nobody has accepted yet */
+#define ACK_TIMEOUT 17  /* 4.096 us times 2 to the power of it: half a second, then so often again: */
 #define RETRIES 7
 #define RESOLVING_MS 100
 

@@ -27,13 +27,17 @@ static const char *const frames[FS_TURNS] = {
     [FS_FRAME_SHARE] = "SHARE",
     [FS_FRAME_SHARED] = "SHARED",
     [FS_FRAME_GOODBYE] = "GOODBYE",
+    [FS_FRAME_PLACE] = "PLACE",
+    [FS_FRAME_PLACED] = "PLACED",
 };
 
 static int names_a_request(int turn, int *kind)
 {
-    *kind = turn == FS_FRAME_DATA || turn == FS_FRAME_WITHDRAWN || turn == FS_FRAME_SHARED ? FS_RECEIVING : FS_SENDING;
+    *kind = turn == FS_FRAME_DATA || turn == FS_FRAME_WITHDRAWN || turn == FS_FRAME_SHARED || turn == FS_FRAME_PLACED
+                ? FS_RECEIVING
+                : FS_SENDING;
     return *kind == FS_RECEIVING || turn == FS_FRAME_READY_TO_RECEIVE || turn == FS_FRAME_ACKNOWLEDGE ||
-           turn == FS_FRAME_CANCELLED || turn == FS_TURN_REFUSED || turn == FS_FRAME_SHARE;
+           turn == FS_FRAME_CANCELLED || turn == FS_TURN_REFUSED || turn == FS_FRAME_SHARE || turn == FS_FRAME_PLACE;
 }
 
 static int is_about(const struct place *place, int turn)
@@ -49,6 +53,15 @@ static int is_allowed(const struct place *place, int turn)
     char name[40];
     snprintf(name, sizeof name, " %s ", turn == FS_TURN_REFUSED ? "CANCELLED(refused)" : frames[turn]);
     return strstr(place->allowed, name) != NULL;
+}
+
+/* What only a link over RDMA may say then; the liar's is none. */
+static const char *needs_a_device(const struct place *place, int turn)
+{
+    if (turn == FS_FRAME_PLACE && (place->state == FS_ANNOUNCED || place->state == FS_SEND_GONE))
+        return "it opens its memory to a device that is not there";
+    if (turn == FS_FRAME_PLACED && place->state == FS_RECEIVE_GONE) return "it has placed what it was not asked to";
+    return NULL;
 }
 
 static void put_turn(struct scene *scene, int turn)
@@ -86,6 +99,7 @@ static void try_turn(const struct place *place, int turn)
     snprintf(expected, sizeof expected, "a frame out of turn: %s %s", frames[turn], place->name);
     if (turn == FS_FRAME_GOODBYE && is_allowed(place, turn)) snprintf(expected, sizeof expected, "it has finished");
     else if (is_allowed(place, turn)) expected[0] = 0;
+    else if (needs_a_device(place, turn)) snprintf(expected, sizeof expected, "%s", needs_a_device(place, turn));
     if (strcmp(reason, expected) != 0)
         fail(__FILE__, __LINE__, "%s %s: \"%s\", not \"%s\"", frames[turn], place->name, reason, expected);
     for (int i = 0; i < 50; i++) {
