@@ -99,6 +99,7 @@ class RdmaTransport(Transport):
         ),
         **dict.fromkeys(
             (
+                "descriptors.numbers_are_given_back",
                 "ending.much_sent_after_the_peer_closed",
                 "readiness.level_triggered_life",
                 "readiness.every_message_is_reported",
