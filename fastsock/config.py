@@ -24,6 +24,7 @@ DEFAULT_TRANSPORTS = tuple(name for name in KNOWN_TRANSPORTS if name not in ONLY
 LAST_RESORT = "tcp"
 PEERS = ("same-user", "any")
 SHORT_LIVED = ("tcp", "path")
+FAILOVER = ("error", "resume")
 SMALLEST_RING = 4096
 LARGEST_RING = 1 << 30
 
@@ -223,6 +224,7 @@ class Settings(Checked):
     direct_min: int
     peers: str
     short_lived: str
+    failover: str
     stats: str | None
     trace: bool
     _connect: tuple[tuple[Rule, tuple[str, ...]], ...]
@@ -238,6 +240,7 @@ class Settings(Checked):
         "direct_min",
         "peers",
         "short_lived",
+        "failover",
         "stats",
         "trace",
     )
@@ -255,6 +258,7 @@ class Settings(Checked):
         direct_min: int | str = 256 << 10,
         peers: str = "same-user",
         short_lived: str = "tcp",
+        failover: str = "error",
         stats: str | None = None,
         trace: bool | str = False,
     ) -> None:
@@ -268,6 +272,7 @@ class Settings(Checked):
         _set(self, "direct_min", size("direct_min", direct_min))
         _set(self, "peers", _choice("peers", peers, PEERS))
         _set(self, "short_lived", _choice("short_lived", short_lived, SHORT_LIVED))
+        _set(self, "failover", _choice("failover", failover, FAILOVER))
         _set(self, "stats", stats or None)
         _set(self, "trace", _flag("trace", trace))
         # a rule may name more than the default, which leaves these out for whoever did not ask
@@ -500,6 +505,7 @@ _VARIABLES = {
     "FASTSOCK_DIRECT_MIN": "direct_min",
     "FASTSOCK_PEERS": "peers",
     "FASTSOCK_SHORT_LIVED": "short_lived",
+    "FASTSOCK_FAILOVER": "failover",
     "FASTSOCK_STATS": "stats",
     "FASTSOCK_TRACE": "trace",
 }

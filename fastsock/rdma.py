@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 
 from . import core
+from .config import settings
 from .transport import Capability, Reason, Refused, Transport
 
 TYPE_CHECKING = False
@@ -126,12 +127,14 @@ class RdmaTransport(Transport):
         return _WHY_NOT.get(error, Reason.NO_RDMA_LIBRARY) if error else None
 
     def listen(self, ip: str, port: int) -> Any:
+        core.rdma_resume(settings().failover == "resume")
         try:
             return core.RdmaListener((ip, port))
         except OSError as error:
             raise _refused(error) from error
 
     def reach(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> _Span:
+        core.rdma_resume(settings().failover == "resume")
         try:
             return _Span(core.rdma_offer(source, target, seconds))
         except OSError as error:

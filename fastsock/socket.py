@@ -103,8 +103,7 @@ class socket(_Plain):  # type: ignore[misc]
         """The path that the bytes take: "shm", "unix", "sdp" or "tcp". It is "plain" for anything but a TCP stream."""
         connection: registry.Connection | None = self._fast_connection
         if connection is not None:
-            if connection.opener is not None:
-                registry.settle_opened(connection)
+            registry.look_again(connection)
             return connection.transport if connection.kept is None else connection.kept.told()[0]
         return "tcp" if self._fast_is_tcp_stream() else "plain"
 

@@ -55,6 +55,7 @@ class Reason(enum.Enum):
     OLD_KERNEL = "old_kernel"
     FORKED_WITH_RDMA = "forked_with_rdma"
     CONNECTS_WITHOUT_WAITING = "connects_without_waiting"
+    RESUMED = "resumed"
 
     def __str__(self) -> str:
         return self.value
@@ -189,6 +190,10 @@ class Channel(Protocol):
     def was_reset(self) -> bool:
         """Whether the other end reset the connection."""
         raise NotImplementedError
+
+    def resumed(self) -> bool:
+        """Whether the connection goes on over TCP, because what carried it broke (FASTSOCK_FAILOVER)."""
+        return False
 
     def is_over(self) -> bool:
         """Whether neither half can move a byte any more."""

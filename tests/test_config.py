@@ -220,6 +220,7 @@ class TestEnvironment:
                 "FASTSOCK_DIRECT_MIN": "0",
                 "FASTSOCK_PEERS": "any",
                 "FASTSOCK_SHORT_LIVED": "path",
+                "FASTSOCK_FAILOVER": "resume",
                 "FASTSOCK_STATS": "-",
                 "FASTSOCK_TRACE": "1",
             }
@@ -231,6 +232,7 @@ class TestEnvironment:
         assert found.direct_min == 0
         assert (found.peers, found.stats, found.trace) == ("any", "-", True)
         assert found.short_lived == "path"
+        assert found.failover == "resume"
 
     def test_an_empty_variable_counts_as_unset(self) -> None:
         names = (*config._VARIABLES, *config._OTHER_VARIABLES)

@@ -139,8 +139,7 @@ def closing(connection: Connection) -> None:
         return
     if connection.kept is not None:
         _settle(connection)
-    if connection.opener is not None:
-        settle_opened(connection)
+    look_again(connection)
     if connection.channel is not None:
         connection.final = connection.counts()
         connection.channel = None
@@ -190,8 +189,16 @@ def back_on_tcp(connection: Connection, reason: Reason) -> None:
     _totals["tcp"] = _totals.get("tcp", 0) + 1
 
 
-def settle_opened(connection: Connection) -> None:
-    """Finds out what carries a connection whose socket a path made, if that is decided."""
+def look_again(connection: Connection) -> None:
+    """Finds out what carries a connection now, where nobody tells this process when that changes."""
+    if connection.opener is not None:
+        _settle_opened(connection)
+    elif connection.channel is not None and connection.channel.resumed():
+        connection.transport, connection.reason = "tcp", Reason.RESUMED
+
+
+def _settle_opened(connection: Connection) -> None:
+    """Of a socket that a path made, if it is decided."""
     path, owner = connection.opener, connection.owner
     sock = owner() if owner is not None else None
     descriptor = -1 if sock is None else _socket.socket.fileno(sock)

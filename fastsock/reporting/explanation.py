@@ -52,8 +52,7 @@ def connections() -> list[Explanation]:
 
 
 def _explained(connection: registry.Connection) -> Explanation:
-    if connection.opener is not None:
-        registry.settle_opened(connection)
+    registry.look_again(connection)
     counts = connection.counts()
     transport, reason, peer_pid = connection.transport, connection.reason, connection.peer_pid
     detail = connection.detail

@@ -66,6 +66,7 @@ cdef class Channel:
     cdef atomic_int leaving
     cdef readonly object peer
     cdef object path  # its name, for messages
+    cdef object span  # of a path between hosts
     cdef object __weakref__
 
     def __init__(self, Segment segment not None, int doorbell, int side, *, double spin_us=50.0,
@@ -114,6 +115,7 @@ cdef class Channel:
         other.send_limit = self.send_limit
         other.peer = self.peer
         other.path = self.path
+        other.span = self.span
         return other
 
     # ---- waiting and errors ----
@@ -695,6 +697,10 @@ cdef class Channel:
         cdef fs_statistics *s = &self.shared.end.statistics
         return {"bytes_sent": s.bytes_sent, "bytes_received": s.bytes_received,
                 "bytes_direct": s.bytes_direct, "waits": s.waits, "wakes": s.wakes, "spins": s.spins}
+
+    def resumed(self):
+        """Whether the connection goes on over TCP, because what carried it broke."""
+        return self.span is not None and self.span.resumed()
 
     @cython.critical_section
     def close(self, bint reset=False):

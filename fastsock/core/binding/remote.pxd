@@ -15,6 +15,7 @@ cdef extern from "remote/span.h" nogil:
         fs_segment *segment
         fs_span_counts counts
 
+    int fs_span_has_resumed(const fs_span *span)
     void fs_span_drop(fs_span *span)
     uint32_t fs_span_await(fs_span *span, uint64_t deadline_ns)
 
@@ -25,6 +26,7 @@ cdef extern from "remote/agent.h" nogil:
 cdef extern from "remote/meeting.h" nogil:
     struct fs_meeting_listener
     int fs_meeting_usable()
+    void fs_meeting_resume(int resumes)
     fs_meeting_listener *fs_meeting_listen(const sockaddr *at, int *error)
     void fs_meeting_unlisten(fs_meeting_listener *listener)
     fs_span *fs_meeting_offer(const sockaddr *source, const sockaddr *target, uint64_t patience_ns, int *error)

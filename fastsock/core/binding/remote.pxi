@@ -9,6 +9,11 @@ def rdma_usable():
     return -fs_meeting_usable()
 
 
+def rdma_resume(bint resumes):
+    """Whether connections made from now on go on over TCP where the device fails. Both ends must say so."""
+    fs_meeting_resume(resumes)
+
+
 def has_rdma_device():
     """Whether the kernel knows an RDMA device now. Opens no library."""
     return fs_verbs_has_device() != 0
@@ -55,9 +60,14 @@ cdef class Span:
         segment.segment = fs_segment_hold(self.span.segment)
         channel = Channel(segment, doorbell, CONNECTED, spin_us=spin_us, peer=peer)
         channel.path = "rdma"
+        channel.span = self
         channel.shared.end.abrupt = 1  # the span goes by the hang-up
         checked(fs_agent_begin(self.span, other, tcp))
         return channel
+
+    def resumed(self):
+        """Whether the connection goes on over TCP, because the device failed."""
+        return fs_span_has_resumed(self.span) != 0
 
     def counts(self):
         """frames_sent, frames_heard, and written: bytes that the device wrote without a copy."""

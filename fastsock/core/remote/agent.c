@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "system.h"
+#include "tcp_carrier.h"
 
 #define EVENTS 64
 #define MOST_WATCHED 8
@@ -101,7 +102,8 @@ static void unwatch_all(struct served *served)
     struct fs_span *span = served->span;
     watch(span->doorbell, &served->doorbell_events, 0, NULL);
     watch(atomic_load(&span->tcp), &served->tcp_events, 0, NULL);
-    if (served->has_carrier) epoll_ctl(agent.events, EPOLL_CTL_DEL, span->carrier->descriptor, NULL);
+    if (served->has_carrier && span->carrier != NULL)
+        epoll_ctl(agent.events, EPOLL_CTL_DEL, span->carrier->descriptor, NULL);
     served->has_carrier = 0;
 }
 
@@ -115,11 +117,57 @@ static void finish(struct served *served)
     served->over = 1;
 }
 
+static int watch_carrier(struct served *served)
+{
+    struct epoll_event event = {EPOLLIN, {.ptr = tagged(served, OF_CARRIER)}};
+    if (epoll_ctl(agent.events, EPOLL_CTL_ADD, served->span->carrier->descriptor, &event) != 0) return -errno;
+    served->has_carrier = 1;
+    return 0;
+}
+
+static void close_tcp_carrier(struct fs_span *span)
+{
+    if (span->carrier != NULL) span->carrier->calls->close(span->carrier);
+    span->carrier = NULL;
+}
+
+/* The carrier is broken.  Both ends chose to go on over the connection beside it. */
+static void resume(struct served *served)
+{
+    struct fs_span *span = served->span;
+    const uint64_t window_bytes = span->carrier->window_bytes;
+    int error = fs_span_leave_carrier(span, GRACE_NS);
+    unwatch_all(served);
+    served->ended(span);
+    served->ended = close_tcp_carrier;
+    struct fs_carrier *next = error == 0 ? fs_tcp_carrier_make(atomic_load(&span->tcp), window_bytes, &error) : NULL;
+    if (next != NULL) fs_span_resume(span, next);
+    if (next == NULL || watch_carrier(served) != 0) finish(served);
+}
+
+/* The other end goes on over TCP already: it has said the first word there. */
+static int is_resumed_there(const struct fs_span *span)
+{
+    char first;
+    return span->resumes && !span->resumed && recv(atomic_load(&span->tcp), &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 /* The other process is gone, and no frame said so.  What it had sent may still be arriving. */
 static void heed_tcp(struct served *served)
 {
-    if (served->tcp_ended_at == 0 || served->span->heard_shut) return;
+    if (served->tcp_ended_at == 0 || served->span->heard_shut || served->span->resumed) return;
+    served->span->resumes = 0; /* there is nothing to go on over */
     if (fs_now_ns() - served->tcp_ended_at >= GRACE_NS) fs_span_other_ended(served->span, ECONNRESET);
+}
+
+/* 1: it is over, or goes on over another carrier. */
+static int turned(struct served *served, short *wants)
+{
+    switch (fs_span_turn(served->span, wants)) {
+    case FS_SPAN_OVER: finish(served); return 1;
+    case FS_SPAN_LEAVES_CARRIER: resume(served); return 1;
+    default: return 0;
+    }
 }
 
 /* 1: there may be more to do at once. */
@@ -129,24 +177,19 @@ static int turn(struct served *served)
     uint64_t heard = span->heard, frames = span->frames;
     short wants = 0;
     heed_tcp(served);
-    if (fs_span_turn(span, &wants)) {
-        finish(served);
-        return 0;
-    }
+    if (turned(served, &wants)) return 1;
     int moved = span->heard != heard || span->frames != frames;
     if (moved) return 1;
     if (span->carrier->calls->arm(span->carrier) < 0) return 1;
-    if (fs_span_turn(span, &wants)) { /* what came before it was armed */
-        finish(served);
-        return 0;
-    }
+    if (turned(served, &wants)) return 1; /* what came before it was armed */
     if (span->heard != heard || span->frames != frames) return 1;
     if (wants & POLLIN && span->doorbell >= 0 && fs_end_settle(span->end, span->doorbell, 0)) return 1;
     uint32_t doorbell = (wants & POLLIN ? EPOLLIN | EPOLLRDHUP : 0u) | (wants & POLLOUT ? EPOLLOUT : 0u);
     if (span->program_left && span->said_shut) doorbell = 0;
     watch(span->doorbell, &served->doorbell_events, doorbell, tagged(served, OF_DOORBELL));
     int tcp = atomic_load(&span->tcp);
-    watch(tcp, &served->tcp_events, served->tcp_ended_at == 0 ? EPOLLRDHUP | EPOLLIN : 0, tagged(served, OF_TCP));
+    const int is_beside = served->tcp_ended_at == 0 && !span->resumed;
+    watch(tcp, &served->tcp_events, is_beside ? EPOLLRDHUP | EPOLLIN : 0, tagged(served, OF_TCP));
     return 0;
 }
 
@@ -154,7 +197,9 @@ static void note_event(struct served *served, unsigned kind, uint32_t events)
 {
     if (served->over) return;
     if (kind == OF_DOORBELL && events & (EPOLLHUP | EPOLLERR)) served->span->program_left = 1;
-    if (kind == OF_TCP && served->tcp_ended_at == 0) served->tcp_ended_at = fs_now_ns();
+    if (kind != OF_TCP || served->tcp_ended_at != 0 || served->span->resumed) return;
+    if (is_resumed_there(served->span)) fs_span_other_ended(served->span, ENETDOWN);
+    else served->tcp_ended_at = fs_now_ns();
 }
 
 static void drop_those_over(void)
@@ -175,7 +220,8 @@ static void drop_those_over(void)
 static int patience(void)
 {
     for (struct served *served = agent.first; served != NULL; served = served->next)
-        if (served->tcp_ended_at != 0 && !served->span->heard_shut) return (int)(GRACE_NS / 1000000ull);
+        if (served->tcp_ended_at != 0 && !served->span->heard_shut && !served->span->resumed)
+            return (int)(GRACE_NS / 1000000ull);
     return -1;
 }
 
@@ -251,13 +297,12 @@ static int serve_locked(struct fs_span *span, void (*ended)(struct fs_span *))
 {
     struct served *served = calloc(1, sizeof *served);
     if (served == NULL) return -ENOMEM;
-    struct epoll_event event = {EPOLLIN, {.ptr = tagged(served, OF_CARRIER)}};
-    if (epoll_ctl(agent.events, EPOLL_CTL_ADD, span->carrier->descriptor, &event) != 0) {
-        free(served);
-        return -errno;
-    }
-    served->has_carrier = 1;
     served->span = span;
+    int error = watch_carrier(served);
+    if (error != 0) {
+        free(served);
+        return error;
+    }
     served->ended = ended;
     served->next = agent.first;
     agent.first = served;

@@ -31,14 +31,18 @@ struct fs_carrier_calls {
     int64_t (*post)(struct fs_carrier *carrier, const struct fs_frame *frame, const void *data, size_t length,
                     int tell);
     /* Writes bytes of this end's ring into the other end's window, then posts the frame.  They must stay as they are
-     * until the ticket is done: of that there is news. */
+     * until the ticket is done: of that there is news.  NULL: it cannot. */
     int64_t (*write)(struct fs_carrier *carrier, const struct fs_frame *frame, const unsigned char *data, size_t length,
                      uint64_t window_offset);
     int64_t (*done)(const struct fs_carrier *carrier); /* the last ticket of which the other host has everything */
     /* What has arrived: how many, or -errno once everything that arrived before was given. */
     int (*poll)(struct fs_carrier *carrier, struct fs_arrival *arrivals, int most);
     int (*release)(struct fs_carrier *carrier, uint32_t slot); /* the arrival was read */
-    int (*arm)(struct fs_carrier *carrier);    /* from now on its descriptor becomes readable when there is news: 0 */
+    int (*arm)(struct fs_carrier *carrier); /* from now on its descriptor becomes readable when there is news: 0 */
+    /* Nothing new arrives from now on.  0: what is arriving may still come, so poll and ask again. */
+    int (*stop)(struct fs_carrier *carrier);
+    /* Both ends have said their last.  NULL where the other host's word for the last ticket says as much. */
+    void (*farewell)(struct fs_carrier *carrier);
     void (*close)(struct fs_carrier *carrier); /* and frees it */
 };
 

@@ -22,6 +22,7 @@ enum fs_frame_kind {
     FS_FRAME_CREDIT,    /* nothing but the counts that every frame has */
     FS_FRAME_SHUT,      /* no bytes come behind `position` */
     FS_FRAME_RESET,     /* the connection is broken off */
+    FS_FRAME_RESUME,    /* the first on the next carrier: `position` bytes of the other end's have arrived */
     FS_FRAME_KINDS
 };
 

@@ -21,11 +21,12 @@
 #define ACK_TIMEOUT 17  /* 4.096 us times 2 to the power of it: half a second, then so often again: */
 #define RETRIES 7
 #define RESOLVING_MS 100
+#define WISHES_RESUME 1 /* where the carrier breaks; it needs both ends */
 
 /* Private data of both ends.  56 bytes are the most that RDMA over InfiniBand and Ethernet carries in a request. */
 struct greeting {
     uint32_t magic;
-    uint16_t unused, source_port;
+    uint16_t wishes, source_port;
     uint8_t source[16];
     uint64_t cookie;
     uint64_t window_address;
@@ -56,6 +57,7 @@ static struct {
     struct rdma_event_channel *news;
     uint32_t generation;
     struct met *first;
+    _Atomic int resumes;
 } meetings = {.opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct key key_of(const struct sockaddr *address)
@@ -127,6 +129,7 @@ static int make_span(const struct fs_verbs_library *verbs, struct rdma_cm_id *id
     int error = 0;
     struct fs_span *span = fs_span_make(connecting, &error);
     if (span == NULL) return error;
+    span->resumes = atomic_load(&meetings.resumes);
     memory.out = fs_span_out(span, &memory.out_bytes);
     memory.in = fs_span_in(span, &memory.in_bytes);
     span->carrier = fs_queue_pair_make(verbs, id, &memory, &error);
@@ -143,6 +146,7 @@ static struct greeting greeting_of(const struct fs_span *span, const struct key 
     struct fs_window window = fs_queue_pair_window(span->carrier);
     struct greeting greeting = {.magic = htole32(MAGIC), .source_port = source->port, .cookie = cookie};
     memcpy(greeting.source, source->address, 16);
+    if (span->resumes) greeting.wishes = htole16(WISHES_RESUME);
     greeting.window_address = htole64(window.address);
     greeting.window_key = htole32(window.key);
     greeting.window_bytes = htole32(window.bytes);
@@ -158,6 +162,7 @@ static int heed_greeting(struct fs_span *span, const struct greeting *greeting)
     if (le32toh(greeting->magic) != MAGIC || size < 65536 || size > 1u << 30 || (size & (size - 1)) != 0)
         return -EPROTO;
     fs_queue_pair_connected(span->carrier, &window);
+    span->resumes = span->resumes && le16toh(greeting->wishes) & WISHES_RESUME;
     return 0;
 }
 
@@ -298,6 +303,8 @@ static int any_is_iwarp(const struct fs_verbs_library *verbs)
     if (devices != NULL) verbs->ibv_free_device_list(devices);
     return found;
 }
+
+void fs_meeting_resume(int resumes) { atomic_store(&meetings.resumes, resumes); }
 
 int fs_meeting_usable(void)
 {
@@ -518,6 +525,8 @@ uint32_t fs_meeting_withdraw(struct fs_span *span, uint64_t patience_ns)
 }
 
 #else
+
+void fs_meeting_resume(int resumes) { (void)resumes; }
 
 int fs_meeting_usable(void) { return fs_verbs_has_device() ? -ENOSYS : -ENODEV; }
 

@@ -17,6 +17,8 @@
  * not there, -EPERM it was forked from one that used RDMA, -ENOTSUP the kernel
  * is older than 5.12. */
 int fs_meeting_usable(void);
+/* Whether connections made from now on go on over TCP where the carrier breaks.  Both ends must say so. */
+void fs_meeting_resume(int resumes);
 
 struct fs_meeting_listener;
 /* NULL and -errno: -EADDRINUSE somebody listens there, -ENODEV no device has that address, -EOPNOTSUPP iWARP. */

@@ -32,6 +32,7 @@ struct queue_pair {
     uint64_t sent;                         /* frames: each has its buffer */
     unsigned unacknowledged;               /* events of the completion channel */
     int error;
+    int drained; /* nothing arrives any more */
 };
 
 #define BUFFERS_BYTES ((size_t)2 * FS_FRAMES * FS_FRAME_ROOM)
@@ -118,6 +119,7 @@ static int64_t done(const struct fs_carrier *carrier) { return (int64_t)of(carri
 static int note(struct queue_pair *pair, const struct ibv_wc *completion, struct fs_arrival *arrival)
 {
     if (completion->status != IBV_WC_SUCCESS) {
+        if (completion->wr_id & RECEIVED) pair->drained = 1; /* what had arrived stands before it */
         fail(pair, completion->status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
         return 0;
     }
@@ -167,6 +169,14 @@ static int arm(struct fs_carrier *carrier)
     return error == 0 ? 0 : fail(pair, error);
 }
 
+/* Its state is "error" then.  A device that is gone completes nothing any more. */
+static int stop(struct fs_carrier *carrier)
+{
+    struct queue_pair *pair = of(carrier);
+    pair->verbs->rdma_disconnect(pair->id); /* again: it is nothing */
+    return pair->drained;
+}
+
 static void close_pair(struct fs_carrier *carrier)
 {
     struct queue_pair *pair = of(carrier);
@@ -183,7 +193,15 @@ static void close_pair(struct fs_carrier *carrier)
 }
 
 static const struct fs_carrier_calls calls = {
-    room, post, write_then_post, done, poll_completions, release, arm, close_pair,
+    .room = room,
+    .post = post,
+    .write = write_then_post,
+    .done = done,
+    .poll = poll_completions,
+    .release = release,
+    .arm = arm,
+    .stop = stop,
+    .close = close_pair,
 };
 
 /* A device says no to more inline bytes than it has room for: then none is asked for. */

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "system.h"
@@ -14,6 +16,7 @@
 #define LONGEST_PIECE (256u * 1024)
 #define FOR_CREDIT 16u /* frames that only give credit have so many of the other end's buffers to themselves */
 #define MOST_PIECES 64 /* in one turn: others are served by the same thread */
+#define OF_CARRIER_BEFORE UINT32_MAX /* a slot */
 
 /* ---- made and freed ---- */
 
@@ -74,6 +77,7 @@ void fs_span_drop(struct fs_span *span)
     close_descriptor(&span->doorbell);
     if (span->end != NULL) fs_end_free(span->end);
     if (span->segment != NULL) fs_segment_drop(span->segment);
+    free(span->bytes_before);
     free(span);
 }
 
@@ -117,6 +121,9 @@ void fs_span_other_ended(struct fs_span *span, int error)
 }
 
 static int is_open(const struct fs_span *span) { return atomic_load(&span->state) == FS_SPAN_OPEN; }
+
+/* What was posted is kept until it is known to have arrived. */
+static int keeps(const struct fs_span *span) { return span->resumes && !span->resumed; }
 
 /* ---- credit ---- */
 
@@ -167,11 +174,12 @@ static int64_t note_post(struct fs_span *span, int64_t ticket)
     return ticket;
 }
 
-/* `data` goes with the frame, if there is any.  Its bytes are in the frame then: nothing waits for its completion. */
+/* `data` goes with the frame, if there is any.  Its bytes are in the frame then. */
 static int64_t say(struct fs_span *span, uint32_t kind, const void *data, size_t length)
 {
     struct fs_frame frame = frame_of(span, kind, length);
-    return note_post(span, span->carrier->calls->post(span->carrier, &frame, data, length, kind != FS_FRAME_DATA));
+    const int tell = kind != FS_FRAME_DATA || keeps(span);
+    return note_post(span, span->carrier->calls->post(span->carrier, &frame, data, length, tell));
 }
 
 static void remember(struct fs_span *span, int64_t ticket, size_t length)
@@ -184,8 +192,10 @@ static void remember(struct fs_span *span, int64_t ticket, size_t length)
 
 static void consume_done(struct fs_span *span)
 {
+    if (span->resumed) return; /* the tickets are those of the carrier before */
     int64_t done = span->carrier->calls->done(span->carrier);
     uint64_t length = 0;
+    if (span->kept.length > 0 && span->kept.ticket <= done) span->kept.length = 0;
     while (span->pending_count > 0 && span->pending[span->first_pending].ticket <= done) {
         length += span->pending[span->first_pending].consume;
         span->first_pending = (span->first_pending + 1) % (2 * FS_FRAMES);
@@ -202,10 +212,12 @@ static size_t send_piece(struct fs_span *span, size_t there)
     uint64_t free_there = window(span);
     size_t length, together;
     int64_t ticket;
+    int copied;
     const unsigned char *data = fs_ring_run(&span->end->in, span->posted, &together);
     if (there > free_there) there = (size_t)free_there;
     if (there == 0) return 0;
-    if (there >= WRITTEN_FROM) {
+    copied = there < WRITTEN_FROM || span->carrier->calls->write == NULL;
+    if (!copied) {
         uint64_t size = span->carrier->window_bytes, offset = (size / FS_GROWTH + span->sent) & (size - 1);
         length = there < LONGEST_PIECE ? there : LONGEST_PIECE;
         if (length > together) length = together;
@@ -218,11 +230,11 @@ static size_t send_piece(struct fs_span *span, size_t there)
         length = there < sizeof copy ? there : sizeof copy;
         fs_ring_copy_out(&span->end->in, span->posted, copy, length);
         struct fs_frame frame = frame_of(span, FS_FRAME_DATA, length);
-        ticket = span->carrier->calls->post(span->carrier, &frame, copy, length, span->posted > 0);
+        ticket = span->carrier->calls->post(span->carrier, &frame, copy, length, span->posted > 0 || keeps(span));
     }
     if (note_post(span, ticket) < 0) return 0;
     span->sent += length;
-    if (there < WRITTEN_FROM && span->posted == 0) fs_end_consume(span->end, span->doorbell, length);
+    if (copied && span->posted == 0 && !keeps(span)) fs_end_consume(span->end, span->doorbell, length);
     else remember(span, ticket, length);
     return length;
 }
@@ -238,7 +250,13 @@ static void send_rest(struct fs_span *span, short *wants)
     if (got == -EAGAIN) {
         *wants |= POLLIN;
     } else if (got > 0 && most > 0) {
-        if (say(span, FS_FRAME_DATA, copy, (size_t)got) > 0) span->sent += (uint64_t)got;
+        int64_t ticket = say(span, FS_FRAME_DATA, copy, (size_t)got);
+        span->sent += (uint64_t)got;
+        if (keeps(span)) {
+            span->kept.ticket = ticket > 0 ? ticket : INT64_MAX;
+            span->kept.length = (uint32_t)got;
+            memcpy(span->kept.bytes, copy, (size_t)got);
+        }
     } else if (got == 0) {
         span->shut_ticket = say(span, FS_FRAME_SHUT, NULL, 0);
         span->said_shut = 1;
@@ -248,10 +266,23 @@ static void send_rest(struct fs_span *span, short *wants)
     }
 }
 
+/* Again, by the next carrier: what of it had not arrived. */
+static void send_kept(struct fs_span *span)
+{
+    const uint32_t length = span->kept.length - span->kept.told;
+    span->kept.length = 0;
+    say(span, FS_FRAME_DATA, span->kept.bytes + span->kept.told, length);
+    span->sent += length;
+}
+
 static void outwards(struct fs_span *span, short *wants)
 {
     for (int pieces = 0; pieces < MOST_PIECES && !span->said_shut && !span->said_reset && span->lost == 0; pieces++) {
         if (frames_allowed(span, FOR_CREDIT) == 0 || span->pending_count == 2 * FS_FRAMES) return;
+        if (span->kept.length > 0) {
+            if (!span->resumed) return; /* its completion comes first */
+            send_kept(span);
+        }
         ssize_t used = fs_ring_used_at_least(&span->end->in, span->posted + 1);
         if (used < 0) {
             fs_span_other_ended(span, EPROTO);
@@ -265,6 +296,17 @@ static void outwards(struct fs_span *span, short *wants)
             if (span->frames == before) return;
         }
     }
+}
+
+/* Position behind all bytes that arrived, placed or not. */
+static uint64_t arrived_in_all(const struct fs_span *span)
+{
+    uint64_t position = span->arrived - span->placed;
+    for (unsigned i = 0; i < span->waiting_count; i++) {
+        const struct fs_arrival *arrival = &span->waiting[(span->first_waiting + i) % (2 * FS_FRAMES)];
+        if (arrival->slot == OF_CARRIER_BEFORE) position += arrival->frame.length; /* only data has one */
+    }
+    return position;
 }
 
 /* What the two ends must know before any data, in its order. */
@@ -284,10 +326,17 @@ static void say_what_is_due(struct fs_span *span)
         say(span, FS_FRAME_WITHDRAW, NULL, 0);
         span->said_withdraw = 1;
     }
+    if (span->resumed && !span->said_resume) {
+        struct fs_frame frame = frame_of(span, FS_FRAME_RESUME, 0);
+        frame.position = arrived_in_all(span);
+        note_post(span, span->carrier->calls->post(span->carrier, &frame, NULL, 0, 0));
+        span->said_resume = 1;
+    }
 }
 
 static int may_send_data(const struct fs_span *span)
 {
+    if (span->resumed && !span->heard_resume) return 0;
     return span->doorbell >= 0 && (span->connecting ? span->said_hello : span->said_accepted);
 }
 
@@ -362,11 +411,15 @@ static int place(struct fs_span *span, const struct fs_arrival *arrival, short *
     return 1;
 }
 
-static int is_sound(const struct fs_span *span, const struct fs_frame *frame)
+static int is_sound(const struct fs_span *span, const struct fs_arrival *arrival)
 {
+    const struct fs_frame *frame = &arrival->frame;
     const int carries = frame->kind == FS_FRAME_DATA || frame->kind == FS_FRAME_WRITTEN;
     if (frame->kind < FS_FRAME_HELLO || frame->kind >= FS_FRAME_KINDS) return 0;
     if (frame->kind != FS_FRAME_HELLO && !span->connecting && !span->heard_hello) return 0;
+    if (arrival->slot != OF_CARRIER_BEFORE &&
+        (frame->kind == FS_FRAME_RESUME) != (span->resumed && !span->heard_resume))
+        return 0;
     if (!carries) return frame->length == 0;
     const uint64_t size = span->end->out.large, offset = (size / FS_GROWTH + frame->position) & (size - 1);
     if (!is_open(span) || span->heard_shut || frame->length == 0 || frame->position != span->arrived) return 0;
@@ -374,12 +427,32 @@ static int is_sound(const struct fs_span *span, const struct fs_frame *frame)
     return frame->length <= size - (span->arrived - span->told_read);
 }
 
+/* The other end has so much of what was sent.  The rest of it is sent again. */
+static void heed_resume(struct fs_span *span, uint64_t arrived_there)
+{
+    uint64_t kept = span->kept.length, before = span->sent - span->posted - kept;
+    if (arrived_there < before || arrived_there > span->sent) { /* the device lost what it had acknowledged */
+        fs_span_other_ended(span, ECONNRESET);
+        return;
+    }
+    span->heard_resume = 1;
+    span->sent = arrived_there;
+    if (kept > 0) {
+        span->kept.told = (uint32_t)(arrived_there - before);
+        if (span->kept.told == kept) span->kept.length = 0;
+    } else if (arrived_there > before) {
+        fs_end_consume(span->end, span->doorbell, (size_t)(arrived_there - before));
+    }
+    span->posted = 0;
+    span->pending_count = 0;
+}
+
 /* 1: done with it. */
 static int heed(struct fs_span *span, const struct fs_arrival *arrival, short *wants)
 {
     const struct fs_frame *frame = &arrival->frame;
     uint32_t offered = FS_SPAN_OFFERED;
-    if (span->placed == 0 && !is_sound(span, frame)) {
+    if (span->placed == 0 && !is_sound(span, arrival)) {
         fs_span_other_ended(span, EPROTO);
         return 1;
     }
@@ -405,10 +478,11 @@ static int heed(struct fs_span *span, const struct fs_arrival *arrival, short *w
         return span->said_reset || place(span, arrival, wants);
     case FS_FRAME_SHUT:
         if (span->doorbell < 0) return 0;
+        if (!span->heard_shut) fs_end_shutdown(span->end, span->doorbell, SHUT_WR); /* it may be said again */
         span->heard_shut = 1;
-        fs_end_shutdown(span->end, span->doorbell, SHUT_WR);
         break;
     case FS_FRAME_RESET: span->heard_reset = 1; break;
+    case FS_FRAME_RESUME: heed_resume(span, frame->position); break;
     default: break;
     }
     return 1;
@@ -416,15 +490,15 @@ static int heed(struct fs_span *span, const struct fs_arrival *arrival, short *w
 
 static void take_arrivals(struct fs_span *span)
 {
-    while (span->waiting_count < FS_FRAMES && span->lost == 0) {
+    while (span->waiting_count < 2 * FS_FRAMES && span->lost == 0) {
         struct fs_arrival found[16];
-        int most = (int)(FS_FRAMES - span->waiting_count) < 16 ? (int)(FS_FRAMES - span->waiting_count) : 16;
-        int count = span->carrier->calls->poll(span->carrier, found, most);
+        unsigned most = 2 * FS_FRAMES - span->waiting_count < 16 ? 2 * FS_FRAMES - span->waiting_count : 16;
+        int count = span->carrier->calls->poll(span->carrier, found, (int)most);
         if (count < 0) fs_span_other_ended(span, -count);
         if (count <= 0) return;
         for (int i = 0; i < count; i++) {
             if (note_counts(span, &found[i].frame) != 0) fs_span_other_ended(span, EPROTO);
-            span->waiting[(span->first_waiting + span->waiting_count++) % FS_FRAMES] = found[i];
+            span->waiting[(span->first_waiting + span->waiting_count++) % (2 * FS_FRAMES)] = found[i];
         }
     }
 }
@@ -435,8 +509,9 @@ static void inwards(struct fs_span *span, short *wants)
         const struct fs_arrival *first = &span->waiting[span->first_waiting];
         if (!heed(span, first, wants)) return;
         uint32_t slot = first->slot;
-        span->first_waiting = (span->first_waiting + 1) % FS_FRAMES;
+        span->first_waiting = (span->first_waiting + 1) % (2 * FS_FRAMES);
         span->waiting_count--;
+        if (slot == OF_CARRIER_BEFORE) continue;
         span->heard++;
         fs_count(&span->counts.frames_heard, 1);
         int error = span->carrier->calls->release(span->carrier, slot);
@@ -448,7 +523,7 @@ static void inwards(struct fs_span *span, short *wants)
 
 int fs_span_is_orderly(const struct fs_span *span)
 {
-    return span->said_shut && span->heard_shut && span->posted == 0 && span->shut_ticket > 0 &&
+    return span->said_shut && span->heard_shut && span->posted == 0 && span->shut_ticket > 0 && span->carrier != NULL &&
            span->carrier->calls->done(span->carrier) >= span->shut_ticket;
 }
 
@@ -472,7 +547,57 @@ static void take_last_arrivals(struct fs_span *span, short *wants)
     if (span->lost != EPROTO) span->lost = error;
 }
 
-int fs_span_turn(struct fs_span *span, short *wants)
+/* ---- another carrier ---- */
+
+static int can_resume(const struct fs_span *span)
+{
+    return keeps(span) && is_open(span) && span->lost != 0 && span->lost != EPROTO && !span->heard_reset &&
+           !span->said_reset && span->doorbell >= 0 && atomic_load(&span->tcp) >= 0 && !fs_span_is_orderly(span);
+}
+
+/* The bytes of what waits are the carrier's.  What the device wrote lies in the ring. */
+static int take_bytes_along(struct fs_span *span)
+{
+    unsigned char *bytes = malloc((size_t)FS_FRAMES * FS_FRAME_PAYLOAD);
+    if (bytes == NULL) return -ENOMEM;
+    span->bytes_before = bytes;
+    for (unsigned i = 0; i < span->waiting_count; i++) {
+        struct fs_arrival *arrival = &span->waiting[(span->first_waiting + i) % (2 * FS_FRAMES)];
+        arrival->slot = OF_CARRIER_BEFORE;
+        if (arrival->frame.kind != FS_FRAME_DATA) continue;
+        memcpy(bytes, arrival->data, arrival->frame.length);
+        arrival->data = bytes;
+        bytes += arrival->frame.length;
+    }
+    return 0;
+}
+
+int fs_span_leave_carrier(struct fs_span *span, uint64_t patience_ns)
+{
+    const struct timespec pause = {0, 50000};
+    const uint64_t limit = fs_now_ns() + patience_ns;
+    int stopped;
+    do {
+        stopped = span->carrier->calls->stop(span->carrier);
+        span->lost = 0;
+        take_arrivals(span);
+        if (!stopped) nanosleep(&pause, NULL);
+    } while (!stopped && fs_now_ns() < limit && span->lost != EPROTO);
+    consume_done(span);
+    return take_bytes_along(span);
+}
+
+void fs_span_resume(struct fs_span *span, struct fs_carrier *next)
+{
+    span->carrier = next;
+    span->frames = span->heard_there = span->heard = span->told_heard = 0;
+    span->lost = span->disconnected = span->said_shut = 0;
+    atomic_store(&span->resumed, 1);
+}
+
+int fs_span_has_resumed(const struct fs_span *span) { return atomic_load(&span->resumed); }
+
+enum fs_span_turned fs_span_turn(struct fs_span *span, short *wants)
 {
     *wants = 0;
     take_arrivals(span);
@@ -491,7 +616,10 @@ int fs_span_turn(struct fs_span *span, short *wants)
         }
     }
     if (span->lost != 0 && span->lost != EPROTO) take_last_arrivals(span, wants);
-    return is_over(span);
+    if (can_resume(span)) return FS_SPAN_LEAVES_CARRIER;
+    if (span->said_shut && span->heard_shut && span->posted == 0 && span->carrier->calls->farewell != NULL)
+        span->carrier->calls->farewell(span->carrier);
+    return is_over(span) ? FS_SPAN_OVER : FS_SPAN_GOES_ON;
 }
 
 /* The other program closed in good order, and has nothing of ours to miss.  What is sent now goes to nobody, as TCP's. */
@@ -501,10 +629,24 @@ static int left_in_order(const struct fs_span *span)
            fs_ring_unread(&span->end->in) == 0;
 }
 
+/* The other end may not know it, because the device broke before the last acknowledgement.  Then it looks here. */
+static void tell_the_end_beside(struct fs_span *span, int tcp)
+{
+    const uint64_t read = read_here(span);
+    const struct fs_frame frames[2] = {{FS_FRAME_RESUME, 0, arrived_in_all(span), read, 0},
+                                       {FS_FRAME_SHUT, 0, span->sent, read, 0}};
+    unsigned char both[2 * FS_FRAME_BYTES];
+    for (int i = 0; i < 2; i++) fs_frame_put(both + i * FS_FRAME_BYTES, &frames[i]);
+    send(tcp, both, sizeof both, MSG_DONTWAIT | MSG_NOSIGNAL); /* it is not there any more: then it knows */
+}
+
 void fs_span_finish(struct fs_span *span)
 {
     uint32_t state = atomic_load(&span->state);
-    int orderly = fs_span_is_orderly(span) || left_in_order(span);
+    const int was_told = fs_span_is_orderly(span), orderly = was_told || left_in_order(span);
+    int tcp = atomic_exchange(&span->tcp, -1);
+    if (was_told && keeps(span)) tell_the_end_beside(span, tcp);
+    close_descriptor(&tcp);
     if (state == FS_SPAN_WAITING) become(span, FS_SPAN_BROKEN);
     /* a claim may come now: it finds the state changed, or its program finds the reset */
     if (state == FS_SPAN_OFFERED) atomic_compare_exchange_strong(&span->state, &state, FS_SPAN_BROKEN);

@@ -8,6 +8,9 @@
  * Short data is copied into a frame.  Large data the device takes out of the sender's ring, and writes it into the
  * receiver's (Java Fast Sockets, section 4: no copy of its own).  Credits: each frame tells how many frames its sender
  * has heard, and how far the program has read.  So no frame finds no buffer, and no byte finds no room.
+ *
+ * Where both ends chose it, a connection whose carrier breaks goes on over TCP.  Each end tells how many bytes have
+ * arrived, and keeps those that it has sent until the carrier says that the other host has them.
  */
 #ifndef FASTSOCK_REMOTE_SPAN_H
 #define FASTSOCK_REMOTE_SPAN_H
@@ -35,6 +38,8 @@ struct fs_span {
     _Atomic uint32_t state;  /* a futex word: enum fs_span_state */
     _Atomic int withdrawing; /* the connecting end does not wait any longer */
     int connecting;
+    int resumes;         /* both ends go on over TCP where the carrier breaks */
+    _Atomic int resumed; /* it does */
     struct fs_segment *segment;
     struct fs_end *end;
     struct fs_carrier *carrier;
@@ -49,9 +54,9 @@ struct fs_span {
     uint64_t posted;  /* bytes of the ring that were posted and not consumed */
     uint64_t arrived; /* position behind what arrived and was placed */
     uint64_t heard, told_heard, told_read;
-    int said_hello, said_accepted, said_withdraw, said_withdrawn, said_shut, said_reset;
+    int said_hello, said_accepted, said_withdraw, said_withdrawn, said_shut, said_reset, said_resume;
     int64_t shut_ticket;
-    int heard_hello, heard_shut, heard_reset;
+    int heard_hello, heard_shut, heard_reset, heard_resume;
     int disconnected; /* errno: the connection manager said so; what had arrived before is still taken */
     int leaving;      /* the process ends: what the program has sent is all that it will send */
     int program_left; /* nobody holds the program's descriptor any more */
@@ -62,10 +67,16 @@ struct fs_span {
         uint64_t consume;
     } pending[2 * FS_FRAMES]; /* pieces whose bytes lie in the ring until they are done */
     unsigned first_pending, pending_count;
-    struct fs_arrival waiting[FS_FRAMES]; /* arrived and not placed yet */
+    struct { /* what the doorbell itself carried: it is nowhere else */
+        int64_t ticket;
+        uint32_t length, told;
+        unsigned char bytes[FS_FRAME_PAYLOAD];
+    } kept;
+    struct fs_arrival waiting[2 * FS_FRAMES]; /* arrived and not placed yet; also those of a carrier before */
     unsigned first_waiting, waiting_count;
-    uint32_t placed; /* bytes of the first one */
-    int wants_room;  /* the doorbell must become writable before more can be placed, or credit can be given */
+    unsigned char *bytes_before; /* of these */
+    uint32_t placed;             /* bytes of the first one */
+    int wants_room; /* the doorbell must become writable before more can be placed, or credit can be given */
 };
 
 /* A new one with its memory and its end, without a carrier: NULL and -errno. */
@@ -78,8 +89,18 @@ unsigned char *fs_span_in(const struct fs_span *span, size_t *bytes);
 
 /* The program takes its end: the other end of `doorbell`, which is taken over.  0 or -errno. */
 int fs_span_begin(struct fs_span *span, int doorbell);
-/* Does what can be done now.  1: it is over.  `wants`: what to wait for at the doorbell (POLLIN, POLLOUT). */
-int fs_span_turn(struct fs_span *span, short *wants);
+enum fs_span_turned {
+    FS_SPAN_GOES_ON,
+    FS_SPAN_OVER,
+    FS_SPAN_LEAVES_CARRIER, /* which is broken: to be followed by the two functions below */
+};
+/* Does what can be done now.  `wants`: what to wait for at the doorbell (POLLIN, POLLOUT). */
+enum fs_span_turned fs_span_turn(struct fs_span *span, short *wants);
+/* Takes what the carrier still has.  It may be closed then.  0 or -ENOMEM. */
+int fs_span_leave_carrier(struct fs_span *span, uint64_t patience_ns);
+/* Goes on over the next carrier. */
+void fs_span_resume(struct fs_span *span, struct fs_carrier *next);
+int fs_span_has_resumed(const struct fs_span *span); /* in any thread */
 /* The other process's end showed on TCP, or the carrier said so. */
 void fs_span_other_ended(struct fs_span *span, int error);
 /* Both doorbells, the end and the carrier.  The program hears of a reset unless all was carried and told. */
