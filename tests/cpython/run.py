@@ -49,13 +49,19 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         "--path",
         action="append",
         choices=exclusions.PATHS,
-        help="the path preferred; may be repeated (default: each in turn)",
+        help="the path preferred; may be repeated (default: each of the default chain in turn)",
     )
     parser.add_argument(
         "--modules",
         default="",
         metavar="NAMES",
         help="comma-separated globs: test_socket, test_asyncio, test_asyncio.test_events, multiprocessing*",
+    )
+    parser.add_argument(
+        "--host",
+        default="",
+        metavar="ADDRESS",
+        help="the tests' servers listen there, not at the loopback address: where a device is (--path rdma)",
     )
     parser.add_argument("--match", action="append", default=[], metavar="GLOB", help="only tests whose id matches")
     parser.add_argument(
@@ -133,6 +139,7 @@ def run(options: argparse.Namespace) -> tuple[list[match.Played], list[str]]:
         () if options.quick else ("cpu", "walltime"),
         options.times,
         options.nice,
+        options.host,
     )
 
     all_played: list[match.Played] = []

@@ -35,12 +35,22 @@ def prepare(resources):
     return support
 
 
+def move_to(host):
+    """The tests' servers listen at that address, and their clients connect to it, instead of the loopback address."""
+    from test.support import socket_helper
+
+    socket_helper.HOST = socket_helper.HOSTv4 = host
+    socket_helper.bind_port.__defaults__ = (host,)
+
+
 def main(plan_path):
     plan = read_plan(plan_path)
     record = Record(plan["results"], plan["default_limit"], plan["limits"])
     record.note_unraisable_exceptions()
     attach(Result, record)
     support = prepare(plan["resources"])
+    if plan["host"]:
+        move_to(plan["host"])
 
     loader = unittest.TestLoader()
     try:

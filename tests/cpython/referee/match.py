@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from fastsock.config import DEFAULT_TRANSPORTS
+
 from . import connections, verdicts
-from .exclusions import PATHS, Ledger
+from .exclusions import Ledger
 from .interpreters import Interpreter, clean_environment
 from .modules import Module
 from .process import ModuleRun, Plan, Way, run_module
@@ -40,13 +42,23 @@ class Played:
 
 
 def ways(against: str, launcher: tuple[str, ...], paths: list[str] | None, nice: int) -> list[Way]:
-    """The ways to run the tests that are compared with plain: one for each path preferred, or plain once more."""
+    """The ways to run the tests that are compared with plain: one for each path preferred, or plain once more.
+
+    A path that is taken only by name is not among them unless it is named.
+    """
     if against == "plain":
         return [Way("plain again", nice=nice)]
     return [
-        Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(PATHS[PATHS.index(path) :])), _ALWAYS), nice)
-        for path in paths or PATHS
+        Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(_from(path))), _ALWAYS), nice)
+        for path in paths or DEFAULT_TRANSPORTS
     ]
+
+
+def _from(path: str) -> tuple[str, ...]:
+    """The default chain from that path on; the path and TCP, where it is not in the chain."""
+    if path not in DEFAULT_TRANSPORTS:
+        return path, DEFAULT_TRANSPORTS[-1]
+    return DEFAULT_TRANSPORTS[DEFAULT_TRANSPORTS.index(path) :]
 
 
 # the tests' connections are short: also those must take the path
@@ -62,6 +74,7 @@ class Rules:
     resources: tuple[str, ...] = ("cpu", "walltime")
     times: int = 3
     nice: int = 10
+    host: str = ""  # where the tests' servers listen; none: the loopback address, as CPython has it
 
 
 def play(interpreter: Interpreter, module: Module, ways: list[Way], rules: Rules, ledger: Ledger) -> list[Played]:
@@ -73,6 +86,7 @@ def play(interpreter: Interpreter, module: Module, ways: list[Way], rules: Rules
         leave_out=list(module.leave_out),
         resources=rules.resources + module.resources,
         narrow=list(rules.match),
+        host=rules.host,
     )
     plain_way = Way("plain", nice=rules.nice)
 

@@ -40,7 +40,8 @@ class Plan:
 
     A test runs if it matches one of `match` and one of `narrow` (globs over
     ids; none given: any) and none of `leave_out`; where `only` is given, it
-    alone decides. Limits are seconds for one test.
+    alone decides. Limits are seconds for one test. `host` is put in the place
+    of the loopback address.
     """
 
     module: str
@@ -53,6 +54,7 @@ class Plan:
     limits: dict[str, float] = field(default_factory=dict)
     resources: tuple[str, ...] = ("cpu", "walltime")
     results: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ KINDS = ("regression", "unsteady", "flaky", "excluded")
 
 # A path that carried fewer ends of connections than this in a whole run was not really tested.
 EXERCISED = 20
+BETTER = ("shm", "unix", "rdma")
 
 
 def progress(played: Played) -> str:
@@ -42,7 +43,7 @@ def not_exercised(all_played: list[Played]) -> list[str]:
         if not paths.processes:
             found.append(f"Python {version}, {path}: no process wrote its connections: was fastsock installed at all?")
         streams = sum(count for name, count in paths.taken.items() if name != "plain")
-        if path in ("shm", "unix") and paths.taken[path] < EXERCISED <= streams:
+        if path in BETTER and paths.taken[path] < EXERCISED <= streams:
             reason = group[0].interpreter.why_no_core if path == "shm" else ""
             found.append(
                 f"Python {version}: {path} was preferred and {paths.taken[path]} of {streams} took it"
