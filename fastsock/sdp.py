@@ -47,6 +47,7 @@ _REFUSES = "AF_SMC refuses at once to send to an end that has closed"
 _FLAGS = "AF_SMC has no urgent bytes and no error queue, and refuses their flags"
 _SMALL = "SMC-D keeps less than 1 MiB that nobody has read"
 _LATER = "over SMC-R a byte arrives some time after it was sent, also within a host"
+_ROOM = "over SMC-R an end that was full may have room a moment later, though nobody reads"
 _NO_IPV6 = "SMC-R needs a device with an IPv6 address, else the kernel stays on TCP"
 
 
@@ -149,6 +150,10 @@ class SdpTransport(Transport):
         "addresses.names_agree_in_version_six": _NO_IPV6,
         "readiness.every_message_is_reported": _LATER,
         "readiness.level_triggered_life": _LATER,
+        "flags.dontwait_on_a_blocking_socket": _ROOM,
+        "threads.close_under_a_blocked_sender": _ROOM,
+        "threads.shutdown_wakes_a_sender_in_another_thread": _ROOM,
+        "timeouts.kernel_timeouts": _ROOM,
     }
 
     def __init__(self) -> None:
