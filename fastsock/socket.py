@@ -276,12 +276,14 @@ class socket(_Plain):  # type: ignore[misc]
         self._fast_in_progress = False
 
     def _fast_finish_connect(self, offer: Offer | RemoteOffer, in_progress: bool, address: Any) -> None:
-        """Begins the meeting. On one host even a non-blocking connect is over by now, unless a backlog is full."""
+        """Begins the meeting, as soon as TCP is connected."""
+        if in_progress:
+            offer.await_tcp(self)
         try:
             peer = _Base.getpeername(self)
             local = _Base.getsockname(self)
         except OSError:  # or it was reset already: the first use will say so
-            reason = Reason.BACKLOG_FULL if in_progress else Reason.SYSTEM_ERROR
+            reason = offer.still_connecting if in_progress else Reason.SYSTEM_ERROR
             self._fast_stay("connect", reason, None, address if in_progress else None)
             return
         # programs expect EINPROGRESS from a non-blocking connect; the descriptor is writable at once

@@ -87,7 +87,7 @@ ADVICE: dict[Reason, str] = {
     Reason.IWARP: "use InfiniBand or RoCE: iWARP has no ports but TCP's, so others would see the meeting",
     Reason.OLD_KERNEL: "use Linux 5.12 or newer: on an older one a forked child loses the memory that a device uses",
     Reason.FORKED_WITH_RDMA: "fork before the first connection over RDMA, or start processes by `spawn`",
-    Reason.CONNECTS_WITHOUT_WAITING: "connect with a blocking socket or a timeout: to meet another host takes time",
+    Reason.CONNECTS_WITHOUT_WAITING: "the connect does not block, and TCP took longer than FASTSOCK_MEETING_MS",
     Reason.PEER_VERSION: "install the same version of fastsock at both ends",
 }
 

@@ -33,6 +33,8 @@ _WHAT_IT_DID = {
 class Offer:
     """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
 
+    still_connecting = Reason.BACKLOG_FULL  # what it means where a connect is not over after await_tcp()
+
     def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport], ahead: bool, held: Hidden) -> None:
         """bound: the socket's own address. ip and port: the address that it will connect to.
 
@@ -70,6 +72,9 @@ class Offer:
     def is_reserved(self) -> bool:
         """Whether the accepting end need not wait for the answer."""
         return self._reservation is not None
+
+    def await_tcp(self, sock: Any) -> None:
+        """On one host even a connect that does not block is over by now, unless a backlog is full."""
 
     def sent(self) -> None:
         """Begins the bounded time: from now on the accepting end may find the offer."""

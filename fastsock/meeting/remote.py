@@ -7,6 +7,7 @@ Then it connects TCP. So the accepting end finds what belongs to a connection th
 from __future__ import annotations
 
 import _socket
+import select
 from collections.abc import Sequence
 
 from .. import chain, core
@@ -33,6 +34,7 @@ class RemoteOffer:
     """A connection to another host that is there before TCP's. Its methods are those of offer.Offer."""
 
     goes_ahead = False
+    still_connecting = Reason.CONNECTS_WITHOUT_WAITING
     is_reserved = False
 
     def __init__(self, path: Transport, span: Span, source: tuple[str, int], where: tuple[str, int]) -> None:
@@ -42,6 +44,12 @@ class RemoteOffer:
         self._source = source
         self._where = where
         self._deadline = 0.0
+
+    def await_tcp(self, sock: Any) -> None:
+        """A connect that does not block: waits the bounded time for TCP. The other host has just answered."""
+        poller = genuine.poll()
+        poller.register(_Base.fileno(sock), select.POLLOUT)
+        poller.poll(bounded_seconds() * 1e3)
 
     def sent(self) -> None:
         self._deadline = genuine.monotonic() + bounded_seconds()
@@ -103,8 +111,6 @@ def offer_to(sock: Any, ip: str, port: int) -> tuple[RemoteOffer | None, Reason]
     if path is None:
         return None, reason
     where = (ip, port)
-    if _Base.gettimeout(sock) == 0:
-        return None, Reason.CONNECTS_WITHOUT_WAITING
     if _unheard.skips(where):
         return None, Reason.NO_RDMA_LISTENER
     if history.lets_offers_lapse(where):

@@ -24,8 +24,13 @@ pytestmark = only_in_lab
 
 BODY = (8 if IS_QUICK else 100) << 20
 PATIENCE = 200  # seconds: the guest's processor is emulated
-ENDS = [("fast", "fast", "rdma"), ("fast", "plain", "tcp"), ("plain", "fast", "tcp")]
-FETCH = """
+ENDS = [
+    ("fast", "fast", "urllib", "rdma"),
+    ("fast", "fast", "asyncio", "rdma"),
+    ("fast", "plain", "urllib", "tcp"),
+    ("plain", "fast", "urllib", "tcp"),
+]
+BY_URLLIB = """
 import hashlib, sys, urllib.request
 digest = hashlib.sha256()
 with urllib.request.urlopen(sys.argv[1], timeout=100) as response:
@@ -33,6 +38,22 @@ with urllib.request.urlopen(sys.argv[1], timeout=100) as response:
         digest.update(data)
 print(digest.hexdigest())
 """
+# its sockets connect without waiting
+BY_ASYNCIO = """
+import asyncio, hashlib, sys, urllib.parse
+async def main():
+    where = urllib.parse.urlsplit(sys.argv[1])
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(f"GET {where.path} HTTP/1.0\\r\\n\\r\\n".encode())
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    digest = hashlib.sha256()
+    while data := await reader.read(1 << 20):
+        digest.update(data)
+    writer.close()
+    print(digest.hexdigest())
+asyncio.run(main())
+"""
+CLIENTS = {"urllib": BY_URLLIB, "asyncio": BY_ASYNCIO}
 
 
 def _environment() -> dict[str, str]:
@@ -52,8 +73,8 @@ def _paths(told: Path) -> set[str]:
     return {line["transport"] for line in lines if "transport" in line}
 
 
-@pytest.mark.parametrize(("server", "client", "path"), ENDS)
-def test_a_large_body_by_http(tmp_path: Path, server: str, client: str, path: str) -> None:
+@pytest.mark.parametrize(("server", "client", "program", "path"), ENDS)
+def test_a_large_body_by_http(tmp_path: Path, server: str, client: str, program: str, path: str) -> None:
     guest = Guest()
     if not (guest.serves and guest.connects):
         pytest.skip("needs both ends in one guest")
@@ -74,7 +95,7 @@ def test_a_large_body_by_http(tmp_path: Path, server: str, client: str, path: st
         try:
             found = re.search(r"\((http://[^)]*)\)", process.stdout.readline())
             assert found
-            words = [*_command(guest.at_h2, client, told["client"]), "-c", FETCH, f"{found[1]}body"]
+            words = [*_command(guest.at_h2, client, told["client"]), "-c", CLIENTS[program], f"{found[1]}body"]
             done = subprocess.run(words, env=_environment(), capture_output=True, text=True, timeout=PATIENCE)
             process.send_signal(signal.SIGINT)
             process.wait(PATIENCE)
@@ -86,5 +107,5 @@ def test_a_large_body_by_http(tmp_path: Path, server: str, client: str, path: st
             assert _paths(told[end]) == {path}
     if before is not None:
         packets = sum(map(guest.sent_packets, guest.devices())) - before
-        print(f"\n{server} server, {client} client: {packets} packets of RDMA for {BODY} bytes")
+        print(f"\n{server} server, {client} {program}: {packets} packets of RDMA for {BODY} bytes")
         assert (packets > BODY // 4096) == (path == "rdma")

@@ -1,6 +1,6 @@
 # What the core offers of connections between hosts.
 from libc.stdint cimport uint32_t, uint64_t
-from .stream cimport fs_segment
+from .stream cimport fs_end, fs_segment
 from .system cimport sockaddr
 
 cdef extern from "remote/span.h" nogil:
@@ -21,6 +21,7 @@ cdef extern from "remote/span.h" nogil:
 
 cdef extern from "remote/agent.h" nogil:
     int fs_agent_begin(fs_span *span, int doorbell, int tcp)
+    void fs_agent_lend(fs_span *span, fs_end *end)
     unsigned fs_agent_leave(uint64_t patience_ns)
 
 cdef extern from "remote/meeting.h" nogil:

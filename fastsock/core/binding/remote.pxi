@@ -63,6 +63,7 @@ cdef class Span:
         channel.span = self
         channel.shared.end.abrupt = 1  # the span goes by the hang-up
         checked(fs_agent_begin(self.span, other, tcp))
+        fs_agent_lend(self.span, channel.shared.end)
         return channel
 
     def resumed(self):

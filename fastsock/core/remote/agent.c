@@ -186,6 +186,7 @@ static int turn(struct served *served)
     if (wants & POLLIN && span->doorbell >= 0 && fs_end_settle(span->end, span->doorbell, 0)) return 1;
     uint32_t doorbell = (wants & POLLIN ? EPOLLIN | EPOLLRDHUP : 0u) | (wants & POLLOUT ? EPOLLOUT : 0u);
     if (span->program_left && span->said_shut) doorbell = 0;
+    span->awaited = wants;
     watch(span->doorbell, &served->doorbell_events, doorbell, tagged(served, OF_DOORBELL));
     int tcp = atomic_load(&span->tcp);
     const int is_beside = served->tcp_ended_at == 0 && !span->resumed;
@@ -220,7 +221,8 @@ static void drop_those_over(void)
 static int patience(void)
 {
     for (struct served *served = agent.first; served != NULL; served = served->next)
-        if (served->tcp_ended_at != 0 && !served->span->heard_shut && !served->span->resumed)
+        if (served->span->looks_seldom ||
+            (served->tcp_ended_at != 0 && !served->span->heard_shut && !served->span->resumed))
             return (int)(GRACE_NS / 1000000ull);
     return -1;
 }
@@ -346,12 +348,41 @@ struct fs_span *fs_agent_find(int (*is_it)(struct fs_span *, const void *), cons
 
 int fs_agent_begin(struct fs_span *span, int doorbell, int tcp)
 {
+    const struct linger no_reset = {0, 0}; /* what is said there at the end must arrive */
+    if (span->resumes) setsockopt(tcp, SOL_SOCKET, SO_LINGER, &no_reset, sizeof no_reset);
     pthread_mutex_lock(&agent.lock);
     int error = fs_span_begin(span, doorbell);
     if (error == 0) atomic_store(&span->tcp, tcp);
     pthread_mutex_unlock(&agent.lock);
     fs_agent_wake();
     return error;
+}
+
+static int can_assist(const struct fs_span *span)
+{
+    return agent.runs && agent.generation == fs_generation() && span->doorbell >= 0 && span->carrier != NULL &&
+           !span->resumed;
+}
+
+static void assist(void *of)
+{
+    struct fs_span *span = of;
+    short wants = 0;
+    if (pthread_mutex_trylock(&agent.lock) != 0) return; /* the thread is at it */
+    if (can_assist(span)) {
+        span->lent = 1;
+        int is_over = fs_span_turn(span, &wants) != FS_SPAN_GOES_ON;
+        span->lent = 0;
+        if (is_over || (wants & ~span->awaited) != 0) fs_agent_wake();
+    }
+    pthread_mutex_unlock(&agent.lock);
+}
+
+static void drop(void *of) { fs_span_drop(of); }
+
+void fs_agent_lend(struct fs_span *span, struct fs_end *end)
+{
+    end->assistant = (struct fs_assistant){assist, drop, fs_span_hold(span)};
 }
 
 static int is_told(const struct fs_span *span)

@@ -23,6 +23,9 @@ struct fs_span *fs_agent_find(int (*is_it)(struct fs_span *span, const void *key
 /* The program takes its end of an open span: 0, or -errno and nothing is taken over.  `doorbell`: the span's.  `tcp`: of
  * the connection beside it, whose end is the other process's end. */
 int fs_agent_begin(struct fs_span *span, int doorbell, int tcp);
+/* Threads that use `end`, the program's of the span, do the thread's work for the span where it sleeps: so a message
+ * needs no other thread. */
+void fs_agent_lend(struct fs_span *span, struct fs_end *end);
 /* The process is about to end.  Every program's end is told to the other host, behind all that was sent.  Waits for
  * that, `patience_ns` at most, and returns how many spans were not done.  exit() calls it with a minute. */
 unsigned fs_agent_leave(uint64_t patience_ns);

@@ -288,7 +288,7 @@ static void outwards(struct fs_span *span, short *wants)
             fs_span_other_ended(span, EPROTO);
         } else if ((uint64_t)used > span->posted) {
             if (send_piece(span, (size_t)used - (size_t)span->posted) == 0) return;
-        } else if (span->posted > 0) {
+        } else if (span->posted > 0 || span->lent) {
             return; /* the completions come first */
         } else {
             uint64_t before = span->frames;
@@ -353,7 +353,7 @@ static void give_credit(struct fs_span *span)
 static void await_reader(struct fs_span *span, short *wants)
 {
     uint64_t size = span->end->out.large;
-    span->wants_room = 0;
+    span->wants_room = span->looks_seldom = 0;
     if (span->arrived - span->told_read < size || span->heard_shut) return;
     if (read_here(span) == span->told_read && fs_lock(span->end->exclusion.sender, 0) == 0) {
         fs_doorbell_stuff(span->end, span->doorbell);
@@ -361,6 +361,10 @@ static void await_reader(struct fs_span *span, short *wants)
     }
     give_credit(span);
     if (span->arrived - span->told_read < size) return;
+    /* A program that shut its reading half may still read what is there, and the doorbell cannot tell of that. */
+    struct pollfd room = {span->doorbell, POLLOUT, 0};
+    span->looks_seldom = poll(&room, 1, 0) > 0 && read_here(span) == span->told_read;
+    if (span->looks_seldom) return;
     span->wants_room = 1;
     *wants |= POLLOUT;
 }

@@ -76,7 +76,10 @@ struct fs_span {
     unsigned first_waiting, waiting_count;
     unsigned char *bytes_before; /* of these */
     uint32_t placed;             /* bytes of the first one */
-    int wants_room; /* the doorbell must become writable before more can be placed, or credit can be given */
+    short awaited;               /* what the thread waits for at the doorbell */
+    int lent;         /* a thread of the program turns it: what takes a system call is left to the other one */
+    int looks_seldom; /* there may be room again from time to time */
+    int wants_room;   /* the doorbell must become writable before more can be placed, or credit can be given */
 };
 
 /* A new one with its memory and its end, without a carrier: NULL and -errno. */

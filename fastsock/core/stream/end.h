@@ -66,6 +66,14 @@ struct fs_segment {
 
 struct fs_custody;
 
+/* Who serves the other end from within this process.  A thread of the program that waits or has sent does it at once,
+ * rather than wake the thread that does it else. */
+struct fs_assistant {
+    void (*assist)(void *of); /* NULL: nobody.  Never waits */
+    void (*drop)(void *of);
+    void *of;
+};
+
 struct fs_end {
     _Atomic int holders;        /* of this structure, within the process */
     _Atomic int peer;           /* the other process's number as the kernel tells it, 0 where unknown */
@@ -105,6 +113,7 @@ struct fs_end {
     struct fs_spin spin_read, spin_write;
     struct fs_yielding yield_read, yield_write;
     struct fs_feint feint_read, feint_write;
+    struct fs_assistant assistant;
     struct fs_limits limits;
     struct fs_statistics statistics;
 };
@@ -159,8 +168,13 @@ static inline int fs_end_has_data(const struct fs_end *end) /* in the ring */
 {
     return !end->raw_in && fs_published(end->in.shared) != atomic_load(&end->in.shared->tail);
 }
-static inline int fs_end_is_elsewhere(const struct fs_end *end) /* the other end ran last on another core */
+static inline void fs_end_assist(const struct fs_end *end)
 {
+    if (end->assistant.assist != NULL) end->assistant.assist(end->assistant.of);
+}
+static inline int fs_end_is_elsewhere(const struct fs_end *end) /* the other end ran last on another core, or host */
+{
+    if (end->assistant.assist != NULL) return 1;
     return atomic_load_explicit(&end->header->cpu[!end->side], memory_order_relaxed) != fs_current_cpu();
 }
 static inline uint32_t fs_side_mark(int side) { return 1u << side; }

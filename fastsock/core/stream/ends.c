@@ -109,5 +109,6 @@ void fs_end_free(struct fs_end *end)
     fs_segment_drop(end->segment);
     fs_exclusion_give(&end->exclusion);
     if (end->custody != NULL) fs_custody_drop(end->custody);
+    if (end->assistant.drop != NULL) end->assistant.drop(end->assistant.of);
     free(end);
 }

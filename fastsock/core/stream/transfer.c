@@ -248,6 +248,7 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
         if ((size_t)space < part) part = (size_t)space;
         if (publish(end, data + done, part) != 0) break;
         done += part;
+        fs_end_assist(end);
         if (first == 0 || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell, 0);
         if (first == 0) first = part;
     }

@@ -104,6 +104,7 @@ int fs_end_look(struct fs_end *end, int what, uint64_t ticks)
 {
     uint64_t start = fs_ticks();
     do {
+        fs_end_assist(end);
         for (int i = 0; i < SPINS_PER_CLOCK; i++) {
             if (is_ready(end, what)) return 1;
             fs_pause();

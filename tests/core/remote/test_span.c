@@ -1,4 +1,4 @@
-/* A connection between hosts goes on over TCP where its device breaks: every byte once, whatever was under way. */
+/* One connection between hosts, at both ends: every byte once, also where its device breaks at any moment. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>
@@ -221,3 +221,36 @@ static void run(enum mode mode)
 TEST(resume_at_any_moment, 0) { run(BY_THE_RING); }
 TEST(resume_of_what_the_descriptor_carries, 0) { run(FOREIGN_SENDER); }
 TEST(resume_of_ends_that_left_the_ring, 0) { run(RELEASED); }
+
+/* What a program shut is not asked again and again. */
+static int asked_in_vain(struct hosts *hosts, int side)
+{
+    int vain = 0;
+    for (int i = 0; i < 200; i++) {
+        struct fs_span *span = hosts->span[side];
+        const uint64_t heard = span->heard, frames = span->frames;
+        short wants = 0;
+        CHECK_EQUAL(fs_span_turn(span, &wants), FS_SPAN_GOES_ON);
+        device_carry(&hosts->device, &hosts->random);
+        struct pollfd bell = {span->doorbell, wants, 0};
+        vain += poll(&bell, 1, 0) > 0 && span->heard == heard && span->frames == frames;
+    }
+    return vain;
+}
+
+TEST(span_of_a_program_that_does_not_read, 0)
+{
+    for (int shut = 0; shut < 2; shut++) {
+        struct hosts *hosts = make();
+        struct program *program = &hosts->program[0];
+        hosts->program[1].total = hosts->program[1].foreign_from = 4 << 20;
+        if (shut > 0) CHECK_EQUAL(fs_end_shutdown(program->end, program->bell, SHUT_RD), 0);
+        for (int i = 0; i < 5000; i++) {
+            send_more(hosts, 1);
+            step(hosts);
+        }
+        CHECK(hosts->program[1].sent < hosts->program[1].total);
+        CHECK(asked_in_vain(hosts, 0) < 5);
+        finish(hosts);
+    }
+}
