@@ -40,7 +40,7 @@ def open_instead(sock: Any, direction: str, address: Any) -> Transport | None:
     if direction == "connect" and not path.meets_tcp() and _Base.gettimeout(sock) == 0:
         return None  # nobody would take TCP once it is refused
     try:
-        _re_point(sock, path.open(_family(sock)))
+        _re_point(sock, path.open(_family(sock)), _Base.getsockname(sock))
     except OSError as error:
         chain.log.debug("%s path refused for %s: %s", path.name, address, error)
         return None
@@ -50,34 +50,34 @@ def open_instead(sock: Any, direction: str, address: Any) -> Transport | None:
 
 def connects(sock: Any, path: Transport, address: Any) -> bool:
     """Connects by a path whose sockets do not meet plain TCP. False: the descriptor is TCP's again, not connected."""
+    bound = _Base.getsockname(sock)  # a connect that fails may leave a port of the kernel's choice
     try:
         _Base.connect(sock, address)
     except TimeoutError:
         raise
     except OSError as error:
         chain.log.debug("%s path failed for %s: %s", path.name, address, error)
-        _re_point(sock, _socket.socket(_family(sock), _socket.SOCK_STREAM).detach())
+        _re_point(sock, _socket.socket(_family(sock), _socket.SOCK_STREAM).detach(), bound)
         sock._fast_opened = None
         return False
     return True
 
 
-def _re_point(sock: Any, stream: int) -> None:
-    """The descriptor of `sock` becomes that stream, with its options and its bound address. `stream` is closed."""
+def _re_point(sock: Any, stream: int, bound: Any) -> None:
+    """The descriptor of `sock` becomes that stream, with its options, at the address `bound`. `stream` is closed."""
     made = _Base(_family(sock), _socket.SOCK_STREAM, 0, stream)
     try:
         descriptor, timeout = _Base.fileno(sock), _Base.gettimeout(sock)
         options = dict(sock._fast_options or {})
         for (level, option), value in options.items():
             made.setsockopt(level, option, *value)
-        local = _Base.getsockname(sock)
-        if local[1]:
+        if bound[1]:
             # Two sockets may be bound to one port while neither listens, if both say so. Nobody else can take it then.
             reuse = _Base.getsockopt(sock, *_REUSE)
             _Base.setsockopt(sock, *_REUSE, 1)
             made.setsockopt(*_REUSE, 1)
             try:
-                made.bind(local)
+                made.bind(bound)
             finally:
                 _Base.setsockopt(sock, *_REUSE, reuse)
             made.setsockopt(*_REUSE, reuse)

@@ -171,13 +171,11 @@ def test_a_kernel_with_inet_sdp_alone_makes_such_sockets(inet_sdp):
 
 
 def test_a_connect_that_inet_sdp_refuses_is_made_by_tcp(inet_sdp, monkeypatch, listener):
-    with plain.create_server(("127.0.0.1", 0)) as elsewhere:
+    def one_of_another_family(member, family):
+        return plain.socket(plain.AF_INET6).detach()
 
-        def one_that_connects_no_more(member, family):
-            return plain.create_connection(elsewhere.getsockname()).detach()
-
-        monkeypatch.setattr(sdp._InetSdp, "open", one_that_connects_no_more)
-        sock = socket.create_connection(listener.getsockname())
+    monkeypatch.setattr(sdp._InetSdp, "open", one_of_another_family)
+    sock = socket.create_connection(listener.getsockname())
     with sock, listener.accept()[0] as accepted:
         sock.sendall(b"x")
         assert accepted.recv(1) == b"x"
