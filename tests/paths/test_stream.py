@@ -50,6 +50,19 @@ def test_a_check_that_hangs_does_not_pass():
     assert not testing.passes(check_that_hangs, testing.PairMaker(), 0.5)
 
 
+def test_a_path_that_no_forked_process_takes_is_tested_in_this_one():
+    ran = []
+    maker = testing.PairMaker(fresh=True)
+
+    def check_that_fails(maker):
+        ran.append("fails")
+        raise AssertionError
+
+    assert testing.passes(lambda maker: ran.append("passes"), maker)
+    assert not testing.passes(check_that_fails, maker)
+    assert ran == ["passes", "fails"]
+
+
 def test_the_whole_suite_on_a_path_that_differs(monkeypatch):
     """check_stream() passes where a path differs as it says, and fails where it says so and does not differ."""
 

@@ -20,7 +20,7 @@ class Interruption(Exception):
 
 
 def _with_handler(here: Any, raising: bool, blocked: Any, *arguments: Any) -> Any:
-    """Run `blocked(here, ...)` with a handler of SIGUSR1 that tells `here.heard`; what it gave, and how often."""
+    """Run `blocked(here, ...)` with a handler of SIGUSR1; what it gave, and how often. Tells `here.heard` of both."""
     count = 0
 
     def handler(number: int, frame: object) -> None:
@@ -31,6 +31,7 @@ def _with_handler(here: Any, raising: bool, blocked: Any, *arguments: Any) -> An
             raise Interruption
 
     signal.signal(signal.SIGUSR1, handler)
+    os.write(here.heard, b".")
     try:
         result = blocked(here, *arguments)
     except Interruption:
@@ -63,6 +64,7 @@ class _Signalled:
 
     def begin(self, raising: bool, blocked: Any, *arguments: Any) -> Any:
         pending = self.process.begin(_with_handler, raising, blocked, *arguments)
+        self._hear(b".", "the handler was not set")  # before that, it is blocked in reading its next command
         self.process.until_blocked()
         return pending
 
@@ -70,8 +72,11 @@ class _Signalled:
         # Blocked again first: between two calls into the kernel a signal waits for the next bytecode, plain or not.
         self.until_waits(self.process)
         self.process.kill(signal.SIGUSR1)
-        assert select.select([self._heard], [], [], 30)[0], "the handler did not run"
-        assert os.read(self._heard, 1) == b"!"
+        self._hear(b"!", "the handler did not run")
+
+    def _hear(self, word: bytes, failure: str) -> None:
+        assert select.select([self._heard], [], [], 30)[0], failure
+        assert os.read(self._heard, 1) == word
 
 
 def _open_heard(here: Any, path: str) -> None:
