@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import resource
 from pathlib import Path
@@ -172,17 +173,33 @@ def test_counter_that_proves_use(tree: Tree) -> None:
 def test_limited_memory(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (8 << 20, resource.RLIM_INFINITY))
     tree.write("proc/self/status", "CapEff:\t0000000000000000")
-    assert tree.find()["memlock"]["connections"] == 8
-    assert "memlock      8 MiB: 8 connections of 1 MiB" in text_of(tree.find())
+    found = tree.find()
+    assert (found["memlock"]["connections"], found["memlock"]["peers"]) == (3, 8)
+    assert "memlock      8 MiB: 3 sockets over rdma of 2.5 MiB, or 8 ranks of ibvdev of 1 MiB" in text_of(found)
     assert "/etc/security/limits.d" in tree.advice()
     tree.write("proc/self/status", "CapEff:\t000001ffffffffff")
     assert tree.find()["memlock"]["limit"] is None and not tree.advice()
 
 
-def test_what_one_connection_needs_is_what_the_core_registers() -> None:
-    header = (Path(hardware.__file__).parents[1] / "core/verbs/ibvx_internal.h").read_text()
-    sizes = {name: int(value) for name, value in re.findall(r"#define FS_IBVX_(SEGMENT|CREDITS) (\d+)u", header)}
-    assert 2 * sizes["SEGMENT"] * sizes["CREDITS"] == hardware.CONNECTION_BYTES
+def _sizes(*files: str) -> dict[str, int]:
+    """What the core's own files define, by name."""
+    core = Path(hardware.__file__).parents[1] / "core"
+    text = "".join((core / file).read_text() for file in files)
+    return {
+        name: math.prod(map(int, re.findall(r"\d+", value)))
+        for name, value in re.findall(r"#define (\w+) (\(?\d+u(?: \* \d+)?\)?)(?=\s)", text)
+    }
+
+
+def test_what_a_rank_needs_for_each_peer_is_what_the_core_registers() -> None:
+    sizes = _sizes("verbs/ibvx_internal.h")
+    assert 2 * sizes["FS_IBVX_SEGMENT"] * sizes["FS_IBVX_CREDITS"] == hardware.PEER_BYTES
+
+
+def test_what_a_socket_needs_is_what_the_core_registers() -> None:
+    sizes = _sizes("remote/span.c", "remote/carrier.h", "stream/layout.h")
+    rings = 2 * sizes["FS_GROWTH"] * sizes["RING_SMALL"]
+    assert rings + 2 * sizes["FS_FRAMES"] * sizes["FS_FRAME_ROOM"] == hardware.CONNECTION_BYTES
 
 
 def test_library_that_is_not_there(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 Findings = dict[str, Any]
 
-CONNECTION_BYTES = 1 << 20  # that ibvdev registers for each peer: 64 buffers of 8 KiB to receive, as many to send
+CONNECTION_BYTES = 5 << 19  # that a socket over rdma registers: two rings of 1 MiB, and 128 frames of 4 KiB
+PEER_BYTES = 1 << 20  # that ibvdev registers for each peer: 64 buffers of 8 KiB to receive, as many to send
 PACKET_OVERHEAD = 96  # bytes of a network packet that the kernel sets aside for RoCE's headers
 AF_INET_SDP, AF_SMC = 27, 43
 _LIBRARIES = ("libibverbs.so.1", "librdmacm.so.1")
@@ -318,20 +319,22 @@ def _advice_on_providers(libraries: list[Findings], seen: int | None, devices: i
 
 
 def _memlock(base: Path) -> Findings:
-    """How much this process may register with a device, and for how many connections that is enough."""
+    """How much this process may register with a device, and for how many sockets, or ranks, that is enough."""
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     exempt = _has_capability(base, _CAP_IPC_LOCK)
     unlimited = exempt or soft == resource.RLIM_INFINITY
-    connections = None if unlimited else soft // CONNECTION_BYTES
+    connections, peers = (None, None) if unlimited else (soft // CONNECTION_BYTES, soft // PEER_BYTES)
     return {
         "limit": None if unlimited else soft,
         "hard_limit": None if hard == resource.RLIM_INFINITY else hard,
         "exempt": exempt,
         "connection_bytes": CONNECTION_BYTES,
         "connections": connections,
+        "peer_bytes": PEER_BYTES,
+        "peers": peers,
         "advice": ""
         if unlimited
-        else f"memory for {connections} connections may be locked: put `* - memlock unlimited` into "
+        else f"memory for {connections} sockets over rdma may be locked: put `* - memlock unlimited` into "
         "/etc/security/limits.d/rdma.conf and log in anew; for a service of systemd, LimitMEMLOCK=infinity; "
         "for a container, --ulimit memlock=-1",
     }

@@ -129,8 +129,9 @@ def _said_of_library(library: Findings) -> str:
 def _said_of_memlock(found: Findings) -> str:
     if found["limit"] is None:
         return "unlimited" + (" (this user is exempt)" if found["exempt"] else "")
-    each = f"{found['connection_bytes'] / 2**20:g} MiB"
-    return f"{found['limit'] / 2**20:g} MiB: {found['connections']} connections of {each}"
+    socket, peer = (f"{found[what] / 2**20:g} MiB" for what in ("connection_bytes", "peer_bytes"))
+    enough = f"{found['connections']} sockets over rdma of {socket}, or {found['peers']} ranks of ibvdev of {peer}"
+    return f"{found['limit'] / 2**20:g} MiB: {enough}"
 
 
 def _said_of_smc(found: Findings) -> Iterator[str]:
