@@ -10,6 +10,7 @@ import os
 import random
 import subprocess
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -60,11 +61,21 @@ class _Mover:
 
     def send(self):
         left = memoryview(self.out)
+        last = len(left) // 4  # only goes by TCP: so no connection is over before the device is gone
         while left:
+            if len(left) <= last:
+                self._await_tcp()
             piece = left[: self.random.choice((1, 100, 5000, 70_000, 400_000))]
             self.sock.sendall(piece)
             left = left[len(piece) :]
+        self._await_tcp()
         self.sock.shutdown(1)
+
+    def _await_tcp(self):
+        deadline = time.monotonic() + PATIENCE
+        while self.sock.transport != "tcp":
+            assert time.monotonic() < deadline, "it did not go on over TCP"
+            os.sched_yield()
 
     def receive(self):
         while data := self.sock.recv(1 << 16):
@@ -113,7 +124,7 @@ def _connect(here, address, seed, device):
         sock.sendall(bytes([number]))
         assert sock.transport == "rdma"
         movers.append(_Mover(sock, (seed, number), "connect"))
-    enough = random.Random(f"{seed} moment").randrange(sum(len(mover.expected) for mover in movers) * 3 // 4)
+    enough = random.Random(f"{seed} moment").randrange(sum(len(mover.expected) for mover in movers) // 2)
     over = threading.Event()
     packets = []
 
@@ -147,5 +158,4 @@ def test_every_byte_arrives_once(_resuming, seed):
         _mend(guest, device, network_device)
     resumed = [ends.count("resumed") for ends in (told, there)]
     print(f"\nseed {seed}: of {CONNECTIONS} connections {resumed} ends resumed; packets: {packets}")
-    assert set(told) | set(there) <= {"joined", "resumed"}
-    assert "resumed" in told
+    assert resumed == [CONNECTIONS, CONNECTIONS]
