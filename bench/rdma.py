@@ -215,14 +215,16 @@ def ratios(words: argparse.Namespace, samples: list[Sample], skipped: Skipped) -
 def _calls_of_ranks(words: argparse.Namespace, device: str, skipped: Skipped) -> list[Result]:
     found = []
     for peer in rdma_ranks.peers(device) if "ranks" in words.what else []:
-        for size in words.sizes if peer.name not in skipped else []:
-            line = f"{PING_PONG}, {sizes.name(size)}: system calls a message, {peer.name}"
-            try:
-                value = rdma_ranks.calls(peer, size, 50, words.pin)
-            except (Broken, Unusable) as error:
-                found.append(Result(line, None, "calls", note=str(error)))
-                continue
-            found.append(Result(line, value, "calls", note="both ends, there and back"))
+        if peer.name in skipped:
+            continue
+        line = f"{PING_PONG}, {{}}: system calls a message, {peer.name}"
+        try:
+            counted = rdma_ranks.calls(peer, words.sizes, words.pin)
+        except Broken as error:
+            found.append(Result(line.format("each size"), None, "calls", note=str(error)))
+            continue
+        for size, value in counted.items():
+            found.append(Result(line.format(sizes.name(size)), value, "calls", note="both ends, there and back"))
     return found
 
 

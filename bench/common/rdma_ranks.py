@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from . import mpi, system_calls
+from . import mpi
 from .exchange import PING_PONG, STREAM
 
 IBVDEV, IODEV = "ibvdev", "ranks over tcp"
@@ -44,15 +42,7 @@ class Turn:
         return self._found[_KINDS[what], size]
 
 
-def calls(peer: mpi.Mpi, size: int, messages: int, cores: tuple[int, int]) -> float:
-    """System calls of both ranks for a message there and back. Raises Unusable, Broken."""
-
-    def total(count: int) -> int:
-        with TemporaryDirectory(prefix="fastsock-bench-") as folder:
-            file = Path(folder) / "calls"
-            traced = mpi.Mpi(peer.name, (*system_calls.tracer(file), *peer.command), peer.python, peer.environment)
-            mpi.run(traced, 2, "exchange", [str(size), str(count), ",".join(map(str, cores))], _TIMEOUT)
-            return system_calls.total(file)
-
-    few, many = (total(count) for count in (messages, 5 * messages))
-    return (many - few) / (4 * messages)  # what the start costs falls out
+def calls(peer: mpi.Mpi, sizes: list[int], cores: tuple[int, int]) -> dict[int, float]:
+    """For each size, the system calls of both ranks for a message there and back. Raises Broken."""
+    words = ["--cores", ",".join(map(str, cores)), "--sizes", ",".join(map(str, sizes))]
+    return {entry["size"]: entry["value"] for entry in mpi.run(peer, 2, "system_calls", words, _TIMEOUT)}

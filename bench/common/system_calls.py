@@ -17,15 +17,8 @@ _TOTAL = re.compile(r"^\s*100\.00\s+\S+\s+(?:\S+\s+)?(\d+)\s+(?:\d+\s+)?total$",
 
 def count(pair: Pair, near: str, other: str, size: int, messages: int) -> float:
     """System calls a message, of all threads at both ends. Raises Unusable without strace."""
-    _need()
     few, many = (_total(pair, near, other, size, number) for number in (messages, 3 * messages))
     return (many - few) / (2 * messages)  # what the command itself and its warm-up cost falls out
-
-
-def tracer(file: Path) -> tuple[str, ...]:
-    """What stands before a command whose system calls, and those of all it starts, are to be counted into the file."""
-    _need()
-    return "strace", "-c", "-f", "-o", str(file)
 
 
 def total(file: Path) -> int:
@@ -44,18 +37,21 @@ def _need() -> None:
 def _total(pair: Pair, near: str, other: str, size: int, messages: int) -> int:
     with tempfile.TemporaryDirectory(prefix="fastsock-bench-") as folder:
         files = [Path(folder) / name for name in ("near", "other")]
-        attached = [_attach(end.pid, file) for end, file in zip((pair.near, pair.other), files, strict=True)]
+        attached = [attach(end.pid, file) for end, file in zip((pair.near, pair.other), files, strict=True)]
         try:
             pair.both(near, other, size, messages, timeout=120)
         finally:
             for process in attached:
-                process.send_signal(signal.SIGINT)
-                process.communicate()
+                detach(process)
         return sum(total(file) for file in files)
 
 
-def _attach(pid: int, file: Path) -> subprocess.Popen[str]:
-    attached = subprocess.Popen([*tracer(file), "-p", str(pid)], stderr=subprocess.PIPE, text=True)
+def attach(pid: int, file: Path) -> subprocess.Popen[str]:
+    """From now on the calls of all threads of a process are counted. Raises Unusable."""
+    _need()
+    attached = subprocess.Popen(
+        ["strace", "-c", "-f", "-o", str(file), "-p", str(pid)], stderr=subprocess.PIPE, text=True
+    )
     assert attached.stderr is not None
     line = attached.stderr.readline()
     if "attached" not in line:
@@ -63,3 +59,9 @@ def _attach(pid: int, file: Path) -> subprocess.Popen[str]:
         attached.communicate()
         raise Unusable(f"system calls are not counted: {line.strip()}")
     return attached
+
+
+def detach(tracer: subprocess.Popen[str]) -> None:
+    """The file has the counts."""
+    tracer.send_signal(signal.SIGINT)
+    tracer.communicate()
