@@ -70,6 +70,8 @@ class PairMaker:
     host: the address to listen on and to connect to.
     near_connects: whether the end in this process is the connecting one.
     far_module, far_transport: as module and transport, if the far end's differ.
+    far_host, enter: where the far end is on another host: its address, and what the far process calls first, which
+        pickles by name, to enter a namespace for example. Then `host` is this end's address.
     fresh: the far process runs a new interpreter. For a path that a process forked from one that used it cannot take.
     """
 
@@ -80,6 +82,8 @@ class PairMaker:
     far_module: str | None = None
     far_transport: str | None = None
     fresh: bool = False
+    far_host: str | None = None
+    enter: Callable[[], None] | None = None
 
     def __str__(self) -> str:
         kind = self.transport or "plain"
@@ -103,9 +107,10 @@ class PairMaker:
     @property
     def away(self) -> PairMaker:
         """This maker as the far process sees it."""
+        there = replace(self, host=self.far_host or self.host, far_host=None, enter=None)
         if not self.far_module:
-            return self
-        return replace(self, module=self.far_module, transport=self.far_transport, far_module=None, far_transport=None)
+            return there
+        return replace(there, module=self.far_module, transport=self.far_transport, far_module=None, far_transport=None)
 
     def listener(self, backlog: int = 128, port: int = 0) -> Any:
         """A listening socket in this process."""
@@ -127,6 +132,8 @@ class PairMaker:
     def pair(self) -> Iterator[Pair]:
         """A connected pair; both ends are closed and the other process is ended at the exit."""
         with FarProcess(fresh=self.fresh) as process, ExitStack() as cleaning:
+            if self.enter is not None:
+                process.run(_enter, self.enter)
             if self.near_connects:
                 address = process.run(_listen, self.away)
                 accepting = process.begin(_accept, self.away)
@@ -167,6 +174,10 @@ def _explained(sock: Any) -> object:
     import fastsock
 
     return fastsock.explain(sock)
+
+
+def _enter(here: Any, enter: Callable[[], None]) -> None:
+    enter()
 
 
 def _listen(here: Any, maker: PairMaker) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,31 @@ _DEVICES = Path("/sys/class/infiniband")
 _ADDRESSES = {"lo": "10.77.0.1", "veth": "10.77.0.1", "pair": "10.78.0.1", "wire": "10.79.0.1"}
 
 
+_CLONE_NEWNET = 0x40000000
+
+
+def enter_host(number: int) -> None:
+    """This thread, and all that it starts from now on, is on host h1 or h2 of `--pair`."""
+    with open(f"/run/netns/h{number}", "rb") as namespace:
+        _set_network(namespace.fileno())
+
+
+@contextlib.contextmanager
+def on_host(number: int) -> Iterator[None]:
+    """This thread is on h1 or h2 inside the block."""
+    with open("/proc/thread-self/ns/net", "rb") as before:
+        enter_host(number)
+        try:
+            yield
+        finally:
+            _set_network(before.fileno())
+
+
+def _set_network(namespace: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, _CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
 class Guest:
     """One guest: a host, two hosts (`pair`), or one of two (`wire`)."""
 
@@ -30,6 +57,8 @@ class Guest:
         host = os.environ.get("LAB_HOST")
         self.serves = host in (None, "h1")
         self.connects = host in (None, "h2")
+        # This guest's own: with two guests each has one.
+        self.own_address = self.address if self.serves else "10.79.0.2"
         namespaces = self.net == "pair"
         # What comes before a command, so that it runs on this host.
         self.at_h1 = ["ip", "netns", "exec", "h1"] if namespaces else []

@@ -43,7 +43,7 @@ def test_devices_ports_and_addresses(found):
         first = by_index[guest.gid(device["name"])]
         assert "." in first["address"]
         assert (first["type"], first["netdev"]) == ("RoCE v2", port["netdev"])
-        assert guest.address in [gid["address"] for gid in port["gids"]]
+        assert guest.own_address in [gid["address"] for gid in port["gids"]]
 
 
 def test_libraries_and_what_a_program_needs(found):

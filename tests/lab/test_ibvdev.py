@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import pytest
 
 from fastsock.testing import name, ranks
 
-from .guest import Guest, only_in_full, only_in_lab
+from .guest import Guest, enter_host, only_in_full, only_in_lab
 
 pytestmark = only_in_lab
-
-_CLONE_NEWNET = 0x40000000
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +30,7 @@ def sent():
 
 def _enter(rank: int) -> None:
     """Even ranks and the job's server are on h1, odd ranks on h2."""
-    with open(f"/run/netns/h{1 + max(rank, 0) % 2}", "rb") as namespace:
-        if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), _CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), "setns")
+    enter_host(1 + max(rank, 0) % 2)
 
 
 def _maker(*environment: tuple[str, str]) -> ranks.RankMaker:

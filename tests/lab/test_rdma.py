@@ -1,13 +1,16 @@
 """The rdma path: the whole stream contract over verbs, on the kernel's software devices.
 
-`tests/lab/run -- python -m pytest -n 0 -s tests/lab/test_rdma.py` on SoftRoCE, with `--device siw` on soft iWARP.
+`tests/lab/run -- python -m pytest -n 0 -s tests/lab/test_rdma.py` on SoftRoCE; with `--pair` between two hosts.
 
 The device's own counter of packets proves how the bytes travelled.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,10 +18,24 @@ from fastsock import config, testing
 from fastsock.rdma import KILLED, TAKES_TIME, RdmaTransport
 
 from ..helpers.paths import preferring
-from .guest import IS_QUICK, Guest, only_in_lab
+from .guest import IS_QUICK, Guest, enter_host, on_host, only_in_lab
 
-HOST = os.environ.get("LAB_ADDRESS", "10.77.0.1")
-MAKER = testing.PairMaker("fastsock.socket", transport="rdma", host=HOST, fresh=True)
+
+def _maker() -> testing.PairMaker:
+    """Both ends at this guest's address; or the near end on h1, and the far end on h2."""
+    if "LAB_NET" not in os.environ:
+        return testing.PairMaker("fastsock.socket", transport="rdma")
+    guest = Guest()
+    host = os.environ.get("LAB_ADDRESS", guest.own_address)
+    maker = testing.PairMaker("fastsock.socket", transport="rdma", host=host, fresh=True)
+    return replace(maker, far_host="10.78.0.2", enter=_enter) if guest.net == "pair" else maker
+
+
+def _enter() -> None:
+    enter_host(2)
+
+
+MAKER = _maker()
 
 QUICK = ("addresses.names_agree", "ending.half_close_after_much", "forks.both_keep_using_it")
 CHECKS = [check for check in testing.checks() if not IS_QUICK or testing.name(check) in QUICK]
@@ -38,7 +55,18 @@ def _by_rdma(monkeypatch):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _count_packets():
+def _on_the_near_host() -> Iterator[None]:
+    guest = Guest()
+    if guest.net == "lo":
+        pytest.skip("the connection manager finds no SoftRoCE device by an address of lo")
+    if not guest.counts(guest.devices()[0]):
+        pytest.skip("the rdma path does not take soft iWARP")
+    with on_host(1) if guest.net == "pair" else contextlib.nullcontext():
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _count_packets(_on_the_near_host):
     guest = Guest()
     devices = guest.devices()
     before = {device: guest.sent_packets(device) for device in devices}
