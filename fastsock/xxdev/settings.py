@@ -21,6 +21,7 @@ class Settings(config.Checked):
     connect_ms: how long the network may take to reach a rank before it counts as unreachable.
     silence_ms: how long the network may be silent before the rank behind it counts as lost.
     rdma_device: the one that ibvdev opens; none named: the one with the rank's address, or the first that is active.
+    rdma_memory: bytes of programs' memory that ibvdev registers at once; beyond, long messages are copied.
     """
 
     device: str
@@ -30,8 +31,9 @@ class Settings(config.Checked):
     connect_ms: float
     silence_ms: float
     rdma_device: str
+    rdma_memory: int
 
-    _fields = ("device", "eager_limit", "credit", "spin_us", "connect_ms", "silence_ms", "rdma_device")
+    _fields = ("device", "eager_limit", "credit", "spin_us", "connect_ms", "silence_ms", "rdma_device", "rdma_memory")
     __slots__ = _fields
 
     def __init__(
@@ -44,6 +46,7 @@ class Settings(config.Checked):
         connect_ms: float | str = 5000.0,
         silence_ms: float | str = 10_000.0,
         rdma_device: str = "",
+        rdma_memory: int | str = 1 << 30,
     ) -> None:
         put = object.__setattr__
         put(self, "device", device.strip())
@@ -53,6 +56,7 @@ class Settings(config.Checked):
         put(self, "connect_ms", config.duration("connect_ms", connect_ms))
         put(self, "silence_ms", config.duration("silence_ms", silence_ms))
         put(self, "rdma_device", rdma_device.strip())
+        put(self, "rdma_memory", config.size("rdma_memory", rdma_memory))
 
 
 _VARIABLES = {f"FASTSOCK_MPJ_{name.upper()}": name for name in Settings._fields}

@@ -434,7 +434,7 @@ cdef class Engine:
         self.alive()
         self.check_attached(peer, fs_engine_attach_descriptor(self.engine, peer, fd))
 
-    def open_verbs(self, device=None, local=None):
+    def open_verbs(self, device=None, local=None, size_t bound=(<size_t>1) << 30):
         """Opens the RDMA device of that name, or the one with the IP address `local`, or the first. Raises OSError."""
         cdef bytes name = b"" if device is None else device.encode()
         cdef bytes address = b"" if local is None else local.encode()
@@ -443,7 +443,7 @@ cdef class Engine:
         cdef int error
         self.alive()
         with nogil:
-            error = fs_engine_open_verbs(self.engine, wanted if wanted[0] else NULL, here if here[0] else NULL)
+            error = fs_engine_open_verbs(self.engine, wanted if wanted[0] else NULL, here if here[0] else NULL, bound)
         if error:
             raise OSError(-error, f"opening RDMA: {_os.strerror(-error)}")
 

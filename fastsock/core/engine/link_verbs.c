@@ -122,10 +122,10 @@ static const struct fs_link_calls calls = {
     .close = verbs_close,
 };
 
-int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local)
+int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound)
 {
     int error = 0;
-    struct fs_ibvx *found = fs_ibvx_open(device, local, &error);
+    struct fs_ibvx *found = fs_ibvx_open(device, local, bound, &error);
     if (!found) return error;
     int events = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event completions = {.events = EPOLLIN};
@@ -192,9 +192,9 @@ int fs_engine_verbs_counts(struct fs_engine *engine, int peer, struct fs_ibvx_co
 
 void fs_verbs_close(struct fs_engine *engine) { (void)engine; }
 
-int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local)
+int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound)
 {
-    (void)engine, (void)device, (void)local;
+    (void)engine, (void)device, (void)local, (void)bound;
     return -ENOSYS;
 }
 

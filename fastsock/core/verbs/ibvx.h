@@ -29,12 +29,16 @@ struct fs_ibvx_address {
 
 struct fs_ibvx_counts {
     uint64_t segments, received, inlined, signalled, credit_segments, stalls;
-    uint64_t placed; /* bytes that the device wrote from where they lay to where they belong */
+    uint64_t placed;  /* bytes that the device wrote from where they lay to where they belong */
+    uint64_t refused; /* long messages, at this end, that went in segments: no more memory may be known */
+    /* of the whole process: bytes of programs' memory that the device knows now, and at most */
+    uint64_t registered, most_registered;
 };
 
 /* The device of that name, or NULL for the one that has the IP address `local`, or else the first that is active.  NULL
- * with -errno: -ENOSYS fastsock was built without verbs, those of fs_verbs_library(), -ENODEV no port is active. */
-struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, int *error);
+ * with -errno: -ENOSYS fastsock was built without verbs, those of fs_verbs_library(), -ENODEV no port is active.
+ * `bound`: bytes of programs' memory that it may know at once. */
+struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, int *error);
 void fs_ibvx_close(struct fs_ibvx *device); /* all its pairs are free */
 const char *fs_ibvx_name(const struct fs_ibvx *device);
 /* Readable once fs_ibvx_arm() found nothing and something came since. */
@@ -56,7 +60,8 @@ ssize_t fs_ibvx_read(struct fs_ibvx_pair *pair, void *target, size_t length); /*
 void fs_ibvx_taken(struct fs_ibvx_pair *pair);                                /* a round of reading ends */
 int fs_ibvx_has_input(struct fs_ibvx_pair *pair);
 int fs_ibvx_has_room(struct fs_ibvx_pair *pair);
-/* Memory that the device knows: for its own reading, or for the other ends' writing.  NULL: it takes no more. */
+/* Memory that the device knows: for its own reading, or for the other ends' writing.  NULL: it takes no more, or
+ * may not. */
 struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, int others_write);
 void fs_ibvx_forget(struct fs_ibvx_region *region);
 uint32_t fs_ibvx_key(const struct fs_ibvx_region *region); /* for the other end */

@@ -137,7 +137,7 @@ static int open_queues(struct fs_ibvx *device)
     return device->receives ? 0 : -errno;
 }
 
-struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, int *error)
+struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, int *error)
 {
     const struct fs_verbs_library *library = fs_verbs_library(error);
     if (!library) return NULL;
@@ -145,6 +145,7 @@ struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, int *error)
     *error = -ENOMEM;
     if (!device) return NULL;
     device->library = library;
+    device->bound = bound;
     *error = choose(device, name, local);
     if (*error == 0) *error = open_queues(device);
     if (*error == 0) return device;

@@ -50,6 +50,8 @@ struct fs_ibvx {
     uint8_t port_number, gid_index;
     char name[64];
     int most_pairs, pairs_made;
+    size_t bound;
+    _Atomic size_t registered, most_registered; /* bytes of programs' memory, in whole pages */
     struct fs_ibvx_block *blocks;
     _Atomic uint32_t lock; /* of what follows, and of the pairs */
     struct fs_ibvx_pair *pairs[FS_IBVX_BUCKETS];

@@ -399,31 +399,59 @@ const char *fs_ibvx_failure(const struct fs_ibvx_pair *pair)
     return failed ? pair->device->library->ibv_wc_status_str((enum ibv_wc_status)(failed - 1)) : NULL;
 }
 
-struct fs_ibvx_counts fs_ibvx_counts_of(const struct fs_ibvx_pair *pair) { return pair->counts; }
+struct fs_ibvx_counts fs_ibvx_counts_of(const struct fs_ibvx_pair *pair)
+{
+    struct fs_ibvx_counts counts = pair->counts;
+    counts.registered = atomic_load(&pair->device->registered);
+    counts.most_registered = atomic_load(&pair->device->most_registered);
+    return counts;
+}
 
 /* ---- memory of long messages ---- */
 
+#define PAGE ((uintptr_t)4096)
+
 struct fs_ibvx_region {
-    const struct fs_verbs_library *library;
+    struct fs_ibvx *device;
     struct ibv_mr *memory;
+    size_t pages; /* bytes, in whole pages */
 };
+
+static int may_know(struct fs_ibvx *device, size_t pages)
+{
+    size_t now = atomic_fetch_add(&device->registered, pages) + pages;
+    if (now > device->bound) {
+        atomic_fetch_sub(&device->registered, pages);
+        return 0;
+    }
+    size_t most = atomic_load(&device->most_registered);
+    while (now > most && !atomic_compare_exchange_weak(&device->most_registered, &most, now)) continue;
+    return 1;
+}
 
 /* Nothing is kept for a later message: nobody tells when a program unmaps memory and something else comes to lie there. */
 struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, int others_write)
 {
-    struct fs_ibvx_region *region = malloc(sizeof *region);
-    if (!region) return NULL;
-    region->library = pair->device->library;
+    struct fs_ibvx *device = pair->device;
+    uintptr_t start = (uintptr_t)memory, last = start + length + PAGE - 1;
+    size_t pages = (last & ~(PAGE - 1)) - (start & ~(PAGE - 1));
     int access = others_write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
-    region->memory = region->library->ibv_reg_mr(pair->device->domain, memory, length, access);
-    if (region->memory) return region;
+    struct fs_ibvx_region *region = malloc(sizeof *region);
+    if (region && may_know(device, pages)) {
+        *region = (struct fs_ibvx_region){device, NULL, pages};
+        region->memory = device->library->ibv_reg_mr(device->domain, memory, length, access);
+        if (region->memory) return region;
+        atomic_fetch_sub(&device->registered, pages);
+    }
     free(region);
+    pair->counts.refused++;
     return NULL;
 }
 
 void fs_ibvx_forget(struct fs_ibvx_region *region)
 {
-    region->library->ibv_dereg_mr(region->memory);
+    region->device->library->ibv_dereg_mr(region->memory);
+    atomic_fetch_sub(&region->device->registered, region->pages);
     free(region);
 }
 
