@@ -7,7 +7,6 @@ Then it connects TCP. So the accepting end finds what belongs to a connection th
 from __future__ import annotations
 
 import _socket
-import select
 from collections.abc import Sequence
 
 from .. import chain, core
@@ -17,7 +16,7 @@ from ..transport import Reason, Refused, Transport
 from . import history, ports
 from .joined import Joined
 from .names import WILDCARDS, connection_name, packed, unique
-from .waiting import bounded_seconds
+from .waiting import POLLOUT, bounded_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class RemoteOffer:
     def await_tcp(self, sock: Any) -> None:
         """A connect that does not block: waits the bounded time for TCP. The other host has just answered."""
         poller = genuine.poll()
-        poller.register(_Base.fileno(sock), select.POLLOUT)
+        poller.register(_Base.fileno(sock), POLLOUT)
         poller.poll(bounded_seconds() * 1e3)
 
     def sent(self) -> None:

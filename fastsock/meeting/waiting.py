@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SPIN_SECONDS = 40e-6
 _CLAIM_SLICE_MS = 20  # an accepting end cannot tell this end that it gave up its claim
-POLLIN, POLLRDHUP = select.POLLIN, select.POLLRDHUP
+POLLIN, POLLOUT, POLLRDHUP = select.POLLIN, select.POLLOUT, select.POLLRDHUP
 
 _patience = _local()
 
