@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from .config import Settings
 
-KILLED = "a killed process's end is told as a reset: what it had sent may be lost with it"
-TAKES_TIME = "what is sent to another host takes time, and the check looks at once"
+_KILLED = "a killed process's end is told as a reset: what it had sent may be lost with it"
+_TAKES_TIME = "what is sent to another host takes time, and the check looks at once"
 _WHY_NOT = {
     errno.ENODEV: Reason.NO_RDMA_DEVICE,
     errno.EPERM: Reason.FORKED_WITH_RDMA,
@@ -84,6 +84,12 @@ class RdmaTransport(Transport):
             "a reset shows as a hang-up, without POLLERR",
         ),
         "forks.workers_share_a_listener": "a worker forked from the process that listens stays on TCP",
+        "descriptors.daemon_that_closed_all_descriptors": "with all numbers the program closes the device's too",
+        "flags.urgent_byte": "no urgent bytes are sent to another host",
+        "flags.urgent_byte_in_line": "no urgent bytes are sent to another host",
+        "flags.waitall_with_peek": "a peek returns what is there",
+    }
+    depends: Mapping[str, str] = {
         **dict.fromkeys(
             (
                 "closing.death_of_the_peer_loses_nothing",
@@ -96,28 +102,24 @@ class RdmaTransport(Transport):
                 "readiness.death_is_reported",
                 "readiness.reads_to_the_end_by_events",
             ),
-            KILLED,
+            _KILLED,
         ),
         **dict.fromkeys(
             (
                 "descriptors.numbers_are_given_back",
+                "ending.close_wakes_a_blocked_sender",
                 "ending.much_sent_after_the_peer_closed",
+                "meeting.presence_is_removed",
                 "readiness.level_triggered_life",
                 "readiness.every_message_is_reported",
                 "timeouts.full_sends_time_out",
             ),
-            TAKES_TIME,
+            _TAKES_TIME,
         ),
         **dict.fromkeys(
             ("ending.shut_after_the_peer_shut_both_unread", "ending.send_after_the_peer_shut_both_unread"),
             "an end that shut both halves with bytes unread counts as closed",
         ),
-        "descriptors.daemon_that_closed_all_descriptors": "with all numbers the program closes the device's too",
-        "descriptors.detached_number_closed_with_all_that_fits_unread": "bytes unread in a detached number that is "
-        "closed: the end is no reset",
-        "flags.urgent_byte": "no urgent bytes are sent to another host",
-        "flags.urgent_byte_in_line": "no urgent bytes are sent to another host",
-        "flags.waitall_with_peek": "a peek returns what is there",
     }
 
     def usable(self) -> Reason | None:

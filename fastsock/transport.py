@@ -289,7 +289,7 @@ class Transport(abc.ABC):
     They are strict: check_stream() fails if one of these checks passes after all.
     """
     depends: Mapping[str, str] = {}
-    """The same of checks that the path passes on some machines only. check_stream() does not insist on either."""
+    """The same of checks that the path passes on some machines, or at times. check_stream() insists on neither."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from fastsock import config, testing
-from fastsock.rdma import KILLED, TAKES_TIME, RdmaTransport
+from fastsock.rdma import RdmaTransport
 
 from ..helpers.paths import preferring
 from .guest import IS_QUICK, Guest, enter_host, on_host, only_in_lab
@@ -85,8 +85,7 @@ def _count_packets(_on_the_near_host):
 @pytest.mark.parametrize("check", CHECKS, ids=testing.name)
 def test_the_stream_contract(check, role, request):
     maker = MAKER if role == "connects" else MAKER.turned()
-    reason = testing.difference(maker, check)
-    if reason:
-        strict = reason not in (KILLED, TAKES_TIME)  # it may have come in time
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=strict))
+    differs, depends = testing.difference(maker, check), testing.dependence(maker, check)
+    if differs or depends:
+        request.applymarker(pytest.mark.xfail(reason=differs or depends, strict=bool(differs)))
     check(maker)

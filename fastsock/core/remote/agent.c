@@ -184,8 +184,11 @@ static int turn(struct served *served)
     if (turned(served, &wants)) return 1; /* what came before it was armed */
     if (span->heard != heard || span->frames != frames) return 1;
     if (wants & POLLIN && span->doorbell >= 0 && fs_end_settle(span->end, span->doorbell, 0)) return 1;
-    uint32_t doorbell = (wants & POLLIN ? EPOLLIN | EPOLLRDHUP : 0u) | (wants & POLLOUT ? EPOLLOUT : 0u);
-    if (span->program_left && span->said_shut) doorbell = 0;
+    uint32_t doorbell = (wants & POLLIN ? EPOLLIN | EPOLLRDHUP : 0u) | (wants & POLLOUT ? EPOLLOUT : 0u) | EPOLLHUP;
+    if (span->program_left) { /* its doorbell would wake the thread for ever, and tells nothing more */
+        doorbell = 0;
+        span->looks_seldom |= (wants & POLLIN) != 0;
+    }
     span->awaited = wants;
     watch(span->doorbell, &served->doorbell_events, doorbell, tagged(served, OF_DOORBELL));
     int tcp = atomic_load(&span->tcp);

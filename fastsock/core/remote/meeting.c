@@ -353,7 +353,8 @@ static int is_from(struct fs_span *span, const void *key)
 struct fs_span *fs_meeting_claim(const struct sockaddr *source)
 {
     struct key key = key_of(source);
-    if (meetings.first == NULL || is_inherited()) return NULL;
+    if (is_inherited()) return NULL;
+    /* behind the agent's lock: its thread may be at the request that the other end has an answer to */
     struct fs_span *span = fs_agent_find(is_from, &key);
     if (span == NULL || fs_span_claim(span)) return span;
     fs_span_drop(span);

@@ -611,8 +611,8 @@ enum fs_span_turned fs_span_turn(struct fs_span *span, short *wants)
         fs_span_other_ended(span, span->disconnected);
     if (span->lost == 0 && !span->heard_reset) {
         say_what_is_due(span);
-        /* as TCP: whoever closes with bytes unread breaks the connection off */
-        if (span->program_left && span->said_shut && fs_ring_unread(&span->end->out) != 0) broken_by_program(span);
+        /* as TCP: whoever closes with bytes unread breaks the connection off, also where its own wait for room */
+        if (span->program_left && fs_ring_unread(&span->end->out) != 0) broken_by_program(span);
         if (may_send_data(span)) {
             outwards(span, wants);
             give_credit(span);

@@ -20,7 +20,7 @@ struct program {
     uint64_t sent, total, foreign_from, got; /* foreign_from: from there on its bytes go by the descriptor itself */
     int waits;                               /* shuts its half once it has heard the other end's */
     int is_raw;                              /* it has left the ring: its descriptor carries all */
-    int shut, heard_end;
+    int shut, heard_end, closed;
 };
 
 struct hosts {
@@ -66,6 +66,8 @@ static void turn(struct hosts *hosts, int side)
     short wants = 0;
     char first;
     if (hosts->over[side]) return;
+    struct pollfd doorbell = {span->doorbell, 0, 0};
+    span->program_left = poll(&doorbell, 1, 0) > 0 && doorbell.revents & POLLHUP;
     if (!fs_span_has_resumed(span) && span->tcp >= 0 && recv(span->tcp, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
         fs_span_other_ended(span, ENETDOWN);
     switch (fs_span_turn(span, &wants)) {
@@ -107,14 +109,20 @@ static struct hosts *make(void)
     return &hosts;
 }
 
+static void close_program(struct program *program)
+{
+    if (program->closed) return;
+    fs_end_closing(program->end, program->bell, 0);
+    close(program->bell);
+    fs_end_closed(program->end);
+    program->closed = 1;
+}
+
 static void finish(struct hosts *hosts)
 {
     for (int side = 0; side < 2; side++) {
-        struct program *program = &hosts->program[side];
-        fs_end_closing(program->end, program->bell, 0);
-        close(program->bell);
-        fs_end_closed(program->end);
-        fs_end_free(program->end);
+        close_program(&hosts->program[side]);
+        fs_end_free(hosts->program[side].end);
         fs_span_drop(hosts->span[side]);
     }
     tcp_forget(&hosts->tcp);
@@ -253,4 +261,28 @@ TEST(span_of_a_program_that_does_not_read, 0)
         CHECK(asked_in_vain(hosts, 0) < 5);
         finish(hosts);
     }
+}
+
+/* Neither end reads, and no byte more can go either way: who still waits for room must hear that the other one closed. */
+TEST(span_of_a_program_that_closes_while_both_are_full, 0)
+{
+    struct hosts *hosts = make();
+    const struct program *left = &hosts->program[1];
+    const uint64_t limit = fs_now_ns() + STALL_NS;
+    ssize_t sent = 0;
+    for (int side = 0; side < 2; side++) hosts->program[side].total = hosts->program[side].foreign_from = 4 << 20;
+    for (int i = 0; i < 5000; i++) {
+        send_more(hosts, i % 2);
+        step(hosts);
+    }
+    for (int side = 0; side < 2; side++) CHECK(hosts->program[side].sent < hosts->program[side].total);
+    close_program(&hosts->program[0]);
+    while (sent >= 0 || sent == -EAGAIN) {
+        step(hosts);
+        sent = fs_end_send(left->end, left->bell, "x", 1, FS_NO_SIGNAL);
+        CHECK(fs_now_ns() < limit);
+    }
+    CHECK(sent == -ECONNRESET || sent == -EPIPE);
+    while (!hosts->over[0] || !hosts->over[1]) step(hosts);
+    finish(hosts);
 }
