@@ -274,7 +274,7 @@ class Settings(Checked):
         _set(self, "short_lived", _choice("short_lived", short_lived, SHORT_LIVED))
         _set(self, "failover", _choice("failover", failover, FAILOVER))
         _set(self, "stats", stats or None)
-        _set(self, "trace", _flag("trace", trace))
+        _set(self, "trace", flag("trace", trace))
         # a rule may name more than the default, which leaves these out for whoever did not ask
         allowed = KNOWN_TRANSPORTS if self.transports == DEFAULT_TRANSPORTS else self.transports
         narrowed = [(rule, tuple(name for name in rule.transports if name in allowed)) for rule in self.rules]
@@ -489,7 +489,7 @@ def _choice(name: str, value: object, choices: Sequence[str]) -> str:
     return text
 
 
-def _flag(name: str, value: object) -> bool:
+def flag(name: str, value: object) -> bool:
     text = str(value).strip().lower()
     if text not in _YES + _NO:
         raise ConfigError(f"{name} is {value!r}; write 1 or 0")

@@ -37,7 +37,9 @@ class Ibvdev(NetworkedDevice):
     def connect_with(self) -> Connections:
         device = self.settings.rdma_device or None
         try:
-            self.engine.open_verbs(device, self.job.interface, self.settings.rdma_memory)
+            self.engine.open_verbs(
+                device, self.job.interface, self.settings.rdma_memory, self.settings.rdma_keeps_memory
+            )
         except OSError as error:
             why = _ADVICE.get(error.errno or 0, error.strerror)
             which = f"the RDMA device {device}" if device else "an RDMA device"

@@ -22,6 +22,7 @@ class Settings(config.Checked):
     silence_ms: how long the network may be silent before the rank behind it counts as lost.
     rdma_device: the one that ibvdev opens; none named: the one with the rank's address, or the first that is active.
     rdma_memory: bytes of programs' memory that ibvdev registers at once; beyond, long messages are copied.
+    rdma_keeps_memory: it stays registered for later messages, where the kernel tells when it goes.
     """
 
     device: str
@@ -32,8 +33,19 @@ class Settings(config.Checked):
     silence_ms: float
     rdma_device: str
     rdma_memory: int
+    rdma_keeps_memory: bool
 
-    _fields = ("device", "eager_limit", "credit", "spin_us", "connect_ms", "silence_ms", "rdma_device", "rdma_memory")
+    _fields = (
+        "device",
+        "eager_limit",
+        "credit",
+        "spin_us",
+        "connect_ms",
+        "silence_ms",
+        "rdma_device",
+        "rdma_memory",
+        "rdma_keeps_memory",
+    )
     __slots__ = _fields
 
     def __init__(
@@ -47,6 +59,7 @@ class Settings(config.Checked):
         silence_ms: float | str = 10_000.0,
         rdma_device: str = "",
         rdma_memory: int | str = 1 << 30,
+        rdma_keeps_memory: bool | str = True,
     ) -> None:
         put = object.__setattr__
         put(self, "device", device.strip())
@@ -57,6 +70,7 @@ class Settings(config.Checked):
         put(self, "silence_ms", config.duration("silence_ms", silence_ms))
         put(self, "rdma_device", rdma_device.strip())
         put(self, "rdma_memory", config.size("rdma_memory", rdma_memory))
+        put(self, "rdma_keeps_memory", config.flag("rdma_keeps_memory", rdma_keeps_memory))
 
 
 _VARIABLES = {f"FASTSOCK_MPJ_{name.upper()}": name for name in Settings._fields}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+
 import pytest
 
 from fastsock.testing import name, ranks
@@ -9,6 +12,8 @@ from fastsock.testing import name, ranks
 from .guest import Guest, enter_host, only_in_full, only_in_lab
 
 pytestmark = only_in_lab
+
+LONG = 1_000_000  # bytes of a message that the device takes from where they lie
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +82,56 @@ def test_the_device_writes_a_long_message_to_where_it_belongs(sent):
         print(carried)
         assert carried["placed"] == length
         assert carried["segments"] < 20
+
+
+def _exchange_mapped(device, rounds):
+    """Sends from and receives into memory that is mapped for each message, at an address that was in use before."""
+    other = 1 - device.id()
+    addresses = set()
+    for number in range(rounds):
+        with mmap.mmap(-1, LONG) as outgoing, mmap.mmap(-1, LONG) as incoming:
+            for each in (outgoing, incoming):
+                view = ctypes.c_char.from_buffer(each)
+                addresses.add(ctypes.addressof(view))
+                del view  # else it could not be unmapped
+            outgoing[:] = bytes([number + device.id()]) * LONG
+            sending = device.engine.isend(outgoing, other, 5, 99)
+            device.engine.recv(incoming, other, 5, 99)
+            sending.wait_or_cancel()
+            assert incoming[:] == bytes([number + other]) * LONG
+    return len(addresses), device.explain(other)
+
+
+def test_memory_that_is_mapped_anew(sent):
+    rounds = 6
+    for addresses, carried in _maker().run(2, _exchange_mapped, rounds):
+        print(addresses, carried)
+        assert addresses < 2 * rounds
+        assert carried["placed"] == rounds * LONG
+        assert carried["refused"] == 0
+
+
+def _exchange_again(device, rounds):
+    other = 1 - device.id()
+    outgoing, incoming = bytes([device.id()]) * LONG, bytearray(LONG)
+    for _ in range(rounds):
+        sending = device.engine.isend(outgoing, other, 5, 99)
+        device.engine.recv(incoming, other, 5, 99)
+        sending.wait_or_cancel()
+        assert incoming == bytes([other]) * LONG
+    return device.explain(other)
+
+
+@pytest.mark.parametrize("keeps", ["0", "1"])
+def test_memory_stays_known(sent, keeps):
+    rounds = 5
+    kept = []
+    for carried in _maker(("FASTSOCK_MPJ_RDMA_KEEPS_MEMORY", keeps)).run(2, _exchange_again, rounds):
+        print(carried)
+        assert carried["placed"] == rounds * LONG
+        assert (carried["registered"] > 0) == (keeps == "1")
+        kept.append(carried["known_already"])
+    assert kept == [2 * (rounds - 1) if keeps == "1" else 0] * 2
 
 
 @only_in_full

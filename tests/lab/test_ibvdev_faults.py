@@ -77,8 +77,12 @@ def _cut_link(ranks):
     subprocess.run(["ip", "link", "set", _link().split()[-1], "down"], check=True, timeout=PATIENCE)
 
 
+def _remove_device(ranks):
+    subprocess.Popen(["rdma", "link", "delete", Guest().devices()[0]])  # it ends when nobody has the device any more
+
+
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("fault", [_kill, _cut_link])
+@pytest.mark.parametrize("fault", [_kill, _cut_link, _remove_device])
 def test_every_rank_hears_of_it(guest, fault):
     from fastsock.xxdev import Code
 

@@ -26,7 +26,7 @@ _CORE = (
 )
 MODULES = os.environ.get("LAB_MPI4PY_MODULES", _CORE).split(",")
 RANKS = [int(number) for number in os.environ.get("LAB_MPI4PY_RANKS", "2,4").split(",")]
-SECONDS = 240.0
+SECONDS = 900.0
 
 
 @pytest.fixture(scope="module")

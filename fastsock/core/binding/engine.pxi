@@ -434,8 +434,11 @@ cdef class Engine:
         self.alive()
         self.check_attached(peer, fs_engine_attach_descriptor(self.engine, peer, fd))
 
-    def open_verbs(self, device=None, local=None, size_t bound=(<size_t>1) << 30):
-        """Opens the RDMA device of that name, or the one with the IP address `local`, or the first. Raises OSError."""
+    def open_verbs(self, device=None, local=None, size_t bound=(<size_t>1) << 30, bint keeps=True):
+        """Opens the RDMA device of that name, or the one with the IP address `local`, or the first. Raises OSError.
+
+        bound: bytes of messages' memory that it may know at once. keeps: after the message too, where it can.
+        """
         cdef bytes name = b"" if device is None else device.encode()
         cdef bytes address = b"" if local is None else local.encode()
         cdef const char *wanted = name
@@ -443,7 +446,9 @@ cdef class Engine:
         cdef int error
         self.alive()
         with nogil:
-            error = fs_engine_open_verbs(self.engine, wanted if wanted[0] else NULL, here if here[0] else NULL, bound)
+            error = fs_engine_open_verbs(
+                self.engine, wanted if wanted[0] else NULL, here if here[0] else NULL, bound, keeps
+            )
         if error:
             raise OSError(-error, f"opening RDMA: {_os.strerror(-error)}")
 

@@ -91,7 +91,7 @@ int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end,
 int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descriptor);
 /* Opens the RDMA device of that name, or NULL for the one with the IP address `local`, once for all peers: 0 or -errno,
  * as fs_ibvx_open(). */
-int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound);
+int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound, int keeps);
 /* A queue pair to whoever does the same at the other end of a connected stream.  The ends tell each other over the stream
  * where their queue pairs are.  It stays open: its end is the peer's. */
 int fs_engine_attach_verbs(struct fs_engine *engine, int peer, int descriptor);

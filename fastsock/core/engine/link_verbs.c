@@ -122,14 +122,16 @@ static const struct fs_link_calls calls = {
     .close = verbs_close,
 };
 
-int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound)
+int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound, int keeps)
 {
     int error = 0;
-    struct fs_ibvx *found = fs_ibvx_open(device, local, bound, &error);
+    struct fs_ibvx *found = fs_ibvx_open(device, local, bound, keeps, &error);
     if (!found) return error;
     int events = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event completions = {.events = EPOLLIN};
-    if (events < 0 || epoll_ctl(events, EPOLL_CTL_ADD, fs_ibvx_descriptor(found), &completions) != 0) error = -errno;
+    struct epoll_event news = {.events = EPOLLIN};
+    if (events < 0 || epoll_ctl(events, EPOLL_CTL_ADD, fs_ibvx_descriptor(found), &news) != 0 ||
+        epoll_ctl(events, EPOLL_CTL_ADD, fs_ibvx_news_descriptor(found), &news) != 0)
+        error = -errno;
     fs_engine_lock(engine);
     if (error == 0 && engine->verbs) error = -EEXIST;
     if (error == 0) {
@@ -192,9 +194,9 @@ int fs_engine_verbs_counts(struct fs_engine *engine, int peer, struct fs_ibvx_co
 
 void fs_verbs_close(struct fs_engine *engine) { (void)engine; }
 
-int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound)
+int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound, int keeps)
 {
-    (void)engine, (void)device, (void)local, (void)bound;
+    (void)engine, (void)device, (void)local, (void)bound, (void)keeps;
     return -ENOSYS;
 }
 

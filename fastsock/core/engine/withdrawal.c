@@ -94,7 +94,7 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
         fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, (uint32_t)request->sequence, 0, 0));
         fs_link_flush(engine, link);
     } else if (request->state == FS_EXPECTING || request->state == FS_OPENED) {
-        if (request->region) fs_ibvx_forget(request->region); /* a write that still comes fails, and the link with it */
+        if (request->region) fs_ibvx_revoke(request->region);
         request->region = NULL;
         uint32_t id = request->id;
         size_t left = fs_wanted(request, request->envelope.length) - request->moved;

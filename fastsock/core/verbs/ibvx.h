@@ -29,21 +29,24 @@ struct fs_ibvx_address {
 
 struct fs_ibvx_counts {
     uint64_t segments, received, inlined, signalled, credit_segments, stalls;
-    uint64_t placed;  /* bytes that the device wrote from where they lay to where they belong */
-    uint64_t refused; /* long messages, at this end, that went in segments: no more memory may be known */
+    uint64_t placed;        /* bytes that the device wrote from where they lay to where they belong */
+    uint64_t refused;       /* long messages, at this end, that went in segments: no more memory may be known */
+    uint64_t known_already; /* long messages whose memory the device knew from an earlier one */
     /* of the whole process: bytes of programs' memory that the device knows now, and at most */
     uint64_t registered, most_registered;
 };
 
 /* The device of that name, or NULL for the one that has the IP address `local`, or else the first that is active.  NULL
  * with -errno: -ENOSYS fastsock was built without verbs, those of fs_verbs_library(), -ENODEV no port is active.
- * `bound`: bytes of programs' memory that it may know at once. */
-struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, int *error);
+ * `bound`: bytes of programs' memory that it may know at once.  `keeps`: beyond its message, where the kernel tells
+ * when it is unmapped. */
+struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, int keeps, int *error);
 void fs_ibvx_close(struct fs_ibvx *device); /* all its pairs are free */
 const char *fs_ibvx_name(const struct fs_ibvx *device);
 /* Readable once fs_ibvx_arm() found nothing and something came since. */
 int fs_ibvx_descriptor(const struct fs_ibvx *device);
-int fs_ibvx_arm(struct fs_ibvx *device); /* 1: something came already */
+int fs_ibvx_news_descriptor(const struct fs_ibvx *device); /* readable where the device itself failed */
+int fs_ibvx_arm(struct fs_ibvx *device);                   /* 1: something came already */
 
 struct fs_ibvx_pair *fs_ibvx_pair_new(struct fs_ibvx *device, int rank, int peer, int *error);
 /* Its resources go; what was sent arrives before, for at most `patience_ms`. */
@@ -61,9 +64,10 @@ void fs_ibvx_taken(struct fs_ibvx_pair *pair);                                /*
 int fs_ibvx_has_input(struct fs_ibvx_pair *pair);
 int fs_ibvx_has_room(struct fs_ibvx_pair *pair);
 /* Memory that the device knows: for its own reading, or for the other ends' writing.  NULL: it takes no more, or
- * may not. */
+ * may not.  These four calls belong to one thread at a time, for all pairs of the device. */
 struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, int others_write);
-void fs_ibvx_forget(struct fs_ibvx_region *region);
+void fs_ibvx_forget(struct fs_ibvx_region *region); /* the message is done */
+void fs_ibvx_revoke(struct fs_ibvx_region *region); /* it is not: what others still write fails, and the link with it */
 uint32_t fs_ibvx_key(const struct fs_ibvx_region *region); /* for the other end */
 /* The device writes from that memory to `address` over there, in pieces: how many bytes of `length` were begun.  What is
  * sent later comes later.  The memory is free once fs_ibvx_placed() reaches what fs_ibvx_places() says now. */

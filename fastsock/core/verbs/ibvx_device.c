@@ -127,8 +127,11 @@ static int open_queues(struct fs_ibvx *device)
     device->domain = library->ibv_alloc_pd(device->context);
     device->channel = library->ibv_create_comp_channel(device->context);
     if (!device->domain || !device->channel) return -errno;
-    int flags = fcntl(device->channel->fd, F_GETFL);
-    if (fcntl(device->channel->fd, F_SETFL, flags | O_NONBLOCK) != 0) return -errno;
+    const int descriptors[] = {device->channel->fd, device->context->async_fd};
+    for (int i = 0; i < 2; i++) {
+        int flags = fcntl(descriptors[i], F_GETFL);
+        if (flags < 0 || fcntl(descriptors[i], F_SETFL, flags | O_NONBLOCK) != 0) return -errno;
+    }
     device->completions = library->ibv_create_cq(device->context, completions, NULL, device->channel, 0);
     if (!device->completions) return -errno;
     struct ibv_srq_init_attr receives = {
@@ -137,7 +140,7 @@ static int open_queues(struct fs_ibvx *device)
     return device->receives ? 0 : -errno;
 }
 
-struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, int *error)
+struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, int keeps, int *error)
 {
     const struct fs_verbs_library *library = fs_verbs_library(error);
     if (!library) return NULL;
@@ -148,7 +151,11 @@ struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, 
     device->bound = bound;
     *error = choose(device, name, local);
     if (*error == 0) *error = open_queues(device);
-    if (*error == 0) return device;
+    if (*error == 0) {
+        int why;
+        if (keeps) device->unmapping = fs_unmapping_new(&why);
+        return device;
+    }
     fs_ibvx_close(device);
     return NULL;
 }
@@ -156,6 +163,8 @@ struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, 
 void fs_ibvx_close(struct fs_ibvx *device)
 {
     const struct fs_verbs_library *library = device->library;
+    fs_ibvx_forget_all(device);
+    if (device->unmapping) fs_unmapping_free(device->unmapping);
     if (device->receives) library->ibv_destroy_srq(device->receives);
     if (device->completions) library->ibv_destroy_cq(device->completions);
     if (device->channel) library->ibv_destroy_comp_channel(device->channel);
@@ -174,6 +183,8 @@ void fs_ibvx_close(struct fs_ibvx *device)
 const char *fs_ibvx_name(const struct fs_ibvx *device) { return device->name; }
 
 int fs_ibvx_descriptor(const struct fs_ibvx *device) { return device->channel->fd; }
+
+int fs_ibvx_news_descriptor(const struct fs_ibvx *device) { return device->context->async_fd; }
 
 /* ---- the buffers of the shared receive queue ---- */
 

@@ -4,6 +4,7 @@
 
 #include "ibvx.h"
 #include "library.h"
+#include "unmapping.h"
 
 #ifdef FS_HAS_VERBS
 
@@ -38,6 +39,18 @@ struct fs_ibvx_block {
     struct fs_ibvx_buffer buffers[FS_IBVX_CREDITS];
 };
 
+/* Memory of a program.  Where the device keeps it, it is in a list, the one that was used last in front. */
+struct fs_ibvx_region {
+    struct fs_ibvx_region *next;
+    struct fs_ibvx *device;
+    struct ibv_mr *known;
+    uintptr_t start;
+    size_t length, pages; /* pages: bytes, in whole ones */
+    int others_write, is_kept;
+    unsigned users;
+    struct fs_watched_memory watched;
+};
+
 struct fs_ibvx {
     const struct fs_verbs_library *library;
     struct ibv_context *context;
@@ -52,8 +65,12 @@ struct fs_ibvx {
     int most_pairs, pairs_made;
     size_t bound;
     _Atomic size_t registered, most_registered; /* bytes of programs' memory, in whole pages */
+    struct fs_unmapping *unmapping;             /* NULL: no memory is kept beyond its message */
+    struct fs_ibvx_region *kept;
+    unsigned kept_count;
     struct fs_ibvx_block *blocks;
     _Atomic uint32_t lock; /* of what follows, and of the pairs */
+    uint32_t vain;         /* looks at the completions since the last look at the device's own events */
     struct fs_ibvx_pair *pairs[FS_IBVX_BUCKETS];
 };
 
@@ -82,6 +99,8 @@ enum { FS_IBVX_RECEIVED = 1, FS_IBVX_SENT, FS_IBVX_PLACED, FS_IBVX_LAST };
 void fs_ibvx_lock(struct fs_ibvx *device);
 int fs_ibvx_try_lock(struct fs_ibvx *device);
 void fs_ibvx_unlock(struct fs_ibvx *device);
+
+void fs_ibvx_forget_all(struct fs_ibvx *device);
 
 /* All with the lock. */
 int fs_ibvx_add_buffers(struct fs_ibvx *device); /* FS_IBVX_CREDITS; 0 or -errno */

@@ -18,6 +18,7 @@
 #define SIGNALLED_EACH (FS_IBVX_CREDITS / 4)
 #define PAYLOAD (FS_IBVX_SEGMENT - sizeof(struct fs_ibvx_header))
 #define AT_ONCE 32
+#define VAIN 4096      /* looks at the completions; then one at the device's own events, which is a system call */
 #define ACK_TIMEOUT 17 /* half a second, eight times: a path that is cut for a second is no failure */
 #define TRIES 7
 
@@ -68,10 +69,26 @@ static void received(struct fs_ibvx *device, struct fs_ibvx_pair *pair, struct f
     atomic_fetch_add_explicit(&pair->arrived, 1, memory_order_release);
 }
 
+/* A device that is gone completes nothing any more: it says so here. */
+static void heed_device(struct fs_ibvx *device)
+{
+    struct ibv_async_event event;
+    device->vain = 0;
+    while (device->library->ibv_get_async_event(device->context, &event) == 0) {
+        const int is_fatal = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR ||
+                             event.event_type == IBV_EVENT_SRQ_ERR;
+        for (unsigned i = 0; is_fatal && i < FS_IBVX_BUCKETS; i++)
+            for (struct fs_ibvx_pair *pair = device->pairs[i]; pair; pair = pair->next) fail(pair, IBV_WC_FATAL_ERR);
+        device->library->ibv_ack_async_event(&event);
+    }
+}
+
 int fs_ibvx_poll(struct fs_ibvx *device)
 {
     struct ibv_wc completions[AT_ONCE];
     int count = ibv_poll_cq(device->completions, AT_ONCE, completions);
+    if (count != 0) device->vain = 0;
+    else if (++device->vain == VAIN) heed_device(device);
     for (int i = 0; i < count; i++) {
         const struct ibv_wc *one = &completions[i];
         struct fs_ibvx_pair *pair = pair_of(device, one->qp_num);
@@ -95,6 +112,7 @@ int fs_ibvx_arm(struct fs_ibvx *device)
     void *context;
     unsigned events = 0;
     fs_ibvx_lock(device);
+    heed_device(device);
     while (device->library->ibv_get_cq_event(device->channel, &which, &context) == 0) events++;
     if (events) device->library->ibv_ack_cq_events(device->completions, events);
     int came = ibv_req_notify_cq(device->completions, 0) != 0;
@@ -407,55 +425,7 @@ struct fs_ibvx_counts fs_ibvx_counts_of(const struct fs_ibvx_pair *pair)
     return counts;
 }
 
-/* ---- memory of long messages ---- */
-
-#define PAGE ((uintptr_t)4096)
-
-struct fs_ibvx_region {
-    struct fs_ibvx *device;
-    struct ibv_mr *memory;
-    size_t pages; /* bytes, in whole pages */
-};
-
-static int may_know(struct fs_ibvx *device, size_t pages)
-{
-    size_t now = atomic_fetch_add(&device->registered, pages) + pages;
-    if (now > device->bound) {
-        atomic_fetch_sub(&device->registered, pages);
-        return 0;
-    }
-    size_t most = atomic_load(&device->most_registered);
-    while (now > most && !atomic_compare_exchange_weak(&device->most_registered, &most, now)) continue;
-    return 1;
-}
-
-/* Nothing is kept for a later message: nobody tells when a program unmaps memory and something else comes to lie there. */
-struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, int others_write)
-{
-    struct fs_ibvx *device = pair->device;
-    uintptr_t start = (uintptr_t)memory, last = start + length + PAGE - 1;
-    size_t pages = (last & ~(PAGE - 1)) - (start & ~(PAGE - 1));
-    int access = others_write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
-    struct fs_ibvx_region *region = malloc(sizeof *region);
-    if (region && may_know(device, pages)) {
-        *region = (struct fs_ibvx_region){device, NULL, pages};
-        region->memory = device->library->ibv_reg_mr(device->domain, memory, length, access);
-        if (region->memory) return region;
-        atomic_fetch_sub(&device->registered, pages);
-    }
-    free(region);
-    pair->counts.refused++;
-    return NULL;
-}
-
-void fs_ibvx_forget(struct fs_ibvx_region *region)
-{
-    region->device->library->ibv_dereg_mr(region->memory);
-    atomic_fetch_sub(&region->device->registered, region->pages);
-    free(region);
-}
-
-uint32_t fs_ibvx_key(const struct fs_ibvx_region *region) { return region->memory->rkey; }
+/* ---- long messages ---- */
 
 size_t fs_ibvx_place(struct fs_ibvx_pair *pair, const struct fs_ibvx_region *region, const void *source, size_t length,
                      uint64_t address, uint32_t key)
@@ -465,7 +435,7 @@ size_t fs_ibvx_place(struct fs_ibvx_pair *pair, const struct fs_ibvx_region *reg
     fs_ibvx_lock(pair->device);
     while (done < length && pair->places - pair->placed < FS_IBVX_PLACES && !atomic_load(&pair->failed)) {
         uint32_t piece = length - done < most ? (uint32_t)(length - done) : most;
-        struct ibv_sge where = {(uintptr_t)source + done, piece, region->memory->lkey};
+        struct ibv_sge where = {(uintptr_t)source + done, piece, region->known->lkey};
         struct ibv_send_wr request = {.wr_id = FS_IBVX_NUMBER(FS_IBVX_PLACED, 0),
                                       .sg_list = &where,
                                       .num_sge = 1,
@@ -493,8 +463,6 @@ uint32_t fs_ibvx_placed(struct fs_ibvx_pair *pair)
 }
 
 #else
-
-void fs_ibvx_forget(struct fs_ibvx_region *region) { (void)region; }
 
 void fs_ibvx_pair_free(struct fs_ibvx_pair *pair) { (void)pair; } /* there is none */
 

@@ -38,6 +38,8 @@
     X(ibv_destroy_cq)           \
     X(ibv_get_cq_event)         \
     X(ibv_ack_cq_events)        \
+    X(ibv_get_async_event)      \
+    X(ibv_ack_async_event)      \
     X(ibv_create_srq)           \
     X(ibv_destroy_srq)          \
     X(ibv_create_qp)            \
