@@ -377,6 +377,13 @@ static void broken_by_program(struct fs_span *span)
     span->said_reset = 1;
 }
 
+/* The program shut the reading half of its descriptor, and is there: as TCP, what comes for it is dropped. */
+static int is_deaf(const struct fs_span *span)
+{
+    struct pollfd left = {span->doorbell, 0, 0};
+    return send(span->doorbell, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) != 0 && errno == EPIPE && poll(&left, 1, 0) == 0;
+}
+
 /* 1: all of it was placed.  0: there is no room now. */
 static int place(struct fs_span *span, const struct fs_arrival *arrival, short *wants)
 {
@@ -398,8 +405,9 @@ static int place(struct fs_span *span, const struct fs_arrival *arrival, short *
     }
     span->unpublished = 1;
     while (span->placed < frame->length) {
-        ssize_t sent =
-            fs_end_send(span->end, span->doorbell, bytes + span->placed, frame->length - span->placed, FS_NO_SIGNAL);
+        const size_t rest = frame->length - span->placed;
+        ssize_t sent = is_deaf(span) ? (ssize_t)rest
+                                     : fs_end_send(span->end, span->doorbell, bytes + span->placed, rest, FS_NO_SIGNAL);
         if (sent == -EAGAIN) {
             *wants |= POLLOUT;
             return 0;

@@ -263,6 +263,28 @@ TEST(span_of_a_program_that_does_not_read, 0)
     }
 }
 
+/* As TCP: what comes for a reading half that is shut is dropped, and the other half goes on. */
+TEST(span_of_a_descriptor_that_shut_reading, 0)
+{
+    struct hosts *hosts = make();
+    struct program *deaf = &hosts->program[0];
+    deaf->is_raw = 1;
+    CHECK_EQUAL(fs_end_release(deaf->end, deaf->bell), 0);
+    CHECK_EQUAL(shutdown(deaf->bell, SHUT_RD), 0);
+    for (int side = 0; side < 2; side++) hosts->program[side].total = MOST_DATA;
+    hosts->program[1].foreign_from = MOST_DATA;
+    uint64_t limit = fs_now_ns() + STALL_NS;
+    while (!hosts->program[0].shut || !hosts->program[1].heard_end || !hosts->program[1].shut) {
+        if (hosts->program[1].shut) send_more(hosts, 0); /* once both its halves are shut, what comes breaks it off */
+        else send_more(hosts, 1);
+        if (!hosts->program[1].heard_end) receive_more(hosts, 1);
+        step(hosts);
+        CHECK(fs_now_ns() < limit);
+    }
+    CHECK_EQUAL(hosts->program[1].got, deaf->total);
+    finish(hosts);
+}
+
 /* Neither end reads, and no byte more can go either way: who still waits for room must hear that the other one closed. */
 TEST(span_of_a_program_that_closes_while_both_are_full, 0)
 {
