@@ -377,12 +377,15 @@ static void broken_by_program(struct fs_span *span)
     span->said_reset = 1;
 }
 
-/* It did so itself, or died: then nothing waits for what it sent before.  Where both halves are shut its descriptor looks
- * as if it had left, and all of that must still go. */
-static int has_broken_off(const struct fs_span *span)
+/* As TCP: whoever closes with bytes unread breaks the connection off, also where what it sent still waits for room.  Where
+ * all halves are shut its descriptor looks as if it had left, though it may still read, and its bytes must still go. */
+static int left_with_bytes_unread(const struct fs_span *span)
 {
-    const uint32_t how = atomic_load(&span->end->header->reset[!span->end->side]);
-    return how == FS_BY_RESET || (how == FS_BY_RESET_UNLESS_SHUT && !atomic_load(&span->end->in.shared->producer_shut));
+    const struct fs_end *end = span->end;
+    const uint32_t how = atomic_load(&end->header->reset[!end->side]);
+    const int died = how == FS_BY_RESET_UNLESS_SHUT && !atomic_load(&end->in.shared->producer_shut);
+    const int closed = how == FS_BY_RESET || died || fs_end_other_left(end);
+    return span->program_left && (closed || (span->said_shut && !span->heard_shut)) && fs_ring_unread(&end->out) != 0;
 }
 
 /* The program shut the reading half of its descriptor, and is there: as TCP, what comes for it is dropped. */
@@ -627,9 +630,7 @@ enum fs_span_turned fs_span_turn(struct fs_span *span, short *wants)
         fs_span_other_ended(span, span->disconnected);
     if (span->lost == 0 && !span->heard_reset) {
         say_what_is_due(span);
-        /* as TCP: whoever closes with bytes unread breaks the connection off */
-        if (span->program_left && (span->said_shut || has_broken_off(span)) && fs_ring_unread(&span->end->out) != 0)
-            broken_by_program(span);
+        if (left_with_bytes_unread(span)) broken_by_program(span);
         if (may_send_data(span)) {
             outwards(span, wants);
             give_credit(span);

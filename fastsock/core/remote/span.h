@@ -59,7 +59,7 @@ struct fs_span {
     int heard_hello, heard_shut, heard_reset, heard_resume;
     int disconnected; /* errno: the connection manager said so; what had arrived before is still taken */
     int leaving;      /* the process ends: what the program has sent is all that it will send */
-    int program_left; /* nobody holds the program's descriptor any more */
+    int program_left; /* nobody holds the program's descriptor any more, or all its halves are shut */
     int lost;         /* errno: the carrier broke, or the other host is gone */
     int unpublished;  /* the doorbell itself carries what arrives */
     struct {
