@@ -270,9 +270,9 @@ class Settings(Checked):
         _set(self, "meeting_ms", duration("meeting_ms", meeting_ms))
         _set(self, "ring_bytes", _ring_bytes(ring_bytes))
         _set(self, "direct_min", size("direct_min", direct_min))
-        _set(self, "peers", _choice("peers", peers, PEERS))
-        _set(self, "short_lived", _choice("short_lived", short_lived, SHORT_LIVED))
-        _set(self, "failover", _choice("failover", failover, FAILOVER))
+        _set(self, "peers", choice("peers", peers, PEERS))
+        _set(self, "short_lived", choice("short_lived", short_lived, SHORT_LIVED))
+        _set(self, "failover", choice("failover", failover, FAILOVER))
         _set(self, "stats", stats or None)
         _set(self, "trace", flag("trace", trace))
         # a rule may name more than the default, which leaves these out for whoever did not ask
@@ -482,7 +482,7 @@ def _ring_bytes(value: object) -> int:
     return number
 
 
-def _choice(name: str, value: object, choices: Sequence[str]) -> str:
+def choice(name: str, value: object, choices: Sequence[str]) -> str:
     text = str(value).strip()
     if text not in choices:
         raise ConfigError(f"{name} is {value!r}; write one of {', '.join(choices)}")

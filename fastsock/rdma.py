@@ -113,6 +113,7 @@ class RdmaTransport(Transport):
                 "readiness.level_triggered_life",
                 "readiness.every_message_is_reported",
                 "timeouts.full_sends_time_out",
+                "timeouts.kernel_timeouts",
             ),
             _TAKES_TIME,
         ),

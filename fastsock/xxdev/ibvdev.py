@@ -35,16 +35,16 @@ class Ibvdev(NetworkedDevice):
     name = "ibvdev"
 
     def connect_with(self) -> Connections:
-        device = self.settings.rdma_device or None
+        settings = self.settings
+        device = settings.rdma_device or None
+        offers = settings.rdma_rendezvous == "read"
         try:
-            self.engine.open_verbs(
-                device, self.job.interface, self.settings.rdma_memory, self.settings.rdma_keeps_memory
-            )
+            self.engine.open_verbs(device, self.job.interface, settings.rdma_memory, settings.rdma_keeps_memory, offers)
         except OSError as error:
             why = _ADVICE.get(error.errno or 0, error.strerror)
             which = f"the RDMA device {device}" if device else "an RDMA device"
             raise failed(Code.UNREACHABLE, f"{self.name}: rank {self.job.rank} cannot open {which}: {why}") from error
-        return _QueuePairs(self.job, self.engine, self.settings)
+        return _QueuePairs(self.job, self.engine, settings)
 
     def explain(self, peer: int) -> Any:
         """What the queue pair carried so far, and its device, a dictionary; None before the first message."""

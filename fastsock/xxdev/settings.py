@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+RENDEZVOUS = ("write", "read")
+
+
 class Settings(config.Checked):
     """Every setting, checked. Times are milliseconds, sizes are bytes; both may be text, as the environment's are.
 
@@ -23,6 +26,7 @@ class Settings(config.Checked):
     rdma_device: the one that ibvdev opens; none named: the one with the rank's address, or the first that is active.
     rdma_memory: bytes of programs' memory that ibvdev registers at once; beyond, long messages are copied.
     rdma_keeps_memory: it stays registered for later messages, where the kernel tells when it goes.
+    rdma_rendezvous: "write": the sender's device writes long messages; "read": the receiver's reads them.
     """
 
     device: str
@@ -34,6 +38,7 @@ class Settings(config.Checked):
     rdma_device: str
     rdma_memory: int
     rdma_keeps_memory: bool
+    rdma_rendezvous: str
 
     _fields = (
         "device",
@@ -45,6 +50,7 @@ class Settings(config.Checked):
         "rdma_device",
         "rdma_memory",
         "rdma_keeps_memory",
+        "rdma_rendezvous",
     )
     __slots__ = _fields
 
@@ -60,6 +66,7 @@ class Settings(config.Checked):
         rdma_device: str = "",
         rdma_memory: int | str = 1 << 30,
         rdma_keeps_memory: bool | str = True,
+        rdma_rendezvous: str = "write",
     ) -> None:
         put = object.__setattr__
         put(self, "device", device.strip())
@@ -71,6 +78,7 @@ class Settings(config.Checked):
         put(self, "rdma_device", rdma_device.strip())
         put(self, "rdma_memory", config.size("rdma_memory", rdma_memory))
         put(self, "rdma_keeps_memory", config.flag("rdma_keeps_memory", rdma_keeps_memory))
+        put(self, "rdma_rendezvous", config.choice("rdma_rendezvous", rdma_rendezvous, RENDEZVOUS))
 
 
 _VARIABLES = {f"FASTSOCK_MPJ_{name.upper()}": name for name in Settings._fields}

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import signal
 
 import pytest
 
 from fastsock.testing import name, ranks
+from fastsock.xxdev.errors import Code, XxdevError
 
 from .guest import Guest, enter_host, only_in_full, only_in_lab
 
 pytestmark = only_in_lab
 
+# Who moves a long message: the sender's device writes it, or the receiver's reads it; and the count that shows it.
+RENDEZVOUS = pytest.mark.parametrize(("rendezvous", "moved"), [("write", "placed"), ("read", "fetched")])
 LONG = 1_000_000  # bytes of a message that the device takes from where they lie
 
 
@@ -38,8 +42,9 @@ def _enter(rank: int) -> None:
     enter_host(1 + max(rank, 0) % 2)
 
 
-def _maker(*environment: tuple[str, str]) -> ranks.RankMaker:
+def _maker(rendezvous: str, *more: tuple[str, str]) -> ranks.RankMaker:
     guest = Guest()
+    environment = (("FASTSOCK_MPJ_RDMA_RENDEZVOUS", rendezvous), *more)
     if guest.net == "pair":
         return ranks.RankMaker("ibvdev", environment, enter=_enter, server=guest.address)
     return ranks.RankMaker("ibvdev", environment)
@@ -56,7 +61,7 @@ def _exchange(device):
 
 
 def test_the_device_carries_the_messages(sent):
-    for carried in _maker().run(2, _exchange):
+    for carried in _maker("write").run(2, _exchange):
         print(carried)
         assert carried["transport"] == "verbs"
         assert carried["device"] in Guest().devices()
@@ -77,10 +82,11 @@ def _exchange_long(device):
     return len(data), device.explain(other)
 
 
-def test_the_device_writes_a_long_message_to_where_it_belongs(sent):
-    for length, carried in _maker().run(2, _exchange_long):
+@RENDEZVOUS
+def test_the_device_brings_a_long_message_to_where_it_belongs(sent, rendezvous, moved):
+    for length, carried in _maker(rendezvous).run(2, _exchange_long):
         print(carried)
-        assert carried["placed"] == length
+        assert carried[moved] == length
         assert carried["segments"] < 20
 
 
@@ -102,12 +108,13 @@ def _exchange_mapped(device, rounds):
     return len(addresses), device.explain(other)
 
 
-def test_memory_that_is_mapped_anew(sent):
+@RENDEZVOUS
+def test_memory_that_is_mapped_anew(sent, rendezvous, moved):
     rounds = 6
-    for addresses, carried in _maker().run(2, _exchange_mapped, rounds):
+    for addresses, carried in _maker(rendezvous).run(2, _exchange_mapped, rounds):
         print(addresses, carried)
         assert addresses < 2 * rounds
-        assert carried["placed"] == rounds * LONG
+        assert carried[moved] == rounds * LONG
         assert carried["refused"] == 0
 
 
@@ -122,19 +129,70 @@ def _exchange_again(device, rounds):
     return device.explain(other)
 
 
+@RENDEZVOUS
 @pytest.mark.parametrize("keeps", ["0", "1"])
-def test_memory_stays_known(sent, keeps):
+def test_memory_stays_known(sent, keeps, rendezvous, moved):
     rounds = 5
     kept = []
-    for carried in _maker(("FASTSOCK_MPJ_RDMA_KEEPS_MEMORY", keeps)).run(2, _exchange_again, rounds):
+    for carried in _maker(rendezvous, ("FASTSOCK_MPJ_RDMA_KEEPS_MEMORY", keeps)).run(2, _exchange_again, rounds):
         print(carried)
-        assert carried["placed"] == rounds * LONG
+        assert carried[moved] == rounds * LONG
         assert (carried["registered"] > 0) == (keeps == "1")
         kept.append(carried["known_already"])
     assert kept == [2 * (rounds - 1) if keeps == "1" else 0] * 2
 
 
+class _Alarm(Exception):
+    pass
+
+
+def _ring(number, frame):
+    raise _Alarm
+
+
+def _send_interrupted(device, rounds):
+    """Rank 0 is interrupted while it sends, and at once has its memory for something else; how often it was."""
+    length = 150_000  # the rounds are many, and the guest is slow
+    data = bytearray(length)
+    received = bytearray(length)
+    if device.id() == 0:
+        signal.signal(signal.SIGALRM, _ring)
+        interrupted = 0
+        for number in range(rounds):
+            data[:] = bytes([number]) * length
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.001 * (number % 40 + 1))
+                device.engine.send(data, 1, 5, 99)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except _Alarm:
+                interrupted += 1
+            data[:] = b"\xff" * length
+            device.engine.send(bytes([number]), 1, 6, 99)
+        return interrupted
+    number = 0
+    while number < rounds:
+        try:
+            envelope = device.engine.recv(received, 0, -1, 99)
+        except XxdevError as error:
+            assert error.code is Code.CANCELLED, error
+            continue
+        assert received[0] == number
+        if envelope.tag == 5:
+            assert received == bytes([number]) * length
+        else:
+            number += 1
+    return device.explain(0)
+
+
+@RENDEZVOUS
+def test_an_interrupted_send_gives_its_memory_back(sent, rendezvous, moved):
+    interrupted, carried = _maker(rendezvous).run(2, _send_interrupted, 60)
+    print(interrupted, carried)
+    assert interrupted
+
+
 @only_in_full
+@RENDEZVOUS
 @pytest.mark.parametrize("check", ranks.device_checks(), ids=name)
-def test_device(check):
-    check(_maker())
+def test_device(check, rendezvous, moved):
+    check(_maker(rendezvous))

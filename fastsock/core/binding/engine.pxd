@@ -12,6 +12,7 @@ cdef extern from "verbs/ibvx.h" nogil:
         uint64_t credit_segments
         uint64_t stalls
         uint64_t placed
+        uint64_t fetched
         uint64_t refused
         uint64_t known_already
         uint64_t registered
@@ -27,6 +28,12 @@ cdef extern from "engine/engine.h" nogil:
 
     struct fs_engine:
         pass
+    struct fs_verbs_options:
+        const char *device
+        const char *local
+        size_t memory
+        int keeps
+        int offers
     struct fs_message:
         pass
     struct fs_envelope:
@@ -71,7 +78,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_attach_local(fs_engine *engine, int peer, fs_engine *other)
     int fs_engine_attach_end(fs_engine *engine, int peer, fs_end *end, int doorbell)
     int fs_engine_attach_descriptor(fs_engine *engine, int peer, int descriptor)
-    int fs_engine_open_verbs(fs_engine *engine, const char *device, const char *local, size_t bound, int keeps)
+    int fs_engine_open_verbs(fs_engine *engine, const fs_verbs_options *options)
     int fs_engine_attach_verbs(fs_engine *engine, int peer, int descriptor)
     int fs_engine_verbs_counts(fs_engine *engine, int peer, fs_ibvx_counts *counts, char *device, size_t size)
     void fs_engine_fail(fs_engine *engine, int peer, const char *reason)

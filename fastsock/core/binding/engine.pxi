@@ -434,21 +434,26 @@ cdef class Engine:
         self.alive()
         self.check_attached(peer, fs_engine_attach_descriptor(self.engine, peer, fd))
 
-    def open_verbs(self, device=None, local=None, size_t bound=(<size_t>1) << 30, bint keeps=True):
+    def open_verbs(
+        self, device=None, local=None, size_t memory=(<size_t>1) << 30, bint keeps=True, bint offers=False
+    ):
         """Opens the RDMA device of that name, or the one with the IP address `local`, or the first. Raises OSError.
 
-        bound: bytes of messages' memory that it may know at once. keeps: after the message too, where it can.
+        memory: bytes of messages' memory that it may know at once. keeps: after the message too, where it can. offers:
+        the receiver's device reads long messages, instead of the sender's writing them.
         """
         cdef bytes name = b"" if device is None else device.encode()
         cdef bytes address = b"" if local is None else local.encode()
         cdef const char *wanted = name
         cdef const char *here = address
+        cdef fs_verbs_options options
         cdef int error
+        options.device = wanted if wanted[0] else NULL
+        options.local = here if here[0] else NULL
+        options.memory, options.keeps, options.offers = memory, keeps, offers
         self.alive()
         with nogil:
-            error = fs_engine_open_verbs(
-                self.engine, wanted if wanted[0] else NULL, here if here[0] else NULL, bound, keeps
-            )
+            error = fs_engine_open_verbs(self.engine, &options)
         if error:
             raise OSError(-error, f"opening RDMA: {_os.strerror(-error)}")
 

@@ -59,3 +59,9 @@ int fs_parts_from(const struct fs_request *request, size_t offset, size_t length
     }
     return count;
 }
+
+void *fs_in_one_piece(const struct fs_request *request, size_t length)
+{
+    struct iovec part;
+    return fs_parts_from(request, 0, length, &part, 1) == 1 && part.iov_len >= length ? part.iov_base : NULL;
+}

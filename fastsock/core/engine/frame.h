@@ -8,16 +8,18 @@
 #include <stdint.h>
 
 #define FS_FRAME_MAGIC 0xf5u
-#define FS_FRAME_VERSION 3u
+#define FS_FRAME_VERSION 4u
 #define FS_FRAME_ORDER 0x01020304u /* as the sender writes it */
 
 enum fs_frame_kind {
-    FS_FRAME_GREETING = 1,  /* first of all, with a struct fs_greeting as its payload */
-    FS_FRAME_EAGER,         /* tag, context, length and as many bytes; id: to be acknowledged, or 0; word: consumed */
-    FS_FRAME_READY_TO_SEND, /* tag, context, length, id; word: where the bytes lie, or 0 */
+    FS_FRAME_GREETING = 1, /* first of all, with a struct fs_greeting as its payload */
+    FS_FRAME_EAGER,        /* tag, context, length and as many bytes; id: to be acknowledged, or 0; word: consumed */
+    FS_FRAME_KEY, /* right in front of a READY_TO_SEND that is keyed.  word: where its bytes lie; tag: the key of that
+                     memory.  The receiver's device may read them there: offering.c, reading.c */
+    FS_FRAME_READY_TO_SEND,    /* tag, context, length, id, keyed; word: where the bytes lie, or 0 */
     FS_FRAME_READY_TO_RECEIVE, /* id: of the send; length: bytes wanted; word: id of the receive */
     FS_FRAME_DATA,             /* id: of the receive; length and as many bytes */
-    FS_FRAME_ACKNOWLEDGE,      /* id: of the send: matched, or its bytes were fetched */
+    FS_FRAME_ACKNOWLEDGE,      /* id: of the send: matched, or its bytes were fetched or read */
     FS_FRAME_CREDIT,           /* word: consumed so far; length: how much may be announced beyond the credit */
     FS_FRAME_CANCEL,           /* id: of the send.  Answered by: */
     FS_FRAME_CANCELLED,        /* id: of the send; length: 1 done, 0 too late */
@@ -37,7 +39,7 @@ enum fs_frame_kind {
 struct fs_frame {
     uint8_t magic, kind;
     uint8_t limit; /* the sender of this frame would rather fetch messages of 2^limit bytes and more; 0: none */
-    uint8_t reserved;
+    uint8_t keyed;
     int32_t tag;
     uint32_t context;
     uint32_t id;

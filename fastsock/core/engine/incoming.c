@@ -63,7 +63,7 @@ static int begin_eager(struct fs_engine *engine, struct fs_link *link, const str
 
 static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame)
 {
-    if (frame->length > LONGEST || frame->id == 0) {
+    if (frame->length > LONGEST || frame->id == 0 || frame->keyed != link->offered.keyed) {
         fs_link_broken(engine, link, "an impossible announcement");
         return 0;
     }
@@ -72,10 +72,13 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
         return 0;
     }
     link->received += fs_cost(0);
+    struct fs_source source = {.address = frame->word};
+    if (frame->keyed) source = link->offered;
+    link->offered = (struct fs_source){0};
     struct fs_request *request = fs_find_posted(engine, frame->context, link->peer, frame->tag);
     if (request) {
         request->envelope = (struct fs_envelope){link->peer, frame->tag, frame->length};
-        fs_rendezvous(engine, link, request, frame->id, frame->word);
+        fs_rendezvous(engine, link, request, frame->id, &source);
         fs_link_consumed(engine, link, 0);
         return 1;
     }
@@ -86,7 +89,7 @@ static int take_ready_to_send(struct fs_engine *engine, struct fs_link *link, co
     }
     message->id = frame->id;
     message->announced = message->charged = 1;
-    message->address = frame->word;
+    message->source = source;
     fs_unexpected(engine, link, message);
     return 1;
 }
@@ -106,11 +109,7 @@ static int take_ready_to_receive(struct fs_engine *engine, struct fs_link *link,
     }
     if (request->state == FS_HELPING) link->pushing = NULL; /* all pieces are the other end's */
     request->envelope.length = frame->length;
-    request->sequence = frame->word;
-    request->moved = 0;
-    request->state = FS_STREAMING;
-    fs_queue_add(&link->streams, request);
-    atomic_store_explicit(&link->pending, 1, memory_order_relaxed);
+    fs_stream(link, request, (uint32_t)frame->word);
     return 1;
 }
 
@@ -202,6 +201,7 @@ static int take_frame(struct fs_engine *engine, struct fs_link *link, const stru
     case FS_FRAME_GREETING: return begin_greeting(engine, link, frame);
     case FS_FRAME_EAGER: return begin_eager(engine, link, frame);
     case FS_FRAME_DATA: return begin_data(engine, link, frame, slot);
+    case FS_FRAME_KEY: return fs_take_key(engine, link, frame);
     case FS_FRAME_READY_TO_SEND: return take_ready_to_send(engine, link, frame);
     case FS_FRAME_READY_TO_RECEIVE: return take_ready_to_receive(engine, link, frame, slot);
     case FS_FRAME_ACKNOWLEDGE: return take_acknowledgement(engine, link, frame, slot);

@@ -35,6 +35,7 @@ enum fs_state {
     FS_SHARED,       /* whose part is there */
     FS_EXPECTING,    /* its bytes were asked for */
     FS_OPENED,       /* and the sender's device may write them here */
+    FS_READING,      /* this end's device reads them over there */
     FS_RECEIVE_GONE, /* abandoned: bytes still come for its number, and are dropped */
     FS_REVOKED,      /* abandoned while the sender copied */
     /* no request */
@@ -46,6 +47,13 @@ enum fs_state {
 
 struct fs_queue {
     struct fs_request *first, *last;
+};
+
+/* Where the bytes of an announced message lie. */
+struct fs_source {
+    uint64_t address; /* 0: the sender does not say */
+    uint32_t key;
+    uint8_t keyed; /* the sender's device lets others read them, by that key */
 };
 
 /* A message that no receive was posted for, or one that a matched probe took out. */
@@ -60,7 +68,7 @@ struct fs_message {
     uint8_t charged;      /* counts against the credit of its source */
     unsigned char *payload;
     size_t received;
-    uint64_t address;           /* where the bytes lie in the sender's memory, or 0 */
+    struct fs_source source;
     struct fs_request *claimed; /* receives it once the rest has come */
     /* of a rank in this process: */
     struct fs_engine *sender; /* held */
@@ -134,6 +142,7 @@ struct fs_engine {
     int descriptor_links;
     struct fs_ibvx *verbs; /* NULL: no link goes over verbs */
     int verbs_events;      /* an epoll: completions, and the ends of such links */
+    int verbs_offers;      /* others may read its long messages */
     uint32_t round;
     /* completed requests that have an owner */
     struct fs_request *finished_first, *finished_last;
@@ -218,6 +227,8 @@ void fs_copy_out(const struct fs_request *request, size_t offset, void *target, 
 void fs_copy_across(const struct fs_request *from, const struct fs_request *to, size_t length);
 /* Those parts as a vector, no more than `most`; how many. */
 int fs_parts_from(const struct fs_request *request, size_t offset, size_t length, struct iovec *vector, int most);
+void *fs_in_one_piece(const struct fs_request *request,
+                      size_t length); /* its first bytes, or NULL: they are in several */
 
 /* matching.c: with the lock held */
 struct fs_bucket *fs_bucket_of(struct fs_engine *engine, uint32_t context, int source, int tag);
@@ -281,7 +292,8 @@ int fs_links_progress(struct fs_engine *engine);
 
 /* withdrawal.c: with the lock held */
 int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link); /* 2: asked for */
-int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
+/* 1: the engine knows nothing more of it.  `patient`: the other end is given time to answer. */
+int fs_protocol_abandon_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link, int patient);
 int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *request, int patient);
 
 /* peers.c */

@@ -57,8 +57,13 @@ struct fs_link {
     struct fs_greeting greeting;
     int greeted;
     /* going out */
-    struct fs_frame out_frame;
-    size_t out_header, out_left;    /* bytes of the frame under way that have not gone */
+    union {
+        struct {
+            struct fs_frame out_key, out_frame; /* the key goes in front of some */
+        };
+        unsigned char out_frames[2 * sizeof(struct fs_frame)];
+    };
+    size_t out_header, out_left;    /* bytes of the frame under way, and of its payload, that have not gone */
     struct fs_request *out_request; /* whose payload it carries */
     unsigned char *out_copy;        /* or what is left of one that was abandoned */
     size_t out_copied;
@@ -97,14 +102,16 @@ struct fs_link {
     /* link_verbs.c */
     struct fs_engine *engine;
     struct fs_ibvx_pair *pair;
-    struct fs_queue places;           /* sends that the device writes */
+    struct fs_queue transfers;        /* sends that the device writes, and receives that it reads */
+    struct fs_source offered;         /* what the last frame said of the message that the next one announces */
     struct fs_verbs_meeting *meeting; /* until both ends are connected */
 };
 
 #define FS_FIRST_CREDIT 65536u /* until the greeting says more */
 #define FS_MOST_CREDIT (1ull << 48)
-#define FS_MOST_GRANTED (64ull << 20) /* of bookkeeping for one peer's announcements that nobody waits for */
-#define FS_STAMPS 4096u               /* sends that can be fetched at the same time */
+#define FS_MOST_GRANTED (64ull << 20)  /* of bookkeeping for one peer's announcements that nobody waits for */
+#define FS_LEAST_TRANSFER (16u * 1024) /* by the device: shorter ones are copied faster than memory is registered */
+#define FS_STAMPS 4096u                /* sends that can be fetched at the same time */
 
 static inline struct fs_frame fs_frame_of(int kind, uint32_t id, uint64_t length, uint64_t word)
 {
@@ -171,10 +178,16 @@ void fs_share_end(struct fs_link *link); /* with the link: on return the sender 
 /* losing.c */
 void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what);
 
+/* offering.c */
+int fs_offer(struct fs_engine *engine, struct fs_link *link, struct fs_request *request); /* 1: out_key is filled in */
+/* 1: nobody reads the bytes of that send any more.  `patient`: the other end is given time to say so. */
+int fs_offer_end(struct fs_request *request, int patient);
+
 /* outgoing.c */
 void fs_link_greet(struct fs_engine *engine, struct fs_link *link);
 void fs_link_control(struct fs_engine *engine, struct fs_link *link, struct fs_frame frame);
 int fs_link_flush(struct fs_engine *engine, struct fs_link *link);
+void fs_stream(struct fs_link *link, struct fs_request *request, uint32_t receive); /* its bytes go in DATA */
 void fs_link_set_pending(struct fs_link *link);
 
 /* asking.c */
@@ -196,13 +209,23 @@ void fs_push_stop(struct fs_engine *engine, struct fs_link *link);
 /* 1: the sender cannot write any more.  `patient`: it is given time to say so by itself. */
 int fs_share_abandon(struct fs_engine *engine, struct fs_link *link, int patient);
 
+/* transfers.c */
+/* The bytes go, or come, as `state` says: `there`, `key` and `region` are known.  `other`: its number over there. */
+void fs_transfer(struct fs_link *link, struct fs_request *request, int state, uint32_t other);
+int fs_transfer_some(struct fs_engine *engine, struct fs_link *link);
+
+/* reading.c */
+int fs_take_key(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame);
+/* 1: the device reads the bytes where the sender has them. */
+int fs_read_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
+                  size_t wanted, const struct fs_source *source);
+
 /* placing.c */
 /* 1: the sender was told where its device may write the bytes. */
 int fs_place_ask(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
                  size_t wanted);
 int fs_take_place(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
 int fs_take_placed(struct fs_engine *engine, struct fs_link *link, const struct fs_frame *frame, struct fs_slot *slot);
-int fs_place_some(struct fs_engine *engine, struct fs_link *link);
 
 /* cma_fetch.c */
 int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address);
@@ -225,7 +248,7 @@ void fs_unexpected(struct fs_engine *engine, struct fs_link *link, struct fs_mes
 /* rendezvous.c */
 /* A message that was announced is matched. */
 void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
-                   uint64_t address);
+                   const struct fs_source *source);
 
 /* turns.c */
 int fs_turn_of(const struct fs_frame *frame); /* its kind, or FS_TURN_REFUSED */

@@ -122,10 +122,10 @@ static const struct fs_link_calls calls = {
     .close = verbs_close,
 };
 
-int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound, int keeps)
+int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_verbs_options *options)
 {
     int error = 0;
-    struct fs_ibvx *found = fs_ibvx_open(device, local, bound, keeps, &error);
+    struct fs_ibvx *found = fs_ibvx_open(options->device, options->local, options->memory, options->keeps, &error);
     if (!found) return error;
     int events = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event news = {.events = EPOLLIN};
@@ -137,6 +137,7 @@ int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const cha
     if (error == 0) {
         engine->verbs = found;
         engine->verbs_events = events;
+        engine->verbs_offers = options->offers;
     }
     fs_engine_unlock(engine);
     if (error == 0) return 0;
@@ -194,9 +195,9 @@ int fs_engine_verbs_counts(struct fs_engine *engine, int peer, struct fs_ibvx_co
 
 void fs_verbs_close(struct fs_engine *engine) { (void)engine; }
 
-int fs_engine_open_verbs(struct fs_engine *engine, const char *device, const char *local, size_t bound, int keeps)
+int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_verbs_options *options)
 {
-    (void)engine, (void)device, (void)local, (void)bound, (void)keeps;
+    (void)engine, (void)options;
     return -ENOSYS;
 }
 

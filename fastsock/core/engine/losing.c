@@ -72,7 +72,7 @@ static void lose_link(struct fs_engine *engine, struct fs_link *link, int error)
         fs_message_free(message);
     }
     link->streams = (struct fs_queue){NULL, NULL};
-    link->places = (struct fs_queue){NULL, NULL};
+    link->transfers = (struct fs_queue){NULL, NULL};
     link->pushing = NULL;
     if (link->sharing) fs_share_end(link);
     link->sharing = NULL; /* ended with the others that have a number */

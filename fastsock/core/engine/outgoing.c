@@ -47,7 +47,7 @@ int fs_link_is_busy(struct fs_link *link)
     /* what waits for credit waits for a receive, as what was announced does */
     int sends = link->greeted ? next_send(link) != NULL : link->sends.first != NULL;
     return link->out_header + link->out_left != 0 || link->control_count != 0 || sends || link->streams.first != NULL ||
-           link->places.first != NULL;
+           link->transfers.first != NULL;
 }
 
 static void write_failed(struct fs_engine *engine, struct fs_link *link, int error)
@@ -93,11 +93,12 @@ static int begin_send(struct fs_engine *engine, struct fs_link *link, struct fs_
         link->sent += fs_cost(request->length);
     } else {
         frame->word = fs_stamp(engine, request);
+        frame->keyed = (uint8_t)fs_offer(engine, link, request);
         link->sent += fs_cost(0);
     }
     request->moved = 0;
     request->state = FS_BEGINNING; /* it cannot be taken back by itself any more */
-    link->out_header = sizeof *frame;
+    link->out_header = frame->keyed ? sizeof link->out_frames : sizeof *frame;
     link->out_left = eager ? request->length : 0;
     link->out_request = request;
     return FS_FINE;
@@ -148,8 +149,8 @@ static int write_on(struct fs_engine *engine, struct fs_link *link)
         struct iovec parts[PARTS];
         int count = 0;
         size_t header = link->out_header;
-        if (header == sizeof link->out_frame) link->out_frame.limit = link->limit;
-        if (header) parts[count++] = (struct iovec){(char *)(&link->out_frame + 1) - header, header};
+        if (header >= sizeof link->out_frame) link->out_frame.limit = link->limit;
+        if (header) parts[count++] = (struct iovec){link->out_frames + sizeof link->out_frames - header, header};
         if (link->out_left && link->out_request) {
             count += fs_parts_from(link->out_request, link->out_request->moved, link->out_left, parts + count,
                                    PARTS - count);
@@ -246,6 +247,15 @@ void fs_link_control(struct fs_engine *engine, struct fs_link *link, struct fs_f
         link->control_room = room;
     }
     link->control[(link->control_first + link->control_count++) % link->control_room] = frame;
+    atomic_store_explicit(&link->pending, 1, memory_order_relaxed);
+}
+
+void fs_stream(struct fs_link *link, struct fs_request *request, uint32_t receive)
+{
+    request->sequence = receive;
+    request->moved = 0;
+    request->state = FS_STREAMING;
+    fs_queue_add(&link->streams, request);
     atomic_store_explicit(&link->pending, 1, memory_order_relaxed);
 }
 

@@ -2,13 +2,15 @@
 #include "link.h"
 
 void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id,
-                   uint64_t address)
+                   const struct fs_source *source)
 {
     size_t wanted = fs_accept_announced(engine, link, request, id);
     if (wanted == 0) return;
-    if (fs_fetch_is_possible(link, request, id, address) && fs_fetch_is_faster(link, wanted))
-        fs_fetch_begin(link, request, id, address);
-    else if (!fs_place_ask(engine, link, request, id, wanted)) fs_ask_for_bytes(engine, link, request, id, wanted);
+    if (fs_fetch_is_possible(link, request, id, source->address) && fs_fetch_is_faster(link, wanted))
+        fs_fetch_begin(link, request, id, source->address);
+    else if (!fs_read_begin(engine, link, request, id, wanted, source) &&
+             !fs_place_ask(engine, link, request, id, wanted))
+        fs_ask_for_bytes(engine, link, request, id, wanted);
 }
 
 static void receive_announced(struct fs_engine *engine, struct fs_request *request, struct fs_message *message)
@@ -16,7 +18,7 @@ static void receive_announced(struct fs_engine *engine, struct fs_request *reque
     struct fs_peer *peer = &engine->peers[message->envelope.source];
     request->envelope = message->envelope;
     if (peer->state == FS_LINKED) {
-        fs_rendezvous(engine, peer->link, request, message->id, message->address);
+        fs_rendezvous(engine, peer->link, request, message->id, &message->source);
         fs_link_consumed(engine, peer->link, fs_charged_length(message));
         if (atomic_load(&peer->link->open)) fs_link_flush(engine, peer->link);
     } else {

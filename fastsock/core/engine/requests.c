@@ -4,7 +4,8 @@
 
 #include "internal.h"
 
-#define PATIENCE_NS 20000000ull /* for a sender that copies a part */
+#define PATIENCE_NS 20000000ull          /* for a sender that copies a part */
+#define DEVICE_PATIENCE_NS 2000000000ull /* to take memory from the other end's device costs the link */
 
 static int done_at_once(struct fs_request *request, int error)
 {
@@ -241,6 +242,14 @@ int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request)
     return 1;
 }
 
+/* 1: it is, as far as this engine and the other end go. */
+static int abandon_linked(struct fs_engine *engine, struct fs_request *request, int patient)
+{
+    if (request->kind != FS_SENDING) return fs_protocol_abandon_receive(engine, request, patient);
+    const struct fs_peer *to = &engine->peers[request->peer];
+    return to->state == FS_LINKED && fs_protocol_abandon_send(engine, request, to->link, patient);
+}
+
 void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request)
 {
     struct fs_engine *other = NULL;
@@ -257,24 +266,25 @@ void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request)
         } else if (to->state == FS_LOCAL) {
             other = request->peer == engine->rank ? engine : to->local;
             fs_engine_hold(other);
-        } else if (to->state == FS_LINKED) {
-            known = !fs_protocol_abandon_send(engine, request, to->link);
+        } else {
+            known = !abandon_linked(engine, request, 1);
         }
     } else if (known) {
-        known = !fs_protocol_abandon_receive(engine, request, 1);
+        known = !abandon_linked(engine, request, 1);
     }
+    const int device_has_it = known && request->region != NULL;
     fs_engine_unlock(engine);
     if (other) {
         if (fs_local_withdraw(request, other, 1)) known = 0;
         fs_engine_release(other);
     }
     /* another thread is about to complete it, or another process to end its copy */
-    uint64_t patient_until = fs_now_ns() + PATIENCE_NS;
+    uint64_t patient_until = fs_now_ns() + (device_has_it ? DEVICE_PATIENCE_NS : PATIENCE_NS);
     while (known && !fs_request_is_done(request)) {
         if (!fs_engine_progress(engine)) sched_yield();
-        if (request->kind != FS_RECEIVING || fs_now_ns() < patient_until) continue;
+        if (other || fs_now_ns() < patient_until) continue;
         fs_engine_lock(engine);
-        if (!fs_request_is_done(request)) known = !fs_protocol_abandon_receive(engine, request, 0);
+        if (!fs_request_is_done(request)) known = !abandon_linked(engine, request, 0);
         fs_engine_unlock(engine);
     }
     if (request->payload && request->owner == NULL) {

@@ -17,6 +17,7 @@ static const struct {
 } turns[FS_TURNS] = {
     [FS_FRAME_GREETING] = {"GREETING", NAMED_NOTHING, IN(FS_STRANGER)},
     [FS_FRAME_EAGER] = {"EAGER", NAMED_NOTHING, IN(FS_MET)},
+    [FS_FRAME_KEY] = {"KEY", NAMED_NOTHING, IN(FS_MET)},
     [FS_FRAME_READY_TO_SEND] = {"READY_TO_SEND", NAMED_NOTHING, IN(FS_MET)},
     [FS_FRAME_CREDIT] = {"CREDIT", NAMED_NOTHING, IN(FS_MET)},
     [FS_FRAME_CANCEL] = {"CANCEL", NAMED_NOTHING, IN(FS_MET)},
@@ -56,6 +57,7 @@ static const char *const states[FS_STATES] = {
     [FS_SHARED] = "for a receive of which the sender has copied its part",
     [FS_EXPECTING] = "for a receive that asked for its bytes",
     [FS_OPENED] = "for a receive whose memory is open to the sender's device",
+    [FS_READING] = "for a receive whose bytes the device reads",
     [FS_RECEIVE_GONE] = "for a receive that was abandoned",
     [FS_REVOKED] = "for a receive that was abandoned while both ends copied",
 };

@@ -29,7 +29,8 @@ struct fs_ibvx_address {
 
 struct fs_ibvx_counts {
     uint64_t segments, received, inlined, signalled, credit_segments, stalls;
-    uint64_t placed;        /* bytes that the device wrote from where they lay to where they belong */
+    uint64_t placed;        /* bytes that this device wrote from where they lay to where they belong */
+    uint64_t fetched;       /* bytes that it read so */
     uint64_t refused;       /* long messages, at this end, that went in segments: no more memory may be known */
     uint64_t known_already; /* long messages whose memory the device knew from an earlier one */
     /* of the whole process: bytes of programs' memory that the device knows now, and at most */
@@ -63,18 +64,23 @@ ssize_t fs_ibvx_read(struct fs_ibvx_pair *pair, void *target, size_t length); /*
 void fs_ibvx_taken(struct fs_ibvx_pair *pair);                                /* a round of reading ends */
 int fs_ibvx_has_input(struct fs_ibvx_pair *pair);
 int fs_ibvx_has_room(struct fs_ibvx_pair *pair);
-/* Memory that the device knows: for its own reading, or for the other ends' writing.  NULL: it takes no more, or
- * may not.  These four calls belong to one thread at a time, for all pairs of the device. */
-struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, int others_write);
+/* What memory is known for.  Memory that others may touch serves one message at a time: so it can be taken from them. */
+enum fs_ibvx_use { FS_IBVX_SOURCE, FS_IBVX_TARGET, FS_IBVX_WRITTEN_BY_OTHERS, FS_IBVX_READ_BY_OTHERS };
+/* Memory that the device knows.  NULL: it takes no more, or may not.  These four calls belong to one thread at a time, for
+ * all pairs of the device. */
+struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, enum fs_ibvx_use use);
 void fs_ibvx_forget(struct fs_ibvx_region *region); /* the message is done */
-void fs_ibvx_revoke(struct fs_ibvx_region *region); /* it is not: what others still write fails, and the link with it */
+void fs_ibvx_revoke(
+    struct fs_ibvx_region *region); /* it is not: what others still do with it fails, and the link with it */
 uint32_t fs_ibvx_key(const struct fs_ibvx_region *region); /* for the other end */
-/* The device writes from that memory to `address` over there, in pieces: how many bytes of `length` were begun.  What is
- * sent later comes later.  The memory is free once fs_ibvx_placed() reaches what fs_ibvx_places() says now. */
-size_t fs_ibvx_place(struct fs_ibvx_pair *pair, const struct fs_ibvx_region *region, const void *source, size_t length,
-                     uint64_t address, uint32_t key);
-uint32_t fs_ibvx_places(const struct fs_ibvx_pair *pair);     /* pieces begun */
-uint32_t fs_ibvx_placed(struct fs_ibvx_pair *pair);           /* and done */
+/* The device writes from that memory to `address` over there, or reads from there, in pieces: how many bytes of `length`
+ * were begun.  It is done once fs_ibvx_pieces_done() reaches what fs_ibvx_pieces_begun() says now.  What is sent after a
+ * write comes after it; of a read that does not hold. */
+enum fs_ibvx_way { FS_IBVX_WRITE, FS_IBVX_READ };
+size_t fs_ibvx_transfer(struct fs_ibvx_pair *pair, enum fs_ibvx_way way, const struct fs_ibvx_region *region,
+                        void *memory, size_t length, uint64_t address, uint32_t key);
+uint32_t fs_ibvx_pieces_begun(const struct fs_ibvx_pair *pair);
+uint32_t fs_ibvx_pieces_done(struct fs_ibvx_pair *pair);
 const char *fs_ibvx_failure(const struct fs_ibvx_pair *pair); /* NULL: none */
 struct fs_ibvx_counts fs_ibvx_counts_of(const struct fs_ibvx_pair *pair);
 

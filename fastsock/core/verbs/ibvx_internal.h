@@ -13,7 +13,7 @@
 #define FS_IBVX_SEGMENT 8192u /* bytes of a buffer, with the header */
 #define FS_IBVX_CREDITS 64u   /* buffers for each peer, and slots to send from */
 #define FS_IBVX_RESERVED 2u   /* credits that only the return of credits may take */
-#define FS_IBVX_PLACES 16u    /* pieces of long messages under way to one peer */
+#define FS_IBVX_PIECES 16u    /* pieces of long messages under way with one peer */
 #define FS_IBVX_BUCKETS 64u
 #define FS_IBVX_INLINE 220u
 
@@ -46,7 +46,8 @@ struct fs_ibvx_region {
     struct ibv_mr *known;
     uintptr_t start;
     size_t length, pages; /* pages: bytes, in whole ones */
-    int others_write, is_kept;
+    enum fs_ibvx_use use;
+    int is_kept;
     unsigned users;
     struct fs_watched_memory watched;
 };
@@ -84,8 +85,8 @@ struct fs_ibvx_pair {
     unsigned char *slots;
     _Atomic int begun, failed; /* `failed`: 1 + enum ibv_wc_status */
     _Atomic uint32_t posted, completed, credits, arrived;
-    _Atomic uint32_t places, placed;
-    uint32_t placed_seen;
+    _Atomic uint32_t pieces_begun, pieces_done;
+    uint32_t pieces_seen;
     uint32_t owed; /* credits to return */
     struct fs_ibvx_buffer *first, *last;
     int closed; /* the last request of all has completed */
@@ -93,7 +94,7 @@ struct fs_ibvx_pair {
 };
 
 /* The upper byte of a work request's number says what it was. */
-enum { FS_IBVX_RECEIVED = 1, FS_IBVX_SENT, FS_IBVX_PLACED, FS_IBVX_LAST };
+enum { FS_IBVX_RECEIVED = 1, FS_IBVX_SENT, FS_IBVX_MOVED, FS_IBVX_LAST };
 #define FS_IBVX_NUMBER(kind, value) ((uint64_t)(kind) << 56 | (uint64_t)(value))
 
 void fs_ibvx_lock(struct fs_ibvx *device);

@@ -54,21 +54,27 @@ static int may_know(struct fs_ibvx *device, size_t pages)
     return 1;
 }
 
-/* What others write belongs to one message at a time: so it can be taken from them. */
-static int serves(const struct fs_ibvx_region *region, uintptr_t start, size_t length, int others_write)
+static const int access_for[] = {
+    [FS_IBVX_SOURCE] = 0,
+    [FS_IBVX_TARGET] = IBV_ACCESS_LOCAL_WRITE,
+    [FS_IBVX_WRITTEN_BY_OTHERS] = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+    [FS_IBVX_READ_BY_OTHERS] = IBV_ACCESS_REMOTE_READ,
+};
+
+static int serves(const struct fs_ibvx_region *region, uintptr_t start, size_t length, enum fs_ibvx_use use)
 {
+    const int is_ours_alone = use == FS_IBVX_SOURCE || use == FS_IBVX_TARGET;
     return start >= region->start && start - region->start <= region->length &&
-           length <= region->length - (start - region->start) && region->others_write == others_write &&
-           (!others_write || region->users == 0);
+           length <= region->length - (start - region->start) && region->use == use &&
+           (is_ours_alone || region->users == 0);
 }
 
-static struct fs_ibvx_region *find(struct fs_ibvx *device, uintptr_t start, size_t length, int others_write)
+static struct fs_ibvx_region *find(struct fs_ibvx *device, uintptr_t start, size_t length, enum fs_ibvx_use use)
 {
     struct fs_ibvx_region *next, *found = NULL;
     for (struct fs_ibvx_region *each = device->kept; each && !found; each = next) {
         next = each->next;
-        if (serves(each, start, length, others_write) && !fs_unmapping_is_gone(device->unmapping, &each->watched))
-            found = each;
+        if (serves(each, start, length, use) && !fs_unmapping_is_gone(device->unmapping, &each->watched)) found = each;
         else if (each->users == 0 && atomic_load(&each->watched.gone)) fs_ibvx_revoke(each);
     }
     return found;
@@ -89,13 +95,12 @@ static void keep(struct fs_ibvx_region *region, const void *memory, size_t lengt
     if (region->is_kept) put_first(device, region);
 }
 
-struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, int others_write)
+struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, enum fs_ibvx_use use)
 {
     struct fs_ibvx *device = pair->device;
     const uintptr_t start = (uintptr_t)memory, last = start + length + PAGE - 1;
     const size_t pages = (last & ~(PAGE - 1)) - (start & ~(PAGE - 1));
-    const int access = others_write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
-    struct fs_ibvx_region *region = find(device, start, length, others_write);
+    struct fs_ibvx_region *region = find(device, start, length, use);
     if (region) {
         take_out(device, region);
         put_first(device, region);
@@ -105,14 +110,10 @@ struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, siz
     }
     region = malloc(sizeof *region);
     if (region && may_know(device, pages)) {
-        *region = (struct fs_ibvx_region){.device = device,
-                                          .start = start,
-                                          .length = length,
-                                          .pages = pages,
-                                          .others_write = others_write,
-                                          .users = 1};
+        *region = (struct fs_ibvx_region){
+            .device = device, .start = start, .length = length, .pages = pages, .use = use, .users = 1};
         keep(region, memory, length);
-        region->known = device->library->ibv_reg_mr(device->domain, memory, length, access);
+        region->known = device->library->ibv_reg_mr(device->domain, memory, length, access_for[use]);
         if (region->known) {
             while (device->kept_count > MOST_KEPT && evict(device)) continue;
             return region;

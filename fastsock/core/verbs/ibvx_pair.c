@@ -13,7 +13,7 @@
 #include "system.h"
 
 #define MAGIC 0x01585642494b5346ull
-#define DEPTH (FS_IBVX_CREDITS + FS_IBVX_PLACES + 1) /* one for the last of all */
+#define DEPTH (FS_IBVX_CREDITS + FS_IBVX_PIECES + 1) /* one for the last of all */
 #define PIECE (1u << 20)
 #define SIGNALLED_EACH (FS_IBVX_CREDITS / 4)
 #define PAYLOAD (FS_IBVX_SEGMENT - sizeof(struct fs_ibvx_header))
@@ -99,7 +99,7 @@ int fs_ibvx_poll(struct fs_ibvx *device)
         if (one->status != IBV_WC_SUCCESS) fail(pair, one->status);
         if (kind == FS_IBVX_SENT)
             atomic_store_explicit(&pair->completed, (uint32_t)one->wr_id + 1, memory_order_release);
-        if (kind == FS_IBVX_PLACED) atomic_fetch_add_explicit(&pair->placed, 1, memory_order_release);
+        if (kind == FS_IBVX_MOVED) atomic_fetch_add_explicit(&pair->pieces_done, 1, memory_order_release);
         if (kind == FS_IBVX_LAST) pair->closed = 1;
         fs_ibvx_return_credits(pair);
     }
@@ -402,7 +402,7 @@ int fs_ibvx_has_input(struct fs_ibvx_pair *pair)
 {
     if (atomic_load_explicit(&pair->arrived, memory_order_relaxed) == 0) look(pair->device);
     return atomic_load_explicit(&pair->arrived, memory_order_relaxed) != 0 || atomic_load(&pair->failed) != 0 ||
-           atomic_load_explicit(&pair->placed, memory_order_relaxed) != pair->placed_seen;
+           atomic_load_explicit(&pair->pieces_done, memory_order_relaxed) != pair->pieces_seen;
 }
 
 int fs_ibvx_has_room(struct fs_ibvx_pair *pair)
@@ -427,19 +427,19 @@ struct fs_ibvx_counts fs_ibvx_counts_of(const struct fs_ibvx_pair *pair)
 
 /* ---- long messages ---- */
 
-size_t fs_ibvx_place(struct fs_ibvx_pair *pair, const struct fs_ibvx_region *region, const void *source, size_t length,
-                     uint64_t address, uint32_t key)
+size_t fs_ibvx_transfer(struct fs_ibvx_pair *pair, enum fs_ibvx_way way, const struct fs_ibvx_region *region,
+                        void *memory, size_t length, uint64_t address, uint32_t key)
 {
     size_t done = 0;
     uint32_t most = pair->device->port.max_msg_sz < PIECE ? pair->device->port.max_msg_sz : PIECE;
     fs_ibvx_lock(pair->device);
-    while (done < length && pair->places - pair->placed < FS_IBVX_PLACES && !atomic_load(&pair->failed)) {
+    while (done < length && pair->pieces_begun - pair->pieces_done < FS_IBVX_PIECES && !atomic_load(&pair->failed)) {
         uint32_t piece = length - done < most ? (uint32_t)(length - done) : most;
-        struct ibv_sge where = {(uintptr_t)source + done, piece, region->known->lkey};
-        struct ibv_send_wr request = {.wr_id = FS_IBVX_NUMBER(FS_IBVX_PLACED, 0),
+        struct ibv_sge where = {(uintptr_t)memory + done, piece, region->known->lkey};
+        struct ibv_send_wr request = {.wr_id = FS_IBVX_NUMBER(FS_IBVX_MOVED, 0),
                                       .sg_list = &where,
                                       .num_sge = 1,
-                                      .opcode = IBV_WR_RDMA_WRITE,
+                                      .opcode = way == FS_IBVX_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
                                       .send_flags = IBV_SEND_SIGNALED,
                                       .wr.rdma = {address + done, key}};
         struct ibv_send_wr *bad;
@@ -447,19 +447,19 @@ size_t fs_ibvx_place(struct fs_ibvx_pair *pair, const struct fs_ibvx_region *reg
             fail(pair, IBV_WC_LOC_QP_OP_ERR);
             break;
         }
-        atomic_fetch_add_explicit(&pair->places, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&pair->pieces_begun, 1, memory_order_relaxed);
         done += piece;
     }
-    pair->counts.placed += done;
+    *(way == FS_IBVX_READ ? &pair->counts.fetched : &pair->counts.placed) += done;
     fs_ibvx_unlock(pair->device);
     return done;
 }
 
-uint32_t fs_ibvx_places(const struct fs_ibvx_pair *pair) { return atomic_load(&pair->places); }
+uint32_t fs_ibvx_pieces_begun(const struct fs_ibvx_pair *pair) { return atomic_load(&pair->pieces_begun); }
 
-uint32_t fs_ibvx_placed(struct fs_ibvx_pair *pair)
+uint32_t fs_ibvx_pieces_done(struct fs_ibvx_pair *pair)
 {
-    return pair->placed_seen = atomic_load_explicit(&pair->placed, memory_order_acquire);
+    return pair->pieces_seen = atomic_load_explicit(&pair->pieces_done, memory_order_acquire);
 }
 
 #else

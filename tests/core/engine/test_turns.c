@@ -15,6 +15,7 @@
 static const char *const frames[FS_TURNS] = {
     [FS_FRAME_GREETING] = "GREETING",
     [FS_FRAME_EAGER] = "EAGER",
+    [FS_FRAME_KEY] = "KEY",
     [FS_FRAME_READY_TO_SEND] = "READY_TO_SEND",
     [FS_FRAME_READY_TO_RECEIVE] = "READY_TO_RECEIVE",
     [FS_FRAME_DATA] = "DATA",
@@ -58,6 +59,7 @@ static int is_allowed(const struct place *place, int turn)
 /* What only a link over RDMA may say then; the liar's is none. */
 static const char *needs_a_device(const struct place *place, int turn)
 {
+    if (turn == FS_FRAME_KEY && place->state == FS_MET) return "it opens its memory to a device that is not there";
     if (turn == FS_FRAME_PLACE && (place->state == FS_ANNOUNCED || place->state == FS_SEND_GONE))
         return "it opens its memory to a device that is not there";
     if (turn == FS_FRAME_PLACED && place->state == FS_RECEIVE_GONE) return "it has placed what it was not asked to";

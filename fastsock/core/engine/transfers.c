@@ -1,0 +1,81 @@
+/* Long messages that the device moves, in either way: begun in order, piece by piece, and done in that order. */
+#include "verbs/ibvx.h"
+#include "verbs/library.h"
+#include "link.h"
+
+#ifdef FS_HAS_VERBS
+
+/* `sequence`: in its lower half the number of the request over there; in its upper half, once all pieces are begun, how
+ * many the pair has begun by then. */
+static uint32_t other_of(const struct fs_request *request) { return (uint32_t)request->sequence; }
+
+static size_t length_of(const struct fs_request *request)
+{
+    const size_t length = request->envelope.length;
+    return request->state == FS_READING ? fs_wanted(request, length) : length;
+}
+
+void fs_transfer(struct fs_link *link, struct fs_request *request, int state, uint32_t other)
+{
+    request->sequence = other;
+    request->moved = 0;
+    request->state = (uint8_t)state;
+    fs_queue_add(&link->transfers, request);
+    atomic_store_explicit(&link->pending, 1, memory_order_relaxed);
+}
+
+static int transfer_more(struct fs_engine *engine, struct fs_link *link, struct fs_request *request)
+{
+    struct iovec part[1];
+    size_t left = length_of(request) - request->moved;
+    if (left == 0 || fs_parts_from(request, request->moved, left, part, 1) != 1) return 0;
+    const int way = request->state == FS_READING ? FS_IBVX_READ : FS_IBVX_WRITE;
+    size_t begun = fs_ibvx_transfer(link->pair, way, request->region, part[0].iov_base, left,
+                                    request->there + request->moved, request->key);
+    request->moved += begun;
+    if (begun < left) return begun != 0;
+    request->sequence = (uint64_t)fs_ibvx_pieces_begun(link->pair) << 32 | other_of(request);
+    if (request->state == FS_PLACING)
+        fs_link_control(engine, link, fs_frame_of(FS_FRAME_PLACED, other_of(request), 0, 0));
+    return 1;
+}
+
+static void end(struct fs_engine *engine, struct fs_link *link, struct fs_request *request)
+{
+    fs_queue_remove(&link->transfers, request);
+    fs_slot_give(engine, request->id);
+    if (request->state == FS_READING)
+        fs_link_control(engine, link, fs_frame_of(FS_FRAME_ACKNOWLEDGE, other_of(request), 0, 0));
+    fs_complete(engine, request, request->state == FS_READING ? request->error : FS_FINE);
+}
+
+/* Ends what is done, and begins what there is room for: how much was done. */
+int fs_transfer_some(struct fs_engine *engine, struct fs_link *link)
+{
+    int done = 0;
+    uint32_t pieces = fs_ibvx_pieces_done(link->pair);
+    while (link->transfers.first && fs_link_is_open(link)) {
+        struct fs_request *request = link->transfers.first;
+        int begun = request->moved == length_of(request);
+        if (!begun || (int32_t)(pieces - (uint32_t)(request->sequence >> 32)) < 0) break;
+        end(engine, link, request);
+        done++;
+    }
+    if (!fs_link_is_open(link)) return done;
+    for (struct fs_request *request = link->transfers.first; request; request = request->next) {
+        if (request->moved == length_of(request)) continue;
+        done += transfer_more(engine, link, request);
+        if (!fs_link_is_open(link) || request->moved < length_of(request)) break;
+    }
+    return done;
+}
+
+#else
+
+int fs_transfer_some(struct fs_engine *engine, struct fs_link *link)
+{
+    (void)engine, (void)link;
+    return 0;
+}
+
+#endif
