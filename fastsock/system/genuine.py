@@ -37,6 +37,7 @@ class genuine:
     dup = staticmethod(posix.dup)
     dup2 = staticmethod(posix.dup2)
     eventfd = staticmethod(posix.eventfd)
+    eventfd_read = staticmethod(posix.eventfd_read)
     eventfd_write = staticmethod(posix.eventfd_write)
     F_DUPFD_CLOEXEC = fcntl.F_DUPFD_CLOEXEC
     fcntl = staticmethod(fcntl.fcntl)

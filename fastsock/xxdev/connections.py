@@ -19,7 +19,7 @@ import select
 import struct
 import threading
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from ..system.forkable import new_lock
 from ..system.genuine import genuine
@@ -65,8 +65,11 @@ class Connections(abc.ABC):
         self._strangers: OrderedDict[int, Any] = OrderedDict()  # connections whose hello is not over
         self._outgoing: set[Any] = set()
         self._waiting: dict[int, list[Any]] = {}  # connections of those who gave way to an attempt of this rank
+        self._wanted: deque[int] = deque()
         self._closing = False
         self._wake = genuine.eventfd(0, _WAKE_FLAGS)
+        self._end_of_wake = weakref.finalize(self, genuine.close, self._wake)  # a thread in want() still has the number
+        self._end_of_wake.atexit = False
         self._listener: Any = None
         self._acceptor: threading.Thread | None = None
         _alive.add(self)
@@ -136,13 +139,13 @@ class Connections(abc.ABC):
     def _release(self) -> None:
         if self._listener is not None:
             self._listener.close()
-        genuine.close(self._wake)
 
     def after_fork(self) -> None:
         """In a forked child: the parent's listener must not stay open by it."""
         if not self._closing:
             self._closing = True
             self._release()
+            self._end_of_wake()
 
     def name(self, peer: int) -> str:
         """A rank and its host, for messages."""
@@ -155,11 +158,20 @@ class Connections(abc.ABC):
 
     def want(self, peer: int) -> None:
         """Begins a connection to that rank, unless there is one."""
-        with self._lock:
-            if self._closing or peer in self._states:
-                return
-            self._states[peer] = _CONNECTING
-        threading.Thread(target=self._connect, args=(peer,), name=f"fastsock-connect-{peer}", daemon=True).start()
+        # A signal's handler may raise in here. So this only asks, and where it is asked twice nothing is done twice.
+        self._wanted.append(peer)
+        genuine.eventfd_write(self._wake, 1)
+
+    def _begin_wanted(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            genuine.eventfd_read(self._wake)
+        while self._wanted:
+            peer = self._wanted.popleft()
+            with self._lock:
+                if self._closing or peer in self._states:
+                    continue
+                self._states[peer] = _CONNECTING
+            threading.Thread(target=self._connect, args=(peer,), name=f"fastsock-connect-{peer}", daemon=True).start()
 
     def _connect(self, peer: int) -> None:
         for attempt in range(1, _TRIES + 1):
@@ -257,13 +269,14 @@ class Connections(abc.ABC):
             poller.poll()
             if self._closing:
                 return
+            self._begin_wanted()
             try:
                 sock, address = self.take(self._listener)
             except (BlockingIOError, ConnectionError):
                 continue
             except OSError as error:
                 if not self._make_room(error):
-                    return
+                    poller.unregister(self._listener)  # what this rank wants is begun all the same
                 continue
             self._begin_hello(sock, address)
 

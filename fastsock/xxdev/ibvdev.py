@@ -37,9 +37,11 @@ class Ibvdev(NetworkedDevice):
     def connect_with(self) -> Connections:
         settings = self.settings
         device = settings.rdma_device or None
-        offers = settings.rdma_rendezvous == "read"
+        offers, rings = settings.rdma_rendezvous == "read", settings.rdma_eager == "write"
         try:
-            self.engine.open_verbs(device, self.job.interface, settings.rdma_memory, settings.rdma_keeps_memory, offers)
+            self.engine.open_verbs(
+                device, self.job.interface, settings.rdma_memory, settings.rdma_keeps_memory, offers, rings
+            )
         except OSError as error:
             why = _ADVICE.get(error.errno or 0, error.strerror)
             which = f"the RDMA device {device}" if device else "an RDMA device"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+EAGER = ("send", "write")
 RENDEZVOUS = ("write", "read")
 
 
@@ -26,6 +27,8 @@ class Settings(config.Checked):
     rdma_device: the one that ibvdev opens; none named: the one with the rank's address, or the first that is active.
     rdma_memory: bytes of programs' memory that ibvdev registers at once; beyond, long messages are copied.
     rdma_keeps_memory: it stays registered for later messages, where the kernel tells when it goes.
+    rdma_eager: "send": short messages go to a queue of receives; "write": the sender's device writes them into memory
+        that the receiver looks at, so a rank that waits keeps its core busy.
     rdma_rendezvous: "write": the sender's device writes long messages; "read": the receiver's reads them.
     """
 
@@ -38,6 +41,7 @@ class Settings(config.Checked):
     rdma_device: str
     rdma_memory: int
     rdma_keeps_memory: bool
+    rdma_eager: str
     rdma_rendezvous: str
 
     _fields = (
@@ -50,6 +54,7 @@ class Settings(config.Checked):
         "rdma_device",
         "rdma_memory",
         "rdma_keeps_memory",
+        "rdma_eager",
         "rdma_rendezvous",
     )
     __slots__ = _fields
@@ -66,6 +71,7 @@ class Settings(config.Checked):
         rdma_device: str = "",
         rdma_memory: int | str = 1 << 30,
         rdma_keeps_memory: bool | str = True,
+        rdma_eager: str = "send",
         rdma_rendezvous: str = "write",
     ) -> None:
         put = object.__setattr__
@@ -78,6 +84,7 @@ class Settings(config.Checked):
         put(self, "rdma_device", rdma_device.strip())
         put(self, "rdma_memory", config.size("rdma_memory", rdma_memory))
         put(self, "rdma_keeps_memory", config.flag("rdma_keeps_memory", rdma_keeps_memory))
+        put(self, "rdma_eager", config.choice("rdma_eager", rdma_eager, EAGER))
         put(self, "rdma_rendezvous", config.choice("rdma_rendezvous", rdma_rendezvous, RENDEZVOUS))
 
 

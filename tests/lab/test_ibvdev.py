@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -60,14 +62,50 @@ def _exchange(device):
     return device.explain(other)
 
 
-def test_the_device_carries_the_messages(sent):
-    for carried in _maker("write").run(2, _exchange):
+@pytest.mark.parametrize("eager", ["send", "write"])
+def test_the_device_carries_the_messages(sent, eager):
+    for carried in _maker("write", ("FASTSOCK_MPJ_RDMA_EAGER", eager)).run(2, _exchange):
         print(carried)
         assert carried["transport"] == "verbs"
         assert carried["device"] in Guest().devices()
         assert carried["segments"] > 0
         assert carried["received"] > 0
+        assert carried["written"] == (carried["segments"] + carried["credit_segments"] if eager == "write" else 0)
     assert all(packets > 1000 for packets in sent().values())
+
+
+def _exchange_many(device, rounds):
+    """Each of two ranks sends the other many messages of all short lengths, ahead of the other's receives."""
+    other = 1 - device.id()
+    for number in range(rounds):
+        messages = [bytes([number + each & 255]) * (each * 397 % 20_000) for each in range(40)]
+        sends = [device.engine.isend(message, other, 5, 99) for message in messages]
+        for message in messages:
+            received = bytearray(20_000)
+            envelope = device.engine.recv(received, other, 5, 99)
+            assert envelope.length == len(message)
+            assert received[: envelope.length] == message
+        for each in sends:
+            each.wait_or_cancel()
+    return device.explain(other)
+
+
+def _wants_to_write(rank):
+    if rank == 1:
+        os.environ["FASTSOCK_MPJ_RDMA_EAGER"] = "write"
+
+
+@pytest.mark.parametrize("eager", ["send", "write", "one end alone wants to write"])
+def test_many_short_messages(sent, eager):
+    alone = eager.startswith("one")
+    maker = _maker("write", ("FASTSOCK_MPJ_RDMA_EAGER", "send" if alone else eager))
+    if alone and maker.enter:
+        pytest.skip("the ranks of this guest enter a host each")
+    if alone:
+        maker = replace(maker, enter=_wants_to_write)
+    for carried in maker.run(2, _exchange_many, 12):
+        print(carried)
+        assert (carried["written"] > 64) == (eager == "write")
 
 
 def _exchange_long(device):
@@ -174,7 +212,7 @@ def _send_interrupted(device, rounds):
         try:
             envelope = device.engine.recv(received, 0, -1, 99)
         except XxdevError as error:
-            assert error.code is Code.CANCELLED, error
+            assert error.code == Code.CANCELLED, error
             continue
         assert received[0] == number
         if envelope.tag == 5:
@@ -192,7 +230,7 @@ def test_an_interrupted_send_gives_its_memory_back(sent, rendezvous, moved):
 
 
 @only_in_full
-@RENDEZVOUS
+@pytest.mark.parametrize(("rendezvous", "eager"), [("write", "send"), ("read", "write")])
 @pytest.mark.parametrize("check", ranks.device_checks(), ids=name)
-def test_device(check, rendezvous, moved):
-    check(_maker(rendezvous))
+def test_device(check, rendezvous, eager):
+    check(_maker(rendezvous, ("FASTSOCK_MPJ_RDMA_EAGER", eager)))

@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import socket
+import sys
 import threading
 import time
 
@@ -66,6 +67,52 @@ def _path(device):
 def test_the_path_is_explained(maker):
     wanted = "sysv" if maker.device == "sysvdev" else dict(maker.environment)["FASTSOCK_TRANSPORTS"]
     assert maker.run(2, _path) == [wanted, wanted]
+
+
+class _Interrupted(Exception):
+    pass
+
+
+def _interrupt_line(number):
+    """Raises at the line of that number, counted from 1, which runs in connections.py: as a signal's handler would."""
+    left = number
+
+    def trace(frame, event, argument):
+        nonlocal left
+        if not frame.f_code.co_filename.endswith("connections.py"):
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise _Interrupted
+        return trace
+
+    sys.settrace(trace)
+
+
+def _interrupted_at_every_line(device):
+    """Rank 0's first send to each other rank is interrupted one line later than the one before: the last one not."""
+    if device.id() != 0:
+        return device.recv(None, 0, 1).value
+    interrupted = []
+    for peer in range(1, device.job.size):
+        _interrupt_line(peer)
+        try:
+            device.engine.send(b"never", peer, 2, 99)
+            interrupted.append(False)
+        except _Interrupted:
+            interrupted.append(True)
+        sys.settrace(None)
+        device.send(peer, peer, 1)
+    return interrupted
+
+
+def test_a_first_send_that_was_interrupted(maker):
+    interrupted, *received = maker.run(7, _interrupted_at_every_line)
+    assert interrupted[0]
+    assert not interrupted[-1]
+    assert received == list(range(1, 7))
 
 
 # ---- strangers ----

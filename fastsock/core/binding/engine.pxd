@@ -4,6 +4,12 @@ from .stream cimport fs_end
 from .system cimport iovec
 
 cdef extern from "verbs/ibvx.h" nogil:
+    struct fs_ibvx_options:
+        const char *device
+        const char *local
+        size_t memory
+        int keeps
+        int rings
     struct fs_ibvx_counts:
         uint64_t segments
         uint64_t received
@@ -11,6 +17,7 @@ cdef extern from "verbs/ibvx.h" nogil:
         uint64_t signalled
         uint64_t credit_segments
         uint64_t stalls
+        uint64_t written
         uint64_t placed
         uint64_t fetched
         uint64_t refused
@@ -28,12 +35,6 @@ cdef extern from "engine/engine.h" nogil:
 
     struct fs_engine:
         pass
-    struct fs_verbs_options:
-        const char *device
-        const char *local
-        size_t memory
-        int keeps
-        int offers
     struct fs_message:
         pass
     struct fs_envelope:
@@ -78,7 +79,8 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_attach_local(fs_engine *engine, int peer, fs_engine *other)
     int fs_engine_attach_end(fs_engine *engine, int peer, fs_end *end, int doorbell)
     int fs_engine_attach_descriptor(fs_engine *engine, int peer, int descriptor)
-    int fs_engine_open_verbs(fs_engine *engine, const fs_verbs_options *options)
+    int fs_engine_open_verbs(fs_engine *engine, const fs_ibvx_options *options, int offers)
+    void fs_engine_ask_again(fs_engine *engine, int peer)
     int fs_engine_attach_verbs(fs_engine *engine, int peer, int descriptor)
     int fs_engine_verbs_counts(fs_engine *engine, int peer, fs_ibvx_counts *counts, char *device, size_t size)
     void fs_engine_fail(fs_engine *engine, int peer, const char *reason)

@@ -435,25 +435,27 @@ cdef class Engine:
         self.check_attached(peer, fs_engine_attach_descriptor(self.engine, peer, fd))
 
     def open_verbs(
-        self, device=None, local=None, size_t memory=(<size_t>1) << 30, bint keeps=True, bint offers=False
+        self, device=None, local=None, size_t memory=(<size_t>1) << 30, bint keeps=True, bint offers=False,
+        bint rings=False
     ):
         """Opens the RDMA device of that name, or the one with the IP address `local`, or the first. Raises OSError.
 
         memory: bytes of messages' memory that it may know at once. keeps: after the message too, where it can. offers:
-        the receiver's device reads long messages, instead of the sender's writing them.
+        the receiver's device reads long messages, instead of the sender's writing them. rings: short ones are written into
+        memory that the receiver looks at, so it never sleeps.
         """
         cdef bytes name = b"" if device is None else device.encode()
         cdef bytes address = b"" if local is None else local.encode()
         cdef const char *wanted = name
         cdef const char *here = address
-        cdef fs_verbs_options options
+        cdef fs_ibvx_options options
         cdef int error
         options.device = wanted if wanted[0] else NULL
         options.local = here if here[0] else NULL
-        options.memory, options.keeps, options.offers = memory, keeps, offers
+        options.memory, options.keeps, options.rings = memory, keeps, rings
         self.alive()
         with nogil:
-            error = fs_engine_open_verbs(self.engine, &options)
+            error = fs_engine_open_verbs(self.engine, &options, offers)
         if error:
             raise OSError(-error, f"opening RDMA: {_os.strerror(-error)}")
 
@@ -508,8 +510,12 @@ cdef class Engine:
             raise MemoryError()
 
     cdef int call_missing(self, int peer) except -1:
-        if self.on_missing is not None:
-            self.on_missing(peer)
+        try:
+            if self.on_missing is not None:
+                self.on_missing(peer)
+        except:
+            fs_engine_ask_again(self.engine, peer)
+            raise
         return 0
 
     # ---- errors ----

@@ -73,14 +73,6 @@ struct fs_engine_options {
     int crowded;        /* more ranks than cores on this host: hand the core over while waiting */
 };
 
-struct fs_verbs_options {
-    const char *device; /* its name, or NULL: */
-    const char *local;  /* the one with this IP address, or else the first that is active */
-    size_t memory;      /* bytes of programs' memory that it may know at once */
-    int keeps;          /* beyond its message, where the kernel tells when it is unmapped */
-    int offers;         /* long messages are read by the receiver's device; else the sender's writes them */
-};
-
 /* The engine of rank `rank` of `size`, held once.  NULL with `error`: -EINVAL for such ranks, or -ENOMEM. */
 struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_options *options, int *error);
 /* Another user holds it; each release takes one hold back, and the last one frees the engine. */
@@ -97,8 +89,10 @@ void fs_engine_after_fork(struct fs_engine *engine);     /* in the child: gives 
 int fs_engine_attach_local(struct fs_engine *engine, int peer, struct fs_engine *other);
 int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end, int doorbell);
 int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descriptor);
-/* Opens an RDMA device, once for all peers: 0 or -errno, as fs_ibvx_open(). */
-int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_verbs_options *options);
+/* Opens an RDMA device, once for all peers: 0 or -errno, as fs_ibvx_open().  `offers`: long messages that are sent are read
+ * by the receiver's device; else the sender's writes them. */
+struct fs_ibvx_options;
+int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_ibvx_options *options, int offers);
 /* A queue pair to whoever does the same at the other end of a connected stream.  The ends tell each other over the stream
  * where their queue pairs are.  It stays open: its end is the peer's. */
 int fs_engine_attach_verbs(struct fs_engine *engine, int peer, int descriptor);
@@ -124,6 +118,8 @@ void fs_request_prepare(struct fs_request *request, int kind, const struct iovec
  * `tag` of a receive may be FS_ANY. */
 int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode);
 int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
+/* Nobody connects to that peer, though FS_PEER_MISSING was said: it is said once more. */
+void fs_engine_ask_again(struct fs_engine *engine, int peer);
 /* 1: cancelled, or the other end was asked to; 0: too late. */
 int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request);
 /* The caller's memory is about to go: on return the engine knows nothing more of the request. */

@@ -95,6 +95,7 @@ static int verbs_watch(struct fs_link *link, struct pollfd *one)
         *one = (struct pollfd){link->descriptor, POLLIN, 0};
         return 0;
     }
+    if (fs_ibvx_must_be_looked_at(link->pair)) return 1;
     if (fs_ibvx_arm(engine->verbs) || fs_ibvx_has_input(link->pair)) return 1;
     return atomic_load(&link->pending) && fs_ibvx_has_room(link->pair);
 }
@@ -122,10 +123,10 @@ static const struct fs_link_calls calls = {
     .close = verbs_close,
 };
 
-int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_verbs_options *options)
+int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_ibvx_options *options, int offers)
 {
     int error = 0;
-    struct fs_ibvx *found = fs_ibvx_open(options->device, options->local, options->memory, options->keeps, &error);
+    struct fs_ibvx *found = fs_ibvx_open(options, &error);
     if (!found) return error;
     int events = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event news = {.events = EPOLLIN};
@@ -137,7 +138,7 @@ int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_verbs_options
     if (error == 0) {
         engine->verbs = found;
         engine->verbs_events = events;
-        engine->verbs_offers = options->offers;
+        engine->verbs_offers = offers;
     }
     fs_engine_unlock(engine);
     if (error == 0) return 0;
@@ -195,9 +196,9 @@ int fs_engine_verbs_counts(struct fs_engine *engine, int peer, struct fs_ibvx_co
 
 void fs_verbs_close(struct fs_engine *engine) { (void)engine; }
 
-int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_verbs_options *options)
+int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_ibvx_options *options, int offers)
 {
-    (void)engine, (void)options;
+    (void)engine, (void)options, (void)offers;
     return -ENOSYS;
 }
 

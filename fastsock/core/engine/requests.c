@@ -77,6 +77,13 @@ int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int pee
     return result == FS_DONE ? done_at_once(request, request->error) : result;
 }
 
+void fs_engine_ask_again(struct fs_engine *engine, int peer)
+{
+    fs_engine_lock(engine);
+    engine->peers[peer].asked = 0;
+    fs_engine_unlock(engine);
+}
+
 /* Nobody is left who could answer, or somebody failed who might have. The rank that failed, or FS_ANY. */
 static int failed_source(const struct fs_engine *engine, const struct fs_request *request)
 {

@@ -25,10 +25,13 @@ struct fs_ibvx_address {
     uint16_t lid, mtu;
     uint32_t global; /* the GID counts, not the LID */
     uint8_t gid[16];
+    uint64_t ring; /* where the other end's device may write segments, or 0 */
+    uint32_t ring_key, reserved;
 };
 
 struct fs_ibvx_counts {
     uint64_t segments, received, inlined, signalled, credit_segments, stalls;
+    uint64_t written;       /* segments, and returns of credits, that this device wrote into the other end's ring */
     uint64_t placed;        /* bytes that this device wrote from where they lay to where they belong */
     uint64_t fetched;       /* bytes that it read so */
     uint64_t refused;       /* long messages, at this end, that went in segments: no more memory may be known */
@@ -37,11 +40,16 @@ struct fs_ibvx_counts {
     uint64_t registered, most_registered;
 };
 
-/* The device of that name, or NULL for the one that has the IP address `local`, or else the first that is active.  NULL
- * with -errno: -ENOSYS fastsock was built without verbs, those of fs_verbs_library(), -ENODEV no port is active.
- * `bound`: bytes of programs' memory that it may know at once.  `keeps`: beyond its message, where the kernel tells
- * when it is unmapped. */
-struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, int keeps, int *error);
+struct fs_ibvx_options {
+    const char *device; /* its name, or NULL: */
+    const char *local;  /* the one with this IP address, or else the first that is active */
+    size_t memory;      /* bytes of programs' memory that it may know at once */
+    int keeps;          /* beyond its message, where the kernel tells when it is unmapped */
+    int rings;          /* segments are written into memory that is looked at, where both ends want it */
+};
+
+/* NULL with -errno: -ENOSYS fastsock was built without verbs, those of fs_verbs_library(), -ENODEV no port is active. */
+struct fs_ibvx *fs_ibvx_open(const struct fs_ibvx_options *options, int *error);
 void fs_ibvx_close(struct fs_ibvx *device); /* all its pairs are free */
 const char *fs_ibvx_name(const struct fs_ibvx *device);
 /* Readable once fs_ibvx_arm() found nothing and something came since. */
@@ -64,6 +72,7 @@ ssize_t fs_ibvx_read(struct fs_ibvx_pair *pair, void *target, size_t length); /*
 void fs_ibvx_taken(struct fs_ibvx_pair *pair);                                /* a round of reading ends */
 int fs_ibvx_has_input(struct fs_ibvx_pair *pair);
 int fs_ibvx_has_room(struct fs_ibvx_pair *pair);
+int fs_ibvx_must_be_looked_at(const struct fs_ibvx_pair *pair); /* its descriptor does not tell of input */
 /* What memory is known for.  Memory that others may touch serves one message at a time: so it can be taken from them. */
 enum fs_ibvx_use { FS_IBVX_SOURCE, FS_IBVX_TARGET, FS_IBVX_WRITTEN_BY_OTHERS, FS_IBVX_READ_BY_OTHERS };
 /* Memory that the device knows.  NULL: it takes no more, or may not.  These four calls belong to one thread at a time, for

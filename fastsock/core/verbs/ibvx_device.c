@@ -140,7 +140,7 @@ static int open_queues(struct fs_ibvx *device)
     return device->receives ? 0 : -errno;
 }
 
-struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, int keeps, int *error)
+struct fs_ibvx *fs_ibvx_open(const struct fs_ibvx_options *options, int *error)
 {
     const struct fs_verbs_library *library = fs_verbs_library(error);
     if (!library) return NULL;
@@ -148,12 +148,13 @@ struct fs_ibvx *fs_ibvx_open(const char *name, const char *local, size_t bound, 
     *error = -ENOMEM;
     if (!device) return NULL;
     device->library = library;
-    device->bound = bound;
-    *error = choose(device, name, local);
+    device->bound = options->memory;
+    device->has_rings = options->rings;
+    *error = choose(device, options->device, options->local);
     if (*error == 0) *error = open_queues(device);
     if (*error == 0) {
         int why;
-        if (keeps) device->unmapping = fs_unmapping_new(&why);
+        if (options->keeps) device->unmapping = fs_unmapping_new(&why);
         return device;
     }
     fs_ibvx_close(device);
@@ -199,7 +200,6 @@ int fs_ibvx_post_receive(struct fs_ibvx *device, struct fs_ibvx_buffer *buffer)
 
 int fs_ibvx_add_buffers(struct fs_ibvx *device)
 {
-    if (device->pairs_made == device->most_pairs) return -ENOSPC;
     struct fs_ibvx_block *block = calloc(1, sizeof *block);
     if (!block) return -ENOMEM;
     block->size = (size_t)FS_IBVX_CREDITS * FS_IBVX_SEGMENT;
@@ -217,7 +217,6 @@ int fs_ibvx_add_buffers(struct fs_ibvx *device)
     }
     block->next = device->blocks;
     device->blocks = block;
-    device->pairs_made++;
     for (uint32_t i = 0; error == 0 && i < FS_IBVX_CREDITS; i++) {
         block->buffers[i] =
             (struct fs_ibvx_buffer){.data = block->memory + (size_t)i * FS_IBVX_SEGMENT, .key = block->region->lkey};

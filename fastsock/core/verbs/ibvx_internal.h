@@ -10,7 +10,8 @@
 
 #include <stdatomic.h>
 
-#define FS_IBVX_SEGMENT 8192u /* bytes of a buffer, with the header */
+#define FS_IBVX_SEGMENT 8192u /* bytes of a buffer, with the header and the word behind it */
+#define FS_IBVX_WORD 8u       /* of a ring */
 #define FS_IBVX_CREDITS 64u   /* buffers for each peer, and slots to send from */
 #define FS_IBVX_RESERVED 2u   /* credits that only the return of credits may take */
 #define FS_IBVX_PIECES 16u    /* pieces of long messages under way with one peer */
@@ -21,6 +22,7 @@
 struct fs_ibvx_header {
     int32_t source, destination;
     uint32_t credits; /* returned */
+    uint32_t length;  /* of the segment, with this */
 };
 
 /* A registered buffer of the receive queue. */
@@ -28,6 +30,7 @@ struct fs_ibvx_buffer {
     struct fs_ibvx_buffer *next;
     unsigned char *data;
     uint32_t key, length, offset;
+    uint32_t behind; /* returns of credits that came behind it: their slots are in use until its own is free */
 };
 
 /* The buffers that came with one peer.  They stay in the shared queue when it goes. */
@@ -36,6 +39,14 @@ struct fs_ibvx_block {
     struct ibv_mr *region;
     unsigned char *memory;
     size_t size;
+    struct fs_ibvx_buffer buffers[FS_IBVX_CREDITS];
+};
+
+/* Memory here that one peer's device writes. */
+struct fs_ibvx_ring {
+    struct ibv_mr *region;
+    unsigned char *memory;
+    uint32_t next; /* segment to come */
     struct fs_ibvx_buffer buffers[FS_IBVX_CREDITS];
 };
 
@@ -63,7 +74,7 @@ struct fs_ibvx {
     union ibv_gid gid;
     uint8_t port_number, gid_index;
     char name[64];
-    int most_pairs, pairs_made;
+    int most_pairs, pairs_made, has_rings;
     size_t bound;
     _Atomic size_t registered, most_registered; /* bytes of programs' memory, in whole pages */
     struct fs_unmapping *unmapping;             /* NULL: no memory is kept beyond its message */
@@ -83,12 +94,16 @@ struct fs_ibvx_pair {
     uint32_t sequence, most_inline;
     struct ibv_mr *region;
     unsigned char *slots;
+    struct fs_ibvx_ring *ring; /* segments come there; NULL: to the receive queue */
+    uint64_t ring_there;       /* and go there */
+    uint32_t ring_there_key;
     _Atomic int begun, failed; /* `failed`: 1 + enum ibv_wc_status */
     _Atomic uint32_t posted, completed, credits, arrived;
     _Atomic uint32_t pieces_begun, pieces_done;
     uint32_t pieces_seen;
     uint32_t owed; /* credits to return */
     struct fs_ibvx_buffer *first, *last;
+    int broken; /* a segment was not what it should be: nothing behind it is taken */
     int closed; /* the last request of all has completed */
     struct fs_ibvx_counts counts;
 };
@@ -102,6 +117,13 @@ int fs_ibvx_try_lock(struct fs_ibvx *device);
 void fs_ibvx_unlock(struct fs_ibvx *device);
 
 void fs_ibvx_forget_all(struct fs_ibvx *device);
+
+/* ibvx_ring.c */
+int fs_ibvx_ring_new(struct fs_ibvx_pair *pair); /* 0 or -errno */
+void fs_ibvx_ring_close(struct fs_ibvx_pair *pair);
+void fs_ibvx_ring_free(struct fs_ibvx_pair *pair);
+void fs_ibvx_set_word(unsigned char *slot, uint32_t position);       /* of a slot to send from */
+struct fs_ibvx_buffer *fs_ibvx_ring_next(struct fs_ibvx_pair *pair); /* NULL: none has come */
 
 /* All with the lock. */
 int fs_ibvx_add_buffers(struct fs_ibvx *device); /* FS_IBVX_CREDITS; 0 or -errno */

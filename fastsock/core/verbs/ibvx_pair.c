@@ -12,11 +12,11 @@
 
 #include "system.h"
 
-#define MAGIC 0x01585642494b5346ull
-#define DEPTH (FS_IBVX_CREDITS + FS_IBVX_PIECES + 1) /* one for the last of all */
+#define MAGIC 0x02585642494b5346ull
+#define DEPTH (2 * FS_IBVX_CREDITS + FS_IBVX_PIECES + 1) /* a word goes behind each segment; one for the last of all */
 #define PIECE (1u << 20)
 #define SIGNALLED_EACH (FS_IBVX_CREDITS / 4)
-#define PAYLOAD (FS_IBVX_SEGMENT - sizeof(struct fs_ibvx_header))
+#define PAYLOAD (FS_IBVX_SEGMENT - sizeof(struct fs_ibvx_header) - FS_IBVX_WORD)
 #define AT_ONCE 32
 #define VAIN 4096      /* looks at the completions; then one at the device's own events, which is a system call */
 #define ACK_TIMEOUT 17 /* half a second, eight times: a path that is cut for a second is no failure */
@@ -37,36 +37,69 @@ static void fail(struct fs_ibvx_pair *pair, enum ibv_wc_status status)
     atomic_compare_exchange_strong(&pair->failed, &none, 1 + (int)status);
 }
 
-static void received(struct fs_ibvx *device, struct fs_ibvx_pair *pair, struct fs_ibvx_buffer *buffer,
-                     const struct ibv_wc *completion)
+/* The other end may use it again. */
+static void give_back(struct fs_ibvx_pair *pair, struct fs_ibvx_buffer *buffer)
+{
+    if (pair->ring || fs_ibvx_post_receive(pair->device, buffer) == 0) pair->owed += 1 + buffer->behind;
+    else fail(pair, IBV_WC_LOC_QP_OP_ERR);
+    buffer->behind = 0;
+}
+
+static int is_whole(const struct fs_ibvx_pair *pair, const struct fs_ibvx_header *header, uint32_t most)
+{
+    return header->source == pair->peer && header->destination == pair->rank && header->credits <= FS_IBVX_CREDITS &&
+           header->length >= sizeof *header && header->length <= most;
+}
+
+static void take_segment(struct fs_ibvx_pair *pair, struct fs_ibvx_buffer *buffer, uint32_t most)
 {
     struct fs_ibvx_header header;
-    if (!pair || completion->status != IBV_WC_SUCCESS) {
-        if (pair) fail(pair, completion->status);
-        fs_ibvx_post_receive(device, buffer);
-        return;
-    }
     memcpy(&header, buffer->data, sizeof header);
-    int ours = completion->byte_len >= sizeof header && header.source == pair->peer && header.destination == pair->rank;
-    if (!ours || header.credits > FS_IBVX_CREDITS) {
+    if (!is_whole(pair, &header, most)) pair->broken = 1;
+    if (pair->broken) {
         fail(pair, IBV_WC_BAD_RESP_ERR);
-        fs_ibvx_post_receive(device, buffer);
+        give_back(pair, buffer);
         return;
     }
     atomic_fetch_add_explicit(&pair->credits, header.credits, memory_order_relaxed);
-    if (completion->byte_len == sizeof header) { /* only to return credits */
-        if (fs_ibvx_post_receive(device, buffer) != 0) fail(pair, IBV_WC_LOC_QP_OP_ERR);
-        pair->owed++;
+    if (header.length == sizeof header) { /* only to return credits */
+        /* the other end fills a ring in turn: a slot is free once those before it are */
+        if (pair->ring && pair->last) pair->last->behind++;
+        else give_back(pair, buffer);
         return;
     }
     pair->counts.received++;
     buffer->next = NULL;
     buffer->offset = sizeof header;
-    buffer->length = completion->byte_len;
+    buffer->length = header.length;
     if (pair->last) pair->last->next = buffer;
     else pair->first = buffer;
     pair->last = buffer;
     atomic_fetch_add_explicit(&pair->arrived, 1, memory_order_release);
+}
+
+static void received(struct fs_ibvx *device, struct fs_ibvx_pair *pair, struct fs_ibvx_buffer *buffer,
+                     const struct ibv_wc *completion)
+{
+    int whole = completion->status == IBV_WC_SUCCESS && completion->byte_len >= sizeof(struct fs_ibvx_header);
+    if (pair && whole && !pair->ring) {
+        take_segment(pair, buffer, completion->byte_len);
+        return;
+    }
+    if (pair) {
+        pair->broken = 1;
+        fail(pair, whole ? IBV_WC_BAD_RESP_ERR : completion->status);
+    }
+    fs_ibvx_post_receive(device, buffer);
+}
+
+/* What has come into the ring. */
+static void look_into_ring(struct fs_ibvx_pair *pair)
+{
+    struct fs_ibvx_buffer *buffer;
+    if (!pair->ring) return;
+    while ((buffer = fs_ibvx_ring_next(pair))) take_segment(pair, buffer, FS_IBVX_SEGMENT - FS_IBVX_WORD);
+    fs_ibvx_return_credits(pair);
 }
 
 /* A device that is gone completes nothing any more: it says so here. */
@@ -166,8 +199,10 @@ struct fs_ibvx_pair *fs_ibvx_pair_new(struct fs_ibvx *device, int rank, int peer
     pair->region = device->library->ibv_reg_mr(device->domain, pair->slots, size, IBV_ACCESS_LOCAL_WRITE);
     *error = pair->region ? 0 : -errno;
     if (*error == 0) *error = make_queue(pair);
-    if (*error == 0) *error = fs_ibvx_add_buffers(device);
+    if (*error == 0 && device->pairs_made == device->most_pairs) *error = -ENOSPC;
+    if (*error == 0) *error = device->has_rings ? fs_ibvx_ring_new(pair) : fs_ibvx_add_buffers(device);
     if (*error == 0) {
+        device->pairs_made++;
         struct fs_ibvx_pair **bucket = &device->pairs[pair->queue->qp_num % FS_IBVX_BUCKETS];
         pair->next = *bucket;
         *bucket = pair;
@@ -209,16 +244,18 @@ void fs_ibvx_pair_close(struct fs_ibvx_pair *pair, int patience_ms)
     while (pair->first) { /* nobody reads it any more */
         struct fs_ibvx_buffer *buffer = pair->first;
         pair->first = buffer->next;
-        fs_ibvx_post_receive(device, buffer);
+        if (!pair->ring) fs_ibvx_post_receive(device, buffer);
     }
     atomic_store(&pair->arrived, 0);
     if (pair->region) device->library->ibv_dereg_mr(pair->region);
     pair->region = NULL;
+    fs_ibvx_ring_close(pair);
     fs_ibvx_unlock(device);
 }
 
 void fs_ibvx_pair_free(struct fs_ibvx_pair *pair)
 {
+    fs_ibvx_ring_free(pair);
     munmap(pair->slots, (size_t)FS_IBVX_CREDITS * FS_IBVX_SEGMENT);
     free(pair);
 }
@@ -237,6 +274,10 @@ struct fs_ibvx_address fs_ibvx_address_of(const struct fs_ibvx_pair *pair)
         .global = device->port.link_layer == IBV_LINK_LAYER_ETHERNET,
     };
     memcpy(here.gid, device->gid.raw, sizeof here.gid);
+    if (pair->ring) {
+        here.ring = (uintptr_t)pair->ring->memory;
+        here.ring_key = pair->ring->region->rkey;
+    }
     return here;
 }
 
@@ -278,10 +319,28 @@ static int to_sending(struct fs_ibvx_pair *pair)
                                                      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+/* Both ends have one, or neither. */
+static int agree_on_rings(struct fs_ibvx_pair *pair, const struct fs_ibvx_address *there)
+{
+    if (!pair->ring) return 0;
+    if (there->ring) {
+        pair->ring_there = there->ring;
+        pair->ring_there_key = there->ring_key;
+        return 0;
+    }
+    fs_ibvx_lock(pair->device);
+    fs_ibvx_ring_close(pair);
+    fs_ibvx_ring_free(pair);
+    int error = fs_ibvx_add_buffers(pair->device);
+    fs_ibvx_unlock(pair->device);
+    return error;
+}
+
 int fs_ibvx_connect(struct fs_ibvx_pair *pair, const struct fs_ibvx_address *there)
 {
     if (there->magic != MAGIC || there->rank != (uint32_t)pair->peer || there->credits > 1u << 20) return -EPROTO;
-    int error = to_receiving(pair, there);
+    int error = agree_on_rings(pair, there);
+    if (error == 0) error = to_receiving(pair, there);
     if (error == 0) error = to_sending(pair);
     if (error == 0) atomic_store(&pair->credits, there->credits);
     return error;
@@ -306,17 +365,33 @@ static int has_room(const struct fs_ibvx_pair *pair)
 static int post(struct fs_ibvx_pair *pair, uint32_t length)
 {
     uint32_t position = atomic_load_explicit(&pair->posted, memory_order_relaxed);
-    unsigned char *slot = pair->slots + (size_t)(position % FS_IBVX_CREDITS) * FS_IBVX_SEGMENT;
-    struct fs_ibvx_header header = {pair->rank, pair->peer, pair->owed};
-    memcpy(slot, &header, sizeof header);
-    struct ibv_sge where = {(uintptr_t)slot, length, pair->region->lkey};
+    const size_t offset = (size_t)(position % FS_IBVX_CREDITS) * FS_IBVX_SEGMENT;
+    const size_t end = offset + FS_IBVX_SEGMENT - FS_IBVX_WORD;
+    struct fs_ibvx_header header = {pair->rank, pair->peer, pair->owed, length};
+    memcpy(pair->slots + offset, &header, sizeof header);
+    struct ibv_sge where = {(uintptr_t)pair->slots + offset, length, pair->region->lkey};
+    struct ibv_sge where_word = {(uintptr_t)pair->slots + end, FS_IBVX_WORD, pair->region->lkey};
+    struct ibv_send_wr word = {.wr_id = FS_IBVX_NUMBER(FS_IBVX_SENT, position),
+                               .sg_list = &where_word,
+                               .num_sge = 1,
+                               .opcode = IBV_WR_RDMA_WRITE,
+                               .wr.rdma = {pair->ring_there + end, pair->ring_there_key}};
     struct ibv_send_wr request = {
         .wr_id = FS_IBVX_NUMBER(FS_IBVX_SENT, position), .sg_list = &where, .num_sge = 1, .opcode = IBV_WR_SEND};
-    struct ibv_send_wr *bad;
+    struct ibv_send_wr *last = &request, *bad;
+    if (pair->ring_there) {
+        fs_ibvx_set_word(pair->slots + offset, position);
+        request.opcode = IBV_WR_RDMA_WRITE;
+        request.wr.rdma.remote_addr = pair->ring_there + offset;
+        request.wr.rdma.rkey = pair->ring_there_key;
+        request.next = last = &word;
+        if (FS_IBVX_WORD <= pair->most_inline) word.send_flags |= IBV_SEND_INLINE;
+        pair->counts.written++;
+    }
     if (length <= pair->most_inline) request.send_flags |= IBV_SEND_INLINE, pair->counts.inlined++;
     /* one completion stands for all before it */
     if (position % SIGNALLED_EACH == SIGNALLED_EACH - 1)
-        request.send_flags |= IBV_SEND_SIGNALED, pair->counts.signalled++;
+        last->send_flags |= IBV_SEND_SIGNALED, pair->counts.signalled++;
     if (ibv_post_send(pair->queue, &request, &bad) != 0) {
         fail(pair, IBV_WC_LOC_QP_OP_ERR);
         return 0;
@@ -343,7 +418,10 @@ ssize_t fs_ibvx_write(struct fs_ibvx_pair *pair, const struct iovec *parts, int 
     if (atomic_load(&pair->failed)) return -EPIPE;
     if (!atomic_load(&pair->begun)) return 0;
     fs_ibvx_lock(pair->device);
-    if (!has_room(pair)) fs_ibvx_poll(pair->device);
+    if (!has_room(pair)) {
+        fs_ibvx_poll(pair->device);
+        look_into_ring(pair);
+    }
     while (left && has_room(pair)) {
         uint32_t position = atomic_load_explicit(&pair->posted, memory_order_relaxed);
         unsigned char *slot = pair->slots + (size_t)(position % FS_IBVX_CREDITS) * FS_IBVX_SEGMENT;
@@ -377,8 +455,7 @@ ssize_t fs_ibvx_read(struct fs_ibvx_pair *pair, void *target, size_t length)
     pair->first = buffer->next;
     if (!pair->first) pair->last = NULL;
     atomic_fetch_sub_explicit(&pair->arrived, 1, memory_order_relaxed);
-    if (fs_ibvx_post_receive(pair->device, buffer) == 0) pair->owed++;
-    else fail(pair, IBV_WC_LOC_QP_OP_ERR);
+    give_back(pair, buffer);
     fs_ibvx_unlock(pair->device);
     return (ssize_t)length;
 }
@@ -391,16 +468,17 @@ void fs_ibvx_taken(struct fs_ibvx_pair *pair)
 }
 
 /* Whoever has the lock looks too, and shows what it finds. */
-static void look(struct fs_ibvx *device)
+static void look(struct fs_ibvx_pair *pair)
 {
-    if (!fs_ibvx_try_lock(device)) return;
-    fs_ibvx_poll(device);
-    fs_ibvx_unlock(device);
+    if (!fs_ibvx_try_lock(pair->device)) return;
+    fs_ibvx_poll(pair->device);
+    look_into_ring(pair);
+    fs_ibvx_unlock(pair->device);
 }
 
 int fs_ibvx_has_input(struct fs_ibvx_pair *pair)
 {
-    if (atomic_load_explicit(&pair->arrived, memory_order_relaxed) == 0) look(pair->device);
+    if (atomic_load_explicit(&pair->arrived, memory_order_relaxed) == 0) look(pair);
     return atomic_load_explicit(&pair->arrived, memory_order_relaxed) != 0 || atomic_load(&pair->failed) != 0 ||
            atomic_load_explicit(&pair->pieces_done, memory_order_relaxed) != pair->pieces_seen;
 }
@@ -410,6 +488,8 @@ int fs_ibvx_has_room(struct fs_ibvx_pair *pair)
     if (!atomic_load(&pair->begun)) return 0;
     return has_room(pair) || atomic_load(&pair->failed) != 0;
 }
+
+int fs_ibvx_must_be_looked_at(const struct fs_ibvx_pair *pair) { return pair->ring != NULL; }
 
 const char *fs_ibvx_failure(const struct fs_ibvx_pair *pair)
 {
