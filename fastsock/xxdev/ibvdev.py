@@ -24,6 +24,7 @@ _ADVICE = {
     errno.ENODEV: "no RDMA device has an active port: see `python -m fastsock.doctor`",
     errno.ENOENT: "libibverbs or librdmacm is not installed",
     errno.ENOMEM: "too little memory may be locked: see `ulimit -l`",
+    errno.ENOSPC: "the device has no room for so many ranks' segments",
     errno.EPERM: "a child of this process could corrupt its queue pairs: the kernel is too old",
     errno.EOPNOTSUPP: "the device has no shared receive queues",
 }
@@ -102,7 +103,13 @@ class _QueuePairs(Connections):
         self._prepare(sock)
 
     def settle(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
-        self.engine.attach_verbs(peer, sock.fileno())
+        try:
+            self.engine.attach_verbs(peer, sock.fileno())
+        except OSError as error:
+            why = _ADVICE.get(error.errno or 0)
+            if why is None:
+                raise
+            raise failed(Code.UNREACHABLE, f"no queue pair to {self.name(peer)}: {why}", peer) from error
         sock.detach()  # the descriptor is the engine's now
 
     def where(self, peer: int) -> str:
