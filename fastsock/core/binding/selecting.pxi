@@ -23,6 +23,8 @@ def ready_among(list channels, double spin_us, Patience patience=None):
     cdef list ready = []
     for channel in channels:
         if channel.is_open():
+            if not fs_end_has_data(channel.shared.end):
+                fs_end_look_once(channel.shared.end)
             if fs_end_has_data(channel.shared.end):
                 ready.append(channel)
             elif not fs_end_is_elsewhere(channel.shared.end):
@@ -47,6 +49,7 @@ def ready_among(list channels, double spin_us, Patience patience=None):
         start = fs_ticks()
         while not found and fs_ticks() - start < limit:
             for i in range(count):
+                fs_end_look_once(ends[i])
                 if fs_end_has_data(ends[i]):
                     found = 1
                     break

@@ -89,6 +89,7 @@ cdef extern from "stream/end.h" nogil:
     int fs_end_has_data(const fs_end *end)
     int fs_end_has_stale_token(const fs_end *end)
     int fs_end_is_elsewhere(const fs_end *end)
+    void fs_end_look_once(const fs_end *end)
     void fs_end_knock(fs_end *end, int doorbell)
     void fs_end_watch(fs_end *end, int doorbell)
     void fs_end_set_lazy(fs_end *end, int lazy)

@@ -16,8 +16,9 @@
 
 #define EVENTS 64
 #define MOST_WATCHED 8
-#define LEAVING_NS 60000000000ull /* as the kernel's for TCP that nobody holds any more */
-#define GRACE_NS 20000000ull      /* from the end of TCP to the last frames on their way */
+#define LEAVING_NS 60000000000ull  /* as the kernel's for TCP that nobody holds any more */
+#define GRACE_NS 20000000ull       /* from the end of TCP to the last frames on their way */
+#define LOOKED_AFTER_NS 1000000ull /* by a program's thread that looked so lately: it will come back */
 
 enum { OF_DOORBELL, OF_CARRIER, OF_TCP, OF_WAKER, OF_WATCHED };
 
@@ -27,6 +28,7 @@ struct served {
     struct served *next;
     uint32_t doorbell_events, tcp_events;
     int has_carrier, over;
+    int unarmed;           /* a thread of the program looks after it: the carrier makes no news */
     uint64_t tcp_ended_at; /* 0: it has not */
 };
 
@@ -40,6 +42,9 @@ static struct {
         void (*news)(void);
     } watched[MOST_WATCHED];
     unsigned watched_count;
+    /* Without the lock. */
+    _Atomic int awake;       /* the thread will look at `relied` once more before it sleeps */
+    _Atomic uint64_t relied; /* how often somebody began to rely on it */
 } agent = {.lock = PTHREAD_MUTEX_INITIALIZER, .events = -1, .waker = -1};
 
 static pthread_once_t process_watch = PTHREAD_ONCE_INIT;
@@ -170,6 +175,27 @@ static int turned(struct served *served, short *wants)
     }
 }
 
+/* Whether threads of the program may turn it. */
+static int can_assist(const struct fs_span *span)
+{
+    return agent.runs && agent.generation == fs_generation() && span->doorbell >= 0 && span->carrier != NULL &&
+           !span->resumed;
+}
+
+/* A thread of the program finds the news by itself, and nothing of it waits for some. */
+static int is_looked_after(const struct fs_span *span)
+{
+    if (!can_assist(span) || span->held_up || atomic_load(&span->relying) > 0) return 0;
+    return fs_now_ns() < atomic_load(&span->looked_at) + LOOKED_AFTER_NS;
+}
+
+/* Whatever comes from now on is told by the carrier's descriptor, and what came before is taken.  1: as turned(). */
+static int arm(struct served *served, short *wants)
+{
+    struct fs_carrier *carrier = served->span->carrier;
+    return carrier->calls->arm(carrier) < 0 || turned(served, wants);
+}
+
 /* 1: there may be more to do at once. */
 static int turn(struct served *served)
 {
@@ -180,8 +206,8 @@ static int turn(struct served *served)
     if (turned(served, &wants)) return 1;
     int moved = span->heard != heard || span->frames != frames;
     if (moved) return 1;
-    if (span->carrier->calls->arm(span->carrier) < 0) return 1;
-    if (turned(served, &wants)) return 1; /* what came before it was armed */
+    served->unarmed = is_looked_after(span);
+    if (!served->unarmed && arm(served, &wants)) return 1;
     if (span->heard != heard || span->frames != frames) return 1;
     if (wants & POLLIN && span->doorbell >= 0 && fs_end_settle(span->end, span->doorbell, 0)) return 1;
     uint32_t doorbell = (wants & POLLIN ? EPOLLIN | EPOLLRDHUP : 0u) | (wants & POLLOUT ? EPOLLOUT : 0u) | EPOLLHUP;
@@ -191,6 +217,7 @@ static int turn(struct served *served)
     }
     span->awaited = wants;
     watch(span->doorbell, &served->doorbell_events, doorbell, tagged(served, OF_DOORBELL));
+    span->doorbell_is_quiet = (served->doorbell_events & EPOLLIN) != 0;
     int tcp = atomic_load(&span->tcp);
     const int is_beside = served->tcp_ended_at == 0 && !span->resumed;
     watch(tcp, &served->tcp_events, is_beside ? EPOLLRDHUP | EPOLLIN : 0, tagged(served, OF_TCP));
@@ -200,6 +227,9 @@ static int turn(struct served *served)
 static void note_event(struct served *served, unsigned kind, uint32_t events)
 {
     if (served->over) return;
+    struct fs_carrier *carrier = served->span->carrier;
+    if (kind == OF_CARRIER && carrier->calls->disarm != NULL) carrier->calls->disarm(carrier);
+    if (kind == OF_DOORBELL) served->span->doorbell_is_quiet = 0;
     if (kind == OF_DOORBELL && events & (EPOLLHUP | EPOLLERR)) served->span->program_left = 1;
     if (kind != OF_TCP || served->tcp_ended_at != 0 || served->span->resumed) return;
     if (is_resumed_there(served->span)) fs_span_other_ended(served->span, ENETDOWN);
@@ -223,11 +253,14 @@ static void drop_those_over(void)
 /* How long the thread may sleep, in milliseconds: -1 for ever. */
 static int patience(void)
 {
-    for (struct served *served = agent.first; served != NULL; served = served->next)
+    int longest = -1;
+    for (struct served *served = agent.first; served != NULL; served = served->next) {
+        if (served->unarmed) return (int)(LOOKED_AFTER_NS / 1000000ull);
         if (served->span->looks_seldom ||
             (served->tcp_ended_at != 0 && !served->span->heard_shut && !served->span->resumed))
-            return (int)(GRACE_NS / 1000000ull);
-    return -1;
+            longest = (int)(GRACE_NS / 1000000ull);
+    }
+    return longest;
 }
 
 static void *serve(void *unused)
@@ -237,13 +270,17 @@ static void *serve(void *unused)
     (void)unused;
     pthread_mutex_lock(&agent.lock);
     while (agent.generation == generation) {
+        const uint64_t relied = atomic_load(&agent.relied);
         int more = 0;
         for (struct served *served = agent.first; served != NULL; served = served->next)
             if (!served->over) more |= turn(served);
         drop_those_over();
         int timeout = more ? 0 : patience(), events = agent.events;
         pthread_mutex_unlock(&agent.lock);
+        atomic_store(&agent.awake, 0);
+        if (atomic_load(&agent.relied) != relied) timeout = 0;
         int count = epoll_wait(events, found, EVENTS, timeout), error = errno;
+        atomic_store(&agent.awake, 1);
         pthread_mutex_lock(&agent.lock);
         if (count < 0 && error != EINTR) break; /* the program closed every number, and with them this thread's */
         for (int i = 0; i < count; i++) {
@@ -361,31 +398,56 @@ int fs_agent_begin(struct fs_span *span, int doorbell, int tcp)
     return error;
 }
 
-static int can_assist(const struct fs_span *span)
+static void turn_for(struct fs_span *span)
 {
-    return agent.runs && agent.generation == fs_generation() && span->doorbell >= 0 && span->carrier != NULL &&
-           !span->resumed;
+    short wants = 0;
+    span->lent = 1;
+    int is_over = fs_span_turn(span, &wants) != FS_SPAN_GOES_ON;
+    span->lent = 0;
+    if (is_over || (wants & ~span->awaited) != 0) fs_agent_wake();
 }
 
 static void assist(void *of)
 {
     struct fs_span *span = of;
-    short wants = 0;
     if (pthread_mutex_trylock(&agent.lock) != 0) return; /* the thread is at it */
+    if (can_assist(span)) turn_for(span);
+    pthread_mutex_unlock(&agent.lock);
+}
+
+static void look(void *of)
+{
+    struct fs_span *span = of;
+    atomic_store(&span->looked_at, fs_now_ns());
+    assist(span);
+}
+
+/* Whatever came before the carrier was armed is taken here, and the thread hears of the rest.  Or the thread is awake:
+ * then it does both. */
+static void rely(void *of)
+{
+    struct fs_span *span = of;
+    atomic_fetch_add(&span->relying, 1);
+    atomic_store(&span->looked_at, 0);
+    atomic_fetch_add(&agent.relied, 1);
+    if (pthread_mutex_trylock(&agent.lock) != 0) {
+        if (atomic_load(&agent.awake)) return;
+        pthread_mutex_lock(&agent.lock); /* another one of the program has it */
+    }
     if (can_assist(span)) {
-        span->lent = 1;
-        int is_over = fs_span_turn(span, &wants) != FS_SPAN_GOES_ON;
-        span->lent = 0;
-        if (is_over || (wants & ~span->awaited) != 0) fs_agent_wake();
+        if (span->carrier->calls->arm(span->carrier) < 0) fs_agent_wake();
+        turn_for(span);
     }
     pthread_mutex_unlock(&agent.lock);
 }
+
+static void rely_no_more(void *of) { atomic_fetch_sub(&((struct fs_span *)of)->relying, 1); }
 
 static void drop(void *of) { fs_span_drop(of); }
 
 void fs_agent_lend(struct fs_span *span, struct fs_end *end)
 {
-    end->assistant = (struct fs_assistant){assist, drop, fs_span_hold(span)};
+    end->assistant = (struct fs_assistant){assist, look, rely, rely_no_more, drop, fs_span_hold(span)};
 }
 
 static int is_told(const struct fs_span *span)

@@ -38,7 +38,8 @@ struct fs_carrier_calls {
     /* What has arrived: how many, or -errno once everything that arrived before was given. */
     int (*poll)(struct fs_carrier *carrier, struct fs_arrival *arrivals, int most);
     int (*release)(struct fs_carrier *carrier, uint32_t slot); /* the arrival was read */
-    int (*arm)(struct fs_carrier *carrier); /* from now on its descriptor becomes readable when there is news: 0 */
+    int (*arm)(struct fs_carrier *carrier);     /* from now on its descriptor becomes readable when there is news: 0 */
+    void (*disarm)(struct fs_carrier *carrier); /* it became readable: not any more.  NULL: it tells by itself */
     /* Nothing new arrives from now on.  0: what is arriving may still come, so poll and ask again. */
     int (*stop)(struct fs_carrier *carrier);
     /* Both ends have said their last.  NULL where the other host's word for the last ticket says as much. */

@@ -31,6 +31,7 @@ struct queue_pair {
     uint64_t posted, completed, signalled; /* requests of the send queue */
     uint64_t sent;                         /* frames: each has its buffer */
     unsigned unacknowledged;               /* events of the completion channel */
+    int armed;                             /* and nothing was found since: the next completion makes an event */
     int error;
     int drained; /* nothing arrives any more */
 };
@@ -147,6 +148,7 @@ static int poll_completions(struct fs_carrier *carrier, struct fs_arrival *arriv
         int got = ibv_poll_cq(pair->completions, wanted, completions);
         if (got < 0) fail(pair, EIO);
         if (got <= 0) break;
+        pair->armed = 0;
         for (int i = 0; i < got; i++)
             if (note(pair, &completions[i], &arrivals[found]) == 1) found++;
     }
@@ -158,15 +160,23 @@ static int release(struct fs_carrier *carrier, uint32_t slot) { return post_rece
 static int arm(struct fs_carrier *carrier)
 {
     struct queue_pair *pair = of(carrier);
+    if (pair->armed) return 0;
+    int error = ibv_req_notify_cq(pair->completions, 0);
+    pair->armed = error == 0;
+    return error == 0 ? 0 : fail(pair, error);
+}
+
+/* One event for each time that it was armed.  Where another one is there, the descriptor stays readable. */
+static void disarm(struct fs_carrier *carrier)
+{
+    struct queue_pair *pair = of(carrier);
     struct ibv_cq *queue;
     void *context;
-    while (pair->verbs->ibv_get_cq_event(pair->news, &queue, &context) == 0) /* it does not block */
-        if (++pair->unacknowledged == 1000) {
-            pair->verbs->ibv_ack_cq_events(pair->completions, pair->unacknowledged);
-            pair->unacknowledged = 0;
-        }
-    int error = ibv_req_notify_cq(pair->completions, 0);
-    return error == 0 ? 0 : fail(pair, error);
+    if (pair->verbs->ibv_get_cq_event(pair->news, &queue, &context) != 0) return; /* it does not block */
+    pair->armed = 0;
+    if (++pair->unacknowledged < 1000) return;
+    pair->verbs->ibv_ack_cq_events(pair->completions, pair->unacknowledged);
+    pair->unacknowledged = 0;
 }
 
 /* Its state is "error" then.  A device that is gone completes nothing any more. */
@@ -200,6 +210,7 @@ static const struct fs_carrier_calls calls = {
     .poll = poll_completions,
     .release = release,
     .arm = arm,
+    .disarm = disarm,
     .stop = stop,
     .close = close_pair,
 };

@@ -245,7 +245,8 @@ static void send_rest(struct fs_span *span, short *wants)
     unsigned char copy[FS_FRAME_PAYLOAD];
     uint64_t free_there = window(span);
     size_t most = free_there < sizeof copy ? (size_t)free_there : sizeof copy;
-    ssize_t got = fs_end_receive(span->end, span->doorbell, copy, most == 0 ? 1 : most, most == 0 ? FS_PEEK : 0, 1);
+    ssize_t got = fs_end_receive(span->end, span->doorbell, copy, most == 0 ? 1 : most, most == 0 ? FS_PEEK : 0,
+                                 !span->doorbell_is_quiet || span->leaving);
     if (got == -EAGAIN && span->leaving) got = fs_ring_unread(&span->end->out) == 0 ? 0 : -ECONNRESET; /* as TCP */
     if (got == -EAGAIN) {
         *wants |= POLLIN;
@@ -277,6 +278,7 @@ static void send_kept(struct fs_span *span)
 
 static void outwards(struct fs_span *span, short *wants)
 {
+    span->held_up = 1;
     for (int pieces = 0; pieces < MOST_PIECES && !span->said_shut && !span->said_reset && span->lost == 0; pieces++) {
         if (frames_allowed(span, FOR_CREDIT) == 0 || span->pending_count == 2 * FS_FRAMES) return;
         if (span->kept.length > 0) {
@@ -289,11 +291,15 @@ static void outwards(struct fs_span *span, short *wants)
         } else if ((uint64_t)used > span->posted) {
             if (send_piece(span, (size_t)used - (size_t)span->posted) == 0) return;
         } else if (span->posted > 0 || span->lent) {
+            span->held_up = 0;
             return; /* the completions come first */
         } else {
             uint64_t before = span->frames;
             send_rest(span, wants);
-            if (span->frames == before) return;
+            if (span->frames == before) {
+                span->held_up = 0;
+                return;
+            }
         }
     }
 }

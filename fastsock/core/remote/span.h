@@ -77,9 +77,13 @@ struct fs_span {
     unsigned char *bytes_before; /* of these */
     uint32_t placed;             /* bytes of the first one */
     short awaited;               /* what the thread waits for at the doorbell */
-    int lent;         /* a thread of the program turns it: what takes a system call is left to the other one */
-    int looks_seldom; /* there may be room again from time to time */
-    int wants_room;   /* the doorbell must become writable before more can be placed, or credit can be given */
+    int lent; /* a thread of the program turns it: what takes a system call is left to the other one */
+    _Atomic uint64_t looked_at; /* when a thread of the program last looked for news, 0: none may come back to it */
+    _Atomic int relying;        /* such threads that sleep */
+    int doorbell_is_quiet;      /* it has shown nothing since it was last looked at, and would wake the thread */
+    int held_up;                /* what the program has sent waits for credit, or for others that are served */
+    int looks_seldom;           /* there may be room again from time to time */
+    int wants_room; /* the doorbell must become writable before more can be placed, or credit can be given */
 };
 
 /* A new one with its memory and its end, without a carrier: NULL and -errno. */

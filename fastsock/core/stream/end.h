@@ -69,7 +69,10 @@ struct fs_custody;
 /* Who serves the other end from within this process.  A thread of the program that waits or has sent does it at once,
  * rather than wake the thread that does it else. */
 struct fs_assistant {
-    void (*assist)(void *of); /* NULL: nobody.  Never waits */
+    void (*assist)(void *of); /* NULL: nobody.  What can be done now; never waits */
+    void (*look)(void *of);   /* the same for news, by a thread that will look again, or rely on the other one */
+    void (*rely)(void *of);   /* before a sleep: the other one hears of all news from now on */
+    void (*rely_no_more)(void *of);
     void (*drop)(void *of);
     void *of;
 };
@@ -171,6 +174,14 @@ static inline int fs_end_has_data(const struct fs_end *end) /* in the ring */
 static inline void fs_end_assist(const struct fs_end *end)
 {
     if (end->assistant.assist != NULL) end->assistant.assist(end->assistant.of);
+}
+static inline void fs_end_look_once(const struct fs_end *end)
+{
+    if (end->assistant.assist != NULL) end->assistant.look(end->assistant.of);
+}
+static inline void fs_end_rely(const struct fs_end *end, int relies) /* around a sleep */
+{
+    if (end->assistant.assist != NULL) (relies ? end->assistant.rely : end->assistant.rely_no_more)(end->assistant.of);
 }
 static inline int fs_end_is_elsewhere(const struct fs_end *end) /* the other end ran last on another core, or host */
 {

@@ -36,6 +36,8 @@ void fs_end_set_lazy(struct fs_end *end, int lazy)
 
 int fs_end_settle(struct fs_end *end, int doorbell, int flags)
 {
+    fs_end_rely(end, 1);
+    fs_end_rely(end, 0); /* nobody says when its sleep ends: until it looks again */
     int error = fs_lock(end->exclusion.receiver, flags & FS_AT_ONCE ? 0 : PATIENCE_NS);
     if (error != 0) return flags & FS_AT_ONCE ? error : 1;
     if (!end->raw_in) fs_doorbell_settle(end, doorbell);

@@ -380,7 +380,10 @@ static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned cha
         uint64_t start = part == CHUNK ? fs_ticks() : 0;
         fs_ring_copy_out(&end->in, 0, target + done, part);
         fs_ring_consume(&end->in, part);
-        if (part == CHUNK) fs_cma_note_take(end, fs_ticks() - start);
+        if (part == CHUNK) {
+            fs_cma_note_take(end, fs_ticks() - start);
+            fs_end_assist(end); /* more comes meanwhile, and the other end needs the room */
+        }
         done += part;
         relieve_writer(end, doorbell);
     }

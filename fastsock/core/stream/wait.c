@@ -104,7 +104,7 @@ int fs_end_look(struct fs_end *end, int what, uint64_t ticks)
 {
     uint64_t start = fs_ticks();
     do {
-        fs_end_assist(end);
+        fs_end_look_once(end);
         for (int i = 0; i < SPINS_PER_CLOCK; i++) {
             if (is_ready(end, what)) return 1;
             fs_pause();
@@ -271,7 +271,9 @@ static int wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, cons
     fs_count(&end->statistics.waits, 1);
     uint64_t left = until(deadline_ns);
     if (left == 0) return -ETIMEDOUT;
+    fs_end_rely(end, 1);
     int slept = sleep_on_futex(end, what, left, leaving);
+    fs_end_rely(end, 0);
     return slept == 0 ? FS_IN_VAIN : slept < 0 ? slept : 0;
 }
 
@@ -288,7 +290,10 @@ int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadli
     if (atomic_load(leaving)) return -EBADF;
     uint64_t left = until(deadline_ns);
     if (left == 0) return -ETIMEDOUT;
-    return heed_feints(end, what, began, deadline_ns, sleep_on_doorbell(end, doorbell, what, left, leaving));
+    fs_end_rely(end, 1);
+    int slept = sleep_on_doorbell(end, doorbell, what, left, leaving);
+    fs_end_rely(end, 0);
+    return heed_feints(end, what, began, deadline_ns, slept);
 }
 
 int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving)

@@ -108,8 +108,17 @@ static void close_end(struct fs_carrier *carrier)
     carrier->descriptor = -1;
 }
 
-static const struct fs_carrier_calls calls = {room, post, write_then_post, done, poll_arrivals, release, arm,
-                                              stop, NULL, close_end};
+static const struct fs_carrier_calls calls = {
+    .room = room,
+    .post = post,
+    .write = write_then_post,
+    .done = done,
+    .poll = poll_arrivals,
+    .release = release,
+    .arm = arm,
+    .stop = stop,
+    .close = close_end,
+};
 
 void device_join(struct device *device, struct fs_span *one, struct fs_span *other)
 {
