@@ -25,6 +25,7 @@ LAST_RESORT = "tcp"
 PEERS = ("same-user", "any")
 SHORT_LIVED = ("tcp", "path")
 FAILOVER = ("error", "resume")
+RENDEZVOUS = ("write", "read")
 SMALLEST_RING = 4096
 LARGEST_RING = 1 << 30
 
@@ -225,6 +226,7 @@ class Settings(Checked):
     peers: str
     short_lived: str
     failover: str
+    rdma_rendezvous: str
     stats: str | None
     trace: bool
     _connect: tuple[tuple[Rule, tuple[str, ...]], ...]
@@ -241,6 +243,7 @@ class Settings(Checked):
         "peers",
         "short_lived",
         "failover",
+        "rdma_rendezvous",
         "stats",
         "trace",
     )
@@ -259,6 +262,7 @@ class Settings(Checked):
         peers: str = "same-user",
         short_lived: str = "tcp",
         failover: str = "error",
+        rdma_rendezvous: str = "write",
         stats: str | None = None,
         trace: bool | str = False,
     ) -> None:
@@ -273,6 +277,7 @@ class Settings(Checked):
         _set(self, "peers", choice("peers", peers, PEERS))
         _set(self, "short_lived", choice("short_lived", short_lived, SHORT_LIVED))
         _set(self, "failover", choice("failover", failover, FAILOVER))
+        _set(self, "rdma_rendezvous", choice("rdma_rendezvous", rdma_rendezvous, RENDEZVOUS))
         _set(self, "stats", stats or None)
         _set(self, "trace", flag("trace", trace))
         # a rule may name more than the default, which leaves these out for whoever did not ask
@@ -506,6 +511,7 @@ _VARIABLES = {
     "FASTSOCK_PEERS": "peers",
     "FASTSOCK_SHORT_LIVED": "short_lived",
     "FASTSOCK_FAILOVER": "failover",
+    "FASTSOCK_RDMA_RENDEZVOUS": "rdma_rendezvous",
     "FASTSOCK_STATS": "stats",
     "FASTSOCK_TRACE": "trace",
 }

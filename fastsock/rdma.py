@@ -46,6 +46,13 @@ def _refused(error: OSError) -> Refused:
     return Refused.by(error) if reason is None else Refused(reason, str(error))
 
 
+def _choose() -> None:
+    """For the connections made from now on."""
+    now = settings()
+    core.rdma_resume(now.failover == "resume")
+    core.rdma_rendezvous(now.rdma_rendezvous == "read")
+
+
 class _Span:
     """A queue pair that joins both hosts. Nobody uses it yet."""
 
@@ -130,14 +137,14 @@ class RdmaTransport(Transport):
         return _WHY_NOT.get(error, Reason.NO_RDMA_LIBRARY) if error else None
 
     def listen(self, ip: str, port: int) -> Any:
-        core.rdma_resume(settings().failover == "resume")
+        _choose()
         try:
             return core.RdmaListener((ip, port))
         except OSError as error:
             raise _refused(error) from error
 
     def reach(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> _Span:
-        core.rdma_resume(settings().failover == "resume")
+        _choose()
         try:
             return _Span(core.rdma_offer(source, target, seconds))
         except OSError as error:

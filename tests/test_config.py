@@ -221,6 +221,7 @@ class TestEnvironment:
                 "FASTSOCK_PEERS": "any",
                 "FASTSOCK_SHORT_LIVED": "path",
                 "FASTSOCK_FAILOVER": "resume",
+                "FASTSOCK_RDMA_RENDEZVOUS": "read",
                 "FASTSOCK_STATS": "-",
                 "FASTSOCK_TRACE": "1",
             }
@@ -233,6 +234,7 @@ class TestEnvironment:
         assert (found.peers, found.stats, found.trace) == ("any", "-", True)
         assert found.short_lived == "path"
         assert found.failover == "resume"
+        assert found.rdma_rendezvous == "read"
 
     def test_an_empty_variable_counts_as_unset(self) -> None:
         names = (*config._VARIABLES, *config._OTHER_VARIABLES)

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fastsock import config
+from fastsock.config import RENDEZVOUS
 from fastsock.testing.process import FarProcess
 
 from ..helpers.paths import preferring
@@ -33,14 +34,15 @@ ROUNDS = int(os.environ.get("LAB_RESUME_ROUNDS", "6"))
 _kept: dict[str, object] = {}
 
 
-@pytest.fixture
-def _resuming(monkeypatch):
+@pytest.fixture(params=RENDEZVOUS)
+def _resuming(monkeypatch, request):
     guest = Guest()
     if guest.net != "veth":
         pytest.skip("needs the device on a veth: tests/lab/run without a topology")
     with preferring("rdma"):
         monkeypatch.setenv("FASTSOCK_MEETING_MS", "10000")  # the guest's processor is emulated
         monkeypatch.setenv("FASTSOCK_FAILOVER", "resume")
+        monkeypatch.setenv("FASTSOCK_RDMA_RENDEZVOUS", request.param)
         config.reload()
         yield guest
 

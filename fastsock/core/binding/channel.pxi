@@ -698,6 +698,10 @@ cdef class Channel:
         return {"bytes_sent": s.bytes_sent, "bytes_received": s.bytes_received,
                 "bytes_direct": s.bytes_direct, "waits": s.waits, "wakes": s.wakes, "spins": s.spins}
 
+    def carried(self):
+        """What the device has done for this end, where one joins it to another host: Span.counts(). Else None."""
+        return None if self.span is None else self.span.counts()
+
     def resumed(self):
         """Whether the connection goes on over TCP, because what carried it broke."""
         return self.span is not None and self.span.resumed()

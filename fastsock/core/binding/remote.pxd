@@ -10,6 +10,7 @@ cdef extern from "remote/span.h" nogil:
         uint64_t frames_sent
         uint64_t frames_heard
         uint64_t written
+        uint64_t taken
 
     struct fs_span:
         fs_segment *segment
@@ -28,6 +29,7 @@ cdef extern from "remote/meeting.h" nogil:
     struct fs_meeting_listener
     int fs_meeting_usable()
     void fs_meeting_resume(int resumes)
+    void fs_meeting_rendezvous(int offers)
     fs_meeting_listener *fs_meeting_listen(const sockaddr *at, int *error)
     void fs_meeting_unlisten(fs_meeting_listener *listener)
     fs_span *fs_meeting_offer(const sockaddr *source, const sockaddr *target, uint64_t patience_ns, int *error)

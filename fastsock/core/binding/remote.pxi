@@ -14,6 +14,11 @@ def rdma_resume(bint resumes):
     fs_meeting_resume(resumes)
 
 
+def rdma_rendezvous(bint offers):
+    """Whether the other end's device reads this end's large data, on connections made from now on. Else this end's writes it."""
+    fs_meeting_rendezvous(offers)
+
+
 def has_rdma_device():
     """Whether the kernel knows an RDMA device now. Opens no library."""
     return fs_verbs_has_device() != 0
@@ -71,11 +76,12 @@ cdef class Span:
         return fs_span_has_resumed(self.span) != 0
 
     def counts(self):
-        """frames_sent, frames_heard, and written: bytes that the device wrote without a copy."""
+        """frames_sent, frames_heard; written, taken: bytes that this end's device wrote and read there without a copy."""
         return {
             "frames_sent": self.span.counts.frames_sent,
             "frames_heard": self.span.counts.frames_heard,
             "written": self.span.counts.written,
+            "taken": self.span.counts.taken,
         }
 
     def __dealloc__(self):

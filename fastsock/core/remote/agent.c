@@ -185,7 +185,7 @@ static int can_assist(const struct fs_span *span)
 /* A thread of the program finds the news by itself, and nothing of it waits for some. */
 static int is_looked_after(const struct fs_span *span)
 {
-    if (!can_assist(span) || span->held_up || atomic_load(&span->relying) > 0) return 0;
+    if (!can_assist(span) || span->held_up || span->taking != 0 || atomic_load(&span->relying) > 0) return 0;
     return fs_now_ns() < atomic_load(&span->looked_at) + LOOKED_AFTER_NS;
 }
 

@@ -17,7 +17,7 @@
 
 struct fs_arrival {
     struct fs_frame frame;
-    const unsigned char *data; /* valid until release() */
+    const unsigned char *data; /* behind the frame; valid until release() */
     uint32_t slot;
 };
 
@@ -34,6 +34,11 @@ struct fs_carrier_calls {
      * until the ticket is done: of that there is news.  NULL: it cannot. */
     int64_t (*write)(struct fs_carrier *carrier, const struct fs_frame *frame, const unsigned char *data, size_t length,
                      uint64_t window_offset);
+    /* Posts a frame that says where bytes of this end's ring lie.  They must stay as they are until the other end has
+     * said that it has them.  NULL: it cannot. */
+    int64_t (*offer)(struct fs_carrier *carrier, const struct fs_frame *frame, const unsigned char *data);
+    /* Reads what such a frame, which arrived, offers.  Done as other tickets, and of that there is news. */
+    int64_t (*read)(struct fs_carrier *carrier, const struct fs_arrival *arrival, unsigned char *target);
     int64_t (*done)(const struct fs_carrier *carrier); /* the last ticket of which the other host has everything */
     /* What has arrived: how many, or -errno once everything that arrived before was given. */
     int (*poll)(struct fs_carrier *carrier, struct fs_arrival *arrivals, int most);

@@ -23,6 +23,8 @@ enum fs_frame_kind {
     FS_FRAME_SHUT,      /* no bytes come behind `position` */
     FS_FRAME_RESET,     /* the connection is broken off */
     FS_FRAME_RESUME,    /* the first on the next carrier: `position` bytes of the other end's have arrived */
+    FS_FRAME_OFFERED,   /* `length` bytes lie in the sender's ring, for the other end's device to read */
+    FS_FRAME_TAKEN,     /* the stream of the other end was read from there as far as `position` */
     FS_FRAME_KINDS
 };
 

@@ -15,7 +15,7 @@
 
 #ifdef FS_HAS_VERBS
 
-#define MAGIC 0x46735231u /* "FsR1": another version is another number */
+#define MAGIC 0x46735232u /* "FsR2": another version is another number */
 #define BACKLOG 128
 #define MOST_OFFERED 64 /* spans that nobody has accepted yet */
 #define ACK_TIMEOUT 17  /* 4.096 us times 2 to the power of it: half a second, then so often again: */
@@ -57,7 +57,7 @@ static struct {
     struct rdma_event_channel *news;
     uint32_t generation;
     struct met *first;
-    _Atomic int resumes;
+    _Atomic int resumes, offers;
 } meetings = {.opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct key key_of(const struct sockaddr *address)
@@ -132,6 +132,7 @@ static int make_span(const struct fs_verbs_library *verbs, struct rdma_cm_id *id
     span->resumes = atomic_load(&meetings.resumes);
     memory.out = fs_span_out(span, &memory.out_bytes);
     memory.in = fs_span_in(span, &memory.in_bytes);
+    span->offers = memory.offers = atomic_load(&meetings.offers);
     span->carrier = fs_queue_pair_make(verbs, id, &memory, &error);
     if (span->carrier == NULL) {
         fs_span_drop(span);
@@ -171,6 +172,8 @@ static struct rdma_conn_param parameters_of(const struct greeting *greeting)
     return (struct rdma_conn_param){
         .private_data = greeting,
         .private_data_len = sizeof *greeting,
+        .responder_resources = RDMA_MAX_RESP_RES, /* reads under way: as many as both devices have room for */
+        .initiator_depth = RDMA_MAX_INIT_DEPTH,
         .retry_count = RETRIES,
         .rnr_retry_count = RETRIES,
     };
@@ -305,6 +308,7 @@ static int any_is_iwarp(const struct fs_verbs_library *verbs)
 }
 
 void fs_meeting_resume(int resumes) { atomic_store(&meetings.resumes, resumes); }
+void fs_meeting_rendezvous(int offers) { atomic_store(&meetings.offers, offers); }
 
 int fs_meeting_usable(void)
 {
@@ -528,6 +532,7 @@ uint32_t fs_meeting_withdraw(struct fs_span *span, uint64_t patience_ns)
 #else
 
 void fs_meeting_resume(int resumes) { (void)resumes; }
+void fs_meeting_rendezvous(int offers) { (void)offers; }
 
 int fs_meeting_usable(void) { return fs_verbs_has_device() ? -ENOSYS : -ENODEV; }
 

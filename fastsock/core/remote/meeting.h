@@ -19,6 +19,9 @@
 int fs_meeting_usable(void);
 /* Whether connections made from now on go on over TCP where the carrier breaks.  Both ends must say so. */
 void fs_meeting_resume(int resumes);
+/* Whether this end's large data is read by the other end's device, on connections made from now on.  Else this end's
+ * device writes it.  Each end chooses for what it sends. */
+void fs_meeting_rendezvous(int offers);
 
 struct fs_meeting_listener;
 /* NULL and -errno: -EADDRINUSE somebody listens there, -ENODEV no device has that address, -EOPNOTSUPP iWARP. */

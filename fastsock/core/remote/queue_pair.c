@@ -13,6 +13,7 @@
 #define SIGNAL_EVERY (FS_FRAMES / 4)
 #define INLINE_BYTES 220u
 #define POLLED 16
+#define PLACE_BYTES 12u /* address and key */
 
 /* In a request's number, beside its count or slot. */
 #define RECEIVED (1ull << 63)
@@ -115,6 +116,32 @@ static int64_t write_then_post(struct fs_carrier *carrier, const struct fs_frame
     return post_requests(pair, &writing, &telling, 1);
 }
 
+static int64_t offer(struct fs_carrier *carrier, const struct fs_frame *frame, const unsigned char *data)
+{
+    unsigned char place[PLACE_BYTES];
+    const uint64_t address = htole64((uintptr_t)data);
+    const uint32_t key = htole32(of(carrier)->out_region->rkey);
+    memcpy(place, &address, sizeof address);
+    memcpy(place + sizeof address, &key, sizeof key);
+    return post(carrier, frame, place, sizeof place, 0);
+}
+
+/* The other host's word says where it reads there; its device checks that.  Here it writes to `target` alone. */
+static int64_t read_offered(struct fs_carrier *carrier, const struct fs_arrival *arrival, unsigned char *target)
+{
+    struct queue_pair *pair = of(carrier);
+    uint64_t address;
+    uint32_t key;
+    if (pair->error != 0) return -pair->error;
+    memcpy(&address, arrival->data, sizeof address);
+    memcpy(&key, arrival->data + sizeof address, sizeof key);
+    struct ibv_sge bytes = {(uintptr_t)target, arrival->frame.length, pair->in_region->lkey};
+    struct ibv_send_wr reading = {.sg_list = &bytes, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
+    reading.wr.rdma.remote_addr = le64toh(address);
+    reading.wr.rdma.rkey = le32toh(key);
+    return post_requests(pair, &reading, &reading, 1);
+}
+
 static int64_t done(const struct fs_carrier *carrier) { return (int64_t)of(carrier)->completed; }
 
 static int note(struct queue_pair *pair, const struct ibv_wc *completion, struct fs_arrival *arrival)
@@ -133,8 +160,9 @@ static int note(struct queue_pair *pair, const struct ibv_wc *completion, struct
     arrival->data = buffer + FS_FRAME_BYTES;
     if (completion->byte_len < FS_FRAME_BYTES) return fail(pair, EPROTO);
     arrival->frame = fs_frame_get(buffer);
-    if (arrival->frame.kind == FS_FRAME_DATA && arrival->frame.length != completion->byte_len - FS_FRAME_BYTES)
-        return fail(pair, EPROTO);
+    const uint32_t behind = completion->byte_len - FS_FRAME_BYTES;
+    if (arrival->frame.kind == FS_FRAME_DATA && arrival->frame.length != behind) return fail(pair, EPROTO);
+    if (arrival->frame.kind == FS_FRAME_OFFERED && behind != PLACE_BYTES) return fail(pair, EPROTO);
     return 1;
 }
 
@@ -206,6 +234,8 @@ static const struct fs_carrier_calls calls = {
     .room = room,
     .post = post,
     .write = write_then_post,
+    .offer = offer,
+    .read = read_offered,
     .done = done,
     .poll = poll_completions,
     .release = release,
@@ -254,7 +284,8 @@ static int make_parts(struct queue_pair *pair)
     struct ibv_pd *domain = pair->id->qp->pd;
     pair->buffers_region = verbs->ibv_reg_mr(domain, pair->buffers, BUFFERS_BYTES, IBV_ACCESS_LOCAL_WRITE);
     if (pair->buffers_region == NULL) return errno;
-    pair->out_region = verbs->ibv_reg_mr(domain, pair->memory.out, pair->memory.out_bytes, 0);
+    pair->out_region = verbs->ibv_reg_mr(domain, pair->memory.out, pair->memory.out_bytes,
+                                         pair->memory.offers ? IBV_ACCESS_REMOTE_READ : 0);
     if (pair->out_region == NULL) return errno;
     pair->in_region = verbs->ibv_reg_mr(domain, pair->memory.in, pair->memory.in_bytes,
                                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);

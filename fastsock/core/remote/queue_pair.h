@@ -10,6 +10,7 @@
 struct fs_ring_memory {
     unsigned char *out, *in; /* this end's rings: read, and written to, by the device */
     size_t out_bytes, in_bytes;
+    int offers; /* the other end's device may read `out` */
 };
 
 struct fs_window { /* where the other end may write */

@@ -152,6 +152,10 @@ static int note_counts(struct fs_span *span, const struct fs_frame *frame)
 {
     if (frame->consumed < span->read_there || frame->consumed > span->sent) return -EPROTO;
     if (frame->heard < span->heard_there || frame->heard > span->frames) return -EPROTO;
+    if (frame->kind == FS_FRAME_TAKEN) { /* not in its turn: what waits before it may wait for the other end */
+        if (span->resumed || frame->position < span->taken_there || frame->position > span->sent) return -EPROTO;
+        span->taken_there = frame->position;
+    }
     span->read_there = frame->consumed;
     span->heard_there = frame->heard;
     return 0;
@@ -182,12 +186,20 @@ static int64_t say(struct fs_span *span, uint32_t kind, const void *data, size_t
     return note_post(span, span->carrier->calls->post(span->carrier, &frame, data, length, tell));
 }
 
-static void remember(struct fs_span *span, int64_t ticket, size_t length)
+/* The last `length` bytes that were sent.  `offered`: they stay until the other end has taken them. */
+static void remember(struct fs_span *span, int64_t ticket, size_t length, int offered)
 {
     unsigned place = (span->first_pending + span->pending_count++) % (2 * FS_FRAMES);
     span->pending[place].ticket = ticket;
+    span->pending[place].offered = offered ? span->sent : 0;
     span->pending[place].consume = length;
     span->posted += length;
+}
+
+static int is_first_done(const struct fs_span *span, int64_t done)
+{
+    const uint64_t offered = span->pending[span->first_pending].offered;
+    return offered > 0 ? span->taken_there >= offered : span->pending[span->first_pending].ticket <= done;
 }
 
 static void consume_done(struct fs_span *span)
@@ -196,7 +208,7 @@ static void consume_done(struct fs_span *span)
     int64_t done = span->carrier->calls->done(span->carrier);
     uint64_t length = 0;
     if (span->kept.length > 0 && span->kept.ticket <= done) span->kept.length = 0;
-    while (span->pending_count > 0 && span->pending[span->first_pending].ticket <= done) {
+    while (span->pending_count > 0 && is_first_done(span, done)) {
         length += span->pending[span->first_pending].consume;
         span->first_pending = (span->first_pending + 1) % (2 * FS_FRAMES);
         span->pending_count--;
@@ -210,32 +222,34 @@ static void consume_done(struct fs_span *span)
 static size_t send_piece(struct fs_span *span, size_t there)
 {
     uint64_t free_there = window(span);
+    const struct fs_carrier_calls *calls = span->carrier->calls;
     size_t length, together;
     int64_t ticket;
-    int copied;
+    int copied, offered = span->offers && calls->offer != NULL;
     const unsigned char *data = fs_ring_run(&span->end->in, span->posted, &together);
     if (there > free_there) there = (size_t)free_there;
     if (there == 0) return 0;
-    copied = there < WRITTEN_FROM || span->carrier->calls->write == NULL;
+    copied = there < WRITTEN_FROM || (!offered && calls->write == NULL);
     if (!copied) {
         uint64_t size = span->carrier->window_bytes, offset = (size / FS_GROWTH + span->sent) & (size - 1);
         length = there < LONGEST_PIECE ? there : LONGEST_PIECE;
         if (length > together) length = together;
         if (length > size - offset) length = (size_t)(size - offset);
-        struct fs_frame frame = frame_of(span, FS_FRAME_WRITTEN, length);
-        ticket = span->carrier->calls->write(span->carrier, &frame, data, length, offset);
-        fs_count(&span->counts.written, length);
+        struct fs_frame frame = frame_of(span, offered ? FS_FRAME_OFFERED : FS_FRAME_WRITTEN, length);
+        ticket = offered ? calls->offer(span->carrier, &frame, data)
+                         : calls->write(span->carrier, &frame, data, length, offset);
+        if (!offered) fs_count(&span->counts.written, length);
     } else {
         unsigned char copy[FS_FRAME_PAYLOAD];
         length = there < sizeof copy ? there : sizeof copy;
         fs_ring_copy_out(&span->end->in, span->posted, copy, length);
         struct fs_frame frame = frame_of(span, FS_FRAME_DATA, length);
-        ticket = span->carrier->calls->post(span->carrier, &frame, copy, length, span->posted > 0 || keeps(span));
+        ticket = calls->post(span->carrier, &frame, copy, length, span->posted > 0 || keeps(span));
     }
     if (note_post(span, ticket) < 0) return 0;
     span->sent += length;
     if (copied && span->posted == 0 && !keeps(span)) fs_end_consume(span->end, span->doorbell, length);
-    else remember(span, ticket, length);
+    else remember(span, ticket, length, offered && !copied);
     return length;
 }
 
@@ -346,6 +360,14 @@ static int may_send_data(const struct fs_span *span)
     return span->doorbell >= 0 && (span->connecting ? span->said_hello : span->said_accepted);
 }
 
+static void tell_taken(struct fs_span *span)
+{
+    if (span->taken == span->told_taken || span->said_reset || frames_allowed(span, 0) == 0) return;
+    struct fs_frame frame = frame_of(span, FS_FRAME_TAKEN, 0);
+    frame.position = span->told_taken = span->taken;
+    note_post(span, span->carrier->calls->post(span->carrier, &frame, NULL, 0, 0));
+}
+
 static void give_credit(struct fs_span *span)
 {
     uint64_t size = span->end->out.large, here = read_here(span), left = size - (span->arrived - span->told_read);
@@ -401,16 +423,34 @@ static int is_deaf(const struct fs_span *span)
     return send(span->doorbell, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) != 0 && errno == EPIPE && poll(&left, 1, 0) == 0;
 }
 
+/* Where the device places the bytes of a frame that has them not behind itself. */
+static unsigned char *place_of(const struct fs_span *span, const struct fs_frame *frame)
+{
+    const uint64_t size = span->end->out.large;
+    return span->end->out.data + ((size / FS_GROWTH + frame->position) & (size - 1));
+}
+
+/* 1: the bytes that the first arrival offers lie in the ring. */
+static int take(struct fs_span *span, const struct fs_arrival *arrival)
+{
+    const struct fs_carrier *carrier = span->carrier;
+    if (span->taking == 0 && carrier->calls->room(carrier) > 0)
+        span->taking = note_post(span, carrier->calls->read(span->carrier, arrival, place_of(span, &arrival->frame)));
+    if (span->taking <= 0 || carrier->calls->done(carrier) < span->taking) return 0;
+    const uint64_t behind = arrival->frame.position + arrival->frame.length;
+    if (span->taken != behind) fs_count(&span->counts.taken, arrival->frame.length);
+    span->taken = behind;
+    return 1;
+}
+
 /* 1: all of it was placed.  0: there is no room now. */
 static int place(struct fs_span *span, const struct fs_arrival *arrival, short *wants)
 {
     const struct fs_frame *frame = &arrival->frame;
-    const int written = frame->kind == FS_FRAME_WRITTEN;
-    const uint64_t size = span->end->out.large;
-    const unsigned char *bytes =
-        written ? span->end->out.data + ((size / FS_GROWTH + frame->position) & (size - 1)) : arrival->data;
+    const int in_ring = frame->kind != FS_FRAME_DATA;
+    const unsigned char *bytes = in_ring ? place_of(span, frame) : arrival->data;
     int placed =
-        span->unpublished ? -EBUSY : fs_end_place(span->end, span->doorbell, written ? NULL : bytes, frame->length);
+        span->unpublished ? -EBUSY : fs_end_place(span->end, span->doorbell, in_ring ? NULL : bytes, frame->length);
     if (placed == -EAGAIN) return 0;
     if (placed == -EPIPE) {
         broken_by_program(span);
@@ -443,16 +483,17 @@ static int place(struct fs_span *span, const struct fs_arrival *arrival, short *
 static int is_sound(const struct fs_span *span, const struct fs_arrival *arrival)
 {
     const struct fs_frame *frame = &arrival->frame;
-    const int carries = frame->kind == FS_FRAME_DATA || frame->kind == FS_FRAME_WRITTEN;
+    const int in_ring = frame->kind == FS_FRAME_WRITTEN || frame->kind == FS_FRAME_OFFERED;
     if (frame->kind < FS_FRAME_HELLO || frame->kind >= FS_FRAME_KINDS) return 0;
     if (frame->kind != FS_FRAME_HELLO && !span->connecting && !span->heard_hello) return 0;
     if (arrival->slot != OF_CARRIER_BEFORE &&
         (frame->kind == FS_FRAME_RESUME) != (span->resumed && !span->heard_resume))
         return 0;
-    if (!carries) return frame->length == 0;
+    if (!in_ring && frame->kind != FS_FRAME_DATA) return frame->length == 0;
+    if (frame->kind == FS_FRAME_OFFERED && span->carrier->calls->read == NULL) return 0;
     const uint64_t size = span->end->out.large, offset = (size / FS_GROWTH + frame->position) & (size - 1);
     if (!is_open(span) || span->heard_shut || frame->length == 0 || frame->position != span->arrived) return 0;
-    if (frame->kind == FS_FRAME_WRITTEN && frame->length > size - offset) return 0;
+    if (in_ring && frame->length > size - offset) return 0;
     return frame->length <= size - (span->arrived - span->told_read);
 }
 
@@ -481,7 +522,7 @@ static int heed(struct fs_span *span, const struct fs_arrival *arrival, short *w
 {
     const struct fs_frame *frame = &arrival->frame;
     uint32_t offered = FS_SPAN_OFFERED;
-    if (span->placed == 0 && !is_sound(span, arrival)) {
+    if (span->placed == 0 && span->taking == 0 && !is_sound(span, arrival)) {
         fs_span_other_ended(span, EPROTO);
         return 1;
     }
@@ -505,6 +546,11 @@ static int heed(struct fs_span *span, const struct fs_arrival *arrival, short *w
     case FS_FRAME_WRITTEN:
         if (span->doorbell < 0) return 0;
         return span->said_reset || place(span, arrival, wants);
+    case FS_FRAME_OFFERED:
+        if (span->doorbell < 0) return 0;
+        if (!span->said_reset && (!take(span, arrival) || !place(span, arrival, wants))) return 0;
+        span->taking = 0;
+        break;
     case FS_FRAME_SHUT:
         if (span->doorbell < 0) return 0;
         if (!span->heard_shut) fs_end_shutdown(span->end, span->doorbell, SHUT_WR); /* it may be said again */
@@ -584,6 +630,19 @@ static int can_resume(const struct fs_span *span)
            !span->said_reset && span->doorbell >= 0 && atomic_load(&span->tcp) >= 0 && !fs_span_is_orderly(span);
 }
 
+/* What was offered and not read has not arrived, nor has what came behind it: it is sent again. */
+static void drop_what_was_not_taken(struct fs_span *span)
+{
+    for (unsigned i = 0; i < span->waiting_count; i++) {
+        struct fs_arrival *arrival = &span->waiting[(span->first_waiting + i) % (2 * FS_FRAMES)];
+        if (arrival->frame.kind != FS_FRAME_OFFERED) continue;
+        if (i == 0 && span->taking > 0 && take(span, arrival)) arrival->frame.kind = FS_FRAME_WRITTEN;
+        else span->waiting_count = i;
+    }
+    span->taking = 0;
+    span->told_taken = span->taken; /* what has arrived is told by the next carrier's first frame */
+}
+
 /* The bytes of what waits are the carrier's.  What the device wrote lies in the ring. */
 static int take_bytes_along(struct fs_span *span)
 {
@@ -613,6 +672,7 @@ int fs_span_leave_carrier(struct fs_span *span, uint64_t patience_ns)
         if (!stopped) nanosleep(&pause, NULL);
     } while (!stopped && fs_now_ns() < limit && span->lost != EPROTO);
     consume_done(span);
+    drop_what_was_not_taken(span);
     return take_bytes_along(span);
 }
 
@@ -637,6 +697,7 @@ enum fs_span_turned fs_span_turn(struct fs_span *span, short *wants)
     if (span->lost == 0 && !span->heard_reset) {
         say_what_is_due(span);
         if (left_with_bytes_unread(span)) broken_by_program(span);
+        tell_taken(span);
         if (may_send_data(span)) {
             outwards(span, wants);
             give_credit(span);

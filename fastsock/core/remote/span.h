@@ -6,8 +6,10 @@
  * stream's business; the span's is that each byte arrives once and in order, or that the program hears an error.
  *
  * Short data is copied into a frame.  Large data the device takes out of the sender's ring, and writes it into the
- * receiver's (Java Fast Sockets, section 4: no copy of its own).  Credits: each frame tells how many frames its sender
- * has heard, and how far the program has read.  So no frame finds no buffer, and no byte finds no room.
+ * receiver's (Java Fast Sockets, section 4: no copy of its own).  Or the sender offers it, where it chose so: then the
+ * receiver's device reads it, one offer at a time, and the receiver tells how far it has it.  Credits: each frame tells
+ * how many frames its sender has heard, and how far the program has read.  So no frame finds no buffer, and no byte
+ * finds no room.
  *
  * Where both ends chose it, a connection whose carrier breaks goes on over TCP.  Each end tells how many bytes have
  * arrived, and keeps those that it has sent until the carrier says that the other host has them.
@@ -30,7 +32,8 @@ enum fs_span_state {
 };
 
 struct fs_span_counts {
-    _Atomic uint64_t frames_sent, frames_heard, written; /* written: bytes that the device wrote without a copy */
+    _Atomic uint64_t frames_sent, frames_heard;
+    _Atomic uint64_t written, taken; /* bytes that this end's device wrote there, and read from there, without a copy */
 };
 
 struct fs_span {
@@ -38,6 +41,7 @@ struct fs_span {
     _Atomic uint32_t state;  /* a futex word: enum fs_span_state */
     _Atomic int withdrawing; /* the connecting end does not wait any longer */
     int connecting;
+    int offers;          /* the other end's device reads large data here; else this one's writes it there */
     int resumes;         /* both ends go on over TCP where the carrier breaks */
     _Atomic int resumed; /* it does */
     struct fs_segment *segment;
@@ -54,6 +58,9 @@ struct fs_span {
     uint64_t posted;  /* bytes of the ring that were posted and not consumed */
     uint64_t arrived; /* position behind what arrived and was placed */
     uint64_t heard, told_heard, told_read;
+    int64_t taking; /* ticket of what the first arrival offers: its bytes come now, or lie in the ring; or 0 */
+    uint64_t taken, told_taken; /* position behind what this end's device has read there */
+    uint64_t taken_there;       /* the same of the other end's, here */
     int said_hello, said_accepted, said_withdraw, said_withdrawn, said_shut, said_reset, said_resume;
     int64_t shut_ticket;
     int heard_hello, heard_shut, heard_reset, heard_resume;
@@ -64,6 +71,7 @@ struct fs_span {
     int unpublished;  /* the doorbell itself carries what arrives */
     struct {
         int64_t ticket;
+        uint64_t offered; /* position behind it: the other end must have taken it.  0: it is done with its ticket */
         uint64_t consume;
     } pending[2 * FS_FRAMES]; /* pieces whose bytes lie in the ring until they are done */
     unsigned first_pending, pending_count;

@@ -106,7 +106,9 @@ static int take(struct tcp_carrier *tcp, struct fs_arrival *arrival)
     const unsigned char *head = tcp->in + tcp->first;
     arrival->frame = fs_frame_get(head);
     size_t length = arrival->frame.kind == FS_FRAME_DATA ? arrival->frame.length : 0;
-    if (arrival->frame.length > FS_FRAME_PAYLOAD || arrival->frame.kind == FS_FRAME_WRITTEN) return fail(tcp, EPROTO);
+    if (arrival->frame.length > FS_FRAME_PAYLOAD || arrival->frame.kind == FS_FRAME_WRITTEN ||
+        arrival->frame.kind == FS_FRAME_OFFERED)
+        return fail(tcp, EPROTO);
     if (tcp->count < FS_FRAME_BYTES + length) return 0;
     if (tcp->arrived - tcp->released == FS_FRAMES) return fail(tcp, EPROTO); /* more than it had credit for */
     arrival->slot = (uint32_t)(tcp->arrived++ % FS_FRAMES);

@@ -13,6 +13,8 @@ struct message {
     unsigned char data[FS_FRAME_PAYLOAD];
     const unsigned char *written; /* in the sender's ring, until it is delivered */
     uint64_t window_offset;
+    const unsigned char *read; /* in the other end's ring, until it was read from there to `target` */
+    unsigned char *target;
 };
 
 struct device_end {

@@ -52,8 +52,9 @@ static struct fs_frame lie(struct input *input, const struct fs_span *span)
 {
     uint32_t kind = byte(input), length = 0;
     if (kind < 240) kind = 1 + kind % (FS_FRAME_KINDS - 1);
-    if (kind == FS_FRAME_DATA || kind == FS_FRAME_WRITTEN) length = (uint32_t)near_to(input, 1 + byte(input) * 300u);
-    const uint64_t position = kind == FS_FRAME_RESUME ? span->sent : span->arrived;
+    if (kind == FS_FRAME_DATA || kind == FS_FRAME_WRITTEN || kind == FS_FRAME_OFFERED)
+        length = (uint32_t)near_to(input, 1 + byte(input) * 300u);
+    const uint64_t position = kind == FS_FRAME_RESUME || kind == FS_FRAME_TAKEN ? span->sent : span->arrived;
     return (struct fs_frame){kind, length, near_to(input, position), near_to(input, span->read_there),
                              near_to(input, span->heard_there)};
 }
@@ -147,7 +148,9 @@ static void begin(struct victim *victim, struct input *input)
     victim->unused = fs_span_make(!connecting, &error);
     CHECK(victim->span != NULL && victim->unused != NULL);
     device_join(&victim->device, victim->span, victim->unused);
-    victim->span->resumes = byte(input) & 1;
+    const uint8_t choices = byte(input);
+    victim->span->resumes = choices & 1;
+    victim->span->offers = choices >> 1 & 1;
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bells) == 0);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, tcp) == 0);
     victim->program = fs_end_open_on(victim->span->segment, FS_SIDE_CONNECTED, &limits, &error);

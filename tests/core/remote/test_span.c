@@ -199,6 +199,7 @@ enum mode { BY_THE_RING, FOREIGN_SENDER, RELEASED };
 static void run(enum mode mode)
 {
     int resumed = 0;
+    uint64_t written = 0, taken = 0;
     for (int round = 0; round < scaled(400); round++) {
         struct hosts *hosts = make();
         hosts->random = random_from((uint64_t)round);
@@ -209,6 +210,7 @@ static void run(enum mode mode)
                                     : mode == RELEASED     ? 0
                                                            : program->total;
             program->is_raw = mode == RELEASED;
+            hosts->span[side]->offers = (int)random_below(&hosts->random, 2); /* each end for itself */
             if (program->is_raw) CHECK_EQUAL(fs_end_release(program->end, program->bell), 0);
         }
         if (mode == FOREIGN_SENDER) { /* nothing else may be under way then */
@@ -220,15 +222,40 @@ static void run(enum mode mode)
         for (int side = 0; side < 2; side++) {
             CHECK_EQUAL(hosts->program[side].got, hosts->program[!side].total);
             resumed += fs_span_has_resumed(hosts->span[side]);
+            written += hosts->span[side]->counts.written;
+            taken += hosts->span[side]->counts.taken;
         }
         finish(hosts);
     }
     CHECK(resumed > 0);
+    if (mode == BY_THE_RING) CHECK(written > 0 && taken > 0);
 }
 
 TEST(resume_at_any_moment, 0) { run(BY_THE_RING); }
 TEST(resume_of_what_the_descriptor_carries, 0) { run(FOREIGN_SENDER); }
 TEST(resume_of_ends_that_left_the_ring, 0) { run(RELEASED); }
+
+/* The device that has to move it is the one that the sender chose. */
+TEST(large_data_as_the_sender_chose, 0)
+{
+    for (unsigned choice = 0; choice < 8; choice++) {
+        struct hosts *hosts = make();
+        for (int side = 0; side < 2; side++) {
+            hosts->span[side]->offers = choice >> side & 1;
+            hosts->span[side]->resumes = choice >> 2;
+            hosts->program[side].total = hosts->program[side].foreign_from = 2 * MOST_DATA;
+        }
+        exchange(hosts, UINT64_MAX, 1);
+        for (int side = 0; side < 2; side++) {
+            const struct fs_span *from = hosts->span[side], *to = hosts->span[!side];
+            CHECK_EQUAL(hosts->program[!side].got, hosts->program[side].total);
+            CHECK_EQUAL(from->counts.written == 0, from->offers);
+            CHECK_EQUAL(to->counts.taken > 0, from->offers);
+            CHECK_EQUAL(fs_span_has_resumed(from), 0);
+        }
+        finish(hosts);
+    }
+}
 
 /* What a program shut is not asked again and again. */
 static int asked_in_vain(struct hosts *hosts, int side)
