@@ -563,6 +563,23 @@ static int heed(struct fs_span *span, const struct fs_arrival *arrival, short *w
     return 1;
 }
 
+static void hear(struct fs_span *span, uint32_t slot)
+{
+    span->heard++;
+    fs_count(&span->counts.frames_heard, 1);
+    int error = span->carrier->calls->release(span->carrier, slot);
+    if (error < 0) fs_span_other_ended(span, -error);
+}
+
+/* Its counts are noted, and it says nothing else.  Behind data that finds no room it would be heard only when the program
+ * reads: then the other end runs out of frames to give credit with, and what the program sends waits for that too. */
+static int is_heard_out_of_turn(const struct fs_span *span, const struct fs_frame *frame)
+{
+    const int says_counts = frame->kind == FS_FRAME_CREDIT || frame->kind == FS_FRAME_TAKEN;
+    const int had_credit = span->heard - span->told_heard < FS_FRAMES;
+    return says_counts && frame->length == 0 && span->waiting_count > 0 && had_credit;
+}
+
 static void take_arrivals(struct fs_span *span)
 {
     while (span->waiting_count < 2 * FS_FRAMES && span->lost == 0) {
@@ -573,7 +590,8 @@ static void take_arrivals(struct fs_span *span)
         if (count <= 0) return;
         for (int i = 0; i < count; i++) {
             if (note_counts(span, &found[i].frame) != 0) fs_span_other_ended(span, EPROTO);
-            span->waiting[(span->first_waiting + span->waiting_count++) % (2 * FS_FRAMES)] = found[i];
+            if (is_heard_out_of_turn(span, &found[i].frame)) hear(span, found[i].slot);
+            else span->waiting[(span->first_waiting + span->waiting_count++) % (2 * FS_FRAMES)] = found[i];
         }
     }
 }
@@ -586,11 +604,7 @@ static void inwards(struct fs_span *span, short *wants)
         uint32_t slot = first->slot;
         span->first_waiting = (span->first_waiting + 1) % (2 * FS_FRAMES);
         span->waiting_count--;
-        if (slot == OF_CARRIER_BEFORE) continue;
-        span->heard++;
-        fs_count(&span->counts.frames_heard, 1);
-        int error = span->carrier->calls->release(span->carrier, slot);
-        if (error < 0) fs_span_other_ended(span, -error);
+        if (slot != OF_CARRIER_BEFORE) hear(span, slot);
     }
 }
 

@@ -24,6 +24,7 @@ struct tcp_carrier {
     int error;
     uint64_t posted, given; /* bytes; given: to the kernel */
     uint64_t arrived, released;
+    uint64_t with_bytes; /* of those that arrived */
     size_t first, count; /* bytes in `in` */
     unsigned char out[OUT_BYTES];
     unsigned char in[IN_BYTES];
@@ -111,9 +112,11 @@ static int take(struct tcp_carrier *tcp, struct fs_arrival *arrival)
         return fail(tcp, EPROTO);
     if (tcp->count < FS_FRAME_BYTES + length) return 0;
     if (tcp->arrived - tcp->released == FS_FRAMES) return fail(tcp, EPROTO); /* more than it had credit for */
-    arrival->slot = (uint32_t)(tcp->arrived++ % FS_FRAMES);
+    arrival->slot = (uint32_t)(tcp->with_bytes % FS_FRAMES);
     arrival->data = tcp->slots[arrival->slot];
     memcpy(tcp->slots[arrival->slot], head + FS_FRAME_BYTES, length);
+    tcp->with_bytes += length > 0;
+    tcp->arrived++;
     tcp->first += FS_FRAME_BYTES + length;
     tcp->count -= FS_FRAME_BYTES + length;
     return 1;
@@ -156,7 +159,7 @@ static int poll_frames(struct fs_carrier *carrier, struct fs_arrival *arrivals, 
 
 static int release(struct fs_carrier *carrier, uint32_t slot)
 {
-    (void)slot; /* they are released in order */
+    (void)slot; /* those with bytes are released in order */
     of(carrier)->released++;
     return 0;
 }

@@ -69,8 +69,8 @@ static int poll_arrivals(struct fs_carrier *carrier, struct fs_arrival *arrivals
     struct device_end *end = of(carrier);
     int found = 0;
     for (; found < most && end->polled < end->came; end->polled++, found++) {
-        struct message *message = &end->arrived[end->polled % ARRIVED];
-        arrivals[found] = (struct fs_arrival){message->frame, message->data, (uint32_t)(end->polled % ARRIVED)};
+        const unsigned slot = end->order[end->polled % ARRIVED];
+        arrivals[found] = (struct fs_arrival){end->arrived[slot].frame, end->arrived[slot].data, slot};
     }
     return found > 0 || !end->broken ? found : -ENETDOWN;
 }
@@ -78,11 +78,23 @@ static int poll_arrivals(struct fs_carrier *carrier, struct fs_arrival *arrivals
 static int release(struct fs_carrier *carrier, uint32_t slot)
 {
     struct device_end *end = of(carrier);
-    CHECK_EQUAL(slot, end->released++ % ARRIVED);
+    CHECK(end->is_held[slot]);
+    end->is_held[slot] = 0;
+    end->released++;
     return 0;
 }
 
 static int arm(struct fs_carrier *carrier) { return of(carrier)->broken ? -ENETDOWN : 0; }
+
+struct message *device_place(struct device_end *end)
+{
+    unsigned slot = 0;
+    CHECK(end->came - end->released < FS_FRAMES); /* it has a buffer to arrive in */
+    while (end->is_held[slot]) slot++;
+    end->is_held[slot] = 1;
+    end->order[end->came++ % ARRIVED] = slot;
+    return &end->arrived[slot];
+}
 
 /* The last message: to `end`.  What the device acknowledges has arrived. */
 static void deliver(struct device_end *end)
@@ -101,15 +113,12 @@ static void deliver(struct device_end *end)
         memcpy(message->target, message->read, message->frame.length);
         return;
     }
-    struct message *target = &end->arrived[end->came % ARRIVED];
-    CHECK(end->came - end->released < FS_FRAMES); /* it has a buffer to arrive in */
-    *target = *message;
+    *device_place(end) = *message;
     if (message->written != NULL) {
         size_t size;
         memcpy(fs_span_in(end->span, &size) + message->window_offset, message->written, message->frame.length);
         CHECK(message->window_offset + message->frame.length <= size);
     }
-    end->came++;
 }
 
 static int stop(struct fs_carrier *carrier)

@@ -24,6 +24,8 @@ struct device_end {
     struct message wire[WIRE]; /* to the other end */
     unsigned first_message, messages;
     struct message arrived[ARRIVED];
+    unsigned order[ARRIVED]; /* in which they came */
+    int is_held[ARRIVED];    /* they were not released */
     uint64_t came, polled, released;
     int64_t posted, delivered, done;
     int broken, stopped, last_ones; /* last_ones: may still arrive after it was told to stop */
@@ -35,6 +37,7 @@ struct device {
 
 void device_join(struct device *device, struct fs_span *one, struct fs_span *other);
 void device_carry(struct device *device, struct random *random); /* some of what is under way */
+struct message *device_place(struct device_end *end);            /* where what arrives lies until it is released */
 void device_break(struct device *device, int side);              /* as that side sees it; the other one hears nothing */
 
 #endif

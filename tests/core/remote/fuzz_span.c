@@ -71,11 +71,10 @@ static void arrive(struct victim *victim, struct input *input)
         return;
     }
     if (end->came - end->released >= FS_FRAMES || end->broken) return;
-    struct message *message = &end->arrived[end->came % ARRIVED];
+    struct message *message = device_place(end);
     message->frame = frame;
     /* a carrier has counted the bytes that came with the frame */
     if (frame.kind == FS_FRAME_DATA) message->frame.length %= FS_FRAME_PAYLOAD + 1;
-    end->came++;
 }
 
 static void stray(struct victim *victim, struct input *input)

@@ -290,6 +290,27 @@ TEST(span_of_a_program_that_does_not_read, 0)
     }
 }
 
+/* As TCP: what it sends reaches who reads it, while nothing more can come the other way. */
+TEST(span_of_a_program_that_sends_and_does_not_read, 0)
+{
+    struct hosts *hosts = make();
+    struct program *full = &hosts->program[0], *reader = &hosts->program[1];
+    const uint64_t limit = fs_now_ns() + STALL_NS;
+    full->is_raw = 1;
+    CHECK_EQUAL(fs_end_release(full->end, full->bell), 0);
+    full->total = 32 << 20;
+    reader->total = reader->foreign_from = 4 << 20;
+    while (reader->got < full->total) {
+        send_more(hosts, 0);
+        if (reader->sent < reader->total) send_more(hosts, 1);
+        receive_more(hosts, 1);
+        step(hosts);
+        CHECK(fs_now_ns() < limit);
+    }
+    CHECK(reader->sent < reader->total);
+    finish(hosts);
+}
+
 /* As TCP: what comes for a reading half that is shut is dropped, and the other half goes on. */
 TEST(span_of_a_descriptor_that_shut_reading, 0)
 {
