@@ -56,6 +56,10 @@ def _made(name: str) -> Transport:
         from .rdma import RdmaTransport
 
         return RdmaTransport()
+    if name == "rsockets":
+        from .rdma import RsocketsTransport
+
+        return RsocketsTransport()
     raise LookupError(f"config.KNOWN_TRANSPORTS has {name!r}, and no class is known for it here")
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     Network = tuple[int, int, int]  # address bits (32 or 128), masked address, mask
 
-KNOWN_TRANSPORTS = ("shm", "unix", "rdma", "sdp", "tcp")  # every path, fastest first: the only list of them
-ONLY_BY_NAME = ("rdma", "sdp")  # taken only where a setting or a rule names them
-BETWEEN_HOSTS = ("rdma",)  # these join two hosts, and mean nothing within one
+KNOWN_TRANSPORTS = ("shm", "unix", "rdma", "rsockets", "sdp", "tcp")  # every path, fastest first: the only list of them
+ONLY_BY_NAME = ("rdma", "rsockets", "sdp")  # taken only where a setting or a rule names them
+BETWEEN_HOSTS = ("rdma", "rsockets")  # these join two hosts, and mean nothing within one
 DEFAULT_TRANSPORTS = tuple(name for name in KNOWN_TRANSPORTS if name not in ONLY_BY_NAME)
 LAST_RESORT = "tcp"
 PEERS = ("same-user", "any")

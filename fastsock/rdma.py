@@ -1,4 +1,4 @@
-"""The rdma path: two hosts with RDMA devices, joined by a queue pair (core/remote, core/verbs).
+"""The rdma path: two hosts with RDMA devices, joined by a queue pair (core/remote, core/verbs). And the rsockets path.
 
 The program's socket is an end of a connection in shared memory, as on one host. A thread of this process has the other
 end, and the device. It carries what the program sends, and places what arrives. So a socket of this path can do what a
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _KILLED = "a killed process's end is told as a reset: what it had sent may be lost with it"
 _TAKES_TIME = "what is sent to another host takes time, and the check looks at once"
+_ROOM = "an end that was full may have room a moment later, though nobody reads"
 _WHY_NOT = {
     errno.ENODEV: Reason.NO_RDMA_DEVICE,
     errno.EPERM: Reason.FORKED_WITH_RDMA,
@@ -54,7 +55,7 @@ def _choose() -> None:
 
 
 class _Span:
-    """A queue pair that joins both hosts. Nobody uses it yet."""
+    """A connection that joins both hosts. Nobody uses it yet."""
 
     def __init__(self, span: Any) -> None:
         self._span = span
@@ -65,7 +66,7 @@ class _Span:
     def withdraw(self, seconds: float = 0.0) -> bool:
         state = self._span.withdraw(seconds)
         if seconds and state == core.SPAN_BROKEN:
-            raise ConnectionResetError(errno.ECONNRESET, "rdma path: the other host broke off while both met")
+            raise ConnectionResetError(errno.ECONNRESET, "the other host broke off while both met")
         return state != core.SPAN_OPEN  # type: ignore[no-any-return]
 
     def open(self, doorbell: int, other: int, tcp: int, settings: Settings, peer: str) -> Any:
@@ -94,9 +95,9 @@ class RdmaTransport(Transport):
         "descriptors.daemon_that_closed_all_descriptors": "with all numbers the program closes the device's too",
         "flags.urgent_byte": "no urgent bytes are sent to another host",
         "flags.urgent_byte_in_line": "no urgent bytes are sent to another host",
-        "flags.waitall_with_peek": "a peek returns what is there",
     }
     depends: Mapping[str, str] = {
+        "flags.waitall_with_peek": "a peek returns what is there",
         **dict.fromkeys(
             (
                 "closing.death_of_the_peer_loses_nothing",
@@ -152,4 +153,52 @@ class RdmaTransport(Transport):
 
     def reached(self, source: tuple[str, int]) -> _Span | None:
         span = core.rdma_claim(source)
+        return None if span is None else _Span(span)
+
+
+class RsocketsTransport(RdmaTransport):
+    """The same by librdmacm's rsockets, the member of the sockets-direct family outside the kernel.
+
+    An rsocket's own descriptor does not tell poll() of its bytes: only rpoll() knows. So the program's socket is that
+    of the rdma path, and the thread that serves it asks rpoll() (core/remote/rsocket_bridge.h). `rdma` is the better
+    path where both can be had: it moves large data without a copy, and meets with fewer words.
+    """
+
+    name = "rsockets"
+    number = 5
+    capabilities = Capability.BETWEEN_HOSTS
+    depends: Mapping[str, str] = {
+        **RdmaTransport.depends,
+        **dict.fromkeys(
+            (
+                "flags.dontwait_on_a_blocking_socket",
+                "threads.close_under_a_blocked_sender",
+                "threads.shutdown_wakes_a_sender_in_another_thread",
+            ),
+            _ROOM,
+        ),
+    }
+
+    def usable(self) -> Reason | None:
+        if not core.available:
+            return Reason.NO_NATIVE_CORE
+        error = core.rsockets_usable()
+        if error == errno.ELIBBAD:
+            return Reason.OLD_RDMA_LIBRARY
+        return _WHY_NOT.get(error, Reason.NO_RDMA_LIBRARY) if error else None
+
+    def listen(self, ip: str, port: int) -> Any:
+        try:
+            return core.RsocketsListener((ip, port))
+        except OSError as error:
+            raise _refused(error) from error
+
+    def reach(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> _Span:
+        try:
+            return _Span(core.rsockets_offer(source, target, seconds))
+        except OSError as error:
+            raise _refused(error) from error
+
+    def reached(self, source: tuple[str, int]) -> _Span | None:
+        span = core.rsockets_claim(source)
         return None if span is None else _Span(span)

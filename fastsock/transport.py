@@ -49,6 +49,7 @@ class Reason(enum.Enum):
     DESCRIPTOR_TAKEN = "descriptor_taken"
     NO_RDMA_DEVICE = "no_rdma_device"
     NO_RDMA_LIBRARY = "no_rdma_library"
+    OLD_RDMA_LIBRARY = "old_rdma_library"
     NO_RDMA_ROUTE = "no_rdma_route"
     NO_RDMA_LISTENER = "no_rdma_listener"
     IWARP = "iwarp"
@@ -82,6 +83,7 @@ ADVICE: dict[Reason, str] = {
     Reason.NO_DESCRIPTORS: "raise the limit of open descriptors (ulimit -n)",
     Reason.NO_RDMA_DEVICE: "nothing to do without RDMA hardware; `python -m fastsock.doctor` lists the devices",
     Reason.NO_RDMA_LIBRARY: "install libibverbs1, librdmacm1 and their headers, then reinstall fastsock",
+    Reason.OLD_RDMA_LIBRARY: "install librdmacm of rdma-core 53 or newer, or take rdma in place of rsockets",
     Reason.NO_RDMA_ROUTE: "connect to the address of an RDMA device's network",
     Reason.NO_RDMA_LISTENER: "start the server with `python -m fastsock.launcher` on a host with an RDMA device",
     Reason.IWARP: "use InfiniBand or RoCE: iWARP has no ports but TCP's, so others would see the meeting",

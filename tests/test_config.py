@@ -54,7 +54,7 @@ class TestTransports:
 
     @pytest.mark.parametrize("text", ["", " ", "shmem", "shm,,tcp", "shm,^unix", "^", "shm;unix", "shm unix", "^iser"])
     def test_refuses(self, text: str) -> None:
-        with pytest.raises(ConfigError, match="write some of shm, unix, rdma, sdp, tcp,"):
+        with pytest.raises(ConfigError, match="write some of shm, unix, rdma, rsockets, sdp, tcp,"):
             parse_transports(text)
 
     def test_the_paths_that_may_be_asked_for_are_those_that_there_are(self) -> None:

@@ -7,10 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fastsock.config import KNOWN_TRANSPORTS
+from fastsock.config import BETWEEN_HOSTS, KNOWN_TRANSPORTS
 
-BETWEEN_HOSTS = ("rdma",)  # tests/lab tests these
-PATHS = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)
+PATHS = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)  # tests/lab tests the others
 
 # Long enough for a busy machine, short enough where a test lets an offer lapse.
 MEETING_MS = "500"

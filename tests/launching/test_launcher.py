@@ -570,7 +570,7 @@ def test_a_wrong_setting_is_refused_before_the_program_runs(programs: Programs) 
     programs.write("app.py", "print('ran')")
     outcome = programs.launched("--transports", "nonsense", "app.py")
     assert (outcome.returncode, outcome.stdout) == (2, "")
-    assert "'nonsense' is no path; write some of shm, unix, rdma, sdp, tcp," in outcome.stderr
+    assert "'nonsense' is no path; write some of shm, unix, rdma, rsockets, sdp, tcp," in outcome.stderr
     assert "Traceback" not in outcome.stderr
     outcome = programs.launched("--config", "missing.rules", "app.py")
     assert (outcome.returncode, outcome.stdout) == (2, "")

@@ -36,5 +36,13 @@ cdef extern from "remote/meeting.h" nogil:
     fs_span *fs_meeting_claim(const sockaddr *source)
     uint32_t fs_meeting_withdraw(fs_span *span, uint64_t patience_ns)
 
+cdef extern from "remote/rsocket_meeting.h" nogil:
+    struct fs_rsocket_listener
+    int fs_rsocket_usable()
+    fs_rsocket_listener *fs_rsocket_listen(const sockaddr *at, int *error)
+    void fs_rsocket_unlisten(fs_rsocket_listener *listener)
+    fs_span *fs_rsocket_offer(const sockaddr *source, const sockaddr *target, uint64_t patience_ns, int *error)
+    fs_span *fs_rsocket_claim(const sockaddr *source)
+
 cdef extern from "verbs/library.h" nogil:
     int fs_verbs_has_device()

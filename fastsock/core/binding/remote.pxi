@@ -9,6 +9,11 @@ def rdma_usable():
     return -fs_meeting_usable()
 
 
+def rsockets_usable():
+    """The same of rsockets. Besides ELIBBAD: librdmacm is too old."""
+    return -fs_rsocket_usable()
+
+
 def rdma_resume(bint resumes):
     """Whether connections made from now on go on over TCP where the device fails. Both ends must say so."""
     fs_meeting_resume(resumes)
@@ -35,8 +40,9 @@ def rdma_leave(double seconds):
 
 @cython.final
 cdef class Span:
-    """A connection between two hosts, that a socket may take. Made by rdma_offer() or rdma_claim()."""
+    """A connection between two hosts, that a socket may take. Made by one of the functions below."""
     cdef fs_span *span
+    cdef object path
 
     def wait(self, double seconds):
         """Waits until the other end has accepted, so long at most. Returns SPAN_..."""
@@ -64,7 +70,7 @@ cdef class Span:
         cdef Channel channel
         segment.segment = fs_segment_hold(self.span.segment)
         channel = Channel(segment, doorbell, CONNECTED, spin_us=spin_us, peer=peer)
-        channel.path = "rdma"
+        channel.path = self.path
         channel.span = self
         channel.shared.end.abrupt = 1  # the span goes by the hang-up
         checked(fs_agent_begin(self.span, other, tcp))
@@ -89,9 +95,10 @@ cdef class Span:
             fs_span_drop(self.span)
 
 
-cdef Span span_of(fs_span *span):
+cdef Span span_of(fs_span *span, path):
     cdef Span self = Span.__new__(Span)
     self.span = span
+    self.path = path
     return self
 
 
@@ -111,7 +118,7 @@ def rdma_offer(source, target, double seconds):
         span = fs_meeting_offer(<sockaddr *>&one, <sockaddr *>&other, patience, &error)
     if span == NULL:
         raise OSError(-error, _os.strerror(-error))
-    return span_of(span)
+    return span_of(span, "rdma")
 
 
 def rdma_claim(source):
@@ -121,7 +128,7 @@ def rdma_claim(source):
     put_address(&one, source)
     with nogil:
         span = fs_meeting_claim(<sockaddr *>&one)
-    return None if span == NULL else span_of(span)
+    return None if span == NULL else span_of(span, "rdma")
 
 
 @cython.final
@@ -148,3 +155,54 @@ cdef class RdmaListener:
     def __dealloc__(self):
         if self.listener != NULL:
             fs_meeting_unlisten(self.listener)
+
+
+def rsockets_offer(source, target, double seconds):
+    """As rdma_offer(), by rsockets."""
+    cdef sockaddr_storage one, other
+    cdef uint64_t patience = <uint64_t>(seconds * 1e9)
+    cdef int error = 0
+    cdef fs_span *span
+    put_address(&one, source)
+    put_address(&other, target)
+    with nogil:
+        span = fs_rsocket_offer(<sockaddr *>&one, <sockaddr *>&other, patience, &error)
+    if span == NULL:
+        raise OSError(-error, _os.strerror(-error))
+    return span_of(span, "rsockets")
+
+
+def rsockets_claim(source):
+    """As rdma_claim(), by rsockets."""
+    cdef sockaddr_storage one
+    cdef fs_span *span
+    put_address(&one, source)
+    with nogil:
+        span = fs_rsocket_claim(<sockaddr *>&one)
+    return None if span == NULL else span_of(span, "rsockets")
+
+
+@cython.final
+cdef class RsocketsListener:
+    """As RdmaListener, by rsockets."""
+    cdef fs_rsocket_listener *listener
+
+    def __init__(self, at):
+        cdef sockaddr_storage where
+        cdef int error = 0
+        put_address(&where, at)
+        with nogil:
+            self.listener = fs_rsocket_listen(<sockaddr *>&where, &error)
+        if self.listener == NULL:
+            raise OSError(-error, _os.strerror(-error))
+
+    def close(self):
+        cdef fs_rsocket_listener *listener = self.listener
+        self.listener = NULL
+        if listener != NULL:
+            with nogil:
+                fs_rsocket_unlisten(listener)
+
+    def __dealloc__(self):
+        if self.listener != NULL:
+            fs_rsocket_unlisten(self.listener)

@@ -36,6 +36,7 @@ static struct {
     pthread_mutex_t lock; /* guards all below, and the spans' own state: the thread gives it up only to sleep */
     int runs, events, waker;
     uint32_t generation;
+    void (*sleep)(int events, int timeout_ms); /* or NULL */
     struct served *first;
     struct watched {
         int descriptor;
@@ -179,7 +180,7 @@ static int turned(struct served *served, short *wants)
 static int can_assist(const struct fs_span *span)
 {
     return agent.runs && agent.generation == fs_generation() && span->doorbell >= 0 && span->carrier != NULL &&
-           !span->resumed;
+           !span->carrier->of_one_thread && !span->resumed;
 }
 
 /* A thread of the program finds the news by itself, and nothing of it waits for some. */
@@ -276,9 +277,14 @@ static void *serve(void *unused)
             if (!served->over) more |= turn(served);
         drop_those_over();
         int timeout = more ? 0 : patience(), events = agent.events;
+        void (*sleep)(int, int) = agent.sleep;
         pthread_mutex_unlock(&agent.lock);
         atomic_store(&agent.awake, 0);
         if (atomic_load(&agent.relied) != relied) timeout = 0;
+        if (sleep != NULL) {
+            sleep(events, timeout);
+            timeout = 0;
+        }
         int count = epoll_wait(events, found, EVENTS, timeout), error = errno;
         atomic_store(&agent.awake, 1);
         pthread_mutex_lock(&agent.lock);
@@ -374,6 +380,14 @@ int fs_agent_watch(int descriptor, void (*news)(void))
     }
     pthread_mutex_unlock(&agent.lock);
     return error;
+}
+
+void fs_agent_sleep_by(void (*sleep)(int, int))
+{
+    pthread_mutex_lock(&agent.lock);
+    agent.sleep = sleep;
+    pthread_mutex_unlock(&agent.lock);
+    fs_agent_wake();
 }
 
 struct fs_span *fs_agent_find(int (*is_it)(struct fs_span *, const void *), const void *key)

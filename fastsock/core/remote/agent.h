@@ -18,6 +18,9 @@ int fs_agent_serve_here(struct fs_span *span, void (*ended)(struct fs_span *span
 void fs_agent_wake(void);
 /* `news` is called by the thread whenever `descriptor` is readable. */
 int fs_agent_watch(int descriptor, void (*news)(void));
+/* From now on the thread calls `sleep` wherever it would wait: it waits until `events` is readable, or there is other
+ * news, or the time is over (-1: never; 0: it only looks). */
+void fs_agent_sleep_by(void (*sleep)(int events, int timeout_ms));
 /* The first span for which `is_it` says 1, held; or NULL.  The thread does nothing meanwhile. */
 struct fs_span *fs_agent_find(int (*is_it)(struct fs_span *span, const void *key), const void *key);
 /* The program takes its end of an open span: 0, or -errno and nothing is taken over.  `doorbell`: the span's.  `tcp`: of

@@ -42,7 +42,8 @@ struct fs_carrier_calls {
     int64_t (*done)(const struct fs_carrier *carrier); /* the last ticket of which the other host has everything */
     /* What has arrived: how many, or -errno once everything that arrived before was given. */
     int (*poll)(struct fs_carrier *carrier, struct fs_arrival *arrivals, int most);
-    int (*release)(struct fs_carrier *carrier, uint32_t slot); /* the arrival was read */
+    /* The arrival was read.  Those that have bytes are released in their order. */
+    int (*release)(struct fs_carrier *carrier, uint32_t slot);
     int (*arm)(struct fs_carrier *carrier);     /* from now on its descriptor becomes readable when there is news: 0 */
     void (*disarm)(struct fs_carrier *carrier); /* it became readable: not any more.  NULL: it tells by itself */
     /* Nothing new arrives from now on.  0: what is arriving may still come, so poll and ask again. */
@@ -55,6 +56,7 @@ struct fs_carrier_calls {
 struct fs_carrier {
     const struct fs_carrier_calls *calls;
     int descriptor;
+    int of_one_thread;     /* only the agent's own may call it */
     uint64_t window_bytes; /* of the other end */
 };
 

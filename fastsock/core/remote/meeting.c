@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "key.h"
 #include "queue_pair.h"
 #include "system.h"
 
@@ -34,16 +35,11 @@ struct greeting {
 };
 _Static_assert(sizeof(struct greeting) <= 56, "the private data of a request");
 
-struct key {
-    uint8_t address[16];
-    uint16_t port;
-};
-
 /* What belongs to a span here. */
 struct met {
     struct fs_span *span;
     struct rdma_cm_id *id;
-    struct key from;
+    struct fs_key from;
     struct met *next;
 };
 
@@ -55,31 +51,9 @@ static struct {
     pthread_mutex_t opening; /* never taken with another one held */
     pthread_mutex_t lock;    /* of the list alone */
     struct rdma_event_channel *news;
-    uint32_t generation;
     struct met *first;
     _Atomic int resumes, offers;
 } meetings = {.opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
-
-static struct key key_of(const struct sockaddr *address)
-{
-    struct key key = {{0}, 0};
-    if (address->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
-        memcpy(key.address, &six->sin6_addr, 16);
-        key.port = six->sin6_port;
-    } else {
-        const struct sockaddr_in *four = (const struct sockaddr_in *)address;
-        key.address[10] = key.address[11] = 0xff; /* as ::ffff: writes it */
-        memcpy(key.address + 12, &four->sin_addr, 4);
-        key.port = four->sin_port;
-    }
-    return key;
-}
-
-static int same_key(const struct key *one, const struct key *other)
-{
-    return one->port == other->port && memcmp(one->address, other->address, 16) == 0;
-}
 
 /* ---- the spans that were met ---- */
 
@@ -142,7 +116,7 @@ static int make_span(const struct fs_verbs_library *verbs, struct rdma_cm_id *id
     return 0;
 }
 
-static struct greeting greeting_of(const struct fs_span *span, const struct key *source, uint64_t cookie)
+static struct greeting greeting_of(const struct fs_span *span, const struct fs_key *source, uint64_t cookie)
 {
     struct fs_window window = fs_queue_pair_window(span->carrier);
     struct greeting greeting = {.magic = htole32(MAGIC), .source_port = source->port, .cookie = cookie};
@@ -206,9 +180,9 @@ static void refuse(const struct fs_verbs_library *verbs, struct rdma_cm_id *id)
 }
 
 /* The address in the greeting must be the one from which the request came: nobody speaks for another host. */
-static int is_its_own(struct rdma_cm_id *id, const struct key *from)
+static int is_its_own(struct rdma_cm_id *id, const struct fs_key *from)
 {
-    struct key came = key_of(&id->route.addr.dst_addr);
+    struct fs_key came = fs_key_of(&id->route.addr.dst_addr);
     return memcmp(came.address, from->address, 16) == 0;
 }
 
@@ -216,7 +190,7 @@ static void heed_request(const struct fs_verbs_library *verbs, struct rdma_cm_id
 {
     struct fs_span *span = NULL;
     struct met *met = calloc(1, sizeof *met);
-    struct key from = {.port = greeting->source_port};
+    struct fs_key from = {.port = greeting->source_port};
     memcpy(from.address, greeting->source, 16);
     if (met == NULL || le32toh(greeting->magic) != MAGIC || !is_its_own(id, &from) || offered() >= MOST_OFFERED ||
         make_span(verbs, id, 0, &span) != 0) {
@@ -268,16 +242,12 @@ static void heed_news(void)
     while (verbs != NULL && verbs->rdma_get_cm_event(meetings.news, &event) == 0) heed_event(verbs, event);
 }
 
-/* The libraries keep the devices open that they once opened, and the kernel lets no child use those. */
-static int is_inherited(void) { return meetings.news != NULL && meetings.generation != fs_generation(); }
-
 static int open_news(const struct fs_verbs_library *verbs)
 {
-    if (is_inherited()) return -EPERM;
+    int error = fs_verbs_use();
+    if (error != 0) return error;
     pthread_mutex_lock(&meetings.opening);
-    int error = 0;
     if (meetings.news == NULL) {
-        meetings.generation = fs_generation();
         meetings.news = verbs->rdma_create_event_channel();
         error = meetings.news == NULL ? -errno : fs_agent_start();
         if (error == 0) {
@@ -298,15 +268,6 @@ static int is_iwarp(const struct rdma_cm_id *id)
     return id->verbs != NULL && id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 }
 
-static int any_is_iwarp(const struct fs_verbs_library *verbs)
-{
-    int count = 0, found = 0;
-    struct ibv_device **devices = verbs->ibv_get_device_list(&count);
-    for (int i = 0; devices != NULL && i < count; i++) found |= devices[i]->transport_type == IBV_TRANSPORT_IWARP;
-    if (devices != NULL) verbs->ibv_free_device_list(devices);
-    return found;
-}
-
 void fs_meeting_resume(int resumes) { atomic_store(&meetings.resumes, resumes); }
 void fs_meeting_rendezvous(int offers) { atomic_store(&meetings.offers, offers); }
 
@@ -314,7 +275,7 @@ int fs_meeting_usable(void)
 {
     int error = 0;
     fs_verbs_library(&error);
-    return error == 0 && is_inherited() ? -EPERM : error;
+    return error == 0 && fs_verbs_is_inherited() ? -EPERM : error;
 }
 
 struct fs_meeting_listener *fs_meeting_listen(const struct sockaddr *at, int *error)
@@ -326,7 +287,7 @@ struct fs_meeting_listener *fs_meeting_listen(const struct sockaddr *at, int *er
     if (*error == 0 && verbs->rdma_create_id(meetings.news, &listener->id, NULL, RDMA_PS_TCP) != 0) *error = -errno;
     if (*error == 0 && verbs->rdma_bind_addr(listener->id, (struct sockaddr *)(uintptr_t)at) != 0) *error = -errno;
     /* at any address of the host it would listen on all devices */
-    if (*error == 0 && (is_iwarp(listener->id) || (listener->id->verbs == NULL && any_is_iwarp(verbs))))
+    if (*error == 0 && (is_iwarp(listener->id) || (listener->id->verbs == NULL && fs_verbs_any_is_iwarp(verbs))))
         *error = -EOPNOTSUPP;
     if (*error == 0 && verbs->rdma_listen(listener->id, BACKLOG) != 0) *error = -errno;
     if (*error == 0) return listener;
@@ -339,7 +300,7 @@ void fs_meeting_unlisten(struct fs_meeting_listener *listener)
 {
     int error = 0;
     const struct fs_verbs_library *verbs = fs_verbs_library(&error);
-    if (!is_inherited()) verbs->rdma_destroy_id(listener->id);
+    if (!fs_verbs_is_inherited()) verbs->rdma_destroy_id(listener->id);
     free(listener);
 }
 
@@ -349,15 +310,15 @@ static int is_from(struct fs_span *span, const void *key)
     if (atomic_load(&span->state) != FS_SPAN_OFFERED) return 0;
     pthread_mutex_lock(&meetings.lock);
     for (struct met *met = meetings.first; met != NULL && !found; met = met->next)
-        found = met->span == span && same_key(&met->from, key);
+        found = met->span == span && fs_same_key(&met->from, key);
     pthread_mutex_unlock(&meetings.lock);
     return found;
 }
 
 struct fs_span *fs_meeting_claim(const struct sockaddr *source)
 {
-    struct key key = key_of(source);
-    if (is_inherited()) return NULL;
+    struct fs_key key = fs_key_of(source);
+    if (fs_verbs_is_inherited()) return NULL;
     /* behind the agent's lock: its thread may be at the request that the other end has an answer to */
     struct fs_span *span = fs_agent_find(is_from, &key);
     if (span == NULL || fs_span_claim(span)) return span;
@@ -447,7 +408,7 @@ static int resolve(const struct fs_verbs_library *verbs, struct attempt *attempt
 {
     int error = resolve_address(verbs, attempt, target);
     if (error != 0) return error;
-    struct key own = key_of(&attempt->id->route.addr.src_addr), wanted = key_of(source);
+    struct fs_key own = fs_key_of(&attempt->id->route.addr.src_addr), wanted = fs_key_of(source);
     if (attempt->id->verbs == NULL) return -ENODEV;
     if (memcmp(own.address, wanted.address, sizeof own.address) != 0) return -EADDRNOTAVAIL;
     if (is_iwarp(attempt->id)) return -EOPNOTSUPP;
@@ -457,7 +418,7 @@ static int resolve(const struct fs_verbs_library *verbs, struct attempt *attempt
 
 static int connect_now(const struct fs_verbs_library *verbs, struct attempt *attempt, const struct sockaddr *source)
 {
-    struct key key = key_of(source);
+    struct fs_key key = fs_key_of(source);
     struct greeting other;
     uint64_t cookie = fs_now_ns() ^ (uint64_t)(uintptr_t)attempt->span << 20;
     int error = make_span(verbs, attempt->id, 1, &attempt->span);
@@ -476,7 +437,7 @@ static int hand_over(const struct fs_verbs_library *verbs, struct attempt *attem
 {
     struct met *met = calloc(1, sizeof *met);
     if (met == NULL) return -ENOMEM;
-    *met = (struct met){attempt->span, attempt->id, key_of(source), NULL};
+    *met = (struct met){attempt->span, attempt->id, fs_key_of(source), NULL};
     attempt->id->context = attempt->span;
     int error = verbs->rdma_migrate_id(attempt->id, meetings.news) != 0 ? -errno : 0;
     if (error != 0) {

@@ -38,8 +38,9 @@ struct fs_span_counts {
 
 struct fs_span {
     _Atomic int holders;
-    _Atomic uint32_t state;  /* a futex word: enum fs_span_state */
-    _Atomic int withdrawing; /* the connecting end does not wait any longer */
+    _Atomic uint32_t state;   /* a futex word: enum fs_span_state */
+    _Atomic uint32_t greeted; /* a futex word, where the carrier has a greeting of its own (rsocket_carrier.h) */
+    _Atomic int withdrawing;  /* the connecting end does not wait any longer */
     int connecting;
     int offers;          /* the other end's device reads large data here; else this one's writes it there */
     int resumes;         /* both ends go on over TCP where the carrier breaks */

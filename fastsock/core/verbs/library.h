@@ -80,6 +80,11 @@ struct fs_verbs_library {
  * older than 5.12: memory that a device uses would not survive a fork.  Found out once:
  * where there was no device, that is looked at again by the next call, for a few microseconds. */
 const struct fs_verbs_library *fs_verbs_library(int *error);
+int fs_library_find(void *handle, const char *name, void *member); /* 0, or -ENOENT: dlsym() into a function pointer */
+int fs_verbs_any_is_iwarp(const struct fs_verbs_library *verbs);   /* of this host's devices */
+/* The libraries keep the devices open that they once opened, and the kernel lets no child use those.  0 or -EPERM. */
+int fs_verbs_use(void);
+int fs_verbs_is_inherited(void); /* from a process that used them */
 
 #endif
 

@@ -173,7 +173,8 @@ static struct program *make(double spin_us, int answers)
     int error = 0, pair[2];
     memset(&program, 0, sizeof program);
     is_program = 1;
-    program.echo.carrier = (struct fs_carrier){&calls, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), WINDOW};
+    program.echo.carrier = (struct fs_carrier){
+        .calls = &calls, .descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .window_bytes = WINDOW};
     program.echo.answers = answers;
     CHECK_EQUAL(pthread_mutex_init(&program.echo.lock, NULL), 0);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
