@@ -53,9 +53,13 @@ struct end {
 
 static struct fs_key key_of(const char *address, uint16_t port)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
-    inet_pton(AF_INET, address, &at.sin_addr);
-    return fs_key_of((struct sockaddr *)&at);
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } at = {.four = {.sin_family = AF_INET, .sin_port = htons(port)}};
+    inet_pton(AF_INET, address, &at.four.sin_addr);
+    return fs_key_of(&at.any);
 }
 
 /* The accepting end knows the address from which the rsocket came, and no port. */
