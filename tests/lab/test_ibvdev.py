@@ -95,6 +95,7 @@ def _wants_to_write(rank):
         os.environ["FASTSOCK_MPJ_RDMA_EAGER"] = "write"
 
 
+@only_in_full
 @pytest.mark.parametrize("eager", ["send", "write", "one end alone wants to write"])
 def test_many_short_messages(sent, eager):
     alone = eager.startswith("one")
@@ -146,6 +147,7 @@ def _exchange_mapped(device, rounds):
     return len(addresses), device.explain(other)
 
 
+@only_in_full
 @RENDEZVOUS
 def test_memory_that_is_mapped_anew(sent, rendezvous, moved):
     rounds = 6
@@ -167,6 +169,7 @@ def _exchange_again(device, rounds):
     return device.explain(other)
 
 
+@only_in_full
 @RENDEZVOUS
 @pytest.mark.parametrize("keeps", ["0", "1"])
 def test_memory_stays_known(sent, keeps, rendezvous, moved):
@@ -222,6 +225,7 @@ def _send_interrupted(device, rounds):
     return device.explain(0)
 
 
+@only_in_full
 @RENDEZVOUS
 def test_an_interrupted_send_gives_its_memory_back(sent, rendezvous, moved):
     interrupted, carried = _maker(rendezvous).run(2, _send_interrupted, 60)
