@@ -48,6 +48,7 @@ CHECKS = [
 
 pytestmark = [
     only_in_lab,
+    pytest.mark.timeout(300),  # some checks start ten processes, and the guest's processor is emulated
     pytest.mark.skipif(RdmaTransport().usable() is not None, reason=f"no RDMA here: {RdmaTransport().usable()}"),
 ]
 

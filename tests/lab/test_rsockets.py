@@ -57,7 +57,7 @@ CHECKS = [
     if testing.name(check) not in BY_LOOPBACK and (not IS_QUICK or testing.name(check) in QUICK)
 ]
 
-pytestmark = only_in_lab
+pytestmark = [only_in_lab, pytest.mark.timeout(300)]  # as in test_rdma.py
 with_rsockets = pytest.mark.skipif(REFUSED is not None, reason=f"no rsockets here: {REFUSED}")
 
 
