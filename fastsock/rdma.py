@@ -29,6 +29,7 @@ _WHY_NOT = {
     errno.ENODEV: Reason.NO_RDMA_DEVICE,
     errno.EPERM: Reason.FORKED_WITH_RDMA,
     errno.ENOTSUP: Reason.OLD_KERNEL,
+    errno.ELIBBAD: Reason.OLD_RDMA_LIBRARY,
 }
 _REFUSED = {
     errno.ENODEV: Reason.NO_RDMA_ROUTE,
@@ -134,26 +135,40 @@ class RdmaTransport(Transport):
     def usable(self) -> Reason | None:
         if not core.available:
             return Reason.NO_NATIVE_CORE
-        error = core.rdma_usable()
+        error = self._usable()
         return _WHY_NOT.get(error, Reason.NO_RDMA_LIBRARY) if error else None
 
     def listen(self, ip: str, port: int) -> Any:
         _choose()
         try:
-            return core.RdmaListener((ip, port))
+            return self._listener((ip, port))
         except OSError as error:
             raise _refused(error) from error
 
     def reach(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> _Span:
         _choose()
         try:
-            return _Span(core.rdma_offer(source, target, seconds))
+            return _Span(self._offer(source, target, seconds))
         except OSError as error:
             raise _refused(error) from error
 
     def reached(self, source: tuple[str, int]) -> _Span | None:
-        span = core.rdma_claim(source)
+        span = self._claim(source)
         return None if span is None else _Span(span)
+
+    # ---- what the core does for this path ----
+
+    def _usable(self) -> Any:
+        return core.rdma_usable()
+
+    def _listener(self, at: tuple[str, int]) -> Any:
+        return core.RdmaListener(at)
+
+    def _offer(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> Any:
+        return core.rdma_offer(source, target, seconds)
+
+    def _claim(self, source: tuple[str, int]) -> Any:
+        return core.rdma_claim(source)
 
 
 class RsocketsTransport(RdmaTransport):
@@ -166,7 +181,6 @@ class RsocketsTransport(RdmaTransport):
 
     name = "rsockets"
     number = 5
-    capabilities = Capability.BETWEEN_HOSTS
     depends: Mapping[str, str] = {
         **RdmaTransport.depends,
         **dict.fromkeys(
@@ -179,26 +193,14 @@ class RsocketsTransport(RdmaTransport):
         ),
     }
 
-    def usable(self) -> Reason | None:
-        if not core.available:
-            return Reason.NO_NATIVE_CORE
-        error = core.rsockets_usable()
-        if error == errno.ELIBBAD:
-            return Reason.OLD_RDMA_LIBRARY
-        return _WHY_NOT.get(error, Reason.NO_RDMA_LIBRARY) if error else None
+    def _usable(self) -> Any:
+        return core.rsockets_usable()
 
-    def listen(self, ip: str, port: int) -> Any:
-        try:
-            return core.RsocketsListener((ip, port))
-        except OSError as error:
-            raise _refused(error) from error
+    def _listener(self, at: tuple[str, int]) -> Any:
+        return core.RsocketsListener(at)
 
-    def reach(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> _Span:
-        try:
-            return _Span(core.rsockets_offer(source, target, seconds))
-        except OSError as error:
-            raise _refused(error) from error
+    def _offer(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> Any:
+        return core.rsockets_offer(source, target, seconds)
 
-    def reached(self, source: tuple[str, int]) -> _Span | None:
-        span = core.rsockets_claim(source)
-        return None if span is None else _Span(span)
+    def _claim(self, source: tuple[str, int]) -> Any:
+        return core.rsockets_claim(source)

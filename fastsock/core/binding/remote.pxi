@@ -102,12 +102,11 @@ cdef Span span_of(fs_span *span, path):
     return self
 
 
-def rdma_offer(source, target, double seconds):
-    """Meets a listener at `target`, for the connection that will come from `source`. Returns a Span.
+ctypedef fs_span *(*offering)(const sockaddr *, const sockaddr *, uint64_t, int *) noexcept nogil
+ctypedef fs_span *(*claiming)(const sockaddr *) noexcept nogil
 
-    Both are (address, port). Raises OSError: ENODEV no device leads there, ECONNREFUSED nobody listens there with RDMA,
-    ETIMEDOUT, ENOMEM (also for a limit of locked memory), EPROTO another version.
-    """
+
+cdef Span offered_by(offering offer, source, target, double seconds, path):
     cdef sockaddr_storage one, other
     cdef uint64_t patience = <uint64_t>(seconds * 1e9)
     cdef int error = 0
@@ -115,20 +114,33 @@ def rdma_offer(source, target, double seconds):
     put_address(&one, source)
     put_address(&other, target)
     with nogil:
-        span = fs_meeting_offer(<sockaddr *>&one, <sockaddr *>&other, patience, &error)
+        span = offer(<sockaddr *>&one, <sockaddr *>&other, patience, &error)
     if span == NULL:
         raise OSError(-error, _os.strerror(-error))
-    return span_of(span, "rdma")
+    return span_of(span, path)
 
 
-def rdma_claim(source):
-    """The Span that the connecting end offered for the connection that came from `source`, or None."""
+cdef object claimed_by(claiming claim, source, path):
     cdef sockaddr_storage one
     cdef fs_span *span
     put_address(&one, source)
     with nogil:
-        span = fs_meeting_claim(<sockaddr *>&one)
-    return None if span == NULL else span_of(span, "rdma")
+        span = claim(<sockaddr *>&one)
+    return None if span == NULL else span_of(span, path)
+
+
+def rdma_offer(source, target, double seconds):
+    """Meets a listener at `target`, for the connection that will come from `source`. Returns a Span.
+
+    Both are (address, port). Raises OSError: ENODEV no device leads there, ECONNREFUSED nobody listens there with RDMA,
+    ETIMEDOUT, ENOMEM (also for a limit of locked memory), EPROTO another version.
+    """
+    return offered_by(fs_meeting_offer, source, target, seconds, "rdma")
+
+
+def rdma_claim(source):
+    """The Span that the connecting end offered for the connection that came from `source`, or None."""
+    return claimed_by(fs_meeting_claim, source, "rdma")
 
 
 @cython.final
@@ -159,27 +171,12 @@ cdef class RdmaListener:
 
 def rsockets_offer(source, target, double seconds):
     """As rdma_offer(), by rsockets."""
-    cdef sockaddr_storage one, other
-    cdef uint64_t patience = <uint64_t>(seconds * 1e9)
-    cdef int error = 0
-    cdef fs_span *span
-    put_address(&one, source)
-    put_address(&other, target)
-    with nogil:
-        span = fs_rsocket_offer(<sockaddr *>&one, <sockaddr *>&other, patience, &error)
-    if span == NULL:
-        raise OSError(-error, _os.strerror(-error))
-    return span_of(span, "rsockets")
+    return offered_by(fs_rsocket_offer, source, target, seconds, "rsockets")
 
 
 def rsockets_claim(source):
     """As rdma_claim(), by rsockets."""
-    cdef sockaddr_storage one
-    cdef fs_span *span
-    put_address(&one, source)
-    with nogil:
-        span = fs_rsocket_claim(<sockaddr *>&one)
-    return None if span == NULL else span_of(span, "rsockets")
+    return claimed_by(fs_rsocket_claim, source, "rsockets")
 
 
 @cython.final
