@@ -549,8 +549,8 @@ class socket(_Plain):  # type: ignore[misc]
         channel, connection = self._fast_channel, self._fast_connection
         if connection is not None and not (connection.holders and self._fast_is_shared_object()):
             registry.closing(connection)
-            if connection.began and connection.final and settings().short_lived == "tcp":
-                history.ended(connection.peer[:2], genuine.monotonic() - connection.began, connection.final)
+            if connection.began and settings().short_lived == "tcp":
+                history.ended(connection.peer[:2], genuine.monotonic() - connection.began, connection.final or {})
         if channel is None:
             through = connection is not None and not connection.is_tcp and not connection.bridged
             if connection is not None and through and foreign.takes_descriptor(self):

@@ -28,7 +28,6 @@ SHORT_WAITS = 6
 ENOUGH_SHORT = 8  # one soon after the other: a program that connects now and then has time for a meeting
 SOON_SECONDS = 0.05
 ENOUGH_NOBODY = 4
-_UNUSED = {"bytes_sent": 0, "bytes_received": 0, "waits": 0, "spins": 0}
 
 
 class Backoff:
@@ -122,7 +121,7 @@ def skip_more(where: Where) -> int:
 def closed_unused(where: Where, seconds: float) -> None:
     """A connection ended, and its program had never used it. seconds: how long it lived."""
     if seconds < SHORT_SECONDS:
-        ended(where, seconds, _UNUSED)
+        ended(where, seconds, {})
 
 
 def finds_nobody(where: Where) -> bool:
@@ -139,11 +138,14 @@ def finds_nobody(where: Where) -> bool:
 
 
 def ended(where: Where, seconds: float, counts: Mapping[str, Any]) -> None:
-    """A connection that had moved has ended. seconds: how long it lived. counts: its path's statistics."""
+    """A connection that had moved has ended. seconds: how long it lived.
+
+    counts: its path's statistics. Where a path keeps none, as a stream of the kernel's, the time alone decides.
+    """
     if (
         seconds >= SHORT_SECONDS
-        or counts["bytes_sent"] + counts["bytes_received"] >= SHORT_BYTES
-        or counts["waits"] + counts["spins"] >= SHORT_WAITS
+        or counts.get("bytes_sent", 0) + counts.get("bytes_received", 0) >= SHORT_BYTES
+        or counts.get("waits", 0) + counts.get("spins", 0) >= SHORT_WAITS
     ):
         if _in_a_row.pop(where, None):
             _short.always(where)

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 SO_COOKIE = 57  # the kernel's own name for an open socket, never used twice
 
-_channels: dict[int, Channel] = {}
+known: dict[int, Channel] = {}
+"""The channel of each fast connection, by its number. To be read only."""
+
 _sockets: dict[int, weakref.ref[Any]] = {}
 _first_hooks: list[Callable[[], None]] = []
 _lock = genuine.RLock()
 
-channel_of = _channels.get
+channel_of = known.get
 """channel_of(descriptor) -> the channel of a fast connection, or None: one dictionary look-up."""
 
 
@@ -40,7 +42,7 @@ def attach(descriptor: int, sock: Any, channel: Channel) -> None:
     stale = detached.taken(descriptor)
     if stale is not None:
         _socket.socket.detach(stale)
-    _channels[descriptor] = channel
+    known[descriptor] = channel
     _sockets[descriptor] = weakref.ref(sock, lost)
     if _first_hooks:
         with _lock:  # a second caller must find them done
@@ -51,13 +53,13 @@ def attach(descriptor: int, sock: Any, channel: Channel) -> None:
 
 def detach(descriptor: int) -> None:
     """Notes that `descriptor` is no longer a fast connection's."""
-    _channels.pop(descriptor, None)
+    known.pop(descriptor, None)
     _sockets.pop(descriptor, None)
 
 
 def descriptors() -> list[int]:
     """The descriptors of all fast connections of this process."""
-    return list(_channels)
+    return list(known)
 
 
 def release(descriptor: int) -> None:
@@ -72,7 +74,7 @@ def release(descriptor: int) -> None:
 
 def forget(descriptor: int) -> None:
     """Called before a program closes the number without its socket object."""
-    channel = _channels.get(descriptor)
+    channel = known.get(descriptor)
     if channel is not None:
         reference = _sockets.get(descriptor)
         sock = reference() if reference is not None else None
@@ -87,7 +89,7 @@ def forget(descriptor: int) -> None:
 
 def before_first_attach(hook: Callable[[], None]) -> None:
     """Calls `hook` once, when this process gets its first fast descriptor."""
-    if _channels:
+    if known:
         hook()
     else:
         _first_hooks.append(hook)
@@ -112,7 +114,7 @@ def _cookie(sock: Any) -> int:
 def _forked() -> None:
     global _lock
     _lock = genuine.RLock()
-    for channel in _channels.values():
+    for channel in known.values():
         channel.forked()
 
 

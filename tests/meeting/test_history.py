@@ -7,10 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 import fastsock
-from fastsock import config, core
+from fastsock import config
 from fastsock.meeting import history
 from fastsock.testing import FarProcess, PairMaker
 from fastsock.testing.outcomes import receive, receive_all
+
+from ..helpers.paths import why_not
 
 HERE = ("127.0.0.1", 1)
 
@@ -104,14 +106,16 @@ def _listen(here, maker):
 @pytest.fixture
 def as_delivered():
     """The setting as users have it."""
-    config.configure(short_lived="tcp", meeting_ms=500)
-    yield
+    yield lambda path: config.configure(transports=f"{path},tcp", short_lived="tcp", meeting_ms=500)
     config.reload()
 
 
-@pytest.mark.skipif(not core.available, reason="only the shm path counts what it carries")
-def test_program_with_a_connection_for_each_request(as_delivered, monkeypatch):
+@pytest.mark.parametrize("path", ["shm", "unix"])
+def test_program_with_a_connection_for_each_request(path, as_delivered, monkeypatch):
     """Its answers are the same whichever path they take, and the reason can be seen."""
+    if why_not(path):
+        pytest.skip(why_not(path))
+    as_delivered(path)
     for name in ("SHORT_SECONDS", "SOON_SECONDS"):  # on this machine, however busy, these are short, and soon
         monkeypatch.setattr(history, name, 60.0)
     maker, count = PairMaker("fastsock.socket"), 60
