@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import select
 import selectors
 import socket
@@ -10,7 +11,10 @@ import time
 
 import pytest
 
+from fastsock.testing import PLAIN, FarProcess, PairMaker
+
 LONG = 20.0
+MANY = 100  # more rings than a selector looks at itself
 
 
 @pytest.fixture(params=("SelectSelector", "PollSelector", "EpollSelector"))
@@ -84,3 +88,84 @@ def test_every_arrival_has_an_edge_once_the_selector_let_go(installed_pair, sele
         for _ in range(5):
             installed_pair.far.sendall(b"x")
             assert poller.poll(LONG)
+
+
+def _listen(here, maker):
+    here.listener = maker.listener()
+    here.listener.listen(MANY)
+    return here.listener.getsockname()
+
+
+def _accept(here):
+    here.accepted = [here.listener.accept()[0] for _ in range(MANY)]
+
+
+def _say(here, order):
+    """A message on one connection after the other; each waits for its answer."""
+    for number, which in enumerate(order):
+        here.accepted[which].sendall(b"%06d" % number)
+        assert here.accepted[which].recv(1) == b"y"
+
+
+@pytest.fixture
+def many(installed, selector):
+    """MANY registered connections to one other process, and that process."""
+    maker = PLAIN if installed == "plain" else PairMaker("socket", transport=installed)
+    with FarProcess() as far:
+        address = far.run(_listen, maker)
+        accepting = far.begin(_accept)
+        near = [maker.connect(address) for _ in range(MANY)]
+        accepting.result()
+        for sock in near:
+            maker.check(sock)
+            sock.setblocking(False)
+            selector.register(sock, selectors.EVENT_READ)
+        yield near, far
+        for sock in near:
+            selector.unregister(sock)
+            sock.close()
+
+
+@pytest.mark.parametrize("active", [MANY, 40, 3])
+def test_each_of_many_is_heard(many, selector, active):
+    near, far = many
+    rng = random.Random(active)
+    order = [rng.randrange(MANY - active, MANY) for _ in range(1500)]
+    saying = far.begin(_say, order)
+    for number, which in enumerate(order):
+        heard = [key.fileobj for key, _ in selector.select(LONG)]
+        assert heard == [near[which]]
+        assert near[which].recv(10) == b"%06d" % number
+        near[which].sendall(b"y")
+    saying.result()
+
+
+BUSY, SPOKEN, ROUNDS = 32, 100, 400
+
+
+def _keep_busy(here):
+    """Rounds of a message on each of the first connections; in one round, the last connection says something, once."""
+    for number in range(ROUNDS):
+        if number == SPOKEN:
+            here.accepted[-1].sendall(b"once")
+        for sock in here.accepted[:BUSY]:
+            sock.sendall(b"%06d" % number)
+        for sock in here.accepted[:BUSY]:
+            assert sock.recv(1) == b"y"
+
+
+def test_one_is_heard_while_others_are_busy(many, selector):
+    _, far = many
+    talking = far.begin(_keep_busy)
+    answered, current, heard_in = 0, -1, -1
+    while answered < BUSY * ROUNDS:
+        for key, _ in selector.select(LONG):
+            data = key.fileobj.recv(6)
+            if data == b"once":
+                heard_in = current
+            else:
+                current = int(data)
+                key.fileobj.sendall(b"y")
+                answered += 1
+    talking.result()
+    assert SPOKEN - 1 <= heard_in < SPOKEN + 40
