@@ -63,7 +63,11 @@ class _Signalled:
         os.unlink(self._path)
 
     def begin(self, raising: bool, blocked: Any, *arguments: Any) -> Any:
-        pending = self.process.begin(_with_handler, raising, blocked, *arguments)
+        return self.begin_run(_with_handler, raising, blocked, *arguments)
+
+    def begin_run(self, function: Any, *arguments: Any) -> Any:
+        """Of a function that sets a handler, tells `here.heard` of that, and then blocks."""
+        pending = self.process.begin(function, *arguments)
         self._hear(b".", "the handler was not set")  # before that, it is blocked in reading its next command
         self.process.until_blocked()
         return pending
@@ -247,6 +251,7 @@ def check_blocked_accept_goes_on(pair: Pair, until_waits: Any) -> None:
 
 def _interruptible(here: Any) -> str:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.write(here.heard, b".")
     try:
         here.sock.recv(1)
     except KeyboardInterrupt:
@@ -256,10 +261,10 @@ def _interruptible(here: Any) -> str:
 
 @on_pair
 def check_keyboard_interrupt(pair: Pair) -> None:
-    receiving = pair.far.process.begin(_interruptible)
-    pair.far.until_blocked()
-    pair.far.process.kill(signal.SIGINT)
-    assert receiving.result() == "KeyboardInterrupt"
+    with _Signalled(pair) as far:
+        receiving = far.begin_run(_interruptible)
+        far.process.kill(signal.SIGINT)
+        assert receiving.result() == "KeyboardInterrupt"
 
 
 def _blocked_in_a_thread(here: Any) -> Any:
