@@ -1,4 +1,6 @@
-"""How many times TCP's and AF_UNIX's bandwidth does a stream of messages reach?"""
+"""How many times TCP's and AF_UNIX's bandwidth does a stream of messages reach, and how much of what the memory gives?
+
+The floors: the bare ring, one end copying from process to process (process_vm_readv), both ends copying at once."""
 
 from __future__ import annotations
 
@@ -16,6 +18,9 @@ KIB, MIB = 1 << 10, 1 << 20
 SHM = "fastsock shm"
 TARGETS = {4 * KIB: 12, 64 * KIB: 4, MIB: 6, 16 * MIB: 4}  # times TCP
 LARGE = 16 * MIB
+FLOORS = ["bare ring", "process_vm_readv", "both ends copying"]
+OF_THE_FLOOR = 0.75  # the best one of the run, at each of these sizes
+BLOCKS = [MIB, 4 * MIB, 16 * MIB]
 
 
 def measure(options: Options) -> list[Result]:
@@ -31,6 +36,11 @@ def measure(options: Options) -> list[Result]:
         [(STREAM, size) for size in TARGETS],
         **how,  # type: ignore[arg-type]
     )
+    beside_floors = exchange.measure(
+        list(choose("shm,ring,readv,both").values()),
+        [(STREAM, size) for size in BLOCKS],
+        **how,  # type: ignore[arg-type]
+    )
     in_arrays = exchange.measure(
         [partial(TcpPeer, "tcp", buffers="numpy"), partial(fast, "shm", buffers="numpy")],
         [(STREAM, LARGE)],
@@ -43,6 +53,13 @@ def measure(options: Options) -> list[Result]:
         what = f"stream {sizes.name(size)}, times {against}"
         return question.ratio(what, found, options.skipped, SHM, at_least=at_least, cores=places[0], note=note)
 
+    def of_the_floor(size: int, place: str) -> Result:
+        places = HERE if place == HERE[0] else (place,)
+        found = summary.compare_with_best(beside_floors, STREAM, size, SHM, FLOORS, places)
+        note = summary.medians(beside_floors, STREAM, size, places)
+        what = f"stream {sizes.name(size)}, of the best floor"
+        return question.ratio(what, found, options.skipped, SHM, at_least=OF_THE_FLOOR, cores=place, note=note)
+
     found = summary.compare(in_arrays, STREAM, LARGE, SHM, "tcp", HERE)
     note = summary.medians(in_arrays, STREAM, LARGE, HERE)
     return [
@@ -50,6 +67,7 @@ def measure(options: Options) -> list[Result]:
         line(MIB, HERE, "AF_UNIX", at_least=3),
         question.ratio("stream 16 MiB in numpy arrays (huge pages), times tcp", found, options.skipped, SHM,
                        cores=HERE[0], note=note),
+        *(of_the_floor(size, place) for place in (HERE[0], FAR) for size in BLOCKS),
         line(4 * KIB, (FAR,)),
         line(64 * KIB, (FAR,)),
         line(MIB, (FAR,), at_least=4),

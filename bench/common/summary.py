@@ -79,15 +79,29 @@ def compare(
 
     ``placements`` limits it to turns in which both were measured in one and the same of these.
     """
+    return compare_with_best(samples, what, size, peer, [against], placements)
+
+
+def compare_with_best(
+    samples: Iterable[Sample],
+    what: str,
+    size: int,
+    peer: str,
+    against: Sequence[str],
+    placements: Collection[str] | None = None,
+) -> float | None:
+    """The same for the best of several in each turn. Turns that lack one of them are left out."""
     turns: dict[int, dict[str, Sample]] = {}
     for sample in samples:
-        if sample.what == what and sample.size == size and sample.peer in (peer, against):
+        if sample.what == what and sample.size == size and sample.peer in (peer, *against):
             turns.setdefault(sample.turn, {})[sample.peer] = sample
     ratios = []
     for turn in turns.values():
-        one, other = turn.get(peer), turn.get(against)
-        if one and other and (placements is None or (one.placement == other.placement and one.placement in placements)):
-            ratios.append(ratio(what, one.value, other.value))
+        if len(turn) != len({peer, *against}):
+            continue
+        seen = {sample.placement for sample in turn.values()}
+        if placements is None or (len(seen) == 1 and seen <= set(placements)):
+            ratios.append(min(ratio(what, turn[peer].value, turn[other].value) for other in against))
     return _median(ratios)
 
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -98,6 +99,19 @@ static uint64_t learn_identity(void)
 }
 
 uint64_t fs_thread_identity(void) { return my_generation == generation ? my_identity : learn_identity(); }
+
+int fs_is_alive(pid_t thread)
+{
+    /* a killed process can be signalled until its parent has buried it */
+    int process = (int)syscall(SYS_pidfd_open, thread, 0);
+    if (process >= 0) {
+        struct pollfd ended = {process, POLLIN, 0};
+        int count = poll(&ended, 1, 0);
+        close(process);
+        if (count > 0) return 0;
+    }
+    return kill(thread, 0) == 0 || errno == EPERM;
+}
 
 uint32_t fs_current_cpu(void)
 {

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define FS_LINE 128 /* two cache lines: the adjacent-line prefetcher would join smaller ones */
 
@@ -31,6 +32,7 @@ uint64_t fs_tick_ns(void);    /* of the kernel's periodic interrupt, 0 where unk
 double fs_ticks_per_us(void); /* measured once against CLOCK_MONOTONIC */
 uint64_t
 fs_thread_identity(void); /* number of its PID namespace (0: unknown), then gettid(): cached, right after fork too */
+int fs_is_alive(pid_t thread); /* or process: as far as numbers can tell, within this PID namespace */
 uint32_t fs_generation(void);  /* tells a process from those that it was forked from; process numbers do not */
 uint32_t fs_fork_count(void);  /* forks seen by this process and its ancestors */
 uint32_t fs_current_cpu(void); /* number of the core plus one, 0 where unknown */

@@ -8,6 +8,8 @@ from typing import Any
 from ..connection import registry
 from ..transport import Reason
 
+COPIED = (None, "ring", "receiver copied", "both ends copied")  # a large block, by the core's number for it
+
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
@@ -16,7 +18,9 @@ class Explanation:
     transport: "shm", "unix", "sdp" or "tcp"; "plain" for a socket that is no TCP stream. reason: the text of a
     `Reason`. role: "connect", "accept", "received" or "none". state: "open" or "closed". bytes_*: payload bytes of this
     end. A count is None where the path does not keep it. detail: the server's activity when the reason came about, in
-    words for people. It is empty if that is not known.
+    words for people. It is empty if that is not known. large_sent, large_received: how the last large block
+    (FASTSOCK_DIRECT_MIN) went and came: "ring", "receiver copied" or "both ends copied". None: no such block, or
+    another path.
     """
 
     transport: str
@@ -29,10 +33,13 @@ class Explanation:
     pid: int
     bytes_sent: int | None
     bytes_received: int | None
-    bytes_direct: int | None  # of both: read by the receiver straight out of the sender's memory
+    bytes_direct: int | None  # of both: copied from process to process, past the ring
     waits: int | None
     wakes: int | None
     detail: str = ""
+    bytes_written: int | None = None  # of bytes_direct: copied by the sender, while the receiver copied the others
+    large_sent: str | None = None
+    large_received: str | None = None
 
 
 def explain(sock: Any) -> Explanation:
@@ -74,4 +81,7 @@ def _explained(connection: registry.Connection) -> Explanation:
         waits=counts.get("waits"),
         wakes=counts.get("wakes"),
         detail=detail,
+        bytes_written=counts.get("bytes_written"),
+        large_sent=COPIED[counts.get("large_sent", 0)],
+        large_received=COPIED[counts.get("large_received", 0)],
     )

@@ -50,6 +50,7 @@ pid_t start_process(void);                  /* fork() that must succeed */
 void exact_sleep_us(uint64_t microseconds); /* chooses a moment, never waits for something */
 
 /* faults.c: what the linker puts between the core and the system. */
+extern int always_direct;        /* however fast the ring may be, large blocks are asked for past it */
 extern int map_same_memory_once; /* both ends see one mapping: the thread sanitizer must know that it is one memory */
 enum fault_point { BEFORE_CALL, AFTER_CALL };
 enum call_kind { IN_SEND, IN_RECV, IN_SHUTDOWN, IN_SETSOCKOPT, IN_ANY, CALL_KINDS };

@@ -16,6 +16,7 @@
 int map_same_memory_once;
 _Thread_local int naps;
 int threads_left = -1, forks_left = -1;
+int always_direct;
 
 static struct kept {
     ino_t inode;
@@ -191,4 +192,13 @@ pid_t __wrap_fork(void)
     }
     if (forks_left > 0) forks_left--;
     return __real_fork();
+}
+
+size_t __real_fs_cma_worth_asking(struct fs_end *, size_t);
+size_t __wrap_fs_cma_worth_asking(struct fs_end *, size_t);
+
+size_t __wrap_fs_cma_worth_asking(struct fs_end *end, size_t length)
+{
+    if (!always_direct) return __real_fs_cma_worth_asking(end, length);
+    return end->limits.direct_min == 0 || length < end->limits.direct_min || end->unreadable ? 0 : length;
 }

@@ -34,7 +34,7 @@ class BareRing(SocketPeer):
             self.ring = build.extension("bare_ring").Ring(self.memory, role)
         except build.CannotBuild as error:
             raise Unusable(str(error)) from error
-        self.socket = _AsSocket(self.ring)
+        self.socket = AsSocket(self.ring)
 
 
 class BareRingInC(BareRing):
@@ -47,11 +47,11 @@ class BareRingInC(BareRing):
         self.ring.pong(self.buffers.of(size)[1], warm_up(size, count), count)
 
 
-class _AsSocket:
-    """The ring's methods under a socket's names, bound and not wrapped."""
+class AsSocket:
+    """An extension's methods under a socket's names, bound and not wrapped."""
 
-    def __init__(self, ring: Any) -> None:
-        self.sendall, self.recv_into = ring.send, ring.recv_into
+    def __init__(self, inner: Any) -> None:
+        self.sendall, self.recv_into = inner.send, inner.recv_into
 
     def recv(self, size: int) -> bytes:
         into = bytearray(size)

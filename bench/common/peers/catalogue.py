@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from .asyncio_streams import AsyncioStreams
+from .bare_copy import BareCopy
 from .bare_ring import BareRing, BareRingInC
 from .peer import Peer
 from .pipes import PipeBytes, PipePickledArrays
@@ -34,6 +35,8 @@ CATALOGUE: dict[str, Maker] = {
     "zmq-zero-copy": partial(ZeroMq, "zmq ipc zero-copy", copy=False),
     "ring": partial(BareRing, "bare ring"),
     "ring-c": partial(BareRingInC, "bare ring in C"),
+    "readv": partial(BareCopy, "process_vm_readv", both=False),
+    "both": partial(BareCopy, "both ends copying", both=True),
     "asyncio-tcp": partial(AsyncioStreams, "asyncio tcp"),
     "asyncio-shm": partial(AsyncioStreams, "asyncio fastsock shm", "shm"),
     "asyncio-fast-unix": partial(AsyncioStreams, "asyncio fastsock unix", "unix"),

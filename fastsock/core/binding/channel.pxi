@@ -490,8 +490,10 @@ cdef class Channel:
         cdef ssize_t unread, more
         if got < <Py_ssize_t>sizeof(first) or bufsize == got or self.descriptor < 0 or self.closing:
             return PyBytes_FromStringAndSize(first, got)
-        unread = fs_end_unread(self.shared.end, self.descriptor)
-        size = kept + min(bufsize - kept, unread if unread > 0 else 0)
+        unread = max(fs_end_unread(self.shared.end, self.descriptor), 0)
+        if not flags & PEEK:
+            unread += <ssize_t>fs_promised(self.shared.end)
+        size = kept + min(bufsize - kept, unread)
         if size <= got:
             return PyBytes_FromStringAndSize(first, got)
         data = PyBytes_FromStringAndSize(NULL, size)
@@ -690,13 +692,15 @@ cdef class Channel:
         return self.shared.end != NULL and self.shared.end.raw_in and self.shared.end.raw_out
 
     def statistics(self):
-        """Counts since the start: bytes_sent, bytes_received, bytes_direct (of both, those that the receiver copied out
-        of the sender's memory), waits (sleeps), wakes (of the other end), spins."""
+        """Counts since the start: bytes_sent, bytes_received, bytes_direct (of both, those that went past the ring), bytes_written
+        (of these, those that the sender copied), waits (sleeps), wakes (of the other end), spins. And how the last large
+        block came and went, large_received and large_sent: 0 none, 1 ring, 2 the receiver copied, 3 both ends did."""
         if self.shared.end == NULL:
             return None
         cdef fs_statistics *s = &self.shared.end.statistics
         return {"bytes_sent": s.bytes_sent, "bytes_received": s.bytes_received,
-                "bytes_direct": s.bytes_direct, "waits": s.waits, "wakes": s.wakes, "spins": s.spins}
+                "bytes_direct": s.bytes_direct, "bytes_written": s.bytes_written,
+                "large_received": self.shared.end.large_in, "large_sent": self.shared.end.large_out, "waits": s.waits, "wakes": s.wakes, "spins": s.spins}
 
     def carried(self):
         """What the device has done for this end, where one joins it to another host: Span.counts(). Else None."""

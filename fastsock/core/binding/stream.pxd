@@ -22,6 +22,7 @@ cdef extern from "stream/end.h" nogil:
         uint64_t bytes_sent
         uint64_t bytes_received
         uint64_t bytes_direct
+        uint64_t bytes_written
         uint64_t waits
         uint64_t wakes
         uint64_t spins
@@ -35,6 +36,8 @@ cdef extern from "stream/end.h" nogil:
         int raw_in
         int raw_out
         int abrupt
+        uint32_t large_in
+        uint32_t large_out
 
     struct fs_segment:
         uint32_t small

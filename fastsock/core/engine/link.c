@@ -28,7 +28,7 @@ void fs_link_free(struct fs_link *link)
     if (link->end) fs_end_free(link->end);
     if (link->pair) fs_ibvx_pair_free(link->pair);
     free(link->meeting);
-    fs_guard_close(link);
+    fs_guard_close(&link->guard);
     free(link->control);
     free(link->out_copy);
     free(link->staging);

@@ -4,6 +4,8 @@
 
 #include <poll.h>
 
+#include "cma_guard.h"
+#include "cma_pieces.h"
 #include "internal.h"
 
 struct fs_ibvx_pair;
@@ -30,16 +32,7 @@ struct fs_greeting {
     uint32_t reserved;
     uint64_t credit, eager_limit;
     uint64_t nonce, stamps; /* where its stamps lie (stamps.c) */
-    uint64_t calls, gate;   /* pages that whoever writes its memory must pass (guard.c), or 0 */
-};
-
-struct fs_guard_calls {
-    _Atomic uint64_t begun, ended;
-};
-
-struct fs_guard {
-    struct fs_guard_calls *calls; /* NULL: nobody may write */
-    void *gate;                   /* NULL: nobody may write any more */
+    uint64_t calls, gate;   /* pages that whoever writes its memory must pass (cma_guard.h), or 0 */
 };
 
 struct fs_link {
@@ -90,7 +83,6 @@ struct fs_link {
     uint32_t cancels;      /* asked for and not answered */
     uint64_t push_address, push_calls;
     struct fs_guard guard;
-    uint64_t shut_at; /* when the gate was taken from a sender that did not answer */
     /* link_shm.c */
     struct fs_end *end;
     _Atomic uint64_t position; /* read up to here; what was published may lag behind */
@@ -155,17 +147,7 @@ void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks);
 int fs_fetch_is_faster(struct fs_link *link, size_t length);
 void fs_costs_changed(struct fs_link *link);
 
-/* guard.c */
-void fs_guard_open(struct fs_link *link);
-void fs_guard_shut(struct fs_link *link); /* no write begins any more */
-void fs_guard_close(struct fs_link *link);
-int fs_guard_is_quiet(const struct fs_link *link); /* none that began is under way; for good, once it is shut */
-int fs_guarded_write(struct fs_link *link, void *source, uint64_t target, size_t length);
-
 /* pieces.c: of a message that both ends copy */
-size_t fs_piece_of(size_t length); /* both ends compute the same */
-uint32_t fs_pieces_of(size_t length);
-size_t fs_length_of_piece(size_t length, uint32_t index);
 uint64_t fs_share_word(uint32_t number, uint32_t front, uint32_t back);
 /* Claims one piece of `all`, from the front or the back: its index, or -1 when none is left. */
 int fs_claim_piece(_Atomic uint64_t *word, uint32_t number, uint32_t all, int back);

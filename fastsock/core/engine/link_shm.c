@@ -135,7 +135,7 @@ int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end,
     link->published = atomic_load(&end->in.shared->tail);
     link->position = link->published;
     fs_costs_changed(link);
-    if (link->process > 0) fs_guard_open(link);
+    if (link->process > 0) fs_guard_open(&link->guard);
     int error = fs_link_attach(engine, link);
     if (error) fs_link_free(link);
     return error;

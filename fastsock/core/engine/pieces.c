@@ -1,27 +1,13 @@
-/* The pieces of a message that both ends copy: how many there are, who claimed each, and the end of the sender's claims. */
+/* The pieces of a message that both ends copy: who claimed each, and the end of the sender's claims. */
 #include <sched.h>
 
 #include "link.h"
 #include "stream/end.h"
 
-#define SHORTEST_PIECE (16u * 1024)
-#define LONGEST_PIECE (128u * 1024)
-#define LONGEST_WRITE_NS 1000000000ull
-
 uint64_t fs_share_word(uint32_t number, uint32_t front, uint32_t back)
 {
     return (uint64_t)number << 32 | front << 16 | back;
 }
-
-/* Eighths, so that neither end waits long for the other's last one. */
-size_t fs_piece_of(size_t length)
-{
-    size_t piece = SHORTEST_PIECE;
-    while (piece < LONGEST_PIECE && piece * 8 < length) piece *= 2;
-    return piece;
-}
-
-uint32_t fs_pieces_of(size_t length) { return (uint32_t)((length + fs_piece_of(length) - 1) / fs_piece_of(length)); }
 
 int fs_claim_piece(_Atomic uint64_t *word, uint32_t number, uint32_t all, int back)
 {
@@ -39,24 +25,16 @@ uint32_t fs_claimed_by_sender(const struct fs_link *link)
     return (uint32_t)atomic_load(&link->end->in.shared->offer) & 0xffff;
 }
 
-size_t fs_length_of_piece(size_t length, uint32_t index)
-{
-    size_t piece = fs_piece_of(length), from = (size_t)index * piece;
-    return length - from < piece ? length - from : piece;
-}
-
 void fs_claim_the_rest(struct fs_link *link, uint32_t all)
 {
     while (fs_claim_piece(&link->end->in.shared->offer, link->share_number, all, 0) >= 0) {}
 }
 
-/* Takes the sender's right to write away: 1 once nothing of it is under way.  What has begun is in the kernel, where no
- * stop holds it; so after this long it has failed and was not told yet. */
+/* Takes the sender's right to write away: 1 once nothing of it is under way. */
 int fs_share_revoke(struct fs_link *link)
 {
-    if (link->guard.gate) link->shut_at = fs_now_ns();
-    fs_guard_shut(link);
-    return fs_guard_is_quiet(link) || fs_now_ns() - link->shut_at > LONGEST_WRITE_NS;
+    int late;
+    return fs_guard_revoke(&link->guard, &late);
 }
 
 /* The sender begins no other piece: 1 where it has not begun any, or told that they are done. */

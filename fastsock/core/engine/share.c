@@ -178,6 +178,8 @@ int fs_push_some(struct fs_engine *engine, struct fs_link *link)
     link->push_done++;
     request->state = FS_COPYING;
     void *source = (char *)request->parts[0].iov_base + offset;
-    if (!fs_guarded_write(link, source, link->push_address + offset, length)) tell_shared(engine, link, 1);
+    struct fs_guard_place there = {link->process, link->greeting.calls, link->greeting.gate};
+    if (!fs_guarded_write(&there, ++link->push_calls, source, link->push_address + offset, length))
+        tell_shared(engine, link, 1);
     return 1;
 }

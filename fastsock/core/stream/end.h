@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cma_guard.h"
 #include "exclusion.h"
 #include "layout.h"
 #include "ring.h"
@@ -51,8 +52,22 @@ struct fs_feint {
     _Atomic uint64_t moved; /* bytes by then */
 };
 
+/* How a large block was copied. */
+enum { FS_BY_NOBODY_YET = 0, FS_BY_RING = 1, FS_BY_RECEIVER = 2, FS_BY_BOTH = 3 };
+enum { FS_COST_CLASSES = 3 };
+
+/* What copying costs lately, in ticks a unit (cma_choice.c); 0: unknown. */
+struct fs_copy_costs {
+    uint64_t take, put;                         /* out of the ring, into it */
+    uint64_t direct[FS_COST_CLASSES];           /* past it, for buffers of that class */
+    uint64_t took_at, went_at[FS_COST_CLASSES]; /* bytes received by then */
+    uint32_t cpu_in[2], cpu_out[2];             /* where this end and the other one ran then */
+};
+
 struct fs_statistics {
-    _Atomic uint64_t bytes_sent, bytes_received, bytes_direct, waits, wakes, spins;
+    /* bytes_direct: of both, those that did not go through the ring; bytes_written: of these, those that the sender
+     * copied, as far as this end knows */
+    _Atomic uint64_t bytes_sent, bytes_received, bytes_direct, bytes_written, waits, wakes, spins;
 };
 
 /* The mapping of one segment.  It can serve a later connection of the same two processes. */
@@ -107,12 +122,15 @@ struct fs_end {
     _Atomic int lazy;               /* fastsock's own loop settles the doorbell before it blocks */
     _Atomic int raw_in, raw_out;    /* that direction goes over the doorbell itself */
     /* direct copy (cma_offer.c), as sender and as receiver */
-    uint64_t nonce, unanswered;
+    uint64_t nonce, writes;
+    uint64_t answered; /* the last asking that was */
     uint32_t offers;
-    uint64_t took_at, pulled_at; /* bytes received by then */
-    int wants, unreadable;
-    uint64_t take_cost, put_cost,
-        pull_cost; /* ticks a piece, lately: out of the ring, into it, out of the other's memory */
+    uint16_t askings;
+    int unwritable; /* the receiver's memory */
+    int wants, unreadable, unguarded;
+    struct fs_guard guard;
+    struct fs_copy_costs costs;
+    _Atomic uint32_t large_in, large_out; /* how large blocks come and go, lately: FS_BY_RING ... */
     struct fs_spin spin_read, spin_write;
     struct fs_yielding yield_read, yield_write;
     struct fs_feint feint_read, feint_write;
@@ -125,6 +143,11 @@ static inline void fs_count(_Atomic uint64_t *counter, uint64_t amount)
 {
     uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, now + amount, memory_order_relaxed); /* a lost count is only a statistic */
+}
+
+static inline void fs_note_large(_Atomic uint32_t *kept, uint32_t how)
+{
+    if (atomic_load_explicit(kept, memory_order_relaxed) != how) atomic_store_explicit(kept, how, memory_order_relaxed);
 }
 
 /* segment.c: sealed memory.  `fs_segment_create` returns a descriptor or -errno. */

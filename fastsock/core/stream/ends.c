@@ -106,6 +106,7 @@ void fs_end_free(struct fs_end *end)
     fs_farewell_drop_lifeline(end);
     /* shared with a forked process it may still be in use: then the memory serves no second time */
     if (end->closed && !fs_end_shared(end)) atomic_fetch_or(&end->header->possession, 1u << end->side);
+    fs_guard_close(&end->guard);
     fs_segment_drop(end->segment);
     fs_exclusion_give(&end->exclusion);
     if (end->custody != NULL) fs_custody_drop(end->custody);

@@ -92,25 +92,12 @@ void fs_exclusion_give(struct fs_exclusion *exclusion)
 
 /* ---- the locks ---- */
 
-static int thread_is_alive(uint32_t thread)
-{
-    /* a killed process can be signalled until its parent has buried it */
-    int process = (int)syscall(SYS_pidfd_open, (pid_t)thread, 0);
-    if (process >= 0) {
-        struct pollfd ended = {process, POLLIN, 0};
-        int count = poll(&ended, 1, 0);
-        close(process);
-        if (count > 0) return 0;
-    }
-    return kill((pid_t)thread, 0) == 0 || errno == EPERM;
-}
-
 /* Thread numbers mean something within one PID namespace: an owner of another one cannot be asked for, and is believed.
  * A number that is this thread's own was a dead one's before. */
 static int has_died(uint64_t owner, uint64_t me)
 {
     if (owner == 0 || owner >> 32 != me >> 32) return 0;
-    return owner == me || !thread_is_alive((uint32_t)owner);
+    return owner == me || !fs_is_alive((pid_t)(uint32_t)owner);
 }
 
 /* The owner leaves by a plain store, so a waiter looks again by itself instead of being woken: the lock is held

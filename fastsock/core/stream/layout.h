@@ -12,7 +12,7 @@
 #include "system.h"
 
 #define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
-#define FS_VERSION 4u
+#define FS_VERSION 5u
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
@@ -69,12 +69,15 @@ struct fs_direction {
     _Atomic uint32_t raw;      /* the producer sends payload after the ring's end over the doorbell itself */
     _Atomic uint32_t farewell; /* the producer's, behind all other bytes on the doorbell: FS_FAREWELL_... */
     _Alignas(FS_LINE) _Atomic uint64_t eaten; /* token bytes taken off the doorbell */
-    /* direct copy (cma_offer.c): how much of an offer was received; what it is, written by the producer */
+    /* direct copy (cma_offer.c): who copies which piece of an offer; what it is, written by the producer; and where its
+     * bytes belong, written by the consumer */
     _Alignas(FS_LINE) _Atomic uint64_t offer;
     _Alignas(FS_LINE) _Atomic uint64_t offer_from; /* the ring's position at which it comes */
     _Atomic uint64_t offer_address, nonce_address, nonce;
     _Atomic uint32_t offer_length;
-    _Atomic uint32_t put_cost; /* ticks, lately, to put a piece into the ring; a hint */
+    _Atomic uint32_t put_cost; /* ticks, lately, to put a unit into the ring; a hint */
+    _Alignas(FS_LINE) _Atomic uint64_t place_address;
+    _Atomic uint64_t place_calls, place_gate; /* pages that whoever writes there must pass (cma_guard.h) */
 };
 
 static inline uint64_t fs_published(const struct fs_direction *direction)

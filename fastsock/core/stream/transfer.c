@@ -10,10 +10,11 @@
 #include <sys/socket.h>
 
 #include "custody.h"
+#include "cma_choice.h"
 #include "cma_offer.h"
 #include "system.h"
 
-#define CHUNK FS_CMA_PIECE           /* published at once, so that both ends' copies overlap */
+#define CHUNK FS_COST_UNIT           /* published at once, so that both ends' copies overlap */
 #define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
 #define PROMISE_US 100.0             /* spent at most in one receive on what the other end is about to publish */
 #define WORTH_WAITING (CHUNK / 2)    /* by who has room for so much */
@@ -21,6 +22,7 @@
 #define WORDLESS_US 300.0            /* at most, from the mark of an end to its showing on the doorbell */
 #define MOST_LOOKS 64                /* in one receive that finds nothing */
 #define TAKEN_FOR_NOBODY ((size_t)2560 * 1024) /* of the first send to an end that closed, as TCP's buffers take it */
+#define BRISK_US 20.0                          /* for a receiver that is at work, by a send that must not wait */
 #define LONGEST_SEND_US 20000.0 /* without a look at signals, by whoever sends to a receiver that keeps up */
 
 static int lock(fs_lock_word *word, int flags)
@@ -196,15 +198,21 @@ static int publish(struct fs_end *end, const unsigned char *data, size_t length)
 {
     uint64_t start = length == CHUNK ? fs_ticks() : 0;
     int error = fs_ring_put(&end->out, data, length);
-    if (length == CHUNK) fs_cma_note_put(end, fs_ticks() - start);
+    if (length == CHUNK) fs_cma_note_put(end, length, fs_ticks() - start);
     wake_reader(end);
     return error;
 }
 
-/* The receiver is there and asks for it: it reads the message itself.  Bytes that are on their way, 0, or -EPROTO. */
-static ssize_t send_directly(struct fs_end *end, int doorbell, const unsigned char *data, size_t length)
+static int is_large(const struct fs_end *end, size_t length)
+{
+    return length >= end->limits.direct_min && end->limits.direct_min != 0;
+}
+
+/* The receiver is there and asks for it: both ends copy.  Bytes that are on their way, 0, or -EPROTO. */
+static ssize_t send_directly(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
 {
     struct fs_offer offer;
+    if (!is_large(end, length)) return 0;
     if (fs_ring_space(&end->out, FS_CMA_FIRST) < (ssize_t)FS_CMA_FIRST) return 0;
     if (!fs_cma_offer(end, &offer, data, length)) return 0;
     if (publish(end, data, FS_CMA_FIRST) != 0) {
@@ -212,28 +220,27 @@ static ssize_t send_directly(struct fs_end *end, int doorbell, const unsigned ch
         return 0;
     }
     fs_doorbell_ring(end, doorbell, 0);
-    ssize_t received = fs_cma_await(end, &offer);
+    ssize_t received = fs_cma_serve(end, &offer, flags & FS_PATIENT ? end->limits.spin_us : BRISK_US);
     return received < 0 ? received : (ssize_t)FS_CMA_FIRST + received;
 }
 
 static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
 {
-    size_t done = 0, first = 0;
+    size_t done = 0, first = 0, past = 0;
     uint64_t start = length > CHUNK ? fs_ticks() : 0;
     int grew = 0;
     fs_ring_shrink(&end->out);
     if (length > CHUNK) fs_promise(end, length);
     while (done < length) {
-        if (flags & FS_PATIENT && length - done >= end->limits.direct_min && end->limits.direct_min != 0) {
-            ssize_t sent = send_directly(end, doorbell, data + done, length - done);
-            if (sent < 0) return sent;
+        ssize_t sent = send_directly(end, doorbell, data + done, length - done, flags);
+        if (sent < 0) return sent;
+        if (sent != 0) {
             done += (size_t)sent;
-            if (sent != 0) {
-                first = done;                   /* has rung */
-                fs_promise(end, length - done); /* counted on from the ring's head */
-            }
-            if (done == length) break;
+            first = done;                   /* has rung */
+            fs_promise(end, length - done); /* counted on from the ring's head */
+            past += (size_t)sent;
         }
+        if (done == length) break;
         if (start != 0 && done != 0 && flags & FS_PATIENT &&
             (double)(fs_ticks() - start) > LONGEST_SEND_US * fs_ticks_per_us())
             break;
@@ -254,6 +261,7 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
     }
     if (done > first) fs_doorbell_ring(end, doorbell, 0); /* the edge for all the others */
     if (length > CHUNK) fs_promise(end, 0);
+    if (past == 0 && is_large(end, done)) fs_note_large(&end->large_out, FS_BY_RING);
     return done > 0 ? (ssize_t)done : -EAGAIN;
 }
 
@@ -365,14 +373,16 @@ static void relieve_writer(struct fs_end *end, int doorbell)
 static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length,
                                   uint64_t *patience)
 {
-    size_t done = 0;
+    size_t done = 0, past = 0;
     while (done < length) {
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
         if (used == 0) {
-            ssize_t pulled = fs_cma_pull(end, target + done, length - done);
+            ssize_t pulled = fs_cma_take(end, target + done, length - done);
+            if (pulled < 0) return pulled;
             if (pulled == 0 && !fs_await_promised(end, patience)) break;
             done += (size_t)pulled;
+            past += (size_t)pulled;
             continue;
         }
         size_t part = length - done < (size_t)used ? length - done : (size_t)used;
@@ -381,7 +391,7 @@ static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned cha
         fs_ring_copy_out(&end->in, 0, target + done, part);
         fs_ring_consume(&end->in, part);
         if (part == CHUNK) {
-            fs_cma_note_take(end, fs_ticks() - start);
+            fs_cma_note_take(end, part, fs_ticks() - start);
             fs_end_assist(end); /* more comes meanwhile, and the other end needs the room */
         }
         done += part;
@@ -389,6 +399,7 @@ static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned cha
     }
     if (fs_end_is_watched(end) && !end->lazy && fs_ring_used(&end->in) == 0) fs_doorbell_settle(end, doorbell);
     fs_count(&end->statistics.bytes_received, done);
+    if (past == 0 && is_large(end, done)) fs_note_large(&end->large_in, FS_BY_RING);
     return (ssize_t)done;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "connection.h"
@@ -17,6 +18,25 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static const _Atomic int never_leaving;
 static unsigned char block[70000];
+
+/* The victim writes where the peer says; here that is this process, and only this block may be written. */
+static unsigned char liars[2 * sizeof block];
+ssize_t __real_process_vm_writev(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+                                 unsigned long);
+ssize_t __wrap_process_vm_writev(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+                                 unsigned long);
+
+ssize_t __wrap_process_vm_writev(pid_t process, const struct iovec *from, unsigned long parts, const struct iovec *to,
+                                 unsigned long places, unsigned long flags)
+{
+    for (unsigned long i = 0; i < places; i++) {
+        uint64_t begin = (uint64_t)(uintptr_t)to[i].iov_base, first = (uint64_t)(uintptr_t)liars;
+        if (begin >= first && begin - first <= sizeof liars - to[i].iov_len) continue;
+        errno = EFAULT;
+        return -1;
+    }
+    return __real_process_vm_writev(process, from, parts, to, places, flags);
+}
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -44,18 +64,19 @@ static size_t take_size(struct schedule *s) { return (size_t)(take(s, 1) << take
 static void lie(struct schedule *s, struct fs_segment_header *header)
 {
     struct fs_direction *d = &header->direction[take(s, 1) & 1];
-    _Atomic uint64_t *wide[] = {&d->head,          &d->grown_at,      &d->tail,  &d->bell,
-                                &d->eaten,         &d->promised,      &d->offer, &d->offer_from,
-                                &d->offer_address, &d->nonce_address, &d->want};
+    _Atomic uint64_t *wide[] = {&d->head,     &d->grown_at,      &d->tail,        &d->bell,          &d->eaten,
+                                &d->promised, &d->offer,         &d->offer_from,  &d->offer_address, &d->nonce_address,
+                                &d->want,     &d->place_address, &d->place_calls, &d->place_gate};
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,
                                   &d->stuffed,       &d->watched,       &d->raw,           &header->reset[0],
                                   &header->reset[1], &header->cpu[0]};
     uint64_t which = take(s, 1), how = take(s, 1);
-    if (which % 21 < 11) {
-        _Atomic uint64_t *word = wide[which % 21];
-        atomic_store(word, how & 1 ? take(s, 8) : *word + (uint64_t)(int16_t)take(s, 2));
+    if (which % 24 < 14) {
+        _Atomic uint64_t *word = wide[which % 24];
+        if (how & 2) atomic_store(word, (uint64_t)(uintptr_t)liars + take(s, 2));
+        else atomic_store(word, how & 1 ? take(s, 8) : *word + (uint64_t)(int16_t)take(s, 2));
     } else {
-        _Atomic uint32_t *word = narrow[which % 21 - 11];
+        _Atomic uint32_t *word = narrow[which % 24 - 14];
         atomic_store(word, how & 1 ? (uint32_t)take(s, 4) : *word + (uint32_t)take(s, 1));
     }
 }

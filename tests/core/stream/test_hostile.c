@@ -62,15 +62,15 @@ static void write_somewhere(struct fs_segment_header *header, struct random *ran
 static void write_a_field(struct fs_segment_header *header, struct random *random, const struct words *known)
 {
     struct fs_direction *d = &header->direction[random_below(random, 2)];
-    _Atomic uint64_t *wide[] = {&d->head,          &d->grown_at,      &d->tail,  &d->bell,
-                                &d->eaten,         &d->promised,      &d->offer, &d->offer_from,
-                                &d->offer_address, &d->nonce_address, &d->want};
+    _Atomic uint64_t *wide[] = {&d->head,     &d->grown_at,      &d->tail,        &d->bell,          &d->eaten,
+                                &d->promised, &d->offer,         &d->offer_from,  &d->offer_address, &d->nonce_address,
+                                &d->want,     &d->place_address, &d->place_calls, &d->place_gate};
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,
                                   &d->stuffed,       &d->watched,       &d->raw,           &header->reset[0],
                                   &header->reset[1], &header->cpu[0]};
-    size_t at = random_below(random, 11 + 10);
-    if (at < 11) atomic_store(wide[at], lie(random, *wide[at], known));
-    else atomic_store(narrow[at - 11], (uint32_t)lie(random, *narrow[at - 11], known));
+    size_t at = random_below(random, 14 + 10);
+    if (at < 14) atomic_store(wide[at], lie(random, *wide[at], known));
+    else atomic_store(narrow[at - 14], (uint32_t)lie(random, *narrow[at - 14], known));
 }
 
 static _Noreturn void lie_until_killed(int memory, int bell, const struct words *known, uint64_t salt)
@@ -153,7 +153,7 @@ static void run_hostile(uint64_t salt, int steps)
     c.direct_min = random_below(&random, 2);
     connection_open(&c, 0, 20);
     pid_t hostile = start_process(); /* its address space is a copy: what it claims to offer is there */
-    c.end[0]->limits.peer = hostile;
+    c.end[0]->peer = hostile;
     if (hostile == 0) {
         close(c.bell[0]);
         known.hostile = getpid();

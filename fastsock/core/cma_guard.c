@@ -1,0 +1,95 @@
+#define _GNU_SOURCE
+#include "cma_guard.h"
+
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+
+#include "cma.h"
+#include "system.h"
+
+#define PAGE 4096u
+#define TRIES 8
+#define LONGEST_WRITE_NS 1000000000ull
+
+/* Programs map nothing here by themselves.  Thread sanitizers let nobody map outside the first range, address
+ * sanitizers have that one for themselves. */
+static const struct {
+    uint64_t lowest, pages;
+} ranges[] = {{0x001000000000, 0x007000000000 / PAGE}, {0x200000000000, 0x300000000000 / PAGE}};
+
+static void *map_within(uint64_t lowest, uint64_t pages)
+{
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t place;
+        if (getrandom(&place, sizeof place, GRND_NONBLOCK) != sizeof place) return NULL;
+        void *wanted = (void *)(uintptr_t)(lowest + place % pages * PAGE);
+        void *page =
+            mmap(wanted, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (page == MAP_FAILED) continue;
+        if (page == wanted && madvise(page, PAGE, MADV_DONTFORK) == 0) return page; /* a child is somebody else */
+        munmap(page, PAGE);
+    }
+    return NULL;
+}
+
+static void *map_anywhere(void)
+{
+    void *page = NULL;
+    for (size_t i = 0; page == NULL && i < sizeof ranges / sizeof *ranges; i++)
+        page = map_within(ranges[i].lowest, ranges[i].pages);
+    return page;
+}
+
+static void unmap(const struct fs_guard *guard, void *page)
+{
+    if (page != NULL && guard->generation == fs_generation()) munmap(page, PAGE);
+}
+
+void fs_guard_open(struct fs_guard *guard)
+{
+    *guard = (struct fs_guard){.calls = map_anywhere(), .generation = fs_generation()};
+    guard->gate = guard->calls != NULL ? map_anywhere() : NULL;
+}
+
+void fs_guard_shut(struct fs_guard *guard)
+{
+    unmap(guard, guard->gate);
+    guard->gate = NULL;
+}
+
+void fs_guard_close(struct fs_guard *guard)
+{
+    fs_guard_shut(guard);
+    unmap(guard, guard->calls);
+    guard->calls = NULL;
+}
+
+int fs_guard_is_quiet(const struct fs_guard *guard)
+{
+    const struct fs_guard_calls *calls = guard->calls;
+    return calls == NULL || guard->generation != fs_generation() ||
+           atomic_load(&calls->begun) == atomic_load(&calls->ended);
+}
+
+int fs_guard_revoke(struct fs_guard *guard, int *late)
+{
+    if (guard->gate != NULL) guard->shut_at = fs_now_ns();
+    fs_guard_shut(guard);
+    *late = 0;
+    if (fs_guard_is_quiet(guard)) return 1;
+    *late = fs_now_ns() - guard->shut_at > LONGEST_WRITE_NS;
+    return *late;
+}
+
+int fs_guarded_write(const struct fs_guard_place *there, uint64_t call, const void *source, uint64_t target,
+                     size_t length)
+{
+    char one = 1;
+    struct iovec from[] = {{&call, sizeof call}, {&one, 1}, {(void *)source, length}, {&call, sizeof call}};
+    struct iovec to[] = {{(void *)(uintptr_t)(there->calls + offsetof(struct fs_guard_calls, begun)), sizeof call},
+                         {(void *)(uintptr_t)there->gate, 1},
+                         {(void *)(uintptr_t)target, length},
+                         {(void *)(uintptr_t)(there->calls + offsetof(struct fs_guard_calls, ended)), sizeof call}};
+    return fs_cma_write(there->process, from, to, 4);
+}
