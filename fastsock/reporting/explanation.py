@@ -37,7 +37,7 @@ class Explanation:
     waits: int | None
     wakes: int | None
     detail: str = ""
-    bytes_written: int | None = None  # of bytes_direct: copied by the sender, while the receiver copied the others
+    bytes_written: int | None = None  # by the sender, while the receiver copied others; perhaps in vain
     large_sent: str | None = None
     large_received: str | None = None
 

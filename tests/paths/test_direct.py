@@ -82,7 +82,6 @@ def test_large_messages_are_copied_directly() -> None:
                 break
         sent, received = fastsock.explain(client), fastsock.explain(server)
         assert 0 < sent.bytes_direct == received.bytes_direct < sent.bytes_sent == received.bytes_received
-        assert sent.bytes_written <= sent.bytes_direct  # and perhaps more that were withdrawn
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="both ends on one core copy nothing directly")
@@ -92,12 +91,11 @@ def test_explain_tells_how_a_large_block_was_copied() -> None:
     with connected("64K") as (client, server):
         assert fastsock.explain(client).large_sent is fastsock.explain(server).large_received is None
         for _ in range(1000):
-            stream(client, server, [source] * 4)
+            stream(client, server, [source])
             assert fastsock.explain(client).large_sent in ways
             assert fastsock.explain(server).large_received in ways
-            if fastsock.explain(server).bytes_written:
+            if fastsock.explain(server).bytes_direct:
                 break
-        assert 0 < fastsock.explain(server).bytes_written <= fastsock.explain(server).bytes_direct
         assert fastsock.explain(server).large_sent is fastsock.explain(client).large_received is None
     with connected(0) as (client, server):
         stream(client, server, [source])

@@ -692,15 +692,17 @@ cdef class Channel:
         return self.shared.end != NULL and self.shared.end.raw_in and self.shared.end.raw_out
 
     def statistics(self):
-        """Counts since the start: bytes_sent, bytes_received, bytes_direct (of both, those that went past the ring), bytes_written
-        (of these, those that the sender copied), waits (sleeps), wakes (of the other end), spins. And how the last large
-        block came and went, large_received and large_sent: 0 none, 1 ring, 2 the receiver copied, 3 both ends did."""
+        """Counts since the start: bytes_sent, bytes_received, bytes_direct (of both, those that went past the ring),
+        bytes_written (what the sender copied of large blocks, perhaps in vain), waits (sleeps), wakes (of the other end),
+        spins. And how the last large block came and went, large_received and large_sent: 0 none, 1 ring, 2 the receiver
+        copied, 3 both ends did."""
         if self.shared.end == NULL:
             return None
         cdef fs_statistics *s = &self.shared.end.statistics
         return {"bytes_sent": s.bytes_sent, "bytes_received": s.bytes_received,
                 "bytes_direct": s.bytes_direct, "bytes_written": s.bytes_written,
-                "large_received": self.shared.end.large_in, "large_sent": self.shared.end.large_out, "waits": s.waits, "wakes": s.wakes, "spins": s.spins}
+                "large_received": self.shared.end.large_in, "large_sent": self.shared.end.large_out,
+                "waits": s.waits, "wakes": s.wakes, "spins": s.spins}
 
     def carried(self):
         """What the device has done for this end, where one joins it to another host: Span.counts(). Else None."""

@@ -198,7 +198,7 @@ ssize_t fs_cma_serve(struct fs_end *end, const struct fs_offer *offer, double pa
 {
     struct fs_direction *out = end->out.shared;
     uint32_t all = fs_pieces_of(offer->length), tries = 0;
-    uint64_t written = end->statistics.bytes_written;
+    uint64_t writes = end->writes;
     struct watch watch = watch_from(atomic_load(&out->offer) + atomic_load(&out->tail));
     for (;; fs_pause()) {
         uint64_t seen = atomic_load(&out->offer);
@@ -220,8 +220,7 @@ ssize_t fs_cma_serve(struct fs_end *end, const struct fs_offer *offer, double pa
     if (!is_sane(last, offer->generation, all, 0)) return -EPROTO;
     size_t delivered = bytes_of(offer->length, last.claimed);
     fs_count(&end->statistics.bytes_direct, delivered);
-    if (delivered != 0)
-        fs_note_large(&end->large_out, end->statistics.bytes_written != written ? FS_BY_BOTH : FS_BY_RECEIVER);
+    if (delivered != 0) fs_note_large(&end->large_out, end->writes != writes ? FS_BY_BOTH : FS_BY_RECEIVER);
     return (ssize_t)delivered;
 }
 
@@ -258,6 +257,14 @@ static int find(const struct fs_end *end, uint64_t seen, struct source *source)
     source->identity.nonce = atomic_load_explicit(&in->nonce, memory_order_relaxed);
     atomic_thread_fence(memory_order_acquire);
     return atomic_load(&in->offer) == seen && from == atomic_load_explicit(&in->tail, memory_order_relaxed);
+}
+
+int fs_cma_is_offered(const struct fs_end *end)
+{
+    struct fs_direction *in = end->in.shared;
+    return end->wants && is_open(atomic_load_explicit(&in->offer, memory_order_acquire)) &&
+           atomic_load_explicit(&in->offer_from, memory_order_relaxed) ==
+               atomic_load_explicit(&in->tail, memory_order_relaxed);
 }
 
 /* Whether the sender may write here: it says where.  A forked process has another number than the one that the sender
@@ -354,7 +361,8 @@ ssize_t fs_cma_take(struct fs_end *end, unsigned char *target, size_t length)
     if (next.joined && last.senders != 0) close_off(end);
     if (last.generation != next.generation || last.claimed > fs_pieces_of(source.length)) return -EPROTO;
     size_t delivered = bytes_of(source.length, last.claimed);
-    if (delivered == source.length) fs_cma_note_direct(end, length, delivered, fs_ticks() - began);
+    size_t least = fs_length_of_piece(source.length, 0); /* what was broken off was slow */
+    fs_cma_note_direct(end, length, delivered > least ? delivered : least, fs_ticks() - began);
     size_t copied = bytes_of(source.length, source.copied);
     if (copied < delivered) fs_count(&end->statistics.bytes_written, delivered - copied);
     fs_count(&end->statistics.bytes_direct, delivered);

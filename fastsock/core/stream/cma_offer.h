@@ -34,6 +34,7 @@ void fs_cma_abandon(struct fs_end *end); /* whatever a process that died left op
 
 /* The receiver's side, with the consumer's lock held. */
 void fs_cma_want(struct fs_end *end, size_t length); /* the size of the buffer; 0: nothing */
+int fs_cma_is_offered(const struct fs_end *end);     /* something that comes behind what was read out of the ring */
 /* When the ring is empty: answers the offer that comes next, if there is one.  Bytes delivered. */
 ssize_t fs_cma_take(struct fs_end *end, unsigned char *target, size_t length);
 

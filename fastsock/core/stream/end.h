@@ -65,8 +65,8 @@ struct fs_copy_costs {
 };
 
 struct fs_statistics {
-    /* bytes_direct: of both, those that did not go through the ring; bytes_written: of these, those that the sender
-     * copied, as far as this end knows */
+    /* bytes_direct: of both, those that did not go through the ring; bytes_written: what the sender copied of
+     * large blocks, which it may have done in vain */
     _Atomic uint64_t bytes_sent, bytes_received, bytes_direct, bytes_written, waits, wakes, spins;
 };
 

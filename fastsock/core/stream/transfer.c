@@ -444,7 +444,13 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
     for (int look = 0; look < MOST_LOOKS; look++) { /* the other end could change its mind for ever */
         ssize_t used = fs_ring_used(&end->in);
         if (used < 0) return used;
-        if (used == 0 && fs_await_promised(end, &patience)) continue;
+        int offered = used == 0 && !peek && fs_cma_is_offered(end);
+        if (used == 0 && !offered && fs_await_promised(end, &patience)) continue;
+        if (offered) {
+            ssize_t taken = take_what_is_there(end, doorbell, target, length, &patience);
+            if (taken != 0) return taken;
+            continue;
+        }
         if (used > 0) {
             if (!peek) return take_what_is_there(end, doorbell, target, length, &patience);
             size_t part = length < (size_t)used ? length : (size_t)used;

@@ -107,6 +107,18 @@ TEST(direct_first_bytes_through_the_ring_and_the_rest_read, 0)
     close_both(&c);
 }
 
+TEST(direct_where_another_call_took_the_first_bytes, 0)
+{
+    struct connection c = direct_connection(getpid());
+    struct fs_offer offer = make_offer(&c);
+    CHECK_EQUAL(receive_into(&c, 0, FIRST), FIRST);
+    CHECK_EQUAL(receive(&c, FIRST), SIZE - FIRST);
+    CHECK_EQUAL(serve(&c, &offer), SIZE - FIRST);
+    check_direct(&c, SIZE - FIRST);
+    CHECK_EQUAL(receive(&c, SIZE), -EAGAIN);
+    close_both(&c);
+}
+
 TEST(direct_sender_does_not_wait_for_a_receiver_that_does_not_come, 0)
 {
     struct connection c = direct_connection(getpid());
