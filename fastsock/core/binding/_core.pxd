@@ -2,7 +2,9 @@
 # connections that stay on TCP ask.
 from cpython.pystate cimport PyThreadState
 from libc.stdint cimport uint32_t, uint64_t
-from .engine cimport fs_engine, fs_envelope, fs_request, fs_wait
+from .engine cimport (
+    fs_collective, fs_engine, fs_envelope, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
+)
 from .system cimport iovec
 from .team cimport fs_blocks, fs_team
 
@@ -29,6 +31,8 @@ cdef class Engine:
     cdef int c_isend(self, Request request, int peer, int tag, uint32_t context, int mode) except -1
     cdef int c_irecv(self, Request request, int peer, int tag, uint32_t context) except -1
     cdef int c_wait_all(self, fs_request **requests, Py_ssize_t count) except -1
+    # Follows a schedule; `tags` has one for each of its channels.
+    cdef int c_start(self, Request request, BoundSchedule bound, const int *tags) except -1
 
     cdef int alive(self) except -1
     cdef int check_attached(self, int peer, int error) except -1
@@ -54,6 +58,7 @@ cdef class Request:
     cdef iovec *vector
     cdef int view_count
     cdef object callback_, payload_
+    cdef BoundSchedule follows  # until it is done
     cdef void *newer
     cdef void *older
     cdef bint listed, settled
@@ -68,6 +73,34 @@ cdef class Request:
     cdef int collect(self) except -1
     cdef bint unlist(self) noexcept
     cdef object take_callback(self)
+
+
+cdef class Schedule:
+    cdef fs_schedule schedule
+    cdef fs_step *steps
+    cdef fs_part *parts
+    cdef uint32_t *awaited
+    cdef Py_ssize_t *lengths  # of the buffers
+    cdef Py_ssize_t total     # bytes that it moves
+    cdef tuple targets        # whom it sends to
+    cdef Engine asked         # has asked for them
+    cdef readonly Py_ssize_t scratch
+
+    cdef int take_steps(self, list steps, list parts, list awaited, size_t requests) except -1
+    cdef int ask(self, Engine engine) except -1
+
+
+cdef class BoundSchedule:
+    cdef fs_collective *collective
+    cdef readonly Schedule schedule
+    cdef object memory  # keeps the buffers
+    cdef Py_buffer *views
+    cdef int view_count
+
+    cdef int bind(self, void **buffers, object memory) except -1
+
+
+cdef BoundSchedule new_bound(Schedule schedule)
 
 
 # What a team's waits do beside waiting.

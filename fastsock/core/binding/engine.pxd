@@ -111,3 +111,38 @@ cdef extern from "engine/engine.h" nogil:
     void fs_wait_prepare(fs_wait *wait, fs_engine *engine, fs_request **requests, size_t count, int all,
                          uint64_t deadline_ns)
     int fs_do_wait "fs_wait" (fs_wait *wait)
+
+cdef extern from "engine/schedule.h" nogil:
+    enum: FS_CHANNELS
+    enum: FS_STEP_SEND, FS_STEP_RECEIVE, FS_STEP_WAIT, FS_STEP_COPY, FS_STEP_COMBINE
+    ctypedef void fs_combine(const void *left, const void *right, void *target, size_t count) noexcept
+    struct fs_step:
+        unsigned char kind
+        unsigned char channel
+        int peer
+        uint32_t request
+        uint32_t first
+        uint32_t count
+    struct fs_part:
+        uint32_t buffer
+        size_t offset
+        size_t length
+    struct fs_schedule:
+        const fs_step *steps
+        const fs_part *parts
+        const uint32_t *awaited
+        size_t step_count
+        size_t part_count
+        size_t request_count
+        size_t buffer_count
+        uint32_t *contexts
+        size_t channel_count
+        fs_combine *combine
+        size_t element
+    struct fs_collective:
+        pass
+    fs_collective *fs_collective_new(const fs_schedule *schedule)
+    void fs_collective_free(fs_collective *collective)
+    void fs_collective_bind(fs_collective *collective, void **buffers)
+    int fs_collective_start(fs_engine *engine, fs_collective *collective, fs_request *whole, const int *tags)
+    int fs_engine_ask_for(fs_engine *engine, int peer)

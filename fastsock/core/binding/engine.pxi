@@ -143,6 +143,7 @@ cdef class Request:
         self.view_count = 0
         PyMem_Free(self.vector)
         self.vector = NULL
+        self.follows = None
         return 0
 
     cdef int settle(self) except -1:
@@ -803,6 +804,40 @@ cdef class Engine:
         promise.engine = self
         fs_engine_promise(self.engine, &promise.request)
         return promise
+
+    # ---- schedules ----
+
+    cdef int c_start(self, Request request, BoundSchedule bound, const int *tags) except -1:
+        cdef int result
+        self.alive()
+        bound.schedule.ask(self)
+        request.engine = self
+        request.follows = bound
+        fs_engine_promise(self.engine, &request.request)
+        request.request.length = bound.schedule.total
+        request.request.owner = <void *>request
+        Py_INCREF(request)
+        if bound.schedule.total < LONG_COPY:
+            result = fs_collective_start(self.engine, bound.collective, &request.request, tags)
+        else:
+            with nogil:
+                result = fs_collective_start(self.engine, bound.collective, &request.request, tags)
+        self.begun(request, result)
+        return 0
+
+    def start(self, BoundSchedule bound not None, tags):
+        """Follows a schedule: a request that completes with its last step. `tags`: one for each of its channels.
+
+        It goes on whenever some call makes progress. A bound schedule is followed once at a time.
+        """
+        cdef int[FS_CHANNELS] given
+        cdef Request request = Request.__new__(Request)
+        if len(tags) != <Py_ssize_t>bound.schedule.schedule.channel_count:
+            raise ValueError(f"{len(tags)} tags for {bound.schedule.schedule.channel_count} channels")
+        for i, tag in enumerate(tags):
+            given[i] = tag
+        self.c_start(request, bound, given)
+        return request
 
     # ---- waiting ----
 

@@ -4,6 +4,8 @@
 #include "internal.h"
 #include "verbs/ibvx.h"
 
+#define PATIENCE_NS 250000000ull /* for what may still come after a member has failed */
+
 void fs_wake(struct fs_engine *engine)
 {
     atomic_fetch_add(&engine->events, 1);
@@ -12,6 +14,31 @@ void fs_wake(struct fs_engine *engine)
         uint64_t one = 1;
         if (write(engine->kick, &one, sizeof one) < 0) return; /* full: awake all the same */
     }
+}
+
+void fs_collective_is_ready(struct fs_engine *engine, struct fs_collective *collective)
+{
+    collective->waits = 0;
+    collective->next_ready = NULL;
+    if (engine->ready_last) engine->ready_last->next_ready = collective;
+    else engine->ready_first = collective;
+    engine->ready_last = collective;
+    atomic_store(&engine->ready, engine->ready + 1);
+    if (atomic_load(&engine->sleepers) != 0 || atomic_load(&engine->asleep) != 0) fs_wake(engine);
+}
+
+void fs_collective_is_doomed(struct fs_engine *engine, struct fs_collective *collective)
+{
+    if (collective->patient_until != 0) return;
+    collective->patient_until = fs_now_ns() + PATIENCE_NS;
+    if (atomic_load(&engine->patient_until) == 0) atomic_store(&engine->patient_until, collective->patient_until);
+}
+
+static void tell(struct fs_engine *engine, struct fs_request *request)
+{
+    struct fs_collective *collective = request->awaited_by;
+    request->awaited_by = NULL;
+    if (collective && --collective->missing == 0) fs_collective_is_ready(engine, collective);
 }
 
 void fs_complete(struct fs_engine *engine, struct fs_request *request, int error)
@@ -30,7 +57,9 @@ void fs_complete(struct fs_engine *engine, struct fs_request *request, int error
         atomic_store_explicit(&engine->finished, engine->finished + 1, memory_order_relaxed);
         if (request->has_callback) atomic_fetch_add(&engine->finished_callbacks, 1);
     }
-    atomic_store(&request->done, 1); /* the caller may be gone with it from here on */
+    struct fs_request *awaited = request->awaited_by ? request : NULL; /* then it is a collective's, and stays */
+    atomic_store(&request->done, 1);                                   /* the caller may be gone with it from here on */
+    if (awaited) tell(engine, awaited);
     if (atomic_load(&engine->sleepers) != 0 || atomic_load(&engine->asleep) != 0) fs_wake(engine);
 }
 

@@ -33,6 +33,7 @@ enum {
 
 struct fs_engine;
 struct fs_message;
+struct fs_collective;
 struct fs_end;
 
 struct fs_envelope {
@@ -60,9 +61,10 @@ struct fs_request {
     uint8_t has_callback; /* wakes whoever waits: he runs it */
     uint8_t blocking;     /* its caller waits for this one and nothing else */
     uint8_t cancelled;
-    int error;                     /* enum fs_failure */
-    uint32_t key;                  /* of the memory `there` */
-    struct fs_ibvx_region *region; /* its memory, while the device knows it */
+    int error;                        /* enum fs_failure */
+    uint32_t key;                     /* of the memory `there` */
+    struct fs_ibvx_region *region;    /* its memory, while the device knows it */
+    struct fs_collective *awaited_by; /* goes on when it completes, and nobody else waits for it */
     _Atomic int done;
 };
 

@@ -6,6 +6,7 @@
 
 #include "engine.h"
 #include "frame.h"
+#include "schedule.h"
 #include "system.h"
 
 #define FS_BUCKETS 256u
@@ -108,6 +109,22 @@ struct fs_slot {
     size_t left;        /* of an abandoned receive: bytes still to come and be dropped */
 };
 
+/* A collective under way (collectives.c). */
+struct fs_collective {
+    struct fs_collective *next, *previous; /* of all that are under way */
+    struct fs_collective *next_ready;
+    const struct fs_schedule *schedule;
+    struct fs_engine *engine;
+    struct fs_request *whole;
+    struct fs_request *requests; /* by the schedule's numbers */
+    struct iovec *parts;
+    size_t at, done;        /* the step, and how many of its bytes are done */
+    uint64_t patient_until; /* 0: no member has failed */
+    uint32_t missing;       /* requests that it waits for */
+    int waits;              /* for them, or in vain */
+    int tags[FS_CHANNELS];
+};
+
 struct fs_ibvx;
 
 struct fs_engine {
@@ -148,6 +165,10 @@ struct fs_engine {
     struct fs_request *finished_first, *finished_last;
     _Atomic uint32_t finished, finished_callbacks;
     struct fs_request *settled; /* sends of other engines of this process that completed under our lock */
+    /* collectives.c */
+    struct fs_collective *collectives, *ready_first, *ready_last;
+    _Atomic uint32_t ready;         /* that many can go on */
+    _Atomic uint64_t patient_until; /* then one of them may be without hope; 0: none */
     /* waiting.c */
     _Alignas(64) _Atomic uint32_t events;
     _Atomic uint32_t sleepers;  /* on `events` */
@@ -200,6 +221,9 @@ void fs_engine_register(struct fs_engine *engine);
 void fs_wake(struct fs_engine *engine); /* whoever sleeps looks again */
 void fs_complete(struct fs_engine *engine, struct fs_request *request, int error);
 void fs_complete_elsewhere(struct fs_engine *engine, struct fs_request *request, int error);
+void fs_collective_is_ready(struct fs_engine *engine, struct fs_collective *collective);
+void fs_collective_is_doomed(struct fs_engine *engine,
+                             struct fs_collective *collective); /* it will not wait for ever */
 
 /* lock.c */
 void fs_engine_lock_slowly(struct fs_engine *engine);
@@ -287,8 +311,9 @@ struct pollfd;
 int fs_links_watch(struct fs_engine *engine, struct pollfd *list, int most);
 void fs_links_look(struct fs_engine *engine); /* whether other ends hung up, without the lock */
 
-/* progress.c: with the lock held */
-int fs_links_progress(struct fs_engine *engine);
+/* progress.c */
+int fs_links_progress(struct fs_engine *engine); /* with the lock held */
+int fs_links_round(struct fs_engine *engine);    /* without; how much was done */
 
 /* withdrawal.c: with the lock held */
 int fs_protocol_cancel(struct fs_engine *engine, struct fs_request *request, struct fs_link *link); /* 2: asked for */
@@ -298,5 +323,17 @@ int fs_protocol_abandon_receive(struct fs_engine *engine, struct fs_request *req
 
 /* peers.c */
 void fs_leave_local_peers(struct fs_engine *engine); /* takes the lock of each in turn */
+
+/* collectives.c: without the lock */
+static inline int fs_collectives_are_ready(const struct fs_engine *engine)
+{
+    return atomic_load_explicit(&engine->ready, memory_order_relaxed) != 0;
+}
+static inline int fs_collectives_have_work(const struct fs_engine *engine)
+{
+    return fs_collectives_are_ready(engine) || atomic_load_explicit(&engine->patient_until, memory_order_relaxed) != 0;
+}
+int fs_collectives_advance(struct fs_engine *engine); /* how many went on */
+void fs_collectives_close(struct fs_engine *engine);  /* all end */
 
 #endif

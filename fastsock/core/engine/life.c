@@ -107,4 +107,5 @@ void fs_engine_close(struct fs_engine *engine)
     close_posted(engine, &engine->posted_any);
     fs_wake(engine);
     fs_engine_unlock(engine);
+    fs_collectives_close(engine);
 }

@@ -44,6 +44,14 @@ void fs_lose_messages(struct fs_engine *engine, int peer)
         lose_message(engine, message, peer);
 }
 
+/* A collective may still end well: its part with that rank may be over. */
+static void doom(struct fs_engine *engine, struct fs_collective *collective, int peer)
+{
+    const struct fs_schedule *schedule = collective->schedule;
+    for (size_t i = 0; i < schedule->channel_count; i++)
+        if (fs_is_member(engine, schedule->contexts[i], peer)) fs_collective_is_doomed(engine, collective);
+}
+
 /* ---- the link ---- */
 
 static void end_queue(struct fs_engine *engine, struct fs_queue *queue, int error)
@@ -111,6 +119,7 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
     fs_lose_messages(engine, peer);
     for (uint32_t i = 0; i < FS_BUCKETS; i++) fail_posted(engine, &engine->buckets[i].posted, peer, failed, error);
     fail_posted(engine, &engine->posted_any, peer, failed, error);
+    for (struct fs_collective *each = engine->collectives; each && failed; each = each->next) doom(engine, each, peer);
     atomic_fetch_add(&engine->arrivals, 1); /* probes look again */
     fs_wake(engine);
 }

@@ -64,7 +64,7 @@ static void look_now_and_then(struct fs_engine *engine)
     if (idle % FS_IDLE_ROUNDS == 0) fs_links_look(engine);
 }
 
-int fs_engine_progress(struct fs_engine *engine)
+int fs_links_round(struct fs_engine *engine)
 {
     if (!fs_engine_is_usable(engine)) return 0;
     if (!fs_links_have_work(engine)) {

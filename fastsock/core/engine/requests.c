@@ -27,6 +27,7 @@ void fs_request_prepare(struct fs_request *request, int kind, const struct iovec
     request->owner = NULL;
     request->message = NULL;
     request->region = NULL;
+    request->awaited_by = NULL;
     request->id = 0;
     request->kind = (uint8_t)kind;
     request->mode = request->allocates = request->tracked = request->has_callback = request->blocking = 0;
@@ -288,7 +289,7 @@ void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request)
     /* another thread is about to complete it, or another process to end its copy */
     uint64_t patient_until = fs_now_ns() + (device_has_it ? DEVICE_PATIENCE_NS : PATIENCE_NS);
     while (known && !fs_request_is_done(request)) {
-        if (!fs_engine_progress(engine)) sched_yield();
+        if (!fs_links_round(engine)) sched_yield();
         if (other || fs_now_ns() < patient_until) continue;
         fs_engine_lock(engine);
         if (!fs_request_is_done(request)) known = !abandon_linked(engine, request, 0);

@@ -20,7 +20,7 @@
 #define POLLED_ON_STACK 64
 
 /* As one of several who wait: whoever has the lock is at it already. */
-static int progress_if_free(struct fs_engine *engine)
+static int links_if_free(struct fs_engine *engine)
 {
     if (!fs_links_have_work(engine)) return 0;
     if (atomic_load_explicit(&engine->contenders, memory_order_relaxed) != 0) {
@@ -31,6 +31,12 @@ static int progress_if_free(struct fs_engine *engine)
     int done = fs_links_progress(engine);
     fs_engine_unlock(engine);
     return done;
+}
+
+static int progress_if_free(struct fs_engine *engine)
+{
+    int done = links_if_free(engine);
+    return fs_collectives_have_work(engine) ? done + fs_collectives_advance(engine) : done;
 }
 
 int fs_engine_look(struct fs_engine *engine, const struct fs_request *request, uint64_t ticks)
@@ -79,7 +85,8 @@ static uint64_t left_until(uint64_t deadline_ns)
 
 static int must_return(struct fs_wait *wait)
 {
-    return atomic_load(&wait->engine->finished_callbacks) != 0 || is_satisfied(wait);
+    const struct fs_engine *engine = wait->engine;
+    return atomic_load(&engine->finished_callbacks) != 0 || atomic_load(&engine->ready) != 0 || is_satisfied(wait);
 }
 
 static int sleep_on_events(struct fs_wait *wait, uint64_t left)

@@ -6,7 +6,8 @@ collective, objects         the calls in upper and in lower case
 prepared, reductions, views the program's arguments, made ready for the algorithms; call: one such call
 barrier, bcast, scatter, gather, allgather, alltoall, reduce, allreduce, reduce_scatter, reduce_scatter_block, scan,
 exscan, scatterv, gatherv, allgatherv, alltoallv, alltoallw, neighbour_allgather, neighbour_alltoall
-                            the primitives; primitive: what each is; schedule: one that goes on by itself
+                            the primitives; primitive: what each is
+schedule, recording         calls that go on by themselves, and their texts written down for the engine
 trees, buckets, folding, levels, moves, prefixes, neighbourhood
                             parts that algorithms of several primitives share
 blocks, headed, accumulator, scratch, shared

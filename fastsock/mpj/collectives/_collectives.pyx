@@ -11,7 +11,7 @@ cimport cython
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from fastsock.core.binding._core cimport Engine, Request, Team, c_reduce_local
+from fastsock.core.binding._core cimport BoundSchedule, Engine, Request, Schedule, Team, c_reduce_local, new_bound
 from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request, fs_request_is_done
 from fastsock.core.binding.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
 
@@ -21,6 +21,7 @@ from struct import calcsize
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
 from fastsock.mpj.datatypes._memory cimport LETTERS_MOST, Py_buffer, Span, hold, letter_of, read_span
+from fastsock.mpj.messages._point_to_point cimport StartedCollective, handle_of
 
 from ..datatypes._memory import IN_PLACE, LETTERS, buffer
 from ..datatypes.buffers import of_format
@@ -148,6 +149,21 @@ cdef int take_listed(object argument, bint writable, Taken *taken, int blocks) e
     return type_
 
 
+cdef struct Memory:
+    Taken out, into
+    int out_type, into_type  # -1: nothing is held
+    int type, operation
+
+
+cdef inline void let_go(Memory *memory) noexcept:
+    if memory.out_type >= 0:
+        memory.out_type = -1
+        PyBuffer_Release(&memory.out.span.view)
+    if memory.into_type >= 0:
+        memory.into_type = -1
+        PyBuffer_Release(&memory.into.span.view)
+
+
 include "_layout.pxi"
 
 
@@ -177,6 +193,38 @@ cdef class Calls:
             return -1
         rank = root
         return <int>rank if 0 <= rank < self.size else -1
+
+    cdef Py_ssize_t read(self, Memory *memory, int which, object send, int out_blocks, object receive, int into_blocks,
+                         object op) except -2:
+        """The bytes of a block; -1 where the general path is to look at it. What `memory` holds is the caller's to let go.
+        So many equal blocks a buffer has; none: here the call has no such buffer."""
+        cdef Taken *out = &memory.out
+        cdef Taken *into = &memory.into
+        cdef Py_ssize_t block
+        out.span.view.buf = into.span.view.buf = NULL
+        memory.operation = -1
+        if into_blocks:
+            memory.type = memory.into_type = take(receive, True, into, into_blocks)
+        else:
+            memory.type = memory.out_type = take(send, False, out, out_blocks)
+        if memory.type < 0:
+            return -1
+        block = into.span.view.len if into_blocks else out.span.view.len
+        if into_blocks > 1:
+            if block % (into_blocks * into.span.view.itemsize):
+                return -1
+            block //= into_blocks
+        if which >= FIRST_REDUCING:
+            memory.operation = self.kernel(op, into.operations if into_blocks else out.operations)
+            if memory.operation < 0:
+                return -1
+        if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
+            memory.out_type = take(send, False, out, out_blocks)
+            if memory.out_type != memory.type or out.span.view.len != block * out_blocks:
+                return -1
+            if memory.operation >= 0 and out.operations != into.operations:
+                return -1
+        return block
 
     cdef object failed(self, error):
         raise self.communicator.failed(error) from error
@@ -417,43 +465,21 @@ cdef class TeamCalls(Calls):
     cdef bint call(self, int which, object send, int out_blocks, object receive, int into_blocks, object op,
                    int root) except -1:
         """Does a call whose buffers have so many equal blocks; none: here the call has no such buffer."""
-        cdef Taken out, into
-        cdef int type_, out_type = -1, into_type = -1, operation = -1
+        cdef Memory memory
         cdef Py_ssize_t block
-        out.span.view.buf = into.span.view.buf = NULL
+        memory.out_type = memory.into_type = -1
         try:
-            if into_blocks:
-                type_ = into_type = take(receive, True, &into, into_blocks)
-            else:
-                type_ = out_type = take(send, False, &out, out_blocks)
-            if type_ < 0:
+            block = self.read(&memory, which, send, out_blocks, receive, into_blocks, op)
+            if block < 0:
                 return False
-            block = into.span.view.len if into_blocks else out.span.view.len
-            if into_blocks > 1:
-                if block % (into_blocks * into.span.view.itemsize):
-                    return False
-                block //= into_blocks
-            if which >= FIRST_REDUCING:
-                operation = self.kernel(op, into.operations if into_blocks else out.operations)
-                if operation < 0:
-                    return False
             if not self.prefers(which, block * self.size if ALLGATHER <= which <= REDUCE_SCATTER_BLOCK else block):
                 return False
-            if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
-                out_type = take(send, False, &out, out_blocks)
-                if out_type != type_ or out.span.view.len != block * out_blocks:
-                    return False
-                if operation >= 0 and out.operations != into.operations:
-                    return False
             next(self.numbers)
-            self.enter(which, &out.span.view, &into.span.view, block, type_, operation, root)
+            self.enter(which, &memory.out.span.view, &memory.into.span.view, block, memory.type, memory.operation, root)
         except MessageError as error:
             self.failed(error)
         finally:
-            if out_type >= 0:
-                PyBuffer_Release(&out.span.view)
-            if into_type >= 0:
-                PyBuffer_Release(&into.span.view)
+            let_go(&memory)
         return True
 
     cdef inline int enter(self, int which, Py_buffer *out, Py_buffer *into, Py_ssize_t block, int type_, int operation,
@@ -490,3 +516,4 @@ cdef class TeamCalls(Calls):
 
 include "_neighbour_calls.pxi"
 include "_message_calls.pxi"
+include "_start_calls.pxi"

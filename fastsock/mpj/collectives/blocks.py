@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .exchange import Exchange
     from .protocols import Data, View
 
@@ -42,6 +44,17 @@ class Blocks:
         """Blocks of the same sizes in new memory, for ranks first to end - 1 only."""
         return Blocks(exchange.scratch(self.nbytes(first, end)), self.bounds, first)
 
+    def shape(self, memory: list[View]) -> Hashable:
+        """All but the memory, which is added to the list."""
+        memory.append(self.data)
+        return Blocks, len(self.data), tuple(self.bounds), self._start
+
+    def on(self, buffer: Callable[[View], Any]) -> Blocks:
+        """The same blocks in what `buffer` gives for their memory."""
+        other = Blocks(buffer(self.data), self.bounds)
+        other._start = self._start
+        return other
+
     def placed(self) -> Placed:
         """The buffer, and the blocks' sizes and places in it."""
         bounds = self.bounds
@@ -61,7 +74,7 @@ class Separate:
 
     def __getitem__(self, rank: int) -> View:
         view = self.views[rank]
-        assert isinstance(view, memoryview), "a block in pieces goes by range() only"
+        assert not isinstance(view, list), "a block in pieces goes by range() only"
         return view
 
     def range(self, first: int, end: int) -> Data:
@@ -80,6 +93,19 @@ class Separate:
         for rank in range(first, end):
             bounds[rank + 1] = bounds[rank] + length(self.views[rank])
         return Blocks(exchange.scratch(bounds[end]), bounds, first)
+
+    def shape(self, memory: list[View]) -> Hashable:
+        """All but the memory, which is added to the list."""
+        lengths: list[Any] = []
+        for view in self.views:
+            for piece in view if isinstance(view, list) else [view]:
+                memory.append(piece)
+            lengths.append(tuple(map(len, view)) if isinstance(view, list) else len(view))
+        return Separate, tuple(lengths)
+
+    def on(self, buffer: Callable[[Data], Any]) -> Separate:
+        """The same blocks in what `buffer` gives for their memory."""
+        return Separate([buffer(view) for view in self.views])
 
     def placed(self) -> Placed | None:
         """The buffer, and the blocks' sizes and places in it; None where there is no such buffer."""

@@ -9,11 +9,13 @@ from fastsock.core.binding._core import MessageError
 
 from ..constants import PROC_NULL, ROOT
 from ..messages.operation_records import Collective, Operation, Persistent
+from . import schedule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .exchange import Exchange
     from .protocols import Prepared
 
 _PACKAGE = f"{__package__}."
@@ -57,6 +59,11 @@ class Call:
         return Collective(
             communicator, request, receives=False, owner=(self, arguments), land=land and (lambda _: land())
         )
+
+    def schedule(self, exchange: Exchange, memory: list[memoryview]) -> Any:
+        """The schedule that the engine follows for it, None where there is none; its memory is added to `memory`."""
+        arguments, land = self.prepare()
+        return None if land is not None else schedule.find(exchange, _among(self.name).steps, arguments, memory)
 
     def persistent(self) -> Persistent:
         """Makes it startable again and again."""

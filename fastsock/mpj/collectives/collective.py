@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..datatypes.op import SUM, Op
 from ..handle import Handle
 from ..info import INFO_NULL, Info
+from ..messages.operation_records import Persistent
 from ..messages.request import Prequest, Request
 from . import prepared, reductions
 
@@ -118,15 +119,20 @@ class Collective(Handle):
 
     def Ibarrier(self) -> Request:
         """Start what `Barrier` does."""
-        return Request.of(prepared.barrier(self.ob).start())
+        started = self.ob.start_calls.barrier()
+        return Request.of(prepared.barrier(self.ob).start()) if started is None else started
 
     def Ibcast(self, buf: Any, root: int = 0) -> Request:
         """Start what `Bcast` does."""
-        return Request.of(prepared.bcast(self.ob, buf, root).start())
+        started = self.ob.start_calls.bcast(buf, root)
+        return Request.of(prepared.bcast(self.ob, buf, root).start()) if started is None else started
 
     def Igather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
         """Start what `Gather` does."""
-        return Request.of(prepared.gather(self.ob, sendbuf, recvbuf, root, False).start())
+        started = self.ob.start_calls.gather(sendbuf, recvbuf, root)
+        return (
+            Request.of(prepared.gather(self.ob, sendbuf, recvbuf, root, False).start()) if started is None else started
+        )
 
     def Igatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
         """Start what `Gatherv` does."""
@@ -134,7 +140,10 @@ class Collective(Handle):
 
     def Iscatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
         """Start what `Scatter` does."""
-        return Request.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, False).start())
+        started = self.ob.start_calls.scatter(sendbuf, recvbuf, root)
+        return (
+            Request.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, False).start()) if started is None else started
+        )
 
     def Iscatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
         """Start what `Scatterv` does."""
@@ -142,7 +151,8 @@ class Collective(Handle):
 
     def Iallgather(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Start what `Allgather` does."""
-        return Request.of(prepared.allgather(self.ob, sendbuf, recvbuf, False).start())
+        started = self.ob.start_calls.allgather(sendbuf, recvbuf)
+        return Request.of(prepared.allgather(self.ob, sendbuf, recvbuf, False).start()) if started is None else started
 
     def Iallgatherv(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Start what `Allgatherv` does."""
@@ -150,7 +160,8 @@ class Collective(Handle):
 
     def Ialltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Start what `Alltoall` does."""
-        return Request.of(prepared.alltoall(self.ob, sendbuf, recvbuf, False).start())
+        started = self.ob.start_calls.alltoall(sendbuf, recvbuf)
+        return Request.of(prepared.alltoall(self.ob, sendbuf, recvbuf, False).start()) if started is None else started
 
     def Ialltoallv(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Start what `Alltoallv` does."""
@@ -162,15 +173,24 @@ class Collective(Handle):
 
     def Ireduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> Request:
         """Start what `Reduce` does."""
-        return Request.of(reductions.reduce(self.ob, sendbuf, recvbuf, op, root).start())
+        started = self.ob.start_calls.reduce(sendbuf, recvbuf, op, root)
+        return (
+            Request.of(reductions.reduce(self.ob, sendbuf, recvbuf, op, root).start()) if started is None else started
+        )
 
     def Iallreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
         """Start what `Allreduce` does."""
-        return Request.of(reductions.allreduce(self.ob, sendbuf, recvbuf, op).start())
+        started = self.ob.start_calls.allreduce(sendbuf, recvbuf, op)
+        return Request.of(reductions.allreduce(self.ob, sendbuf, recvbuf, op).start()) if started is None else started
 
     def Ireduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
         """Start what `Reduce_scatter_block` does."""
-        return Request.of(reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).start())
+        started = self.ob.start_calls.reduce_scatter_block(sendbuf, recvbuf, op)
+        return (
+            Request.of(reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).start())
+            if started is None
+            else started
+        )
 
     def Ireduce_scatter(
         self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM
@@ -182,15 +202,20 @@ class Collective(Handle):
 
     def Barrier_init(self, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Barrier` does."""
-        return Prequest.of(prepared.barrier(self.ob).persistent())
+        begin = self.ob.start_calls.barrier(True)
+        return Prequest.of(prepared.barrier(self.ob).persistent() if begin is None else Persistent(begin))
 
     def Bcast_init(self, buf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Bcast` does."""
-        return Prequest.of(prepared.bcast(self.ob, buf, root).persistent())
+        begin = self.ob.start_calls.bcast(buf, root, True)
+        return Prequest.of(prepared.bcast(self.ob, buf, root).persistent() if begin is None else Persistent(begin))
 
     def Gather_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Gather` does."""
-        return Prequest.of(prepared.gather(self.ob, sendbuf, recvbuf, root, False).persistent())
+        begin = self.ob.start_calls.gather(sendbuf, recvbuf, root, True)
+        return Prequest.of(
+            prepared.gather(self.ob, sendbuf, recvbuf, root, False).persistent() if begin is None else Persistent(begin)
+        )
 
     def Gatherv_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Gatherv` does."""
@@ -198,7 +223,12 @@ class Collective(Handle):
 
     def Scatter_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Scatter` does."""
-        return Prequest.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, False).persistent())
+        begin = self.ob.start_calls.scatter(sendbuf, recvbuf, root, True)
+        return Prequest.of(
+            prepared.scatter(self.ob, sendbuf, recvbuf, root, False).persistent()
+            if begin is None
+            else Persistent(begin)
+        )
 
     def Scatterv_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Scatterv` does."""
@@ -206,7 +236,10 @@ class Collective(Handle):
 
     def Allgather_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Allgather` does."""
-        return Prequest.of(prepared.allgather(self.ob, sendbuf, recvbuf, False).persistent())
+        begin = self.ob.start_calls.allgather(sendbuf, recvbuf, True)
+        return Prequest.of(
+            prepared.allgather(self.ob, sendbuf, recvbuf, False).persistent() if begin is None else Persistent(begin)
+        )
 
     def Allgatherv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Allgatherv` does."""
@@ -214,7 +247,10 @@ class Collective(Handle):
 
     def Alltoall_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Alltoall` does."""
-        return Prequest.of(prepared.alltoall(self.ob, sendbuf, recvbuf, False).persistent())
+        begin = self.ob.start_calls.alltoall(sendbuf, recvbuf, True)
+        return Prequest.of(
+            prepared.alltoall(self.ob, sendbuf, recvbuf, False).persistent() if begin is None else Persistent(begin)
+        )
 
     def Alltoallv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Alltoallv` does."""
@@ -226,15 +262,26 @@ class Collective(Handle):
 
     def Reduce_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Reduce` does."""
-        return Prequest.of(reductions.reduce(self.ob, sendbuf, recvbuf, op, root).persistent())
+        begin = self.ob.start_calls.reduce(sendbuf, recvbuf, op, root, True)
+        return Prequest.of(
+            reductions.reduce(self.ob, sendbuf, recvbuf, op, root).persistent() if begin is None else Persistent(begin)
+        )
 
     def Allreduce_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Allreduce` does."""
-        return Prequest.of(reductions.allreduce(self.ob, sendbuf, recvbuf, op).persistent())
+        begin = self.ob.start_calls.allreduce(sendbuf, recvbuf, op, True)
+        return Prequest.of(
+            reductions.allreduce(self.ob, sendbuf, recvbuf, op).persistent() if begin is None else Persistent(begin)
+        )
 
     def Reduce_scatter_block_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Reduce_scatter_block` does."""
-        return Prequest.of(reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).persistent())
+        begin = self.ob.start_calls.reduce_scatter_block(sendbuf, recvbuf, op, True)
+        return Prequest.of(
+            reductions.reduce_scatter_block(self.ob, sendbuf, recvbuf, op).persistent()
+            if begin is None
+            else Persistent(begin)
+        )
 
     def Reduce_scatter_init(
         self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM, info: Info = INFO_NULL

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .protocols import Data, Request, Steps
+    from .recording import Recorder
 
 MESSAGES, HOST, HOSTS = "messages", "host", "hosts"
 """How ranks reach each other, for the selection table: by messages on one host, through memory that all share, or by
@@ -40,6 +41,7 @@ class Members:
         "numbers",
         "rank",
         "ranks",
+        "schedules",
         "several_hosts",
         "size",
         "team",
@@ -64,6 +66,7 @@ class Members:
         self.levels = Levels.of(rank, self.hosts)
         self.several_hosts = len(set(self.hosts)) > 1
         self.numbers = count()
+        self.schedules: dict[Any, Any] | None = {}
 
     @property
     def near(self) -> tuple[int, ...]:
@@ -90,6 +93,8 @@ class Exchange:
         "levels",
         "rank",
         "reach",
+        "schedules",
+        "scratch",
         "size",
         "tag",
         "team",
@@ -97,6 +102,8 @@ class Exchange:
 
     def __init__(self, members: Members, tag: int, blocking: bool) -> None:
         self.engine = engine = members.engine
+        self.schedules: dict[Any, Any] | None = members.schedules
+        self.scratch = scratch
         self._isend, self._irecv, self._ranks = engine.isend, engine.irecv, members.ranks
         self.context, self.tag, self.blocking = members.context, tag, blocking
         self.rank, self.size, self.levels = members.rank, members.size, members.levels
@@ -114,11 +121,30 @@ class Exchange:
         """An exchange with other (world) ranks, under another tag."""
         other = object.__new__(Exchange)
         other.engine, other._isend, other._irecv = self.engine, self._isend, self._irecv
+        other.schedules, other.scratch = None, self.scratch
         other.context, other.tag, other.blocking = context, tag, self.blocking
         other._ranks, other.rank, other.size = tuple(ranks), self.rank, len(ranks)
         other.levels = other.team = other.host_team = None
         other.reach = HOSTS
         return other
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """The contexts of its messages, one for each channel of a schedule."""
+        return (self.context,)
+
+    @property
+    def tags(self) -> tuple[int, ...]:
+        """The tags of its messages, one for each channel of a schedule."""
+        return (self.tag,)
+
+    def recorded(self, recorder: Recorder, channel: int = 0) -> Exchange:
+        """The same call, whose messages are written down."""
+        part = self.elsewhere(self._ranks, self.context, channel)
+        part.levels, part.reach = self.levels, self.reach
+        part.engine, part._isend, part._irecv = recorder, recorder.isend, recorder.irecv
+        part.scratch = recorder.scratch  # type: ignore[assignment]
+        return part
 
     def on_host(self) -> Exchange:
         """The same call among the ranks of this rank's host."""
@@ -151,34 +177,48 @@ class Exchange:
         """The bytes of a message of unknown size, once it is there."""
         return self.engine.recv_new(self._ranks[source], self.tag, self.context)[0]
 
-    scratch = staticmethod(scratch)
-
 
 class Inter:
     """The two groups of an intercommunicator, as one rank sees them."""
 
-    __slots__ = ("_context", "_numbers", "local", "remote")
+    __slots__ = ("_context", "_numbers", "_schedules", "local", "remote")
 
     def __init__(self, local: Members, remote: Sequence[int], context: int) -> None:
         """`local`: the members of this rank's group, in a context of their own; `remote`: the world ranks of the
         other group; `context`: what messages between the groups go in."""
         self.local, self.remote = local, tuple(remote)
         self._context, self._numbers = context, count()
+        self._schedules: dict[Any, Any] = {}
 
     def exchange(self, blocking: bool = True) -> InterExchange:
         """The next collective call."""
-        tag = next(self._numbers) % TAGS
-        return InterExchange(self.local.exchange(blocking), self.remote, self._context, tag)
+        local = self.local.exchange(blocking)
+        remote = local.elsewhere(self.remote, self._context, next(self._numbers) % TAGS)
+        return InterExchange(local, remote, self._schedules)
 
 
 class InterExchange:
     """The messages of one collective call: `local` inside the group, `remote` to and from the other one."""
 
-    __slots__ = ("engine", "local", "rank", "remote")
+    __slots__ = ("engine", "local", "rank", "remote", "schedules")
 
-    def __init__(self, local: Exchange, remote: Sequence[int], context: int, tag: int) -> None:
+    def __init__(self, local: Exchange, remote: Exchange, schedules: dict[Any, Any] | None = None) -> None:
         self.engine, self.local, self.rank = local.engine, local, local.rank
-        self.remote = local.elsewhere(remote, context, tag)
+        self.remote, self.schedules = remote, schedules
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """The contexts of its messages, one for each channel of a schedule."""
+        return (self.local.context, self.remote.context)
+
+    @property
+    def tags(self) -> tuple[int, ...]:
+        """The tags of its messages, one for each channel of a schedule."""
+        return (self.local.tag, self.remote.tag)
+
+    def recorded(self, recorder: Recorder) -> InterExchange:
+        """The same call, whose messages are written down."""
+        return InterExchange(self.local.recorded(recorder), self.remote.recorded(recorder, 1))
 
 
 def drive(exchange: Exchange, steps: Steps) -> None:

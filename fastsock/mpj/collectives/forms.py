@@ -27,6 +27,6 @@ def forms(
         drive(exchange, steps(exchange, *args, **kwargs))
 
     def start(exchange: Exchange, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Request:
-        return schedule.start(exchange, steps(exchange, *args, **kwargs))
+        return schedule.follow(exchange, steps, args, **kwargs)
 
     return run, start

@@ -32,7 +32,7 @@ def minimum_spanning_tree(exchange: Exchange, send: View | None, receive: AnyBlo
     tree = trees.minimum_spanning(exchange.rank, exchange.size, root)
     if receive is not None and exchange.rank == root:
         yield [
-            exchange.receive(headed.room(receive, child.first, child.end), child.rank)
+            exchange.receive(headed.room(exchange, receive, child.first, child.end), child.rank)
             if child.end - child.first > 1
             else exchange.receive(receive.range(child.first, child.end), child.rank)
             for child in tree.children

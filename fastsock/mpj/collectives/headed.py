@@ -9,6 +9,7 @@ from .blocks import AnyBlocks, Blocks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .exchange import Exchange
     from .protocols import View
 
 
@@ -19,10 +20,10 @@ def message(blocks: AnyBlocks, first: int, end: int) -> list[View]:
     return [memoryview(sizes).cast("B"), *(data if isinstance(data, list) else [data])]
 
 
-def room(blocks: AnyBlocks, first: int, end: int) -> list[View]:
+def room(exchange: Exchange, blocks: AnyBlocks, first: int, end: int) -> list[View]:
     """Where to receive such a message for blocks whose sizes are known: the header goes nowhere."""
     data = blocks.range(first, end)
-    return [memoryview(bytearray(8 * (end - first))), *(data if isinstance(data, list) else [data])]
+    return [exchange.scratch(8 * (end - first)), *(data if isinstance(data, list) else [data])]
 
 
 def opened(payload: object, first: int, end: int) -> Blocks:

@@ -38,7 +38,7 @@ class Collective:
 
     def start(self, exchange: InterExchange, *args: Any) -> Request:
         """Begin it."""
-        return schedule.start(exchange.local, self.steps(exchange, *args))
+        return schedule.follow(exchange, self.steps, args)
 
 
 @Collective

@@ -1,28 +1,101 @@
 """Algorithms that go on by themselves: non-blocking collectives.
 
-Any call of any thread may drive the engine's progress. It then runs the callback of the request that an algorithm waits
-for, and the callback runs the algorithm's next steps.
+The engine follows an algorithm's schedule (`recording`), which is made once for all calls of its kind on a
+communicator. Any call of any thread that makes progress brings it further, without Python.
+
+What cannot be written down goes on in Python: the engine runs the callback of the request that an algorithm waits for,
+and the callback runs the algorithm's next steps.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from .recording import NotRecordableError, Recorder, recorded, shape
+from .scratch import scratch
+from .table import TABLE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
-    from .exchange import Exchange
+    from fastsock.core.binding._core import Schedule
+
+    from .exchange import Exchange, InterExchange
     from .protocols import Request, Steps
 
+MOST = 1024
+"""Schedules of one communicator that are kept."""
+_changes = [0]
+"""Of the selection table: a schedule is of the algorithm that was chosen."""
 
-def start(exchange: Exchange, steps: Steps) -> Request:
+
+def _changed() -> None:
+    _changes[0] += 1
+
+
+TABLE.watch(_changed)
+
+
+def follow(
+    exchange: Exchange | InterExchange, text: Callable[..., Steps], arguments: tuple[Any, ...], **options: Any
+) -> Request:
     """Start an algorithm; the request completes with its last step, or with what went wrong."""
+    memory: list[memoryview] = []
+    schedule = find(exchange, text, arguments, memory, **options)
+    if schedule is None:
+        return start(exchange, text(exchange, *arguments, **options))
+    return exchange.engine.start(bound(schedule, memory), exchange.tags)  # type: ignore[no-any-return]
+
+
+def find(
+    exchange: Exchange | InterExchange,
+    text: Callable[..., Steps],
+    arguments: tuple[Any, ...],
+    memory: list[memoryview],
+    **options: Any,
+) -> Schedule | None:
+    """The schedule of a call, for memory that is added to `memory`. None where there is none."""
+    kept = exchange.schedules
+    if kept is None:
+        return None
+    try:
+        key = (_changes[0], text, *options.values(), *[shape(argument, memory) for argument in arguments])
+    except NotRecordableError:
+        return None
+    try:
+        return kept[key]
+    except KeyError:
+        if len(kept) >= MOST:
+            kept.clear()
+        found = kept[key] = _written(exchange, text, arguments, options)
+        return found
+
+
+def _written(
+    exchange: Exchange | InterExchange, text: Callable[..., Steps], arguments: tuple[Any, ...], options: dict[str, Any]
+) -> Schedule | None:
+    recorder = Recorder(exchange.contexts)
+    with suppress(Exception):  # whatever is wrong with the call, the text itself tells it better
+        given = [recorded(argument, recorder) for argument in arguments]
+        return recorder.schedule(text(exchange.recorded(recorder), *given, **options))
+    return None
+
+
+def bound(schedule: Schedule, memory: list[memoryview]) -> Any:
+    """A schedule on the memory of a call."""
+    return schedule.bind([scratch(schedule.scratch), *memory])
+
+
+def start(exchange: Any, steps: Steps) -> Request:
+    """Start an algorithm that goes on in Python; the request completes as that of `follow`."""
     promise: Any = exchange.engine.promise()
-    _Schedule(promise, steps).advance()
+    _Stepwise(promise, steps).advance()
     return promise  # type: ignore[no-any-return]
 
 
-class _Schedule:
+class _Stepwise:
     __slots__ = ("_pending", "_promise", "_steps")
 
     def __init__(self, promise: Any, steps: Steps) -> None:

@@ -34,6 +34,19 @@ class _NoTeam:
 NO_TEAM = _NoTeam()
 
 
+class _NoStart:
+    """Stands for StartCalls where messages go between two groups."""
+
+    def _declined(self, *arguments: Any) -> None:
+        return None
+
+    barrier = bcast = gather = scatter = allgather = alltoall = _declined
+    reduce = allreduce = reduce_scatter_block = scan = exscan = _declined
+
+
+NO_START = _NoStart()
+
+
 class NoCommunicator(Record):
     """The record of the null handle: it answers every question with ERR_COMM."""
 
@@ -71,6 +84,7 @@ class Communicator(NoCommunicator):
         "ranks",
         "remote_",
         "size",
+        "starting",
         "team_calls",
         "teamed",
         "topology",
@@ -101,6 +115,7 @@ class Communicator(NoCommunicator):
         self.team_calls: Any = NO_TEAM  # blocking collective calls on plain arrays
         self.objects: ObjectCalls | TeamObjectCalls = ObjectCalls(self)
         self.neighbour_calls: Any = None
+        self.starting: Any = None
         self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
         self.making = new_recursive_lock()  # held by the thread that makes what the first call needs
@@ -124,7 +139,7 @@ class Communicator(NoCommunicator):
     def close(self) -> None:
         """Forgets all that the process keeps for it. Operations under way complete. Nothing new can start."""
         self.world.close_context(self.context)
-        self.members_ = self.remote_ = self.neighbour_calls = None
+        self.members_ = self.remote_ = self.neighbour_calls = self.starting = None
         self.team_calls, self.objects = NO_TEAM, ObjectCalls(self)
 
     # Errors
@@ -208,6 +223,19 @@ class Communicator(NoCommunicator):
                 if self.remote_ is None:
                     self.remote_ = Inter(self.members, self.peers, self.context + 1)
         return self.remote_
+
+    @property
+    def start_calls(self) -> Any:
+        """Collective calls on plain arrays that go on by themselves."""
+        found = self.starting
+        if found is None:
+            if self.inter:
+                self.starting = found = NO_START
+            else:
+                from ..collectives._collectives import StartCalls
+
+                self.starting = found = StartCalls(self, self.members)
+        return found
 
     def exchange(self) -> Any:
         """The next blocking collective call. The first one lets members on one host share memory."""

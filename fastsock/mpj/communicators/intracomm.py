@@ -10,6 +10,7 @@ from ..constants import ERR_GROUP
 from ..datatypes.op import SUM, Op
 from ..handle import public
 from ..info import INFO_NULL, Info
+from ..messages.operation_records import Persistent
 from ..messages.request import Prequest, Request
 from . import creation, topology_creation
 from .comm import Comm
@@ -161,21 +162,29 @@ class Intracomm(Comm, wraps=Communicator):
 
     def Iscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
         """Start what `Scan` does."""
-        return Request.of(reductions.scan(self.ob, sendbuf, recvbuf, op).start())
+        started = self.ob.start_calls.scan(sendbuf, recvbuf, op)
+        return Request.of(reductions.scan(self.ob, sendbuf, recvbuf, op).start()) if started is None else started
 
     def Iexscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
         """Start what `Exscan` does."""
-        return Request.of(reductions.exscan(self.ob, sendbuf, recvbuf, op).start())
+        started = self.ob.start_calls.exscan(sendbuf, recvbuf, op)
+        return Request.of(reductions.exscan(self.ob, sendbuf, recvbuf, op).start()) if started is None else started
 
     # Persistent
 
     def Scan_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Scan` does."""
-        return Prequest.of(reductions.scan(self.ob, sendbuf, recvbuf, op).persistent())
+        begin = self.ob.start_calls.scan(sendbuf, recvbuf, op, True)
+        return Prequest.of(
+            reductions.scan(self.ob, sendbuf, recvbuf, op).persistent() if begin is None else Persistent(begin)
+        )
 
     def Exscan_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Exscan` does."""
-        return Prequest.of(reductions.exscan(self.ob, sendbuf, recvbuf, op).persistent())
+        begin = self.ob.start_calls.exscan(sendbuf, recvbuf, op, True)
+        return Prequest.of(
+            reductions.exscan(self.ob, sendbuf, recvbuf, op).persistent() if begin is None else Persistent(begin)
+        )
 
     # Objects
 

@@ -20,9 +20,10 @@ from os import sched_yield as _sched_yield
 
 from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 
+from ..constants import ERR_REQUEST
 from ..handle import Handle, numbered
 from .pickling import BESIDE, CODEC, assembled
-from .operation_records import COMPLETE
+from .operation_records import COMPLETE, Persistent
 from .pickling import pickle as _pickle
 
 cdef extern from "Python.h":
@@ -93,12 +94,8 @@ cdef enum:
     MANY = 128  # requests waited for without an allocation
 
 
-@cython.final
 cdef class Started(EngineRequest):
     """A message under way: the engine's request, and what a handle refers to, as operation_records.Transfer is."""
-
-    cdef object communicator
-    cdef int _number
 
     persistent = False
     predefined = False
@@ -146,11 +143,27 @@ cdef class Started(EngineRequest):
             raise self.communicator.failed(self.error)
         self.own(None)
 
+    @property
+    def failed(self):
+        return fs_request_is_done(&self.request) != 0 and self.request.error != FS_FINE
+
     def result(self):
         return None
 
     def free(self):
         pass
+
+
+@cython.final
+cdef class StartedCollective(Started):
+    """A collective operation under way, which the engine brings further by itself."""
+
+    def look(self, status):
+        if status is not None:
+            status._set(ANY, ANY, 0, 0 if self.request.error == FS_FINE else error_class(self.error))
+
+    def cancel(self):
+        raise self.communicator.fail(ERR_REQUEST, "collective operations cannot be cancelled")
 
 
 cdef Started new_started(Path path, Span *span, int kind):
@@ -164,7 +177,7 @@ cdef Started new_started(Path path, Span *span, int kind):
 cdef object request_class = None  # MPI.Request, which is written on what is here
 
 
-cdef inline handle_of(Started started):
+cdef object handle_of(Started started):
     global request_class
     cdef object handle
     if request_class is None:
@@ -380,7 +393,7 @@ cdef bint wait_for_all(list handles, list operations) except -1:
         if type(handle) is not request_class:
             return False
         operation = handle.ob
-        if type(operation) is not Started:
+        if not isinstance(operation, Started):
             return False
         started = <Started>operation
         if engine is None:
@@ -416,22 +429,27 @@ class NativeRequest:
         cdef Started started
         cdef fs_request *one
         operation = self.ob
-        if type(operation) is not Started:
+        again = type(operation) is Persistent
+        current = operation.current if again else operation
+        if not isinstance(current, Started):
             return super().Wait(status)
-        started = <Started>operation
+        started = <Started>current
         one = &started.request
         started.engine.c_wait_all(&one, 1)
         if status is not None or one.error != FS_FINE:
             return super().Wait(status)
         completed(started)
-        self.ob = COMPLETE
+        if again:
+            operation.current = None
+        else:
+            self.ob = COMPLETE
         return True
 
     def Test(self, status=None):
         """Return whether the operation is complete. If it is, its result is taken as `Wait` does."""
         cdef Started started
         operation = self.ob
-        if type(operation) is not Started:
+        if not isinstance(operation, Started):
             return super().Test(status)
         started = <Started>operation
         if not fs_request_is_done(&started.request):

@@ -111,7 +111,10 @@ class World:
     def members(self, hosts: Sequence[Hashable] | None = None, ranks: Sequence[int] | None = None, context: int = 1):
         ranks = range(self.size) if ranks is None else ranks
         hosts = [0] * len(ranks) if hosts is None else hosts
-        return [Members(self.engines[rank], context, i, ranks, hosts) for i, rank in enumerate(ranks)]
+        made = [Members(self.engines[rank], context, i, ranks, hosts) for i, rank in enumerate(ranks)]
+        for members in made:
+            members.schedules = None  # these engines follow no schedules
+        return made
 
     def run(self, programs):
         """Run each rank's steps to their end, in random order; a standstill is an error."""

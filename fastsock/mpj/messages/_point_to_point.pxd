@@ -1,0 +1,14 @@
+# What other compiled modules may use: messages under way as requests refer to them.
+from fastsock.core.binding._core cimport Request as EngineRequest
+
+
+cdef class Started(EngineRequest):
+    cdef object communicator
+    cdef int _number
+
+
+cdef class StartedCollective(Started):
+    pass
+
+
+cdef object handle_of(Started started)
