@@ -1,7 +1,7 @@
 """Every collective, beside mpi4py on MPICH and on Open MPI; and the selection table of fastsock.mpj, measured anew.
 
 python bench/collectives.py --install          first time: MPICH and Open MPI from their wheels, into bench/.venvs
-python bench/collectives.py --ranks 2,4,8 --sizes 8,1k,64k,1m,16m --what bcast,ibcast --json FILE --plot FILE.png
+python bench/collectives.py --ranks 2,4,8 --sizes 8,1k,64k,1m,16m --what bcast,ibcast,bcast_init --plot FILE.png
 python -m bench.collectives --tune [FILE]      every algorithm, by size and number of ranks: the fastest into the table
 """
 
@@ -36,7 +36,7 @@ def _arguments() -> argparse.Namespace:
     parser = mpi_command.options(
         __doc__, "two turns, four sizes, the six most used", "draw a panel for each collective"
     )
-    forms = "ibcast: the non-blocking form; object_bcast: the one of objects"
+    forms = "ibcast: the non-blocking form; bcast_init: the persistent one; object_bcast: the one of objects"
     parser.add_argument("--what", default="", help=f"names, with commas; {forms} (default: all)")
     parser.add_argument("--seconds", type=float, default=0.03, help="for each measurement")
     parser.add_argument(

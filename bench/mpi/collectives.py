@@ -126,7 +126,7 @@ OBJECTS = {
     "object_allreduce": (0.25, MPI.SUM),
     "object_scan": (0.25, MPI.SUM),
 }
-SIZELESS = ("barrier", "ibarrier")
+SIZELESS = ("barrier", "ibarrier", "barrier_init")
 
 
 def main():
@@ -138,13 +138,14 @@ def main():
             method = getattr(WORLD, name.removeprefix("object_"))
             tell(name, 0, repeat(_called(method, OBJECTS[name]), options.seconds))
             continue
-        begins = name not in known  # ibcast: begin, then wait
-        function = known[name[1:] if begins else name]
+        again = name.endswith("_init")  # bcast_init: start, then wait
+        begins = name not in known and not again  # ibcast: begin, then wait
+        function = known[name.removesuffix("_init")[begins:]]
         comm = ring if "neighbor" in name else WORLD
         method = getattr(comm, name.capitalize())
         for size in [0] if name in SIZELESS else options.sizes:
             given = function(size, comm)
-            once = _begun(method, given) if begins else _called(method, given)
+            once = _begun(method, given) if begins else _started(method, given) if again else _called(method, given)
             tell(name, size, repeat(once, options.seconds))
 
 
@@ -154,6 +155,16 @@ def _called(method, given):
 
 def _begun(method, given):
     return lambda: method(*given).Wait()
+
+
+def _started(method, given):
+    request = method(*given)
+
+    def once():
+        request.Start()
+        request.Wait()
+
+    return once
 
 
 main()

@@ -18,8 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .protocols import Data, Request, Steps
-    from .recording import Recorder
+    from .protocols import Data, Recorder, Request, Steps
 
 MESSAGES, HOST, HOSTS = "messages", "host", "hosts"
 """How ranks reach each other, for the selection table: by messages on one host, through memory that all share, or by
@@ -143,7 +142,7 @@ class Exchange:
         part = self.elsewhere(self._ranks, self.context, channel)
         part.levels, part.reach = self.levels, self.reach
         part.engine, part._isend, part._irecv = recorder, recorder.isend, recorder.irecv
-        part.scratch = recorder.scratch  # type: ignore[assignment]
+        part.scratch = recorder.scratch
         return part
 
     def on_host(self) -> Exchange:

@@ -28,6 +28,14 @@ Steps = Iterable[Sequence[Request]]
 """A running algorithm: each item is what must complete before the next is asked for."""
 
 
+class Recorder(Protocol):
+    """Takes an engine's place while a text is written down; views are not of memory then."""
+
+    def isend(self, data: Any, peer: int, tag: int, context: int) -> Any: ...
+    def irecv(self, data: Any, peer: int, tag: int, context: int) -> Any: ...
+    def scratch(self, nbytes: int) -> Any: ...
+
+
 class Combine(Protocol):
     """A reduction on packed elements: target = source op target. The source comes from the lower ranks."""
 
