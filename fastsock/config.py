@@ -258,7 +258,7 @@ class Settings(Checked):
         look_us: float | str = 2.0,
         meeting_ms: float | str = 10.0,
         ring_bytes: int | str = 1 << 20,
-        direct_min: int | str = 256 << 10,
+        direct_min: int | str = 64 << 10,
         peers: str = "same-user",
         short_lived: str = "tcp",
         failover: str = "error",

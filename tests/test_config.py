@@ -202,7 +202,7 @@ class TestEnvironment:
         assert found.transports == config.DEFAULT_TRANSPORTS
         assert (found.spin_us, found.look_us, found.meeting_ms) == (50.0, 2.0, 10.0)
         assert found.ring_bytes == 1 << 20
-        assert found.direct_min == 256 << 10
+        assert found.direct_min == 64 << 10
         assert (found.peers, found.stats, found.trace, found.rules) == ("same-user", None, False, ())
         assert found.short_lived == "tcp"
 

@@ -1,14 +1,15 @@
-"""Large messages that the receiver copies straight out of the sender's memory: nothing else may differ."""
+"""Large messages that both ends copy past the ring: nothing else may differ."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import random
+import select
 import socket as plain
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy
@@ -135,6 +136,41 @@ def test_receiver_with_another_size() -> None:
             seen.update(target[:got])
         sending.join()
         assert seen.digest() == hashlib.sha256(bytes(source) * 4).digest()
+
+
+def test_ends_that_do_not_block() -> None:
+    source = pool()
+    with connected("64K") as (client, server):
+        client.setblocking(False)
+        server.setblocking(False)
+
+        def send() -> None:
+            for _ in range(6):
+                done = 0
+                while done < len(source):
+                    select.select([], [client], [])
+                    with suppress(BlockingIOError):
+                        done += client.send(source[done:])
+
+        sending = in_thread(send)
+        target = memoryview(bytearray(len(source)))
+        for _ in range(6):
+            done = 0
+            while done < len(target):
+                select.select([server], [], [])
+                with suppress(BlockingIOError):
+                    done += server.recv_into(target[done:])
+            assert target == source
+        sending.join()
+
+
+def test_recv_of_much_at_once() -> None:
+    source = pool()
+    with connected("64K") as (client, server):
+        sending = in_thread(lambda: [client.sendall(source) for _ in range(4)] and client.shutdown(plain.SHUT_WR))
+        parts = list(iter(lambda: server.recv(4 * MIB), b""))
+        sending.join()
+        assert b"".join(parts) == bytes(source) * 4
 
 
 def test_scattered_and_arrays() -> None:
