@@ -16,7 +16,7 @@ intercommunicator           the calls between two groups
 object_collectives          the calls on objects by messages; unsized: their algorithms
 protocols                   for annotations
 team                        how ranks of one host come to share memory
-_collectives, _object_collectives   the calls among these, natively
+_collectives, _object_collectives   the calls among these, and those that go on by themselves, natively
 
 Above messages, below communicators: a call gets what it needs of a communicator as an argument. Tests:
 tests/mpj/collectives, tests/mpj/test_team.py.

@@ -18,6 +18,60 @@ cdef class Kept:
         let_go(&self.memory)
 
 
+cdef enum:
+    NOWHERE, OUT, INTO
+    FEW = 8  # buffers of a schedule without an allocation
+
+cdef struct Place:
+    int side  # of which buffer, or of none: it has no bytes
+    Py_ssize_t offset
+
+
+@cython.final
+cdef class Known:
+    """A schedule, and where its buffers lie in the two of the call."""
+    cdef Schedule schedule
+    cdef Place *places
+    cdef int count
+
+    def __dealloc__(self):
+        free(self.places)
+
+
+cdef object known_of(Schedule schedule, list memory, Kept kept):
+    """None where some of the memory is not that of the call's buffers; False where it is that of both: then this call
+    does not tell what others do."""
+    cdef Known known = Known.__new__(Known)
+    cdef Py_buffer view
+    cdef bint in_out, in_into
+    cdef int i
+    known.schedule, known.count = schedule, len(memory)
+    known.places = <Place *>malloc((known.count + 1) * sizeof(Place))
+    if known.places == NULL:
+        raise MemoryError()
+    for i in range(known.count):
+        PyObject_GetBuffer(memory[i], &view, PyBUF_ANY_CONTIGUOUS)
+        in_out = kept.memory.out_type >= 0 and lies_in(&view, &kept.memory.out.span.view)
+        in_into = kept.memory.into_type >= 0 and lies_in(&view, &kept.memory.into.span.view)
+        PyBuffer_Release(&view)
+        if view.len == 0:
+            known.places[i] = Place(NOWHERE, 0)
+        elif in_out and in_into:
+            return False
+        elif in_into:
+            known.places[i] = Place(INTO, <char *>view.buf - <char *>kept.memory.into.span.view.buf)
+        elif in_out:
+            known.places[i] = Place(OUT, <char *>view.buf - <char *>kept.memory.out.span.view.buf)
+        else:
+            return None
+    return known
+
+
+cdef bint lies_in(const Py_buffer *part, const Py_buffer *whole) noexcept:
+    cdef size_t start = <size_t>part.buf, first = <size_t>whole.buf
+    return first <= start and start + part.len <= first + whole.len
+
+
 @cython.final
 cdef class Begin:
     """Starts one call: again and again, but once at a time."""
@@ -46,21 +100,29 @@ cdef class StartCalls(Calls):
         self.reductions = import_module(f"{__package__}.reductions")
         self.schedules, self.planned = {}, table_changes
 
-    cdef BoundSchedule bind(self, Schedule schedule, Kept kept):
-        cdef void *buffers[3]
+    cdef BoundSchedule bind(self, Known known, Kept kept):
+        cdef void *here[FEW]
+        cdef void **buffers = here
         cdef unsigned char[::1] memory
-        cdef BoundSchedule bound = new_bound(schedule)
-        cdef int count = 1
+        cdef BoundSchedule bound = new_bound(known.schedule)
+        cdef int i
+        if known.count >= FEW:
+            buffers = <void **>malloc((known.count + 1) * sizeof(void *))
+            if buffers == NULL:
+                raise MemoryError()
         buffers[0] = NULL
-        if schedule.scratch:
-            kept.scratch = memory = scratch(schedule.scratch)
+        if known.schedule.scratch:
+            kept.scratch = memory = scratch(known.schedule.scratch)
             buffers[0] = &memory[0]
-        if kept.memory.out_type >= 0:
-            buffers[count] = kept.memory.out.span.view.buf
-            count += 1
-        if kept.memory.into_type >= 0:
-            buffers[count] = kept.memory.into.span.view.buf
+        for i in range(known.count):
+            buffers[i + 1] = NULL
+            if known.places[i].side == OUT:
+                buffers[i + 1] = <char *>kept.memory.out.span.view.buf + known.places[i].offset
+            elif known.places[i].side == INTO:
+                buffers[i + 1] = <char *>kept.memory.into.span.view.buf + known.places[i].offset
         bound.bind(buffers, kept)
+        if buffers != here:
+            free(buffers)
         return bound
 
     cdef StartedCollective begin(self, BoundSchedule bound):
@@ -76,8 +138,6 @@ cdef class StartCalls(Calls):
     cdef object call(self, int which, object send, int out_blocks, object receive, int into_blocks, object op, int root,
                      bint again):
         cdef Kept kept = Kept.__new__(Kept)
-        cdef BoundSchedule bound
-        cdef Begin start
         cdef Py_ssize_t out_length = -1, into_length = -1
         if self.read(&kept.memory, which, send, out_blocks, receive, into_blocks, op) < 0:
             return None
@@ -86,68 +146,96 @@ cdef class StartCalls(Calls):
         if kept.memory.into_type >= 0:
             into_length = kept.memory.into.span.view.len
         key = (which, out_length, into_length, kept.memory.type, kept.memory.operation, root)
-        schedule = self.schedule(key, kept, which, send, receive, op, root)
-        if schedule is None:
+        return self.follow(key, kept, which, send, receive, op, None, root, again)
+
+    cdef object call_v(self, int which, object send, int out_blocks, object receive, int into_blocks, int root, bint again):
+        """Starts a call whose buffers have no block here, one or EACH member's."""
+        cdef Kept kept = Kept.__new__(Kept)
+        cdef Layout out, into
+        if self.size > FS_TEAM_MOST:
             return None
-        bound = self.bind(<Schedule>schedule, kept)
+        into_key = self.place(which, receive, True, into_blocks, &kept.memory.into, &into, &kept.memory.into_type)
+        if into_key is None:
+            return None
+        out_key = self.place(which, send, False, out_blocks, &kept.memory.out, &out, &kept.memory.out_type)
+        if out_key is None:
+            return None
+        return self.follow((which, out_key, into_key, root), kept, which, send, receive, None, None, root, again)
+
+    cdef object place(self, int which, object argument, bint writable, int blocks, Taken *taken, Layout *layout, int *held):
+        """What a schedule depends on; None where the general path is to look at it, and then nothing is held."""
+        cdef int type_
+        if blocks == 0:
+            return 0
+        if blocks != EACH:
+            type_ = take(argument, writable, taken)
+            held[0] = type_ if type_ >= 0 else -1
+            return None if type_ < 0 else taken.span.view.len
+        if which == ALLTOALLW:
+            held[0] = 0 if take_typed_layout(argument, writable, &taken.span.view, layout, self.size) else -1
+        else:
+            held[0] = 0 if take_layout(argument, writable, &taken.span.view, layout, self.size) else -1
+        if held[0] < 0:
+            return None
+        return ((<char *>layout.sizes)[:self.size * sizeof(size_t)], (<char *>layout.offsets)[:self.size * sizeof(size_t)])
+
+    cdef object follow(self, tuple key, Kept kept, int which, object send, object receive, object op, object counts,
+                       int root, bint again):
+        cdef BoundSchedule bound
+        cdef Begin start
+        known = self.known(key, kept, which, send, receive, op, counts, root)
+        if known is None:
+            return None
+        bound = self.bind(<Known>known, kept)
         if again:
             start = Begin.__new__(Begin)
             start.calls, start.bound = self, bound
             return start
         return handle_of(self.begin(bound))
 
-    cdef object schedule(self, tuple key, Kept kept, int which, object send, object receive, object op, int root):
-        """Where it is not known, the general path tells: if what it would work on is the memory of these very buffers."""
+    cdef object known(self, tuple key, Kept kept, int which, object send, object receive, object op, object counts,
+                      int root):
+        """Where it is not known yet, the general path tells."""
         if self.planned != table_changes or len(self.schedules) >= MOST_SCHEDULES:
             self.planned, self.schedules = table_changes, {}
         found = self.schedules.get(key, self)
         if found is not self:
             return found
         memory = []
-        call = self.general(which, send, receive, op, root)
+        call = self.general(which, send, receive, op, counts, root)
         schedule = call.schedule(Exchange(self.members, 0, False), memory)
-        expected = []
-        if kept.memory.out_type >= 0:
-            expected.append(place_of(&kept.memory.out.span.view))
-        if kept.memory.into_type >= 0:
-            expected.append(place_of(&kept.memory.into.span.view))
-        if schedule is not None and [place_of_view(view) for view in memory] != expected:
-            schedule = None
-        self.schedules[key] = schedule
-        return schedule
+        known = None if schedule is None else known_of(schedule, memory, kept)
+        if known is False:
+            return None
+        self.schedules[key] = known
+        return known
 
-    cdef object general(self, int which, object send, object receive, object op, int root):
+    cdef object general(self, int which, object send, object receive, object op, object counts, int root):
         """The call as the general path makes it ready."""
         communicator = self.communicator
         if which == BARRIER:
             return self.prepared.barrier(communicator)
         if which == BCAST:
             return self.prepared.bcast(communicator, send if root == self.rank else receive, root)
-        if which == GATHER:
-            return self.prepared.gather(communicator, send, receive, root, False)
-        if which == SCATTER:
-            return self.prepared.scatter(communicator, send, receive, root, False)
-        if which == ALLGATHER:
-            return self.prepared.allgather(communicator, send, receive, False)
-        if which == ALLTOALL:
-            return self.prepared.alltoall(communicator, send, receive, False)
+        if which == GATHER or which == GATHERV:
+            return self.prepared.gather(communicator, send, receive, root, which == GATHERV)
+        if which == SCATTER or which == SCATTERV:
+            return self.prepared.scatter(communicator, send, receive, root, which == SCATTERV)
+        if which == ALLGATHER or which == ALLGATHERV:
+            return self.prepared.allgather(communicator, send, receive, which == ALLGATHERV)
+        if which == ALLTOALL or which == ALLTOALLV:
+            return self.prepared.alltoall(communicator, send, receive, which == ALLTOALLV)
+        if which == ALLTOALLW:
+            return self.prepared.alltoallw(communicator, send, receive)
+        if which == REDUCE_SCATTER:
+            return self.reductions.reduce_scatter(communicator, send, receive, counts, op)
         if which == REDUCE:
             return self.reductions.reduce(communicator, send, receive, op, root)
         return getattr(self.reductions, NAMES[which])(communicator, send, receive, op)
 
     def barrier(self, again=False):
         """Ibarrier."""
-        cdef Kept kept = Kept.__new__(Kept)
-        cdef Begin start
-        schedule = self.schedule((BARRIER,), kept, BARRIER, None, None, None, 0)
-        if schedule is None:
-            return None
-        bound = self.bind(<Schedule>schedule, kept)
-        if again:
-            start = Begin.__new__(Begin)
-            start.calls, start.bound = self, bound
-            return start
-        return handle_of(self.begin(bound))
+        return self.follow((BARRIER,), Kept.__new__(Kept), BARRIER, None, None, None, None, 0, again)
 
     def bcast(self, argument, root, again=False):
         """Ibcast."""
@@ -199,16 +287,53 @@ cdef class StartCalls(Calls):
         """Ialltoall."""
         return self.call(ALLTOALL, send, self.size, receive, self.size, None, 0, again)
 
+    def scatterv(self, send, receive, root, again=False):
+        """Iscatterv."""
+        cdef int source = self.member(root)
+        if source < 0:
+            return None
+        if source != self.rank:
+            return self.call_v(SCATTERV, None, 0, receive, 1, source, again)
+        return self.call_v(SCATTERV, send, EACH, receive, not is_in_place(receive), source, again)
 
-cdef tuple place_of(const Py_buffer *view):
-    if view.len == 0:
-        return 0, 0
-    return <size_t>view.buf, view.len
+    def gatherv(self, send, receive, root, again=False):
+        """Igatherv."""
+        cdef int target = self.member(root)
+        if target < 0:
+            return None
+        if target != self.rank:
+            return self.call_v(GATHERV, send, 1, None, 0, target, again)
+        return self.call_v(GATHERV, send, not is_in_place(send), receive, EACH, target, again)
 
+    def allgatherv(self, send, receive, again=False):
+        """Iallgatherv."""
+        return self.call_v(ALLGATHERV, send, not is_in_place(send), receive, EACH, 0, again)
 
-cdef tuple place_of_view(object memory):
-    cdef Py_buffer view
-    PyObject_GetBuffer(memory, &view, PyBUF_ANY_CONTIGUOUS)
-    found = place_of(&view)
-    PyBuffer_Release(&view)
-    return found
+    def alltoallv(self, send, receive, again=False):
+        """Ialltoallv."""
+        return self.call_v(ALLTOALLV, send, 0 if is_in_place(send) else EACH, receive, EACH, 0, again)
+
+    def alltoallw(self, send, receive, again=False):
+        """Ialltoallw."""
+        return self.call_v(ALLTOALLW, send, 0 if is_in_place(send) else EACH, receive, EACH, 0, again)
+
+    def reduce_scatter(self, send, receive, counts, op, again=False):
+        """Ireduce_scatter."""
+        cdef Kept kept = Kept.__new__(Kept)
+        cdef size_t[FS_TEAM_MOST] sizes
+        cdef int operation
+        if is_in_place(send) or self.size > FS_TEAM_MOST:
+            return None
+        kept.memory.out_type = take(send, False, &kept.memory.out)
+        if kept.memory.out_type < 0:
+            return None
+        operation = self.kernel(op, kept.memory.out.operations)
+        if operation < 0 or not take_numbers(
+                counts, sizes, self.size, kept.memory.out.span.view.len // kept.memory.out.span.view.itemsize):
+            return None
+        kept.memory.into_type = take(receive, True, &kept.memory.into)
+        if kept.memory.into_type != kept.memory.out_type or kept.memory.into.operations != kept.memory.out.operations:
+            return None
+        key = (REDUCE_SCATTER, kept.memory.out.span.view.len, kept.memory.into.span.view.len, kept.memory.out_type,
+               operation, (<char *>sizes)[:self.size * sizeof(size_t)])
+        return self.follow(key, kept, REDUCE_SCATTER, send, receive, op, counts, 0, again)

@@ -136,7 +136,10 @@ class Collective(Handle):
 
     def Igatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
         """Start what `Gatherv` does."""
-        return Request.of(prepared.gather(self.ob, sendbuf, recvbuf, root, True).start())
+        started = self.ob.start_calls.gatherv(sendbuf, recvbuf, root)
+        return (
+            Request.of(prepared.gather(self.ob, sendbuf, recvbuf, root, True).start()) if started is None else started
+        )
 
     def Iscatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
         """Start what `Scatter` does."""
@@ -147,7 +150,10 @@ class Collective(Handle):
 
     def Iscatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
         """Start what `Scatterv` does."""
-        return Request.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, True).start())
+        started = self.ob.start_calls.scatterv(sendbuf, recvbuf, root)
+        return (
+            Request.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, True).start()) if started is None else started
+        )
 
     def Iallgather(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Start what `Allgather` does."""
@@ -156,7 +162,8 @@ class Collective(Handle):
 
     def Iallgatherv(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Start what `Allgatherv` does."""
-        return Request.of(prepared.allgather(self.ob, sendbuf, recvbuf, True).start())
+        started = self.ob.start_calls.allgatherv(sendbuf, recvbuf)
+        return Request.of(prepared.allgather(self.ob, sendbuf, recvbuf, True).start()) if started is None else started
 
     def Ialltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Start what `Alltoall` does."""
@@ -165,11 +172,13 @@ class Collective(Handle):
 
     def Ialltoallv(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Start what `Alltoallv` does."""
-        return Request.of(prepared.alltoall(self.ob, sendbuf, recvbuf, True).start())
+        started = self.ob.start_calls.alltoallv(sendbuf, recvbuf)
+        return Request.of(prepared.alltoall(self.ob, sendbuf, recvbuf, True).start()) if started is None else started
 
     def Ialltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Start what `Alltoallw` does."""
-        return Request.of(prepared.alltoallw(self.ob, sendbuf, recvbuf).start())
+        started = self.ob.start_calls.alltoallw(sendbuf, recvbuf)
+        return Request.of(prepared.alltoallw(self.ob, sendbuf, recvbuf).start()) if started is None else started
 
     def Ireduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> Request:
         """Start what `Reduce` does."""
@@ -196,7 +205,12 @@ class Collective(Handle):
         self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM
     ) -> Request:
         """Start what `Reduce_scatter` does."""
-        return Request.of(reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).start())
+        started = self.ob.start_calls.reduce_scatter(sendbuf, recvbuf, recvcounts, op)
+        return (
+            Request.of(reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).start())
+            if started is None
+            else started
+        )
 
     # Persistent
 
@@ -219,7 +233,10 @@ class Collective(Handle):
 
     def Gatherv_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Gatherv` does."""
-        return Prequest.of(prepared.gather(self.ob, sendbuf, recvbuf, root, True).persistent())
+        begin = self.ob.start_calls.gatherv(sendbuf, recvbuf, root, True)
+        return Prequest.of(
+            prepared.gather(self.ob, sendbuf, recvbuf, root, True).persistent() if begin is None else Persistent(begin)
+        )
 
     def Scatter_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Scatter` does."""
@@ -232,7 +249,10 @@ class Collective(Handle):
 
     def Scatterv_init(self, sendbuf: Any, recvbuf: Any, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Scatterv` does."""
-        return Prequest.of(prepared.scatter(self.ob, sendbuf, recvbuf, root, True).persistent())
+        begin = self.ob.start_calls.scatterv(sendbuf, recvbuf, root, True)
+        return Prequest.of(
+            prepared.scatter(self.ob, sendbuf, recvbuf, root, True).persistent() if begin is None else Persistent(begin)
+        )
 
     def Allgather_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Allgather` does."""
@@ -243,7 +263,10 @@ class Collective(Handle):
 
     def Allgatherv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Allgatherv` does."""
-        return Prequest.of(prepared.allgather(self.ob, sendbuf, recvbuf, True).persistent())
+        begin = self.ob.start_calls.allgatherv(sendbuf, recvbuf, True)
+        return Prequest.of(
+            prepared.allgather(self.ob, sendbuf, recvbuf, True).persistent() if begin is None else Persistent(begin)
+        )
 
     def Alltoall_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Alltoall` does."""
@@ -254,11 +277,17 @@ class Collective(Handle):
 
     def Alltoallv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Alltoallv` does."""
-        return Prequest.of(prepared.alltoall(self.ob, sendbuf, recvbuf, True).persistent())
+        begin = self.ob.start_calls.alltoallv(sendbuf, recvbuf, True)
+        return Prequest.of(
+            prepared.alltoall(self.ob, sendbuf, recvbuf, True).persistent() if begin is None else Persistent(begin)
+        )
 
     def Alltoallw_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Alltoallw` does."""
-        return Prequest.of(prepared.alltoallw(self.ob, sendbuf, recvbuf).persistent())
+        begin = self.ob.start_calls.alltoallw(sendbuf, recvbuf, True)
+        return Prequest.of(
+            prepared.alltoallw(self.ob, sendbuf, recvbuf).persistent() if begin is None else Persistent(begin)
+        )
 
     def Reduce_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0, info: Info = INFO_NULL) -> Prequest:
         """Create a persistent request for what `Reduce` does."""
@@ -287,4 +316,9 @@ class Collective(Handle):
         self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM, info: Info = INFO_NULL
     ) -> Prequest:
         """Create a persistent request for what `Reduce_scatter` does."""
-        return Prequest.of(reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).persistent())
+        begin = self.ob.start_calls.reduce_scatter(sendbuf, recvbuf, recvcounts, op, True)
+        return Prequest.of(
+            reductions.reduce_scatter(self.ob, sendbuf, recvbuf, recvcounts, op).persistent()
+            if begin is None
+            else Persistent(begin)
+        )

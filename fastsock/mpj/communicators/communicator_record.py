@@ -40,8 +40,9 @@ class _NoStart:
     def _declined(self, *arguments: Any) -> None:
         return None
 
-    barrier = bcast = gather = scatter = allgather = alltoall = _declined
-    reduce = allreduce = reduce_scatter_block = scan = exscan = _declined
+    barrier = bcast = gather = gatherv = scatter = scatterv = allgather = allgatherv = _declined
+    alltoall = alltoallv = alltoallw = reduce = allreduce = reduce_scatter = reduce_scatter_block = _declined
+    scan = exscan = _declined
 
 
 NO_START = _NoStart()

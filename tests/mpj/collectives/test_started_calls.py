@@ -320,3 +320,91 @@ def test_memory_is_held_until_the_end_and_not_longer():
         assert len(gc.get_objects()) < before + 30
 
     run(body, 2)
+
+
+@PATHS
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_blocks_of_sizes_of_their_own(ranks, device):
+    """Block i has i + 1 items, with a gap between blocks, in the order of the ranks or against it."""
+
+    def body():
+        from fastsock.mpj.messages._point_to_point import StartedCollective
+
+        def check(scale, backwards):
+            counts = [scale * (i + 1) for i in range(size)]
+            starts = [sum(counts[:i]) + i for i in range(size)]
+            if backwards:
+                starts = [sum(counts[i + 1 :]) + size - 1 - i for i in range(size)]
+            mine, whole = counts[rank], sum(counts) + size
+            own = np.arange(mine) + 1000.0 * rank
+            parts = np.zeros(whole)
+            room = np.zeros(mine)
+            outgoing = np.zeros(mine * size)  # for each rank as many as this one has
+            for to in range(size):
+                outgoing[to * mine : (to + 1) * mine] = np.arange(mine) + 1000.0 * rank + 10.0 * to
+            every = np.arange(float(sum(counts))) + rank
+            nbytes = [[8 * count for count in counts], [8 * start for start in starts]]
+            same = [[mine] * size, [mine * i for i in range(size)]]
+            last = size - 1
+            source = np.arange(float(whole))
+            into = [parts, counts, starts, MPI.DOUBLE]
+            forms = {
+                "gatherv": (own, into if rank == last else None, last),
+                "allgatherv": (own, into),
+                "scatterv": ([source, counts, starts, MPI.DOUBLE] if rank == last else None, room, last),
+                "alltoallv": ([outgoing, *same, MPI.DOUBLE], into),
+                "alltoallw": (
+                    [outgoing, same[0], [8 * at for at in same[1]], [MPI.DOUBLE] * size],
+                    [parts, counts, nbytes[1], [MPI.DOUBLE] * size],
+                ),
+                "reduce_scatter": (every, room, counts, MPI.SUM),
+            }
+
+            def verify(name):
+                if name == "scatterv":
+                    assert (room == source[starts[rank] : starts[rank] + mine]).all()
+                elif name == "reduce_scatter":
+                    begin = sum(counts[:rank])
+                    assert (room == size * np.arange(begin, begin + mine) + size * (size - 1) / 2).all()
+                elif name != "gatherv" or rank == last:
+                    for i in range(size):
+                        block = np.arange(counts[i]) + 1000.0 * i + (10.0 * rank if "alltoall" in name else 0)
+                        assert (parts[starts[i] : starts[i] + counts[i]] == block).all(), (name, i)
+
+            for name, given in forms.items():
+                for _ in range(2):
+                    parts[:] = room[:] = -1
+                    request = getattr(comm, "I" + name)(*given)
+                    assert type(request.ob) is StartedCollective, name
+                    request.Wait()
+                    verify(name)
+                again = getattr(comm, name.capitalize() + "_init")(*given)
+                for _ in range(2):
+                    parts[:] = room[:] = -1
+                    again.Start()
+                    assert type(again.ob.current) is StartedCollective, name
+                    again.Wait()
+                    verify(name)
+                again.Free()
+
+        for scale in (1, 3000):
+            check(scale, False)
+            check(scale, True)
+
+    run(body, ranks, device)
+
+
+def test_buffers_that_lie_in_each_other_do_not_tell_where_those_of_other_calls_lie():
+    def body():
+        every = np.zeros(2 * size)
+        for _ in range(2):
+            every[:] = -1
+            mine = every[2 * rank : 2 * rank + 2]
+            mine[:] = rank
+            comm.Iallgather(mine, every).Wait()
+            assert (every == np.repeat(np.arange(size), 2)).all()
+            other = np.full(2, rank + 5.0)
+            comm.Iallgather(other, every).Wait()
+            assert (every == np.repeat(np.arange(size) + 5, 2)).all()
+
+    run(body, 3)
