@@ -9,7 +9,7 @@
 A file beside this one is something that a user imports, runs, or writes a path with. A folder is how it is done.
 Arrows run downwards only, from one line of this list to those below it:
 
-    testing       checks for paths and devices; and doctor: which paths work here, and how fast
+    testing       checks for paths and devices; doctor: which paths work here, and how fast; dask: a comm for dask
     mpj           the MPI layer
     xxdev         devices: messages between ranks, each rank a process or a thread
     launcher      python -m fastsock.launcher

@@ -24,7 +24,7 @@ FOLDER = Path(fastsock.__file__).parent
 
 # From the top down, by the file or the folder in fastsock/. Those in one line know nothing of each other.
 LAYERS = [
-    ("testing", "doctor"),
+    ("testing", "doctor", "dask"),
     ("mpj",),
     ("xxdev",),
     ("launcher",),

@@ -61,6 +61,7 @@ try:
         format_system_v,
         has_rdma_device,
         is_file,
+        is_selector_call,
         linger,
         monotonic,
         rdma_claim,
@@ -77,6 +78,7 @@ try:
         segment_bytes,
         selector_calls,
         take_port,
+        watch_registered,
     )
 except ImportError as error:
     why_not = (
@@ -128,6 +130,7 @@ __all__ = [
     "format_system_v",
     "has_rdma_device",
     "is_file",
+    "is_selector_call",
     "linger",
     "monotonic",
     "rdma_claim",
@@ -144,5 +147,6 @@ __all__ = [
     "segment_bytes",
     "selector_calls",
     "take_port",
+    "watch_registered",
     "why_not",
 ]

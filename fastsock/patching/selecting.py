@@ -11,6 +11,7 @@ The calls themselves are native (`core/binding/selecting.pxi`): a program that s
 from __future__ import annotations
 
 import selectors
+from types import MethodType
 
 from .. import core
 from ..config import settings
@@ -27,6 +28,21 @@ def patch(patches: Patches) -> None:
         if kind is not None:
             for call, replacement in core.selector_calls(kind, numbers.known, _spin_us).items():
                 patches.replace(kind, call, replacement)
+
+
+def patch_one(selector: selectors.BaseSelector) -> None:
+    """The same for one selector of the standard library, for as long as it lives. Idempotent.
+
+    For libraries that use fast sockets in a program whose selectors are not patched.
+    """
+    kind = type(selector)
+    if not core.available or kind.__module__ != "selectors" or core.is_selector_call(kind.select):
+        return
+    if "select" in vars(selector):
+        return
+    for name, call in core.selector_calls(kind, numbers.known, _spin_us).items():
+        setattr(selector, name, MethodType(call, selector))
+    core.watch_registered(selector, numbers.known, _spin_us)
 
 
 def _spin_us() -> float:

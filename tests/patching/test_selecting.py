@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from fastsock.patching import selecting
 from fastsock.testing import PLAIN, FarProcess, PairMaker
 
 LONG = 20.0
@@ -88,6 +89,25 @@ def test_every_arrival_has_an_edge_once_the_selector_let_go(installed_pair, sele
         for _ in range(5):
             installed_pair.far.sendall(b"x")
             assert poller.poll(LONG)
+
+
+def test_one_selector_can_look_where_the_others_do_not(pair, selector):
+    selecting.patch_one(selector)
+    selecting.patch_one(selector)
+    _converse(pair, selector)
+    for _ in range(1000):
+        assert selector.select(0) == []
+    pair.far.close()
+    assert _asks_until_told(selector) == [pair.near]
+    with type(selector)() as other:
+        assert "select" not in vars(other)
+
+
+def test_a_selector_that_looks_already_is_left_alone(installed, selector):
+    if installed == "plain":
+        pytest.skip("no selector looks")
+    selecting.patch_one(selector)
+    assert "select" not in vars(selector)
 
 
 def _listen(here, maker):

@@ -35,7 +35,7 @@ REQUIREMENTS = (
     "hypothesis", "pyOpenSSL", "astor",
     "httpcore[http2,socks,asyncio,trio]", "httpx[http2,socks,brotli,cli,zstd]", "hypercorn", "aiosmtpd", "trio",
     "aiohttp[speedups]", "blockbuster", "freezegun", "proxy.py", "pytest-xdist", "pytest-timeout", "pytest-cov",
-    "websockets", "python-socks[asyncio]",
+    "websockets", "python-socks[asyncio]", "distributed",
 )  # fmt: skip
 # By a second run of pip: httpbin asks for an older greenlet, of which no test here makes use.
 AFTERWARDS = ("gevent", "psutil")
@@ -47,12 +47,16 @@ class Suite:
 
     unpacked: whether they come with the source distribution only, which --install fetches in the installed version.
     repository: where they come from if the source distribution has none either; its tags are the versions.
+    under_launcher: whether the launcher puts fastsock there, or the script does.
+    known: tests that need not pass, with the reason.
     """
 
     script: str
     packages: tuple[str, ...]
     unpacked: bool = False
     repository: str = ""
+    under_launcher: bool = True
+    known: tuple[exclusions.Exclusion, ...] = ()
 
 
 SUITES = {
@@ -115,6 +119,18 @@ SUITES = {
             for name in ("asyncio", "sync", "trio", "legacy")
         ),
         repository="https://github.com/python-websockets/websockets",
+    ),
+    "distributed": Suite(
+        "run_dask.py",
+        tuple(f"distributed/distributed/comm/tests/test_{name}.py" for name in ("comms", "tcp")),
+        repository="https://github.com/dask/distributed",
+        under_launcher=False,
+        known=(
+            exclusions.Exclusion(
+                "*test_stop_listener_during_handle_stream*", "replaces methods of tornado's server, which is not there"
+            ),
+            exclusions.Exclusion("*test_getaddrinfo_invalid_af*", "asks tornado's client, which is not there"),
+        ),
     ),
 }  # fmt: skip
 
@@ -230,7 +246,7 @@ def choose_interpreter(wanted: str, options: argparse.Namespace, suites: list[st
 def run(options: argparse.Namespace) -> list[match.Played]:
     suites = options.suite or list(SUITES)
     chosen = [choose_interpreter(wanted, options, suites) for wanted in options.python or [sys.executable]]
-    ways = match.ways(options.against, tuple(shlex.split(options.launcher)), options.path, options.nice)
+    launcher = tuple(shlex.split(options.launcher))
     all_played: list[match.Played] = []
     with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
         futures = []
@@ -244,8 +260,10 @@ def run(options: argparse.Namespace) -> list[match.Played]:
                 rules = match.Rules(
                     str(HERE / "child" / suite.script), tuple(options.match), (), options.times, options.nice
                 )
+                ways = match.ways(options.against, launcher if suite.under_launcher else (), options.path, options.nice)
+                ledger = exclusions.Ledger(list(suite.known))
                 futures += [
-                    pool.submit(match.play, interpreter, Module(package), ways, rules, exclusions.Ledger([]))
+                    pool.submit(match.play, interpreter, Module(package), ways, rules, ledger)
                     for package in suite.packages
                 ]
         try:

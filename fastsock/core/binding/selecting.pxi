@@ -274,6 +274,18 @@ cdef Watch watch_of(selector, dict known, spin_us):
     return <Watch>watch
 
 
+def watch_registered(selector, dict known, spin_us):
+    """Takes what is registered already into the selector's Watch. Arguments as selector_calls()."""
+    cdef Watch watch = watch_of(selector, known, spin_us)
+    for key in list(selector.get_map().values()):
+        watch.change(None, key)
+
+
+def is_selector_call(call):
+    """Whether selector_calls() made it."""
+    return getattr(call, "__fastsock_looks__", False)
+
+
 def selector_calls(kind, dict known, spin_us):
     """The calls of a standard selector's class that keep a Watch, by their names.
 
@@ -319,4 +331,5 @@ def selector_calls(kind, dict known, spin_us):
     for name, call in calls.items():
         original = getattr(kind, name)
         call.__qualname__, call.__doc__, call.__module__ = original.__qualname__, original.__doc__, original.__module__
+        call.__fastsock_looks__ = True
     return calls
