@@ -247,6 +247,25 @@ def test_connections_share_a_loop_without_disturbing_others(server):
     run(main())
 
 
+def test_on_uvloop(path):
+    """Its loops watch descriptors by themselves."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def main():
+        async def handle(comm):
+            await comm.write({"x": to_serialize((await comm.read())["x"])})
+            await comm.close()
+
+        async with listen("fastsock://127.0.0.1", handle) as listener:
+            for size in (1, 1 << 22):
+                comm = await connect(listener.contact_address)
+                await comm.write({"x": to_serialize(numpy.ones(size))})
+                assert (await comm.read())["x"].sum() == size
+                await comm.close()
+
+    uvloop.run(asyncio.wait_for(main(), 60))
+
+
 CLUSTER = """
 import sys
 from distributed import Client, LocalCluster
