@@ -123,10 +123,12 @@ class FastComm(Comm):
 
 def _close_dangling(stream: FrameStream, loop: asyncio.AbstractEventLoop, told: str) -> None:
     """A comm that nobody closed is gone. The collector runs in any thread."""
-    if stream.is_over():
-        return
-    logger.warning("Closing dangling comm %s", told)
-    try:
-        loop.call_soon_threadsafe(stream.abort)
-    except RuntimeError:  # the loop is closed
-        stream.abort()
+    if not stream.is_over():
+        logger.warning("Closing dangling comm %s", told)
+    if loop.is_running() and asyncio._get_running_loop() is not loop:
+        try:
+            loop.call_soon_threadsafe(stream.abort)
+            return
+        except RuntimeError:  # it was closed meanwhile
+            pass
+    stream.abort()

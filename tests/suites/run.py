@@ -122,7 +122,10 @@ SUITES = {
     ),
     "distributed": Suite(
         "run_dask.py",
-        tuple(f"distributed/distributed/comm/tests/test_{name}.py" for name in ("comms", "tcp")),
+        tuple(
+            f"distributed/distributed/{name}.py"
+            for name in ("comm/tests/test_comms", "comm/tests/test_tcp", "tests/test_core", "tests/test_batched")
+        ),
         repository="https://github.com/dask/distributed",
         under_launcher=False,
         known=(
