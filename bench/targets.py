@@ -13,6 +13,7 @@ import time
 
 import asyncio_echo
 import busy_thread
+import dask_comm
 import idle
 import oversubscribed
 import ping_pong
@@ -39,9 +40,10 @@ QUESTIONS: dict[str, Question] = {
     "set_up": set_up.measure,
     "start_up": start_up.measure,
     "idle": idle.measure,
+    "dask_comm": dask_comm.measure,
     "whole_programs": whole_programs.measure,
 }
-NOT_QUICK = ["whole_programs"]
+NOT_QUICK = ["dask_comm", "whole_programs"]
 
 
 def main() -> int:

@@ -16,7 +16,26 @@ from pathlib import Path
 from .process import Broken, Unusable
 
 APPS = Path(__file__).parent.parent / "apps"
-NEEDS = {"pyro5_calls": "Pyro5", "dask_tasks": "distributed", "tornado_http": "tornado", "aiohttp_http": "aiohttp"}
+SHARED = ("program", "asgi", "https", "foreign")  # what the programs share
+NEEDS = {
+    "aiohttp_http": ("aiohttp",),
+    "aiohttp_websockets": ("aiohttp",),
+    "dask_tasks": ("distributed",),
+    "django_requests": ("django", "requests"),
+    "flask_httpx": ("flask", "httpx"),
+    "gunicorn_gthread": ("gunicorn",),
+    "https_aiohttp": ("aiohttp", "trustme"),
+    "https_urllib": ("trustme",),
+    "https_uvicorn": ("uvicorn", "httpx", "trustme"),
+    "postgres_pg8000": ("pg8000",),
+    "pyro5_calls": ("Pyro5",),
+    "redis_calls": ("redis",),
+    "rpyc_calls": ("rpyc",),
+    "tornado_http": ("tornado",),
+    "uvicorn_httpx": ("uvicorn", "httpx"),
+}
+LACKS = 3  # a program's exit status where another program is missing that it needs
+PATHS = ("shm", "unix", "tcp")
 
 
 @dataclass(frozen=True)
@@ -29,14 +48,14 @@ class Run:
 
 def names() -> list[str]:
     """The programs there are."""
-    return sorted(p.stem for p in APPS.glob("*.py") if p.stem != "program")
+    return sorted(p.stem for p in APPS.glob("*.py") if p.stem not in SHARED)
 
 
 def require(name: str) -> None:
     """Raise Unusable where the program's package is missing."""
-    package = NEEDS.get(name)
-    if package and util.find_spec(package) is None:
-        raise Unusable(f"needs the package {package}")
+    for package in NEEDS.get(name, ()):
+        if util.find_spec(package) is None:
+            raise Unusable(f"needs the package {package}")
 
 
 def require_launcher() -> None:
@@ -45,31 +64,41 @@ def require_launcher() -> None:
         raise Unusable("fastsock.launcher cannot be imported")
 
 
-def run(name: str, *, launcher: bool, seconds: float, cores: tuple[int, int], timeout: float = 120.0) -> Run:
-    """Run one program to its end. Raises Broken with its last words when it fails."""
+def run(name: str, *, path: str | None, seconds: float, cores: tuple[int, int], timeout: float = 120.0) -> Run:
+    """Run one program to its end: under the launcher with the paths from ``path`` on, or plain where it is None.
+
+    Raises Broken with its last words when it fails, Unusable where it lacks a program that it needs.
+    """
     with tempfile.TemporaryDirectory() as folder:
         stats = Path(folder, "stats")
         command = [sys.executable]
-        if launcher:
-            command += ["-m", "fastsock.launcher", f"--stats={stats}", "--"]
+        if path is not None:
+            transports = ",".join(PATHS[PATHS.index(path) :])
+            command += ["-m", "fastsock.launcher", f"--stats={stats}", f"--transports={transports}", "--"]
         command += [str(APPS / f"{name}.py"), "--seconds", str(seconds), "--cores", f"{cores[0]},{cores[1]}"]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        try:
-            out, errors = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            raise Broken(f"no result within {timeout:g} s") from None
-        finally:
-            _end_session(process)
-        if process.returncode:
-            last = errors.strip().splitlines()[-1:] or [f"status {process.returncode}"]
-            raise Broken(last[0])
+        out, errors = finish(command, timeout)
         paths = _paths(stats)
-        if launcher and not paths:  # else plain would be compared with plain
+        if path is not None and not paths:  # else plain would be compared with plain
             last = errors.strip().splitlines()[-1:] or ["no word on stderr"]
             raise Broken(f"fastsock reported no connection under the launcher: {last[0]}")
         return Run(json.loads(out.strip().splitlines()[-1]), paths)
+
+
+def finish(command: list[str], timeout: float) -> tuple[str, str]:
+    """What a program prints, and what it tells on standard error. Raises as run() does."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        out, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Broken(f"no result within {timeout:g} s") from None
+    finally:
+        _end_session(process)
+    if process.returncode:
+        last = errors.strip().splitlines()[-1:] or [f"status {process.returncode}"]
+        raise (Unusable if process.returncode == LACKS else Broken)(last[0])
+    return out, errors
 
 
 def _end_session(process: subprocess.Popen[str]) -> None:
