@@ -102,6 +102,7 @@ class RdmaTransport(Transport):
         **dict.fromkeys(
             (
                 "closing.death_of_the_peer_loses_nothing",
+                "descriptors.detached_number_sees_the_peer_die",
                 "ending.death_ends_the_file",
                 "ending.death_seen_by_a_sender",
                 "ending.death_seen_by_short_timeouts",
