@@ -21,7 +21,7 @@ import weakref
 
 from . import arrays, chain, core, unix
 from .config import settings
-from .connection import connecting, fallback, foreign, registry, tcp_options
+from .connection import connecting, fallback, foreign, registry, repeated, tcp_options
 from .connection.pending import Pending
 from .meeting import answer, custody, history, names, ports, presence, waiting
 from .meeting.joined import Joined, confirm
@@ -69,7 +69,9 @@ class socket(_Plain):  # type: ignore[misc]
 
     With the native core, `fallback.bind_class` puts the calls of `connection/_fallback.pyx` over `connect`, `accept`,
     `recv`, `send`, `close` and their kin. These serve a connection that stays on TCP, and lead to the calls here for
-    any other one. A connected socket has `recv`, `recv_into`, `send` and `sendall` of its channel, bound onto itself.
+    any other one. `repeated.bind_class` does the same for connections of processes that met before
+    (`connection/_repeated.pyx`). A connected socket has `recv`, `recv_into`, `send` and `sendall` of its channel, bound
+    onto itself.
     """
 
     __slots__ = ("__dict__", "_fast_held_channel", "_fast_held_connection")
@@ -828,8 +830,10 @@ def _pass_for_standard() -> None:
 
 
 _pass_for_standard()
+_OWN: dict[str, Any] = {}
+repeated.bind_class(socket, _OWN, numbers.attach, numbers.detach)
 fallback.bind_class(socket, _Plain)
-_OWN = {name: getattr(socket, name) for name in _BOUND}
+_OWN.update((name, getattr(socket, name)) for name in _BOUND)
 _HELD = (vars(socket)["_fast_connection"], vars(socket)["_fast_channel"])
 
 

@@ -4,6 +4,7 @@ registry       the connections of this process, the path of each, and the reason
 connecting     decides whether a new connection may leave TCP
 pending        connections whose meeting is under way
 fallback       connections that stay on TCP; they must cost nothing extra, so _fallback handles them natively
+repeated       connections of two processes that met before, handled natively by _repeated
 tcp_options    answers about TCP's options, for a connection that left TCP
 foreign        finds modules whose C code reads and writes the number
 engine_socket  the interface through which an engine takes a connection over

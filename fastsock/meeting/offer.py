@@ -12,7 +12,7 @@ from .. import chain, core
 from ..config import settings
 from ..system.genuine import genuine
 from ..system.hidden import Hidden
-from ..transport import NO_DESCRIPTORS, Reason, Refused, Reservation, Transport
+from ..transport import NO_DESCRIPTORS, Channel, Reason, Refused, Reservation, Transport
 from . import hello, history, unix_calls
 from .joined import Joined, Unusable, is_welcome, peer_process
 from .names import WILDCARDS, connection_name, packed, ticket, unique
@@ -131,8 +131,7 @@ class Offer:
         self._listener = self._doorbell = -1
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_ending():
-            self.withdraw()
+        if not is_ending() and not self.withdraw():
             self._close()
             self._let_port_go()
 
@@ -153,11 +152,16 @@ class Offer:
             if not self.withdraw() or isinstance(error, Refused):
                 raise
             raise Refused.by(error) from error
-        self._doorbell = -1
+        self.settled(joined.pid)
+        return joined
+
+    def settled(self, pid: int) -> int:
+        """The process has joined. Gives away the doorbell's descriptor, and ends everything else but the port."""
+        doorbell, self._doorbell = self._doorbell, -1
         self._reservation = None
         self._close()
-        history.joined(self._where, joined.pid)
-        return joined
+        history.joined(self._where, pid)
+        return doorbell
 
     def _meet(self, descriptor: int, local: Any, may_go_ahead: bool) -> Joined | None:
         reservation, late, failure = self._reservation, False, 0
@@ -222,8 +226,12 @@ class Offer:
                 self._doorbell = self._accept_without_spare(descriptor)
         if not reservation.is_claimed():  # given up meanwhile
             return self._meet(descriptor, local, may_go_ahead)
-        channel = reservation.join(self._doorbell, settings(), f"{self._where[0]}:{self._where[1]}")
-        return Joined(self._path, channel, self._doorbell, self._pid, awaited=False)
+        return Joined(self._path, self.join_reserved(), self._doorbell, self._pid, awaited=False)
+
+    def join_reserved(self) -> Channel:
+        """The channel, once the reservation is claimed and the doorbell has come."""
+        assert self._reservation is not None
+        return self._reservation.join(self._doorbell, settings(), f"{self._where[0]}:{self._where[1]}")
 
     def _is_awaited(self, doorbell: int) -> bool:
         """Whether the other end of `doorbell` is the process that claimed, and runs as a user that may meet."""

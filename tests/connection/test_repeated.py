@@ -1,0 +1,141 @@
+"""Connections of two processes that met before: native code takes them, until something is not as it was."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+import fastsock
+from fastsock import config, core, socket
+from fastsock.testing import FarProcess
+
+from ..helpers.paths import preferring
+
+HERE = ("127.0.0.1", 0)
+MEETINGS = 6  # after these, each end keeps a segment that is free when the next connection begins
+OWN_CALLS = {"offer_to", "answer", "connect_back"}  # the way that the class's own calls take
+HAS_CORE = core.available and importlib.util.find_spec("fastsock.connection._repeated") is not None
+
+pytestmark = pytest.mark.skipif(not HAS_CORE, reason="without the core no memory is reserved")
+
+
+@pytest.fixture(autouse=True)
+def as_delivered():
+    with preferring("shm"):
+        config.configure(short_lived="path", meeting_ms=5000)
+        yield
+
+
+class Slow(socket.socket):
+    """A class of the program's, with a call of its own."""
+
+    def recv(self, bufsize, flags=0):
+        return b"own:" + super().recv(bufsize, flags)
+
+
+def _listen(here):
+    config.configure(transports="shm,tcp", short_lived="path", meeting_ms=5000)
+    here.listener = socket.create_server(HERE, backlog=100)
+    return here.listener.getsockname()
+
+
+def _answer(here):
+    """Accepts, answers one message, and waits for the end. Returns the path, and the names of Python calls."""
+    with Calls() as calls:
+        sock, _ = here.listener.accept()
+        with sock:
+            sock.sendall(sock.recv(100))
+            transport = sock.transport
+            assert sock.recv(1) == b""
+    return transport, calls.names
+
+
+class Calls:
+    """Notes the names of the Python functions that this thread calls."""
+
+    def __enter__(self):
+        self.names = set()
+        sys.setprofile(lambda frame, event, _: event == "call" and self.names.add(frame.f_code.co_name))
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+
+
+def _ask(address, kind=socket.socket, options=()):
+    with Calls() as calls, kind() as sock:
+        for option in options:
+            sock.setsockopt(*option)
+        sock.connect(address)
+        sock.sendall(b"a message")
+        answer = sock.recv(100)
+        transport = sock.transport
+        assert sock.getpeername() == address
+        assert fastsock.explain(sock).peer_pid is not None or transport == "tcp"
+    return answer, transport, calls.names
+
+
+@pytest.fixture
+def server():
+    with FarProcess() as process:
+        process.address = process.run(_listen)
+        for _ in range(MEETINGS):
+            _exchange(process)
+        yield process
+
+
+def _exchange(process, **how):
+    """One connection. Returns what each end saw."""
+    answering = process.begin(_answer)
+    asked = _ask(process.address, **how)
+    return asked, answering.result()
+
+
+def test_neither_end_calls_python_for_its_meeting(server):
+    for _ in range(20):
+        (answer, transport, here), (far_transport, there) = _exchange(server)
+        assert (answer, transport, far_transport) == (b"a message", "shm", "shm")
+        assert not OWN_CALLS & here
+        assert not OWN_CALLS & there
+
+
+def test_other_settings_hold_for_the_next_connection(server):
+    config.configure(transports="tcp")
+    assert _exchange(server)[0][1] == "tcp"
+    config.configure(transports="shm,tcp")
+    assert _exchange(server)[0][1] == "shm"
+
+
+def test_class_of_the_program_is_asked_first(server):
+    answer, transport, _ = _exchange(server, kind=Slow)[0]
+    assert (answer, transport) == (b"own:a message", "shm")
+
+
+def test_options_that_were_set_before_hold(server):
+    nodelay = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    answer, transport, _ = _exchange(server, options=[nodelay])[0]
+    assert (answer, transport) == (b"a message", "shm")
+
+
+def test_listener_that_is_gone_refuses(server):
+    server.run(_close)
+    with pytest.raises(ConnectionRefusedError):
+        _ask(server.address)
+
+
+def _close(here):
+    here.listener.close()
+
+
+def test_connection_that_nobody_used(server):
+    for _ in range(20):
+        accepting = server.begin(_accept_and_read)
+        socket.create_connection(server.address).close()
+        assert accepting.result() == b""
+
+
+def _accept_and_read(here):
+    with here.listener.accept()[0] as sock:
+        return sock.recv(1)
