@@ -1,0 +1,100 @@
+/* Through the ring or past it: what was measured decides, and is measured anew. */
+#include <unistd.h>
+
+#include "connection.h"
+#include "stream/cma_choice.h"
+
+#define MIB (1u << 20)
+#define LEAST (64u * 1024)
+#define SENDER 0
+#define RECEIVER 1
+
+static struct connection open_here(void)
+{
+    map_same_memory_once = 1;
+    struct connection c = connection_make(65536);
+    c.direct_min = LEAST;
+    c.holder[0] = c.holder[1] = getpid();
+    for (int side = 0; side < 2; side++) {
+        connection_open(&c, side, 20);
+        atomic_store(&c.end[side]->header->cpu[side], 1 + (uint32_t)side);
+    }
+    return c;
+}
+
+static void close_both(struct connection *c)
+{
+    connection_close(c, 0);
+    connection_close(c, 1);
+}
+
+/* What it takes for a unit, through the ring and past it. */
+static void learn(struct connection *c, uint64_t ring, uint64_t direct, size_t buffer)
+{
+    fs_cma_note_put(c->end[SENDER], FS_COST_UNIT, ring);
+    fs_cma_note_take(c->end[RECEIVER], FS_COST_UNIT, ring);
+    fs_cma_note_direct(c->end[RECEIVER], buffer, FS_COST_UNIT, direct);
+}
+
+static size_t asked(struct connection *c, size_t buffer) { return fs_cma_worth_asking(c->end[RECEIVER], buffer); }
+
+static void pass(struct connection *c, uint64_t bytes)
+{
+    atomic_fetch_add(&c->end[RECEIVER]->statistics.bytes_received, bytes);
+}
+
+TEST(choice_measures_both_ways_within_a_mebibyte, 0)
+{
+    struct connection c = open_here();
+    size_t probe = asked(&c, 16 * MIB);
+    CHECK(probe > 0 && probe <= MIB / 2);
+    fs_cma_note_direct(c.end[RECEIVER], 16 * MIB, probe, 1000);
+    CHECK_EQUAL(asked(&c, 16 * MIB), 0); /* now the ring */
+    fs_cma_note_take(c.end[RECEIVER], FS_COST_UNIT, 1000000);
+    CHECK_EQUAL(asked(&c, 16 * MIB), 16 * MIB);
+    CHECK_EQUAL(asked(&c, LEAST - 1), 0);
+    close_both(&c);
+}
+
+TEST(choice_is_the_cheaper_one_for_buffers_of_that_size, 0)
+{
+    struct connection c = open_here();
+    asked(&c, MIB);
+    learn(&c, 1000, 500, MIB);
+    learn(&c, 1000, 2000, LEAST);
+    CHECK_EQUAL(asked(&c, MIB), MIB);
+    CHECK_EQUAL(asked(&c, LEAST), 0);
+    CHECK(asked(&c, MIB / 2) > 0); /* not measured yet */
+    close_both(&c);
+}
+
+TEST(choice_that_lost_is_tried_again, 0)
+{
+    struct connection c = open_here();
+    asked(&c, MIB);
+    learn(&c, 1000, 2000, MIB);
+    CHECK_EQUAL(asked(&c, MIB), 0);
+    pass(&c, 100 * MIB);
+    CHECK(asked(&c, MIB) > 0);
+    for (int i = 0; i < 10; i++) learn(&c, 1000, 500, MIB);
+    CHECK_EQUAL(asked(&c, MIB), MIB);
+    pass(&c, 100 * MIB);
+    CHECK_EQUAL(asked(&c, MIB), 0); /* the ring's turn */
+    close_both(&c);
+}
+
+TEST(choice_is_made_anew_when_an_end_moves, 0)
+{
+    struct connection c = open_here();
+    for (int side = 0; side < 2; side++) {
+        asked(&c, 16 * MIB);
+        learn(&c, 1000, 2000, 16 * MIB);
+        CHECK_EQUAL(asked(&c, 16 * MIB), 0);
+        atomic_fetch_add(&c.end[side]->header->cpu[side], 10);
+        size_t probe = asked(&c, 16 * MIB);
+        CHECK(probe > 0 && probe <= MIB / 2);
+        fs_cma_note_put(c.end[SENDER], FS_COST_UNIT, 9);
+        CHECK_EQUAL(atomic_load(&c.end[RECEIVER]->in.shared->put_cost), 10); /* nothing is left of 1000 */
+    }
+    close_both(&c);
+}
