@@ -432,7 +432,7 @@ TEST(direct_processes_stream, NEEDS_PROCESSES)
 TEST(direct_sender_is_killed_at_any_moment, NEEDS_PROCESSES)
 {
     uint64_t written = 0;
-    for (uint64_t round = 0; round < (uint64_t)scaled(1500) || written == 0; round++) {
+    for (uint64_t round = 0; round < (uint64_t)scaled(800) || written == 0; round++) {
         struct random random = random_from(round);
         pid_t other;
         int side;
@@ -468,7 +468,7 @@ TEST(direct_receiver_is_killed_at_any_moment, NEEDS_PROCESSES)
     uint64_t written = 0;
     unsigned char *block = malloc(LARGE);
     CHECK(block != NULL);
-    for (uint64_t round = 0; round < (uint64_t)scaled(1500) || written == 0; round++) {
+    for (uint64_t round = 0; round < (uint64_t)scaled(800) || written == 0; round++) {
         struct random random = random_from(round);
         pid_t other;
         int side;
