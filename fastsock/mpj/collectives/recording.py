@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from fastsock.core.binding._core import STEP_COMBINE, STEP_COPY, STEP_RECEIVE, STEP_SEND, STEP_WAIT, Schedule
 
-from .blocks import Blocks, Separate
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -171,12 +169,16 @@ class Recorder:
         return Schedule(self._steps, self._parts, self._awaited, requests_, self._lengths, self.contexts, self._kernel)
 
 
+def _is_blocks(argument: Any) -> bool:
+    return hasattr(argument, "fresh")
+
+
 def shape(argument: Any, memory: list[memoryview]) -> Any:
     """All of an argument that a schedule depends on; its memory is added to `memory`."""
     if isinstance(argument, memoryview):
         memory.append(argument)
         return len(argument)
-    if isinstance(argument, (Blocks, Separate)):
+    if _is_blocks(argument):
         return argument.shape(memory)
     if isinstance(argument, (int, type(None))):
         return argument, type(argument)
@@ -192,7 +194,7 @@ def recorded(argument: Any, recorder: Recorder) -> Any:
     """What stands for the argument while the text is written down; its memory is taken in the same order."""
     if isinstance(argument, memoryview):
         return recorder.buffer(argument)
-    if isinstance(argument, (Blocks, Separate)):
+    if _is_blocks(argument):
         return argument.on(recorder.buffer)
     if isinstance(argument, (int, type(None), list, tuple)):
         return argument
