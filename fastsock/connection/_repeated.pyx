@@ -23,7 +23,7 @@ import _socket
 
 from fastsock import chain, config, core
 from fastsock.connection import pending, registry, tcp_options
-from fastsock.meeting import custody, history, names, ports
+from fastsock.meeting import custody, history, names, ports, waiting
 from fastsock.meeting import offer as offering
 from fastsock.meeting.joined import is_welcome
 from fastsock.system.genuine import genuine
@@ -73,6 +73,7 @@ cdef object opened = registry.opened, closing = registry.closing
 cdef object JOINED = Reason.JOINED
 cdef tuple LINGER = (_socket.SOL_SOCKET, _socket.SO_LINGER)
 cdef long enough_short = history.ENOUGH_SHORT
+cdef uint64_t claim_slice = waiting.CLAIM_SLICE_MS * 1000000  # nanoseconds
 cdef dict in_a_row = history._in_a_row, lapses = history._lapses._entries, undecided = custody._undecided
 cdef dict settings_of = vars(config.in_force)  # where the settings in force are
 cdef dict destinations = {}, places = {}
@@ -306,13 +307,15 @@ cdef object meet_claimer(object sock, object offer, object local):
     """Waits for the end that claims the reservation. Returns the channel. None: the class's own call must go on."""
     cdef ucred other
     cdef socklen_t length = sizeof(other)
-    cdef uint64_t deadline = 0
+    cdef uint64_t deadline
     cdef int doorbell = offer._doorbell
     reservation = offer._reservation
     if reservation is None or names.packed(local[0]) != offer._source:
         return None
     if doorbell < 0:
-        if not reservation.is_claimed():  # an end that claimed and does not come may have given its claim up
+        if reservation.is_claimed():  # an end that claimed and does not come may have given its claim up
+            deadline = now_ns() + claim_slice
+        else:
             deadline = <uint64_t>(<double>offer._deadline * 1e9)
         doorbell = wait_for(offer._hidden, plain_number(sock), deadline)
         if doorbell < 0:

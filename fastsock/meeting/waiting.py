@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SPIN_SECONDS = 40e-6
-_CLAIM_SLICE_MS = 20  # an accepting end cannot tell this end that it gave up its claim
+CLAIM_SLICE_MS = 20  # an accepting end cannot tell this end that it gave up its claim
 POLLIN, POLLOUT, POLLRDHUP = select.POLLIN, select.POLLOUT, select.POLLRDHUP
 
 _patience = _local()
@@ -75,7 +75,7 @@ def comes_first(listener: int, stream: int, pid: int) -> bool:
     except OSError:  # an old kernel, or no descriptor now
         pass
     try:
-        found = poller.poll(_CLAIM_SLICE_MS)
+        found = poller.poll(CLAIM_SLICE_MS)
     finally:
         if process >= 0:
             genuine.close(process)
