@@ -387,8 +387,8 @@ cdef bint holds_names(object listener, object listening) except -1:
 cdef bint meet(object sock, object listener, object address) except -1:
     """Meets a connecting end that reserved memory. Returns False if the class's own call must look for another offer."""
     cdef int doorbell = -1
-    cdef bint joins = False
     cdef Place place
+    channel = None
     listening, local = listener._fast_listening, listener._fast_listens_at
     if not is_plain_one(sock) or listener._fast_opened is not None or listener._fast_hears:
         return False
@@ -405,22 +405,23 @@ cdef bint meet(object sock, object listener, object address) except -1:
         return False
     try:
         doorbell = reach(name)
-        joins = doorbell >= 0 and is_claimer(doorbell, claim)
+        if doorbell >= 0 and is_claimer(doorbell, claim):
+            channel = claim.join(doorbell, place.settings, f"{address[0]}:{address[1]}")
     except OSError:  # the class's own call finds out what there is to tell
         pass
     finally:
-        if not joins:
+        if channel is None:
             claim.give_up()
             if doorbell >= 0:
                 close(doorbell)
-    if joins:
-        if listener._fast_options:
-            sock._fast_options = dict(listener._fast_options)
-        channel = claim.join(doorbell, place.settings, f"{address[0]}:{address[1]}")
-        if listening is not None:
-            listening.found()
-        move(sock, "accept", place.path, channel, doorbell, claim.pid, local, address, None, None)
-    return joins
+    if channel is None:
+        return False
+    if listener._fast_options:
+        sock._fast_options = dict(listener._fast_options)
+    if listening is not None:
+        listening.found()
+    move(sock, "accept", place.path, channel, doorbell, claim.pid, local, address, None, None)
+    return True
 
 
 @cython.binding(True)

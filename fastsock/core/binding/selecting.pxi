@@ -208,16 +208,34 @@ cdef class Watch:
         return spin if timeout < 0 else min(spin, timeout * 1e6)
 
     cdef list without_stale(self, list told):
-        """The events that the kernel found, except those of doorbells that were left rung."""
+        """The events that the kernel found, except those of tokens that were left, or came behind what they told of."""
         cdef list kept = []
+        cdef Watched watched
         cdef int events
         for key, events in told:
-            watched = self.by_descriptor.get(key.fd)
-            if watched is not None and events & READ and (<Watched>watched).channel.is_stale():
-                events &= ~READ
+            watched = self.by_descriptor.get(key.fd) if events & READ else None
+            if watched is not None and watched.channel.is_stale():
+                if watched.is_looked_at or not watched.channel.settle():
+                    events &= ~READ
             if events:
                 kept.append((key, events))
         return kept
+
+    cdef list told_by_kernel(self, selector, original, object asked):
+        """What the selector's own select() finds that is new."""
+        cdef double timeout = -1.0 if asked is None else max(<double>asked, 0.0)
+        cdef uint64_t until = fs_now_ns() + <uint64_t>(timeout * 1e9) if timeout > 0 else 0, now
+        cdef list told, kept
+        while True:
+            told = original(selector, asked)
+            kept = self.without_stale(told) if self.by_descriptor else told
+            if kept or not told or timeout == 0:
+                return self.heard(kept)
+            if timeout > 0:
+                now = fs_now_ns()
+                if now >= until:
+                    return kept
+                asked = <double>(until - now) / 1e9
 
     cdef list select(self, selector, list looked, original, object asked):
         """The selector's select(): `original` is what asks the kernel."""
@@ -233,10 +251,10 @@ cdef class Watch:
             self.success += ((1.0 if ready else 0.0) - self.success) / 8
         if not ready:
             if timeout == 0 and fs_now_ns() - self.settled_at < LOOK_EVERY_NS:
-                return self.heard(self.without_stale(original(selector, asked)))
+                return self.told_by_kernel(selector, original, 0)
             if not settle_all(looked):
                 self.settled_at = fs_now_ns()
-                return self.heard(original(selector, asked))
+                return self.told_by_kernel(selector, original, asked)
             ready = having_data(looked)
         keys = selector._fd_to_key
         found = []
@@ -246,9 +264,9 @@ cdef class Watch:
             if key is not None and key.events & READ:
                 found.append((key, READ))
         if not found:
-            return self.heard(original(selector, asked))
+            return self.told_by_kernel(selector, original, asked)
         if self.writers > 0 or self.turn % self.kernel_every() == 0:
-            return together(found, self.heard(self.without_stale(original(selector, 0))))
+            return together(found, self.told_by_kernel(selector, original, 0))
         return found
 
     cdef uint64_t kernel_every(self) noexcept:
