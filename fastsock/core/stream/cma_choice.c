@@ -47,10 +47,11 @@ void fs_cma_note_take(struct fs_end *end, size_t length, uint64_t ticks)
 
 static int class_of(size_t buffer) { return buffer < SHORT ? 0 : buffer < LONG ? 1 : 2; }
 
-void fs_cma_note_direct(struct fs_end *end, size_t buffer, size_t length, uint64_t ticks)
+void fs_cma_note_direct(struct fs_end *end, size_t length, uint64_t ticks)
 {
-    note(&end->costs.direct[class_of(buffer)], length, ticks);
-    end->costs.went_at[class_of(buffer)] = received(end);
+    int size = end->costs.asked;
+    note(&end->costs.direct[size], length, ticks);
+    end->costs.went_at[size] = received(end);
 }
 
 /* Through the ring, both ends copy at once: the slower one counts. */
@@ -73,7 +74,7 @@ size_t fs_cma_worth_asking(struct fs_end *end, size_t length)
     if (least == 0 || length < least || end->peer <= 0 || end->unreadable) return 0;
     struct fs_copy_costs *costs = &end->costs;
     if (has_moved(end, costs->cpu_in)) forget(costs);
-    int size = class_of(length);
+    int size = costs->asked = class_of(length); /* an answer to it counts for the same class, whatever came before it */
     uint64_t direct = costs->direct[size], now = received(end);
     if (direct == 0) return length < enough ? length : enough;
     /* whichever way is taken, the other one is measured from time to time */

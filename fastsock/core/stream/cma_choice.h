@@ -11,8 +11,8 @@
 void fs_cma_note_put(struct fs_end *end, size_t length, uint64_t ticks); /* into the ring */
 
 /* The receiver's side, with the consumer's lock held. */
-void fs_cma_note_take(struct fs_end *end, size_t length, uint64_t ticks); /* out of the ring */
-void fs_cma_note_direct(struct fs_end *end, size_t buffer, size_t length, uint64_t ticks);
+void fs_cma_note_take(struct fs_end *end, size_t length, uint64_t ticks);   /* out of the ring */
+void fs_cma_note_direct(struct fs_end *end, size_t length, uint64_t ticks); /* past it, as was last asked */
 /* How much of a buffer of that size to ask for: all of it, enough to measure, or nothing. */
 size_t fs_cma_worth_asking(struct fs_end *end, size_t length);
 

@@ -362,7 +362,7 @@ ssize_t fs_cma_take(struct fs_end *end, unsigned char *target, size_t length)
     if (last.generation != next.generation || last.claimed > fs_pieces_of(source.length)) return -EPROTO;
     size_t delivered = bytes_of(source.length, last.claimed);
     size_t least = fs_length_of_piece(source.length, 0); /* what was broken off was slow */
-    fs_cma_note_direct(end, length, delivered > least ? delivered : least, fs_ticks() - began);
+    fs_cma_note_direct(end, delivered > least ? delivered : least, fs_ticks() - began);
     size_t copied = bytes_of(source.length, source.copied);
     if (copied < delivered) fs_count(&end->statistics.bytes_written, delivered - copied);
     fs_count(&end->statistics.bytes_direct, delivered);

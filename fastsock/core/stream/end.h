@@ -61,6 +61,7 @@ struct fs_copy_costs {
     uint64_t take, put;                         /* out of the ring, into it */
     uint64_t direct[FS_COST_CLASSES];           /* past it, for buffers of that class */
     uint64_t took_at, went_at[FS_COST_CLASSES]; /* bytes received by then */
+    int asked;                                  /* the class of the buffer that was asked for last */
     uint32_t cpu_in[2], cpu_out[2];             /* where this end and the other one ran then */
 };
 

@@ -28,15 +28,16 @@ static void close_both(struct connection *c)
     connection_close(c, 1);
 }
 
+static size_t asked(struct connection *c, size_t buffer) { return fs_cma_worth_asking(c->end[RECEIVER], buffer); }
+
 /* What it takes for a unit, through the ring and past it. */
 static void learn(struct connection *c, uint64_t ring, uint64_t direct, size_t buffer)
 {
     fs_cma_note_put(c->end[SENDER], FS_COST_UNIT, ring);
     fs_cma_note_take(c->end[RECEIVER], FS_COST_UNIT, ring);
-    fs_cma_note_direct(c->end[RECEIVER], buffer, FS_COST_UNIT, direct);
+    asked(c, buffer);
+    fs_cma_note_direct(c->end[RECEIVER], FS_COST_UNIT, direct);
 }
-
-static size_t asked(struct connection *c, size_t buffer) { return fs_cma_worth_asking(c->end[RECEIVER], buffer); }
 
 static void pass(struct connection *c, uint64_t bytes)
 {
@@ -48,7 +49,7 @@ TEST(choice_measures_both_ways_within_a_mebibyte, 0)
     struct connection c = open_here();
     size_t probe = asked(&c, 16 * MIB);
     CHECK(probe > 0 && probe <= MIB / 2);
-    fs_cma_note_direct(c.end[RECEIVER], 16 * MIB, probe, 1000);
+    fs_cma_note_direct(c.end[RECEIVER], probe, 1000);
     CHECK_EQUAL(asked(&c, 16 * MIB), 0); /* now the ring */
     fs_cma_note_take(c.end[RECEIVER], FS_COST_UNIT, 1000000);
     CHECK_EQUAL(asked(&c, 16 * MIB), 16 * MIB);
