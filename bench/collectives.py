@@ -13,9 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # also as a module of this folder
 
-from common import collective_curves, collective_targets, collective_tuning, mpi, mpi_command, sizes
-from common.interleave import Sample, Skipped
-from common.placement import Placement
+from common import collective_curves, collective_targets, collective_tuning, mpi_command, sizes
+from common.interleave import Skipped
 
 
 def main() -> int:
@@ -23,7 +22,7 @@ def main() -> int:
     if words.tune:
         return collective_tuning.main(words)
     skipped = Skipped()
-    samples = measure(words, mpi_command.find(words, skipped), skipped)
+    samples = mpi_command.turns(words, mpi_command.find(words, skipped), skipped, "collectives")
     for ranks in words.ranks:
         print(mpi_command.lines(samples, ranks, False, words.peers, "us"))
     mpi_command.report(words, samples, collective_targets.results(samples), skipped)
@@ -48,23 +47,6 @@ def _arguments() -> argparse.Namespace:
         words.turns, words.sizes = 2, sizes.parse("8,1k,64k,1m")
         words.what = words.what or ",".join(collective_targets.WANTED)
     return words
-
-
-def measure(words: argparse.Namespace, peers: list[mpi.Mpi], skipped: Skipped) -> list[Sample]:
-    placement = Placement(words.pin)
-    said = ["--sizes", ",".join(map(str, words.sizes)), "--cores", ",".join(map(str, words.pin))]
-    said += ["--what", words.what, "--seconds", str(words.seconds)]
-    samples: list[Sample] = []
-    turn = 0
-    for _ in range(words.turns):
-        for ranks in words.ranks:
-            turn += 1
-
-            def each(peer: mpi.Mpi, ranks: int = ranks) -> list[dict]:
-                return mpi.run(peer, ranks, "collectives", said, timeout=600)
-
-            samples += mpi_command.turn(turn, peers, skipped, placement, ranks, False, each)
-    return samples
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ eight with a test behind each. Where ranks have no core to spare, only waiting c
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -18,7 +17,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from common import mpi, mpi_command, mpi_targets, sizes, summary
 from common.interleave import Sample, Skipped
-from common.placement import Placement
 from common.target import Result
 
 HIDDEN = " hidden"
@@ -34,28 +32,11 @@ def main() -> int:
     if words.quick:
         words.turns, words.ranks, words.sizes = 2, [2], sizes.parse("8,64k,1m")
     skipped = Skipped()
-    samples = measure(words, mpi_command.find(words, skipped), skipped)
+    samples = mpi_command.turns(words, mpi_command.find(words, skipped), skipped, "overlap")
     for ranks in words.ranks:
         print(mpi_command.lines(samples, ranks, False, words.peers, "us, or share"))
     mpi_command.report(words, samples, results(samples), skipped)
     return 0 if samples else 1
-
-
-def measure(words: argparse.Namespace, peers: list[mpi.Mpi], skipped: Skipped) -> list[Sample]:
-    placement = Placement(words.pin)
-    said = ["--sizes", ",".join(map(str, words.sizes)), "--cores", ",".join(map(str, words.pin))]
-    said += ["--what", words.what, "--seconds", str(words.seconds)]
-    samples: list[Sample] = []
-    turn = 0
-    for _ in range(words.turns):
-        for ranks in words.ranks:
-            turn += 1
-
-            def each(peer: mpi.Mpi, ranks: int = ranks) -> list[dict]:
-                return mpi.run(peer, ranks, "overlap", said, timeout=600)
-
-            samples += mpi_command.turn(turn, peers, skipped, placement, ranks, False, each)
-    return samples
 
 
 def results(samples: list[Sample]) -> list[Result]:

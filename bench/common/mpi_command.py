@@ -103,3 +103,21 @@ def report(words: argparse.Namespace, samples: Sequence[Sample], results: Sequen
     print(target.report(results) + "\n" + target.count(results))
     if words.json:
         record.write(words.json, {"samples": samples, "results": results, "skipped": skipped})
+
+
+def turns(words: argparse.Namespace, peers: Sequence[mpi.Mpi], skipped: Skipped, program: str) -> list[Sample]:
+    """Samples of one program of bench/mpi, which takes --sizes, --cores, --what and --seconds."""
+    placement = Placement(words.pin)
+    said = ["--sizes", ",".join(map(str, words.sizes)), "--cores", ",".join(map(str, words.pin))]
+    said += ["--what", words.what, "--seconds", str(words.seconds)]
+    samples: list[Sample] = []
+    number = 0
+    for _ in range(words.turns):
+        for ranks in words.ranks:
+            number += 1
+
+            def each(peer: mpi.Mpi, ranks: int = ranks) -> list[dict]:
+                return mpi.run(peer, ranks, program, said, timeout=600)
+
+            samples += turn(number, peers, skipped, placement, ranks, False, each)
+    return samples

@@ -12,5 +12,5 @@ distributed finds it by its entry point. Nobody needs to import it, and nothing 
     stream       messages of frames over one socket, in an asyncio loop
     framing      how frames lie in the stream, and in memory
 
-Each file stands on those below it. Tests: tests/dask; distributed's own: tests/suites/run_dask.py.
+Each file stands on those below it. Tests: tests/dask; distributed's own: tests/suites/run.py --suite distributed.
 """

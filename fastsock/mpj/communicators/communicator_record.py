@@ -20,32 +20,22 @@ if TYPE_CHECKING:
     from .world import World
 
 
-class _NoTeam:
-    """Stands for TeamCalls or MessageCalls where neither suits, or members have not called yet: it does no call."""
+class _Declining:
+    """Stands for an object with a call for each collective, where that does none of them."""
 
-    def _declined(self, *arguments: Any) -> bool:
-        return False
+    def __init__(self, answer: bool | None) -> None:
+        self._answer = answer
 
-    barrier = bcast = gather = gatherv = scatter = scatterv = allgather = allgatherv = _declined
-    alltoall = alltoallv = alltoallw = reduce = allreduce = reduce_scatter = reduce_scatter_block = _declined
-    scan = exscan = _declined
-
-
-NO_TEAM = _NoTeam()
-
-
-class _NoStart:
-    """Stands for StartCalls where messages go between two groups."""
-
-    def _declined(self, *arguments: Any) -> None:
-        return None
+    def _declined(self, *arguments: Any) -> bool | None:
+        return self._answer
 
     barrier = bcast = gather = gatherv = scatter = scatterv = allgather = allgatherv = _declined
     alltoall = alltoallv = alltoallw = reduce = allreduce = reduce_scatter = reduce_scatter_block = _declined
     scan = exscan = _declined
 
 
-NO_START = _NoStart()
+NO_TEAM = _Declining(False)  # for TeamCalls or MessageCalls: neither suits, or members have not called yet
+NO_START = _Declining(None)  # for StartCalls: messages go between two groups
 
 
 class NoCommunicator(Record):
