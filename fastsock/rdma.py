@@ -163,7 +163,7 @@ class RdmaTransport(Transport):
         return core.rdma_usable()
 
     def _listener(self, at: tuple[str, int]) -> Any:
-        return core.RdmaListener(at)
+        return core.rdma_listen(at)
 
     def _offer(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> Any:
         return core.rdma_offer(source, target, seconds)
@@ -198,7 +198,7 @@ class RsocketsTransport(RdmaTransport):
         return core.rsockets_usable()
 
     def _listener(self, at: tuple[str, int]) -> Any:
-        return core.RsocketsListener(at)
+        return core.rsockets_listen(at)
 
     def _offer(self, source: tuple[str, int], target: tuple[str, int], seconds: float) -> Any:
         return core.rsockets_offer(source, target, seconds)

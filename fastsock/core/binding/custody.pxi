@@ -47,10 +47,10 @@ cdef class Custody:
 
     def state(self):
         """CUSTODY_..., one who has data for us has joined."""
+        # Data first: the thread notes what it handed over a moment after that, and a pump has its state before its data.
+        cdef bint served = fs_end_was_served(self.shared.end)
         cdef int state = fs_custody_state(self.shared.end.custody)
-        if state == FS_CUSTODY_HANDED and fs_end_was_served(self.shared.end):
-            return FS_CUSTODY_JOINED
-        return state
+        return FS_CUSTODY_JOINED if served and state <= FS_CUSTODY_HANDED else state
 
     def joined_by(self):
         """The process that joined, or 0."""

@@ -143,32 +143,6 @@ def rdma_claim(source):
     return claimed_by(fs_meeting_claim, source, "rdma")
 
 
-@cython.final
-cdef class RdmaListener:
-    """Listens with RDMA at an (address, port). Raises OSError: EADDRINUSE, ENODEV."""
-    cdef fs_meeting_listener *listener
-
-    def __init__(self, at):
-        cdef sockaddr_storage where
-        cdef int error = 0
-        put_address(&where, at)
-        with nogil:
-            self.listener = fs_meeting_listen(<sockaddr *>&where, &error)
-        if self.listener == NULL:
-            raise OSError(-error, _os.strerror(-error))
-
-    def close(self):
-        cdef fs_meeting_listener *listener = self.listener
-        self.listener = NULL
-        if listener != NULL:
-            with nogil:
-                fs_meeting_unlisten(listener)
-
-    def __dealloc__(self):
-        if self.listener != NULL:
-            fs_meeting_unlisten(self.listener)
-
-
 def rsockets_offer(source, target, double seconds):
     """As rdma_offer(), by rsockets."""
     return offered_by(fs_rsocket_offer, source, target, seconds, "rsockets")
@@ -179,27 +153,62 @@ def rsockets_claim(source):
     return claimed_by(fs_rsocket_claim, source, "rsockets")
 
 
-@cython.final
-cdef class RsocketsListener:
-    """As RdmaListener, by rsockets."""
-    cdef fs_rsocket_listener *listener
+ctypedef void *(*listening)(const sockaddr *, int *) noexcept nogil
+ctypedef void (*unlistening)(void *) noexcept nogil
 
-    def __init__(self, at):
-        cdef sockaddr_storage where
-        cdef int error = 0
-        put_address(&where, at)
-        with nogil:
-            self.listener = fs_rsocket_listen(<sockaddr *>&where, &error)
-        if self.listener == NULL:
-            raise OSError(-error, _os.strerror(-error))
+
+@cython.final
+cdef class RemoteListener:
+    """Listens at an (address, port) beside TCP. Made by rdma_listen() or rsockets_listen()."""
+    cdef void *listener
+    cdef unlistening unlisten
 
     def close(self):
-        cdef fs_rsocket_listener *listener = self.listener
+        cdef void *listener = self.listener
         self.listener = NULL
         if listener != NULL:
             with nogil:
-                fs_rsocket_unlisten(listener)
+                self.unlisten(listener)
 
     def __dealloc__(self):
         if self.listener != NULL:
-            fs_rsocket_unlisten(self.listener)
+            self.unlisten(self.listener)
+
+
+cdef RemoteListener listening_by(listening listen, unlistening unlisten, at):
+    cdef RemoteListener self = RemoteListener.__new__(RemoteListener)
+    cdef sockaddr_storage where
+    cdef int error = 0
+    put_address(&where, at)
+    self.unlisten = unlisten
+    with nogil:
+        self.listener = listen(<sockaddr *>&where, &error)
+    if self.listener == NULL:
+        raise OSError(-error, _os.strerror(-error))
+    return self
+
+
+cdef void *listen_by_rdma(const sockaddr *at, int *error) noexcept nogil:
+    return fs_meeting_listen(at, error)
+
+
+cdef void unlisten_by_rdma(void *listener) noexcept nogil:
+    fs_meeting_unlisten(<fs_meeting_listener *>listener)
+
+
+cdef void *listen_by_rsockets(const sockaddr *at, int *error) noexcept nogil:
+    return fs_rsocket_listen(at, error)
+
+
+cdef void unlisten_by_rsockets(void *listener) noexcept nogil:
+    fs_rsocket_unlisten(<fs_rsocket_listener *>listener)
+
+
+def rdma_listen(at):
+    """Listens with RDMA at an (address, port). Raises OSError: EADDRINUSE, ENODEV."""
+    return listening_by(listen_by_rdma, unlisten_by_rdma, at)
+
+
+def rsockets_listen(at):
+    """As rdma_listen(), by rsockets."""
+    return listening_by(listen_by_rsockets, unlisten_by_rsockets, at)

@@ -34,6 +34,7 @@ struct echo {
     uint64_t for_sleepers; /* armed by the agent, though a thread of the program has looked just now */
     const struct fs_span *span;
     int64_t posted;
+    void (*on_look)(void); /* by the agent's thread, once; or NULL */
 };
 
 static _Thread_local int is_program; /* this thread */
@@ -89,8 +90,16 @@ static int64_t done(const struct fs_carrier *carrier) { return of(carrier)->post
 static int poll_arrivals(struct fs_carrier *carrier, struct fs_arrival *arrivals, int most)
 {
     struct echo *echo = of(carrier);
+    void (*on_look)(void) = NULL;
     int found = 0;
     if (echo->looks_left-- == 0) deliver(echo);
+    pthread_mutex_lock(&echo->lock);
+    if (!is_program) {
+        on_look = echo->on_look;
+        echo->on_look = NULL;
+    }
+    pthread_mutex_unlock(&echo->lock);
+    if (on_look != NULL) on_look();
     pthread_mutex_lock(&echo->lock);
     for (; found < most && echo->polled < echo->came; echo->polled++, found++) {
         uint32_t slot = (uint32_t)(echo->polled % ANSWERS);
@@ -303,6 +312,58 @@ TEST(agent_hears_for_a_thread_that_sleeps_beside_one_that_looks, 0)
     pthread_mutex_lock(&program->echo.lock);
     CHECK(program->echo.for_sleepers > 0);
     pthread_mutex_unlock(&program->echo.lock);
+}
+
+static struct {
+    struct program *program;
+    _Atomic int relied, slept;
+    int timeout_ms;
+} rush;
+
+static void *ask_the_kernel(void *unused)
+{
+    (void)unused;
+    is_program = 1;
+    CHECK_EQUAL(fs_end_settle(rush.program->end, rush.program->bell, 0), 0);
+    return NULL;
+}
+
+static void rely_within_its_turn(void)
+{
+    join_thread(start_thread(ask_the_kernel, NULL));
+    atomic_store(&rush.relied, 1);
+}
+
+static void note_the_sleep(int events, int timeout_ms)
+{
+    struct pollfd news = {events, POLLIN, 0};
+    if (atomic_exchange(&rush.relied, 0)) {
+        rush.timeout_ms = timeout_ms;
+        atomic_store(&rush.slept, 1);
+    }
+    CHECK(poll(&news, 1, timeout_ms) >= 0 || errno == EINTR);
+}
+
+/* Whoever asks the kernel while the thread is at work leaves the arming to it: it takes another turn before it sleeps. */
+TEST(agent_looks_again_for_a_program_that_asked_the_kernel_meanwhile, 0)
+{
+    rush.program = make(1e6, 1);
+    fs_agent_sleep_by(note_the_sleep);
+    for (int round = 0; round < scaled(500); round++) {
+        const uint64_t limit = fs_now_ns() + STALL_NS;
+        exchange(rush.program);
+        await_armed(&rush.program->echo);
+        pthread_mutex_lock(&rush.program->echo.lock);
+        rush.program->echo.on_look = rely_within_its_turn;
+        pthread_mutex_unlock(&rush.program->echo.lock);
+        fs_agent_wake();
+        while (!atomic_exchange(&rush.slept, 0)) {
+            sched_yield();
+            CHECK(fs_now_ns() < limit);
+        }
+        CHECK_EQUAL(rush.timeout_ms, 0);
+    }
+    fs_agent_sleep_by(NULL);
 }
 
 static void *answer_at_any_moment(void *of_program)
