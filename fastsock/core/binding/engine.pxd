@@ -103,6 +103,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_receive_matched(fs_engine *engine, fs_request *request, fs_message *message)
     void fs_engine_drop_matched(fs_engine *engine, fs_message *message)
     int fs_engine_progress(fs_engine *engine)
+    void fs_engine_give_way(fs_engine *engine)
     int fs_engine_look(fs_engine *engine, const fs_request *request, uint64_t ticks)
     void fs_engine_promise(fs_engine *engine, fs_request *request)
     void fs_engine_fulfil(fs_engine *engine, fs_request *request, int error)

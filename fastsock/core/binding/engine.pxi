@@ -950,6 +950,11 @@ cdef class Engine:
         self.drain()
         return some
 
+    def give_way(self):
+        """For whoever looks again and again: lets the ranks that are to answer have the core, or the interpreter."""
+        with nogil:
+            fs_engine_give_way(self.engine)
+
     def peek(self, timeout=None):
         """The request that completed last and was not collected by wait(), test() or peek() yet; None after `timeout`."""
         cdef Request request

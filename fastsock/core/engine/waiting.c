@@ -18,6 +18,7 @@
 #define LONGEST_WORK_US 20000.0 /* of progress for others, until the caller looks for signals */
 #define HANG_UP_US 1000.0       /* how old the knowledge of the other ends' lives may be while spinning */
 #define POLLED_ON_STACK 64
+#define LOOKS_PER_YIELD 64 /* for those that need this core, and were on another one when they were last seen */
 
 /* As one of several who wait: whoever has the lock is at it already. */
 static int links_if_free(struct fs_engine *engine)
@@ -39,6 +40,12 @@ static int progress_if_free(struct fs_engine *engine)
     return fs_collectives_have_work(engine) ? done + fs_collectives_advance(engine) : done;
 }
 
+/* Whoever is to answer is on this core, or may be. */
+static int is_in_the_way(const struct fs_engine *engine)
+{
+    return engine->options.crowded || fs_links_are_near(engine);
+}
+
 int fs_engine_look(struct fs_engine *engine, const struct fs_request *request, uint64_t ticks)
 {
     uint64_t start = fs_ticks();
@@ -47,9 +54,15 @@ int fs_engine_look(struct fs_engine *engine, const struct fs_request *request, u
             if (fs_request_is_done(request)) return 1;
             if (!progress_if_free(engine)) fs_pause();
         }
-        if (engine->options.crowded || fs_links_are_near(engine)) break; /* who is to answer needs this core */
+        if (is_in_the_way(engine)) break;
     } while (fs_ticks() - start < ticks);
     return fs_request_is_done(request);
+}
+
+void fs_engine_give_way(struct fs_engine *engine)
+{
+    const uint32_t looks = atomic_fetch_add_explicit(&engine->looks_in_vain, 1, memory_order_relaxed);
+    if (looks % LOOKS_PER_YIELD == 0 || fs_engine_only_local(engine) || is_in_the_way(engine)) sched_yield();
 }
 
 void fs_wait_prepare(struct fs_wait *wait, struct fs_engine *engine, struct fs_request *const *requests, size_t count,
@@ -169,7 +182,7 @@ static int spun_enough(struct fs_wait *wait, unsigned round)
         if (wait->spin_until == 0) wait->spin_until = now + engine->spin_ticks;
         if (now >= wait->spin_until) return 1;
     }
-    if (engine->options.crowded || fs_links_are_near(engine)) sched_yield();
+    if (is_in_the_way(engine)) sched_yield();
     else fs_pause();
     return 0;
 }

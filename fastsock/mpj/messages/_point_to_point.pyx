@@ -16,8 +16,6 @@ from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, p
 
 from pickle import dumps as _dumps
 
-from os import sched_yield as _sched_yield
-
 from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 
 from ..constants import ERR_REQUEST
@@ -455,7 +453,7 @@ class NativeRequest:
         if not fs_request_is_done(&started.request):
             started.engine.progress()
             if not fs_request_is_done(&started.request):
-                _sched_yield()  # a rank that tests again and again may keep its peer from the core
+                started.engine.give_way()
                 return False
         if status is not None or started.request.error != FS_FINE:
             return super().Wait(status)

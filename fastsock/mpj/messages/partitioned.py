@@ -8,7 +8,6 @@ partition comes (the others follow), how many there are, and how long each one i
 from __future__ import annotations
 
 import struct
-from os import sched_yield
 
 from fastsock.core.binding._core import STANDARD
 from fastsock.system.forkable import new_lock
@@ -186,7 +185,7 @@ class _Incoming(Operation):
         """Returns whether all of the sender's partitions are here that this partition of the receiver overlaps."""
         self.engine.progress()
         if not self._overlapped(partition):
-            sched_yield()  # a rank that asks again and again may keep the sender from the core
+            self.engine.give_way()
             return False
         self._unpack()
         return True

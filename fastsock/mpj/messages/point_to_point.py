@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from os import sched_yield
-
 from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 
 from ..constants import ANY_SOURCE, ANY_TAG, PROC_NULL
@@ -298,7 +296,7 @@ class PointToPoint(Handle):
         """Return whether a matching message is there, and leave it there."""
         found = self._probed(source, tag, status, "iprobe")
         if not found:
-            sched_yield()  # a rank that probes again and again may keep the sender from the core
+            self.ob.engine.give_way()
         return found
 
     def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Literal[True]:

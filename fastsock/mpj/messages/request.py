@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import sched_yield
 
 from ..constants import ERR_IN_STATUS, ERR_REQUEST, SUCCESS, UNDEFINED
 from ..exceptions import Exception as MPIException
@@ -312,7 +311,8 @@ def _progressed(requests: Sequence[GeneralRequest]) -> bool:
         engine.progress()
     if all(request.ob.ready() for request in requests):
         return True
-    sched_yield()  # a rank that tests again and again may keep its peer from the core
+    for engine in engines.values():
+        engine.give_way()
     return False
 
 
