@@ -553,7 +553,7 @@ cdef Place place_of(object local):
 
 
 cdef bytes OFFER = b"offer", STREAM = b"stream", CUSTODY = b"custody"
-cdef tuple OFFER_FIRST = (OFFER, STREAM, CUSTODY), STREAM_FIRST = (STREAM, OFFER, CUSTODY)
+cdef tuple OFFER_FIRST = (OFFER, CUSTODY, STREAM), STREAM_FIRST = (STREAM, OFFER, CUSTODY)
 
 
 cdef int peer_of(int stream) noexcept:

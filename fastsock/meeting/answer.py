@@ -58,8 +58,8 @@ def connect_back(
             return _met_at(doorbell, claim, source, paths)
         if claim is not None:
             claim.give_up()
-        joined = None if streams_first else _met_by_stream(ends, paths)
-        return joined if joined is not None else _met_ahead(*ends, paths)
+        joined = _met_ahead(*ends, paths)
+        return _met_by_stream(ends, paths) if joined is None and not streams_first else joined
     except BaseException as error:
         if claim is not None:
             claim.give_up()
