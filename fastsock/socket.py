@@ -189,7 +189,8 @@ class socket(_Plain):  # type: ignore[misc]
         if address and listener._fast_is_tcp_stream():
             self._fast_meet_connecting_end(listener, address)
 
-    def _fast_meet_connecting_end(self, listener: socket, address: Any) -> None:
+    def _fast_meet_connecting_end(self, listener: socket, address: Any, reached: tuple[str, int] | None = None) -> None:
+        """reached: the kind of a name of the connecting end's, and a stream to it, where one is there already."""
         presences, listening = listener._fast_presence, listener._fast_listening
         held = listening is not None and listening.holds_names()
         if not held and (not presences or not all(presence.is_held() for presence in presences)):
@@ -207,11 +208,13 @@ class socket(_Plain):  # type: ignore[misc]
                 return
         paths, reason = chain.candidates("listen", local[0], local[1])
         if not paths:
+            if reached is not None:
+                genuine.close(reached[1])
             self._fast_stay("accept", reason, local, address)
             return
         listening = listener._fast_listening
         try:
-            joined = answer.connect_back(address, local, paths)
+            joined = answer.connect_back(address, local, paths, reached)
         except Refused as refused:
             self._fast_stay("accept", refused.reason, local, address, refused.detail)
             return

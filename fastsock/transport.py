@@ -292,6 +292,10 @@ class Transport(abc.ABC):
     """
     depends: Mapping[str, str] = {}
     """The same of checks that the path passes on some machines, or at times. check_stream() insists on neither."""
+    is_stream = False
+    """Whether a bare UNIX stream carries the bytes. Then the ends need nothing else of each other."""
+    stream_bytes = 0
+    """Of such a path: the send buffer of each side, as far as this process may have it."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -343,6 +347,10 @@ class Transport(abc.ABC):
         The caller closes the descriptors. Raises Refused if the path cannot serve.
         """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
+
+    def prepare(self, doorbell: int) -> None:
+        """Of a path whose bytes a bare UNIX stream carries (`is_stream`): makes one side of it ready."""
+        raise NotImplementedError(f"the {self.name} path is no bare stream")
 
     def declined(self, pid: int) -> bool:
         """The other end could not use what offer() gave. Returns whether a second offer may give something else."""

@@ -26,6 +26,14 @@ _HUP = "an AF_UNIX stream says HUP as soon as its peer is closed or has shut bot
 LEAST_BYTES = 512 << 10
 
 
+def _enlarge_number(stream: int) -> None:
+    borrowed = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, stream)
+    try:
+        enlarge_buffer(borrowed)
+    finally:
+        borrowed.detach()
+
+
 def enlarge_buffer(stream: Any, size: int = BUFFER_BYTES) -> None:
     """Lets the stream take as many unread bytes as TCP, as far as net.core.wmem_max or privilege allows.
 
@@ -43,6 +51,8 @@ def enlarge_buffer(stream: Any, size: int = BUFFER_BYTES) -> None:
 class UnixTransport(Transport):
     name = "unix"
     number = 1
+    is_stream = True
+    stream_bytes = BUFFER_BYTES
     capabilities = Capability.SAME_HOST | Capability.MEETS_BESIDE_TCP
     differs: Mapping[str, str] = {
         "flags.waitall_with_peek": "a peek on an AF_UNIX stream returns what is there",
@@ -75,6 +85,9 @@ class UnixTransport(Transport):
         "closing.own_half_close_after_a_close": _HUP,
         "closing.reading_shut_shows_only_here": _HUP,
     }
+
+    def prepare(self, doorbell: int) -> None:
+        _enlarge_number(doorbell)
 
     def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[None, list[int], int]:
         enlarge_buffer(doorbell)

@@ -11,18 +11,21 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF
 from cpython.weakref cimport PyWeakref_NewRef
-from libc.errno cimport EAGAIN, EINPROGRESS, EINTR, ETIMEDOUT, errno
+from libc.errno cimport EAGAIN, EINPROGRESS, EMFILE, ENFILE, EINTR, ETIMEDOUT, errno
 from libc.stdint cimport uint64_t
 from posix.fcntl cimport FD_CLOEXEC, F_GETFD, O_CLOEXEC, fcntl
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
-from posix.unistd cimport close
+from libc.stdio cimport snprintf
+from posix.unistd cimport close, getpid
 
-from fastsock.core.binding._core cimport now_ns
+from fastsock.core.binding._core cimport Hidden, now_ns
 
 import _socket
+import binascii
+import sys as _sys
 
 from fastsock import chain, config, core
-from fastsock.connection import pending, registry, tcp_options
+from fastsock.connection import fallback, pending, registry, tcp_options
 from fastsock.meeting import custody, history, names, ports, waiting
 from fastsock.meeting import offer as offering
 from fastsock.meeting.joined import is_welcome
@@ -49,10 +52,11 @@ cdef extern from *:
         int fd
         short events, revents
     int poll(pollfd *, unsigned long, int) nogil
+    int shutdown(int, int) nogil
     struct ucred:
         int pid
         unsigned int uid
-    enum: POLLIN, POLLRDHUP, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET, SO_PEERCRED, SO_LINGER
+    enum: SHUT_RDWR, POLLIN, POLLRDHUP, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_SOCKET, SO_PEERCRED, SO_LINGER, SO_SNDBUFFORCE
 
 cdef enum:
     MOST_KNOWN = 4096
@@ -66,9 +70,15 @@ cdef object plain_detach = plain_class.detach
 cdef object plain_number = plain_class.fileno
 cdef object plain_name = plain_class.getsockname
 cdef object Channel = core.Channel, Connection = registry.Connection, Offer = offering.Offer
-cdef object HeldPort = ports.HeldPort, Pending = pending.Pending
+cdef object HeldPort = ports.HeldPort, waiting_ones = pending._waiting, pack = names.packed
+cdef object plain_close = plain_class.close, is_finalizing = _sys.is_finalizing, crc32 = binascii.crc32
+cdef object listen_at = core.abstract_listen, pair_at = core.abstract_pair
+cdef object pass_on = core.abstract_pass, passed = core.abstract_passed
+cdef object hold = ports._hold, held_ports = ports._held, patience = waiting._patience, who_accepts = history.who_accepts
+cdef object joined_there = history.joined, unique = names.unique, make_lock = genuine.RLock
+cdef object CLOSED_UNUSED = Reason.CLOSED_BEFORE_MEETING, NO_OFFER = Reason.NO_OFFER, note_stay = fallback.note
 cdef object is_own_user = core.abstract_is_own_user, knock = core.abstract_knock, reach = core.abstract_reach
-cdef object take_port = core.take_port, ticket_of = names.ticket
+cdef object take_port = core.take_port
 cdef object opened = registry.opened, closing = registry.closing
 cdef object JOINED = Reason.JOINED
 cdef tuple LINGER = (_socket.SOL_SOCKET, _socket.SO_LINGER)
@@ -167,9 +177,12 @@ def _fast_bind(self, channel):
 cdef class Destination:
     """What holds for every connection to a listener on the loopback network, as long as the settings do."""
     cdef object settings, where, paths, peer
-    cdef bytes exact, anywhere
+    cdef bytes exact, anywhere, key
+    cdef bint is_stream
 
     def __cinit__(self, settings, where, paths, peer, bytes exact, bytes anywhere):
+        self.key = names.packed(where[0]).encode()
+        self.is_stream = paths[0].is_stream and settings.peers == "same-user"
         self.settings = settings
         self.where = where
         self.paths = paths
@@ -219,41 +232,175 @@ cdef Destination known(object sock, object address):
     return destination
 
 
-cdef object offer_again(object sock, Destination destination):
+cdef bytes name_of(const char *kind, bytes source, int source_port, bytes target, int target_port):
+    """As names.connection_name()."""
+    cdef char text[108]
+    cdef int length = snprintf(text + 1, sizeof(text) - 1, b"fastsock/1/%s/%s/%d/%s/%d", kind, <const char *>source,
+                               source_port, <const char *>target, target_port)
+    text[0] = 0
+    return text[:length + 1]
+
+
+cdef inline uint64_t ticket_of(bytes name, int port):
+    """As names.ticket()."""
+    return <uint64_t>crc32(name) << 16 | port
+
+
+@cython.final
+cdef class Begun:
+    """As pending.Pending, and an Offer of which nothing is made until somebody but this module asks for it."""
+    cdef Destination destination
+    cdef readonly object local, peer
+    cdef public object lock
+    cdef public bint begun
+    cdef readonly double began
+    cdef object made, reservation, path, bound
+    cdef bytes source
+    cdef Hidden held, listener
+    cdef int asker, pid
+    cdef bint is_stream, is_shut, is_over
+    cdef double deadline
+    cdef object __weakref__
+
+    def _dropped(self, _):
+        if not is_finalizing():
+            waiting_ones.pop(<size_t><void *>self, None)
+
+    def over(self):
+        """The connection stays or has moved."""
+        waiting_ones.pop(<size_t><void *>self, None)
+
+    @property
+    def offer(self):
+        """The Offer. From now on all that was set aside is its own."""
+        if self.made is None:
+            where = self.destination.where
+            self.made = Offer.of(self.bound, where, self.destination.paths, self.held, self.listener,
+                                 (self.reservation, self.path, self.pid), (self.is_stream, self.is_shut, self.asker),
+                                 (self.began, self.deadline))
+            self.asker = -1
+            self.reservation = None
+            self.is_over = True
+        return self.made
+
+    cdef bint is_native(self) noexcept:
+        return self.made is None and not self.is_over
+
+    cdef bint shut(self) except -1:
+        """As Offer._shut()."""
+        if self.asker < 0 and self.listener.is_same():
+            if not self.is_shut:
+                shutdown(self.listener.number, SHUT_RDWR)
+                self.is_shut = True
+            self.asker = accept4(self.listener.number, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)
+            if self.asker < 0:
+                return errno != EMFILE and errno != ENFILE
+        return self.asker < 0
+
+    cdef int end(self, bint with_port) except -1:
+        self.is_over = True
+        self.listener.close()
+        if self.asker >= 0:
+            close(self.asker)
+        self.asker = -1
+        if with_port:
+            self.held.close()
+        return 0
+
+    cdef bint take_back(self) except -1:
+        """As Offer.withdraw()."""
+        if self.is_stream:
+            if not self.shut():
+                return False
+        elif self.reservation is not None and not self.reservation.withdraw():
+            return False
+        self.reservation = None
+        self.end(True)
+        return True
+
+    def withdraw(self):
+        """Ends the offer, unless the accepting end has taken it. Says whether it ended."""
+        with self.lock:
+            if self.made is not None:
+                ended = self.made.withdraw()
+            else:
+                ended = self.is_over or self.take_back()
+            if ended:
+                self.over()
+            return ended
+
+    def __del__(self):
+        if self.is_native() and not is_finalizing() and not self.take_back():
+            self.end(True)
+
+
+cdef Begun offer_again(object sock, Destination destination):
     """As the class's own way to an offer, from the presence on. None: nothing has changed, but that it was asked for."""
+    cdef Begun begun
+    cdef bytes name
+    cdef int port
     if destination.where in undecided:
         custody.learn(destination.where)
     if not knock(destination.exact) and not knock(destination.anywhere):
         return None
     bound = take_port(plain_number(sock))
-    return Offer(bound, destination.where[0], destination.where[1], destination.paths, False, ports.hold(sock))
+    source = pack(bound[0]).encode() if bound[0] != "0.0.0.0" else b"7f000001"
+    port = bound[1]
+    begun = Begun.__new__(Begun)
+    begun.is_over = True
+    begun.asker = -1
+    begun.destination, begun.bound, begun.source = destination, bound, source
+    begun.peer = destination.peer
+    begun.is_stream = destination.is_stream
+    name = name_of(b"stream" if begun.is_stream else b"offer", source, port, destination.key, destination.where[1])
+    begun.held = ports.hold(sock) if held_ports else hold(sock)
+    try:
+        if not begun.is_stream:
+            begun.pid = who_accepts(destination.where)
+            if begun.pid:
+                for path in destination.paths:
+                    begun.reservation = path.reserve(begun.pid, ticket_of(name, port))
+                    if begun.reservation is not None:
+                        begun.path = path
+                        break
+        begun.listener = Hidden(listen_at(name))
+    except BaseException:
+        if begun.reservation is not None:
+            begun.reservation.withdraw()
+        begun.held.close()
+        raise
+    begun.is_over = False
+    return begun
 
 
-cdef int begin(object sock, object offer, Destination destination) except -1:
+cdef int begin(object sock, Begun begun) except -1:
     """Begins the meeting once TCP is connected. The first use takes part in it. Returns 0 where nothing has begun."""
     cdef socklen_t length = 0
     cdef int descriptor = plain_number(sock)
     if getpeername(descriptor, <sockaddr *>&length, &length) != 0:  # it was reset already
         return 0
-    local = plain_name(sock)
-    offer.sent()
-    waiting_one = Pending(sock, offer, local, destination.peer)
+    begun.local = plain_name(sock)
+    seconds = getattr(patience, "seconds", None)
+    begun.began = <double>now_ns() / 1e9
+    begun.deadline = begun.began + (begun.destination.settings.meeting_ms / 1e3 if seconds is None else seconds)
+    begun.lock = make_lock()
+    waiting_ones[<size_t><void *>begun] = PyWeakref_NewRef(sock, begun._dropped)
     Py_XDECREF(exchange(sock, connection_at, NULL))
     Py_XDECREF(exchange(sock, channel_at, NULL))
-    sock._fast_pending = waiting_one
+    sock._fast_pending = begun
     return 1
 
 
 @cython.binding(True)
 def _fast_connect(self, primitive, address):
     cdef Destination destination = known(self, address)
-    offer = None
+    cdef Begun begun = None
     if destination is not None:
         try:
-            offer = offer_again(self, destination)
+            begun = offer_again(self, destination)
         except (OSError, Refused):
             pass  # the class's own call finds out what there is to tell
-    if offer is None:
+    if begun is None:
         result = own_connect(self, primitive, address)
         if result == 0:
             learn(self, address)
@@ -263,16 +410,17 @@ def _fast_connect(self, primitive, address):
             result = primitive(self, address) or 0
         except BlockingIOError as error:
             result = error.errno or EINPROGRESS
-        if result != 0 or not offer.is_reserved or begin(self, offer, destination) == 0:
+        taken_over = begun.is_stream or begun.reservation is not None
+        if result != 0 or not taken_over or begin(self, begun) == 0:
             if result == 0 or result == EINPROGRESS:
-                self._fast_finish_connect(offer, result != 0, address)
+                self._fast_finish_connect(begun.offer, result != 0, address)
     finally:
-        if self._fast_pending is None:
-            offer.withdraw()
+        if self._fast_pending is None and begun.is_native():
+            begun.take_back()
     return result
 
 
-cdef int wait_for(object hidden, int stream, uint64_t deadline) except -2:
+cdef int wait_for(Hidden hidden, int stream, uint64_t deadline) except -2:
     """Waits for the accepting end's doorbell, and returns its descriptor. -1: another call must find out why not."""
     cdef int listener = hidden.number, found, error
     cdef pollfd[2] watched
@@ -280,7 +428,7 @@ cdef int wait_for(object hidden, int stream, uint64_t deadline) except -2:
     cdef uint64_t now = 0, spun = now_ns() + SPIN_NS
     watched[0].fd, watched[0].events = listener, POLLIN
     watched[1].fd, watched[1].events = stream, POLLRDHUP
-    while hidden.is_ours():
+    while hidden.is_same():
         with nogil:
             while True:
                 found = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)
@@ -303,40 +451,76 @@ cdef int wait_for(object hidden, int stream, uint64_t deadline) except -2:
     return -1
 
 
-cdef object meet_claimer(object sock, object offer, object local):
+cdef object meet_claimer(object sock, Begun begun, int *doorbell):
     """Waits for the end that claims the reservation. Returns the channel. None: the class's own call must go on."""
     cdef ucred other
     cdef socklen_t length = sizeof(other)
     cdef uint64_t deadline
-    cdef int doorbell = offer._doorbell
-    reservation = offer._reservation
-    if reservation is None or names.packed(local[0]) != offer._source:
-        return None
-    if doorbell < 0:
+    reservation = begun.reservation
+    if begun.asker < 0:
         if reservation.is_claimed():  # an end that claimed and does not come may have given its claim up
             deadline = now_ns() + claim_slice
         else:
-            deadline = <uint64_t>(<double>offer._deadline * 1e9)
-        doorbell = wait_for(offer._hidden, plain_number(sock), deadline)
-        if doorbell < 0:
-            return None
-        offer._doorbell = doorbell
-    if not reservation.is_claimed() or getsockopt(doorbell, SOL_SOCKET, SO_PEERCRED, &other, &length) != 0:
+            deadline = <uint64_t>(<double>begun.deadline * 1e9)
+        begun.asker = wait_for(begun.listener, plain_number(sock), deadline)
+    if begun.asker < 0 or not reservation.is_claimed():
         return None
-    if other.pid != offer._pid or not (is_own_user(other.uid) or is_welcome(other.uid)):
+    if getsockopt(begun.asker, SOL_SOCKET, SO_PEERCRED, &other, &length) != 0:
         return None
-    return offer.join_reserved()
+    if other.pid != begun.pid or not (is_own_user(other.uid) or is_welcome(other.uid)):
+        return None
+    where = begun.destination.where
+    channel = reservation.join(begun.asker, config.settings(), f"{where[0]}:{where[1]}")
+    doorbell[0] = begun.asker
+    begun.asker = -1
+    begun.reservation = None
+    return channel
+
+
+cdef int take_stream(object sock, Begun begun) except -2:
+    """Waits for the end that passes a stream. Returns this end's side. -1: the class's own call must go on."""
+    cdef ucred other
+    cdef socklen_t length = sizeof(other)
+    cdef uint64_t now, spun
+    cdef int side = -1
+    if begun.asker < 0:
+        begun.asker = wait_for(begun.listener, plain_number(sock), <uint64_t>(<double>begun.deadline * 1e9))
+    if begun.asker < 0 or getsockopt(begun.asker, SOL_SOCKET, SO_PEERCRED, &other, &length) != 0:
+        return -1
+    if not (is_own_user(other.uid) or is_welcome(other.uid)):
+        return -1
+    spun = now_ns() + SPIN_NS
+    while side < 0:
+        try:
+            side = passed(begun.asker)
+        except BlockingIOError:
+            if now_ns() >= spun:
+                return -1
+        except OSError:
+            return -1
+    begun.pid = other.pid
+    return side
 
 
 @cython.binding(True)
 def _fast_take_part(self, pending, may_go_ahead):
-    offer = pending.offer
-    channel = meet_claimer(self, offer, pending.local) if type(offer) is Offer and is_plain_one(self) else None
-    if channel is None:
-        own_take_part(self, pending, may_go_ahead)
-        return
-    pid, doorbell = offer._pid, offer.settled(offer._pid)
-    move(self, "connect", offer._path, channel, doorbell, pid, pending.local, pending.peer, None, offer.held())
+    cdef Begun begun
+    cdef int doorbell = -1
+    if type(pending) is Begun and is_plain_one(self) and (<Begun>pending).is_native():
+        begun = <Begun>pending
+        if pack(begun.local[0]).encode() == begun.source:
+            channel = None
+            if begun.is_stream:
+                doorbell = take_stream(self, begun)
+            else:
+                channel = meet_claimer(self, begun, &doorbell)
+            if doorbell >= 0:
+                begun.end(False)
+                joined_there(begun.destination.where, begun.pid)
+                path = begun.destination.paths[0] if begun.is_stream else begun.path
+                move(self, "connect", path, channel, doorbell, begun.pid, begun.local, begun.peer, None, begun.held)
+                return
+    own_take_part(self, pending, may_go_ahead)
 
 
 # ---- the accepting end ----
@@ -344,12 +528,17 @@ def _fast_take_part(self, pending, may_go_ahead):
 @cython.final
 cdef class Place:
     """What holds for every connection from the same address to a listener, as long as the settings do."""
-    cdef object settings, key, path
+    cdef object settings, path
+    cdef bytes key
+    cdef int port
+    cdef bint is_stream
 
-    def __cinit__(self, settings, key, path):
+    def __cinit__(self, settings, bytes key, int port, path):
         self.settings = settings
         self.key = key
+        self.port = port
         self.path = path
+        self.is_stream = path is not None and path.is_stream
 
 
 cdef Place place_of(object local):
@@ -359,8 +548,18 @@ cdef Place place_of(object local):
         paths, _ = chain.candidates("listen", local[0], local[1])
         if len(places) >= MOST_KNOWN:
             places.clear()
-        found = places[local] = Place(settings, names.packed(local[0]), paths[0] if paths else None)
+        found = places[local] = Place(settings, names.packed(local[0]).encode(), local[1], paths[0] if paths else None)
     return found
+
+
+cdef bytes OFFER = b"offer", STREAM = b"stream", CUSTODY = b"custody"
+cdef tuple OFFER_FIRST = (OFFER, CUSTODY, STREAM), STREAM_FIRST = (STREAM, OFFER, CUSTODY)
+
+
+cdef int peer_of(int stream) noexcept:
+    cdef ucred other
+    cdef socklen_t length = sizeof(other)
+    return other.pid if getsockopt(stream, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 else 0
 
 
 cdef bint is_claimer(int doorbell, object claim) except -1:
@@ -384,53 +583,145 @@ cdef bint holds_names(object listener, object listening) except -1:
     return True
 
 
-cdef bint meet(object sock, object listener, object address) except -1:
-    """Meets a connecting end that reserved memory. Returns False if the class's own call must look for another offer."""
-    cdef int doorbell = -1
+cdef int enlarge(int side, object path) except -1:
+    """As the path's prepare(), where this process may have as large a buffer as it likes."""
+    cdef int size = path.stream_bytes
+    if setsockopt(side, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) != 0:
+        path.prepare(side)
+    return 0
+
+
+cdef int side_of_stream(int asker, bytes name, object path) except -2:
+    """As answer._met_by_stream(). Returns this end's side, -1 where both ends stay on TCP. Closes `asker`."""
+    cdef ucred other
+    cdef socklen_t length = sizeof(other)
+    cdef int side = -1, theirs = -1
+    cdef bint has_moved = False
+    try:
+        if getsockopt(asker, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0:
+            if is_own_user(other.uid) or is_welcome(other.uid):
+                theirs, side = pair_at(unique(name))
+                enlarge(theirs, path)
+                enlarge(side, path)
+                pass_on(asker, theirs)
+                has_moved = True
+    except OSError:  # the connecting end has gone, or no number is free
+        pass
+    finally:
+        close(asker)
+        if theirs >= 0:
+            close(theirs)
+        if side >= 0 and not has_moved:
+            close(side)
+    return side if has_moved else -1
+
+
+cdef bint stay(object sock, object listener, object listening, object local, object address) except -1:
+    if listener._fast_options:
+        sock._fast_options = dict(listener._fast_options)
+    if listening is not None:
+        listening.missed()
+    note_stay(sock, "accept", NO_OFFER, local, address)
+    return True
+
+
+cdef tuple NOBODY = (False, None)
+
+
+cdef tuple meet(object sock, object listener, object address):
+    """Meets a connecting end that needs no answer, or finds that there is none that may leave TCP.
+
+    Returns whether that is done. If not, the class's own call must go on, with the kind of the name that was reached
+    and the descriptor of the stream to it, or None.
+    """
+    cdef int doorbell = -1, pid = 0
     cdef Place place
-    channel = None
+    channel = claim = None
     listening, local = listener._fast_listening, listener._fast_listens_at
     if not is_plain_one(sock) or listener._fast_opened is not None or listener._fast_hears:
-        return False
+        return NOBODY
     if not holds_names(listener, listening):
-        return False
+        return NOBODY
     if local is None:
         local = plain_name(sock)
     place = place_of(local)
-    if place.path is None or address[0] != local[0]:
-        return False
-    name = names.connection_name("offer", (place.key, address[1]), (place.key, local[1]))
-    claim = place.path.claim(ticket_of(name, address[1]))
-    if claim is None:
-        return False
-    try:
-        doorbell = reach(name)
-        if doorbell >= 0 and is_claimer(doorbell, claim):
-            channel = claim.join(doorbell, place.settings, f"{address[0]}:{address[1]}")
-    except OSError:  # the class's own call finds out what there is to tell
-        pass
-    finally:
-        if channel is None:
-            claim.give_up()
-            if doorbell >= 0:
-                close(doorbell)
+    if place.path is None or address[0] != local[0] or place.settings.trace:
+        return NOBODY
+    for kind in STREAM_FIRST if place.is_stream else OFFER_FIRST:
+        name = name_of(kind, place.key, address[1], place.key, place.port)
+        if kind is OFFER:
+            claim = place.path.claim(ticket_of(name, address[1]))
+        try:
+            doorbell = reach(name)
+            if claim is not None:
+                if doorbell >= 0 and is_claimer(doorbell, claim):
+                    channel = claim.join(doorbell, place.settings, f"{address[0]}:{address[1]}")
+                    pid = claim.pid
+                    break
+                claim.give_up()
+                claim = None
+        except OSError:  # the class's own call finds out what there is to tell
+            if claim is not None:
+                claim.give_up()
+            return NOBODY
+        if doorbell >= 0:
+            break
+    else:
+        return stay(sock, listener, listening, local, address), None
     if channel is None:
-        return False
+        if kind is not STREAM or not place.is_stream:
+            return False, (kind.decode(), doorbell)
+        pid = peer_of(doorbell)
+        doorbell = side_of_stream(doorbell, name, place.path)
+        if doorbell < 0:
+            return stay(sock, listener, listening, local, address), None
     if listener._fast_options:
         sock._fast_options = dict(listener._fast_options)
     if listening is not None:
         listening.found()
-    move(sock, "accept", place.path, channel, doorbell, claim.pid, local, address, None, None)
-    return True
+    move(sock, "accept", place.path, channel, doorbell, pid, local, address, None, None)
+    return True, None
 
 
 @cython.binding(True)
 def _fast_meet_connecting_end(self, listener, address):
-    if not meet(self, listener, address):
-        own_meet(self, listener, address)
+    done, reached = meet(self, listener, address)
+    if not done:
+        own_meet(self, listener, address, reached)
 
 
 # ---- closing, at both ends ----
+
+cdef bint close_stream(object sock, object connection) except -1:
+    """As close_moved(), of a connection whose bytes a stream of the kernel's carries."""
+    if connection.is_tcp or connection.bridged or connection.opener is not None or connection.holders:
+        return False
+    closing(connection)
+    if connection.began and config.settings().short_lived == "tcp":
+        history.ended(connection.peer[:2], genuine.monotonic() - connection.began, connection.final or {})
+    plain_close(sock)
+    port = connection.port
+    if port is not None:
+        port.look()
+    return True
+
+
+cdef bint close_unused(object sock) except -1:
+    """Closes a socket that was never used, where its meeting can still be called off."""
+    cdef Begun begun
+    waiting_one = sock._fast_pending
+    if type(waiting_one) is not Begun or not is_plain_one(sock) or sock._fast_presence is not None:
+        return False
+    begun = <Begun>waiting_one
+    if config.settings().trace or not begun.withdraw():
+        return False
+    sock._fast_pending = None
+    note_stay(sock, "connect", CLOSED_UNUSED, begun.local, begun.peer)
+    if config.settings().short_lived == "tcp":
+        history.closed_unused(begun.peer[:2], genuine.monotonic() - begun.began)
+    sock._real_close()  # now it is as one that was never anything but TCP's
+    return True
+
 
 cdef bint close_moved(object sock) except -1:
     """Closes a socket whose connection has moved, and is only its own. Returns False if there may be more to do."""
@@ -438,7 +729,11 @@ cdef bint close_moved(object sock) except -1:
     if not is_plain_one(sock) or sock._fast_presence is not None or sock._fast_pending is not None:
         return False
     connection, channel = held_in(sock, connection_at), held_in(sock, channel_at)
-    if type(connection) is not Connection or type(channel) is not Channel or len(connection.holders) != 1:
+    if type(connection) is not Connection:
+        return False
+    if channel is None or channel is nothing:
+        return close_stream(sock, connection)
+    if type(channel) is not Channel or len(connection.holders) != 1:
         return False
     closing(connection)
     if connection.began and config.settings().short_lived == "tcp":
@@ -461,8 +756,14 @@ cdef bint close_moved(object sock) except -1:
 
 @cython.binding(True)
 def _real_close(self, _ss=_socket.socket):
-    if _ss is not plain_class or not close_moved(self):
-        own_real_close(self, _ss)
+    if _ss is plain_class:
+        if self._fast_pending is not None:
+            if close_unused(self):
+                return
+            self._fast_decide()
+        if close_moved(self):
+            return
+    own_real_close(self, _ss)
 
 
 def bind_class(fast, dict data_calls, note_number, forget_number):

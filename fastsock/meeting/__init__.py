@@ -8,6 +8,10 @@ the same path whatever dies or stalls. The TCP connection carries no byte of the
 Two processes that met before need no talk. The connecting end reserves memory before its SYN: that is the token, and
 the accepting end takes it alone. The connecting end learns of it when its program first uses the socket.
 
+Where a bare stream carries the bytes (unix), the two ends need no talk either. The accepting end makes the stream, and
+passes one side over its connection to the offered name. That connection is the token: a connecting end that withdraws
+its offer lets the kernel refuse connections to that name, and then looks whether one has come.
+
 The connecting end goes ahead (custody) where the accepting end has not accepted yet, or may not be waited for. The
 accepting end then connects back to another name and gets its side of the connection. It joins by a one-byte answer.
 

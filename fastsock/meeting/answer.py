@@ -14,36 +14,52 @@ from ..system.genuine import genuine
 from ..transport import Claim, Reason, Refused, Transport
 from . import hello, unix_calls
 from .joined import Joined, Unusable, peer_process
-from .names import connection_name, is_loopback, packed, ticket
+from .names import connection_name, is_loopback, packed, ticket, unique
 from .waiting import borrowed, bounded_seconds, soon, take_token
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    Ends = tuple[tuple[str, int], tuple[str, int]]
+
 _KEEPER_PATIENCE = 5
 _TOKEN_FLAGS = posix.EFD_NONBLOCK | posix.EFD_CLOEXEC
 
 
-def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined | None:
+def connect_back(
+    source: Any, local: Any, paths: Sequence[Transport], reached: tuple[str, int] | None = None
+) -> Joined | None:
     """Meets the connecting end of an accepted connection from `source`, over one of `paths`.
 
-    Returns None if that end made no offer. Raises Refused: then both ends stay on TCP.
+    reached: the kind of that end's name, and a stream to it, where one is there already. It is taken over. Returns None
+    if that end made no offer. Raises Refused: then both ends stay on TCP.
     """
     ip, port = local[0], local[1]
     key, source_key = packed(ip), packed(source[0])
     if source_key != key and not is_loopback(source[0]):
         raise Refused(Reason.PEER_NOT_LOCAL)
-    name = connection_name("offer", (source_key, source[1]), (key, port))
-    claim = paths[0].claim(ticket(name, source[1]))
-    doorbell = -1
+    ends = (source_key, source[1]), (key, port)
+    kind, stream = reached or ("", -1)
+    if kind == "custody":
+        return _met_ahead(*ends, paths, stream)
+    streams_first = paths[0].is_stream
+    if kind == "stream" or (streams_first and not kind):
+        joined = _met_by_stream(ends, paths, stream)
+        if joined is not None:
+            return joined
+    name = connection_name("offer", *ends)
+    claim = paths[0].claim(ticket(name, source[1])) if not kind else None
+    doorbell = stream if kind == "offer" else -1
     try:
-        doorbell = unix_calls.reach(name)
+        if doorbell < 0:
+            doorbell = unix_calls.reach(name)
         if doorbell >= 0:
             return _met_at(doorbell, claim, source, paths)
         if claim is not None:
             claim.give_up()
-        return _met_ahead((source_key, source[1]), (key, port), paths)
+        joined = _met_ahead(*ends, paths)
+        return _met_by_stream(ends, paths) if joined is None and not streams_first else joined
     except BaseException as error:
         if claim is not None:
             claim.give_up()
@@ -52,7 +68,7 @@ def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined 
         hung_up = isinstance(error, ConnectionError)
         hung_up = hung_up or (isinstance(error, Refused) and error.reason is Reason.PEER_DID_NOT_JOIN)
         if hung_up and doorbell >= 0:  # perhaps the connecting end has gone ahead
-            joined = _met_ahead((source_key, source[1]), (key, port), paths)
+            joined = _met_ahead(*ends, paths)
             if joined is not None:
                 return joined
         if isinstance(error, OSError):
@@ -60,10 +76,48 @@ def connect_back(source: Any, local: Any, paths: Sequence[Transport]) -> Joined 
         raise
 
 
-def _met_ahead(source: tuple[str, int], local: tuple[str, int], paths: Sequence[Transport]) -> Joined | None:
+def _met_by_stream(ends: Ends, paths: Sequence[Transport], asker: int = -1) -> Joined | None:
+    """Meets a connecting end that need not answer: it gets one side of a stream, and this end has moved to the other.
+
+    Until the connecting end takes its side, that lies in a queue. So whatever becomes of that end is told as TCP tells
+    it: a stream that is closed before it was accepted would be reset. Returns None if there is no such end. Raises
+    Refused.
+    """
+    doorbell = theirs = -1
+    try:
+        name = connection_name("stream", *ends)
+        if asker < 0:
+            asker = unix_calls.reach(name)
+        if asker < 0:
+            return None
+        path = next((path for path in paths if path.is_stream), None)
+        if path is None:
+            raise Refused(Reason.EXCLUDED_BY_SETTING)
+        pid = peer_process(asker)
+        theirs, doorbell = unix_calls.pair(unique(name))
+        path.prepare(theirs)
+        path.prepare(doorbell)
+        unix_calls.pass_on(asker, theirs)
+    except BaseException as error:
+        if doorbell >= 0:
+            genuine.close(doorbell)  # unless its side was passed, the connecting end stays on TCP as well
+        if isinstance(error, OSError):
+            raise Refused.by(error) from error
+        raise
+    finally:
+        for descriptor in (asker, theirs):
+            if descriptor >= 0:
+                genuine.close(descriptor)
+    return Joined(path, None, doorbell, pid, awaited=False)
+
+
+def _met_ahead(
+    source: tuple[str, int], local: tuple[str, int], paths: Sequence[Transport], stream: int = -1
+) -> Joined | None:
     """Takes this end's side from a connecting end that went ahead. Returns None if it did not. Raises Refused."""
     try:
-        stream = unix_calls.reach(connection_name("custody", source, local))
+        if stream < 0:
+            stream = unix_calls.reach(connection_name("custody", source, local))
     except OSError as error:
         raise Refused.by(error) from error
     if stream < 0:

@@ -33,6 +33,7 @@ _WHAT_IT_DID = {
 class Offer:
     """A name at which the accepting end may connect back. Made before the SYN is sent, closed after the answer."""
 
+    _is_lost = False  # the other end moved, and this end cannot
     still_connecting = Reason.BACKLOG_FULL  # what it means where a connect is not over after await_tcp()
 
     def __init__(self, bound: Any, ip: str, port: int, paths: Sequence[Transport], ahead: bool, held: Hidden) -> None:
@@ -46,15 +47,18 @@ class Offer:
         self._ahead = ahead
         self.paths = paths
         self._reservation: Reservation | None = None
-        self._listener = self._doorbell = -1
+        self._listener = self._doorbell = self._asker = -1
         self._sent_at = self._deadline = 0.0
         target = packed(ip)
         self._source = packed(bound[0])
         if bound[0] in WILDCARDS:  # the kernel will choose this one
             self._source = _SOURCE_OF_LOOPBACK if target.startswith("7f") else target
         self._ends = (self._source, bound[1]), (target, port)
-        name = connection_name("custody" if ahead else "offer", *self._ends)
-        self._pid = 0 if ahead else history.who_accepts(self._where)
+        # Whose user may be anybody's may also say nothing for ever. The hello's token bounds that.
+        self._is_stream = not ahead and paths[0].is_stream and settings().peers == "same-user"
+        self._is_shut = False
+        name = connection_name("custody" if ahead else "stream" if self._is_stream else "offer", *self._ends)
+        self._pid = 0 if ahead or self._is_stream else history.who_accepts(self._where)
         if self._pid:
             for path in paths:
                 self._reservation = path.reserve(self._pid, ticket(name, bound[1]))
@@ -68,10 +72,41 @@ class Offer:
             self.withdraw()
             raise Refused.by(error) from error
 
+    @classmethod
+    def of(
+        cls,
+        bound: Any,
+        where: tuple[str, int],
+        paths: Sequence[Transport],
+        held: Hidden,
+        listener: Hidden,
+        reserved: tuple[Reservation | None, Transport | None, int],
+        stream: tuple[bool, bool, int],
+        times: tuple[float, float],
+    ) -> Offer:
+        """The offer that native code began (connection/_repeated.pyx), as far as that has come.
+
+        reserved: the reservation, its path, and the process that it is for. stream: as `_is_stream`, `_is_shut`, and
+        the number of a stream that was accepted. times: as `_sent_at` and `_deadline`.
+        """
+        self = cls.__new__(cls)
+        self._held, self._where, self._ahead, self.paths = held, where, False, paths
+        self._reservation, path, self._pid = reserved
+        if path is not None:
+            self._path = path
+        self._is_stream, self._is_shut, accepted = stream
+        self._doorbell, self._asker = (-1, accepted) if self._is_stream else (accepted, -1)
+        self._listener, self._hidden = listener.number, listener
+        self._sent_at, self._deadline = times
+        target = packed(where[0])
+        self._source = packed(bound[0]) if bound[0] not in WILDCARDS else _SOURCE_OF_LOOPBACK
+        self._ends = (self._source, bound[1]), (target, where[1])
+        return self
+
     @property
     def is_reserved(self) -> bool:
         """Whether the accepting end need not wait for the answer."""
-        return self._reservation is not None
+        return self._reservation is not None or self._is_stream
 
     def await_tcp(self, sock: Any) -> None:
         """On one host even a connect that does not block is over by now, unless a backlog is full."""
@@ -98,8 +133,12 @@ class Offer:
         return unique(connection_name(what, *self._ends))
 
     def withdraw(self) -> bool:
-        """Ends the offer, unless the accepting end claimed the reservation. Says whether it ended."""
-        if self._reservation is not None:
+        """Ends the offer, unless the accepting end claimed it already. Says whether it ended."""
+        if self._is_stream:
+            if self._is_lost or not self._shut():
+                return False
+            self._is_stream = False
+        elif self._reservation is not None:
             if not self._reservation.withdraw():
                 return False
             self._reservation = None
@@ -109,7 +148,7 @@ class Offer:
 
     def abandon(self) -> None:
         """In a forked child: lets the offer go. The parent's meeting goes on without this process."""
-        self._reservation = None
+        self._reservation, self._is_stream = None, False
         self._close()
         self._let_port_go()
 
@@ -128,7 +167,13 @@ class Offer:
             self._hidden.close()
         if self._doorbell >= 0:
             genuine.close(self._doorbell)
+        self._close_asker()
         self._listener = self._doorbell = -1
+
+    def _close_asker(self) -> None:
+        if self._asker >= 0:
+            genuine.close(self._asker)
+        self._asker = -1
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_ending() and not self.withdraw():
@@ -145,7 +190,8 @@ class Offer:
         try:
             if packed(local[0]) != self._source:  # the accepting end cannot find the name
                 raise Refused(Reason.PEER_NOT_LOCAL, f"connected from {local[0]}")
-            joined = self._meet(descriptor, local, may_go_ahead)
+            meet = self._take_stream if self._is_stream else self._meet
+            joined = meet(descriptor, local, may_go_ahead)
             if joined is None:
                 return None
         except (OSError, Refused) as error:
@@ -158,7 +204,7 @@ class Offer:
     def settled(self, pid: int) -> int:
         """The process has joined. Gives away the doorbell's descriptor, and ends everything else but the port."""
         doorbell, self._doorbell = self._doorbell, -1
-        self._reservation = None
+        self._reservation, self._is_stream = None, False
         self._close()
         history.joined(self._where, pid)
         return doorbell
@@ -205,6 +251,108 @@ class Offer:
         if not self._hidden.is_ours():
             raise OSError(errno.EBADF, genuine.strerror(errno.EBADF))
         return unix_calls.accept(self._listener)
+
+    # ---- nothing but a stream is needed, and the accepting end brings it ----
+
+    def _shut(self) -> bool:
+        """Lets nobody connect to the offer's name any more. Returns whether nobody has."""
+        if self._asker < 0 and self._listener >= 0:
+            if not self._hidden.is_ours():
+                return True
+            if not self._is_shut:
+                # From here on the kernel refuses. Who came before waits in the queue.
+                unix_calls.shut(self._listener)
+                self._is_shut = True
+            try:
+                self._asker = unix_calls.accept(self._listener)
+            except OSError as error:
+                return error.errno not in NO_DESCRIPTORS
+        return self._asker < 0
+
+    def _take_stream(self, descriptor: int, local: Any, may_go_ahead: bool) -> Joined:
+        """Meets an accepting end that connects, and passes this end's side of a stream. Or it never does either."""
+        reason, detail = Reason.LISTENER_DID_NOT_ANSWER, ""
+        while self._asker >= 0 or not self._is_shut:
+            if self._asker < 0:
+                try:
+                    self._asker = soon(self._accept, self._deadline, self._listener, descriptor)
+                except TimeoutError:
+                    accepted = core.accepted(local, self._where) if core.available else None
+                    after = f"after {(genuine.monotonic() - self._sent_at) * 1e3:.0f} ms"
+                    detail = _WHAT_IT_DID[accepted].format(after)
+                except EOFError:
+                    reason = Reason.SYSTEM_ERROR
+                except OSError as error:
+                    if error.errno not in NO_DESCRIPTORS:
+                        raise
+                if self._asker < 0 and self._shut():
+                    break
+            pid, reason, detail = self._hear(descriptor)
+            if reason is Reason.JOINED:
+                return Joined(self.paths[0], None, self._doorbell, pid, awaited=False)
+            self._close_asker()
+            self._shut()  # perhaps another one has come
+        if reason is Reason.LISTENER_DID_NOT_ANSWER:
+            history.lapsed(self._where)
+        raise Refused(reason, detail)
+
+    def _hear(self, descriptor: int) -> tuple[int, Reason, str]:
+        """Waits until the end that connected has passed the stream, or hung up. Returns its process as well."""
+        if self._asker < 0:  # somebody may have connected, and no number is left for that: TCP's serves meanwhile
+            tcp, inheritable = self._held, genuine.get_inheritable(descriptor)
+            assert tcp is not None
+            try:
+                self._asker = self._accept_without_spare(descriptor)
+            except OSError as error:
+                return 0, Refused.by(error).reason, ""
+            finally:
+                genuine.dup2(tcp.number, descriptor, inheritable)
+        pid, user = unix_calls.peer(self._asker)
+        if not is_welcome(user):
+            return pid, Reason.OTHER_USER, f"the other end runs as user {user}"
+        try:
+            if self._doorbell < 0:
+                try:
+                    self._doorbell = self._passed(self._asker)
+                except OSError as error:
+                    if error.errno not in NO_DESCRIPTORS:
+                        raise
+                    self._take_without_spare(descriptor)
+        except OSError as error:
+            if error.errno in NO_DESCRIPTORS:
+                raise
+            return pid, Reason.PEER_DECLINED, "the other end hung up"
+        return pid, Reason.JOINED, ""
+
+    def _passed(self, asker: int) -> int:
+        """The descriptor that the end which connected passes. It stays in the queue as well. Raises OSError."""
+        while True:
+            try:
+                found: int = soon(lambda: unix_calls.passed(asker), genuine.monotonic() + 1.0, asker)
+                return found
+            except TimeoutError:  # it is stopped, or this host is overloaded: it may be about to move
+                pass
+
+    def _take_without_spare(self, descriptor: int) -> None:
+        """Lends TCP's number to the stream over which the other one comes. So that one's number is free for it."""
+        tcp, inheritable = self._held, genuine.get_inheritable(descriptor)
+        assert tcp is not None
+        genuine.dup2(self._asker, descriptor, False)
+        self._close_asker()
+        give_up_at = genuine.monotonic() + 1.0
+        try:
+            while self._doorbell < 0:
+                try:
+                    self._doorbell = self._passed(descriptor)
+                except OSError as error:  # another thread was faster
+                    self._is_lost = error.errno in NO_DESCRIPTORS and genuine.monotonic() > give_up_at
+                    if self._is_lost or error.errno not in NO_DESCRIPTORS:
+                        raise
+                    genuine.sleep(1e-3)
+        finally:
+            genuine.dup2(tcp.number, descriptor, inheritable)
+
+    # ---- memory is reserved ----
 
     def _as_reserved(self, reservation: Reservation, local: Any, descriptor: int, may_go_ahead: bool) -> Joined | None:
         """Meets an accepting end that has claimed the memory. It connects now, or it gives its claim up."""

@@ -67,6 +67,9 @@ def hold(sock: Any) -> Hidden:
     Its number is at least three quarters of this process's limit, or 3,072 if that is less. Lower numbers are left to
     the program. Raises OSError: EMFILE if no such number is free.
     """
+    if _held:
+        with _lock:
+            _look_at_some()
     try:
         return _hold(sock)
     except OSError:
@@ -97,8 +100,6 @@ class HeldPort:
         self._stands_for = _file(descriptors[0])
         self._numbers = set(descriptors)
         with _lock:
-            if _held:
-                _look_at_some()
             _held[self._stands_for] = self
 
     def also(self, descriptor: int) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from .. import core
 from .genuine import genuine
 
+TYPE_CHECKING = False
+
 
 def _file_of(number: int) -> tuple[int, int, bool]:
     """A file's device and inode, and whether it has a type. A descriptor of a process has none. Raises OSError."""
@@ -72,3 +74,7 @@ def _process_of(number: int) -> str:
     """The process that a descriptor stands for: up to Linux 6.8 all of these share one inode, with others even."""
     with genuine.open_file(f"/proc/self/fdinfo/{number}") as file:
         return "".join(line[4:].strip() for line in file if line.startswith("Pid:"))
+
+
+if core.available and not TYPE_CHECKING:
+    Hidden = core.Hidden

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 
 import pytest
@@ -21,11 +22,11 @@ HAS_CORE = core.available and importlib.util.find_spec("fastsock.connection._rep
 pytestmark = pytest.mark.skipif(not HAS_CORE, reason="without the core no memory is reserved")
 
 
-@pytest.fixture(autouse=True)
-def as_delivered():
-    with preferring("shm"):
+@pytest.fixture(autouse=True, params=("shm", "unix"))
+def path(request):
+    with preferring(request.param):
         config.configure(short_lived="path", meeting_ms=5000)
-        yield
+        yield request.param
 
 
 class Slow(socket.socket):
@@ -35,8 +36,8 @@ class Slow(socket.socket):
         return b"own:" + super().recv(bufsize, flags)
 
 
-def _listen(here):
-    config.configure(transports="shm,tcp", short_lived="path", meeting_ms=5000)
+def _listen(here, path):
+    config.configure(transports=f"{path},tcp", short_lived="path", meeting_ms=5000)
     here.listener = socket.create_server(HERE, backlog=100)
     return here.listener.getsockname()
 
@@ -78,9 +79,9 @@ def _ask(address, kind=socket.socket, options=()):
 
 
 @pytest.fixture
-def server():
+def server(path):
     with FarProcess() as process:
-        process.address = process.run(_listen)
+        process.address = process.run(_listen, path)
         for _ in range(MEETINGS):
             _exchange(process)
         yield process
@@ -93,11 +94,11 @@ def _exchange(process, **how):
     return asked, answering.result()
 
 
-def test_no_call_of_the_class_is_needed_for_a_meeting(server):
+def test_no_call_of_the_class_is_needed_for_a_meeting(server, path):
     native_here = native_there = 0
     for _ in range(40):
         (answer, transport, here), (far_transport, there) = _exchange(server)
-        assert (answer, transport, far_transport) == (b"a message", "shm", "shm")
+        assert (answer, transport, far_transport) == (b"a message", path, path)
         native_here += not OWN_CALLS & here
         native_there += not OWN_CALLS & there
     # where one end is stopped at a bad moment, the other end's own call goes on
@@ -105,22 +106,22 @@ def test_no_call_of_the_class_is_needed_for_a_meeting(server):
     assert native_there > 20
 
 
-def test_other_settings_hold_for_the_next_connection(server):
+def test_other_settings_hold_for_the_next_connection(server, path):
     config.configure(transports="tcp")
     assert _exchange(server)[0][1] == "tcp"
-    config.configure(transports="shm,tcp")
-    assert _exchange(server)[0][1] == "shm"
+    config.configure(transports=f"{path},tcp")
+    assert _exchange(server)[0][1] == path
 
 
-def test_class_of_the_program_is_asked_first(server):
+def test_class_of_the_program_is_asked_first(server, path):
     answer, transport, _ = _exchange(server, kind=Slow)[0]
-    assert (answer, transport) == (b"own:a message", "shm")
+    assert (answer, transport) == (b"own:a message", path)
 
 
-def test_options_that_were_set_before_hold(server):
+def test_options_that_were_set_before_hold(server, path):
     nodelay = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     answer, transport, _ = _exchange(server, options=[nodelay])[0]
-    assert (answer, transport) == (b"a message", "shm")
+    assert (answer, transport) == (b"a message", path)
 
 
 def test_listener_that_is_gone_refuses(server):
@@ -143,3 +144,66 @@ def test_connection_that_nobody_used(server):
 def _accept_and_read(here):
     with here.listener.accept()[0] as sock:
         return sock.recv(1)
+
+
+def _accept_late(here):
+    """Returns the path, what it read, and the names of Python calls."""
+    with Calls() as calls, here.listener.accept()[0] as sock:
+        transport, data = sock.transport, sock.recv(1)
+    return transport, data, calls.names
+
+
+def test_connection_that_is_closed_before_it_is_accepted(server):
+    """The client calls its meeting off. Neither end needs a call of the class for that."""
+    for _ in range(20):
+        with Calls() as calls:
+            socket.create_connection(server.address).close()
+        transport, data, there = server.run(_accept_late)
+        assert (transport, data) == ("tcp", b"")
+        assert not OWN_CALLS & (calls.names | there)
+
+
+def test_nobody_waits_for_the_other_end(server, path):
+    """accept() returns though the client does nothing, and what the server sent is there at the client's first use."""
+    accepting = server.begin(_accept_and_send)
+    with socket.create_connection(server.address) as sock:
+        assert accepting.result() == path
+        assert sock.recv(100) == b"early"
+        assert sock.transport == path
+
+
+def _accept_and_send(here):
+    here.sock, _ = here.listener.accept()
+    here.sock.sendall(b"early")
+    return here.sock.transport
+
+
+def test_first_use_in_a_forked_child(server, path):
+    answering = server.begin(_answer)
+    with socket.create_connection(server.address) as sock:
+        child = os.fork()
+        if child == 0:
+            sock.sendall(b"from the child")
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert sock.recv(100) == b"from the child"
+    assert answering.result()[0] == path
+
+
+def test_descriptors_are_all_given_back(server):
+    accepting = server.begin(_accept_and_read)
+    socket.create_connection(server.address).close()
+    accepting.result()
+    here, there = _descriptors(), server.run(_descriptors)
+    for _ in range(20):
+        _exchange(server)
+        accepting = server.begin(_accept_and_read)
+        socket.create_connection(server.address).close()
+        accepting.result()
+    # a probe socket and the process that a segment belongs to may be kept or not
+    assert _descriptors() - here < 3
+    assert server.run(_descriptors) - there < 3
+
+
+def _descriptors(here=None):
+    return len(os.listdir("/proc/self/fd"))

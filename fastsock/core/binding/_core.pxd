@@ -15,6 +15,15 @@ cpdef unsigned int forks() noexcept
 cdef int c_reduce_local(int operation, int type, const void *source, void *target, size_t count) except -1
 
 
+cdef class Hidden:
+    cdef readonly int number
+    cdef unsigned long device, file
+    cdef str process
+
+    cdef bint is_same(self) noexcept  # as is_ours()
+    cpdef close(self)
+
+
 cdef class Engine:
     cdef fs_engine *engine
     cdef readonly int rank, size

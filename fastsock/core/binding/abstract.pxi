@@ -29,6 +29,19 @@ def abstract_reach(bytes name not None):
     return -1 if stream == -ECONNREFUSED else checked(stream)
 
 
+def abstract_pass(int stream, int descriptor):
+    """Passes the descriptor over a connected UNIX stream. Raises OSError."""
+    checked(fs_abstract_pass(stream, descriptor))
+
+
+def abstract_passed(int stream):
+    """A duplicate of the descriptor that abstract_pass() passed: the stream keeps its own until it is closed.
+
+    Raises OSError: BlockingIOError for nothing yet, ConnectionResetError where the other end hung up.
+    """
+    return checked(fs_abstract_passed(stream))
+
+
 def abstract_is_own_user(unsigned int user):
     """Whether that user, as the kernel tells it, is surely this process's own: nobody without a number here is."""
     return fs_is_own_user(user) != 0

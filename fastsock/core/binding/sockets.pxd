@@ -15,6 +15,8 @@ cdef extern from "sockets/abstract.h" nogil:
     int fs_abstract_accept(int listener)
     int fs_abstract_reach(const char *name, size_t length)
     int fs_abstract_peer(int stream, int *process, unsigned int *user)
+    int fs_abstract_pass(int stream, int descriptor)
+    int fs_abstract_passed(int stream)
     int fs_is_own_user(unsigned int user)
     int fs_abstract_told(int descriptor, unsigned long inode, int keep)
     unsigned int fs_abstract_forks()

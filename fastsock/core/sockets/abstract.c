@@ -168,6 +168,46 @@ int fs_abstract_reach(const char *name, size_t length)
     return -refused;
 }
 
+union rights {
+    char space[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr aligned;
+};
+
+#define PASSED 'S' /* the one byte that a descriptor goes with */
+
+int fs_abstract_pass(int stream, int descriptor)
+{
+    union rights control;
+    char word = PASSED;
+    struct iovec one = {&word, 1};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    memset(&control, 0, sizeof control);
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    return sendmsg(stream, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ? 0 : -errno;
+}
+
+int fs_abstract_passed(int stream)
+{
+    char said = 0;
+    int passed = -1;
+    union rights control;
+    struct iovec one = {&said, 1};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    ssize_t got = recvmsg(stream, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got <= 0) return got == 0 || errno == ECONNRESET ? -ECONNRESET : -errno;
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&passed, CMSG_DATA(header), sizeof passed);
+    if (said == PASSED && passed >= 0) return passed;
+    if (passed >= 0) close(passed);
+    return said == PASSED && (message.msg_flags & MSG_CTRUNC) ? -EMFILE : -EPROTO;
+}
+
 int fs_abstract_peer(int stream, pid_t *process, uid_t *user)
 {
     struct ucred credentials;

@@ -18,6 +18,12 @@ int fs_abstract_accept(int listener);
 int fs_abstract_reach(const char *name, size_t length); /* a stream connected to the listener; -ECONNREFUSED for none */
 int fs_abstract_peer(int stream, pid_t *process, uid_t *user); /* who listened or connected there: 0 */
 
+/* One descriptor over a connected stream: 0, and what came.  That is a duplicate: the stream keeps its own until it is
+ * closed, so nothing is lost where no number is free (-EMFILE).  -EAGAIN: nothing yet, -ECONNRESET: the other end hung up,
+ * -EPROTO: something else came. */
+int fs_abstract_pass(int stream, int descriptor);
+int fs_abstract_passed(int stream);
+
 /* Whether a user number from the kernel is surely this process's own.  In a user namespace every user without a number
  * gets the overflow number, perhaps this process too: that number proves nothing. */
 int fs_is_own_user(uid_t user);
