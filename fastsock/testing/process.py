@@ -136,10 +136,10 @@ class FarProcess:
 
     def _collect(self, what: str, timeout: float) -> Any:
         if not self._answers.poll(timeout):
-            state = _state(self.pid)
+            state, threads = _state(self.pid), _threads(self.pid)
             self.kill(signal.SIGABRT)
             self.wait()
-            raise Hang(f"{what} in process {self.pid} (state {state}) did not answer within {timeout} s")
+            raise Hang(f"{what} in process {self.pid} (state {state}) did not answer within {timeout} s\n{threads}")
         try:
             ok, answer, text = pickle.loads(self._answers.recv_bytes())
         except EOFError:
@@ -190,6 +190,16 @@ def _until(condition: Callable[[], bool], what: str, timeout: float) -> None:
 def _state(pid: int, thread: int | None = None) -> str:
     with open(f"/proc/{pid}/task/{thread or pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()[0].decode()
+
+
+def _threads(pid: int) -> str:
+    """Where each thread waits in the kernel, as far as this user may know."""
+    told = []
+    for thread in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
+        for name in ("comm", "wchan", "syscall", "stack"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/{name}") as file:
+                told.append(f"{thread} {name}: {file.read().strip()}")
+    return "\n".join(told)
 
 
 def _switches(pid: int, thread: int) -> int:
