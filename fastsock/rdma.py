@@ -36,6 +36,7 @@ _REFUSED = {
     errno.EADDRNOTAVAIL: Reason.NO_RDMA_ROUTE,
     errno.ENETUNREACH: Reason.NO_RDMA_ROUTE,
     errno.EOPNOTSUPP: Reason.IWARP,
+    errno.EBUSY: Reason.RDMA_LIBRARY_BUSY,
     errno.ECONNREFUSED: Reason.NO_RDMA_LISTENER,
     errno.ETIMEDOUT: Reason.NO_RDMA_LISTENER,
     errno.EPROTO: Reason.PEER_VERSION,

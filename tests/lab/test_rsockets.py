@@ -29,6 +29,8 @@ from .guest import Guest, only_in_lab
 
 MAKER = contract.maker_of("rsockets")
 STRANGER = str(Path(__file__).with_name("stranger_rsocket.py"))
+HALF_CONNECTING = str(Path(__file__).with_name("half_connecting.py"))
+ANSWERED = "5\n"
 REFUSED = RsocketsTransport().usable()
 
 pytestmark = [only_in_lab, contract.LIMIT]
@@ -126,6 +128,30 @@ def test_a_strangers_rsocket_is_not_taken_for_ours():
             assert fastsock.explain(sock).transport == "rsockets"
             assert sock.recv(1) == b""
         thread.join()
+
+
+@with_rsockets
+def test_a_host_that_dies_while_it_connects_stops_nobody():
+    """Until the connection manager gives it up, a minute later, librdmacm's rlisten() and rclose() wait too."""
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(socket.create_server((MAKER.host, 0)))
+        dying = subprocess.Popen(
+            [sys.executable, HALF_CONNECTING, MAKER.host, str(first.getsockname()[1])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        stack.callback(dying.wait)
+        assert dying.stdin is not None and dying.stdout is not None
+        stack.callback(dying.stdin.close)
+        assert ANSWERED in dying.stdout  # reads on until it is there
+        for listener in (first, stack.enter_context(socket.create_server((MAKER.host, 0)))):
+            with socket.create_connection(listener.getsockname(), timeout=20) as sock:
+                accepted = stack.enter_context(listener.accept()[0])
+                sock.sendall(b"hello")
+                assert accepted.recv(5) == b"hello"
+                print("beside a host that died while it connected:", fastsock.explain(sock))
+        assert dying.poll() is None
 
 
 @with_rsockets

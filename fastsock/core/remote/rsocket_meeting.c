@@ -6,6 +6,7 @@
 #include "agent.h"
 #include "meeting.h"
 #include "rsocket_accepting.h"
+#include "rsocket_apart.h"
 #include "rsocket_bridge.h"
 #include "rsocket_carrier.h"
 #include "system.h"
@@ -23,6 +24,7 @@
 #define GREETING_NS 2000000000ull /* who connects and says nothing is closed then */
 #define BUFFER_BYTES (64u * 1024) /* the library registers twice so much each way */
 #define REQUESTS 384u             /* of each queue: more than the pieces of FS_FRAMES frames */
+#define LISTENING_NS 1000000000ull
 #define CONNECTING_MS 2
 
 /* ---- one rsocket ---- */
@@ -138,9 +140,10 @@ struct fs_rsocket_listener *fs_rsocket_listen(const struct sockaddr *at, int *er
     int number = library == NULL ? -1 : make_rsocket(library, at->sa_family, error);
     if (number < 0) return NULL;
     struct fs_rsocket_listener *listener = NULL;
-    if (library->rbind(number, at, size_of(at)) != 0 || library->rlisten(number, BACKLOG) != 0) *error = -errno;
+    if (library->rbind(number, at, size_of(at)) != 0) *error = -errno;
+    else if ((*error = fs_rsocket_listen_apart(library, number, BACKLOG, fs_now_ns() + LISTENING_NS)) != 0) return NULL;
     else listener = fs_rsocket_accept_on(library, number, accepted, error);
-    if (listener == NULL) library->rclose(number);
+    if (listener == NULL) fs_rsocket_close(library, number);
     return listener;
 }
 
@@ -191,8 +194,10 @@ static int connect_to(const struct fs_rsocket_library *library, const struct soc
 {
     int number = make_rsocket(library, target->sa_family, error);
     if (number < 0) return -1;
-    *error = library->rconnect(number, target, size_of(target)) == 0 ? 0 : -errno;
-    if (*error == -EINPROGRESS) *error = await_connected(library, number, limit_ns);
+    *error = fs_rsocket_connect_apart(library, number, target, size_of(target), limit_ns);
+    if (*error == -EBUSY) *error = -ETIMEDOUT;
+    if (*error != 0) return -1;
+    *error = await_connected(library, number, limit_ns);
     if (*error == 0) return number;
     fs_rsocket_close(library, number);
     return -1;
