@@ -135,15 +135,15 @@ def test_a_host_that_dies_while_it_connects_stops_nobody():
     """Until the connection manager gives it up, a minute later, librdmacm's rlisten() and rclose() wait too."""
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(socket.create_server((MAKER.host, 0)))
-        dying = subprocess.Popen(
-            [sys.executable, HALF_CONNECTING, MAKER.host, str(first.getsockname()[1])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+        dying = stack.enter_context(
+            subprocess.Popen(
+                [sys.executable, HALF_CONNECTING, MAKER.host, str(first.getsockname()[1])],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         )
-        stack.callback(dying.wait)
-        assert dying.stdin is not None and dying.stdout is not None
-        stack.callback(dying.stdin.close)
+        assert dying.stdout is not None
         assert ANSWERED in dying.stdout  # reads on until it is there
         for listener in (first, stack.enter_context(socket.create_server((MAKER.host, 0)))):
             with socket.create_connection(listener.getsockname(), timeout=20) as sock:
