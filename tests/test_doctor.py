@@ -18,8 +18,8 @@ from fastsock.doctor import examine as finding
 from fastsock.doctor import measure
 from fastsock.doctor.examine import examine
 from fastsock.doctor.tell import Colours, colours_for, lines
+from fastsock.shm import ShmTransport
 from fastsock.transport import ADVICE, Capability, Reason, Refused, Transport
-from fastsock.unix import UnixTransport
 
 from .helpers.paths import why_not
 
@@ -161,14 +161,15 @@ class TestPaths:
         assert "sdp    does not work" in text
         assert f"sdp: {str(reason).replace('_', ' ')}; mend the {reason}" in text
 
+    @pytest.mark.skipif(bool(why_not("shm")), reason=f"no shared memory: {why_not('shm')}")
     def test_path_that_seems_to_work_but_does_not_join(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def join(*_: object) -> None:
             raise Refused(Reason.NO_MEMORY)
 
-        monkeypatch.setattr(UnixTransport, "join", join)
+        monkeypatch.setattr(ShmTransport, "join", join)
         paths = {path["name"]: path for path in examine()["paths"]}
-        assert (paths["unix"]["works"], paths["unix"]["reason"]) == (False, "no_memory")
-        assert paths["unix"]["advice"] == ADVICE[Reason.NO_MEMORY]
+        assert (paths["shm"]["works"], paths["shm"]["reason"]) == (False, "no_memory")
+        assert paths["shm"]["advice"] == ADVICE[Reason.NO_MEMORY]
         assert paths["tcp"]["works"] and paths["tcp"]["round_trip_us"] > 0
 
     def test_without_tcp_nothing_is_well(self, monkeypatch: pytest.MonkeyPatch) -> None:
