@@ -87,7 +87,7 @@ ADVICE: dict[Reason, str] = {
     Reason.OLD_RDMA_LIBRARY: "install librdmacm of rdma-core 53 or newer, or take rdma in place of rsockets",
     Reason.NO_RDMA_ROUTE: "connect to the address of an RDMA device's network",
     Reason.NO_RDMA_LISTENER: "start the server with `python -m fastsock.launcher` on a host with an RDMA device",
-    Reason.RDMA_LIBRARY_BUSY: "listen again: librdmacm waits for a host that died while connecting, a minute at most",
+    Reason.RDMA_LIBRARY_BUSY: "listen again later: librdmacm waits for a host that died or stopped while it connected",
     Reason.IWARP: "use InfiniBand or RoCE: iWARP has no ports but TCP's, so others would see the meeting",
     Reason.OLD_KERNEL: "use Linux 5.12 or newer: on an older one a forked child loses the memory that a device uses",
     Reason.FORKED_WITH_RDMA: "fork before the first connection over RDMA, or start processes by `spawn`",

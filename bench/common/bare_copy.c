@@ -19,6 +19,7 @@ typedef struct {
     uint64_t source, length, sender;
     _Alignas(128) _Atomic uint64_t joined; /* the receiver's */
     uint64_t target, receiver;
+    _Atomic uint64_t left; /* how many blocks the receiver is done with: until then their counts below stay */
     _Alignas(128) _Atomic uint64_t next;
     _Alignas(128) _Atomic uint64_t done;
 } Way;
@@ -73,6 +74,7 @@ static PyObject *copy_send(Copy *c, PyObject *data) {
     if (PyObject_GetBuffer(data, &b, PyBUF_SIMPLE)) return NULL;
     Py_BEGIN_ALLOW_THREADS
     Way *way = c->out;
+    await_value(&way->left, c->sent);
     atomic_store_explicit(&way->next, 0, memory_order_relaxed);
     atomic_store_explicit(&way->done, 0, memory_order_relaxed);
     way->source = (uint64_t)b.buf, way->length = (uint64_t)b.len, way->sender = (uint64_t)getpid();
@@ -100,6 +102,7 @@ static PyObject *copy_recv_into(Copy *c, PyObject *data) {
     atomic_store_explicit(&way->joined, c->received, memory_order_release);
     if (!error) error = copy_pieces(way, 0);
     if (!error) await_value(&way->done, (uint64_t)b.len);
+    atomic_store_explicit(&way->left, c->received, memory_order_release);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&b);
     return answer(error, (uint64_t)b.len);

@@ -132,7 +132,7 @@ def test_a_strangers_rsocket_is_not_taken_for_ours():
 
 @with_rsockets
 def test_a_host_that_dies_while_it_connects_stops_nobody():
-    """Until the connection manager gives it up, a minute later, librdmacm's rlisten() and rclose() wait too."""
+    """Until the connection manager gives it up, librdmacm's rlisten() and rclose() wait too."""
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(socket.create_server((MAKER.host, 0)))
         dying = stack.enter_context(

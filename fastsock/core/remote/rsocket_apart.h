@@ -1,7 +1,8 @@
 /* rlisten() and rconnect() in a thread of their own.
  *
- * While the library's thread accepts, it waits until the other host has finished the handshake.  A host that died in
- * between is given up after a minute.  So long rlisten(), rconnect() and rclose() wait too, with one lock of the process.
+ * While the library's thread accepts, it waits until the other host has finished the handshake.  One that died in between
+ * is given up after a minute, one that only stopped may be waited for longer.  So long rlisten(), rconnect() and rclose()
+ * wait too, with one lock of the process.
  */
 #ifndef FASTSOCK_REMOTE_RSOCKET_APART_H
 #define FASTSOCK_REMOTE_RSOCKET_APART_H
