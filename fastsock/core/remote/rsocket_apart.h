@@ -3,6 +3,9 @@
  * While the library's thread accepts, it waits until the other host has finished the handshake.  One that died in between
  * is given up after a minute, one that only stopped may be waited for longer.  So long rlisten(), rconnect() and rclose()
  * wait too, with one lock of the process.
+ *
+ * A signal that interrupts them there is taken for the thread's answer (read_all() in rsocket.c): the rsocket fails, and
+ * the thread goes on with it after it was freed.  A thread of fs_start_thread() gets no signals.
  */
 #ifndef FASTSOCK_REMOTE_RSOCKET_APART_H
 #define FASTSOCK_REMOTE_RSOCKET_APART_H
