@@ -3,6 +3,7 @@
 genuine     the system's calls and its clock, also where test tools replaced them
 forkable    locks that a forked child finds free
 hidden      descriptors that the program does not know, and may close
+proof       both ends of a fresh connection prove that they know one key
 
 Every layer may import it. It imports core alone. Tests: tests/system.
 """

@@ -16,28 +16,17 @@ What this does not do: encrypt, or sign what follows. Who can change packets bet
 from __future__ import annotations
 
 import struct
-from operator import eq as _eq
-
-try:  # hashlib loads OpenSSL, which takes longer than all else that a rank imports for its start
-    from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]  # since Python 3.12
-except ImportError:
-    try:
-        from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        from hashlib import sha256
-try:
-    from _operator import _compare_digest as _same
-except ImportError:
-    _same = _eq
 
 from ..system.genuine import genuine
+from ..system.proof import DIGEST_BYTES, SECRET_BYTES, End, HelloError, drive, hmac_sha256, new_secret, printable, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any
 
-SECRET_BYTES = 32
+__all__ = ["SECRET_BYTES", "SERVER", "Acceptor", "Caller", "Connector", "HelloError", "accept", "connect", "new_secret"]
+
 SERVER = -1  # the rank of the wire-up server
 
 _HELLO = struct.Struct("!8s16sii32s")
@@ -46,14 +35,6 @@ _MAGIC = b"FSHELLO1"
 _CHALLENGE = b"FSCHALL1"
 _WELCOME = b"FSWELCO1"
 _REFUSAL = b"FSREFUS1"
-_DIGEST = 32
-_BLOCK = 64
-
-
-class HelloError(ConnectionError):
-    """The other end did not prove that it belongs to the job. The text says what was wrong."""
-
-    reply = b""  # what the accepting end should still send before it closes
 
 
 class Caller:
@@ -69,54 +50,11 @@ class Caller:
         return f"Caller(rank={self.rank}, role={self.role!r})"
 
 
-def new_secret() -> bytes:
-    """A secret for one job."""
-    return genuine.urandom(SECRET_BYTES)
-
-
-def hmac_sha256(key: bytes, message: bytes) -> bytes:
-    """RFC 2104; the standard library's `hmac` would load OpenSSL."""
-    if len(key) > _BLOCK:
-        key = sha256(key).digest()
-    key = key.ljust(_BLOCK, b"\0")
-    inner = sha256(bytes(byte ^ 0x36 for byte in key) + message).digest()
-    outer: bytes = sha256(bytes(byte ^ 0x5C for byte in key) + inner).digest()
-    return outer
-
-
 def _key(secret: bytes, job: str) -> bytes:
     return hmac_sha256(secret, b"fastsock.xxdev.hello/1\0" + job.encode())
 
 
-class _End:
-    """What both ends share: bytes arrive in any pieces, and `needed` never asks beyond the message that is due."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._due = 0
-        self.done = False
-
-    @property
-    def needed(self) -> int:
-        """How many bytes to read before anything can happen; more must not be read."""
-        return 0 if self.done else self._due - len(self._buffer)
-
-    def feed(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Take bytes that arrived (at most `needed`); gives what must be sent. Raises HelloError."""
-        self._buffer += data
-        if len(self._buffer) < self._due:
-            return b""
-        if len(self._buffer) > self._due:
-            raise HelloError("more bytes than this step of the hello has")
-        message = bytes(self._buffer)
-        self._buffer.clear()
-        return self._step(message)
-
-    def _step(self, message: bytes) -> bytes:
-        raise NotImplementedError
-
-
-class Connector(_End):
+class Connector(End):
     """The connecting end, without a socket: send `start()`, then feed() what arrives until `done`."""
 
     def __init__(self, *, secret: bytes, job: str, rank: int, peer: int, role: str) -> None:
@@ -133,20 +71,20 @@ class Connector(_End):
     def _step(self, message: bytes) -> bytes:
         kind, value = _ANSWER.unpack(message)
         if kind == _REFUSAL:
-            raise HelloError(f"it refused: {_printable(value)}")
+            raise HelloError(f"it refused: {printable(value)}")
         if not self._proof:
             if kind != _CHALLENGE:
                 raise HelloError("what answers there is no rank of a fastsock job")
             self._transcript += message
             self._proof = hmac_sha256(self._key, b"connecting" + self._transcript)
             return self._proof
-        if kind != _WELCOME or not _same(value, hmac_sha256(self._key, b"accepting" + self._transcript + self._proof)):
+        if kind != _WELCOME or not same(value, hmac_sha256(self._key, b"accepting" + self._transcript + self._proof)):
             raise HelloError("it did not prove that it knows this job's secret")
         self.done = True
         return b""
 
 
-class Acceptor(_End):
+class Acceptor(End):
     """The accepting end, without a socket: feed() what arrives until `done`; then `caller` is who connected."""
 
     def __init__(self, *, secret: bytes, job: str, rank: int, size: int, roles: Collection[str]) -> None:
@@ -163,10 +101,10 @@ class Acceptor(_End):
             self._claimed = self._claim(message)
             challenge = _ANSWER.pack(_CHALLENGE, genuine.urandom(32))
             self._transcript = message + challenge
-            self._due = _DIGEST
+            self._due = DIGEST_BYTES
             return challenge
         key = _key(self._secret, self._job)
-        if not _same(message, hmac_sha256(key, b"connecting" + self._transcript)):
+        if not same(message, hmac_sha256(key, b"connecting" + self._transcript)):
             raise _refusal("another job or secret", "it does not know this job's secret")
         self.caller = self._claimed
         self.done = True
@@ -192,17 +130,13 @@ def _refusal(told: str, reason: str) -> HelloError:
     return error
 
 
-def _printable(text: bytes) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text.rstrip(b"\0").decode("latin-1"))
-
-
 def connect(sock: Any, *, secret: bytes, job: str, rank: int, peer: int, role: str, timeout: float = 10.0) -> None:
     """Prove to the end that accepted `sock` who this is, and see that it is rank `peer` of the same job.
 
     Raises HelloError (a ConnectionError) or TimeoutError; the socket's timeout is as it was afterwards.
     """
     end = Connector(secret=secret, job=job, rank=rank, peer=peer, role=role)
-    _drive(sock, end, end.start(), timeout)
+    drive(sock, end, end.start(), timeout)
 
 
 def accept(
@@ -214,38 +148,6 @@ def accept(
     `timeout`: a thread that accepts from many uses Acceptor.
     """
     end = Acceptor(secret=secret, job=job, rank=rank, size=size, roles=roles)
-    _drive(sock, end, b"", timeout)
+    drive(sock, end, b"", timeout)
     assert end.caller is not None
     return end.caller
-
-
-def _drive(sock: Any, end: _End, output: bytes, timeout: float) -> None:
-    before = sock.gettimeout()
-    deadline = genuine.monotonic() + timeout
-    try:
-        while True:
-            if output:
-                sock.settimeout(_left(deadline))
-                sock.sendall(output)
-            if end.done:
-                return
-            sock.settimeout(_left(deadline))
-            data = sock.recv(end.needed)
-            if not data:
-                raise HelloError("it closed the connection during the hello")
-            try:
-                output = end.feed(data)
-            except HelloError as error:
-                if error.reply:
-                    sock.settimeout(_left(deadline))
-                    sock.sendall(error.reply)
-                raise
-    finally:
-        sock.settimeout(before)
-
-
-def _left(deadline: float) -> float:
-    left = deadline - genuine.monotonic()
-    if left <= 0:
-        raise TimeoutError("the hello took too long")
-    return left

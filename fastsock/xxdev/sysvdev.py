@@ -14,9 +14,9 @@ import struct
 
 from .. import config, core
 from ..meeting import unix_calls
+from ..system import proof
 from ..system.forkable import new_lock
 from ..system.genuine import genuine
-from . import hello
 from .connections import Connections
 from .errors import Code, failed
 from .networked import NetworkedDevice
@@ -58,7 +58,7 @@ class _Segments(Connections):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.standing: dict[int, Any] = {}
-        self._name = hello.hmac_sha256(self.job.secret, b"sysvdev" + self.job.name.encode())[:12].hex()
+        self._name = proof.hmac_sha256(self.job.secret, b"sysvdev" + self.job.name.encode())[:12].hex()
 
     def _address(self, rank: int) -> str:
         return f"\0fastsock/sysvdev/{self._name}/{rank}"
