@@ -1,0 +1,102 @@
+"""Names that processes of one user have on this host, without a server.
+
+A name is a listener in the abstract UNIX namespace, made of a service, the user and the name. So it dies with its
+process, is never stale, and belongs to its user: the kernel tells both ends who the other is. Who asks at a name gets
+one short text, as a rule an address.
+"""
+
+from __future__ import annotations
+
+import _socket
+
+from ..system.genuine import genuine
+from . import unix_calls
+
+ANSWER_BYTES = 64
+LONGEST = 70  # bytes of a name: an abstract one has 107
+_ANSWERS_WITHIN = 5.0  # seconds
+
+
+class NotOwn(ConnectionError):
+    """The name is in another user's hands."""
+
+
+class Unknown(LookupError):
+    """Nobody of this host has the name, or whoever has it does not answer."""
+
+
+def check(name: str) -> str:
+    """The name, if it can be one. Raises ValueError."""
+    if not name or name.startswith("/") or not name.isprintable() or len(name.encode()) > LONGEST:
+        raise ValueError(f"{name!r} is no name: give 1 to {LONGEST} printable bytes, no slash first")
+    return name
+
+
+def unix_name(service: str, name: str) -> bytes:
+    """The abstract UNIX name of this user."""
+    return f"\0fastsock/{service}/{genuine.geteuid()}/{name}".encode()
+
+
+def listen(service: str, name: str) -> int:
+    """The descriptor of a listener at the name. Raises OSError: another process has the name."""
+    return unix_calls.listen(unix_name(service, name))
+
+
+def answer(listener: int, text: str) -> None:
+    """Tells the text to those who ask at the name. Only processes of this user are told."""
+    told = text.encode().ljust(ANSWER_BYTES)
+    while True:
+        try:
+            descriptor = unix_calls.accept(listener)
+        except OSError:  # none waits, or it has left
+            return
+        stream = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
+        try:
+            if unix_calls.is_own_user(unix_calls.peer(descriptor)[1]):
+                stream.send(told, _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
+        except OSError:  # it has left
+            continue
+        finally:
+            stream.close()
+
+
+def ask(service: str, name: str) -> str:
+    """The text that is told at the name. Raises Unknown, NotOwn."""
+    try:
+        descriptor = unix_calls.reach(unix_name(service, name))
+    except OSError as error:
+        raise Unknown(f"{name!r} does not answer: {error}") from error
+    if descriptor < 0:
+        raise Unknown(f"nobody on this host has the name {name!r}")
+    stream = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
+    try:
+        process, user = unix_calls.peer(descriptor)
+        if not unix_calls.is_own_user(user):
+            raise NotOwn(f"{name!r} is in the hands of process {process} of user {user}: it is not asked")
+        stream.settimeout(_ANSWERS_WITHIN)
+        text = b""
+        while len(text) < ANSWER_BYTES:
+            part = stream.recv(ANSWER_BYTES - len(text))
+            if not part:
+                raise Unknown(f"process {process}, which has the name {name!r}, closed without an answer")
+            text += part
+    except OSError as error:
+        if isinstance(error, NotOwn):
+            raise
+        raise Unknown(f"{name!r} does not answer: {error}") from error
+    finally:
+        stream.close()
+    return text.decode("utf-8", "replace").strip()
+
+
+def names_here(service: str) -> list[str]:
+    """The names of this user on this host."""
+    prefix = unix_name(service, "")[1:].decode()
+    found = set()
+    with genuine.open_file("/proc/net/unix") as file:
+        for line in file:
+            path = line.rstrip("\n").split(" ", 7)[-1].lstrip()
+            place = path.find("@" + prefix)
+            if place >= 0:
+                found.add(path[place + 1 + len(prefix) :])
+    return sorted(found)
