@@ -9,6 +9,7 @@ stream/                      a connection: its memory, its two ends, their doorb
 remote/                      a connection to another host: what carries it, how the hosts meet
 verbs/                       libibverbs and librdmacm, opened where there is a device
 engine/                      messages between ranks over streams; internal.h and link.h name its files in order
+active/                      active messages: frames and credits
 team/                        collectives of ranks that share a memory
 binding/                     where Python objects end: fastsock.core.binding._core, and what other bindings may cimport
 """

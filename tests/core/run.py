@@ -17,7 +17,14 @@ MODES = ("plain", "asan", "tsan", "fuzz")
 # of the full amount of work, full run and short run; a sanitizer makes everything slower
 SCALE = {"plain": (1.0, 0.3), "asan": (0.5, 0.1), "tsan": (0.3, 0.05)}
 FUZZ_SECONDS = (300, 15)
-TARGETS = ("stream/fuzz_open", "stream/fuzz_calls", "engine/fuzz_frames", "team/fuzz_team", "remote/fuzz_span")
+TARGETS = (
+    "active/fuzz_active",
+    "stream/fuzz_open",
+    "stream/fuzz_calls",
+    "engine/fuzz_frames",
+    "team/fuzz_team",
+    "remote/fuzz_span",
+)
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",

@@ -12,6 +12,7 @@ CORE = Path(__file__).parents[2] / "fastsock" / "core"
 BELOW = {
     "": set(),
     "sockets": {""},
+    "active": set(),
     "stream": {"", "sockets"},
     "engine": {"", "stream", "verbs"},
     "team": {""},
