@@ -15,7 +15,10 @@ from setuptools.command.build_ext import build_ext
 PACKAGE = Path("fastsock")
 CORE = PACKAGE / "core"
 HEADERS = [*CORE.rglob("*.h")]
-MORE = {"fastsock.mpj.datatypes._memory": [str(CORE / "strided.c")]}  # C files of the core besides the core's own
+MORE = {
+    "fastsock.active._connection": [str(CORE / "active" / "credits.c"), str(CORE / "active" / "frames.c")],
+    "fastsock.mpj.datatypes._memory": [str(CORE / "strided.c")],
+}  # C files of the core besides the core's own
 
 CORES = len(os.sched_getaffinity(0))
 ASKED = os.environ.get("CFLAGS", "").split()

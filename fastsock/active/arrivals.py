@@ -1,0 +1,80 @@
+"""The memory in which a bulk arrives, where its sender names no offset of the segment.
+
+Whatever offers `take` can stand here.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Protocol
+
+
+class Arrivals(Protocol):
+    """Where bulks arrive."""
+
+    def take(self, nbytes: int) -> Any:
+        """Writable contiguous memory of that size. Raises MemoryError: then the message goes back to its sender."""
+
+
+class Allocated:
+    """A fresh uint8 array for each bulk (a bytearray where numpy is not installed): the handler may keep it."""
+
+    def take(self, nbytes: int) -> Any:
+        return fresh(nbytes)
+
+
+class Pool:
+    """Buffers that are used again once no handler has them any more.
+
+    count, nbytes: of the buffers. A handler may keep what it gets, or a view of it: that buffer is free when the last
+    view is gone. When all are kept the pool stops, and each bulk gets fresh memory: handlers that keep what they get
+    gain nothing by a pool. `is_used` says which. A bulk that is longer than a buffer gets fresh memory too.
+    """
+
+    def __init__(self, count: int, nbytes: int) -> None:
+        if count < 1 or nbytes < 1:
+            raise ValueError(f"a pool has at least one buffer of one byte, not {count} of {nbytes}")
+        self.nbytes = nbytes
+        self._buffers = [fresh(nbytes) for _ in range(count)]
+        self._next = 0
+        self._alone = self._references(0)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether bulks arrive in its buffers still."""
+        return bool(self._buffers)
+
+    def _references(self, place: int) -> int:
+        return sys.getrefcount(self._buffers[place])
+
+    def take(self, nbytes: int) -> Any:
+        if nbytes > self.nbytes or not self._buffers:
+            return fresh(nbytes)
+        count = len(self._buffers)
+        for i in range(self._next, self._next + count):
+            if self._references(i % count) == self._alone:
+                self._next = (i + 1) % count
+                return _part(self._buffers[i % count], nbytes)
+        self._buffers.clear()  # the handlers have them
+        return fresh(nbytes)
+
+
+def _part(buffer: Any, nbytes: int) -> Any:
+    """A view, which holds the buffer."""
+    return memoryview(buffer)[:nbytes] if isinstance(buffer, bytearray) else buffer[:nbytes]
+
+
+def fresh(nbytes: int) -> Any:
+    """Memory that nobody has had."""
+    global _numpy
+    if _numpy is False:
+        try:
+            import numpy
+
+            _numpy = numpy
+        except ModuleNotFoundError:
+            _numpy = None
+    return bytearray(nbytes) if _numpy is None else _numpy.empty(nbytes, "u1")
+
+
+_numpy: Any = False

@@ -1,0 +1,111 @@
+"""Bundles: endpoints that are polled together, by one thread at a time."""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock
+from typing import Any
+
+from ..system.genuine import genuine
+from . import door
+from ._connection import Connection, Progress
+from .arrivals import Arrivals
+from .endpoint import MOST_BULK, Endpoint
+
+
+class Bundle(Progress):
+    """Endpoints that are polled together. A bundle, and what belongs to it, is used by one thread at a time.
+
+    at: the door at which its endpoints are found; None: the process's own, which listens on the loopback.
+    """
+
+    def __init__(self, at: door.Door | None = None) -> None:
+        self.door = at or door.own()
+        self.connections: list[Connection] = []
+        self.lost: list[Connection] = []
+        self.returned: list[Any] = []
+        self.endpoints: list[Endpoint] = []
+        self.bell = genuine.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._brought: list[Connection] = []
+        self._lock = allocate_lock()
+
+    def endpoint(
+        self,
+        tag: int = 0,
+        segment: Any = None,
+        credits: int = 32,
+        bulk_credits: int = 4,
+        most_bulk: int = MOST_BULK,
+        arrivals: Arrivals | None = None,
+    ) -> Endpoint:
+        """A new endpoint of this bundle. Arguments as Endpoint."""
+        made = Endpoint(self, tag, segment, credits, bulk_credits, most_bulk, arrivals)
+        self.endpoints.append(made)
+        return made
+
+    def bring(self, connection: Connection) -> None:
+        """A connection for the next poll. Any thread may call it."""
+        with self._lock:
+            self._brought.append(connection)
+            if self.bell >= 0:
+                genuine.eventfd_write(self.bell, 1)
+
+    def heard(self) -> None:
+        """The bell has rung."""
+        try:
+            genuine.read(self.bell, 8)
+        except BlockingIOError:  # somebody else has heard it
+            return
+        with self._lock:
+            brought, self._brought = self._brought, []
+        for connection in brought:
+            owner = connection.endpoint
+            owner.answering.append(connection)
+            owner.bundle.connections.append(connection)
+
+    def dropped(self, connection: Connection) -> None:
+        """A connection has ended, or is to end: its requests come back."""
+        if connection in self.connections:
+            self.connections.remove(connection)
+            connection.endpoint.lost(connection, connection.bury())
+
+    def hand_over(self, endpoint: Endpoint, other: Bundle) -> None:
+        """An endpoint moves to another bundle."""
+        self.heard()
+        own = [connection for connection in self.connections if connection.endpoint is endpoint]
+        for connection in own:
+            self.connections.remove(connection)
+            if connection in self.lost:
+                self.lost.remove(connection)
+                other.lost.append(connection)
+        for told in [each for each in self.returned if each[0] in own]:
+            self.returned.remove(told)
+            other.returned.append(told)
+        self.endpoints.remove(endpoint)
+        endpoint.bundle = other
+        other.endpoints.append(endpoint)
+        other.connections.extend(own)
+        self.heard()  # what was accepted meanwhile belongs to the other one
+
+    def forget(self, endpoint: Endpoint) -> None:
+        """An endpoint has been closed."""
+        if endpoint in self.endpoints:
+            self.endpoints.remove(endpoint)
+        self.heard()
+        for connection in [each for each in self.connections if each.endpoint is endpoint]:
+            self.dropped(connection)
+
+    def close(self) -> None:
+        """Closes its endpoints."""
+        for endpoint in list(self.endpoints):
+            endpoint.close()
+        with self._lock:
+            bell, self.bell = self.bell, -1
+            if bell >= 0:
+                genuine.close(bell)
+
+    def __enter__(self) -> Bundle:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()

@@ -1,0 +1,234 @@
+"""Where other processes find this one's endpoints: one listener, and one thread that accepts, for all of a process.
+
+On one host a name is asked of whoever has it (meeting/user_names.py), which tells the listener's address. From another
+host the address is given, and the name travels in the hello. The connections go through `fastsock.socket`, so two
+processes of one host leave TCP.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import select
+import threading
+from _thread import allocate_lock
+from typing import Any, Protocol
+
+from .. import socket as fast
+from ..meeting import user_names
+from ..system import proof
+from ..system.genuine import genuine
+from ..system.user_key import key_of
+from .errors import Refused
+from .hello import Acceptor, Connector, Terms, Wanted
+
+SERVICE = "active/1"
+HELLO_WITHIN = 10.0  # seconds
+MOST_HELLOS = 16  # connections that have not proved the key yet; more wait in the listener's queue
+
+
+class Mapped(Protocol):
+    """An endpoint, as its door sees it."""
+
+    def terms(self, wanted: Wanted) -> Terms:
+        """What is granted. Raises HelloError where it refuses."""
+
+    def accepted(self, sock: Any, peer: str, most_there: int) -> None:
+        """Somebody mapped it."""
+
+
+class Door:
+    """The listener of a process, and the names of its endpoints.
+
+    address: host and port to listen at; port 0 is any. key: in the place of the user's key file. A door begins to
+    listen with the first name.
+    """
+
+    def __init__(self, address: tuple[str, int] = ("127.0.0.1", 0), key: str | bytes | None = None) -> None:
+        self._wanted = address
+        self._given_key = key
+        self._names: dict[str, tuple[Mapped, int]] = {}  # by name: whose, and its abstract listener
+        self._lock = allocate_lock()
+        self._hellos = threading.BoundedSemaphore(MOST_HELLOS)
+        self._leaving: list[tuple[int, threading.Event]] = []  # the thread closes them: it may be polling them
+        self._listener: Any = None
+        self._bell = -1
+        self._closed = False
+
+    @property
+    def key(self) -> bytes:
+        """The key that both ends prove."""
+        return key_of(self._given_key)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port at which it listens. Raises OSError."""
+        with self._lock:
+            self._open()
+        host, port = self._listener.getsockname()[:2]
+        return host, port
+
+    def register(self, name: str, endpoint: Mapped) -> None:
+        """Others can map the endpoint by this name from now on. Raises Refused where another process has the name."""
+        user_names.check(name)
+        _ = self.key  # refused here rather than with the first who connects
+        with self._lock:
+            if name in self._names:
+                raise Refused(f"this process has an endpoint of the name {name!r} already")
+            self._open()
+            try:
+                listener = user_names.listen(SERVICE, name)
+            except OSError as error:
+                raise Refused(f"the name {name!r} cannot be registered: another process has it, or {error}") from error
+            self._names[name] = endpoint, listener
+        self._ring()
+
+    def unregister(self, name: str) -> None:
+        """Nobody can map it by this name any more. Connections that exist stay."""
+        with self._lock:
+            found = self._names.pop(name, None)
+            if found is None:
+                return
+            gone = threading.Event()
+            self._leaving.append((found[1], gone))
+        self._ring()
+        gone.wait()
+
+    def close(self) -> None:
+        """Ends all names, the listener and the thread."""
+        with self._lock:
+            if self._closed or self._listener is None:
+                self._closed = True
+                return
+            self._closed = True
+            names = list(self._names)
+        for name in names:
+            self.unregister(name)
+        self._ring()
+
+    # ---- the thread ----
+
+    def _open(self) -> None:
+        if self._closed:
+            raise Refused("this door is closed")
+        if self._listener is None:
+            host = self._wanted[0]
+            family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
+            self._listener = fast.create_server(self._wanted, family=family, backlog=128)
+            self._bell = genuine.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            threading.Thread(target=self._serve, name="fastsock.active", daemon=True).start()
+
+    def _ring(self) -> None:
+        with self._lock:
+            if self._bell >= 0:
+                genuine.eventfd_write(self._bell, 1)
+
+    def _serve(self) -> None:
+        host, port = self._listener.getsockname()[:2]
+        told = f"{_REACHED_AT.get(host, host)} {port}"
+        while True:
+            poller = genuine.poll()
+            with self._lock:
+                for listener, gone in self._leaving:
+                    genuine.close(listener)
+                    gone.set()
+                self._leaving.clear()
+                if self._closed and not self._names:
+                    self._listener.close()
+                    genuine.close(self._bell)
+                    self._bell = -1
+                    return
+                names = [listener for _, listener in self._names.values()]
+                for number in (self._bell, self._listener.fileno(), *names):
+                    poller.register(number, select.POLLIN)
+            ready = {number for number, _ in poller.poll()}
+            if self._bell in ready:
+                genuine.read(self._bell, 8)
+                continue  # the names may be others now
+            with self._lock:
+                for _, listener in self._names.values():
+                    if listener in ready:
+                        user_names.answer(listener, told)
+            if self._listener.fileno() in ready:
+                self._accept()
+
+    def _accept(self) -> None:
+        self._hellos.acquire()
+        try:
+            sock, where = self._listener.accept()
+        except OSError:  # it has left
+            self._hellos.release()
+            return
+        threading.Thread(target=self._meet, args=(sock, where), name="fastsock.active hello", daemon=True).start()
+
+    def _meet(self, sock: Any, where: Any) -> None:
+        try:
+            end = Acceptor(self.key, self._admit)
+            proof.drive(sock, end, b"", HELLO_WITHIN)
+            sock.settimeout(None)
+            assert end.wanted is not None
+            endpoint = self._names[end.wanted.name][0]
+            endpoint.accepted(sock, f"{where[0]}:{where[1]}", end.wanted.most_bulk)
+        except (OSError, KeyError):  # a stranger, or the endpoint has gone meanwhile: only that connection ends
+            sock.close()
+        finally:
+            self._hellos.release()
+
+    def _admit(self, wanted: Wanted) -> Terms:
+        found = self._names.get(wanted.name)
+        if found is None:
+            raise proof.HelloError(f"no endpoint has the name {wanted.name!r}")
+        return found[0].terms(wanted)
+
+
+_REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # from this host
+
+
+def find(name: str) -> tuple[str, int]:
+    """Where the process listens that has the name on this host. Raises Refused."""
+    try:
+        told = user_names.ask(SERVICE, name)
+    except (user_names.Unknown, user_names.NotOwn) as error:
+        raise Refused(f"cannot map {name!r}: {error}") from error
+    host, _, port = told.rpartition(" ")
+    return host, int(port)
+
+
+def connect(address: tuple[str, int], wanted: Wanted, key: bytes, timeout: float) -> tuple[Any, Terms]:
+    """A connection to the endpoint, after both ends proved the key. Raises Refused, OSError."""
+    sock: Any = fast.create_connection(address, timeout=timeout)
+    try:
+        sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+        end = Connector(key, wanted)
+        try:
+            proof.drive(sock, end, end.start(), timeout)
+        except proof.HelloError as error:
+            raise Refused(f"{wanted.name!r} at {address[0]}:{address[1]}: {error}") from error
+        sock.settimeout(None)
+    except BaseException:
+        sock.close()
+        raise
+    assert end.terms is not None
+    return sock, end.terms
+
+
+_own: Door | None = None
+_own_lock = allocate_lock()
+
+
+def own() -> Door:
+    """The door that endpoints share unless their bundle has another. It listens on the loopback."""
+    global _own
+    with _own_lock:
+        if _own is None:
+            _own = Door()
+        return _own
+
+
+def _forked() -> None:
+    global _own
+    _own = None  # its thread is not here
+    _own_lock._at_fork_reinit()  # type: ignore[attr-defined]
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,118 @@
+"""Who may map an endpoint, and how it is found."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from fastsock import active
+from fastsock.meeting import user_names
+
+from .conftest import fresh_name
+from .far import TAG, end
+
+
+def test_only_the_right_tag(near):
+    with pytest.raises(active.Refused, match=r"the tag of .* is another"):
+        near.map(1, tag=TAG + 1)
+    assert near.call(1, 1) == (1,)
+
+
+def test_only_registered_names(near):
+    with pytest.raises(active.Refused, match="nobody on this host has the name"):
+        near.endpoint.map(1, near.name + "x", TAG)
+    near.far.run(unregister, near.name)
+    with pytest.raises(active.Refused, match="nobody on this host has the name"):
+        near.map(1)
+    assert near.call(1, 1) == (1,)  # what is mapped stays
+
+
+def unregister(here, name):
+    here.endpoint.unregister(name)
+
+
+def test_by_machine_and_name(near):
+    host, port = near.far.run(address)
+    near.endpoint.map(1, active.Name(f"{host}:{port}", near.name), TAG)
+    near.endpoint.request(1, 1, 6)
+    near.until()
+    assert near.got == [(6,)]
+    with pytest.raises(active.Refused, match="no endpoint has the name"):
+        near.endpoint.map(2, active.Name(f"{host}:{port}", "another"), TAG)
+    with pytest.raises(ValueError, match="write host:port"):
+        near.endpoint.map(2, active.Name("host", "another"), TAG)
+
+
+def address(here):
+    return here.bundle.door.address
+
+
+def test_another_key(near, monkeypatch):
+    monkeypatch.setenv("FASTSOCK_RMI_KEY", "not the key of these tests")
+    with pytest.raises(active.Refused, match="another key"):
+        near.map(1)
+    monkeypatch.setenv("FASTSOCK_RMI_KEY", "short")
+    with pytest.raises(ConnectionError, match="16"):
+        near.map(1)
+    assert near.call(1, 1) == (1,)
+
+
+def test_a_name_has_one_owner(near):
+    with pytest.raises(active.Refused, match="another process has it"):
+        near.endpoint.register(near.name)
+    near.endpoint.register(near.name + "-2")
+    with pytest.raises(active.Refused, match="already"):
+        near.endpoint.register(near.name + "-2")
+    assert {near.name, near.name + "-2"} <= set(user_names.names_here("active/1"))
+    near.endpoint.unregister(near.name + "-2")
+    assert near.name + "-2" not in user_names.names_here("active/1")
+
+
+@pytest.mark.parametrize("name", ("", "/x", "a\nb", "x" * 71))
+def test_what_is_no_name(name):
+    with active.Bundle() as bundle, pytest.raises(ValueError, match="is no name"):
+        bundle.endpoint().register(name)
+
+
+def test_a_name_dies_with_its_process(near):
+    near.far.kill()
+    near.far.wait()
+    assert near.name not in user_names.names_here("active/1")
+    with pytest.raises(active.Refused):
+        near.map(1)
+
+
+def test_an_endpoint_of_the_same_process(path):
+    name = fresh_name()
+    got = []
+    with active.Bundle() as bundle:
+        one, two = bundle.endpoint(), bundle.endpoint()
+        one.handle(1, lambda token, *words: token.reply(2, *words))
+        two.handle(2, lambda token, *words: got.append(words))
+        one.register(name)
+        two.map(0, name)
+        two.request(0, 1, 4, 5)
+        while not got:
+            bundle.poll(30)
+    assert got == [(4, 5)]
+
+
+def test_close_frees_descriptors(near):
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        near.map(2)
+        near.endpoint.unmap(2)
+        near.bundle.poll()
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    near.far.run(end)
+
+
+def test_a_door_at_another_address(near):
+    door = active.Door(("127.0.0.1", 0), key="a key of sixteen bytes")
+    bundle = active.Bundle(door)
+    endpoint = bundle.endpoint()
+    with pytest.raises(active.Refused, match="another key"):
+        endpoint.map(0, near.name, TAG)
+    bundle.close()
+    door.close()

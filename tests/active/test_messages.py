@@ -1,0 +1,145 @@
+"""Requests and replies, over each path, between two processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastsock import active
+
+from .far import look
+
+WORDS = ((), (1,), (-1, 2**63 - 1, -(2**63)), tuple(range(16)))
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_words_come_back(near, words):
+    assert near.call(1, *words) == words
+
+
+@pytest.mark.parametrize("length", (0, 1, 500, active.MEDIUM))
+def test_data_comes_back(near, length):
+    data = bytes(i % 251 for i in range(length))
+    assert near.call(1, 7, data=data) == (7,)
+    assert (near.data[-1] or b"") == data
+
+
+def test_what_is_too_much_is_refused_where_it_is_sent(near):
+    with pytest.raises(ValueError, match="16 is the most"):
+        near.endpoint.request(0, 1, *range(17))
+    with pytest.raises(ValueError, match="8192"):
+        near.endpoint.request(0, 1, data=bytes(active.MEDIUM + 1))
+    with pytest.raises(OverflowError):
+        near.endpoint.request(0, 1, 2**63)
+    with pytest.raises(ValueError, match="65535"):
+        near.endpoint.request(0, 65536)
+    with pytest.raises(active.NoEntry, match="entry 3"):
+        near.endpoint.request(3, 1)
+    assert near.endpoint.entries[0].credits == (32, 4)  # none was spent
+    assert near.call(1, 5) == (5,)
+
+
+def test_many_more_requests_than_credits_in_their_order(near):
+    for i in range(1000):
+        near.endpoint.request(0, 1, i)
+        assert near.endpoint.entries[0].under_way <= 32
+    near.until(1000)
+    assert near.got == [(i,) for i in range(1000)]
+
+
+def test_requests_without_a_reply_give_their_credit_back(near):
+    for i in range(500):
+        near.endpoint.request(0, 2, i)
+    assert near.call(1, 1) == (1,)  # behind all of them
+    assert near.far.run(look, "seen") == [(i,) for i in range(500)]
+    while near.endpoint.entries[0].under_way:
+        near.bundle.poll(30)
+    assert near.endpoint.entries[0].credits == (32, 4)
+
+
+def test_a_number_without_a_handler_comes_back(near):
+    near.endpoint.request(0, 200, 4, 5, data=b"text")
+    near.until()
+    (message,) = near.returned
+    assert message.reason == active.Reason.NO_HANDLER
+    assert (message.entry, message.handler, message.words, message.data) == (0, 200, (4, 5), b"text")
+    assert near.call(1, 5) == (5,)
+
+
+def test_without_an_error_handler_poll_raises_what_comes_back(near):
+    near.endpoint.on_error(None)
+    near.endpoint.request(0, 200)
+    with pytest.raises(active.Undeliverable, match="no handler has that number") as caught:
+        near.until()
+    assert caught.value.message.handler == 200
+
+
+def test_a_handler_that_fails_tells_both_ends(near):
+    near.endpoint.request(0, 5)
+    near.until()
+    assert near.returned[0].reason == active.Reason.RAISED
+    assert near.call(1, 5) == (5,)
+    assert near.far.run(look, "errors") == ["ValueError: this handler fails"]
+
+
+def test_poll_without_messages(near):
+    assert near.bundle.poll() == 0
+    assert near.bundle.poll(0.01) == 0
+    assert near.bundle.wait(0.01) == 0
+    assert near.bundle.wait(0.01, active.CAN_SEND) == active.CAN_SEND
+
+
+def test_wait_tells_of_a_message_and_runs_no_handler(near):
+    near.endpoint.request(0, 1, 5)
+    assert near.bundle.wait(30) == active.NOT_EMPTY
+    assert near.got == []
+    near.until()
+    assert near.got == [(5,)]
+
+
+def test_several_entries_of_one_table(near):
+    near.map(3)
+    near.map(1)
+    for index in (0, 1, 3):
+        for i in range(50):
+            near.endpoint.request(index, 1, index, i)
+    near.until(150)
+    for index in (0, 1, 3):
+        assert [words for words in near.got if words[0] == index] == [(index, i) for i in range(50)]
+    near.endpoint.unmap(1)
+    with pytest.raises(active.NoEntry):
+        near.endpoint.request(1, 1)
+    assert near.call(1, 8) == (8,)
+
+
+def test_an_endpoint_moves_with_its_connections(near):
+    near.endpoint.request(0, 1, 1)
+    other = active.Bundle()
+    near.endpoint.move(other)
+    assert near.bundle.poll() == 0 and not near.bundle.connections
+    near.bundle = other
+    near.until()
+    assert near.got == [(1,)]
+    assert near.call(1, 2) == (2,)
+
+
+def test_two_threads_do_not_poll_one_bundle(near):
+    import threading
+
+    raised = []
+
+    def poll():
+        try:
+            near.bundle.poll()
+        except active.NotReady as error:
+            raised.append(error)
+
+    @near.endpoint.on(8)
+    def meanwhile(token):
+        thread = threading.Thread(target=poll)
+        thread.start()
+        thread.join()
+
+    near.endpoint.handle(9, meanwhile)
+    near.endpoint.request(0, 1)
+    assert near.bundle.poll(30) == 1
+    assert len(raised) == 1
