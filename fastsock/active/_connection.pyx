@@ -13,7 +13,8 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from libc.errno cimport EAGAIN, EALREADY, EINTR, ENOBUFS, errno as last_error
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -48,6 +49,7 @@ cdef extern from "active/active.h" nogil:
         size_t from_ "from"
         uint64_t most_bulk
         uint64_t bulk_left
+        unsigned char *room
         const char *wrong
 
     int fs_am_open(fs_am *am, int side, uint32_t shorts, uint32_t longs, uint64_t most_bulk)
@@ -71,7 +73,7 @@ cdef extern from * nogil:
     #include <poll.h>
     #include <sys/socket.h>
     /* What this thread is doing for whom: a handler may not send as others may. */
-    static _Thread_local int am_handling;
+    static _Thread_local int am_handling __attribute__((tls_model("initial-exec")));
     """
     int am_handling
     enum: POLLIN, POLLOUT, POLLRDHUP
@@ -97,14 +99,15 @@ cdef enum:
     NOW = MSG_DONTWAIT | MSG_NOSIGNAL
     ROUND = 64  # messages that one connection may bring before the others have their turn
     MOST_POLLED = 64
+    SMALL = 512  # bytes: a copy is cheaper than a memoryview
 
 MEDIUM = FS_AM_MEDIUM
 MOST_WORDS = FS_AM_WORDS
 MOST_CREDITS = FS_AM_MOST_SLOTS
 NOT_EMPTY, CAN_SEND = 1, 2
 
-cdef double LOOK = 100e-6     # seconds to wait in the ring of one connection, before a sleep that hears all
-cdef double PATIENCE = 1e-3   # seconds for a receiver to take a part of a bulk, before this end looks what has come
+cdef double LOOK = 2e-3       # seconds to wait in the ring of one connection, before a sleep that hears all
+cdef double PATIENCE = LOOK   # seconds for a receiver to take a part of a bulk, before this end looks what has come
 
 
 cdef int may_send(self_is_request) except -1:
@@ -228,6 +231,7 @@ cdef class Connection:
     cdef readonly object endpoint, sock, peer, path, lost
     cdef public int index
     cdef object channel, receive_into, send_now, unread
+    cdef object room  # a view of what the core receives into
     cdef int descriptor
     cdef double timeout_set
     cdef list asked
@@ -267,6 +271,7 @@ cdef class Connection:
             self.send_now = self.channel.send
             self.receive_into = self.channel.recv_into
             self.unread = self.channel.unread
+            self.room = PyMemoryView_FromMemory(<char *>self.am.room, FS_AM_ROOM, PyBUF_WRITE)
 
     def __dealloc__(self):
         fs_am_close(&self.am)
@@ -351,6 +356,8 @@ cdef class Connection:
             if patient:
                 self.set_timeout(PATIENCE)
                 return self.send_now(PyMemoryView_FromMemory(<char *>data, length, PyBUF_READ), MSG_NOSIGNAL)
+            if length < SMALL:
+                return self.send_now(PyBytes_FromStringAndSize(data, length), NOW)
             return self.send_now(PyMemoryView_FromMemory(<char *>data, length, PyBUF_READ), NOW)
         except (BlockingIOError, TimeoutError):
             return 0
@@ -440,7 +447,7 @@ cdef class Connection:
                 return 0
             self.lose(None if result == 0 else OSError(last_error, genuine.strerror(last_error)))
             return -1
-        view = PyMemoryView_FromMemory(<char *>target, length, PyBUF_WRITE)
+        view = self.room if target == <void *>self.am.room else PyMemoryView_FromMemory(<char *>target, length, PyBUF_WRITE)
         try:
             if wait > 0:
                 self.set_timeout(wait)
@@ -498,10 +505,9 @@ cdef class Connection:
             if got <= 0:
                 break
             handled += self.take()
-            if handled:
-                wait = 0
-                surely = False
-            elif not self.in_bulk:
+            if handled and not self.in_bulk:
+                break
+            if not self.in_bulk:
                 wait = 0
         return handled
 
@@ -686,16 +692,23 @@ cdef class Connection:
         self.queue.clear()
         self.descriptor = -1
         self.sock.close()
-        self.channel = self.send_now = self.receive_into = self.unread = None
+        self.channel = self.send_now = self.receive_into = self.unread = self.room = None
         fs_am_close(&self.am)
         return left
 
 
 cdef tuple words_of(const fs_am_frame *frame):
-    cdef int i
+    cdef Py_ssize_t i
+    cdef tuple words
+    cdef object word
     if frame.words == 0:
         return ()
-    return tuple([fs_am_word(frame, i) for i in range(frame.words)])
+    words = PyTuple_New(frame.words)
+    for i in range(frame.words):
+        word = fs_am_word(frame, <int>i)
+        Py_INCREF(word)
+        PyTuple_SET_ITEM(words, i, word)
+    return words
 
 
 def returned(Connection connection, tuple known, int reason):
@@ -846,7 +859,7 @@ cdef class Progress:
         self.inside = True
         try:
             handled = 0
-            if left == 0 or len(self.connections) != 1 or (<Connection>self.connections[0]).has_input():
+            if left == 0 or len(self.connections) != 1:  # one alone is looked at where it is waited for
                 handled = self.look_at_all(left == 0)
             if self.lost or self.returned:
                 handled += self.tell()
@@ -921,9 +934,8 @@ cdef class Progress:
                         milliseconds = 1  # room in a ring is no event of its doorbell
                         list_[i].events &= ~POLLOUT
                 if connection.channel is not None:
-                    if connection.descriptor < 0:
-                        connection.descriptor = connection.sock.fileno()
-                        connection.channel.set_lazy(True)
+                    # not the socket's fileno(): that would have each message ring the doorbell from then on
+                    connection.descriptor = connection.channel.fileno()
                     if connection.channel.settle():
                         milliseconds = 0
                         list_[i].revents = POLLIN
@@ -1004,9 +1016,7 @@ cdef class Progress:
                     found |= CAN_SEND
                 if connection.lost is None and count < MOST_POLLED - 1:
                     if connection.channel is not None:
-                        if connection.descriptor < 0:
-                            connection.descriptor = connection.sock.fileno()
-                            connection.channel.set_lazy(True)
+                        connection.descriptor = connection.channel.fileno()
                         if connection.channel.settle():
                             found |= NOT_EMPTY
                     few[count].fd = connection.descriptor

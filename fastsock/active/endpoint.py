@@ -40,7 +40,7 @@ class Endpoint(Requests):
         tag: int = 0,
         segment: Any = None,
         credits: int = 32,
-        bulk_credits: int = 4,
+        bulk_credits: int = 8,
         most_bulk: int = MOST_BULK,
         arrivals: Arrivals | None = None,
     ) -> None:

@@ -49,7 +49,7 @@ def test_outside_of_the_segment_comes_back(near, offset, size):
 def test_longer_than_the_other_end_takes(near):
     with pytest.raises(ValueError, match="bulks of 67108864 bytes at most"):
         near.endpoint.request_bulk(0, 3, numpy.empty((64 << 20) + 1, "u1"))
-    assert near.endpoint.entries[0].credits == (32, 4)
+    assert near.endpoint.entries[0].credits == (32, 8)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -92,7 +92,7 @@ def test_get_into_memory(near):
 def test_more_bulks_than_credits(near):
     for i in range(40):
         near.endpoint.request_bulk(0, 3, some(50_000), i)
-        assert near.endpoint.entries[0].under_way <= 4
+        assert near.endpoint.entries[0].under_way <= 8
     near.until(40)
     assert [words[2] for words in near.got] == list(range(40))
 

@@ -43,7 +43,7 @@ BAD = {
     "of no kind": (HEADER.pack(0, 0, 0, NUMBER, 0), "of no kind"),
     "too many words": (HEADER.pack(1, 17, 0, NUMBER, 0), "more than 16 words"),
     "a long message": (HEADER.pack(1, 0, 0, NUMBER, 8193), "longer than 8192"),
-    "a number beyond the credits": (HEADER.pack(1, 0, 0, NUMBER | 36, 0), "beyond the credits"),
+    "a number beyond the credits": (HEADER.pack(1, 0, 0, NUMBER | 40, 0), "beyond the credits"),
     "a number twice": (HEADER.pack(4, 0, 0, LONG, 1 << 62) * 2, ""),  # a get is answered before the next is taken
     "the credit of bulks": (HEADER.pack(1, 0, 0, LONG, 0), "the credit of another kind"),
     "2^60 bytes": (HEADER.pack(2, 0, 1, LONG, 1 << 60), "longer than this end allows"),

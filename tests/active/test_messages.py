@@ -34,7 +34,7 @@ def test_what_is_too_much_is_refused_where_it_is_sent(near):
         near.endpoint.request(0, 65536)
     with pytest.raises(active.NoEntry, match="entry 3"):
         near.endpoint.request(3, 1)
-    assert near.endpoint.entries[0].credits == (32, 4)  # none was spent
+    assert near.endpoint.entries[0].credits == (32, 8)  # none was spent
     assert near.call(1, 5) == (5,)
 
 
@@ -53,7 +53,7 @@ def test_requests_without_a_reply_give_their_credit_back(near):
     assert near.far.run(look, "seen") == [(i,) for i in range(500)]
     while near.endpoint.entries[0].under_way:
         near.bundle.poll(30)
-    assert near.endpoint.entries[0].credits == (32, 4)
+    assert near.endpoint.entries[0].credits == (32, 8)
 
 
 def test_a_number_without_a_handler_comes_back(near):

@@ -5,16 +5,32 @@
 
 #include "active.h"
 
-static void store(unsigned char *to, uint64_t value, int bytes)
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define little_32(word) __builtin_bswap32(word)
+#define little_64(word) __builtin_bswap64(word)
+#else
+#define little_32(word) (word)
+#define little_64(word) (word)
+#endif
+
+static void store_64(unsigned char *to, uint64_t value)
 {
-    for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(value >> 8 * i);
+    value = little_64(value);
+    memcpy(to, &value, sizeof value);
 }
 
-static uint64_t load(const unsigned char *from, int bytes)
+static uint64_t load_64(const unsigned char *from)
 {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) value |= (uint64_t)from[i] << 8 * i;
-    return value;
+    uint64_t value;
+    memcpy(&value, from, sizeof value);
+    return little_64(value);
+}
+
+static uint32_t load_32(const unsigned char *from)
+{
+    uint32_t value;
+    memcpy(&value, from, sizeof value);
+    return little_32(value);
 }
 
 size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, const int64_t *words, int count,
@@ -23,12 +39,14 @@ size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, con
     size_t size = FS_AM_HEADER;
     out[0] = (unsigned char)kind;
     out[1] = (unsigned char)count;
-    store(out + 2, (uint64_t)handler, 2);
-    store(out + 4, number, 4);
-    store(out + 8, length, 8);
-    for (int i = 0; i < count; i++, size += FS_AM_WORD) store(out + size, (uint64_t)words[i], FS_AM_WORD);
+    out[2] = (unsigned char)handler;
+    out[3] = (unsigned char)(handler >> 8);
+    number = little_32(number);
+    memcpy(out + 4, &number, sizeof number);
+    store_64(out + 8, length);
+    for (int i = 0; i < count; i++, size += FS_AM_WORD) store_64(out + size, (uint64_t)words[i]);
     if (fs_am_has_offset(kind)) {
-        store(out + size, offset, FS_AM_WORD);
+        store_64(out + size, offset);
         size += FS_AM_WORD;
     }
     return size;
@@ -36,7 +54,7 @@ size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, con
 
 int64_t fs_am_word(const struct fs_am_frame *frame, int index)
 {
-    return (int64_t)load(frame->body + FS_AM_WORD * index, FS_AM_WORD);
+    return (int64_t)load_64(frame->body + FS_AM_WORD * index);
 }
 
 unsigned char *fs_am_space(struct fs_am *am, size_t *length)
@@ -78,9 +96,9 @@ int fs_am_take(struct fs_am *am, struct fs_am_frame *frame)
     if (am->bulk_left || there < FS_AM_HEADER) return 0;
     frame->kind = at[0];
     frame->words = at[1];
-    frame->handler = (int)load(at + 2, 2);
-    frame->number = (uint32_t)load(at + 4, 4);
-    frame->length = load(at + 8, 8);
+    frame->handler = at[2] | at[3] << 8;
+    frame->number = load_32(at + 4);
+    frame->length = load_64(at + 8);
     frame->offset = 0;
     am->wrong = fault(am, frame);
     if (am->wrong) return -EPROTO;
@@ -92,7 +110,7 @@ int fs_am_take(struct fs_am *am, struct fs_am_frame *frame)
         return 0;
     }
     frame->body = at + FS_AM_HEADER;
-    if (fs_am_has_offset(frame->kind)) frame->offset = load(at + head - FS_AM_WORD, FS_AM_WORD);
+    if (fs_am_has_offset(frame->kind)) frame->offset = load_64(at + head - FS_AM_WORD);
     frame->payload = bulk || frame->kind == FS_AM_GET ? NULL : at + head;
     int asks = frame->kind <= FS_AM_GET;
     int result = asks ? fs_am_asked(am, frame) : fs_am_replied(am, frame);
