@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 
+import active
 import asyncio_echo
 import busy_thread
 import dask_comm
@@ -40,6 +41,7 @@ QUESTIONS: dict[str, Question] = {
     "set_up": set_up.measure,
     "start_up": start_up.measure,
     "idle": idle.measure,
+    "active": active.measure,
     "dask_comm": dask_comm.measure,
     "whole_programs": whole_programs.measure,
 }

@@ -1,0 +1,97 @@
+"""fastsock.active: requests that are answered, and bulks."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ..process import Unusable
+from .peer import Peer, warm_up
+
+REQUEST, REPLY, BULK = 1, 2, 3
+
+
+class Active(Peer):
+    """A request and its reply count as a message there and back, whatever the size: `words` are what they carry.
+
+    into: where bulks arrive: "segment", "array" or "pool".
+    """
+
+    def __init__(self, name: str, words: int = 0, into: str = "segment") -> None:
+        self.name = name
+        self.words = tuple(range(words))
+        self.into = into
+
+    def _begin(self) -> None:
+        os.environ["FASTSOCK_TRANSPORTS"] = "shm"
+        os.environ["FASTSOCK_RMI_KEY"] = "the key of this measurement"
+        try:
+            from fastsock import active
+        except ImportError as error:
+            raise Unusable(f"needs the native core: {error}") from error
+        self.answers = 0
+        self.bundle = active.Bundle()
+        arrivals = active.Pool(8, 16 << 20) if self.into == "pool" else None
+        self.endpoint = self.bundle.endpoint(segment=16 << 20, arrivals=arrivals)
+        self.endpoint.handle(REQUEST, lambda token, *words: token.reply(REPLY, *words))
+        self.endpoint.handle(REPLY, self._answered)
+        self.endpoint.handle(BULK, lambda token: None)
+
+    def _answered(self, token: Any, *words: int) -> None:
+        self.answers += 1
+
+    def listen(self) -> Any:
+        self._begin()
+        name = f"bench-{os.getpid()}"
+        self.endpoint.register(name)
+        return name
+
+    def accept(self) -> None:
+        while not self.bundle.connections:
+            self.bundle.poll(0.05)
+
+    def connect(self, address: Any) -> None:
+        self._begin()
+        self.endpoint.map(0, address)
+
+    def ping(self, size: int, count: int) -> float:
+        self._ask(warm_up(size, count))
+        start = time.perf_counter()
+        self._ask(count)
+        return time.perf_counter() - start
+
+    def _ask(self, count: int) -> None:
+        request, poll, words = self.endpoint.request, self.bundle.poll, self.words
+        for _ in range(count):
+            until = self.answers + 1
+            request(0, REQUEST, *words)
+            while self.answers < until:
+                poll(None)
+
+    def pong(self, size: int, count: int) -> None:
+        self._take(warm_up(size, count) + count)
+
+    def _take(self, count: int) -> None:
+        poll = self.bundle.poll
+        while count > 0:
+            count -= poll(None)
+
+    def send(self, size: int, count: int) -> float:
+        data = bytearray(size)
+        self._give(data, warm_up(size, count))
+        start = time.perf_counter()
+        self._give(data, count)
+        return time.perf_counter() - start
+
+    def _give(self, data: bytearray, count: int) -> None:
+        offset = 0 if self.into == "segment" else None
+        for _ in range(count):
+            self.endpoint.request_bulk(0, BULK, data, offset=offset)
+        entry = self.endpoint.entries[0]
+        assert entry is not None
+        while entry.under_way:
+            self.bundle.poll(None)
+
+    def receive(self, size: int, count: int) -> None:
+        self._take(warm_up(size, count) + count)
