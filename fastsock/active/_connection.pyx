@@ -99,6 +99,7 @@ cdef enum:
     NOW = MSG_DONTWAIT | MSG_NOSIGNAL
     ROUND = 64  # messages that one connection may bring before the others have their turn
     MOST_POLLED = 64
+    MOST_DONE = 16
     SMALL = 512  # bytes: a copy is cheaper than a memoryview
 
 MEDIUM = FS_AM_MEDIUM
@@ -107,6 +108,7 @@ MOST_CREDITS = FS_AM_MOST_SLOTS
 NOT_EMPTY, CAN_SEND = 1, 2
 
 cdef double LOOK = 2e-3       # seconds to wait in the ring of one connection, before a sleep that hears all
+cdef double LAST = 1.0        # seconds that a close gives the replies that are still to go
 cdef double PATIENCE = LOOK   # seconds for a receiver to take a part of a bulk, before this end looks what has come
 
 
@@ -238,6 +240,8 @@ cdef class Connection:
     cdef object queue          # (memory, Transfer or None): goes before anything else
     cdef Py_ssize_t queue_at   # bytes of the first that have gone
     cdef uint64_t most_there
+    cdef unsigned char dones[MOST_DONE * FS_AM_HEADER]  # answers without a handler, that go together
+    cdef int done_count
     # the bulk that is coming in
     cdef bint in_bulk
     cdef fs_am_frame bulk
@@ -332,6 +336,8 @@ cdef class Connection:
     cdef int transmit(self, const unsigned char *data, size_t length) except -1:
         """Sends, or keeps for later. It never waits."""
         cdef Py_ssize_t done = 0
+        if self.done_count:
+            self.put_dones()
         if self.lost is not None:
             return 0
         if not self.queue:
@@ -340,6 +346,20 @@ cdef class Connection:
                 return 0
         self.queue.append((PyBytes_FromStringAndSize(<const char *>data + done, length - done), None))
         return 0
+
+    cdef int put_done(self, uint32_t number) except -1:
+        """There is no reply. Such answers go together, soon: while more has come, up to half of the other end's credit."""
+        cdef int most = min(self.am.limits[FS_AM_SHORT], self.am.limits[FS_AM_LONG] or MOST_DONE, 2 * MOST_DONE) // 2
+        fs_am_put(self.dones + self.done_count * FS_AM_HEADER, FS_AM_DONE, 0, number, NULL, 0, 0, 0)
+        self.done_count += 1
+        if self.done_count >= most:
+            self.put_dones()
+        return 0
+
+    cdef int put_dones(self) except -1:
+        cdef int count = self.done_count
+        self.done_count = 0
+        return self.transmit(self.dones, count * FS_AM_HEADER)
 
     cdef Py_ssize_t send_some(self, const char *data, Py_ssize_t length, bint patient) except -2:
         """Bytes that have gone; -1: the connection is lost. patient: the receiver is given a moment."""
@@ -496,6 +516,8 @@ cdef class Connection:
         cdef ssize_t got
         if handled:
             surely, wait = False, 0
+        if self.done_count and not handled:  # a wait may follow
+            self.put_dones()
         if self.queue:
             self.flush()
         while self.lost is None and handled < ROUND:
@@ -509,6 +531,8 @@ cdef class Connection:
                 break
             if not self.in_bulk:
                 wait = 0
+        if self.done_count and self.lost is None and (self.channel is None or <Py_ssize_t>self.unread() == 0):
+            self.put_dones()
         return handled
 
     cdef int take(self) except -1:
@@ -645,7 +669,7 @@ cdef class Connection:
         if token.state == TOKEN_OPEN:
             token.state = TOKEN_OVER
             self.answer(number)
-            self.transmit(head, fs_am_put(head, FS_AM_DONE, 0, number, NULL, 0, 0, 0))
+            self.put_done(number)
         return 0
 
     cdef int give(self, fs_am_frame *frame, tuple words) except -1:
@@ -677,6 +701,12 @@ cdef class Connection:
 
     def bury(self):
         """Closes it, and gives the requests that were not answered. Called once, outside of all others."""
+        cdef double until = genuine.monotonic() + LAST
+        if self.done_count:
+            self.put_dones()
+        while self.queue and self.lost is None and genuine.monotonic() < until:  # replies that did not go yet
+            if not self.flush(True):
+                genuine.sleep(1e-3)
         cdef list left = [known for known in self.asked if known is not None]
         if self.in_bulk and self.bulk_known is not None:
             left.append(self.bulk_known)
@@ -877,8 +907,19 @@ cdef class Progress:
                     left = deadline - genuine.monotonic()
                     if left <= 0:
                         return 0
+        except BaseException:
+            self.settle_up()
+            raise
         finally:
             self.inside = False
+
+    cdef int settle_up(self) except -1:
+        """A handler has failed: the answers to those before it go all the same."""
+        cdef Connection connection
+        for connection in self.connections:
+            if connection.done_count:
+                connection.put_dones()
+        return 0
 
     cdef int look_at_all(self, bint surely) except -1:
         cdef Connection connection
