@@ -46,9 +46,11 @@ class Bundle(Progress):
     def bring(self, connection: Connection) -> None:
         """A connection for the next poll. Any thread may call it."""
         with self._lock:
-            self._brought.append(connection)
             if self.bell >= 0:
+                self._brought.append(connection)
                 genuine.eventfd_write(self.bell, 1)
+                return
+        connection.bury()  # the bundle was closed meanwhile
 
     def heard(self) -> None:
         """The bell has rung."""
@@ -59,9 +61,11 @@ class Bundle(Progress):
         with self._lock:
             brought, self._brought = self._brought, []
         for connection in brought:
-            owner = connection.endpoint
-            owner.answering.append(connection)
-            owner.bundle.connections.append(connection)
+            if connection.endpoint.bundle is self:
+                connection.endpoint.answering.append(connection)
+                self.connections.append(connection)
+            else:
+                connection.endpoint.bundle.bring(connection)
 
     def dropped(self, connection: Connection) -> None:
         """A connection has ended, or is to end: its requests come back."""
@@ -82,7 +86,8 @@ class Bundle(Progress):
             self.returned.remove(told)
             other.returned.append(told)
         self.endpoints.remove(endpoint)
-        endpoint.bundle = other
+        with endpoint.moving:
+            endpoint.bundle = other
         other.endpoints.append(endpoint)
         other.connections.extend(own)
         self.heard()  # what was accepted meanwhile belongs to the other one

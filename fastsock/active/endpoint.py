@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -61,6 +62,7 @@ class Endpoint(Requests):
         self.most_bulk = max(most_bulk, self.segment.nbytes)
         self.names: list[str] = []
         self.answering: list[Connection] = []
+        self.moving = allocate_lock()  # whoever brings a connection finds the bundle that will be polled
         self._credits = credits, bulk_credits
         self._error_handler: Callable[[Returned], Any] | None = None
 
@@ -143,7 +145,8 @@ class Endpoint(Requests):
     def accepted(self, sock: Any, peer: str, most_there: int) -> None:
         """Somebody mapped this endpoint. Called by the door's threads."""
         connection = Connection(sock, self, False, *self._credits, self.most_bulk, most_there, peer)
-        self.bundle.bring(connection)
+        with self.moving:
+            self.bundle.bring(connection)
 
     # ---- memory ----
 

@@ -6,7 +6,7 @@ import pytest
 
 from fastsock import active
 
-from .far import look
+from .far import end, look
 
 WORDS = ((), (1,), (-1, 2**63 - 1, -(2**63)), tuple(range(16)))
 
@@ -120,6 +120,28 @@ def test_an_endpoint_moves_with_its_connections(near):
     near.until()
     assert near.got == [(1,)]
     assert near.call(1, 2) == (2,)
+
+
+def move_there(here):
+    import threading
+
+    from .far import serve
+
+    end(here)
+    before, here.bundle, here.over = here.bundle, active.Bundle(), False
+    here.endpoint.move(here.bundle)
+    assert not before.connections and not before.endpoints
+    here.thread = threading.Thread(target=serve, args=(here, here.bundle), daemon=True)
+    here.thread.start()
+
+
+def test_an_endpoint_that_moves_is_still_found(near):
+    near.far.run(move_there)
+    assert near.call(1, 2) == (2,)
+    near.map(1)
+    near.endpoint.request(1, 1, 3)
+    near.until(2)
+    assert near.got == [(2,), (3,)]
 
 
 def test_two_threads_do_not_poll_one_bundle(near):
