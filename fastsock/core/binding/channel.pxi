@@ -291,6 +291,28 @@ cdef class Channel:
         self.leave()
         return result
 
+    cdef bint ends_with_part(self, int what, uint64_t deadline, bint again, Py_ssize_t done) except -1:
+        """As wait().  True where the time of SO_RCVTIMEO or SO_SNDTIMEO is over after a part: the call tells how much."""
+        if done == 0 or self.timeout >= 0:
+            self.wait(what, deadline, again)
+            return False
+        try:
+            self.wait(what, deadline, again)
+        except BlockingIOError:
+            return True
+        return False
+
+    def await_room(self, double seconds):
+        """Until there is room for more bytes, or the seconds are over, or the other end has left."""
+        if self.is_moving():
+            return
+        try:
+            self.wait(FS_WRITABLE, deadline_after(seconds), False)
+        except TimeoutError:
+            return
+        except BlockingIOError:
+            return
+
     cdef int check_out_of_band(self, int flags) except -1:
         """Urgent bytes travel in the stream. That is right only for a receiver that wants them there."""
         if flags & FAST_OPEN:
@@ -327,6 +349,8 @@ cdef class Channel:
                 if deadline == 0:
                     deadline = self.deadline(self.send_limit)
                 elif fs_now_ns() >= deadline:
+                    if told_how_much:
+                        return done
                     self.timed_out()
                 continue
             if result != -EAGAIN or not self.waits(flags):
@@ -335,7 +359,8 @@ cdef class Channel:
                 self.fail(result)
             if deadline == 0:
                 deadline = self.deadline(self.send_limit)
-            self.wait(FS_WRITABLE, deadline, again)
+            if self.ends_with_part(FS_WRITABLE, deadline, again, done if told_how_much else 0):
+                return done
             if self.is_moving() and (sock := self.moved_to()) is not None:
                 return done + self.send_there(sock, data + done, length - done, flags, everything)
             self.alive()
@@ -371,7 +396,8 @@ cdef class Channel:
                 self.fail(result)
             if deadline == 0:
                 deadline = self.deadline(self.receive_limit)
-            self.wait(FS_READABLE, deadline, again)
+            if self.ends_with_part(FS_READABLE, deadline, again, done):
+                return done
             if self.is_moving() and (sock := self.moved_to()) is not None:
                 return self.receive_there(sock, target + done, length - done, flags, done)
             self.alive()

@@ -133,6 +133,28 @@ def check_kernel_timeouts(pair: Pair) -> Any:
     return [*seen, outcome(near.send, b"x")]
 
 
+@on_pair
+def check_kernel_timeouts_after_a_part(pair: Pair) -> None:
+    """A call that SO_RCVTIMEO or SO_SNDTIMEO ends after a part tells how much it was: no byte is lost or sent twice."""
+    near = pair.near
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 20_000))
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 20_000))
+    pair.far.sendall(b"abc")
+    assert near.recv(10, socket.MSG_WAITALL) == b"abc"
+    sent = near.send(bytes(64 << 20))
+    assert 0 < sent < 64 << 20
+    received = pair.far.begin_run(_count_to_the_end)
+    near.shutdown(socket.SHUT_WR)
+    assert received.result() == sent
+
+
+def _count_to_the_end(sock: Any) -> int:
+    total = 0
+    while data := sock.recv(1 << 20):
+        total += len(data)
+    return total
+
+
 @like_plain_tcp
 def check_non_blocking_set_behind_the_back(pair: Pair) -> Any:
     """Programs that set O_NONBLOCK on the descriptor themselves."""
