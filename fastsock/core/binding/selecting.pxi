@@ -7,6 +7,7 @@ cdef enum:
     KERNEL_EVERY = 16    # other descriptors must be heard even while the rings are busy,
     KERNEL_OFTEN = 4     # and sooner where some of them are fast connections
     PROBE_EVERY = 16
+    MOST_SETTLED = 3     # times in one select that all descriptors told only of tokens that came too late
     LOOK_EVERY_NS = 1000000   # so long may the death of a peer hide behind a doorbell that was left rung
 
 cdef double POOR_SUCCESS = 0.3
@@ -221,16 +222,29 @@ cdef class Watch:
                 kept.append((key, events))
         return kept
 
+    cdef int settle_told(self, list told) except -1:
+        cdef Watched watched
+        for key, _ in told:
+            watched = self.by_descriptor.get(key.fd)
+            if watched is not None and watched.channel.fileno() >= 0:
+                watched.channel.settle()
+        return 0
+
     cdef list told_by_kernel(self, selector, original, object asked):
         """What the selector's own select() finds that is new."""
         cdef double timeout = -1.0 if asked is None else max(<double>asked, 0.0)
         cdef uint64_t until = fs_now_ns() + <uint64_t>(timeout * 1e9) if timeout > 0 else 0, now
         cdef list told, kept
+        cdef int settled = 0
         while True:
             told = original(selector, asked)
             kept = self.without_stale(told) if self.by_descriptor else told
             if kept or not told or timeout == 0:
                 return self.heard(kept)
+            if settled >= MOST_SETTLED:  # an end that died while it rang left no token, but a hang-up
+                return self.heard(told)
+            self.settle_told(told)  # a token that stays would be told again at once
+            settled += 1
             if timeout > 0:
                 now = fs_now_ns()
                 if now >= until:

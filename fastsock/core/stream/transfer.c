@@ -462,7 +462,8 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
             return receive_raw(end, doorbell, target, length, peek);
         }
         if (end->ended) return end->pending_error == ECONNRESET ? -tell_reset(end, doorbell) : 0;
-        if (fs_end_is_watched(end) && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0) continue;
+        if (fs_end_is_watched(end) && !end->lazy && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0)
+            continue;
         uint32_t notice = atomic_load_explicit(&in->notice, memory_order_relaxed);
         if (!look_for_end && !end->end_shown && notice == end->notice_seen) return -EAGAIN;
         short shown = look_at_doorbell(end, doorbell);
