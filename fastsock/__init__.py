@@ -10,7 +10,7 @@ A file beside this one is something that a user imports, runs, or writes a path 
 Arrows run downwards only, from one line of this list to those below it:
 
     testing       checks for paths and devices; doctor: which paths work here, and how fast; dask: a comm for dask
-    mpj           the MPI layer; active: active messages
+    mpj           the MPI layer; rmi: remote calls; active: active messages
     xxdev         devices: messages between ranks, each rank a process or a thread
     launcher      python -m fastsock.launcher
     launching     putting fastsock into programs that do not name it

@@ -25,7 +25,7 @@ FOLDER = Path(fastsock.__file__).parent
 # From the top down, by the file or the folder in fastsock/. Those in one line know nothing of each other.
 LAYERS = [
     ("testing", "doctor", "dask"),
-    ("mpj", "active"),
+    ("mpj", "rmi", "active"),
     ("xxdev",),
     ("launcher",),
     ("__init__",),  # the public functions

@@ -1,0 +1,16 @@
+# The C types of _kinds.py.
+from fastsock.rmi._numbers cimport *
+
+cdef dict LATER
+cdef dict BUILTIN
+cdef tuple UNCOUNTED
+cdef dict EXCEPTIONS
+cdef tuple PATHS
+cdef tuple PLAIN
+cdef dict plain_codes
+cdef list plain_types
+cdef tuple SIZES
+cdef object _np
+
+cpdef load_numpy()
+cpdef later(str module, str name)

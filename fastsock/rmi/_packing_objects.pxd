@@ -1,0 +1,45 @@
+# The C types of _packing_objects.py.
+cimport cython
+from fastsock.rmi._kinds cimport BUILTIN
+from fastsock.rmi._memo cimport memo_get
+from fastsock.rmi._memory cimport plain_tuple, store_32, store_64
+from fastsock.rmi._numbers cimport *
+from fastsock.rmi._packing_special cimport SpecialPacker
+from fastsock.rmi._packing_values cimport ValuePacker
+
+
+@cython.final
+cdef class Outgoing:
+    cdef readonly object description
+    cdef readonly tuple fields
+    cdef int kind
+    cdef bint cached
+    cdef Py_ssize_t number
+
+
+cdef class ObjectPacker(SpecialPacker):
+    cdef readonly object classes
+    cdef readonly object references
+    cdef bint trust_pickle, caches
+    cdef Py_ssize_t class_count, next_place
+    cdef list announced, cached, filled
+    cdef dict plans, places
+
+    cdef int write_other(self, object value, object kind) except -1
+    @cython.locals(place=Py_ssize_t)
+    cdef int write_object(self, object value, Outgoing known) except -1
+    cdef int _keep(self, object value, Py_ssize_t place) except -1
+    @cython.locals(kind=int, before=Py_ssize_t)
+    cdef int write_instance(self, object value, Outgoing known) except -1
+    cdef int write_made_of(self, object value, Outgoing known) except -1
+    cdef int write_made(self, object value) except -1
+    @cython.locals(outgoing=Outgoing)
+    cdef int _forget_classes(self) except -1
+    cdef int _announce(self, Outgoing known) except -1
+    @cython.locals(began=Py_ssize_t, known=Outgoing)
+    cdef int _describe(self) except -1
+    cdef int write_exception(self, object value, object kind) except -1
+    cdef int write_state(self, object state) except -1
+    cdef int write_cause(self, object value) except -1
+    cdef int write_unknown(self, object value, object kind) except -1
+    cdef object find_plan(self, object kind)

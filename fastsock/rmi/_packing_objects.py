@@ -1,0 +1,276 @@
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+"""The packer of registered classes, which are described once and then are numbers, and of exceptions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from fastsock.rmi import _interpreted as cython
+
+from fastsock.rmi._kinds import name_of, tag_of
+from fastsock.rmi.errors import LimitExceeded, NotPackable
+
+if not cython.compiled:
+    from fastsock.rmi._format import (
+        CACHED,
+        DESCRIPTIONS,
+        EXCEPTION,
+        MOST_CACHED,
+        MOST_CLASSES,
+        NEW,
+        NEW_CACHED,
+        OPEN,
+        PICKLE,
+        REFERENCE,
+    )
+    from fastsock.rmi._interpreted import memo_get, plain_tuple, store_32, store_64
+    from fastsock.rmi._kinds import BUILTIN
+    from fastsock.rmi._packing_special import SpecialPacker
+    from fastsock.rmi._packing_values import ValuePacker
+    from fastsock.rmi.values import FIELDS, FLAGS, MEMBERS, RAISED, STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from fastsock.rmi.values import ClassDescription, ClassTable
+
+
+class Outgoing:
+    """A class, as one packer announces it."""
+
+    __slots__ = ("cached", "description", "fields", "kind", "number")
+
+    def __init__(self, description: ClassDescription) -> None:
+        self.description = description
+        self.kind = description.kind
+        self.fields = description.fields
+        self.cached = description.cache
+        self.number = NEW
+
+
+class ObjectPacker(SpecialPacker):
+    """Packs instances of registered classes, exceptions and references."""
+
+    def __init__(
+        self,
+        classes: ClassTable,
+        references: Any,
+        trust_pickle: bool,
+        depth: int,
+        without: Collection[str],
+    ) -> None:
+        ValuePacker.__init__(self, depth, "array-memory" not in without, "early-detection" not in without)
+        self.classes = classes
+        self.references = references
+        self.trust_pickle = trust_pickle
+        self.caches = "cache" not in without
+        self.plans: dict[type, Any] = dict(BUILTIN)  # type to tag or Outgoing
+        self.class_count = 0
+        self.announced: list[Outgoing] = []  # in this frame
+        self.places: dict[int, int] = {}  # id of a cached value to its place
+        self.cached: list[Any] = []  # the values by place
+        self.next_place = 0
+        self.filled: list[int] = []  # places, in this frame
+
+    def write_other(self, value: Any, kind: Any) -> None:
+        plan: Any = self.plans.get(kind)
+        if type(plan) is Outgoing:
+            self.write_object(value, plan)
+        elif plan is None:
+            self.write_unknown(value, kind)
+        elif plan == EXCEPTION:
+            self.write_exception(value, kind)
+        else:
+            self.write_special(value, kind, plan)
+
+    @cython.final
+    def write_object(self, value: Any, known: Outgoing) -> None:
+        if known.number < 0:
+            self._announce(known)
+        if not (known.cached and self.caches):
+            self.write_instance(value, known)
+        elif id(value) in self.places:
+            self.put(CACHED)
+            self.put_length(self.places[id(value)])
+        else:
+            place = self.next_place % MOST_CACHED
+            self.next_place += 1
+            self.put(NEW_CACHED)
+            self.put_length(place)
+            self.write_instance(value, known)
+            self._keep(value, place)
+
+    @cython.final
+    def _keep(self, value: Any, place: int) -> None:
+        if place < len(self.cached):
+            older = self.cached[place]
+            if older is not None:
+                self.places.pop(id(older), None)
+        else:
+            self.cached.extend([None] * (place + 1 - len(self.cached)))
+        self.cached[place] = value
+        self.places[id(value)] = place
+        self.filled.append(place)
+
+    @cython.final
+    def write_instance(self, value: Any, known: Outgoing) -> None:
+        kind = known.kind
+        if kind == FIELDS:
+            self.write_fields(value, known.number, known.fields)
+        elif kind == MEMBERS:
+            self.put_class(known.number)
+            self.put_length(known.fields.index(value._name_))
+        elif kind == FLAGS:
+            self.put_class(known.number)
+            self.write(value._value_)
+        elif not self.was_written(value):
+            if kind == STATE or kind == RAISED:  # noqa: SIM109, it is C
+                self.write_made_of(value, known)
+            else:
+                before = self.at
+                self.put_class(known.number)
+                self.enter()
+                for item in plain_tuple(value):
+                    self.write(item)
+                self.leave()
+                self.end_tuple(value, before)
+
+    @cython.final
+    def write_made_of(self, value: Any, known: Outgoing) -> None:
+        """An instance that is made again by a function."""
+        self.remember_open(value)
+        self.put_class(known.number)
+        self.enter()
+        if known.kind == STATE:
+            self.write_made(known.description.pack(value))  # type: ignore[misc]
+        else:
+            self.write_made(_arguments_of(value))
+            self.write_state(value.__dict__)
+            self.write_cause(value)
+        self.leave()
+        self.remember(value)
+        self.count += 1
+
+    @cython.final
+    def write_made(self, value: Any) -> None:
+        """What was made for the packer alone. It is kept while the frame is packed, so that its identity is its own."""
+        self.made.append(value)
+        self.write(value)
+
+    @cython.final
+    def _forget_classes(self) -> None:
+        for plan in self.plans.values():
+            if type(plan) is Outgoing:
+                outgoing: Outgoing = plan
+                outgoing.number = NEW
+        self.class_count = 0
+
+    @cython.final
+    def _announce(self, known: Outgoing) -> None:
+        if self.class_count >= MOST_CLASSES:
+            raise LimitExceeded(f"more than {MOST_CLASSES} classes on one connection")
+        known.number = self.class_count
+        self.class_count += 1
+        self.announced.append(known)
+
+    @cython.final
+    def _describe(self) -> None:
+        self.data[self.first] |= DESCRIPTIONS
+        began = self.at
+        for known in self.announced:
+            description = known.description
+            text = "\0".join((description.name, *description.fields)).encode("utf-8", "surrogatepass")
+            self.ready()
+            self.put(description.kind)
+            store_32(self.data, self.at, description.version)
+            store_64(self.data, self.at + 4, description.digest)
+            self.at += 12
+            self.put_bytes(text, len(text))
+        self.ready()
+        store_32(self.data, self.at, self.at - began)
+        self.at += 4
+
+    @cython.final
+    def write_exception(self, value: BaseException, kind: type) -> None:
+        if not self.was_written(value):
+            self.remember_open(value)
+            reduced: Any = value.__reduce__()
+            self.put(EXCEPTION)
+            self.enter()
+            self.write_str(kind.__name__)
+            self.write_made(reduced[1])
+            self.write_state(reduced[2] if len(reduced) > 2 else None)
+            self.write_cause(value)
+            self.leave()
+            self.remember(value)
+            self.count += 1
+
+    @cython.final
+    def write_state(self, state: dict[str, Any] | None) -> None:
+        """Attributes of an exception, its notes among them."""
+        self.write_made(dict(state) if state else None)
+
+    @cython.final
+    def write_cause(self, value: BaseException) -> None:
+        """Why it was raised, if it says so. A class that cannot travel leaves its name and text."""
+        cause = value.__cause__
+        if cause is not None and memo_get(self.memo, cause) == OPEN:
+            cause = None
+        if cause is not None and type(cause) not in BUILTIN and type(cause) not in self.classes.by_class:
+            told = Exception(f"{name_of(type(cause))}: {cause}")
+            told.__cause__ = cause.__cause__
+            cause = told
+        self.write_made(cause)
+
+    @cython.final
+    def write_unknown(self, value: Any, kind: Any) -> None:
+        """A type that this packer has not met."""
+        if self.find_plan(kind) is not None:
+            self.write_other(value, kind)
+        else:
+            reference = self.references.number_of(value) if self.references is not None else None
+            if reference is not None:
+                self.put(REFERENCE)
+                self.enter()
+                self.write_made(reference)
+                self.leave()
+            elif self.trust_pickle:
+                import pickle
+
+                pickled = pickle.dumps(value, 5)
+                self.put(PICKLE)
+                self.put_bytes(pickled, len(pickled))
+            else:
+                raise NotPackable(_refusal(kind))
+
+    @cython.final
+    def find_plan(self, kind: Any) -> Any:
+        description = self.classes.by_class.get(kind)
+        plan: Any = tag_of(kind) if description is None else Outgoing(description)
+        if plan is not None:
+            self.plans[kind] = plan
+        return plan
+
+
+def _arguments_of(value: BaseException) -> tuple[Any, ...]:
+    """An OSError leaves the names of files out of its `args`."""
+    if isinstance(value, OSError) and type(value).__reduce__ is OSError.__reduce__:
+        reduced: Any = value.__reduce__()
+        return tuple(reduced[1])
+    return value.args
+
+
+def _refusal(kind: type) -> str:
+    name = kind.__qualname__
+    marks = ("__dataclass_fields__", "__attrs_attrs__", "_fields", "__members__")
+    if issubclass(kind, BaseException) or any(hasattr(kind, mark) for mark in marks):
+        line = f"@rmi.value above class {name}"
+    else:
+        line = f"rmi.register({name}, pack=..., unpack=...)"
+    return (
+        f"{name_of(kind)} is not registered, so its instances cannot be sent: write {line} at both ends, "
+        "or send rmi.reference(instance)"
+    )

@@ -1,0 +1,1 @@
+# _segments.py is compiled as it is.

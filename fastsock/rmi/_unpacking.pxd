@@ -1,0 +1,23 @@
+# The C types of _unpacking.py.
+cimport cython
+from fastsock.rmi._memory cimport memory_of
+from fastsock.rmi._numbers cimport *
+from fastsock.rmi._unpacking_objects cimport ObjectUnpacker
+
+
+@cython.final
+cdef class Unpacker(ObjectUnpacker):
+    cdef bint is_broken
+    cdef readonly bint is_reading
+    cdef object body
+
+    cpdef begin(self, object body, object segments=*)
+    cpdef unpack(self)
+    @cython.locals(values=list)
+    cpdef list unpack_frame(self, object body, object segments=*)
+    cpdef bint has_more(self) noexcept
+    cpdef end(self)
+    cdef int _check_end(self) except -1
+    cdef int _hold(self, object body) except -1
+    cdef int _let_go(self) except -1
+    cdef object read_safely(self)

@@ -1,0 +1,157 @@
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+"""A frame that came, from its beginning to its end. `_format.py` describes the bytes.
+
+An unpacker belongs to one connection and direction, as the packer at the other end. Two threads may not use it at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from fastsock.rmi import _interpreted as cython
+
+from fastsock.rmi.errors import BadFrame, RmiError
+
+if not cython.compiled:
+    from fastsock.rmi._format import DEEPEST, REPEATS, WORD
+    from fastsock.rmi._interpreted import memory_of
+    from fastsock.rmi._unpacking_objects import ObjectUnpacker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastsock.rmi.values import ClassTable
+
+    Buffer = Any
+
+
+class Unpacker(ObjectUnpacker):
+    """Makes the values of one connection again. `begin`, `unpack` once or more, `end`, also after an error.
+
+    Raises BadFrame and LimitExceeded for what no packer sends: then the connection must end. After any other error (a
+    VersionMismatch, an error of a registered unpack function) `end` reads the rest, and the connection is good.
+    """
+
+    def __init__(
+        self, classes: ClassTable, references: Any = None, trust_pickle: bool = False, depth: int = 100
+    ) -> None:
+        if not 0 < depth <= DEEPEST:
+            raise ValueError(f"depth is {depth}: it must be from 1 to {DEEPEST}")
+        ObjectUnpacker.__init__(self, classes, references, trust_pickle, depth)
+        self.body: Any = b""
+        self.is_broken = False
+        self.is_reading = False
+
+    def begin(self, body: Buffer, segments: Sequence[Any] = ()) -> None:
+        """Take a body without its header room, and its segments in their order. Raises BadFrame."""
+        if self.is_reading:
+            raise RuntimeError("an unpack function used the connection that it unpacks for: let it make the value only")
+        self.is_broken = True
+        self._hold(body)
+        self.segments = segments
+        self.next_segment = 0
+        self.at = 0
+        self.level = 0
+        self.failure = None
+        self.failures = 0
+        if self.numbered:
+            self.numbered = []
+        if segments:
+            self.limit -= WORD * len(segments)
+        if self.limit < 1:
+            self._short()
+        flags = self.data[0]
+        self.numbers = (flags & REPEATS) != 0
+        self.at = 1
+        if flags:
+            self._begin_flagged(flags)
+        self.is_broken = False
+
+    def unpack(self) -> Any:
+        """The next value. Raises BadFrame, LimitExceeded, VersionMismatch, or what a registered function raised."""
+        value = self.read_safely()
+        if self.failure is not None:
+            failure = self.failure
+            self.failure = None
+            raise failure
+        return value
+
+    def unpack_frame(self, body: Buffer, segments: Sequence[Any] = ()) -> list[Any]:
+        """`begin`, `unpack` of each value, and `end`. Raises as these do."""
+        values: list[Any] = []
+        try:
+            self.begin(body, segments)
+            while self.at < self.limit:
+                values.append(self.unpack())
+        except BaseException:
+            self.end()
+            raise
+        self.end()
+        return values
+
+    def has_more(self) -> bool:
+        """Whether values are left."""
+        return self.at < self.limit
+
+    def end(self) -> None:
+        """The frame is over. Raises BadFrame where bytes or segments are left, unless the frame was found broken."""
+        if self.is_reading:
+            raise RuntimeError("a frame is ended by an unpack function")
+        try:
+            while self.failures and not self.is_broken and self.at < self.limit:
+                self.read_safely()
+            if not self.is_broken:
+                self._check_end()
+        finally:
+            self._let_go()
+
+    def _check_end(self) -> None:
+        left = self.limit - self.at
+        if left:
+            raise BadFrame(f"{left} bytes are left after the last value of a frame")
+        unread = len(self.segments) - self.next_segment
+        if unread:
+            raise BadFrame(f"{unread} segments are left after the last value of a frame")
+
+    def _hold(self, body: Buffer) -> None:
+        if type(body) is bytes:
+            self.body = body
+            self.limit = len(body)
+            self.data = body
+        else:
+            view = memoryview(body)
+            if not view.c_contiguous:
+                raise BadFrame("a body must be contiguous")
+            self.body = view
+            self.limit = view.nbytes
+            self.data = memory_of(view)
+
+    def _let_go(self) -> None:
+        self.body = b""
+        self.data = b""
+        self.limit = 0
+        self.at = 0
+        self.segments = ()
+        self.next_segment = 0
+        if self.numbered:
+            self.numbered = []
+        self.failure = None
+        self.failures = 0
+
+    def read_safely(self) -> Any:
+        if self.is_reading:
+            raise RuntimeError("a value is unpacked by an unpack function")
+        self.is_reading = True
+        try:
+            return self.read()
+        except (RmiError, MemoryError):
+            self.is_broken = True
+            raise
+        except Exception as error:
+            self.is_broken = True
+            raise BadFrame(f"a value cannot be what it is said to be: {error}") from error
+        finally:
+            self.is_reading = False

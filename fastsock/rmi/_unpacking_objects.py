@@ -1,0 +1,336 @@
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+"""The unpacker of registered classes and of exceptions. No class is found but in the table; nothing is imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from fastsock.rmi import _interpreted as cython
+
+from fastsock.rmi.errors import BadFrame, LimitExceeded, VersionMismatch
+
+if not cython.compiled:
+    from fastsock.rmi._format import (
+        AGAIN,
+        CACHED,
+        DESCRIPTIONS,
+        EXCEPTION,
+        FORGET,
+        MOST_CACHED,
+        MOST_CLASSES,
+        NEW_CACHED,
+        OBJECT,
+        PICKLE,
+        RECURSIVE,
+        REFERENCE,
+        REPEATS,
+    )
+    from fastsock.rmi._interpreted import load_u32, load_u64, new_instance, new_tuple, read_items, set_field
+    from fastsock.rmi._kinds import EXCEPTIONS
+    from fastsock.rmi._unpacking_special import SpecialUnpacker
+    from fastsock.rmi._unpacking_values import ValueUnpacker
+    from fastsock.rmi.values import FIELDS, FLAGS, MEMBERS, RAISED, STATE, TUPLE_CLASS
+
+if TYPE_CHECKING:
+    from fastsock.rmi.values import ClassDescription, ClassTable
+
+
+class Incoming:
+    """A class, as a peer described it."""
+
+    __slots__ = ("cls", "description", "failure", "fields", "is_plain", "kind", "migrates", "names", "version")
+
+    def __init__(self, kind: int, version: int, digest: int, names: tuple[str, ...], classes: ClassTable) -> None:
+        self.kind = kind
+        self.version = version
+        self.fields = names[1:]
+        description = classes.by_name.get(names[0])
+        self.description = description
+        self.cls: Any = None if description is None else description.cls
+        self.failure: str | None = None  # why no instance can be made
+        self.migrates = False
+        if description is None:
+            self.failure = (
+                f"the peer sent an instance of {names[0]!r}, and no class is registered by this name here: "
+                "register it at both ends, or give it the same name= there"
+            )
+        elif description.digest != digest:
+            if description.migrate is not None and (description.kind == kind):
+                self.migrates = True
+            else:
+                self.failure = _difference(description, kind, version, self.fields)
+        elif description.kind != kind or description.fields != self.fields:
+            raise BadFrame(f"the description of {names[0]!r} contradicts its digest")
+        # the forms that are made without a function
+        self.is_plain = self.failure is None and not self.migrates and kind in (FIELDS, TUPLE_CLASS)
+
+
+def _difference(description: ClassDescription, kind: int, version: int, fields: tuple[str, ...]) -> str:
+    said = []
+    if version != description.version:
+        said.append(f"the peer's version is {version}, this end's is {description.version}")
+    more = [name for name in fields if name not in description.fields]
+    less = [name for name in description.fields if name not in fields]
+    if more:
+        said.append(f"only the peer's has {', '.join(more)}")
+    if less:
+        said.append(f"only this end's has {', '.join(less)}")
+    if kind != description.kind:
+        said.append("they are classes of different kinds")
+    return (
+        f"the class {description.name!r} differs at both ends: {'; '.join(said) or 'the order of the fields'}. "
+        "Install the same version at both ends, or register it with version= and migrate="
+    )
+
+
+class Broken:
+    """Stands where a cached value could not be made."""
+
+    __slots__ = ("failure",)
+
+    def __init__(self, failure: BaseException) -> None:
+        self.failure = failure
+
+
+class ObjectUnpacker(SpecialUnpacker):
+    """Makes instances of registered classes, exceptions and what references lead to."""
+
+    def __init__(self, classes: ClassTable, references: Any, trust_pickle: bool, depth: int) -> None:
+        ValueUnpacker.__init__(self, depth)
+        self.classes = classes
+        self.references = references
+        self.trust_pickle = trust_pickle
+        self.incoming: list[Incoming] = []
+        self.cache: list[Any] = []
+
+    def read_other(self, tag: int) -> Any:
+        if tag == CACHED:
+            return self.read_cached()
+        elif tag == NEW_CACHED:
+            return self.read_new_cached()
+        elif tag == PICKLE:
+            return self.read_pickle()
+        elif tag not in (EXCEPTION, REFERENCE):
+            return self.read_special(tag)
+        self.enter()
+        value = self.read_exception() if tag == EXCEPTION else self.read_reference()
+        self.leave()
+        return value
+
+    def read_object(self, number: int) -> Any:
+        if number >= len(self.incoming):
+            raise BadFrame(f"class {number} was never described: the peer described {len(self.incoming)}")
+        known: Incoming = self.incoming[number]
+        if not known.is_plain:
+            return self.read_other_object(known)
+        if known.kind != FIELDS:
+            self.enter()
+            values = read_items(self, len(known.fields))
+            self.leave()
+            return self.number(new_tuple(known.cls, values))
+        value = new_instance(known.cls)
+        if self.numbers:
+            self.numbered.append(value)
+        self.enter()
+        for name in known.fields:
+            item = self.read()
+            set_field(value, name, item)
+        self.leave()
+        return value
+
+    @cython.final
+    def read_other_object(self, known: Incoming) -> Any:
+        kind = known.kind
+        state: Any
+        place = self.take_place() if kind == FIELDS else -1
+        self.enter()
+        if kind == MEMBERS:
+            index = self.read_length()
+            if index >= len(known.fields):
+                raise BadFrame(f"an Enum has {len(known.fields)} members, and the peer names member {index}")
+            state = known.fields[index]
+        elif kind == FIELDS:
+            state = {name: self.read() for name in known.fields}
+        elif kind == RAISED:
+            state = (self.read(), self.read(), self.read())
+        elif kind in (STATE, FLAGS):
+            state = self.read()
+        else:
+            state = read_items(self, len(known.fields))
+            if known.migrates:
+                state = dict(zip(known.fields, state, strict=False))
+        self.leave()
+        value = None
+        if known.failure is not None:
+            self.fail(VersionMismatch(known.failure))
+        elif not self.failures:
+            try:
+                value = _make(known, state)
+            except BadFrame:
+                raise
+            except Exception as error:
+                self.fail(error)
+        if kind == FIELDS:
+            self.put_in_place(place, value)
+        elif kind not in (MEMBERS, FLAGS):
+            self.number(value)
+        return value
+
+    @cython.final
+    def read_new_cached(self) -> Any:
+        place = self.read_length()
+        if place >= MOST_CACHED:
+            raise BadFrame(f"a cached value has the place {place}, and there are {MOST_CACHED}")
+        tag = self.next_tag()
+        if not (0xC0 <= tag < 0xE0 or tag in (OBJECT, AGAIN, RECURSIVE)):
+            raise BadFrame(f"a value of the tag {tag:#04x} is said to be cached, and only objects are")
+        failures = self.failures
+        value = self.read()
+        if len(self.cache) <= place:
+            self.cache.extend([None] * (place + 1 - len(self.cache)))
+        self.cache[place] = Broken(self.failure or ValueError()) if self.failures > failures else value
+        return value
+
+    @cython.final
+    def read_cached(self) -> Any:
+        place = self.read_length()
+        value = self.cache[place] if place < len(self.cache) else None
+        if value is None:
+            raise BadFrame(f"the place {place} is said to hold a cached value, and holds none")
+        if type(value) is Broken:
+            self.fail(value.failure.with_traceback(None))
+            return None
+        return value
+
+    @cython.final
+    def read_exception(self) -> Any:
+        name = self.read_str()
+        made = EXCEPTIONS.get(name)
+        if made is None:
+            raise BadFrame(f"there is no builtin exception {name!r}")
+        arguments = self.read()
+        state = self.read()
+        cause = self.read()
+        value = None
+        if not self.failures:
+            if type(arguments) is not tuple:
+                raise BadFrame(f"the arguments of an exception are {type(arguments).__name__}")
+            value = made(*arguments)
+            _restore(value, state, cause)
+        return self.number(value)
+
+    @cython.final
+    def read_reference(self) -> Any:
+        parts = self.read()
+        if self.references is None or type(parts) is not tuple:
+            raise BadFrame("a reference came, and this connection has none")
+        if self.failures:
+            return None
+        return self.references.object_of(*parts)
+
+    @cython.final
+    def read_pickle(self) -> Any:
+        if not self.trust_pickle:
+            raise BadFrame("a pickle came, and only trust='pickle' at both ends allows one")
+        pickled = self.take(self.read_length())
+        import pickle
+
+        try:
+            return pickle.loads(pickled)
+        except Exception as error:
+            self.fail(error)
+            return None
+
+    @cython.final
+    def _begin_flagged(self, flags: int) -> None:
+        if flags & ~(DESCRIPTIONS | FORGET | REPEATS):
+            raise BadFrame(f"the flags of a body are {flags:#04x}, which no version of fastsock sets")
+        if flags & FORGET:
+            self.incoming = []
+        if flags & DESCRIPTIONS:
+            end = self.limit - 4
+            if end < 1:
+                self._short()
+            size = load_u32(self.data, end)
+            if size > end - 1:
+                self._short()
+            self.limit = end
+            self.at = end - size
+            try:
+                while self.at < end:
+                    self._read_description()
+            except (ValueError, IndexError) as error:
+                raise BadFrame(f"the description of a class cannot be read: {error}") from error
+            self.limit = end - size
+            self.at = 1
+
+    @cython.final
+    def _read_description(self) -> None:
+        if len(self.incoming) >= MOST_CLASSES:
+            raise LimitExceeded(f"the peer described more than {MOST_CLASSES} classes")
+        self.need(13)
+        kind = self.data[self.at]
+        version = load_u32(self.data, self.at + 1)
+        digest = load_u64(self.data, self.at + 5)
+        self.at += 13
+        names = tuple(self.take(self.read_length()).decode("utf-8", "surrogatepass").split("\0"))
+        if kind > RAISED:
+            raise BadFrame(f"the class {names[0]!r} is of the kind {kind}, which does not exist")
+        self.incoming.append(Incoming(kind, version, digest, names, self.classes))
+
+
+def _make(known: Incoming, state: Any) -> Any:
+    """An instance out of what was packed of it."""
+    description: Any = known.description
+    cls = known.cls
+    kind = known.kind
+    if known.migrates:
+        state = description.migrate(state, known.version)
+    if kind == FIELDS:
+        value = new_instance(cls)
+        for name in description.fields:
+            set_field(value, name, state[name])
+        return value
+    if kind == MEMBERS:
+        return cls.__members__[state]
+    if kind == FLAGS:
+        return cls(state)
+    if kind == STATE:
+        return description.unpack(state)
+    if kind == RAISED:
+        arguments, attributes, cause = state
+        if type(arguments) is not tuple:
+            raise BadFrame(f"the arguments of an exception are {type(arguments).__name__}")
+        value = cls.__new__(cls, *arguments)
+        if not isinstance(value, OSError):
+            value.args = arguments
+        elif value.errno is None and len(arguments) > 1:
+            OSError.__init__(value, *arguments)
+        _restore(value, attributes, cause)
+        return value
+    if known.migrates:
+        state = [state[name] for name in description.fields]
+    return tuple.__new__(cls, state)
+
+
+def _restore(value: BaseException, state: Any, cause: Any) -> None:
+    """Attributes and cause of an exception. Attributes that Python itself reads are not a peer's to set."""
+    if state is not None:
+        if type(state) is not dict:
+            raise BadFrame(f"the attributes of an exception are {type(state).__name__}")
+        for name, item in state.items():
+            if type(name) is not str:
+                raise BadFrame(f"an attribute of an exception has the name {name!r}")
+            if name == "__notes__":
+                if type(item) is not list:
+                    raise BadFrame("the notes of an exception are no list")
+            elif name.startswith("__"):
+                raise BadFrame(f"an exception has the attribute {name}")
+            setattr(value, name, item)
+    if cause is not None:
+        if not isinstance(cause, BaseException):
+            raise BadFrame(f"the cause of an exception is {type(cause).__name__}")
+        value.__cause__ = cause
