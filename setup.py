@@ -35,7 +35,7 @@ OPTIONS = {
 
 def flags(source: str) -> list[str]:
     """The C core copies, computes and waits, where -O3 pays; a generated binding is large, and only calls."""
-    level = "-O2" if is_generated(Path(source)) else "-O3"
+    level = "-O2" if Path(source).with_suffix(".pyx").exists() else "-O3"
     return [default for default in (level, "-g0") if not any(flag.startswith(default[:2]) for flag in ASKED)]
 
 
@@ -60,21 +60,21 @@ class BuildInParallel(build_ext):
             super().build_extensions()
 
 
-def is_generated(source: Path) -> bool:
-    return source.with_suffix(".pyx").exists()
-
-
 def extension(binding: Path) -> Extension:
     name = ".".join(binding.with_suffix("").parts)
     sources = MORE.get(name, [])
     if name == "fastsock.core.binding._core":
-        sources = [str(path) for path in sorted(CORE.rglob("*.c")) if not is_generated(path)]
-    depends = [*HEADERS, *PACKAGE.rglob("*.pxd"), *PACKAGE.joinpath(binding.parts[1]).rglob("*.pxi")]
+        sources = [str(path) for path in sorted(CORE.rglob("*.c")) if not path.with_suffix(".pyx").exists()]
+    folder = PACKAGE / binding.parts[1]
+    shared = [path for path in PACKAGE.rglob("*.pxd") if not path.with_suffix(".py").exists()]
+    depends = {*HEADERS, *shared, *folder.rglob("*.pxd"), *folder.rglob("*.pxi")}
     return Extension(name, sources=[str(binding), *sources], depends=sorted(map(str, depends)), **OPTIONS)
 
 
 if __name__ == "__main__":  # cythonize()'s other processes may import this file
-    modules = [extension(binding) for binding in sorted(PACKAGE.rglob("*.pyx"))]
+    # Python with its C types beside it is compiled too; without a compiler it runs as it is
+    typed = [path.with_suffix(".py") for path in PACKAGE.rglob("*.pxd") if path.with_suffix(".py").exists()]
+    modules = [extension(binding) for binding in sorted([*PACKAGE.rglob("*.pyx"), *typed])]
     extensions = cythonize(modules, language_level=3, nthreads=CORES)
     for module in extensions:
         module.optional = True  # cythonize() makes new ones and forgets it

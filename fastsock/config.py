@@ -218,6 +218,7 @@ class Settings(Checked):
 
     transports: tuple[str, ...]
     rules: tuple[Rule, ...]
+    exports: tuple[tuple[str, str], ...]
     spin_us: float
     look_us: float
     meeting_ms: float
@@ -235,6 +236,7 @@ class Settings(Checked):
     _fields = (
         "transports",
         "rules",
+        "exports",
         "spin_us",
         "look_us",
         "meeting_ms",
@@ -254,6 +256,7 @@ class Settings(Checked):
         *,
         transports: str | Sequence[str] = DEFAULT_TRANSPORTS,
         rules: Iterable[Rule] = (),
+        exports: Iterable[tuple[str, str]] = (),
         spin_us: float | str = 50.0,
         look_us: float | str = 2.0,
         meeting_ms: float | str = 10.0,
@@ -269,6 +272,7 @@ class Settings(Checked):
         text = transports if isinstance(transports, str) else ",".join(transports)
         _set(self, "transports", parse_transports(text))
         _set(self, "rules", _rules(rules))
+        _set(self, "exports", tuple(exports))
         _set(self, "spin_us", duration("spin_us", spin_us))
         _set(self, "look_us", duration("look_us", look_us))
         _set(self, "meeting_ms", duration("meeting_ms", meeting_ms))
@@ -342,21 +346,39 @@ def parse_rules(text: str, *, file: str = "rules", default: Sequence[str] = DEFA
     rules = []
     for number, line in enumerate(text.split("\n"), 1):
         content = line.partition("#")[0].strip()
-        if content:
+        if content and content.split(None, 1)[0].lower() != "export":
             rules.append(_parse_rule(content, file, number, default))
     return tuple(rules)
 
 
+def parse_exports(text: str, *, file: str = "rules") -> tuple[tuple[str, str], ...]:
+    """The lines of a rules file's text that say where an object of fastsock.rmi is: pairs of a name and an address.
+
+    Raises ConfigError if such a line has not both. fastsock.rmi reads the address when it needs it.
+    """
+    exports = []
+    for number, line in enumerate(text.split("\n"), 1):
+        fields = line.partition("#")[0].split()
+        if fields and fields[0].lower() == "export":
+            if len(fields) != 3 or not fields[2].startswith("rmi:"):
+                raise ConfigError("write export name rmi://host:port/name", file=file, line=number)
+            exports.append((fields[1], fields[2]))
+    return tuple(exports)
+
+
 def load_rules(path: str, *, default: Sequence[str] = DEFAULT_TRANSPORTS) -> tuple[Rule, ...]:
     """Read a rules file. Raises ConfigError if it cannot be read or a line is no rule."""
+    return parse_rules(_text_of(path), file=path, default=default)
+
+
+def _text_of(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
-            text = file.read()
+            return file.read()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         advice = "correct FASTSOCK_CONFIG or --config, or leave it unset"
         raise ConfigError(f"the rules file cannot be read ({why}); {advice}", file=path) from error
-    return parse_rules(text, file=path, default=default)
 
 
 def _parse_rule(content: str, file: str, line: int, default: Sequence[str]) -> Rule:
@@ -517,7 +539,14 @@ _VARIABLES = {
 }
 _MESSAGE_PASSING = "FASTSOCK_MPJ_"  # fastsock.xxdev.settings and the launcher of ranks know which there are
 LAUNCHED = "FASTSOCK_LAUNCHED"  # the process that the launcher became
-_OTHER_VARIABLES = ("FASTSOCK_CONFIG", "FASTSOCK_INSTALL", "FASTSOCK_INTERPRETER", LAUNCHED)
+_OTHER_VARIABLES = (
+    "FASTSOCK_CONFIG",
+    "FASTSOCK_INSTALL",
+    "FASTSOCK_INTERPRETER",
+    "FASTSOCK_RMI_KEY",
+    "FASTSOCK_RMI_NAMES",
+    LAUNCHED,
+)
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -528,7 +557,11 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     environ = os.environ if environ is None else environ
     found = Settings().reading(_VARIABLES, environ)
     path = environ.get("FASTSOCK_CONFIG", "")
-    return found.replace(rules=load_rules(path, default=found.transports)) if path else found
+    if not path:
+        return found
+    text = _text_of(path)
+    rules = parse_rules(text, file=path, default=found.transports)
+    return found.replace(rules=rules, exports=parse_exports(text, file=path))
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:

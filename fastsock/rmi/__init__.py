@@ -1,0 +1,87 @@
+"""Remote calls: the objects of another process, called at the speed of fastsock's sockets.
+
+    @rmi.expose
+    class Store:
+        def add(self, a: int, b: int) -> int: ...
+
+    with rmi.Daemon() as daemon:                        # in one process
+        daemon.register(Store(), "store")
+        daemon.serve()
+
+    store = rmi.connect("rmi:store", Store)             # in another one
+    store.add(1, 2)
+
+docs/remote-calls.md tells the rest.
+
+managers, pickled           multiprocessing.managers over fastsock's sockets; its connections
+names                       python -m fastsock.rmi.names: a name server
+aio                         proxies for event loops
+daemon, naming              the accepting end: from a listener to an object; what it tells a name server
+connecting                  the connecting end: from an address to a proxy
+futures                     future, within, batch, deadline
+proxy                       objects that look like those of another process
+session                     what a connection does beside the path of every call
+streams, references         generators, and objects that go by reference
+exported                    an object with its functions by number
+workers                     the threads that serve connections
+_connection                 one connection, both roles at once; compiled where there is a compiler
+addresses, keys, hello      names on this host, the user's key, its proof; secured: TLS
+_codec, values              values to bytes and back, and the classes that are registered
+marks, frames, errors       what can be called, how a frame looks, what can go wrong
+
+Each file stands on those below it. Above the socket class; nothing in fastsock imports it. Tests: tests/rmi.
+"""
+
+from . import aio
+from .connecting import connect
+from .daemon import Daemon
+from .errors import (
+    BadFrame,
+    CallTimeout,
+    LimitExceeded,
+    LostPeer,
+    NotPackable,
+    Refused,
+    RemoteError,
+    RmiError,
+    UnknownMethod,
+    UnknownObject,
+    VersionMismatch,
+)
+from .futures import Future, batch, deadline, future, within
+from .marks import expose, idempotent, oneway
+from .proxy import close
+from .references import callback, reference
+from .session import Limits
+from .values import register, value
+
+__all__ = [
+    "BadFrame",
+    "CallTimeout",
+    "Daemon",
+    "Future",
+    "LimitExceeded",
+    "Limits",
+    "LostPeer",
+    "NotPackable",
+    "Refused",
+    "RemoteError",
+    "RmiError",
+    "UnknownMethod",
+    "UnknownObject",
+    "VersionMismatch",
+    "aio",
+    "batch",
+    "callback",
+    "close",
+    "connect",
+    "deadline",
+    "expose",
+    "future",
+    "idempotent",
+    "oneway",
+    "reference",
+    "register",
+    "value",
+    "within",
+]

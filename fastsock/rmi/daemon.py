@@ -1,0 +1,357 @@
+"""The accepting end: a daemon listens, proves the key with whoever connects, and runs what is called."""
+
+from __future__ import annotations
+
+import _socket
+import asyncio
+import threading
+from _thread import allocate_lock
+from typing import TYPE_CHECKING, Any
+
+from .. import socket as fast
+from ..system.genuine import genuine
+from ..system.proof import HelloError
+from . import addresses, hello
+from ._connection import current
+from .connecting import SERVICES, Options, names_setting, trusts_pickle
+from .errors import UnknownObject
+from .exported import Exported, exported
+from .keys import key_of
+from .naming import Announcer
+from .session import Limits, Session, log
+from .workers import MOST_THREADS, Pool
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+HELLO_WITHIN = 10.0  # seconds
+MOST_STRANGERS = 256  # connections that have not proved the key yet
+
+
+class Registered:
+    """An object by its name."""
+
+    __slots__ = ("exported", "instance", "interface", "listener", "made_by")
+
+    def __init__(self, known: Exported | None, made_by: Any, interface: type | None, instance: str) -> None:
+        self.exported = known
+        self.made_by = made_by
+        self.interface = interface
+        self.instance = instance
+        self.listener = -1
+
+
+class Daemon:
+    """Objects that other processes may call.
+
+        with rmi.Daemon() as daemon:
+            daemon.register(Store(), "store")
+            daemon.serve()
+
+    address: (host, port) to listen at: the loopback network and a free port unless given. key: in the place of the
+    user's key file. threads: how many methods may run at once. tracebacks: whether callers are
+    told where a method raised. trust="pickle": see `connect`. ssl: a context with a certificate; all connections then
+    use TLS. names: host:port of the name server that is told what is registered, FASTSOCK_RMI_NAMES unless
+    given; "" is none.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int] = ("127.0.0.1", 0),
+        *,
+        key: str | bytes | None = None,
+        threads: int = MOST_THREADS,
+        limits: Limits | None = None,
+        tracebacks: bool = True,
+        trust: str | None = None,
+        ssl: SSLContext | None = None,
+        names: str | None = None,
+    ) -> None:
+        self._ssl = ssl
+        self._key = key_of(key)
+        self._limits = limits or Limits()
+        self._tracebacks = tracebacks
+        self._trust_pickle = trusts_pickle(trust)
+        self._lock = allocate_lock()
+        self._objects: dict[str, Registered] = {}
+        self._sessions: set[Session] = set()
+        self._strangers: dict[Any, float] = {}
+        self._closed = False
+        self._started = False
+        self._done = threading.Event()
+        self._pool = Pool("fastsock.rmi.daemon", threads)
+        self._services = Exported(_Services(self), SERVICES, "daemon")
+        family = _socket.AF_INET6 if ":" in address[0] else _socket.AF_INET
+        self._listener = fast.create_server(address, family=family, backlog=512)
+        self._listener.setblocking(False)
+        self.address: tuple[str, int] = self._listener.getsockname()[:2]
+        server = names_setting() if names is None else names
+        self._announcer = Announcer(server, self.address, Options(key)) if server else None
+
+    def __repr__(self) -> str:
+        return f"<daemon at {self.address[0]}:{self.address[1]}: {', '.join(sorted(self._objects)) or 'no objects'}>"
+
+    # ---- objects ----
+
+    def register(
+        self, target: Any, name: str, *, interface: type | None = None, instance: str = "single",
+        metadata: dict[str, Any] | None = None, local: bool = True,
+    ) -> str:  # fmt: skip
+        """Registers an object, a class or a function by a name. Returns its address on this host.
+
+        interface: a Protocol that lists what may be called. instance, of a class: "single" makes one now, "session" one
+        for each connection, "call" one for each call. metadata: for the name server. local: False where it is to be
+        found by host and port alone, so that several daemons of this user may have the name.
+
+        Raises Refused where another process has the name, ValueError where this daemon has it, or another one at the
+        name server, TypeError where nothing is exposed.
+        """
+        addresses.check_name(name)
+        if isinstance(target, type) and instance == "session":
+            entry = Registered(None, target, interface, instance)
+            exported(target, name, interface, "call")  # whether it exposes something
+        else:
+            entry = Registered(exported(target, name, interface, instance), target, interface, instance)
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the daemon is closed")
+            if name in self._objects:
+                raise ValueError(f"{name!r} is registered already: unregister it first")
+            if local:
+                entry.listener = addresses.listen(name)
+            self._objects[name] = entry
+            if self._started and local:
+                self._announce(entry)
+        if self._announcer is not None:
+            try:
+                self._announcer.add(name, metadata or {})
+            except BaseException:
+                self._take_back(name)
+                raise
+        return f"rmi:{name}"
+
+    def unregister(self, name: str) -> None:
+        """Takes an object back. Who has a proxy of it keeps that until its connection ends. Raises UnknownObject."""
+        self._take_back(name)
+        if self._announcer is not None:
+            self._announcer.remove(name)
+
+    def _take_back(self, name: str) -> None:
+        with self._lock:
+            entry = self._objects.pop(name, None)
+        if entry is None:
+            raise UnknownObject(f"{name!r} is not registered here")
+        self._withdraw(entry)
+
+    def _announce(self, entry: Registered) -> None:
+        self._pool.watch(entry.listener, self._asked, entry)
+
+    def _asked(self, entry: Registered) -> None:
+        host, port = self.address
+        addresses.answer(entry.listener, _LOOPBACK.get(host, host), port)
+        with self._lock:
+            if entry.listener >= 0 and not self._closed:
+                self._announce(entry)
+
+    def _withdraw(self, entry: Registered) -> None:
+        with self._lock:
+            descriptor, entry.listener = entry.listener, -1
+        if descriptor >= 0:
+            self._pool.unwatch(descriptor)
+            genuine.close(descriptor)
+
+    def lookup(self, name: str) -> tuple[int, Any]:
+        """What a connection calls first: the number of an object for that connection, and its interface."""
+        entry = self._objects.get(name)
+        if entry is None:
+            raise UnknownObject(f"{name!r} is not registered at {self.address[0]}:{self.address[1]}")
+        session: Session = current.get().connection.session
+        known = entry.exported
+        if known is None:
+            known = exported(entry.made_by, name, entry.interface)
+        return session.references.enter(known), known.interface.described()
+
+    # ---- serving ----
+
+    def start(self) -> Daemon:
+        """Serves in threads, and returns. Idempotent."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the daemon is closed")
+            if self._started:
+                return self
+            self._started = True
+            self._pool.watch(self._listener.fileno(), self._accept, None)
+            for entry in self._objects.values():
+                if entry.listener >= 0:
+                    self._announce(entry)
+        return self
+
+    def serve(self) -> None:
+        """Serves until close() is called elsewhere, or a signal handler raises."""
+        self.start()
+        self._done.wait()
+
+    async def run(self) -> None:
+        """As serve(), in an event loop: async methods run in this loop."""
+        loop = asyncio.get_running_loop()
+        self._pool.use_loop(loop)
+        self.start()
+        try:
+            await loop.run_in_executor(None, self._done.wait)
+        finally:
+            self._done.set()
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all connections behind what was sent, and the threads. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            objects, sessions = list(self._objects.values()), list(self._sessions)
+            strangers = list(self._strangers)
+        if self._announcer is not None:
+            self._announcer.close()
+        self._pool.unwatch(self._listener.fileno())
+        self._listener.close()
+        for entry in objects:
+            self._withdraw(entry)
+        for stranger in strangers:
+            stranger.leave()
+        for session in sessions:
+            session.close()
+        self._pool.close()
+        self._done.set()
+
+    def _accept(self, _: None) -> None:
+        try:
+            while True:
+                sock, address = self._listener.accept()
+                self._meet(sock, address)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if not self._closed:
+                log.warning("the daemon could not accept a connection: %s", error)
+        with self._lock:
+            if not self._closed:
+                self._pool.watch(self._listener.fileno(), self._accept, None)
+
+    def _meet(self, sock: Any, address: Any) -> None:
+        now = genuine.monotonic()
+        for stranger, until in list(self._strangers.items()):
+            if until < now:
+                stranger.leave()
+        if len(self._strangers) >= MOST_STRANGERS:
+            sock.close()
+            log.warning("refused a connection from %s: %d others have not proved the key yet", address, MOST_STRANGERS)
+            return
+        stranger = Stranger(self, sock, f"{address[0]}:{address[1]}")
+        self._strangers[stranger] = now + HELLO_WITHIN
+        stranger.go_on()
+
+    def welcome(self, stranger: Stranger, other: hello.Other) -> None:
+        """The key was proved: from now on frames are read."""
+        sock = stranger.sock
+        sock.setblocking(True)
+        session = Session(
+            sock,
+            self._pool,
+            stranger.peer,
+            self._limits,
+            accepted=True,
+            trust_pickle=self._trust_pickle and other.trusts_pickle,
+            tracebacks=self._tracebacks,
+        )
+        session.connection.exports[0] = self._services
+        session.on_end.append(self._ended)
+        with self._lock:
+            if self._closed:
+                sock.close()
+                return
+            self._sessions.add(session)
+        session.serve()
+
+    def _ended(self, session: Session) -> None:
+        self._sessions.discard(session)
+
+
+class Stranger:
+    """A connection during its hello. Only what the hello asks for is read."""
+
+    def __init__(self, daemon: Daemon, sock: Any, peer: str) -> None:
+        if daemon._ssl is not None:
+            from .secured import SecuredSocket  # OpenSSL, where it is wanted
+
+            sock = SecuredSocket(sock, daemon._ssl)
+        self.sock = sock
+        self.peer = peer
+        self._daemon = daemon
+        self._end = hello.Acceptor(daemon._key, daemon._trust_pickle)
+        sock.setblocking(False)
+        sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+        self._descriptor = sock.fileno()
+
+    def go_on(self, _: None = None) -> None:
+        """Reads what is there."""
+        end, sock = self._end, self.sock
+        try:
+            while not end.done:
+                data = sock.recv(end.needed)
+                if not data:
+                    raise HelloError("it closed the connection during the hello")
+                try:
+                    answer = end.feed(data)
+                except HelloError as error:
+                    if error.reply:
+                        sock.send(error.reply)
+                    raise
+                if answer and sock.send(answer) != len(answer):
+                    raise HelloError("it takes no answer")
+        except BlockingIOError:
+            self._daemon._pool.watch(self._descriptor, self.go_on, None)
+            return
+        except OSError as error:
+            log.warning("refused a connection from %s: %s", self.peer, error)
+            self.leave()
+            return
+        if self._daemon._strangers.pop(self, None) is not None:
+            self._daemon._pool.unwatch(self._descriptor)
+            assert end.other is not None
+            self._daemon.welcome(self, end.other)
+
+    def leave(self) -> None:
+        """Closes the connection."""
+        self._daemon._strangers.pop(self, None)
+        self._daemon._pool.unwatch(self._descriptor)
+        self.sock.close()
+
+
+class _Services:
+    """What a connection may call of the daemon itself."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.lookup = daemon.lookup
+        self._daemon = daemon
+
+    def status(self) -> dict[str, Any]:
+        """What `python -m fastsock.rmi list` shows."""
+        daemon = self._daemon
+        return {
+            "process": genuine.getpid(),
+            "address": f"{daemon.address[0]}:{daemon.address[1]}",
+            "objects": {
+                name: (entry.made_by if isinstance(entry.made_by, type) else type(entry.made_by)).__qualname__
+                for name, entry in list(daemon._objects.items())
+            },
+            "connections": [session.told_of() for session in list(daemon._sessions)],
+        }
+
+
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}

@@ -1,0 +1,111 @@
+"""An object that can be called from elsewhere, with the functions of its interface by their numbers."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from types import FunctionType, MethodType
+from typing import Any
+
+from .marks import ASYNC, GETTER, METHOD, SERIAL, STREAM, Interface, interface_of, interface_of_function, is_exposed
+
+INSTANCES = ("single", "session", "call")
+_NO_LOCK: Any = nullcontext()
+
+
+class Exported:
+    """One object and its functions.
+
+    flags: not 0 where a call of it is more than a call of the function.
+    """
+
+    __slots__ = ("_lock", "count", "flags", "functions", "interface", "made_by", "name", "object")
+
+    def __init__(
+        self, target: Any, interface: Interface, name: str, made_by: Callable[[], Any] | None = None, lock: Any = None
+    ) -> None:
+        self.object = target
+        self.interface = interface
+        self.name = name
+        self.made_by = made_by  # where each call has an instance of its own
+        self._lock = lock if lock is not None else allocate_lock() if interface.flags & SERIAL else _NO_LOCK
+        self.flags = 1 if interface.flags & SERIAL or made_by is not None else 0
+        self.functions = functions_of(target, interface) if made_by is None else []
+        self.count = len(interface.entries)
+
+    def run(self, request: Any) -> Any:
+        """Calls the function of a request."""
+        with self._lock:
+            functions = self.functions
+            if self.made_by is not None:
+                functions = functions_of(self.made_by(), self.interface)
+            value = functions[request.method](*request.arguments, **(request.keywords or {}))
+            if self._lock is not _NO_LOCK and self.interface.entries[request.method].flags & (ASYNC | STREAM):
+                raise TypeError(
+                    f"{self.name}.{self.interface.entries[request.method].name}: a serial object has no generators and"
+                    " no async methods, because such a method goes on after its call"
+                )
+            return value
+
+
+def functions_of(target: Any, interface: Interface) -> list[Callable[..., Any]]:
+    """The functions of an object in the order of the interface. Raises TypeError where one is missing."""
+    found: list[Callable[..., Any]] = []
+    for entry in interface.entries:
+        if entry.kind == METHOD:
+            function = target if entry.name == "__call__" else getattr(target, entry.name, None)
+            if not callable(function):
+                raise TypeError(f"{type(target).__qualname__} has no method {entry.name}, which {interface.name} lists")
+            found.append(_plain(function) if entry.name != "__iter__" else _iterating(target))
+        elif entry.kind == GETTER:
+            found.append(_getter(target, entry.name))
+        else:
+            found.append(_setter(target, entry.name))
+    return found
+
+
+def _plain(function: Any) -> Any:
+    """An instance's own special method is found by its class: the instance is called the usual way."""
+    return function if isinstance(function, (FunctionType, MethodType)) else function.__call__
+
+
+def _iterating(target: Any) -> Callable[[], Iterator[Any]]:
+    """An iterator of any kind as a generator: it is read by a stream."""
+
+    def iterate() -> Iterator[Any]:
+        yield from target
+
+    return iterate
+
+
+def _getter(target: Any, name: str) -> Callable[[], Any]:
+    return lambda: getattr(target, name)
+
+
+def _setter(target: Any, name: str) -> Callable[[Any], None]:
+    return lambda value: setattr(target, name, value)
+
+
+def exported(target: Any, name: str, interface: type | None = None, instance: str = "single") -> Exported:
+    """What `target` exports: an object, a function, or a class whose instances are made as `instance` says.
+
+    Raises TypeError where nothing is exposed, or what the interface lists is missing.
+    """
+    if instance not in INSTANCES:
+        raise ValueError(f"instance is {instance!r}: it is one of {', '.join(INSTANCES)}")
+    if isinstance(target, type):
+        table = interface_of(interface or target)
+        if instance == "call":
+            return Exported(None, table, name, made_by=target)
+        return Exported(target(), table, name)
+    if interface is not None:
+        return Exported(target, interface_of(interface), name)
+    if isinstance(target, (FunctionType, MethodType)) or not is_exposed(type(target)):
+        if not callable(target):
+            raise TypeError(
+                f"{type(target).__qualname__} exposes nothing: write @rmi.expose above the class, or above what may be"
+                " called"
+            )
+        return Exported(target, interface_of_function(target), name)
+    return Exported(target, interface_of(type(target)), name)

@@ -1,0 +1,275 @@
+"""Calls that are not waited for at once, calls with a time of their own, and many calls in one message.
+
+future(store.add)(1, 2)           a Future
+within(0.1, store.add)(1, 2)      CallTimeout after 0.1 seconds
+with batch(store) as calls:       one message each way
+    results = [calls.add(i, i) for i in range(100)]
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from ..system.genuine import genuine
+from . import proxy as proxies
+from ._connection import FOR_EVER, Call, Connection, Method, current
+from .frames import BATCH, CALL, FREE, ONEWAY
+from .marks import ONEWAY as IS_ONEWAY
+
+_Given = ParamSpec("_Given")
+_Returned = TypeVar("_Returned")
+
+
+class Future(Generic[_Returned]):
+    """The answer of a call, when it comes. Any thread may wait for it. The names are those of concurrent.futures."""
+
+    def __init__(self, connection: Connection, call: Call) -> None:
+        self._connection = connection
+        self._call = call
+        self._lock = allocate_lock()
+        self._pulses: list[Call] = []
+        self._callbacks: list[Callable[[Future[_Returned]], object]] = []
+        self._cancelled = False
+
+    def __repr__(self) -> str:
+        state = "cancelled" if self._cancelled else "done" if self._call.done else "pending"
+        return f"<future of {self._connection.session.told(self._call.method)}: {state}>"
+
+    def result(self, timeout: float | None = None) -> _Returned:
+        """The value. Raises what the call raised, TimeoutError after `timeout` seconds: then the call goes on."""
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self._call.value  # type: ignore[no-any-return]
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What the call raised, or None. Raises as result()."""
+        call, connection = self._call, self._connection
+        deadline = FOR_EVER if timeout is None else genuine.monotonic() + timeout
+        while not call.done:
+            if self._cancelled:
+                raise CancelledError
+            waiting = self._place()
+            try:
+                connection.wait_on(waiting, deadline)
+            except TimeoutError:
+                raise TimeoutError(f"{connection.session.told(call.method)}: no answer yet; the call goes on") from None
+            except BaseException:
+                self.cancel()
+                raise
+            finally:
+                if waiting is call:
+                    call.awaited = False
+                else:
+                    with self._lock:
+                        self._pulses.remove(waiting)
+        if self._cancelled:
+            raise CancelledError
+        error: BaseException | None = connection.session.raised(call) if call.failed else None
+        return error
+
+    def _place(self) -> Call:
+        """What this thread waits for: the call itself, or a pulse of its own where another thread waits for that."""
+        call = self._call
+        with self._lock:
+            if not call.awaited:
+                call.awaited = True
+                if call.on_done is None:
+                    call.on_done = self._on_done
+                return call
+            pulse = Call(call.number, call.method)
+            self._pulses.append(pulse)
+        if call.done:
+            pulse.done = True
+        return pulse
+
+    def done(self) -> bool:
+        """Whether there is an answer. It receives what has come."""
+        if not self._call.done:
+            self._connection.receive_what_came()
+        return self._call.done or self._cancelled
+
+    def cancel(self) -> bool:
+        """Gives the call up; the other end is told. False: the answer is there."""
+        with self._lock:
+            if self._call.done:
+                return self._cancelled
+            self._cancelled = True
+        self._connection.give_up(self._call)
+        self._connection.settle(self._call, None, False)
+        return True
+
+    def cancelled(self) -> bool:
+        """Whether cancel() gave it up."""
+        return self._cancelled
+
+    def add_done_callback(self, function: Callable[[Future[_Returned]], object]) -> None:
+        """Calls function(future) in a thread when the answer is there; at once where it is there already."""
+        with self._lock:
+            if not self._call.done:
+                self._callbacks.append(function)
+                self._call.on_done = self._on_done
+                function = None  # type: ignore[assignment]
+        if function is None:
+            self._connection.session.serve()
+            if self._call.done:  # it came while the callback was noted
+                self._on_done(self._call)
+            return
+        function(self)
+
+    def _on_done(self, _: Call) -> None:
+        """The receiver calls it: nothing of the program may run here."""
+        with self._lock:
+            pulses = list(self._pulses)
+            callbacks, self._callbacks = self._callbacks, []
+        for pulse in pulses:
+            self._connection.settle(pulse, None, False)
+        for function in callbacks:
+            self._connection.session.submit(function, self)
+
+
+class _Within:
+    """A method with a time limit of its own."""
+
+    def __init__(self, seconds: float, method: Method) -> None:
+        self.seconds = seconds
+        self.method = method
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        method = self.method
+        connection = proxies.connected(method)
+        deadline = genuine.monotonic() + self.seconds
+        if method.flags:
+            return method.target.home.call(method, connection, arguments, keywords, deadline)
+        return connection.call(method, arguments, keywords, deadline)
+
+
+def future(method: Callable[_Given, _Returned]) -> Callable[_Given, Future[_Returned]]:
+    """A call of the result sends the call, and returns a Future. `method` is one of a proxy, or within() of one."""
+    seconds = None
+    found: Any = method
+    if isinstance(found, _Within):
+        seconds, found = found.seconds, found.method
+    remote = _method_of(found)
+
+    def begin(*arguments: _Given.args, **keywords: _Given.kwargs) -> Future[_Returned]:
+        connection = proxies.connected(remote)
+        limit = remote.target.timeout if seconds is None else seconds
+        deadline = genuine.monotonic() + limit if limit else FOR_EVER
+        kind = ONEWAY if remote.flags & IS_ONEWAY else CALL
+        return Future(connection, connection.start(kind, remote, arguments, keywords, deadline, FREE))
+
+    return begin
+
+
+def within(seconds: float, method: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
+    """A call of the result raises CallTimeout after so many seconds. The method there sees the time that is left."""
+    return _Within(seconds, _method_of(method))
+
+
+def deadline() -> float | None:
+    """In a method that was called from elsewhere: the seconds that its caller still waits. None: for ever."""
+    request = current.get()
+    return None if request is None or not request.deadline else float(request.deadline - genuine.monotonic())
+
+
+def _method_of(method: Any) -> Method:
+    if isinstance(method, proxies.Proxy):
+        found = proxies.method_named(method, "__call__")
+        if found is not None:
+            return found
+    if not isinstance(method, Method):
+        raise TypeError(f"{method!r} is no method of a proxy")
+    return method
+
+
+class Later:
+    """The result of a call of a batch."""
+
+    __slots__ = ("_done", "_error", "_value", "_what")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._done = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"<result of {self._what}: {'ready' if self._done else 'not sent yet'}>"
+
+    def done(self) -> bool:
+        """Whether the batch has come back."""
+        return self._done
+
+    def result(self) -> Any:
+        """The value. Raises what the call raised, RuntimeError before the end of the block."""
+        if not self._done:
+            raise RuntimeError(f"{self._what} is in a batch: its result is there after the block")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def settle(self, value: Any, error: BaseException | None) -> None:
+        """The batch has come back."""
+        self._done, self._value, self._error = True, value, error
+
+
+class _Recorder:
+    def __init__(self, proxy: proxies.Proxy) -> None:
+        self._proxy = proxy
+        self._calls: list[tuple[int, int, Any, Any]] = []
+        self._results: list[Later] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Later]:
+        found = None if name.startswith("_") else proxies.method_named(self._proxy, name)
+        if found is None:
+            raise AttributeError(f"{self._proxy!r} exposes no method {name!r}")
+        method = found
+
+        def record(*arguments: Any, **keywords: Any) -> Later:
+            later = Later(f"{method.target.name}.{name}")
+            self._calls.append((method.target.object_number, method.number, arguments, keywords or None))
+            self._results.append(later)
+            return later
+
+        return record
+
+
+class Batch:
+    """Calls of one proxy that go in one message, in their order, and come back in one."""
+
+    def __init__(self, proxy: Any) -> None:
+        if not isinstance(proxy, proxies.Proxy):
+            raise TypeError(f"{proxy!r} is no proxy")
+        self._proxy = proxy
+        self._recorder = _Recorder(proxy)
+
+    def __enter__(self) -> Any:
+        return self._recorder
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        recorder = self._recorder
+        calls, results = recorder._calls, recorder._results
+        if kind is not None or not calls:
+            return
+        target = proxies.target_of(self._proxy)
+        method = Method(target, f"a batch of {len(calls)} calls", 0, 0)
+        connection = proxies.connected(method)
+        limit = target.timeout
+        until = genuine.monotonic() + limit if limit else FOR_EVER
+        number = target.object_number  # of the connection that is used now
+        arguments = tuple((number, row, given, keywords) for _, row, given, keywords in calls)
+        call = connection.start(BATCH, method, arguments, None, until, 0)
+        connection.wait(call, until)
+        if call.failed:
+            raise connection.session.raised(call)
+        for later, (good, value) in zip(results, call.value, strict=True):
+            later.settle(value if good else None, None if good else connection.session.error_of(*value))
+
+
+def batch(proxy: Any) -> Batch:
+    """`with batch(store) as calls`: the calls in the block are sent at its end, in one message."""
+    return Batch(proxy)

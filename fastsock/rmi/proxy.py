@@ -1,0 +1,274 @@
+"""Proxies: objects that look like those of another process, made from an interface.
+
+A method is made at its first use, and kept in the proxy. Properties and special methods are those of a class that is
+made once for each interface.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from _thread import RLock
+from collections.abc import Callable
+from typing import Any
+
+from ._connection import Connection, Method, Target, process
+from .errors import LostPeer, UnknownMethod, VersionMismatch
+from .frames import ONEWAY
+from .marks import GETTER, IDEMPOTENT, METHOD, SETTER, SPECIAL, Interface
+from .marks import ONEWAY as IS_ONEWAY
+
+_NEVER = frozenset(("_rmi_target", "_rmi_interface"))
+_classes: dict[tuple[str, tuple[Any, ...]], type[Proxy]] = {}
+_MOST_CLASSES = 1024
+
+
+class Home:
+    """Where a target's object lives, and how to reach it again.
+
+    address: what connect() was given, or None for an object without a name: that one cannot be reached again.
+    dial: makes a connection to the address, and returns its session, the object's number and the interface.
+    """
+
+    def __init__(self, address: str | None, dial: Callable[[], tuple[Any, int, Interface]] | None) -> None:
+        self.address = address
+        self.dial = dial
+        self.interface: Interface | None = None
+        self.session: Any = None
+        self._lock = RLock()
+        self.own = False  # whether closing the proxy closes the connection
+
+    def connect_again(self, method: Method) -> Connection:
+        """A connection in the place of one that was lost, or belongs to the process that this one was forked from."""
+        target = method.target
+        with self._lock:
+            connection = target.connection
+            if connection is not None and connection.lost is None and connection.forks == process.forks:
+                return connection  # type: ignore[no-any-return]
+            if self.dial is None:
+                if connection is not None and connection.forks != process.forks:
+                    raise LostPeer(
+                        f"{target.name}: this process was forked from the one that holds the connection, and an object"
+                        " without a name cannot be found again; the call has not run"
+                    )
+                raise connection.session.gone(method, False)
+            session, number, interface = self.dial()
+            if self.interface is not None and interface.digest != self.interface.digest:
+                session.close()
+                raise VersionMismatch(
+                    f"{target.name} at {session.where} has another interface than before: connect() again"
+                )
+            self.session = session
+            target.object_number = number
+            target.connection = session.connection
+            return session.connection  # type: ignore[no-any-return]
+
+    def call(self, method: Method, connection: Connection, arguments: Any, keywords: Any, deadline: float) -> Any:
+        """A call of a method with marks."""
+        if method.flags & IS_ONEWAY:
+            connection.start(ONEWAY, method, arguments, keywords, deadline, 0)
+            return None
+        try:
+            return connection.call(method, arguments, keywords, deadline)
+        except LostPeer:
+            if self.dial is None or connection.lost is None:
+                raise
+        return self.connect_again(method).call(method, arguments, keywords, deadline)
+
+    def close(self) -> None:
+        """Closes the connection, if it is the proxy's own."""
+        session = self.session
+        if session is not None and self.own and session.connection.forks == process.forks:
+            session.close()
+
+
+class Proxy:
+    """An object of another process. Its methods are those that the object exposes there."""
+
+    _rmi_target: Target
+    _rmi_interface: Interface
+
+    def __init__(self, target: Target, interface: Interface) -> None:
+        own = self.__dict__
+        own["_rmi_target"] = target
+        own["_rmi_interface"] = interface
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        interface = own.get("_rmi_interface")
+        number = interface.numbers.get((name, METHOD)) if interface is not None else None
+        if number is None or interface is None or name.startswith("__"):
+            raise AttributeError(_missing(self, name))
+        made = own[name] = _method(own["_rmi_target"], interface, number)
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(getattr(type(self), name, None), property):
+            object.__setattr__(self, name, value)
+            return
+        raise AttributeError(f"{_name_of(self)} has no property {name} that can be set")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *(entry.name for entry in self._rmi_interface.entries)})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Proxy) and other._rmi_target is self._rmi_target
+
+    def __hash__(self) -> int:
+        return id(self._rmi_target)
+
+    def __repr__(self) -> str:
+        target = self._rmi_target
+        connection = target.connection
+        where = connection.session.where if connection is not None else target.home.address
+        return f"<proxy of {self._rmi_interface.name} {target.name!r} at {where}>"
+
+    def __reduce__(self) -> Any:
+        home = self._rmi_target.home
+        if home.address is None:
+            raise TypeError(
+                f"{_name_of(self)} has no name, so a proxy of it cannot be pickled: register it by a name, or pass the"
+                " proxy in a remote call"
+            )
+        return named, (home.address, self._rmi_interface.described(), self._rmi_target.timeout)
+
+
+def named(address: str, interface: Any, timeout: float = 0.0) -> Proxy:
+    """A proxy that connects at its first call."""
+    from .connecting import redial  # circle: references travel by connections, and these are made of references
+    from .marks import from_description
+
+    if not isinstance(interface, Interface):
+        interface = from_description(interface)
+    home = Home(address, lambda: redial(address, home))
+    home.interface = interface
+    return own(interface, Target(address, None, 0, timeout, home))
+
+
+def own(interface: Interface, target: Target) -> Proxy:
+    """A proxy with a connection of its own, which ends when the proxy and all its methods are collected."""
+    target.home.own = True
+    weakref.finalize(target, _collected, target.home).atexit = False
+    return make(interface, target)
+
+
+def _collected(home: Home) -> None:
+    session = home.session
+    if session is not None and session.connection.forks == process.forks and session.connection.lost is None:
+        session.submit(session.close)  # a collection may happen anywhere, also where a lock is held
+
+
+def make(interface: Interface, target: Target) -> Proxy:
+    """A proxy for a target."""
+    key = interface.name, interface.entries
+    made = _classes.get(key)
+    if made is None:
+        if len(_classes) >= _MOST_CLASSES:
+            _classes.clear()
+        made = _classes[key] = _class(interface)
+    return made(target, interface)
+
+
+def target_of(proxy: Proxy) -> Target:
+    """What a proxy's methods are called on."""
+    return proxy._rmi_target
+
+
+def interface_of_proxy(proxy: Proxy) -> Interface:
+    """What can be called by a proxy."""
+    return proxy._rmi_interface
+
+
+def connected(method: Method) -> Connection:
+    """The connection that a call of the method uses: it may be made again first."""
+    connection = method.target.connection
+    if connection is None or connection.lost is not None or connection.forks != process.forks:
+        return method.target.home.connect_again(method)  # type: ignore[no-any-return]
+    return connection  # type: ignore[no-any-return]
+
+
+def method_named(proxy: Proxy, name: str) -> Method | None:
+    """A method of a proxy, or None."""
+    number = proxy._rmi_interface.numbers.get((name, METHOD))
+    return None if number is None else _method(proxy._rmi_target, proxy._rmi_interface, number)
+
+
+def close(proxy: Proxy) -> None:
+    """Closes the connection that connect() made for the proxy, behind all that was sent. Idempotent."""
+    proxy._rmi_target.home.close()
+
+
+def _method(target: Target, interface: Interface, number: int) -> Method:
+    entry = interface.entries[number]
+    return Method(target, entry.name, number, entry.flags & (IS_ONEWAY | IDEMPOTENT))
+
+
+def _class(interface: Interface) -> type[Proxy]:
+    names: dict[str, Any] = {"__module__": __name__, "__doc__": f"A proxy of {interface.name}."}
+    for number, entry in enumerate(interface.entries):
+        if entry.kind == GETTER:
+            setter = interface.numbers.get((entry.name, SETTER))
+            names[entry.name] = property(_calling(number), _calling(setter) if setter is not None else None)
+        elif entry.kind == METHOD and entry.name in SPECIAL:
+            names[entry.name] = _calling(number)
+    if "__enter__" not in names or "__exit__" not in names:
+        names["__enter__"] = _itself
+        names["__exit__"] = _closing
+    return type(f"Proxy[{interface.name}]", (Proxy,), names)
+
+
+def _calling(number: int) -> Callable[..., Any]:
+    def call(self: Proxy, *arguments: Any) -> Any:
+        made = self.__dict__.get(number)  # type: ignore[call-overload]
+        if made is None:
+            made = self.__dict__[number] = _method(self._rmi_target, self._rmi_interface, number)  # type: ignore[index]
+        return made(*arguments)
+
+    return call
+
+
+def _itself(self: Proxy) -> Proxy:
+    return self
+
+
+def _closing(self: Proxy, *_: object) -> None:
+    close(self)
+
+
+def _name_of(proxy: Proxy) -> str:
+    return f"{proxy._rmi_interface.name} {proxy._rmi_target.name!r}"
+
+
+def _missing(proxy: Proxy, name: str) -> str:
+    interface = proxy.__dict__.get("_rmi_interface")
+    if interface is None:
+        return name
+    return str(
+        UnknownMethod(f"{_name_of(proxy)} exposes no {name!r}: mark it by @rmi.expose, or list it in the Protocol")
+    )
+
+
+class Held:
+    """What this end holds of an object at the other end: how often it came, and its target."""
+
+    def __init__(self, references: Any, number: int) -> None:
+        self.number = number
+        self.count = 1
+        self._references = references
+        self.target: Callable[[], Target | None] = lambda: None
+
+    def make(self, session: Any, interface: Interface) -> Proxy:
+        """A proxy. When all its methods are collected too, the other end is told."""
+        home = Home(None, None)
+        home.session = session
+        target = Target(interface.name, session.connection, self.number, 0.0, home)
+        self.target = weakref.ref(target)
+        weakref.finalize(target, self._references.dropped, self).atexit = False
+        return make(interface, target)
+
+
+def _forked() -> None:
+    process.forks += 1
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,428 @@
+"""What a connection does beside the path of every call: errors, streams, references, waits, its end.
+
+`Connection` calls these methods; each says from where. Whoever holds `receiving` must not wait for `sending`: so what
+is to be sent from there is sent by another thread (`submit`).
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import traceback
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..system.genuine import genuine
+from . import _codec, streams
+from ._connection import Call, Connection, Request, current, poll_descriptor, process
+from .errors import (
+    BadFrame,
+    LimitExceeded,
+    LostPeer,
+    NotPackable,
+    RemoteError,
+    UnknownMethod,
+    UnknownObject,
+    VersionMismatch,
+    add_remote_traceback,
+)
+from .frames import (
+    BATCH,
+    CALL,
+    CANCEL,
+    CLOSE,
+    CREDIT,
+    DEFAULT_FRAME_LIMIT,
+    END,
+    ERROR,
+    GOODBYE,
+    ITEM,
+    ONEWAY,
+    RELEASE,
+    RESULT,
+    STREAM,
+)
+from .references import References
+from .values import classes, register
+
+log = logging.getLogger("fastsock.rmi")
+
+for _own in (LimitExceeded, NotPackable, UnknownMethod, UnknownObject, VersionMismatch):
+    register(_own, name=f"{__package__}.{_own.__name__}")
+
+_READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
+
+
+class Limits:
+    """What an end accepts from a peer that proved the key.
+
+    frame: bytes of a message. depth: of values within values. references: objects that one connection may hold here.
+    streams: that one connection may have open here.
+    """
+
+    __slots__ = ("depth", "frame", "references", "streams")
+
+    def __init__(
+        self, frame: int = DEFAULT_FRAME_LIMIT, depth: int = 100, references: int = 60_000, streams: int = 1024
+    ) -> None:
+        self.frame = frame
+        self.depth = depth
+        self.references = references
+        self.streams = streams
+
+
+class Session:
+    """One end of a connection, made after its hello.
+
+    sock: connected, it belongs to the session from now on. pool: the threads of this end. peer: for messages.
+    tracebacks: whether callers are told where a method raised.
+    """
+
+    def __init__(
+        self,
+        sock: Any,
+        pool: Any,
+        peer: str,
+        limits: Limits,
+        *,
+        accepted: bool = False,
+        trust_pickle: bool = False,
+        tracebacks: bool = True,
+    ) -> None:
+        self.sock = sock
+        self.pool = pool
+        self.accepted = accepted
+        self.peer = peer
+        self.limits = limits
+        self.tracebacks = tracebacks
+        self.trust_pickle = trust_pickle
+        self.channel = sock._fast_channel
+        self.buffered: Callable[[], bool] | None = getattr(sock, "buffered", None)  # of TLS
+        self.path: str = sock.transport
+        self._room: Callable[[float], None] | None = getattr(self.channel, "await_room", None) or getattr(
+            sock, "await_room", None
+        )
+        self.on_end: list[Callable[[Session], None]] = []
+        self.references = References(self)
+        self.packer = _codec.Packer(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
+        self.unpacker = _codec.Unpacker(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
+        self.connection = Connection(sock, self.channel, self, self.packer, self.unpacker, self.where, limits.frame)
+        self.streams: weakref.WeakValueDictionary[int, streams.Stream] = weakref.WeakValueDictionary()  # it reads them
+        self.producers: dict[int, streams.Producer] = {}  # that this end feeds
+        self.running: dict[int, Request] = {}  # those that can be cancelled
+        self.begun = genuine.monotonic()
+        self.served = False
+        self.descriptor = -1  # that the pool watches
+
+    @property
+    def where(self) -> str:
+        """Peer and path, for messages."""
+        return f"{self.peer} ({self.path})"
+
+    # ---- messages of errors ----
+
+    def told(self, method: Any) -> str:
+        """What was called, and where."""
+        return f"{method.target.name}.{method.name} at {self.where}" if method is not None else self.where
+
+    def gone(self, method: Any, sent: bool) -> LostPeer:
+        """The error of a call on a connection that was lost. sent: whether it was on its way."""
+        lost = self.connection.lost
+        cause = f": {lost}" if lost is not None and str(lost) else ""
+        if method is None:
+            return LostPeer(f"the connection to {self.where} is lost{cause}")
+        ran = "the call can have run" if sent else "the call has not run"
+        return LostPeer(f"{self.told(method)}: the connection is lost{cause}; {ran}")
+
+    def late(self, call: Call) -> str:
+        """The text of a timeout."""
+        return f"{self.told(call.method)}: no answer in time; the call can have run, its answer will be dropped"
+
+    def ended(self) -> LostPeer:
+        """The error for the end of the stream."""
+        return LostPeer("the other end closed the connection")
+
+    # ---- answers ----
+
+    def raised(self, call: Call) -> BaseException:
+        """The exception of a failed call, to be raised where its caller waited."""
+        error: BaseException = call.value
+        return error
+
+    def unpack_error(self, unpacker: Any) -> BaseException:
+        """The exception of an ERROR frame, with its remote traceback."""
+        error = unpacker.unpack()
+        kind = unpacker.unpack()
+        text = unpacker.unpack()
+        remote = unpacker.unpack()
+        if not (type(kind) is str and type(text) is str and type(remote) is str):
+            raise BadFrame(f"{self.where}: an error without its text")
+        return self.error_of(error, kind, text, remote)
+
+    def error_of(self, error: Any, kind: str, text: str, remote: str) -> BaseException:
+        """The exception that another process told of."""
+        found = error if isinstance(error, Exception) else RemoteError(kind, text)
+        if remote:
+            add_remote_traceback(found, f"Traceback of {self.where}:\n{remote.rstrip()}")
+        return found
+
+    def special_result(self, flags: int, call: Call, value: Any) -> Any:
+        """The value of a RESULT with flags. The receiver calls it."""
+        if flags != STREAM:
+            raise BadFrame(f"{self.where}: a result with unknown flags {flags}")
+        found = streams.Stream(self, call.number, call.method)
+        self.streams[call.number] = found
+        return found
+
+    def nobody_reads(self, flags: int, number: int) -> None:
+        """A stream came for a call that was given up."""
+        if flags == STREAM:
+            self.submit(self.send, CLOSE, number, ())
+
+    # ---- requests ----
+
+    def refuse(self, request: Request, error: Exception) -> None:
+        """Answers a request that cannot be run. The receiver calls it."""
+        self.submit(self.failed, request, error)
+
+    def execute(self, request: Request) -> None:
+        """Runs a request of an object with particulars: one call at a time, or an instance for each."""
+        exported = request.exported
+        token = current.set(request)
+        try:
+            value = exported.run(request) if request.kind != BATCH else self._run_batch(request)
+        except BaseException as error:
+            current.reset(token)
+            self.failed(request, error)
+            return
+        current.reset(token)
+        if streams.is_stream(value):
+            self.special(request, value)
+        elif request.kind != ONEWAY and not request.cancelled:
+            self.connection.answer(request, value)
+
+    def _run_batch(self, request: Request) -> list[tuple[bool, Any]]:
+        """Runs the calls of a batch in their order. Gives (True, value) or (False, parts of an error) for each."""
+        found: list[tuple[bool, Any]] = []
+        for row in request.arguments:
+            if type(row) is not tuple or len(row) != 4 or type(row[2]) is not tuple:
+                raise BadFrame(f"{self.where}: a batch of what are no calls")
+            if request.cancelled:
+                break
+            try:
+                value = self._run_one(request, *row)
+                if not self._is_packable(value):
+                    raise NotPackable(f"{request.exported.name}: a value of {type(value).__qualname__} cannot be sent")
+                found.append((True, value))
+            except Exception as error:
+                found.append((False, self._told_of_error(error)))
+        return found
+
+    def _run_one(self, request: Request, number: Any, method: Any, arguments: Any, keywords: Any) -> Any:
+        exported = self.connection.exports.get(number)
+        if exported is None:
+            raise UnknownObject(f"{self.where}: there is no object of number {number} on this connection")
+        if type(method) is not int or not 0 <= method < exported.count:
+            raise UnknownMethod(f"{self.where}: {exported.name} has no method of number {method}")
+        one = Request(
+            self.connection, CALL, 0, request.number, exported, method, arguments, keywords, request.deadline, 0
+        )
+        value = exported.run(one)
+        if streams.is_stream(value):
+            streams.close_source(value)
+            raise TypeError(f"{exported.name}: generators and async methods cannot be called in a batch")
+        return value
+
+    def _is_packable(self, value: Any) -> bool:
+        """Whether the codec takes a value. Plain ones are known to be."""
+        if value is None or type(value) in (bool, int, float, str, bytes):
+            return True
+        trial = _codec.Packer(classes, self.references, trust_pickle=self.trust_pickle, depth=self.limits.depth)
+        trial.start(0)
+        try:
+            trial.pack(value)
+        except (NotPackable, LimitExceeded):
+            return False
+        finally:
+            self.references.abandoned()
+        return True
+
+    def special(self, request: Request, value: Any) -> None:
+        """Answers a request whose method returned a generator or a coroutine."""
+        if streams.is_coroutine(value):
+            self.running[request.number] = request
+            self.pool.loop().start(self, request, value)
+        elif request.kind != CALL or request.cancelled:
+            streams.close_source(value)
+        elif len(self.producers) >= self.limits.streams:
+            streams.close_source(value)
+            self.failed(
+                request, RuntimeError(f"this connection has {len(self.producers)} open streams: no more are allowed")
+            )
+        else:
+            producer = streams.Producer(self, request.number, value)
+            self.producers[request.number] = producer
+            self.send(RESULT, request.number, (None,), STREAM)
+            producer.go_on()
+
+    def failed(self, request: Request, error: BaseException) -> None:
+        """Tells the caller what its call raised."""
+        if request.kind == ONEWAY:
+            log.error("a one-way call of %s raised", self.where, exc_info=error)
+            return
+        if request.cancelled:
+            return
+        self.send_error(ERROR, request.number, error)
+
+    def send_error(self, kind: int, number: int, error: BaseException) -> None:
+        """Sends an exception: as itself where the other end may know its class, else by name and text."""
+        told = self._told_of_error(error)
+        flags = 1 if kind == END else 0
+        self.send(kind, number, told, flags)
+
+    def _told_of_error(self, error: BaseException) -> tuple[Any, str, str, str]:
+        """What is sent of an exception: itself or None, its class's name, its text, its traceback."""
+        name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+        remote = "".join(traceback.format_exception(type(error), error, _own_part(error))) if self.tracebacks else ""
+        try:
+            text = str(error)
+        except Exception:
+            text = "(its text cannot be made)"
+        known = isinstance(error, Exception) and self._is_packable(error)
+        return error if known else None, name, text, remote
+
+    # ---- sending ----
+
+    def send(self, kind: int, number: int, values: Any, flags: int = 0) -> int:
+        """Sends a frame that belongs to no method; returns its bytes. A lost connection is no error: nobody waits."""
+        try:
+            return self.connection.send_plain(kind, flags, number, 0, 0, values)
+        except LostPeer:
+            return 0
+
+    def submit(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Has a thread of the pool call a function. A forked child has neither the threads nor the connection."""
+        if self.connection.forks == process.forks:
+            self.pool.submit(function, *arguments)
+
+    # ---- other frames: the receiver calls this ----
+
+    def handle(self, kind: int, flags: int, number: int, object_number: int, method: int, unpacker: Any) -> None:
+        """Handles a frame that is no call and no answer. Raises BadFrame."""
+        if kind == ITEM:
+            stream = self.streams.get(number)
+            value = unpacker.unpack()
+            if stream is not None:
+                stream.arrived(value, self.connection.frame_bytes())
+        elif kind == END:
+            stream = self.streams.pop(number, None)
+            error = self.unpack_error(unpacker) if flags else None
+            if stream is not None:
+                stream.ended(error)
+        elif kind == CREDIT:
+            items, size = unpacker.unpack(), unpacker.unpack()
+            producer = self.producers.get(number)
+            if type(items) is not int or type(size) is not int or items < 0 or size < 0:
+                raise BadFrame(f"{self.where}: credit for stream {number} that is no number")
+            if producer is not None:
+                producer.credited(items, size)
+                self.submit(producer.go_on)
+        elif kind == CLOSE:
+            producer = self.producers.pop(number, None)
+            if producer is not None:
+                self.submit(producer.close)
+        elif kind == CANCEL:
+            self.connection.cancel(number)
+            unfinished = self.running.get(number)
+            if unfinished is not None:
+                unfinished.cancelled = True
+                self.pool.loop().cancel(unfinished)
+            producer = self.producers.pop(number, None)
+            if producer is not None:
+                self.submit(producer.close)
+        elif kind == RELEASE:
+            self.references.released(unpacker.unpack())
+        else:
+            raise BadFrame(f"{self.where}: there is no frame of kind {kind}")
+
+    def serve(self) -> None:
+        """Has the pool run what comes while nobody here waits for an answer."""
+        if not self.served:
+            self.served = True
+            self.pool.adopt(self)
+
+    def told_of(self) -> dict[str, Any]:
+        """What is shown of this connection."""
+        connection = self.connection
+        return {
+            "peer": self.peer,
+            "path": self.path,
+            "objects": [known.name for number, known in list(connection.exports.items()) if number],
+            "frames": connection.activity,
+            "bytes_sent": connection.bytes_sent,
+            "bytes_received": connection.bytes_received,
+            "seconds": genuine.monotonic() - self.begun,
+        }
+
+    # ---- memory and waits ----
+
+    def fresh_segments(self, body: Any, count: int) -> tuple[list[Any], list[Any]]:
+        """Memory for the segments behind a body: what the codec takes, the buffers to fill. Raises LimitExceeded."""
+        words = _codec.segment_words(body, count)
+        total = sum(size for _, size in words)
+        if total + len(body) > self.limits.frame:
+            raise LimitExceeded(f"{self.where}: a frame of {total} bytes is beyond the limit of {self.limits.frame}")
+        made = [_codec.new_segment(kind, size) for kind, size in words]
+        return [handed for handed, _ in made], [memoryview(buffer).cast("B") for _, buffer in made]
+
+    def await_room(self, seconds: float) -> None:
+        """Until there may be room for more bytes."""
+        if self._room is not None:
+            self._room(seconds)
+        else:
+            poll_descriptor(self.sock.fileno(), _WRITABLE, seconds)
+
+    def await_readable(self, seconds: float) -> bool:
+        """Until the kernel has something to receive. Only where it carries the bytes."""
+        if self.buffered is not None and self.buffered():
+            return True
+        return poll_descriptor(self.sock.fileno(), _READABLE, seconds) != 0
+
+    # ---- the end ----
+
+    def was_lost(self, error: BaseException) -> None:
+        """The connection has ended. `Connection.fail` calls it once."""
+        failure = self.gone(None, True)
+        for stream in list(self.streams.values()):
+            stream.ended(failure)
+        self.streams.clear()
+        for producer in list(self.producers.values()):
+            self.submit(producer.close)
+        self.producers.clear()
+        for request in list(self.running.values()):
+            request.cancelled = True
+            self.pool.loop().cancel(request)
+        self.pool.forget(self)
+        self.references.ended()
+        for function in self.on_end:
+            function(self)
+        self.sock.close()
+        if isinstance(error, BadFrame):
+            log.warning("closed a connection: %s", error if self.where in str(error) else f"{self.where}: {error}")
+
+    def close(self) -> None:
+        """Says goodbye behind all that was sent, and closes. Calls on their way fail with LostPeer. Idempotent."""
+        connection = self.connection
+        if not connection.closing:
+            connection.closing = True
+            self.send(GOODBYE, 0, ())
+        connection.fail(LostPeer("it was closed here"))
+
+
+def _own_part(error: BaseException) -> Any:
+    """The traceback from the method on: what called it is this package's business."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__package__") == __package__:
+        trace = trace.tb_next
+    return trace

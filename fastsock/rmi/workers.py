@@ -1,0 +1,363 @@
+"""The threads of one end: a leader waits for all idle connections at once, the others follow.
+
+The leader takes what is ready, wakes a follower to lead, and serves it itself. A thread stays with a busy connection:
+it blocks there for the next request, and gives the connection back when none comes for a while. So a hot connection
+has a thread, and an idle one a descriptor.
+
+A connection whose thread runs a method for long is watched again. The leader looks for such connections from time to
+time, as long as a thread is with some connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import struct
+import threading
+from _socket import SO_RCVTIMEO, SOL_SOCKET
+from _thread import allocate_lock
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from typing import Any
+
+from ..system.genuine import genuine
+from ._connection import Request, current
+from .frames import CALL
+
+LINGER = 0.05  # seconds that a thread stays with a silent connection
+TICK = 0.005
+MOST_THREADS = 64
+SPARE = 4  # threads that stay, though there has been nothing to do for KEPT seconds
+KEPT = 1.0
+END_WITHIN = 5.0  # seconds for async methods that are cancelled at the end
+_READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
+_LINGER = struct.pack("ll", 0, int(LINGER * 1e6))
+
+
+class Pool:
+    """Threads that serve connections, and whatever else becomes ready.
+
+    name: of the threads. most: how many there may be. They begin with the first thing to do.
+    """
+
+    def __init__(self, name: str, most: int = MOST_THREADS) -> None:
+        self._name = name
+        self._most = most
+        self._poller = genuine.epoll()
+        self._bell = genuine.eventfd(0, genuine_flags())
+        self._poller.register(self._bell, select.EPOLLIN)
+        self._ready: dict[int, tuple[Callable[..., object], Any]] = {}  # what to call when a descriptor can be read
+        self._jobs: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._lead = allocate_lock()
+        self._lock = allocate_lock()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._asleep = False
+        self._loose: dict[Any, int] = {}  # sessions that nobody watches, with their activity at the last look
+        self._closed = False
+        self._loop: Loop | None = None
+
+    # ---- what is served ----
+
+    def watch(self, descriptor: int, ready: Callable[..., object], what: Any) -> None:
+        """Calls `ready(what)` in a thread, once, when the descriptor can be read. The same call goes on watching it."""
+        known = descriptor in self._ready
+        self._ready[descriptor] = ready, what
+        if known:
+            self._poller.modify(descriptor, _READ)
+        else:
+            self._poller.register(descriptor, _READ)
+        self._need_a_thread()
+
+    def unwatch(self, descriptor: int) -> None:
+        """Before the descriptor is closed."""
+        if self._ready.pop(descriptor, None) is not None:
+            try:
+                self._poller.unregister(descriptor)
+            except (OSError, ValueError):  # closed already
+                return
+
+    def adopt(self, session: Any) -> None:
+        """Requests that come on this connection are run here from now on, whoever receives them."""
+        if session.accepted:
+            session.sock.setsockopt(SOL_SOCKET, SO_RCVTIMEO, _LINGER)
+        self._loose[session] = -1
+        self.submit(self.serve, session)
+
+    def forget(self, session: Any) -> None:
+        """The connection has ended."""
+        self._loose.pop(session, None)
+        descriptor = getattr(session, "descriptor", -1)
+        if descriptor >= 0:
+            session.descriptor = -1
+            self.unwatch(descriptor)
+
+    def serve(self, session: Any) -> None:
+        """Runs what comes on a connection until it is silent, then watches it. Another thread may receive there."""
+        connection = session.connection
+        channel = session.channel
+        while connection.lost is None and connection.receiving.acquire(False):
+            if session not in self._loose:
+                self._loose[session] = -1
+                self._ring()
+            if channel is not None and channel.is_watched():
+                channel.set_lazy(True)
+            if not connection.serve(session.accepted and self._idle > 0):
+                return  # the next look finds it
+            if connection.lost is not None or self._arm(session):
+                return
+
+    def _arm(self, session: Any) -> bool:
+        """Watches a silent connection. False: something has come."""
+        connection, channel = session.connection, session.channel
+        descriptor = getattr(session, "descriptor", -1)
+        if descriptor < 0:
+            descriptor = session.descriptor = session.sock.fileno()
+            if descriptor < 0:
+                return True
+        if channel is not None:
+            channel.set_lazy(False)
+            if channel.settle():
+                return False
+        if connection.has_more() or (session.buffered is not None and session.buffered()):
+            return False
+        self._loose.pop(session, None)
+        try:
+            self.watch(descriptor, self.serve, session)
+        except (OSError, ValueError):  # closed meanwhile
+            return True
+        return True
+
+    def _look_at_loose(self) -> None:
+        """Watches the connections whose thread has been elsewhere since the last look."""
+        for session, before in list(self._loose.items()):
+            connection = session.connection
+            if connection.lost is not None:
+                self._loose.pop(session, None)
+            elif connection.activity == before and not connection.receiving.locked():
+                if not self._arm(session):
+                    self.submit(self.serve, session)
+            else:
+                self._loose[session] = connection.activity
+
+    # ---- threads ----
+
+    def submit(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Has a thread call a function."""
+        self._jobs.append((function, arguments))
+        self._need_a_thread()
+        self._ring()
+
+    def has_jobs(self) -> bool:
+        """Whether somebody waits for a thread."""
+        return bool(self._jobs)
+
+    def _ring(self) -> None:
+        if self._asleep and not self._closed:
+            genuine.eventfd_write(self._bell, 1)
+
+    def _need_a_thread(self) -> None:
+        if self._idle > 0 or self._closed:
+            return
+        with self._lock:
+            if self._idle > 0 or self._closed:
+                return
+            if len(self._threads) >= self._most:
+                self._hurry()
+                return
+            thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+            self._threads.add(thread)
+            self._idle += 1
+        thread.start()
+
+    def _hurry(self) -> None:
+        """Every thread is busy, and nobody leads: no thread stays with its connection for longer than it must."""
+        for session in list(self._loose):
+            session.connection.hurried = True
+
+    def _leaves(self) -> bool:
+        """Whether a thread that had nothing to do for long ends."""
+        with self._lock:
+            if self._idle <= SPARE:
+                return False
+            self._idle -= 1
+            self._threads.discard(threading.current_thread())
+            return True
+
+    def _work(self) -> None:
+        while True:
+            if not self._lead.acquire(timeout=KEPT if self._idle > SPARE else -1):
+                if self._leaves():
+                    return
+                continue
+            try:
+                job = self._lead_on()
+            finally:
+                self._lead.release()
+            with self._lock:
+                self._idle -= 1
+                if job is None:
+                    self._threads.discard(threading.current_thread())
+                    return
+            self._need_a_thread()
+            function, arguments = job
+            try:
+                function(*arguments)
+            except Exception:
+                from .session import log
+
+                log.exception("a thread of %s met an error", self._name)
+            del job, function, arguments
+            with self._lock:
+                self._idle += 1
+
+    def _lead_on(self) -> tuple[Callable[..., object], tuple[Any, ...]] | None:
+        """Waits until there is something to do. None: the pool is closed."""
+        jobs = self._jobs
+        looked = genuine.monotonic()
+        while not self._closed:
+            if self._loose:
+                now = genuine.monotonic()
+                if now - looked >= TICK:
+                    looked = now
+                    self._look_at_loose()
+            if jobs:
+                return jobs.popleft()
+            self._asleep = True
+            try:
+                if jobs or self._closed:
+                    continue
+                found = self._poller.poll(TICK if self._loose else None)
+            finally:
+                self._asleep = False
+            for descriptor, _ in found:
+                if descriptor == self._bell:
+                    self._drain_bell()
+                else:
+                    ready = self._ready.get(descriptor)
+                    if ready is not None:
+                        function, what = ready
+                        if function == self.serve:
+                            self._loose[what] = -1
+                        jobs.append((function, (what,)))
+        return None
+
+    def _drain_bell(self) -> None:
+        try:
+            genuine.eventfd_read(self._bell)
+        except BlockingIOError:
+            return
+
+    def loop(self) -> Loop:
+        """The event loop in which async methods run. A thread of its own, unless one was given."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = Loop(f"{self._name}-loop")
+            return self._loop
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Async methods run in this loop from now on."""
+        with self._lock:
+            self._loop = Loop(self._name, loop)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Ends the threads that have nothing to do, and waits for the others, but not for ever. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            threads = list(self._threads)
+        genuine.eventfd_write(self._bell, 1)
+        until = genuine.monotonic() + timeout
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(max(until - genuine.monotonic(), 0.0))
+        if self._loop is not None:
+            self._loop.close()
+        if not any(thread.is_alive() for thread in threads if thread is not threading.current_thread()):
+            self._poller.close()
+            genuine.close(self._bell)
+
+
+def genuine_flags() -> int:
+    import os
+
+    return os.EFD_CLOEXEC | os.EFD_NONBLOCK
+
+
+class Loop:
+    """An event loop for async methods, in a thread of its own unless one is given."""
+
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._own = loop is None
+        self.loop = loop if loop is not None else asyncio.new_event_loop()
+        if self._own:
+            self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
+            self._thread.start()
+
+    def start(self, session: Any, request: Request, coroutine: Any) -> None:
+        """Runs a method's coroutine, until its deadline at most, and answers the request."""
+
+        async def run() -> None:
+            token = current.set(request)
+            try:
+                if request.deadline:
+                    left = max(request.deadline - genuine.monotonic(), 0.0)
+                    value = await asyncio.wait_for(coroutine, left)
+                else:
+                    value = await coroutine
+            except asyncio.CancelledError:
+                if not request.cancelled:
+                    session.submit(session.failed, request, RuntimeError("the method was cancelled"))
+            except BaseException as error:
+                session.submit(session.failed, request, error)
+            else:
+                if request.kind == CALL and not request.cancelled:
+                    session.submit(session.connection.answer, request, value)
+            finally:
+                current.reset(token)
+
+        def ended(_: object) -> None:
+            coroutine.close()  # it may have been cancelled before it began
+            session.running.pop(request.number, None)
+
+        def begin() -> None:
+            request.task = self.loop.create_task(run())
+            request.task.add_done_callback(ended)
+            if request.cancelled:
+                request.task.cancel()
+
+        self.loop.call_soon_threadsafe(begin)
+
+    def cancel(self, request: Request) -> None:
+        """Cancels the task of a request."""
+
+        def cancel() -> None:
+            if request.task is not None:
+                request.task.cancel()
+
+        self.loop.call_soon_threadsafe(cancel)
+
+    def run(self, coroutine: Any) -> Any:
+        """The value of a coroutine that runs in the loop. For other threads."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+    def close(self) -> None:
+        """Cancels what runs in the loop, and stops it, if it is this object's own."""
+        if not self._own:
+            return
+        ending = asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop)
+        with suppress(TimeoutError, FutureTimeout):  # a method that does not end when it is cancelled
+            ending.result(END_WITHIN)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

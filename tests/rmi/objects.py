@@ -1,0 +1,223 @@
+"""What the tests call in another process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import numpy
+
+from fastsock import rmi
+
+
+class Unregistered(Exception):
+    """An exception that no end knows."""
+
+
+@rmi.value
+class Known(Exception):
+    """An exception that both ends know."""
+
+
+@rmi.expose
+class Counter:
+    """An object that goes by reference."""
+
+    living = 0
+
+    def __init__(self) -> None:
+        self.count = 0
+        type(self).living += 1
+
+    def __del__(self) -> None:
+        type(self).living -= 1
+
+    def increase(self) -> int:
+        self.count += 1
+        return self.count
+
+
+@rmi.expose
+class Store:
+    """A bit of everything."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.gate = threading.Event()
+        self.entered = threading.Event()
+        self.cancelled = threading.Event()
+        self.closed_streams = 0
+        self.produced = 0
+        self.level_ = 3
+        self.kept: Any = None
+        self.subscribers: list[Callable[..., Any]] = []
+
+    def add(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def same(self, value: Any) -> Any:
+        return value
+
+    def size(self, value: Any) -> int:
+        return len(value)
+
+    def described(self, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
+        return arguments, keywords
+
+    def thread(self) -> int:
+        return threading.get_ident()
+
+    # errors
+
+    def refuse(self, text: str) -> None:
+        raise ValueError(text, 42)
+
+    def refuse_strangely(self) -> None:
+        raise Unregistered("nobody knows me")
+
+    def refuse_as_known(self) -> None:
+        raise Known("both know me", 7)
+
+    def leave(self) -> None:
+        raise SystemExit(3)
+
+    def returns_unpackable(self) -> Any:
+        return Unpackable()
+
+    # one-way
+
+    @rmi.oneway
+    def log(self, line: str) -> None:
+        self.lines.append(line)
+
+    @rmi.oneway
+    def log_late(self, line: str) -> None:
+        self.gate.wait(30)
+        self.lines.append(line)
+
+    def logged(self) -> list[str]:
+        return self.lines
+
+    # waiting
+
+    def wait(self) -> str:
+        self.entered.set()
+        self.gate.wait(30)
+        return "opened"
+
+    def open(self) -> None:
+        self.gate.set()
+
+    def began(self) -> bool:
+        return self.entered.is_set()
+
+    def has_entered(self) -> bool:
+        return self.entered.wait(30)
+
+    def time_left(self) -> float | None:
+        return rmi.deadline()
+
+    async def wait_cancelled(self) -> None:
+        self.entered.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+    def was_cancelled(self) -> bool:
+        return self.cancelled.wait(30)
+
+    async def add_later(self, a: int, b: int) -> int:
+        await asyncio.sleep(0)
+        return a + b
+
+    # streams
+
+    def count_to(self, number: int) -> Iterator[int]:
+        try:
+            for each in range(number):
+                self.produced = each
+                yield each
+        finally:
+            self.closed_streams += 1
+
+    def arrays(self, number: int, size: int) -> Iterator[Any]:
+        for each in range(number):
+            yield numpy.full(size, each)
+
+    async def count_later(self, number: int) -> AsyncIterator[int]:
+        for each in range(number):
+            await asyncio.sleep(0)
+            yield each
+
+    def breaks(self) -> Iterator[int]:
+        yield 1
+        raise ValueError("broken")
+
+    def streams(self) -> tuple[int, int]:
+        return self.closed_streams, self.produced
+
+    # references
+
+    def counter(self) -> Counter:
+        return Counter()
+
+    def keep(self, value: Any) -> None:
+        self.kept = value
+
+    def kept_one(self) -> Any:
+        return self.kept
+
+    def is_kept(self, value: Any) -> bool:
+        return value is self.kept
+
+    def living(self) -> int:
+        return Counter.living
+
+    # callbacks
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+    def subscribe(self, function: Callable[..., Any]) -> None:
+        self.subscribers.append(function)
+
+    def publish(self, value: Any) -> int:
+        for each in self.subscribers:
+            each(value)
+        return len(self.subscribers)
+
+    # what a proxy has beside methods
+
+    @property
+    def level(self) -> int:
+        return self.level_
+
+    @level.setter
+    def level(self, value: int) -> None:
+        self.level_ = value
+
+    def __call__(self, value: int) -> int:
+        return value * 2
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, key: Any) -> Any:
+        return [key]
+
+    def __contains__(self, value: int) -> bool:
+        return value == 3
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([1, 2, 3])
+
+    def _private(self) -> None:
+        raise AssertionError("never called from elsewhere")
+
+
+class Unpackable:
+    """Nobody registered it."""

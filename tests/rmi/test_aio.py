@@ -1,0 +1,96 @@
+"""Calls in an event loop: Pyro5 #4, grpc #39803."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fastsock import rmi
+from fastsock.rmi import aio
+
+from . import objects
+
+
+def in_loop(served, scenario, **options):
+    async def run():
+        async with await aio.connect(f"rmi:{served.name}", objects.Store, **served.options, **options) as store:
+            await asyncio.wait_for(scenario(store), 60)
+
+    asyncio.run(run())
+
+
+def test_calls_and_errors(served):
+    async def scenario(store):
+        assert await store.add(1, 2) == 3
+        with pytest.raises(ValueError, match="no"):
+            await store.refuse("no")
+        await store.log("line")
+        assert await store.logged() == ["line"]
+
+    in_loop(served, scenario)
+
+
+def test_many_in_flight(served):
+    async def scenario(store):
+        found = await asyncio.gather(*(store.add_later(each, 1) for each in range(300)))
+        assert found == list(range(1, 301))
+
+    in_loop(served, scenario)
+
+
+def test_streams(served):
+    async def scenario(store):
+        assert [item async for item in store.count_to(1000)] == list(range(1000))
+        with pytest.raises(ValueError, match="broken"):
+            async for _ in store.breaks():
+                pass
+
+    in_loop(served, scenario)
+
+
+def test_a_cancelled_task_cancels_its_call(served):
+    async def scenario(store):
+        task = asyncio.ensure_future(store.wait_cancelled())
+        assert await store.has_entered()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await store.was_cancelled()
+
+    in_loop(served, scenario)
+
+
+def test_a_timeout(served):
+    async def scenario(store):
+        with pytest.raises(rmi.CallTimeout):
+            await store.wait()
+        assert await store.add(1, 2) == 3
+
+    in_loop(served, scenario, timeout=0.2)
+
+
+def test_a_large_argument_does_not_block_the_loop(served):
+    """grpc #39803: the loop goes on while 64 MB are on their way to an end that takes nothing."""
+
+    async def scenario(store):
+        waiting = asyncio.ensure_future(store.same(b"x" * (64 << 20)))
+        turns = 0
+        while not waiting.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert len(waiting.result()) == 64 << 20
+        assert turns > 10
+
+    in_loop(served, scenario)
+
+
+def test_a_lost_daemon(served):
+    async def scenario(store):
+        task = asyncio.ensure_future(store.wait())
+        assert await store.has_entered()
+        served.far.kill()
+        with pytest.raises(rmi.LostPeer, match="can have run"):
+            await task
+
+    in_loop(served, scenario)

@@ -1,0 +1,92 @@
+"""Generators of another process."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from fastsock import rmi
+from fastsock.rmi.streams import WINDOW, WINDOW_BYTES
+
+
+def test_a_generator_is_a_stream(store):
+    assert list(store.count_to(3)) == [0, 1, 2]
+    assert list(store.count_to(0)) == []
+    assert sum(store.count_to(10_000)) == sum(range(10_000))
+
+
+def test_an_async_generator_is_a_stream(store):
+    assert list(store.count_later(500)) == list(range(500))
+
+
+def test_iter(store):
+    assert list(store) == [1, 2, 3]
+
+
+def test_an_error_comes_behind_the_items(store):
+    stream = store.breaks()
+    assert next(stream) == 1
+    with pytest.raises(ValueError, match="broken"):
+        next(stream)
+
+
+def test_leaving_early_closes_the_generator(store):
+    with store.count_to(1 << 40) as stream:
+        for each in stream:
+            if each == 10:
+                break
+    while store.streams()[0] == 0:
+        pass
+    assert store.streams()[1] <= 2 * WINDOW
+
+
+def test_a_dropped_stream_is_closed(store):
+    stream = store.count_to(1 << 40)
+    assert next(stream) == 0
+    del stream
+    while store.streams()[0] == 0:
+        pass
+
+
+def test_a_slow_reader_holds_the_generator_back(store):
+    stream = store.count_to(1 << 40)
+    assert next(stream) == 0
+    for _ in range(5):
+        assert store.streams()[1] <= WINDOW
+    for _ in range(2 * WINDOW):
+        next(stream)
+    assert store.streams()[1] <= 4 * WINDOW
+    stream.close()
+
+
+def test_a_million_items(served):
+    """rpyc #279: not one message for each way and item."""
+    store = served.connect()
+    before = store._rmi_target.connection.frames_sent
+    assert sum(1 for _ in store.count_to(100_000)) == 100_000
+    assert store._rmi_target.connection.frames_sent - before <= 2 + 100_000 // (WINDOW // 2)
+
+
+def test_large_items_beside_other_calls(store):
+    """What is credited is what was taken: bytes of other calls are not counted, those of arrays are."""
+    stop = threading.Event()
+
+    def call():
+        while not stop.is_set():
+            store.same(bytes(100_000))
+
+    other = threading.Thread(target=call)
+    other.start()
+    try:
+        found = [array[0] for array in store.arrays(40, WINDOW_BYTES // 16)]
+    finally:
+        stop.set()
+        other.join()
+    assert found == list(range(40))
+
+
+def test_streams_beside_each_other(store):
+    streams = [store.count_to(1000) for _ in range(5)]
+    assert [sum(row) for row in zip(*streams, strict=True)] == [5 * each for each in range(1000)]
+    assert rmi.future(store.add)(1, 2).result() == 3
