@@ -1,0 +1,502 @@
+"""multiprocessing.managers over fastsock's sockets: change one import, and keep the rest.
+
+    from fastsock.rmi.managers import BaseManager, SyncManager
+
+The contract is that module's: a server process, proxies, pickles between those who know `authkey`. A proxy can be
+unpickled only where this module is. What is mended:
+
+- A pickled proxy holds its object until it is unpickled, for IN_TRANSIT seconds at most: its owner may let go before.
+- A proxy within a managed container is released with it.
+- A proxy that was passed on, or inherited by fork, can call methods that return proxies.
+- An error brings the traceback of the server with it.
+- After a server was restarted at its address, connections to the old one are not used again.
+
+Without an address a server listens on the loopback network, and not at a path of the file system. All proxies of a
+thread share one connection. No lock is held while an object is made.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from itertools import count
+from multiprocessing import managers, process, util
+from typing import Any, ClassVar
+
+from ..system.genuine import genuine
+from .errors import add_remote_traceback
+from .pickled import Client, Connection, Listener
+
+plain: Any = managers  # its own types tell little of what is built upon here
+_Key: Any = getattr(process, "AuthenticationString")  # noqa: B009
+Array, Namespace, RemoteError, SharedMemoryManager = (
+    plain.Array,
+    plain.Namespace,
+    plain.RemoteError,
+    plain.SharedMemoryManager,
+)
+State, Token, Value, convert_to_error, dispatch = (
+    plain.State,
+    plain.Token,
+    plain.Value,
+    plain.convert_to_error,
+    plain.dispatch,
+)
+
+__all__ = [
+    "Array",
+    "AutoProxy",
+    "BaseManager",
+    "BaseProxy",
+    "MakeProxyType",
+    "Namespace",
+    "RemoteError",
+    "Server",
+    "SharedMemoryManager",
+    "State",
+    "SyncManager",
+    "Token",
+    "Value",
+]
+
+IN_TRANSIT = 60.0  # seconds that a pickled proxy holds its object
+SWEEP = 1.0
+_LOST = (EOFError, OSError)
+
+
+class Server(plain.Server):
+    """The server process's part. A thread serves each connection."""
+
+    public = (*plain.Server.public, "transit", "arrived")
+
+    def __init__(self, registry: Any, address: Any, authkey: bytes, serializer: str) -> None:
+        if not isinstance(authkey, bytes):
+            raise TypeError(f"Authkey {authkey!r} is type {type(authkey)!s}, not bytes")
+        self.registry = registry
+        self.authkey = _Key(authkey)
+        self.listener = Listener(address=address)
+        self.address = self.listener.address
+        self.id_to_obj: dict[str, Any] = {"0": (None, ())}
+        self.id_to_refcount: dict[str, int] = {}
+        self.id_to_local_proxy_obj: dict[str, Any] = {}  # proxies here hold references as any others
+        self.mutex = threading.RLock()  # a collection, and so a decref, may happen where it is held
+        self._transits: dict[int, tuple[str, float]] = {}
+        self._transit_numbers = count(1)
+
+    def accepter(self) -> None:
+        """Accepts connections for ever."""
+        threading.Thread(target=self._sweep, daemon=True).start()
+        super().accepter()
+
+    def create(self, c: Any, typeid: str, /, *args: Any, **kwds: Any) -> tuple[str, tuple[str, ...]]:
+        """Makes an object, with one reference that its creator gives up when it has a proxy."""
+        make, exposed, method_to_typeid, _ = self.registry[typeid]
+        if make is None:
+            if kwds or len(args) != 1:
+                raise ValueError("Without callable, must have one non-keyword argument")
+            made = args[0]
+        else:
+            made = make(*args, **kwds)
+        if exposed is None:
+            exposed = plain.public_methods(made)
+        if method_to_typeid is not None:
+            if not isinstance(method_to_typeid, dict):
+                raise TypeError(f"Method_to_typeid {method_to_typeid!r}: type {type(method_to_typeid)!s}, not dict")
+            exposed = [*exposed, *method_to_typeid]
+        ident = f"{id(made):x}"
+        with self.mutex:
+            self.id_to_obj[ident] = (made, set(exposed), method_to_typeid)
+            self.id_to_refcount.setdefault(ident, 0)
+            self.incref(c, ident)
+        return ident, tuple(exposed)
+
+    def decref(self, c: Any, ident: str) -> None:
+        """One reference less. The object goes with the last, outside the lock: it may hold proxies."""
+        with self.mutex:
+            left = self.id_to_refcount[ident] - 1
+            if left:
+                self.id_to_refcount[ident] = left
+                return
+            del self.id_to_refcount[ident]
+            last = self.id_to_obj.pop(ident)
+        del last
+
+    def transit(self, c: Any, ident: str) -> int:
+        """A reference for a pickle on its way."""
+        with self.mutex:
+            self.incref(c, ident)
+            number = next(self._transit_numbers)
+            self._transits[number] = ident, genuine.monotonic() + IN_TRANSIT
+        return number
+
+    def arrived(self, c: Any, number: int) -> None:
+        """The pickle was loaded, and what was made of it holds a reference. It may be loaded again."""
+        with self.mutex:
+            known = self._transits.pop(number, None)
+        if known is not None:
+            self.decref(c, known[0])
+
+    def _sweep(self) -> None:
+        while not self.stop_event.wait(SWEEP):
+            now = genuine.monotonic()
+            with self.mutex:
+                late = [number for number, (_, until) in self._transits.items() if until < now]
+            for number in late:
+                self.arrived(None, number)
+
+    def serve_client(self, conn: Any) -> None:
+        """Answers what one thread of a client asks."""
+        while not self.stop_event.is_set():
+            try:
+                try:
+                    request = conn.recv()
+                except _LOST:
+                    return
+                except Exception:  # of an unpickler: the message was read whole
+                    answer: tuple[str, Any] = ("#TRACEBACK", traceback.format_exc())
+                else:
+                    answer = self._answer(conn, request)
+                    del request  # an argument may be the last reference to what it is
+                try:
+                    conn.send(answer)
+                except _LOST:
+                    return
+                except Exception:
+                    conn.send(("#UNSERIALIZABLE", traceback.format_exc()))
+                del answer
+            except _LOST:
+                return
+
+    def _answer(self, conn: Any, request: Any) -> tuple[str, Any]:
+        found: Any = None
+        try:
+            ident, name, arguments, keywords = request
+            if ident is None:
+                if name not in self.public:
+                    raise AssertionError(f"{name!r} unrecognized")
+                return "#RETURN", getattr(self, name)(conn, *arguments, **keywords)
+            found, exposed, method_to_typeid = self.id_to_obj[ident]
+            if name not in exposed:
+                fallback = self.fallback_mapping.get(name)
+                if fallback is None:
+                    raise AttributeError(f"method {name!r} of {type(found)!r} object is not in exposed={exposed!r}")
+                return "#RETURN", fallback(self, conn, ident, found, *arguments, **keywords)
+            method = getattr(found, name)
+        except Exception:
+            return "#TRACEBACK", traceback.format_exc()
+        try:
+            value = method(*arguments, **keywords)
+        except Exception as error:
+            trace = error.__traceback__
+            told = traceback.format_exception(type(error), error, trace.tb_next if trace is not None else None)
+            return "#ERROR", (error.with_traceback(None), "".join(told))
+        typeid = method_to_typeid and method_to_typeid.get(name)
+        if not typeid:
+            return "#RETURN", value
+        try:
+            ident, exposed = self.create(conn, typeid, value)
+        except Exception:
+            return "#TRACEBACK", traceback.format_exc()
+        return "#PROXY", (exposed, Token(typeid, self.address, ident))
+
+
+class BaseManager(plain.BaseManager):
+    """As multiprocessing's."""
+
+    _registry: ClassVar[dict[str, Any]] = {}
+    _Server = Server
+
+    def __init__(self, address: Any = None, authkey: bytes | None = None, serializer: str = "pickle", *given: Any,
+                 **more: Any) -> None:  # fmt: skip
+        if serializer != "pickle":
+            raise ValueError(f"serializer is {serializer!r}: managers of fastsock speak pickle")
+        super().__init__(address, authkey, serializer, *given, **more)
+        self._Listener, self._Client = Listener, Client
+
+    def get_server(self) -> Server:
+        """A server object with serve_forever() and address."""
+        super().get_server().listener.close() if self._state.value != State.INITIAL else None  # raises as that one does
+        return self._Server(self._registry, self._address, self._authkey, self._serializer)
+
+    def connect(self) -> None:
+        """Connects to a server that runs already."""
+        with Client(self._address, authkey=self._authkey) as conn:
+            dispatch(conn, None, "dummy")
+        BaseProxy._address_to_local.pop(self._address, None)  # of a server that was there before
+        self._state.value = State.STARTED
+
+    def _create(self, typeid: str, /, *args: Any, **kwds: Any) -> tuple[Any, tuple[str, ...]]:
+        assert self._state.value == State.STARTED, "server not yet started"
+        ident, exposed = _ask(self._address, self._authkey, "create", (typeid, *args), kwds)
+        return Token(typeid, self._address, ident), exposed
+
+    @classmethod
+    def register(cls, typeid: str, callable: Any = None, proxytype: Any = None, exposed: Any = None,
+                 method_to_typeid: Any = None, create_method: bool = True) -> None:  # fmt: skip
+        """As multiprocessing's."""
+        proxytype = AutoProxy if proxytype is None else proxytype
+        super().register(typeid, callable, proxytype, exposed, method_to_typeid, create_method=False)
+        if not create_method:
+            return
+
+        def create(self: BaseManager, /, *args: Any, **kwds: Any) -> Any:
+            token, found = self._create(typeid, *args, **kwds)
+            return _proxy_of(proxytype, token, found, self, self._authkey)
+
+        create.__name__ = typeid
+        setattr(cls, typeid, create)
+
+
+def _proxy_of(proxytype: Any, token: Any, exposed: Any, manager: Any, authkey: bytes) -> Any:
+    """A proxy of an object that was made with a reference: the proxy takes one of its own, and that one goes."""
+    try:
+        return proxytype(token, "pickle", manager=manager, authkey=authkey, exposed=exposed)
+    finally:
+        _ask(token.address, authkey, "decref", (token.id,))
+
+
+def _local_of(address: Any) -> Any:
+    with plain.BaseProxy._mutex:
+        found = plain.BaseProxy._address_to_local.get(address)
+        if found is None:
+            found = plain.BaseProxy._address_to_local[address] = util.ForkAwareLocal(), plain.ProcessLocalSet()
+    return found[0]
+
+
+def _connection_to(address: Any, authkey: bytes) -> Connection:
+    """This thread's connection to a server."""
+    local = _local_of(address)
+    found: Connection | None = getattr(local, "connection", None)
+    if found is None or found.closed:
+        name = process.current_process().name
+        if threading.current_thread() is not threading.main_thread():
+            name = f"{name}|{threading.current_thread().name}"
+        found = Client(address, authkey=authkey)
+        dispatch(found, None, "accept_connection", (name,))
+        local.connection = found
+    return found
+
+
+def _ask(
+    address: Any, authkey: bytes, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None
+) -> Any:
+    """Has the server itself do something."""
+    local = _local_of(address)
+    known: Connection | None = getattr(local, "connection", None)
+    if known is not None and known.busy and not known.closed:  # a finalizer, or a proxy that is being pickled
+        with Client(address, authkey=authkey) as own:
+            return dispatch(own, None, name, arguments, keywords or {})
+    request = None, name, arguments, keywords or {}
+    try:
+        kind, result = _connection_to(address, authkey).exchange(request)
+    except _LOST:
+        _drop(local)
+        if known is None:
+            raise
+        try:  # the connection was one to a server that is gone: whatever it did there is gone too
+            kind, result = _connection_to(address, authkey).exchange(request)
+        except _LOST:
+            _drop(local)
+            raise
+    if kind == "#RETURN":
+        return result
+    raise convert_to_error(kind, result)
+
+
+def _drop(local: Any) -> None:
+    known = getattr(local, "connection", None)
+    if known is not None:
+        known.close()
+        del local.connection
+
+
+class BaseProxy(plain.BaseProxy):
+    """As multiprocessing's."""
+
+    _transit: int | None = None  # of the pickle that it was made of
+    _manager_class: tuple[str, str] | None = None
+
+    def __init__(self, token: Any, serializer: str, manager: Any = None, authkey: bytes | None = None,
+                 exposed: Any = None, incref: bool = True, manager_owned: bool = False) -> None:  # fmt: skip
+        super().__init__(token, serializer, manager, authkey, exposed, incref, manager_owned)
+        self._Client = Client
+        if manager is not None:
+            kind = type(manager)
+            self._manager_class = kind.__module__, kind.__qualname__
+
+    def _connect(self) -> None:
+        _connection_to(self._token.address, self._authkey)
+
+    def _callmethod(self, methodname: str, args: tuple[Any, ...] = (), kwds: dict[str, Any] = {}) -> Any:  # noqa: B006
+        """Calls a method of the referent. Raises what it raised, with the server's traceback."""
+        conn = _connection_to(self._token.address, self._authkey)
+        request = self._id, methodname, args, kwds
+        try:
+            if conn.busy:  # a finalizer calls a method
+                with Client(self._token.address, authkey=self._authkey) as own:
+                    dispatch(own, None, "accept_connection", ("finalizer",))
+                    kind, result = own.exchange(request)
+            else:
+                kind, result = conn.exchange(request)
+        except Exception as error:
+            if isinstance(error, _LOST):
+                _drop(_local_of(self._token.address))
+            else:
+                conn.busy = False  # it was not sent, or was received whole
+            raise
+        except BaseException:  # Ctrl-C: the answer would be taken for the next call's
+            _drop(_local_of(self._token.address))
+            raise
+        if kind == "#RETURN":
+            return result
+        if kind == "#PROXY":
+            exposed, token = result
+            token.address = self._token.address
+            proxy = _proxy_of(self._type_of(token.typeid), token, exposed, self._manager, self._authkey)
+            proxy._manager_class = self._manager_class
+            return proxy
+        if kind == "#ERROR":
+            raised, told = result
+            add_remote_traceback(raised, f"Traceback of the server of {self._token.typeid}:\n{told.rstrip()}")
+            raise raised
+        raise convert_to_error(kind, result)
+
+    def _type_of(self, typeid: str) -> Any:
+        """The class of proxies for a typeid. Where the manager's class is not known here: one by what is exposed."""
+        registry = getattr(self._manager, "_registry", None)
+        if registry is None and self._manager_class is not None:
+            module, name = self._manager_class
+            found: Any = sys.modules.get(module)
+            for part in name.split("."):
+                found = getattr(found, part, None)
+            registry = getattr(found, "_registry", None)
+        entry = (registry or SyncManager._registry).get(typeid)
+        return entry[-1] if entry is not None else AutoProxy
+
+    def _incref(self) -> None:
+        if self._owned_by_manager:
+            server = _server_of(self._token)
+            server.incref(None, self._id)
+            self._close = util.Finalize(self, _decref_here, args=(server, self._id))
+            return
+        _ask(self._token.address, self._authkey, "incref", (self._id,))
+        self._idset.add(self._id)
+        state = self._manager and self._manager._state
+        self._close = util.Finalize(
+            self, _decref, args=(self._token, self._authkey, state, self._idset), exitpriority=10
+        )
+
+    def _after_fork(self) -> None:
+        super()._after_fork()
+        self._has_arrived()
+
+    def _has_arrived(self) -> None:
+        transit, self._transit = self._transit, None
+        if transit is None:
+            return
+        server = _server_of(self._token)
+        if server is not None:
+            server.arrived(None, transit)
+        else:
+            _ask(self._token.address, self._authkey, "arrived", (transit,))
+
+    def __reduce__(self) -> Any:
+        _, (kind, token, serializer, keywords) = super().__reduce__()
+        server = _server_of(token)
+        try:
+            if server is not None:
+                transit = server.transit(None, token.id)
+            else:
+                transit = _ask(token.address, self._authkey, "transit", (token.id,))
+        except (*_LOST, RemoteError):  # the server has ended, or has lost the object: then whoever unpickles it is told
+            transit = None
+        if kind is plain.AutoProxy:
+            kind = AutoProxy
+        return _rebuild, (kind, token, serializer, keywords, transit, self._manager_class)
+
+
+def _server_of(token: Any) -> Any:
+    """The server that this process is, if the object lives here."""
+    server = getattr(process.current_process(), "_manager_server", None)
+    return server if isinstance(server, Server) and server.address == token.address else None
+
+
+def _rebuild(kind: Any, token: Any, serializer: str, keywords: dict[str, Any], transit: Any, manager_class: Any) -> Any:
+    """Makes a proxy out of a pickle."""
+    inherits = getattr(process.current_process(), "_inheriting", False)  # it counts when the process has begun
+    owned = _server_of(token) is not None
+    proxy = kind(token, serializer, incref=not inherits, manager_owned=owned, **keywords)
+    proxy._manager_class = manager_class
+    proxy._transit = transit
+    if not inherits:
+        proxy._has_arrived()
+    return proxy
+
+
+def _decref_here(server: Server, ident: str) -> None:
+    server.decref(None, ident)
+
+
+def _decref(token: Any, authkey: bytes, state: Any, idset: Any) -> None:
+    """A proxy was collected."""
+    idset.discard(token.id)
+    if state is None or state.value == State.STARTED:
+        try:
+            _ask(token.address, authkey, "decref", (token.id,))
+        except Exception as error:  # the server has ended
+            util.debug("... decref failed: %s", error)
+    if not idset:
+        local = _local_of(token.address)
+        known = getattr(local, "connection", None)
+        if known is not None and not known.busy:
+            _drop(local)
+
+
+_made: dict[Any, Any] = {}
+
+
+def _ours(kind: Any) -> Any:
+    """A class of multiprocessing's proxies, over fastsock."""
+    if not isinstance(kind, type) or issubclass(kind, BaseProxy):
+        return AutoProxy if kind is plain.AutoProxy else kind
+    found = _made.get(kind)
+    if found is None:
+        found = _made[kind] = type(kind.__name__, (BaseProxy, kind), {"__module__": __name__, "__doc__": kind.__doc__})
+    return found
+
+
+def MakeProxyType(name: str, exposed: Any) -> Any:
+    """A class of proxies with these methods."""
+    return _ours(plain.MakeProxyType(name, tuple(exposed)))
+
+
+def AutoProxy(token: Any, serializer: str, manager: Any = None, authkey: bytes | None = None, exposed: Any = None,
+              incref: bool = True, manager_owned: bool = False) -> Any:  # fmt: skip
+    """A proxy of whatever the token stands for."""
+    if authkey is None:
+        authkey = manager._authkey if manager is not None else process.current_process().authkey
+    if exposed is None:
+        exposed = _ask(token.address, authkey, "get_methods", (token,))
+    made = MakeProxyType(f"AutoProxy[{token.typeid}]", exposed)
+    proxy = made(token, serializer, manager=manager, authkey=authkey, incref=incref, manager_owned=manager_owned)
+    proxy._isauto = True
+    return proxy
+
+
+class SyncManager(BaseManager):
+    """As multiprocessing's: lists, dicts, locks, queues and more, each at home in the server."""
+
+
+def _take_over() -> None:
+    registry: dict[str, tuple[Callable[..., Any], Any, Any, Any]] = plain.SyncManager._registry
+    for typeid, (make, exposed, method_to_typeid, kind) in registry.items():
+        own = _ours(kind)
+        if isinstance(own, type):
+            globals()[own.__name__] = own  # pickles name it
+            __all__.append(own.__name__)
+        SyncManager.register(typeid, make, own, exposed, method_to_typeid, hasattr(plain.SyncManager, typeid))
+
+
+_take_over()

@@ -1,0 +1,262 @@
+"""fastsock.rmi.managers: what multiprocessing.managers does, and what is mended."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
+import os
+import pickle
+import threading
+import time
+
+import numpy
+import pytest
+
+from fastsock.rmi import managers
+from fastsock.testing.process import FarProcess
+
+
+class Calculator:
+    def add(self, a, b):
+        return a + b
+
+    def same(self, value):
+        return value
+
+    def fail(self):
+        raise ValueError("no", 42)
+
+    def child(self):
+        return Calculator()
+
+    def process(self):
+        return os.getpid()
+
+
+class Manager(managers.SyncManager):
+    pass
+
+
+Manager.register("Calculator", Calculator, method_to_typeid={"child": "Child"})
+Manager.register("Child", method_to_typeid={"child": "Child"}, create_method=False)
+
+
+@pytest.fixture(params=["fork", "spawn", "forkserver"])
+def manager(request):
+    context = multiprocessing.get_context(request.param)
+    with Manager(ctx=context) as started:
+        yield started
+    multiprocessing.forkserver._forkserver._stop()  # both would outlive the test
+    multiprocessing.resource_tracker._resource_tracker._stop()
+
+
+@pytest.fixture
+def forked():
+    with Manager(ctx=multiprocessing.get_context("fork")) as started:
+        yield started
+
+
+def until(condition):
+    """Waits for what the server does by itself."""
+    limit = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < limit
+
+
+def test_calls_values_and_errors(manager):
+    calculator = manager.Calculator()
+    assert calculator.add(1, 2) == 3
+    assert calculator.process() != os.getpid()
+    array = numpy.arange(300_000.0)
+    found = calculator.same([array, array[:10], "text"])
+    assert numpy.array_equal(found[0], array)
+    found[0][0] = 1  # it is the caller's own
+    with pytest.raises(ValueError, match="no") as raised:
+        calculator.fail()
+    assert raised.value.args == ("no", 42)
+    told = "\n".join(getattr(raised.value, "__notes__", [str(raised.value.__cause__)]))
+    assert "in fail" in told  # cpython #78279
+
+
+def test_what_a_sync_manager_has(manager):
+    numbers, table, space = manager.list([3, 1, 2]), manager.dict(a=1), manager.Namespace(x=1)
+    numbers.sort()
+    numbers += [4]
+    assert list(numbers) == [1, 2, 3, 4]
+    table["b"] = 2
+    assert sorted(table.keys()) == ["a", "b"]
+    assert sorted(key for key in table) == ["a", "b"]
+    space.y = 2
+    assert (space.x, space.y) == (1, 2)
+    queue, event, lock, value = manager.Queue(), manager.Event(), manager.Lock(), manager.Value("i", 5)
+    queue.put({"x": 1})
+    assert queue.get() == {"x": 1}
+    with lock:
+        event.set()
+    assert event.is_set()
+    value.value += 1
+    assert value.value == 6
+    assert str(numbers) == "[1, 2, 3, 4]"
+    assert "ListProxy" in repr(numbers)
+    with pytest.raises(KeyError):
+        table["missing"]
+
+
+def test_objects_go_with_their_proxies(forked):
+    calculators = [forked.Calculator() for _ in range(5)]
+    assert forked._number_of_objects() == 5
+    del calculators
+    gc.collect()
+    assert forked._number_of_objects() == 0
+
+
+def test_a_proxy_in_a_container_goes_with_it(forked):
+    """cpython #103136."""
+    outer = forked.list()
+    outer.append(forked.list([1, 2]))
+    assert forked._number_of_objects() == 2
+    assert list(outer[0]) == [1, 2]
+    outer.pop()
+    gc.collect()
+    until(lambda: forked._number_of_objects() == 1)
+
+
+def test_a_pickled_proxy_holds_its_object(forked):
+    """cpython #119937: its owner lets go before it is unpickled."""
+    calculator = forked.Calculator()
+    pickled = pickle.dumps(calculator)
+    del calculator
+    gc.collect()
+    multiprocessing.current_process().authkey = forked._authkey
+    again = pickle.loads(pickled)
+    assert again.add(1, 2) == 3
+    once_more = pickle.loads(pickled)
+    del again
+    assert once_more.add(1, 2) == 3
+    del once_more
+    gc.collect()
+    assert forked._number_of_objects() == 0
+
+
+def test_a_pickle_that_nobody_loads_is_forgotten(forked, monkeypatch):
+    monkeypatch.setattr(managers, "IN_TRANSIT", 0.1)
+    with Manager(ctx=multiprocessing.get_context("fork")) as short:
+        calculator = short.Calculator()
+        pickle.dumps(calculator)
+        del calculator
+        gc.collect()
+        until(lambda: short._number_of_objects() == 0)
+
+
+def call_child(calculator, answers):
+    answers.put(calculator.child().add(1, 2))
+
+
+def test_a_proxy_that_was_passed_on_returns_proxies(manager):
+    """cpython #99595: as an argument of a process, however that begins."""
+    calculator, answers = manager.Calculator(), manager.Queue()
+    process = manager._ctx.Process(target=call_child, args=(calculator, answers))
+    process.start()
+    assert answers.get(timeout=60) == 3
+    process.join()
+    assert process.exitcode == 0
+    assert calculator.child().child().add(2, 2) == 4
+
+
+def test_a_proxy_after_fork_has_a_connection_of_its_own(forked):
+    """cpython #101320."""
+    calculator, table = forked.Calculator(), forked.dict(a=1, b=2)
+    assert calculator.add(1, 2) == 3
+    multiprocessing.current_process().authkey = forked._authkey
+    process = multiprocessing.get_context("fork").Process(target=hammer, args=(calculator,))
+    process.start()
+    hammer(calculator)
+    process.join()
+    assert process.exitcode == 0
+    assert sorted(table) == ["a", "b"]
+
+
+def hammer(calculator):
+    for each in range(200):
+        assert calculator.add(each, 1) == each + 1
+
+
+def test_threads_have_connections_of_their_own(forked):
+    calculator = forked.Calculator()
+    threads = [threading.Thread(target=hammer, args=(calculator,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calculator.add(1, 2) == 3
+
+
+def begin_server(here, address):
+    server = Remote(address=address, authkey=b"the key of these tests").get_server()
+    threading.Thread(target=serve, args=(server,), daemon=True).start()
+    return server.address
+
+
+def serve(server):
+    try:
+        server.serve_forever()
+    except SystemExit:
+        return
+
+
+class Remote(managers.BaseManager):
+    pass
+
+
+Remote.register("Calculator", Calculator)
+
+
+def test_a_server_that_was_restarted(path):
+    """cpython #86320."""
+    with FarProcess() as first:
+        address = first.run(begin_server, ("127.0.0.1", 0))
+        client = Remote(address=address, authkey=b"the key of these tests")
+        client.connect()
+        calculator = client.Calculator()
+        assert calculator.add(1, 2) == 3
+        first.kill()
+        first.wait()
+    with FarProcess() as second:
+        second.run(begin_server, address)
+        with pytest.raises((EOFError, OSError, managers.RemoteError)):
+            calculator.add(1, 2)
+        again = client.Calculator()
+        assert again.add(1, 2) == 3
+
+
+def test_a_wrong_key_is_refused(path):
+    with FarProcess() as far:
+        address = far.run(begin_server, ("127.0.0.1", 0))
+        with pytest.raises(multiprocessing.AuthenticationError):
+            Remote(address=address, authkey=b"another key").connect()
+
+
+def test_a_path_of_the_file_system_as_address(tmp_path):
+    with Manager(address=str(tmp_path / "manager"), ctx=multiprocessing.get_context("fork")) as started:
+        assert started.Calculator().add(1, 2) == 3
+
+
+def test_what_is_not_exposed_is_refused(forked):
+    calculator = forked.Calculator()
+    with pytest.raises(managers.RemoteError, match="not in exposed"):
+        calculator._callmethod("__init__")
+    with pytest.raises(AttributeError):
+        calculator.missing()
+
+
+def test_a_pool_in_the_server(forked):
+    with forked.Pool(2) as pool:
+        assert pool.apply(divmod, (7, 2)) == (3, 1)
+        assert list(pool.map(abs, [-1, -2])) == [1, 2]
+
+
+def test_another_serializer_is_refused():
+    with pytest.raises(ValueError, match="speak pickle"):
+        managers.BaseManager(serializer="xmlrpclib")
