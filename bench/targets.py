@@ -18,6 +18,7 @@ import dask_comm
 import idle
 import oversubscribed
 import ping_pong
+import rmi
 import send_array
 import set_up
 import start_up
@@ -42,10 +43,11 @@ QUESTIONS: dict[str, Question] = {
     "start_up": start_up.measure,
     "idle": idle.measure,
     "active": active.measure,
+    "rmi": rmi.measure,
     "dask_comm": dask_comm.measure,
     "whole_programs": whole_programs.measure,
 }
-NOT_QUICK = ["dask_comm", "whole_programs"]
+NOT_QUICK = ["dask_comm", "rmi", "whole_programs"]
 
 
 def main() -> int:
