@@ -8,6 +8,7 @@ one short text, as a rule an address.
 from __future__ import annotations
 
 import _socket
+import struct
 
 from ..system.genuine import genuine
 from . import unix_calls
@@ -15,6 +16,8 @@ from . import unix_calls
 ANSWER_BYTES = 64
 LONGEST = 70  # bytes of a name: an abstract one has 107
 _ANSWERS_WITHIN = 5.0  # seconds
+_BACKLOG = 512
+_PATIENCE = struct.pack("ll", int(_ANSWERS_WITHIN), 0)  # with which the kernel waits where the backlog is full
 
 
 class NotOwn(ConnectionError):
@@ -39,7 +42,14 @@ def unix_name(service: str, name: str) -> bytes:
 
 def listen(service: str, name: str) -> int:
     """The descriptor of a listener at the name. Raises OSError: another process has the name."""
-    return unix_calls.listen(unix_name(service, name))
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC)
+    try:
+        listener.bind(unix_name(service, name))
+        listener.listen(_BACKLOG)
+        return listener.detach()
+    except OSError:
+        listener.close()
+        raise
 
 
 def answer(listener: int, text: str) -> None:
@@ -62,15 +72,15 @@ def answer(listener: int, text: str) -> None:
 
 def ask(service: str, name: str) -> str:
     """The text that is told at the name. Raises Unknown, NotOwn."""
+    stream = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
-        descriptor = unix_calls.reach(unix_name(service, name))
-    except OSError as error:
-        raise Unknown(f"{name!r} does not answer: {error}") from error
-    if descriptor < 0:
-        raise Unknown(f"nobody on this host has the name {name!r}")
-    stream = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
-    try:
-        process, user = unix_calls.peer(descriptor)
+        stream.setblocking(True)
+        stream.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _PATIENCE)
+        try:
+            stream.connect(unix_name(service, name))
+        except ConnectionRefusedError:
+            raise Unknown(f"nobody on this host has the name {name!r}") from None
+        process, user = unix_calls.peer(stream.fileno())
         if not unix_calls.is_own_user(user):
             raise NotOwn(f"{name!r} is in the hands of process {process} of user {user}: it is not asked")
         stream.settimeout(_ANSWERS_WITHIN)

@@ -11,7 +11,7 @@ import pytest
 
 from fastsock import rmi
 from fastsock.rmi import frames, hello, keys
-from fastsock.system import proof
+from fastsock.system import proof, user_key
 
 from .conftest import KEY
 
@@ -151,11 +151,11 @@ def test_a_truncated_frame(served, store):
 
 
 def test_the_key_file(tmp_path, monkeypatch):
-    monkeypatch.delenv(keys.VARIABLE)
+    monkeypatch.delenv(user_key.VARIABLE)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     key = keys.key_of()
     assert keys.key_of() == key
-    path = keys.path_of_file()
+    path = user_key.path_of_file()
     assert os.stat(path).st_mode & 0o777 == 0o600
     for mode in (0o640, 0o604, 0o660):
         os.chmod(path, mode)
