@@ -1,7 +1,8 @@
 """Proof that both ends of a fresh connection know one key: HMAC, and the steps of a hello, without a socket.
 
 A hello consists of messages of fixed sizes. `End` collects the bytes of the message that is due, and asks for no byte
-beyond it. Who the ends are, and what they prove, is the business of the protocols: `xxdev/hello.py`, `rmi/hello.py`.
+beyond it. Who the ends are, and what they prove, is the business of the protocols: the files `hello.py` of
+xxdev, rmi and active.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import sys
 
 TCP_PORTS = 0x0106  # RDMA_PS_TCP
 ANSWERED = 5  # RDMA_CM_EVENT_CONNECT_RESPONSE
-FIRST_MS = 2000
+RESOLVING_MS = 2000
 RSOCKETS_VERSION = b"\x01" + bytes(39)  # what rsockets say about themselves: no credits, no memory
 
 
@@ -67,9 +67,9 @@ def next_event() -> int:
 def main(host: str, port: str) -> None:
     check(library.rdma_create_id(channel, ctypes.byref(made), None, TCP_PORTS))
     address = struct.pack("=H", socket.AF_INET) + struct.pack("!H", int(port)) + socket.inet_aton(host) + bytes(8)
-    check(library.rdma_resolve_addr(made, None, address, FIRST_MS))
+    check(library.rdma_resolve_addr(made, None, address, RESOLVING_MS))
     next_event()
-    check(library.rdma_resolve_route(made, FIRST_MS))
+    check(library.rdma_resolve_route(made, RESOLVING_MS))
     next_event()
     asked = Parameters(RSOCKETS_VERSION, len(RSOCKETS_VERSION), 1, 1, 0, 7, 7, 0, 17)
     check(library.rdma_connect(made, ctypes.byref(asked)))

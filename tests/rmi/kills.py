@@ -24,7 +24,8 @@ from tests.helpers.paths import PATHS, preferring
 from . import objects
 from .conftest import KEY, begin_daemon, fresh_name
 
-LONGEST = 0.2  # seconds before a kill
+MOST = 60  # rounds of calls before a kill
+LOOKS = 20_000  # and some milliseconds of the next ones
 COUNT = struct.Struct("<q")
 HANGS_AFTER = 120.0
 
@@ -71,6 +72,14 @@ def work(here, name, seed):
     return count
 
 
+def await_calls(memory, wanted, working):
+    """Until the caller has made so many rounds."""
+    until = time.monotonic() + HANGS_AFTER
+    while COUNT.unpack_from(memory)[0] < wanted:
+        assert not working.done(), working.result()
+        assert time.monotonic() < until, "the calls stand still"
+
+
 def one_kill(generator):
     """Kills one of two ends. Returns how many rounds of calls there were."""
     memory = mmap.mmap(-1, mmap.PAGESIZE)
@@ -78,7 +87,9 @@ def one_kill(generator):
         name = fresh_name("killed")
         daemon.run(begin_daemon, name, {})
         working = caller.begin(work, name, generator.random())
-        time.sleep(generator.random() * LONGEST)
+        await_calls(memory, generator.randrange(MOST), working)
+        for _ in range(generator.randrange(LOOKS)):  # anywhere within a call
+            COUNT.unpack_from(memory)
         if generator.random() < 0.5:
             daemon.kill()
             daemon.wait()

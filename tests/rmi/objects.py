@@ -122,7 +122,7 @@ class Store:
     async def wait_cancelled(self) -> None:
         self.entered.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()  # nobody sets it
         except asyncio.CancelledError:
             self.cancelled.set()
             raise

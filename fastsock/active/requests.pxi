@@ -1,0 +1,104 @@
+# What an endpoint sends.
+
+cdef class Requests:
+    """What an endpoint sends. `Endpoint` is the rest of it."""
+    cdef public list entries, handlers
+    cdef public object bundle, arrivals
+
+    cdef Connection entry(self, Py_ssize_t index):
+        cdef Connection connection
+        connection = <Connection>self.entries[index] if 0 <= index < len(self.entries) else None
+        if connection is None:
+            raise NoEntry(f"entry {index} of the translation table is not mapped: call map({index}, name)")
+        if connection.lost is not None:
+            raise connection.lost
+        return connection
+
+    cdef uint32_t credit(self, Connection connection, int kind) except 0:
+        """The number of a new request, when there is credit for it."""
+        cdef uint32_t number = fs_am_ask(&connection.am, kind)
+        while number == 0:
+            if connection.am.limits[FS_AM_SHORT if kind == FS_AM_REQUEST else FS_AM_LONG] == 0:
+                raise NotReady(f"{connection.peer} grants no credit for bulks")
+            self.bundle.poll(None)
+            if connection.lost is not None:
+                raise connection.lost
+            number = fs_am_ask(&connection.am, kind)
+        return number
+
+    def request(self, Py_ssize_t index, int handler, *words, data=None):
+        """Runs the handler of that number at the endpoint of entry `index`, with up to 16 words of 64 bits and up to 8192
+        bytes of data. Waits for credit, and polls meanwhile.
+
+        Raises NoEntry, LostPeer, HandlerRule within a handler, ValueError for what is too long, OverflowError."""
+        cdef int64_t numbers[FS_AM_WORDS]
+        cdef Connection connection
+        cdef uint32_t number
+        cdef int count
+        if am_handling:
+            may_send(True)
+        connection = self.entry(index)
+        count = take_words(words, numbers)
+        connection.check_handler(handler)
+        if data is not None and (type(data) is not bytes):
+            data = bytes(data)
+        if data is not None and len(<bytes>data) > FS_AM_MEDIUM:
+            raise ValueError(f"a message without a bulk has at most {FS_AM_MEDIUM} bytes of data, not {len(data)}")
+        number = self.credit(connection, FS_AM_REQUEST)
+        connection.asked[fs_am_index(number)] = (FS_AM_REQUEST, handler, words, data, None)
+        connection.put_short(FS_AM_REQUEST, handler, number, numbers, count, data)
+
+    def request_bulk(self, Py_ssize_t index, int handler, data, *words, offset=None):
+        """As request(), with contiguous data of any size, up to what the other endpoint takes.
+
+        offset: bytes from the start of the other endpoint's segment; None: it goes into a fresh array, or one of a pool.
+        Returns when the data may change again."""
+        self.ask_bulk(index, handler, data, words, offset, True, None)
+
+    def begin_bulk(self, Py_ssize_t index, int handler, data, *words, offset=None):
+        """As request_bulk(), but returns at once (but for credit) a Transfer; the data must not change until it is sent."""
+        cdef Transfer transfer = Transfer.__new__(Transfer)
+        transfer.bundle = self.bundle
+        transfer.data = data
+        self.ask_bulk(index, handler, data, words, offset, False, transfer)
+        return transfer
+
+    cdef int ask_bulk(self, Py_ssize_t index, int handler, data, tuple words, offset, bint wait, Transfer transfer) except -1:
+        cdef int64_t numbers[FS_AM_WORDS]
+        cdef Connection connection
+        cdef uint32_t number
+        cdef uint64_t place = 0 if offset is None else offset
+        cdef int count, kind = FS_AM_BULK if offset is None else FS_AM_PUT
+        if am_handling:
+            may_send(True)
+        connection = self.entry(index)
+        count = take_words(words, numbers)
+        connection.check_handler(handler)
+        connection.check_bulk(data)
+        number = self.credit(connection, kind)
+        connection.asked[fs_am_index(number)] = (kind, handler, words, data, None)
+        connection.put_bulk(kind, handler, number, numbers, count, data, place, wait, transfer)
+        return 0
+
+    def get(self, Py_ssize_t index, int handler, uint64_t offset, uint64_t nbytes, *words, into=None):
+        """Reads `nbytes` at `offset` of the other endpoint's segment; then this endpoint's handler of that number runs
+        with the words and the data. into: a writable contiguous buffer of `nbytes`; None: an array, as for bulks."""
+        cdef int64_t numbers[FS_AM_WORDS]
+        cdef unsigned char head[FS_AM_HEAD]
+        cdef Connection connection
+        cdef uint32_t number
+        cdef int count
+        if am_handling:
+            may_send(True)
+        connection = self.entry(index)
+        count = take_words(words, numbers)
+        connection.check_handler(handler)
+        if into is not None:
+            into = memoryview(into).cast("B")
+            if into.nbytes != nbytes or into.readonly:
+                raise ValueError(f"`into` must be writable and have {nbytes} bytes, not {into.nbytes}")
+        if nbytes > connection.most_here():
+            raise ValueError(f"this endpoint takes bulks of {connection.most_here()} bytes at most: set most_bulk")
+        number = self.credit(connection, FS_AM_GET)
+        connection.asked[fs_am_index(number)] = (FS_AM_GET, handler, words, None, into)
+        connection.transmit(head, fs_am_put(head, FS_AM_GET, handler, number, numbers, count, nbytes, offset))

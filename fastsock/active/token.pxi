@@ -1,0 +1,110 @@
+# What handlers get beside the words, and what a bulk that goes by itself leaves in the program's hands.
+
+cdef int may_send(self_is_request) except -1:
+    if am_handling == 0:
+        return 0
+    if am_handling == IN_REQUEST:
+        raise HandlerRule(
+            "a request handler may reply once and do nothing else here: a request would wait for credit that comes back"
+            " only when this thread takes what has come, and it is inside a handler (deadlock). Note what is to be sent,"
+            " and send it after poll()")
+    raise HandlerRule(
+        "a reply handler may send nothing: whoever waits for room in order to answer an answer may wait for ever"
+        " (deadlock). Note what is to be sent, and send it after poll()")
+
+
+@cython.final
+@cython.freelist(16)
+cdef class Token:
+    """What a handler gets beside the words: who sent the message, its data, and for a request the one reply.
+
+    data: None; bytes of a medium message; a uint8 array of a bulk; a memoryview of the segment where the bulk was put.
+    """
+    cdef readonly object connection
+    cdef readonly object data
+    cdef uint32_t number
+    cdef int state
+    cdef int kind
+
+    @property
+    def endpoint(self):
+        """The endpoint of this process."""
+        return (<Connection>self.connection).endpoint
+
+    @property
+    def peer(self):
+        """Where the message came from, for people."""
+        return (<Connection>self.connection).peer
+
+    cdef int use(self) except -1:
+        if self.state == TOKEN_OPEN:
+            return 0
+        if self.state == TOKEN_USED:
+            raise HandlerRule("a request handler may reply once, and this one has: send more words, or data, in one reply")
+        if self.state == TOKEN_REPLY:
+            raise HandlerRule("a reply handler may send nothing: a reply that is answered could wait for ever (deadlock)")
+        raise HandlerRule("the handler of this request has returned, so the asking end was told that there is no reply")
+
+    def reply(self, int handler, *words, data=None):
+        """Answers the request: runs the handler of that number at the end that asked, with up to 16 words (64 bit) and
+        up to 8192 bytes of data. Never waits. Raises HandlerRule for a second reply."""
+        cdef Connection connection = <Connection>self.connection
+        cdef int64_t numbers[FS_AM_WORDS]
+        cdef int count
+        self.use()
+        if self.kind == FS_AM_GET:
+            raise HandlerRule("a get is answered by the bytes that it asked for")
+        count = take_words(words, numbers)
+        connection.check_handler(handler)
+        connection.answer(self.number)
+        self.state = TOKEN_USED
+        connection.put_short(FS_AM_REPLY, handler, self.number, numbers, count, data)
+
+    def reply_bulk(self, int handler, data, *words, offset=None):
+        """As reply(), with data of any size: into the asking endpoint's segment at `offset`, or into a fresh array.
+
+        Only a request in bulk has the credit that this takes. What cannot go at once is copied."""
+        cdef Connection connection = <Connection>self.connection
+        cdef int64_t numbers[FS_AM_WORDS]
+        cdef int count
+        self.use()
+        if self.kind == FS_AM_REQUEST:
+            raise HandlerRule("a short request has no credit for a bulk: ask with request_bulk(), its data may be empty")
+        count = take_words(words, numbers)
+        connection.check_handler(handler)
+        connection.check_bulk(data)
+        connection.answer(self.number)
+        self.state = TOKEN_USED
+        connection.put_bulk(FS_AM_BULK_REPLY if offset is None else FS_AM_PUT_REPLY, handler, self.number, numbers,
+                            count, data, 0 if offset is None else offset, False, None)
+
+    def __repr__(self):
+        return f"<active message from {self.peer}>"
+
+
+cdef int take_words(tuple words, int64_t *numbers) except -1:
+    cdef Py_ssize_t count = PyTuple_GET_SIZE(words), i
+    if count > FS_AM_WORDS:
+        raise ValueError(f"a message has {count} words, and {FS_AM_WORDS} is the most: send data")
+    for i in range(count):
+        numbers[i] = <object>PyTuple_GET_ITEM(words, i)
+    return <int>count
+
+
+@cython.final
+cdef class Transfer:
+    """A bulk that goes by itself while the bundle is polled. Its data must not change until `sent`."""
+    cdef readonly bint sent
+    cdef readonly object failure
+    cdef object data
+    cdef object bundle
+
+    def wait(self, timeout=None):
+        """Polls until the data may change again. Raises LostPeer, TimeoutError."""
+        cdef double deadline = 0 if timeout is None else genuine.monotonic() + timeout
+        while not self.sent:
+            if self.failure is not None:
+                raise self.failure
+            if timeout is not None and genuine.monotonic() >= deadline:
+                raise TimeoutError("the bulk is not sent yet")
+            self.bundle.poll(None if timeout is None else max(deadline - genuine.monotonic(), 0.0))
