@@ -6,7 +6,9 @@ Where there is no Cython either, this module stands for `cython` too.
 from __future__ import annotations
 
 import datetime
+from _thread import allocate_lock
 from struct import Struct
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, TypeVar
 
 from fastsock.rmi._format import NEW
@@ -102,6 +104,10 @@ def memory_of(view: memoryview) -> bytes:
     return bytes(view)
 
 
+def memory_within(memory: bytearray, at: int, size: int) -> bytes:
+    return bytes(memory[at : at + size])
+
+
 def text_at(data: bytes, at: int, size: int) -> str:
     return data[at : at + size].decode("utf-8", "surrogatepass")
 
@@ -191,3 +197,52 @@ def memo_set(memo: dict[int, tuple[int, Any]], value: Any, number: int) -> None:
 
 
 memo_clear = free_memo
+
+
+# Native channels: only compiled code calls them past Python
+
+
+def is_channel(channel: Any) -> bool:
+    return False
+
+
+# Of Python's C interface
+
+
+def context_of(variable: Any) -> Any:
+    return variable.get()
+
+
+def enter_context(variable: Any, value: Any) -> Any:
+    return variable.set(value)
+
+
+def leave_context(variable: Any, token: Any) -> None:
+    variable.reset(token)
+
+
+def goes_on(value: Any) -> bool:
+    """Whether it is a generator or a coroutine, so that its function has not done its work yet."""
+    return type(value) in (GeneratorType, CoroutineType, AsyncGeneratorType)
+
+
+# Locks
+
+
+def free_lock(held: Any) -> None:
+    pass
+
+
+def take(held: Any, waits: bool) -> bool:
+    return bool(held.acquire(waits))
+
+
+def let_go(held: Any) -> None:
+    held.release()
+
+
+def is_taken(held: Any) -> bool:
+    return bool(held.locked())
+
+
+new_lock = allocate_lock

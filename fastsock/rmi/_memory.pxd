@@ -1,4 +1,5 @@
 # In C what _interpreted.py does to memory.
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject
@@ -267,6 +268,9 @@ cdef inline bint fits_word(object value) except -1:
 
 cdef inline const unsigned char *memory_of(object view) noexcept:
     return <const unsigned char *>PyMemoryView_GET_BUFFER(view).buf
+
+cdef inline const unsigned char *memory_within(bytearray memory, Py_ssize_t at, Py_ssize_t size) noexcept:
+    return <const unsigned char *>PyByteArray_AS_STRING(memory) + at
 
 cdef inline tuple plain_tuple(object value):
     return (<tuple>value)[:]

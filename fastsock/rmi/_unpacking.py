@@ -17,7 +17,7 @@ from fastsock.rmi.errors import BadFrame, RmiError
 
 if not cython.compiled:
     from fastsock.rmi._format import DEEPEST, REPEATS, WORD
-    from fastsock.rmi._interpreted import memory_of
+    from fastsock.rmi._interpreted import memory_of, memory_within
     from fastsock.rmi._unpacking_objects import ObjectUnpacker
 
 if TYPE_CHECKING:
@@ -47,10 +47,24 @@ class Unpacker(ObjectUnpacker):
 
     def begin(self, body: Buffer, segments: Sequence[Any] = ()) -> None:
         """Take a body without its header room, and its segments in their order. Raises BadFrame."""
+        self._start()
+        self._hold(body)
+        self._begin(segments)
+
+    def begin_within(self, memory: bytearray, at: int, size: int, segments: Sequence[Any] = ()) -> None:
+        """As `begin`, for a body within memory that stays as it is until `end`."""
+        self._start()
+        self.body = memory
+        self.limit = size
+        self.data = memory_within(memory, at, size)
+        self._begin(segments)
+
+    def _start(self) -> None:
         if self.is_reading:
             raise RuntimeError("an unpack function used the connection that it unpacks for: let it make the value only")
         self.is_broken = True
-        self._hold(body)
+
+    def _begin(self, segments: Sequence[Any]) -> None:
         self.segments = segments
         self.next_segment = 0
         self.at = 0

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from ..patching import selecting
 from ..system.genuine import genuine
 from . import proxy as proxies
-from ._connection import FOR_EVER, Call, Method, Target
+from ._connection import FOR_EVER, Method, Target
+from ._records import Call
 from .connecting import Options, check, dial
 from .errors import CallTimeout, LostPeer
 from .frames import CALL, FREE, ONEWAY

@@ -12,7 +12,7 @@ from .. import socket as fast
 from ..system.genuine import genuine
 from ..system.proof import HelloError
 from . import addresses, hello
-from ._connection import current
+from ._records import current
 from .connecting import SERVICES, Options, names_setting, trusts_pickle
 from .errors import UnknownObject
 from .exported import Exported, exported

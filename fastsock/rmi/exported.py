@@ -8,19 +8,17 @@ from contextlib import nullcontext
 from types import FunctionType, MethodType
 from typing import Any
 
+from ._records import Entry
 from .marks import ASYNC, GETTER, METHOD, SERIAL, STREAM, Interface, interface_of, interface_of_function, is_exposed
 
 INSTANCES = ("single", "session", "call")
 _NO_LOCK: Any = nullcontext()
 
 
-class Exported:
-    """One object and its functions.
+class Exported(Entry):
+    """One object and its functions."""
 
-    flags: not 0 where a call of it is more than a call of the function.
-    """
-
-    __slots__ = ("_lock", "count", "flags", "functions", "interface", "made_by", "name", "object")
+    __slots__ = ("_lock", "interface", "made_by", "name", "object")
 
     def __init__(
         self, target: Any, interface: Interface, name: str, made_by: Callable[[], Any] | None = None, lock: Any = None
@@ -30,9 +28,9 @@ class Exported:
         self.name = name
         self.made_by = made_by  # where each call has an instance of its own
         self._lock = lock if lock is not None else allocate_lock() if interface.flags & SERIAL else _NO_LOCK
-        self.flags = 1 if interface.flags & SERIAL or made_by is not None else 0
-        self.functions = functions_of(target, interface) if made_by is None else []
-        self.count = len(interface.entries)
+        flags = 1 if interface.flags & SERIAL or made_by is not None else 0
+        functions = functions_of(target, interface) if made_by is None else []
+        Entry.__init__(self, flags, functions, len(interface.entries))
 
     def run(self, request: Any) -> Any:
         """Calls the function of a request."""

@@ -57,15 +57,20 @@ _U16, _U32 = Struct("<H"), Struct("<I")
 def put_header(
     packer: Any, length: int, kind: int, flags: int, segments: int, number: int, object_number: int, method: int
 ) -> None:
-    """Writes the header of the frame that a packer holds. `_connection.pxd` has the same in C."""
+    """Writes the header of the frame that a packer holds. `_frames.pxd` has the same in C."""
     HEADER.pack_into(packer.data, 0, length, kind, flags, segments, number, object_number, method)
 
 
 def word_16(memory: bytearray, at: int) -> int:
-    """A field of two bytes. `_connection.pxd` has the same in C."""
+    """A field of two bytes. `_frames.pxd` has the same in C."""
     return int(_U16.unpack_from(memory, at)[0])
 
 
 def word_32(memory: bytearray, at: int) -> int:
-    """A field of four bytes. `_connection.pxd` has the same in C."""
+    """A field of four bytes. `_frames.pxd` has the same in C."""
     return int(_U32.unpack_from(memory, at)[0])
+
+
+def byte_at(memory: bytearray, at: int) -> int:
+    """A field of one byte. `_frames.pxd` has the same in C."""
+    return memory[at]

@@ -15,7 +15,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..system.genuine import genuine
 from . import proxy as proxies
-from ._connection import FOR_EVER, Call, Connection, Method, current
+from ._connection import FOR_EVER, Connection, Method
+from ._records import Call, current
 from .frames import BATCH, CALL, FREE, ONEWAY
 from .marks import ONEWAY as IS_ONEWAY
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import addresses
-from ._connection import current
+from ._records import current
 from .connecting import NAMES
 from .daemon import Daemon
 from .errors import UnknownObject

@@ -12,7 +12,8 @@ from _thread import RLock
 from collections.abc import Callable
 from typing import Any
 
-from ._connection import Connection, Method, Target, process
+from ._connection import Connection, Method, Target
+from ._records import process
 from .errors import LostPeer, UnknownMethod, VersionMismatch
 from .frames import ONEWAY
 from .marks import GETTER, IDEMPOTENT, METHOD, SETTER, SPECIAL, Interface

@@ -15,7 +15,8 @@ from typing import Any
 
 from ..system.genuine import genuine
 from . import _codec, streams
-from ._connection import Call, Connection, Request, current, poll_descriptor, process
+from ._connection import Connection, poll_descriptor
+from ._records import Call, Request, current, process
 from .errors import (
     BadFrame,
     LimitExceeded,

@@ -12,7 +12,8 @@ from collections import deque
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
-from ._connection import FOR_EVER, Call
+from ._connection import FOR_EVER
+from ._records import Call
 from .errors import NotPackable, RmiError
 from .frames import CLOSE, CREDIT, END, ITEM
 

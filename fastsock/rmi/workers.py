@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..system.genuine import genuine
-from ._connection import Request, current
+from ._records import Request, current
 from .frames import CALL
 
 LINGER = 0.05  # seconds that a thread stays with a silent connection

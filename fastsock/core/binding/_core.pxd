@@ -14,6 +14,16 @@ cdef int abstract_told(int descriptor, unsigned long inode, bint keep) noexcept 
 cpdef unsigned int forks() noexcept
 cdef int c_reduce_local(int operation, int type, const void *source, void *target, size_t count) except -1
 
+# A Channel's bytes; the first says whether an object is one. What comes is 0 at the end of the stream.
+cdef bint is_channel(object candidate) noexcept
+# Sends what there is room for, waiting for no room: the bytes that went. patient: a receiver that is at work may copy
+# the rest in the meantime, for milliseconds.
+cdef Py_ssize_t channel_send(object channel, const char *data, Py_ssize_t length, bint patient) except -1
+# Receives what is there, or -1.
+cdef Py_ssize_t channel_receive(object channel, char *target, Py_ssize_t length) except -2
+# The same, after waiting until the deadline in seconds of monotonic(); 0 waits as SO_RCVTIMEO says.
+cdef Py_ssize_t channel_await(object channel, char *target, Py_ssize_t length, double deadline) except -2
+
 
 cdef class Hidden:
     cdef readonly int number

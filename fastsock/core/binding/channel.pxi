@@ -366,10 +366,10 @@ cdef class Channel:
             self.alive()
             again = True
 
-    cdef Py_ssize_t receive_bytes(self, char *target, Py_ssize_t length, int flags) except -1:
+    cdef Py_ssize_t receive_bytes(self, char *target, Py_ssize_t length, int flags, uint64_t deadline=0) except -1:
+        """deadline: of fs_now_ns(), 0 for that of the socket; it ends the call as SO_RCVTIMEO does."""
         cdef Py_ssize_t done = 0
         cdef ssize_t result
-        cdef uint64_t deadline = 0
         cdef bint look = not self.waits(flags), again = False
         if self.is_moving() and target != NULL and (sock := self.moved_to()) is not None:
             return self.receive_there(sock, target, length, flags, 0)
@@ -436,6 +436,45 @@ cdef class Channel:
             self.timed_out()
         self.fail(-EAGAIN)
         return 0
+
+    # ---- for other compiled modules ----
+
+    @cython.critical_section
+    cdef Py_ssize_t send_now(self, const char *data, Py_ssize_t length, bint patient) except -1:
+        cdef ssize_t result
+        if self.is_moving() and (sock := self.moved_to()) is not None:
+            try:
+                return self.send_there(sock, data, length, DONT_WAIT, False)
+            except BlockingIOError:
+                return 0
+        self.alive()
+        result = self.send_some(data, length, 0 if patient else DONT_WAIT)
+        if result < 0 and result != -EAGAIN:
+            self.fail(result)
+        return max(result, 0)
+
+    @cython.critical_section
+    cdef Py_ssize_t receive_now(self, char *target, Py_ssize_t length) except -2:
+        cdef ssize_t result
+        if self.is_moving() and (sock := self.moved_to()) is not None:
+            try:
+                return self.receive_there(sock, target, length, DONT_WAIT, 0)
+            except BlockingIOError:
+                return -1
+        self.alive()
+        if contended:
+            self.be_fair()
+        result = self.receive_some(target, length, DONT_WAIT, True)
+        if result < 0 and result != -EAGAIN:
+            self.fail(result)
+        return max(result, -1)
+
+    @cython.critical_section
+    cdef Py_ssize_t receive_within(self, char *target, Py_ssize_t length, uint64_t deadline) except -2:
+        try:
+            return self.receive_bytes(target, length, 0, deadline)
+        except BlockingIOError:
+            return -1
 
     # ---- the socket's data methods ----
 
@@ -788,3 +827,19 @@ cdef class Channel:
         if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
             if atomic_fetch_sub(&self.shared.open_channels, 1) == 1:
                 fs_end_closed(self.shared.end)
+
+
+cdef bint is_channel(object candidate) noexcept:
+    return type(candidate) is Channel
+
+
+cdef Py_ssize_t channel_send(object channel, const char *data, Py_ssize_t length, bint patient) except -1:
+    return (<Channel>channel).send_now(data, length, patient)
+
+
+cdef Py_ssize_t channel_receive(object channel, char *target, Py_ssize_t length) except -2:
+    return (<Channel>channel).receive_now(target, length)
+
+
+cdef Py_ssize_t channel_await(object channel, char *target, Py_ssize_t length, double deadline) except -2:
+    return (<Channel>channel).receive_within(target, length, <uint64_t>(deadline * 1e9))

@@ -1,0 +1,73 @@
+# The C types of _receiving.py.
+cimport cython
+from cpython.bytearray cimport PyByteArray_AS_STRING
+
+from fastsock.core.binding._core cimport channel_await, channel_receive, is_channel
+from fastsock.rmi._frames cimport HEADER_BYTES, LENGTH_BYTES, byte_at, word_16, word_32
+from fastsock.rmi._locks cimport Lock
+from fastsock.rmi._unpacking cimport Unpacker
+
+cdef extern from "Python.h":
+    Py_buffer *PyMemoryView_GET_BUFFER(object)
+
+cdef enum:
+    RECEIVE_BYTES = 16384  # what is read at once; a larger part would be copied twice
+    NOTHING = -1
+
+
+cdef inline Py_ssize_t receive_at(object channel, char *target, Py_ssize_t size, double deadline) except -2:
+    if deadline < 0:
+        return channel_receive(channel, target, size)
+    return channel_await(channel, target, size, deadline)
+
+
+cdef inline Py_ssize_t from_channel(object channel, bytearray memory, Py_ssize_t at, Py_ssize_t size,
+                                    double deadline) except -2:
+    return receive_at(channel, PyByteArray_AS_STRING(memory) + at, size, deadline)
+
+
+cdef inline Py_ssize_t into_view(object channel, object view, double deadline) except -2:
+    return receive_at(channel, <char *>PyMemoryView_GET_BUFFER(view).buf, PyMemoryView_GET_BUFFER(view).len, deadline)
+
+
+cdef class Receiver:
+    cdef public object sock, session, peer
+    cdef public Lock receiving
+    cdef public Py_ssize_t limit
+    cdef public unsigned long long activity, bytes_received
+    cdef Unpacker _unpacker
+    cdef object _channel, _receive
+    cdef bint _is_native
+    cdef bytearray _memory
+    cdef object _view
+    cdef Py_ssize_t _start, _end
+    cdef int _stage
+    cdef Py_ssize_t _length
+    cdef int _kind, _flags
+    cdef unsigned int _segment_count, _number, _object, _method
+    cdef bytearray _large
+    cdef object _segments, _buffers
+    cdef Py_ssize_t _filled
+    cdef unsigned int _segment
+
+    @cython.locals(at=Py_ssize_t, memory=bytearray)
+    cdef bint _read_frame(self, double deadline) except -1
+    @cython.locals(rest=Py_ssize_t, got=Py_ssize_t)
+    cdef bint _fill(self, double deadline) except -1
+    cdef Py_ssize_t _received(self, Py_ssize_t got, double deadline) except -2
+    @cython.locals(got=Py_ssize_t)
+    cdef Py_ssize_t _receive_into(self, object view, double deadline) except -2
+    @cython.locals(left=double)
+    cdef Py_ssize_t _receive_until(self, object view, double deadline) except -2
+    @cython.locals(have=Py_ssize_t, got=Py_ssize_t, memory=bytearray)
+    cdef bint _read_large(self, double deadline) except -1
+    @cython.locals(at=Py_ssize_t, size=Py_ssize_t, have=Py_ssize_t, got=Py_ssize_t)
+    cdef bint _read_segments(self, double deadline) except -1
+    @cython.locals(rest=Py_ssize_t)
+    cdef int _take(self, Py_ssize_t at, Py_ssize_t have) except -1
+    cdef object _body(self)
+    cdef Unpacker _begin(self)
+    cdef int _taken(self) except -1
+    @cython.locals(size=Py_ssize_t)
+    cpdef Py_ssize_t frame_bytes(self) except -1
+    cpdef bint has_more(self) noexcept

@@ -1,0 +1,252 @@
+# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=True, freethreading_compatible=True
+"""How frames come in: from the bytes of a socket to a frame that is there as a whole.
+
+Whoever holds `receiving` reads. What a frame is made of may come at any pace: where a call of these returns or raises
+before the frame is whole, the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+from _socket import MSG_DONTWAIT
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from fastsock.rmi import _interpreted as cython
+
+from fastsock.rmi._locks import Lock
+from fastsock.rmi.errors import BadFrame, LimitExceeded
+from fastsock.system.genuine import genuine
+
+if not cython.compiled:
+    from fastsock.rmi._interpreted import is_channel
+    from fastsock.rmi.frames import HEADER_BYTES, LENGTH_BYTES, byte_at, word_16, word_32
+
+    RECEIVE_BYTES = 1 << 14  # what is read at once; a larger part would be copied twice
+    NOTHING = -1
+    from_channel: Any = None  # of native channels, which only compiled code calls past Python
+    into_view: Any = None
+
+_now = genuine.monotonic
+FOR_EVER = 0.0
+NOT_AT_ALL = -1.0
+
+
+class Receiver:
+    """The receiving half of a connection. sock, channel: None where the kernel carries the bytes."""
+
+    def __init__(self, sock: Any, channel: Any, session: Any, unpacker: Any, peer: str, limit: int) -> None:
+        self.sock = sock
+        self.session = session
+        self.peer = peer
+        self.limit = limit
+        self.activity = 0
+        self.bytes_received = 0
+        self.receiving = Lock()
+        self._unpacker = unpacker
+        self._channel = channel
+        self._is_native = is_channel(channel)
+        self._receive = sock.recv_into
+        self._memory = bytearray(RECEIVE_BYTES)
+        self._view = memoryview(self._memory)
+        self._start = 0
+        self._end = 0
+        # the frame that is being read
+        self._stage = 0
+        self._length = 0
+        self._kind = 0
+        self._flags = 0
+        self._segment_count = 0
+        self._number = 0
+        self._object = 0
+        self._method = 0
+        self._large: Any = None
+        self._filled = 0
+        self._segments: Any = None
+        self._buffers: Any = None  # their memory, while it is filled
+        self._segment = 0
+
+    def _read_frame(self, deadline: float) -> bool:
+        """Reads until a whole frame is there. False: nothing comes for now.
+
+        deadline: as that of a call; NOT_AT_ALL takes only what is there already. Raises TimeoutError, LostPeer,
+        BadFrame and what the socket raises.
+        """
+        if self._stage == 0:
+            while self._end - self._start < HEADER_BYTES:
+                if not self._fill(deadline):
+                    return False
+            at = self._start
+            memory = self._memory
+            self._length = word_32(memory, at)
+            self._kind = byte_at(memory, at + 4)
+            self._flags = byte_at(memory, at + 5)
+            self._segment_count = word_16(memory, at + 6)
+            self._number = word_32(memory, at + 8)
+            self._object = word_16(memory, at + 12)
+            self._method = word_16(memory, at + 14)
+            if self._length > self.limit:
+                raise LimitExceeded(f"{self.peer}: a frame of {self._length} bytes is beyond the limit of {self.limit}")
+            if self._segment_count * LENGTH_BYTES > self._length:
+                raise BadFrame(f"{self.peer}: a frame of {self._length} bytes names {self._segment_count} segments")
+            self._start += HEADER_BYTES
+            self._stage = 1
+        if self._stage == 1:
+            if self._length <= RECEIVE_BYTES:
+                while self._end - self._start < self._length:
+                    if not self._fill(deadline):
+                        return False
+            elif not self._read_large(deadline):
+                return False
+            self._stage = 2
+        if self._segment_count and not self._read_segments(deadline):
+            return False
+        self._stage = 3
+        self.activity += 1
+        return True
+
+    def _fill(self, deadline: float) -> bool:
+        """Receives more into the scratch. False: nothing comes for now."""
+        if self._start == self._end:
+            self._start = self._end = 0
+        elif self._start:
+            rest = self._end - self._start
+            self._memory[:rest] = self._memory[self._start : self._end]
+            self._start = 0
+            self._end = rest
+        if self._is_native:
+            got = from_channel(self._channel, self._memory, self._end, RECEIVE_BYTES - self._end, deadline)
+            got = self._received(got, deadline)
+        else:
+            got = self._receive_into(self._view[self._end :], deadline)
+        if got == NOTHING:
+            return False
+        self._end += got
+        return True
+
+    def _received(self, got: int, deadline: float) -> int:
+        """Counts what came; NOTHING stays that."""
+        if got > 0:
+            self.bytes_received += got
+        elif got == 0:
+            raise self.session.ended()
+        elif deadline > 0:
+            raise TimeoutError
+        return got
+
+    def _receive_into(self, view: Any, deadline: float) -> int:
+        if self._is_native:
+            got = into_view(self._channel, view, deadline)
+            return self._received(got, deadline)
+        try:
+            if deadline == FOR_EVER:
+                got = self._receive(view)
+            elif deadline < 0:
+                got = self._receive(view, 0, MSG_DONTWAIT)
+            else:
+                got = self._receive_until(view, deadline)
+        except BlockingIOError:
+            return NOTHING
+        return self._received(got, FOR_EVER)
+
+    def _receive_until(self, view: Any, deadline: float) -> int:
+        left = deadline - _now()
+        if left <= 0:
+            raise TimeoutError
+        channel = self._channel
+        if channel is None:
+            if not self.session.await_readable(left):
+                raise TimeoutError
+            return self._receive(view, 0, MSG_DONTWAIT)  # type: ignore[no-any-return]
+        channel.settimeout(left)
+        try:
+            return self._receive(view)  # type: ignore[no-any-return]
+        finally:
+            channel.settimeout(None)
+
+    def _read_large(self, deadline: float) -> bool:
+        """The body of a frame that the scratch cannot hold."""
+        if self._large is None:
+            memory = bytearray(self._length)
+            have = self._end - self._start
+            memory[:have] = self._view[self._start : self._end]
+            self._start = self._end = 0
+            self._filled = have
+            self._large = memory
+        while self._filled < self._length:
+            got = self._receive_into(memoryview(self._large)[self._filled :], deadline)
+            if got == NOTHING:
+                return False
+            self._filled += got
+        return True
+
+    def _read_segments(self, deadline: float) -> bool:
+        """The segments, each into fresh memory of its own."""
+        if self._segments is None:
+            self._segments, self._buffers = self.session.fresh_segments(self._body(), self._segment_count)
+            self._segment = 0
+            self._filled = 0
+        at = self._start + self._length if self._large is None else self._start
+        while self._segment < self._segment_count:
+            memory = self._buffers[self._segment]
+            size = len(memory)
+            while self._filled < size:
+                have = min(self._end - at, size - self._filled)
+                if have > 0:  # it came with the body
+                    memory[self._filled : self._filled + have] = self._view[at : at + have]
+                    self._take(at, have)
+                    self._filled += have
+                else:
+                    got = self._receive_into(memory[self._filled :], deadline)
+                    if got == NOTHING:
+                        return False
+                    self._filled += got
+            self._filled = 0
+            self._segment += 1
+        return True
+
+    def _take(self, at: int, have: int) -> None:
+        """Takes bytes of a segment out of the scratch: what is behind them moves up to the body."""
+        rest = self._end - at - have
+        if rest:
+            self._memory[at : at + rest] = self._memory[at + have : self._end]
+        self._end = at + rest
+
+    def _body(self) -> Any:
+        if self._large is not None:
+            return self._large
+        return self._view[self._start : self._start + self._length]
+
+    def _begin(self) -> Any:
+        """The unpacker, at the first value of the frame."""
+        segments = self._segments
+        if segments is None:
+            segments = ()
+        if self._large is None:
+            self._unpacker.begin_within(self._memory, self._start, self._length, segments)
+        else:
+            self._unpacker.begin_within(self._large, 0, self._length, segments)
+        return self._unpacker
+
+    def _taken(self) -> None:
+        """The frame is done with."""
+        if self._large is None:
+            self._start += self._length
+        else:
+            self._large = None
+        if self._segments is not None:
+            self._segments = None
+            self._buffers = None
+        self._stage = 0
+
+    def frame_bytes(self) -> int:
+        """Bytes of the frame that was read last, its segments included."""
+        size = self._length
+        for each in self._buffers or ():
+            size += len(each)
+        return size
+
+    def has_more(self) -> bool:
+        """Whether bytes that were received are not read yet."""
+        return self._end > self._start or self._stage != 0

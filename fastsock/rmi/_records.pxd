@@ -1,0 +1,80 @@
+# The C types of _records.py.
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+
+
+@cython.final
+@cython.freelist(16)
+cdef class Call:
+    cdef public unsigned int number
+    cdef public bint done, failed, awaited
+    cdef public object method, value, wake, inbox, on_done
+
+
+cdef class Entry:
+    cdef public int flags
+    cdef public list functions
+    cdef public Py_ssize_t count
+
+
+@cython.final
+@cython.freelist(16)
+cdef class Request:
+    cdef public object connection, arguments, keywords, behind, task
+    cdef public Entry exported
+    cdef public int kind, flags
+    cdef public unsigned int number, behalf, method
+    cdef public double deadline
+    cdef public bint cancelled
+
+
+cdef class _Process:
+    cdef public long forks
+
+
+# As the classes themselves, without a call of Python.
+cdef inline Call new_call(unsigned int number, object method):
+    cdef Call made = Call.__new__(Call)
+    made.number = number
+    made.method = method
+    return made
+
+
+cdef inline Request new_request(object connection, int kind, int flags, unsigned int number, Entry exported,
+                                unsigned int method, object arguments, object keywords, double deadline,
+                                unsigned int behalf):
+    cdef Request made = Request.__new__(Request)
+    made.connection = connection
+    made.kind = kind
+    made.flags = flags
+    made.number = number
+    made.exported = exported
+    made.method = method
+    made.arguments = arguments
+    made.keywords = keywords
+    made.deadline = deadline
+    made.behalf = behalf
+    return made
+
+
+cdef extern from "Python.h":
+    unsigned long get_ident "PyThread_get_thread_ident"() noexcept
+    int PyContextVar_Get(object variable, PyObject *default, PyObject **value) except -1
+    object enter_context "PyContextVar_Set"(object variable, object value)
+    int leave_context "PyContextVar_Reset"(object variable, object token) except -1
+    bint PyGen_CheckExact(object) noexcept
+    bint PyCoro_CheckExact(object) noexcept
+    int PyAsyncGen_CheckExact(object) noexcept
+
+
+cdef inline object context_of(object variable):
+    cdef PyObject *found = NULL
+    PyContextVar_Get(variable, NULL, &found)
+    value = <object>found
+    Py_DECREF(value)  # PyContextVar_Get gave one
+    return value
+
+
+cdef inline bint goes_on(object value) noexcept:
+    return PyGen_CheckExact(value) or PyCoro_CheckExact(value) or PyAsyncGen_CheckExact(value)

@@ -1,0 +1,69 @@
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+"""What both ends note of a call while it is under way, and of the process that they are in."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+current: ContextVar[Any] = ContextVar("fastsock.rmi.request", default=None)
+"""The request that this thread or task runs, or None."""
+
+
+class Call:
+    """A call on its way, and its answer."""
+
+    def __init__(self, number: int, method: Any) -> None:
+        self.number = number
+        self.method = method
+        self.done = False
+        self.failed = False
+        self.value: Any = None
+        self.awaited = False  # by a thread, that runs what is called back meanwhile
+        self.wake: Any = None
+        self.inbox: Any = None  # requests that the waiting thread is to run
+        self.on_done: Any = None
+
+
+class Entry:
+    """An object that can be called from elsewhere, as far as each call of it asks.
+
+    flags: not 0 where a call of it is more than a call of the function. count: of its methods.
+    """
+
+    def __init__(self, flags: int, functions: list[Any], count: int) -> None:
+        self.flags = flags
+        self.functions = functions
+        self.count = count
+
+
+class Request:
+    """A call by the other end, to be run here."""
+
+    def __init__(
+        self, connection: Any, kind: int, flags: int, number: int, exported: Any, method: int, arguments: Any,
+        keywords: Any, deadline: float, behalf: int,
+    ) -> None:  # fmt: skip
+        self.connection = connection
+        self.kind = kind
+        self.flags = flags
+        self.number = number
+        self.exported = exported
+        self.method = method
+        self.arguments = arguments
+        self.keywords = keywords
+        self.deadline = deadline
+        self.behalf = behalf
+        self.cancelled = False
+        self.behind: Any = None  # later requests of the same thread
+        self.task: Any = None
+
+
+class _Process:
+    """How often this process was forked since the module was loaded. A connection belongs to one process."""
+
+    def __init__(self) -> None:
+        self.forks = 0
+
+
+process = _Process()

@@ -1,0 +1,45 @@
+# The C types of _sending.py.
+cimport cython
+
+from fastsock.core.binding._core cimport channel_send
+from fastsock.rmi._frames cimport HEADER_BYTES, put_header
+from fastsock.rmi._locks cimport Lock
+from fastsock.rmi._packing cimport Packer
+from fastsock.rmi._receiving cimport PyMemoryView_GET_BUFFER, Receiver
+
+
+cdef inline Py_ssize_t send_scratch(object channel, Packer packer, Py_ssize_t length) except -1:
+    return channel_send(channel, <const char *>packer.data, length, False)
+
+
+cdef inline Py_ssize_t send_view(object channel, object view, bint patient) except -1:
+    cdef Py_buffer *memory = PyMemoryView_GET_BUFFER(view)
+    return channel_send(channel, <const char *>memory.buf, memory.len, patient)
+
+
+cdef class Sender(Receiver):
+    cdef public object on_blocked, lost
+    cdef public Lock sending
+    cdef public unsigned long long frames_sent, bytes_sent
+    cdef Packer _packer
+    cdef object _send
+    cdef list _unsent
+
+    @cython.locals(packer=Packer)
+    cpdef Py_ssize_t send_plain(self, int kind, int flags, unsigned int number, unsigned int object_number,
+                                unsigned int method, object values) except -1
+    cdef int _abandon(self) except -1
+    @cython.locals(length=Py_ssize_t, count=Py_ssize_t, sent=Py_ssize_t, packer=Packer)
+    cdef Py_ssize_t _send_frame(self, int kind, int flags, unsigned int number, unsigned int object_number,
+                                unsigned int method) except -1
+    cdef Py_ssize_t _send_scratch(self, Py_ssize_t length) except -1
+    cdef Py_ssize_t _send_part(self, object part) except -1
+    @cython.locals(total=Py_ssize_t, packer=Packer)
+    cdef Py_ssize_t _send_with_segments(self, Py_ssize_t length) except -1
+    @cython.locals(pending=list, sent=Py_ssize_t)
+    cdef object _push(self, object parts)
+    cpdef bint send_unsent(self) except -1
+    @cython.locals(received=cython.ulonglong)
+    cdef int _await_room(self) except -1
+    cpdef object receive_what_came(self)
+    cpdef object fail(self, object error)

@@ -1,0 +1,180 @@
+# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=True, freethreading_compatible=True
+"""How frames go out: what the packer holds goes from where it lies, with its large parts behind it.
+
+Whoever holds `sending` packs and sends one frame. Where the other end takes nothing, the sender receives meanwhile: two
+ends that both send much do not stop each other.
+"""
+
+from __future__ import annotations
+
+from _socket import MSG_DONTWAIT
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from fastsock.rmi import _interpreted as cython
+
+from fastsock.rmi._locks import Lock
+from fastsock.rmi.errors import LimitExceeded
+
+if not cython.compiled:
+    from fastsock.rmi._receiving import Receiver
+    from fastsock.rmi.frames import HEADER_BYTES, put_header
+
+    send_scratch: Any = None  # of native channels, which only compiled code calls past Python
+    send_view: Any = None
+
+PATIENCE = 0.002  # seconds that a sender waits for room before it looks for something to receive
+
+
+class Sender(Receiver):
+    """The sending half of a connection."""
+
+    def __init__(
+        self, sock: Any, channel: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
+    ) -> None:
+        Receiver.__init__(self, sock, channel, session, unpacker, peer, limit)
+        self.lost: Any = None  # the error that ended it
+        self.frames_sent = 0
+        self.bytes_sent = 0
+        self.sending = Lock()
+        self.on_blocked: Any = None  # of an event loop, that sends the rest when there is room
+        self._packer = packer
+        self._unsent: list[Any] = []
+        self._send = sock.send
+
+    def send_plain(self, kind: int, flags: int, number: int, object_number: int, method: int, values: Any) -> int:
+        """Sends one frame of these values, packed one by one. Returns its bytes, as frame_bytes() of the other end."""
+        self.sending.acquire()
+        try:
+            if self.lost is not None:
+                raise self.session.gone(None, False)
+            packer = self._packer
+            packer.start(HEADER_BYTES)
+            try:
+                for value in values:
+                    packer.pack(value)
+            except BaseException:
+                self._abandon()
+                raise
+            return self._send_frame(kind, flags, number, object_number, method)
+        finally:
+            self.sending.release()
+
+    def _abandon(self) -> None:
+        """What was packed does not go."""
+        self._packer.abandon()
+        self.session.references.abandoned()
+
+    def _send_frame(self, kind: int, flags: int, number: int, object_number: int, method: int) -> int:
+        """Sends what the packer holds, and returns its bytes but those of the header."""
+        packer = self._packer
+        packer.close()
+        length = packer.at
+        count = len(packer.segments)
+        if length - HEADER_BYTES > self.limit or count > 0xFFFF:
+            self._abandon()
+            raise LimitExceeded(
+                f"{self.peer}: a message of {length - HEADER_BYTES} bytes beside {count} large parts is beyond"
+                f" the limit of {self.limit} bytes"
+            )
+        put_header(packer, length - HEADER_BYTES, kind, flags, count, number, object_number, method)
+        if count:
+            return self._send_with_segments(length)
+        self.frames_sent += 1
+        self.bytes_sent += length
+        sent = 0
+        if not self._unsent:
+            try:
+                sent = self._send_scratch(length)
+            except OSError as error:
+                self.fail(error)
+                raise self.session.gone(None, True) from error
+        if sent < length:
+            self._push([packer.whole[sent:length]])
+        return length - HEADER_BYTES  # type: ignore[no-any-return]
+
+    def _send_scratch(self, length: int) -> int:
+        """Sends what finds room of so many bytes."""
+        if self._is_native:
+            return send_scratch(self._channel, self._packer, length)  # type: ignore[no-any-return]
+        return self._send_part(self._packer.whole[:length])
+
+    def _send_part(self, part: Any) -> int:
+        if self._is_native:
+            return send_view(self._channel, part, self.on_blocked is None)  # type: ignore[no-any-return]
+        try:
+            return self._send(part, MSG_DONTWAIT)  # type: ignore[no-any-return]
+        except BlockingIOError:
+            return 0
+
+    def _send_with_segments(self, length: int) -> int:
+        packer = self._packer
+        views = [memoryview(each).cast("B") for each in packer.segments]
+        total = length + sum([len(each) for each in views])
+        if total > self.limit:
+            self._abandon()
+            raise LimitExceeded(f"{self.peer}: a message of {total} bytes is beyond the limit of {self.limit}")
+        self.frames_sent += 1
+        self.bytes_sent += total
+        self._push([packer.whole[:length], *views])
+        return total - HEADER_BYTES
+
+    def _push(self, parts: Any) -> None:
+        """Sends the parts, behind what is unsent. Receives meanwhile where there is no room."""
+        pending = self._unsent
+        pending.extend(parts)
+        try:
+            while pending:
+                part = pending[0]
+                sent = self._send_part(part)
+                if sent == len(part):
+                    del pending[0]
+                elif sent:
+                    pending[0] = part[sent:]
+                elif self.on_blocked is None:
+                    self._await_room()
+                else:
+                    at = len(pending) - len(parts)
+                    if 0 <= at < len(pending):
+                        pending[at] = memoryview(bytes(pending[at]))  # of the scratch, which is used again
+                    self.on_blocked()
+                    return
+        except OSError as error:
+            self.fail(error)
+            raise self.session.gone(None, True) from error
+        except (
+            BaseException
+        ):  # a signal handler's: the rest must go all the same, and the program may change its memory
+            pending[:] = [memoryview(bytes(part)) for part in pending]
+            raise
+
+    def send_unsent(self) -> bool:
+        """Sends what found no room, as far as there is room now. Whether nothing is left. Raises LostPeer."""
+        self.sending.acquire()
+        try:
+            if self._unsent:
+                self._push([])
+            return not self._unsent
+        finally:
+            self.sending.release()
+
+    def _await_room(self) -> None:
+        """The other end takes nothing. Perhaps it sends, and waits for this end to receive."""
+        received = self.bytes_received
+        self.receive_what_came()
+        if self.lost is not None:
+            raise self.session.gone(None, True)
+        if self.bytes_received == received:
+            self.session.await_room(PATIENCE)
+
+    # ---- what the whole connection does ----
+
+    def receive_what_came(self) -> None:
+        """Receives without waiting, unless another thread receives."""
+        raise NotImplementedError
+
+    def fail(self, error: Any) -> None:
+        """The connection is of no use any more: all calls on their way end with the error. Idempotent."""
+        raise NotImplementedError

@@ -1,0 +1,40 @@
+# The C types of _serving.py.
+cimport cython
+
+from fastsock.core.binding._core cimport now_ns
+from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, RESULT
+from fastsock.rmi._locks cimport Lock
+from fastsock.rmi._packing cimport Packer
+from fastsock.rmi._records cimport Call, Entry, Request, enter_context, goes_on, leave_context, new_request
+from fastsock.rmi._sending cimport Sender
+from fastsock.rmi._unpacking cimport Unpacker
+
+cdef enum:
+    THREAD_SHIFT = 24
+
+
+cdef inline double now() noexcept:
+    return <double>now_ns() / 1e9
+
+
+cdef class Servant(Sender):
+    cdef public dict exports
+    cdef object _current
+    cdef Lock _order
+    cdef list _running
+
+    @cython.locals(flags=int, number=cython.uint, request=Request, exported=Entry, unpacker=Unpacker)
+    cdef Request _request(self)
+    @cython.locals(key=cython.uint, first=Request)
+    cdef bint claim(self, Request request) except -1
+    cpdef object run_claimed(self, Request request)
+    @cython.locals(key=cython.uint, following=Request)
+    cdef Request _following(self, Request request)
+    @cython.locals(key=cython.uint, first=Request, each=Request)
+    cpdef object cancel(self, unsigned int number)
+    cpdef object run_later(self, object request)
+    cdef object _run_inbox_later(self, Call call)
+    @cython.locals(exported=Entry)
+    cpdef object execute(self, Request request)
+    @cython.locals(packer=Packer)
+    cpdef object answer(self, Request request, object value)

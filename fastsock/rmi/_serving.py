@@ -1,0 +1,220 @@
+# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=True, freethreading_compatible=True
+"""What is called here: the requests of the other end, their order, and their answers.
+
+Requests of one thread of the other end run one after the other, those of different threads at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from fastsock.rmi import _interpreted as cython
+
+from fastsock.rmi._locks import Lock
+from fastsock.rmi._records import current
+from fastsock.rmi.errors import BadFrame, LimitExceeded, LostPeer, UnknownMethod, UnknownObject
+
+if not cython.compiled:
+    from fastsock.rmi._interpreted import enter_context, goes_on, leave_context
+    from fastsock.rmi._records import Call, Request
+    from fastsock.rmi._records import Request as new_request
+    from fastsock.rmi._sending import Sender
+    from fastsock.rmi.frames import BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, RESULT
+    from fastsock.system.genuine import genuine
+
+    now = genuine.monotonic
+    THREAD_SHIFT = 24
+
+THREADS = 255
+
+
+class Servant(Sender):
+    """The end of a connection that is called."""
+
+    def __init__(
+        self, sock: Any, channel: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
+    ) -> None:
+        Sender.__init__(self, sock, channel, session, packer, unpacker, peer, limit)
+        self.exports: dict[int, Any] = {}
+        self._current = current
+        self._order = Lock()
+        self._running: list[Any] = [None] * (THREADS + 1)  # by the caller's thread
+
+    def _request(self) -> Any:
+        """The request of the frame. None: it cannot be run, and its caller was told."""
+        flags = self._flags
+        unpacker = self._begin()
+        deadline = 0.0
+        behalf = 0
+        keywords = None
+        try:
+            if flags & DEADLINE:
+                deadline = unpacker.unpack()
+            if flags & BEHALF:
+                behalf = unpacker.unpack()
+            arguments = unpacker.unpack()
+            if flags & KEYWORDS:
+                keywords = unpacker.unpack()
+            unpacker.end()
+        except (BadFrame, LimitExceeded, MemoryError):
+            raise
+        except Exception as error:
+            unpacker.end()
+            request = new_request(self, self._kind, flags, self._number, None, self._method, (), None, 0.0, 0)
+            self._taken()
+            self.session.refuse(request, error)
+            return None
+        if type(arguments) is not tuple or type(deadline) is not float or type(behalf) is not int:
+            raise BadFrame(f"{self.peer}: the arguments of a call are no tuple")
+        if keywords is not None and type(keywords) is not dict:
+            raise BadFrame(f"{self.peer}: the keyword arguments of a call are no dict")
+        if deadline:
+            deadline += now()
+        exported = self.exports.get(self._object)
+        request = new_request(
+            self, self._kind, flags, self._number, exported, self._method, arguments, keywords, deadline, behalf
+        )
+        number = self._object
+        self._taken()
+        if exported is None:
+            missing = UnknownObject(f"{self.peer}: there is no object of number {number} on this connection")
+            self.session.refuse(request, missing)
+            return None
+        if request.method >= exported.count:
+            unknown = UnknownMethod(f"{self.peer}: {exported.name} has no method of number {request.method}")
+            self.session.refuse(request, unknown)
+            return None
+        return request
+
+    def claim(self, request: Request) -> bool:
+        """Whether it may run now. Else it is put behind the call of the same thread that runs."""
+        key = request.number >> THREAD_SHIFT
+        self._order.acquire()
+        try:
+            first = self._running[key]
+            if first is not None:
+                if first.behind is None:
+                    first.behind = deque()
+                first.behind.append(request)
+                return False
+            if not request.flags & FREE:
+                self._running[key] = request
+            return True
+        finally:
+            self._order.release()
+
+    def run_claimed(self, request: Request) -> None:
+        """Runs a request that was claimed, then those that were put behind it."""
+        following: Any = request
+        while following is not None:
+            request = following
+            if not request.cancelled:
+                self.execute(request)
+            if request.flags & FREE:
+                return
+            following = self._following(request)
+
+    def _following(self, request: Request) -> Any:
+        """The next one of the thread whose request is done. None: there is none, or another thread runs it."""
+        key = request.number >> THREAD_SHIFT
+        self._order.acquire()
+        try:
+            if self._running[key] is not request:
+                return None  # it was cancelled, and those behind it have gone on
+            behind = request.behind
+            request.behind = None
+            while behind:
+                following = behind.popleft()
+                if following.flags & FREE:
+                    self.session.submit(self.run_claimed, following)
+                    continue
+                self._running[key] = following
+                following.behind = behind
+                return following
+            self._running[key] = None
+            return None
+        finally:
+            self._order.release()
+
+    def cancel(self, number: int) -> None:
+        """The caller has given a call up: those behind it need not wait for it, and it does not begin any more."""
+        key = number >> THREAD_SHIFT
+        self._order.acquire()
+        try:
+            first = self._running[key]
+            if first is None:
+                return
+            behind = first.behind
+            if first.number != number:
+                for each in behind or ():
+                    if each.number == number:
+                        each.cancelled = True
+                return
+            first.cancelled = True
+            first.behind = None
+            self._running[key] = None
+        finally:
+            self._order.release()
+        for each in behind or ():
+            self.run_later(each)
+
+    def run_later(self, request: Any) -> None:
+        """Has another thread run a request, in its order. None is no request."""
+        if request is not None and self.claim(request):
+            self.session.submit(self.run_claimed, request)
+
+    def _run_inbox_later(self, call: Call) -> None:
+        while call.inbox:
+            try:
+                request = call.inbox.popleft()
+            except IndexError:
+                return
+            self.session.submit(self.execute, request)
+
+    def execute(self, request: Request) -> None:
+        """Runs a request here and now, and answers it."""
+        exported = request.exported
+        if request.kind == BATCH or exported.flags:
+            self.session.execute(request)
+            return
+        token = enter_context(self._current, request)
+        try:
+            function = exported.functions[request.method]
+            if request.keywords is None:
+                value = function(*request.arguments)
+            else:
+                value = function(*request.arguments, **request.keywords)
+        except BaseException as error:
+            leave_context(self._current, token)
+            self.session.failed(request, error)
+            return
+        leave_context(self._current, token)
+        if goes_on(value):
+            self.session.special(request, value)
+        elif request.kind == CALL and not request.cancelled:
+            self.answer(request, value)
+
+    def answer(self, request: Request, value: Any) -> None:
+        """Sends the value that a request returned. Where it cannot be sent, the caller gets that error."""
+        self.sending.acquire()
+        try:
+            if self.lost is not None:
+                return
+            packer = self._packer
+            packer.start(HEADER_BYTES)
+            try:
+                packer.pack(value)
+                self._send_frame(RESULT, 0, request.number, 0, 0)
+                return
+            except LostPeer:
+                return
+            except Exception as error:
+                self._abandon()
+                failure = error
+        finally:
+            self.sending.release()
+        self.session.failed(request, failure)
