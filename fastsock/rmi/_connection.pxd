@@ -1,7 +1,8 @@
 # The C types of _connection.py.
 cimport cython
 
-from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, CANCEL, DEADLINE, ERROR, FREE, GOODBYE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
+from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, CANCEL, DEADLINE, ERROR, FREE, GOODBYE, HEADER_BYTES, ITEM, KEYWORDS, ONEWAY, RESULT
+from fastsock.rmi._flow cimport Inflow
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._packing cimport Packer
 from fastsock.rmi._records cimport Call, Request, _Process, context_of, get_ident, new_call
@@ -41,6 +42,8 @@ cdef class Connection(Servant):
     cdef unsigned long _last_thread
     cdef unsigned int _last_slot, _count
     cdef bint _counted_all
+    cdef object _stream
+    cdef unsigned int _stream_number
 
     cpdef object call(self, Method method, object arguments, object keywords, double deadline)
     @cython.locals(call=Call, request=Request, count=cython.uint, number=cython.uint, behalf=cython.uint,
@@ -62,6 +65,8 @@ cdef class Connection(Servant):
 
     @cython.locals(kind=int, request=Request, call=Call)
     cdef Request _handle(self, Call mine)
+    @cython.locals(number=cython.uint, size=Py_ssize_t, stream=Inflow, unpacker=Unpacker)
+    cdef object _item(self)
     @cython.locals(flags=int, call=Call, unpacker=Unpacker)
     cdef object _answer(self, int kind)
     cdef int _special_answer(self, int kind, int flags, Call call, object value) except -1

@@ -25,6 +25,7 @@ from _thread import allocate_lock
 from collections import deque
 from contextlib import suppress
 from typing import Any
+from weakref import ref
 
 try:
     import cython
@@ -53,6 +54,7 @@ if not cython.compiled:
         FREE,
         GOODBYE,
         HEADER_BYTES,
+        ITEM,
         KEYWORDS,
         ONEWAY,
         RESULT,
@@ -131,6 +133,8 @@ class Connection(Servant):
         self._last_slot = 0
         self._count = 0
         self._counted_all = False
+        self._stream: Any = None  # the stream that an item came for last, if it lives
+        self._stream_number = 0
 
     # ---- calling ----
 
@@ -356,6 +360,9 @@ class Connection(Servant):
                 return request
             self.run_later(request)
             return None
+        if kind == ITEM:
+            self._item()
+            return None
         if kind == GOODBYE:
             self._taken()
             raise self.session.ended()
@@ -364,6 +371,23 @@ class Connection(Servant):
         unpacker.end()
         self._taken()
         return None
+
+    def _item(self) -> None:
+        """An item of a stream. One that nobody reads is dropped."""
+        number = self._number
+        unpacker = self._begin()
+        value = unpacker.unpack()
+        size = self.frame_bytes()
+        unpacker.end()
+        self._taken()
+        stream = self._stream() if self._stream is not None and number == self._stream_number else None
+        if stream is None:
+            stream = self.session.streams.get(number)
+            if stream is None:
+                return
+            self._stream = ref(stream)
+            self._stream_number = number
+        stream.arrived(value, size)
 
     def _answer(self, kind: int) -> None:
         flags = self._flags

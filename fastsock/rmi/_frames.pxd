@@ -22,6 +22,10 @@ cdef enum:
     FREE = 16
 
 cdef enum:
+    WINDOW = 256
+    WINDOW_BYTES = 4194304
+
+cdef enum:
     HEADER_BYTES = 16
     LENGTH_BYTES = 8
 

@@ -2,7 +2,7 @@
 cimport cython
 
 from fastsock.core.binding._core cimport now_ns
-from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, RESULT
+from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._packing cimport Packer
 from fastsock.rmi._records cimport Call, Entry, Request, enter_context, goes_on, leave_context, new_request
@@ -36,5 +36,9 @@ cdef class Servant(Sender):
     cdef object _run_inbox_later(self, Call call)
     @cython.locals(exported=Entry)
     cpdef object execute(self, Request request)
+    @cython.locals(found=list, given=tuple, at=Py_ssize_t, count=Py_ssize_t)
+    cdef list _run_batch(self, Request request)
+    @cython.locals(exported=Entry, one=Request, arguments=object)
+    cdef object _run_row(self, Request request, tuple given, Py_ssize_t at)
     @cython.locals(packer=Packer)
     cpdef object answer(self, Request request, object value)

@@ -23,7 +23,7 @@ if not cython.compiled:
     from fastsock.rmi._records import Call, Request
     from fastsock.rmi._records import Request as new_request
     from fastsock.rmi._sending import Sender
-    from fastsock.rmi.frames import BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, RESULT
+    from fastsock.rmi.frames import BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
     from fastsock.system.genuine import genuine
 
     now = genuine.monotonic
@@ -178,16 +178,19 @@ class Servant(Sender):
     def execute(self, request: Request) -> None:
         """Runs a request here and now, and answers it."""
         exported = request.exported
-        if request.kind == BATCH or exported.flags:
+        if exported.flags and request.kind != BATCH:
             self.session.execute(request)
             return
         token = enter_context(self._current, request)
         try:
-            function = exported.functions[request.method]
-            if request.keywords is None:
-                value = function(*request.arguments)
+            if request.kind == BATCH:
+                value = self._run_batch(request)
             else:
-                value = function(*request.arguments, **request.keywords)
+                function = exported.functions[request.method]
+                if request.keywords is None:
+                    value = function(*request.arguments)
+                else:
+                    value = function(*request.arguments, **request.keywords)
         except BaseException as error:
             leave_context(self._current, token)
             self.session.failed(request, error)
@@ -195,8 +198,50 @@ class Servant(Sender):
         leave_context(self._current, token)
         if goes_on(value):
             self.session.special(request, value)
-        elif request.kind == CALL and not request.cancelled:
+        elif request.kind != ONEWAY and not request.cancelled:
             self.answer(request, value)
+
+    def _run_batch(self, request: Request) -> list[Any]:
+        """Runs the calls of a batch in their order. Gives True and a value, or False and an error's parts, for each."""
+        found: list[Any] = []
+        given = request.arguments
+        count = len(given)
+        if count % 4:
+            raise BadFrame(f"{self.peer}: a batch of what are no calls")
+        for at in range(0, count, 4):
+            if request.cancelled:
+                break
+            try:
+                value = self._run_row(request, given, at)
+            except Exception as error:
+                found.append(False)
+                value = self.session.told_of_error(error)
+            else:
+                found.append(True)
+            found.append(value)
+        return found
+
+    def _run_row(self, request: Request, given: Any, at: int) -> Any:
+        exported = self.exports.get(given[at])
+        if exported is None:
+            raise UnknownObject(f"{self.peer}: there is no object of number {given[at]} on this connection")
+        number = given[at + 1]
+        if type(number) is not int or not 0 <= number < exported.count:
+            raise UnknownMethod(f"{self.peer}: {exported.name} has no method of number {number}")
+        arguments = given[at + 2]
+        if type(arguments) is not tuple:
+            raise BadFrame(f"{self.peer}: the arguments of a call are no tuple")
+        if exported.flags or given[at + 3] is not None:
+            one = new_request(
+                self, CALL, 0, request.number, exported, number, arguments, given[at + 3], request.deadline, 0
+            )
+            value = exported.run(one)
+        else:
+            value = exported.functions[number](*arguments)
+        if goes_on(value):
+            self.session.refuse_source(value)
+            raise TypeError(f"{exported.name}: generators and async methods cannot be called in a batch")
+        return value
 
     def answer(self, request: Request, value: Any) -> None:
         """Sends the value that a request returned. Where it cannot be sent, the caller gets that error."""
@@ -217,4 +262,7 @@ class Servant(Sender):
                 failure = error
         finally:
             self.sending.release()
-        self.session.failed(request, failure)
+        if request.kind == BATCH and type(value) is list:
+            self.session.answer_packable(request, value)
+        else:
+            self.session.failed(request, failure)

@@ -34,7 +34,7 @@ END = 8  # nothing, or as ERROR             the stream is over
 CLOSE = 9  # nothing                        the reader of a stream leaves it
 RELEASE = 10  # numbers and counts          references that this end has let go
 GOODBYE = 11  # nothing                     this end closes: all that came before was sent whole
-BATCH = 12  # (object, method, arguments, keywords) of each call      one RESULT follows, a list of (kind, value)
+BATCH = 12  # object, method, arguments, keywords of each call        one RESULT: True, value or False, error of each
 
 # flags
 DEADLINE = 1  # the seconds that are left stand first (a float)
@@ -47,6 +47,10 @@ FREE = 16  # of a CALL: later calls of its thread need not wait until it has ret
 DAEMON = 0
 FIRST_OBJECT = 1
 MOST_OBJECTS = 0xFFFF
+
+# what the reader of a stream has room for at first
+WINDOW = 256  # items
+WINDOW_BYTES = 4 << 20
 
 MOST_BODY = 0xFFFFFFFF
 DEFAULT_FRAME_LIMIT = 1 << 30

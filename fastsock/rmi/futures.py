@@ -15,6 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..system.genuine import genuine
 from . import proxy as proxies
+from ._batching import Recorder, Recording
 from ._connection import FOR_EVER, Connection, Method
 from ._records import Call, current
 from .frames import BATCH, CALL, FREE, ONEWAY
@@ -187,56 +188,19 @@ def _method_of(method: Any) -> Method:
     return method
 
 
-class Later:
-    """The result of a call of a batch."""
+class _Calls:
+    """What the block of a batch calls. A method is made at its first use."""
 
-    __slots__ = ("_done", "_error", "_value", "_what")
+    def __init__(self, proxy: proxies.Proxy, recorder: Recorder) -> None:
+        self._rmi_proxy = proxy
+        self._rmi_recorder = recorder
 
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._done = False
-        self._value: Any = None
-        self._error: BaseException | None = None
-
-    def __repr__(self) -> str:
-        return f"<result of {self._what}: {'ready' if self._done else 'not sent yet'}>"
-
-    def done(self) -> bool:
-        """Whether the batch has come back."""
-        return self._done
-
-    def result(self) -> Any:
-        """The value. Raises what the call raised, RuntimeError before the end of the block."""
-        if not self._done:
-            raise RuntimeError(f"{self._what} is in a batch: its result is there after the block")
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-    def settle(self, value: Any, error: BaseException | None) -> None:
-        """The batch has come back."""
-        self._done, self._value, self._error = True, value, error
-
-
-class _Recorder:
-    def __init__(self, proxy: proxies.Proxy) -> None:
-        self._proxy = proxy
-        self._calls: list[tuple[int, int, Any, Any]] = []
-        self._results: list[Later] = []
-
-    def __getattr__(self, name: str) -> Callable[..., Later]:
-        found = None if name.startswith("_") else proxies.method_named(self._proxy, name)
+    def __getattr__(self, name: str) -> Recording:
+        found = None if name.startswith("_") else proxies.method_named(self._rmi_proxy, name)
         if found is None:
-            raise AttributeError(f"{self._proxy!r} exposes no method {name!r}")
-        method = found
-
-        def record(*arguments: Any, **keywords: Any) -> Later:
-            later = Later(f"{method.target.name}.{name}")
-            self._calls.append((method.target.object_number, method.number, arguments, keywords or None))
-            self._results.append(later)
-            return later
-
-        return record
+            raise AttributeError(f"{self._rmi_proxy!r} exposes no method {name!r}")
+        made = self.__dict__[name] = Recording(self._rmi_recorder, found)
+        return made
 
 
 class Batch:
@@ -246,29 +210,26 @@ class Batch:
         if not isinstance(proxy, proxies.Proxy):
             raise TypeError(f"{proxy!r} is no proxy")
         self._proxy = proxy
-        self._recorder = _Recorder(proxy)
+        self._recorder = Recorder()
 
     def __enter__(self) -> Any:
-        return self._recorder
+        return _Calls(self._proxy, self._recorder)
 
     def __exit__(self, kind: object, *_: object) -> None:
         recorder = self._recorder
-        calls, results = recorder._calls, recorder._results
-        if kind is not None or not calls:
+        if kind is not None or not recorder.results:
             return
         target = proxies.target_of(self._proxy)
-        method = Method(target, f"a batch of {len(calls)} calls", 0, 0)
+        method = Method(target, f"a batch of {len(recorder.results)} calls", 0, 0)
         connection = proxies.connected(method)
         limit = target.timeout
         until = genuine.monotonic() + limit if limit else FOR_EVER
-        number = target.object_number  # of the connection that is used now
-        arguments = tuple((number, row, given, keywords) for _, row, given, keywords in calls)
-        call = connection.start(BATCH, method, arguments, None, until, 0)
+        rows = recorder.rows(target.object_number)  # of the connection that is used now
+        call = connection.start(BATCH, method, rows, None, until, 0)
         connection.wait(call, until)
         if call.failed:
             raise connection.session.raised(call)
-        for later, (good, value) in zip(results, call.value, strict=True):
-            later.settle(value if good else None, None if good else connection.session.error_of(*value))
+        recorder.settle(call.value, connection.session.error_of)
 
 
 def batch(proxy: Any) -> Batch:

@@ -29,7 +29,6 @@ from .errors import (
     add_remote_traceback,
 )
 from .frames import (
-    BATCH,
     CALL,
     CANCEL,
     CLOSE,
@@ -38,7 +37,6 @@ from .frames import (
     END,
     ERROR,
     GOODBYE,
-    ITEM,
     ONEWAY,
     RELEASE,
     RESULT,
@@ -192,7 +190,7 @@ class Session:
         exported = request.exported
         token = current.set(request)
         try:
-            value = exported.run(request) if request.kind != BATCH else self._run_batch(request)
+            value = exported.run(request)
         except BaseException as error:
             current.reset(token)
             self.failed(request, error)
@@ -203,37 +201,21 @@ class Session:
         elif request.kind != ONEWAY and not request.cancelled:
             self.connection.answer(request, value)
 
-    def _run_batch(self, request: Request) -> list[tuple[bool, Any]]:
-        """Runs the calls of a batch in their order. Gives (True, value) or (False, parts of an error) for each."""
-        found: list[tuple[bool, Any]] = []
-        for row in request.arguments:
-            if type(row) is not tuple or len(row) != 4 or type(row[2]) is not tuple:
-                raise BadFrame(f"{self.where}: a batch of what are no calls")
-            if request.cancelled:
-                break
-            try:
-                value = self._run_one(request, *row)
-                if not self._is_packable(value):
-                    raise NotPackable(f"{request.exported.name}: a value of {type(value).__qualname__} cannot be sent")
-                found.append((True, value))
-            except Exception as error:
-                found.append((False, self._told_of_error(error)))
-        return found
+    def refuse_source(self, value: Any) -> None:
+        """A method gave a generator or a coroutine where none can be read."""
+        streams.close_source(value)
 
-    def _run_one(self, request: Request, number: Any, method: Any, arguments: Any, keywords: Any) -> Any:
-        exported = self.connection.exports.get(number)
-        if exported is None:
-            raise UnknownObject(f"{self.where}: there is no object of number {number} on this connection")
-        if type(method) is not int or not 0 <= method < exported.count:
-            raise UnknownMethod(f"{self.where}: {exported.name} has no method of number {method}")
-        one = Request(
-            self.connection, CALL, 0, request.number, exported, method, arguments, keywords, request.deadline, 0
-        )
-        value = exported.run(one)
-        if streams.is_stream(value):
-            streams.close_source(value)
-            raise TypeError(f"{exported.name}: generators and async methods cannot be called in a batch")
-        return value
+    def answer_packable(self, request: Request, rows: list[Any]) -> None:
+        """Answers a batch some of whose values cannot be sent: those calls have failed."""
+        found: list[Any] = []
+        for good, value in zip(rows[::2], rows[1::2], strict=True):
+            if good and not self._is_packable(value):
+                error = NotPackable(f"{request.exported.name}: a value of {type(value).__qualname__} cannot be sent")
+                found += (False, self.told_of_error(error))
+            else:
+                found += (good, value)
+        request.kind = CALL
+        self.connection.answer(request, found)
 
     def _is_packable(self, value: Any) -> bool:
         """Whether the codec takes a value. Plain ones are known to be."""
@@ -278,11 +260,11 @@ class Session:
 
     def send_error(self, kind: int, number: int, error: BaseException) -> None:
         """Sends an exception: as itself where the other end may know its class, else by name and text."""
-        told = self._told_of_error(error)
+        told = self.told_of_error(error)
         flags = 1 if kind == END else 0
         self.send(kind, number, told, flags)
 
-    def _told_of_error(self, error: BaseException) -> tuple[Any, str, str, str]:
+    def told_of_error(self, error: BaseException) -> tuple[Any, str, str, str]:
         """What is sent of an exception: itself or None, its class's name, its text, its traceback."""
         name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
         remote = "".join(traceback.format_exception(type(error), error, _own_part(error))) if self.tracebacks else ""
@@ -311,12 +293,7 @@ class Session:
 
     def handle(self, kind: int, flags: int, number: int, object_number: int, method: int, unpacker: Any) -> None:
         """Handles a frame that is no call and no answer. Raises BadFrame."""
-        if kind == ITEM:
-            stream = self.streams.get(number)
-            value = unpacker.unpack()
-            if stream is not None:
-                stream.arrived(value, self.connection.frame_bytes())
-        elif kind == END:
+        if kind == END:
             stream = self.streams.pop(number, None)
             error = self.unpack_error(unpacker) if flags else None
             if stream is not None:

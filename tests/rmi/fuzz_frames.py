@@ -41,7 +41,7 @@ def packed(*arguments):
 def valid_frames():
     """Frames of every kind, as a client may send them."""
     lookup = (frames.CALL, 0, 1, 0, 0, packed(("store",)))
-    rows = [(1, number, (1, 2), None) for number in range(3)]
+    rows = [each for number in range(3) for each in (1, number, (1, 2), None)]
     return [
         lookup,
         *((frames.CALL, 0, 2 + number, 1, number, packed((1, 2))) for number in range(40)),

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi.streams import WINDOW, WINDOW_BYTES
+from fastsock.rmi.frames import WINDOW, WINDOW_BYTES
 
 
 def test_a_generator_is_a_stream(store):

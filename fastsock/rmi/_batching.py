@@ -1,0 +1,100 @@
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+"""Calls that go together: what a batch notes of each, and how the results come to their places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from fastsock.rmi import _interpreted as cython
+
+if not cython.compiled:
+    from fastsock.rmi._connection import Method
+
+    def new_later(method: Any) -> Later:
+        return Later(method)
+
+
+class Later:
+    """The result of a call of a batch."""
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+        self._arguments: Any = None
+        self._keywords: Any = None
+        self._done = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def _what(self) -> str:
+        return f"{self._method.target.name}.{self._method.name}"
+
+    def __repr__(self) -> str:
+        return f"<result of {self._what()}: {'ready' if self._done else 'not sent yet'}>"
+
+    def done(self) -> bool:
+        """Whether the batch has come back."""
+        return self._done
+
+    def result(self) -> Any:
+        """The value. Raises what the call raised, RuntimeError before the end of the block."""
+        if not self._done:
+            raise RuntimeError(f"{self._what()} is in a batch: its result is there after the block")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class Recording:
+    """A method of a batch: a call of it is noted."""
+
+    def __init__(self, recorder: Recorder, method: Method) -> None:
+        self._recorder = recorder
+        self._method = method
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Later:
+        return self._note(arguments, keywords)
+
+    def _note(self, arguments: Any, keywords: Any) -> Later:
+        later = new_later(self._method)
+        later._arguments = arguments
+        if keywords:
+            later._keywords = keywords
+        self._recorder.results.append(later)
+        return later
+
+
+class Recorder:
+    """The calls of a batch, in their order."""
+
+    def __init__(self) -> None:
+        self.results: list[Later] = []
+
+    def rows(self, number: int) -> tuple[Any, ...]:
+        """What is sent of the calls. They keep nothing of it: what is held here alone is packed faster."""
+        rows: list[Any] = []
+        for each in self.results:
+            later = each
+            rows.append(number)
+            rows.append(later._method.number)
+            rows.append(later._arguments)
+            rows.append(later._keywords)
+            later._arguments = None
+            later._keywords = None
+        return tuple(rows)
+
+    def settle(self, values: Any, error_of: Callable[..., BaseException]) -> None:
+        """The batch has come back: a value for each call behind True, or the parts of an error behind False."""
+        results = self.results
+        if type(values) is not list or len(values) != 2 * len(results):
+            raise ValueError(f"{len(results)} calls of a batch had another number of results")
+        for at in range(len(results)):
+            later = results[at]
+            if values[2 * at] is True:
+                later._value = values[2 * at + 1]
+            else:
+                later._error = error_of(*values[2 * at + 1])
+            later._done = True

@@ -1,0 +1,37 @@
+# The C types of _flow.py.
+cimport cython
+
+from fastsock.rmi._frames cimport ITEM, WINDOW, WINDOW_BYTES
+from fastsock.rmi._locks cimport Lock
+from fastsock.rmi._records cimport Call, new_call
+from fastsock.rmi._sending cimport Sender
+
+
+cdef class Outflow:
+    cdef public Sender connection
+    cdef public object source
+    cdef public unsigned int number
+    cdef public bint closed, is_taking
+    cdef public long long items, size
+    cdef Lock _credit
+
+    cpdef object credited(self, long long items, long long size)
+    cpdef bint has_credit(self) noexcept
+    cpdef int pour(self) except -1
+    @cython.locals(size="long long")
+    cpdef object send_item(self, object item)
+
+
+cdef class Inflow:
+    cdef public object session, method, items, error, told
+    cdef public unsigned int number
+    cdef public bint over
+    cdef list _pulses
+    cdef long long _taken, _taken_size
+
+    cpdef object arrived(self, object item, Py_ssize_t size)
+    @cython.locals(pulse=Call)
+    cpdef object beat(self)
+    @cython.locals(pulse=Call)
+    cdef object _next(self)
+    cpdef object take(self)

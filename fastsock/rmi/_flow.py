@@ -1,0 +1,143 @@
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+"""The two ends of a stream, as far as each item passes them: the credit of one, what has come to the other."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from fastsock.rmi import _interpreted as cython
+
+from fastsock.rmi._locks import Lock
+from fastsock.rmi._receiving import FOR_EVER
+from fastsock.rmi.errors import LostPeer
+from fastsock.rmi.frames import CREDIT
+
+if not cython.compiled:
+    from fastsock.rmi._records import Call as new_call
+    from fastsock.rmi.frames import ITEM, WINDOW, WINDOW_BYTES
+
+_DONE = object()
+WAITING, LEFT, ENDED = 0, 1, 2
+
+
+class Outflow:
+    """The end that feeds a stream by a generator. It has credit for `items` and `size` bytes."""
+
+    def __init__(self, connection: Any, number: int, source: Any) -> None:
+        self.connection = connection
+        self.number = number
+        self.source = source
+        self.closed = False  # the reader has left
+        self.is_taking = False  # an error that comes now is the generator's
+        self.items = WINDOW
+        self.size = WINDOW_BYTES
+        self._credit = Lock()
+
+    def credited(self, items: int, size: int) -> None:
+        """The reader has room for more, or an item has used some (negative)."""
+        self._credit.acquire()
+        self.items += items
+        self.size += size
+        self._credit.release()
+
+    def has_credit(self) -> bool:
+        """Whether an item may go."""
+        return self.items > 0 and self.size > 0
+
+    def pour(self) -> int:
+        """Sends items while there is credit. WAITING for more of it, LEFT by the reader, or ENDED by the generator.
+
+        Raises what the generator raises, and what cannot be sent.
+        """
+        while self.has_credit():
+            if self.closed or self.connection.lost is not None:
+                return LEFT
+            self.is_taking = True
+            item = next(self.source, _DONE)
+            self.is_taking = False
+            if item is _DONE:
+                return ENDED
+            self.send_item(item)
+        return WAITING
+
+    def send_item(self, item: Any) -> None:
+        """Sends one item, and notes what credit it used."""
+        try:
+            size = self.connection.send_plain(ITEM, 0, self.number, 0, 0, (item,))
+        except LostPeer:  # the next look finds that
+            return
+        self.credited(-1, -size)
+
+
+class Inflow:
+    """The end that reads a stream."""
+
+    def __init__(self, session: Any, number: int, method: Any) -> None:
+        self.session = session
+        self.method = method
+        self.number = number
+        self.items: deque[tuple[Any, int]] = deque()
+        self.over = False
+        self.error: BaseException | None = None
+        self.told: Any = None  # of an event loop that reads it
+        self._pulses: list[Any] = []
+        self._taken = 0
+        self._taken_size = 0
+
+    def arrived(self, item: Any, size: int) -> None:
+        """An item came. The receiver calls it."""
+        if not self.over:
+            self.items.append((item, size))
+            self.beat()
+
+    def beat(self) -> None:
+        """Those who wait look again."""
+        if self._pulses:
+            for pulse in list(self._pulses):
+                self.session.connection.settle(pulse, None, False)
+        if self.told is not None:
+            self.told()
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        return self._next()
+
+    def _next(self) -> Any:
+        while True:
+            if self.items:
+                try:
+                    return self.take()
+                except IndexError:  # another thread has taken it
+                    continue
+            if self.over and not self.items:
+                error, self.error = self.error, None
+                if error is not None:
+                    raise error
+                raise StopIteration
+            pulse = new_call(self.number, self.method)
+            self._pulses.append(pulse)
+            try:
+                if not self.items and not self.over:
+                    self.session.connection.wait_on(pulse, FOR_EVER)
+            finally:
+                self._pulses.remove(pulse)
+
+    def take(self) -> Any:
+        """The next item. Half of the window is given back at once. Raises IndexError."""
+        item, size = self.items.popleft()
+        self._taken += 1
+        self._taken_size += size
+        if self._taken * 2 >= WINDOW or self._taken_size * 2 >= WINDOW_BYTES:
+            taken = self._taken
+            taken_size = self._taken_size
+            self._taken = 0
+            self._taken_size = 0
+            if not self.over:
+                self.session.send(CREDIT, self.number, (taken, taken_size))
+        return item
