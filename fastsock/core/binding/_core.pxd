@@ -55,7 +55,7 @@ cdef class Engine:
 
     cdef int alive(self) except -1
     cdef int check_attached(self, int peer, int error) except -1
-    cdef int check_source(self, int peer, int tag, uint32_t context) except -1
+    cdef int check_source(self, int peer, int tag, uint32_t context, bint waits) except -1
     cdef int await_message(self, uint32_t arrivals) except -1
     cdef int wait_many(self, requests, bint all, timeout, Py_ssize_t *which) except -1
     cdef int call_missing(self, int peer) except -1

@@ -238,6 +238,11 @@ cdef class Request:
         return self.engine.failure(&self.request)
 
     @property
+    def stranded(self):
+        """Whether it is a receive that ended because its sender has finished. It still can be cancelled."""
+        return fs_request_is_done(&self.request) != 0 and self.request.error == FS_PEER_LEFT
+
+    @property
     def payload(self):
         """Of irecv_new(), once done: the message, as a writable buffer."""
         if fs_request_is_done(&self.request):
@@ -525,7 +530,7 @@ cdef class Engine:
         cdef char reason[REASON]
         cdef const char *path = NULL
         cdef bint sending = request.kind == FS_SENDING
-        cdef int code = request.error
+        cdef int code = FS_PEER_FAILED if request.error == FS_PEER_LEFT else request.error
         cdef int peer = request.peer if sending or request.peer != FS_ANY else request.envelope.source
         cdef bint known = fs_engine_reason(self.engine, peer, reason, REASON, &path)
         what = (f"{'sending to' if sending else 'receiving from'} rank {peer}"
@@ -734,7 +739,7 @@ cdef class Engine:
             fs_engine_progress(self.engine)
             self.drain()
             if not fs_engine_probe(self.engine, peer, tag, context, &envelope):
-                self.check_source(peer, tag, context)
+                self.check_source(peer, tag, context, False)
                 return None
         return new_envelope(&envelope, False)
 
@@ -750,7 +755,7 @@ cdef class Engine:
             self.drain()
             message = fs_engine_match(self.engine, peer, tag, context, &envelope)
         if message == NULL:
-            self.check_source(peer, tag, context)
+            self.check_source(peer, tag, context, False)
             return None
         matched = Matched.__new__(Matched)
         matched.message = message
@@ -758,13 +763,13 @@ cdef class Engine:
         matched.envelope = new_envelope(&envelope, False)
         return matched
 
-    cdef int check_source(self, int peer, int tag, uint32_t context) except -1:
-        """A probe for what can never come must not go on for ever."""
+    cdef int check_source(self, int peer, int tag, uint32_t context, bint waits) except -1:
+        """A probe for what can never come must not wait for ever. That a rank has finished ends only a probe that waits."""
         cdef fs_request request
         request.one.iov_base = NULL
         request.one.iov_len = 0
         fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
-        if fs_engine_probe_failed(self.engine, &request, peer, tag, context):
+        if fs_engine_probe_failed(self.engine, &request, peer, tag, context) and (waits or request.error != FS_PEER_LEFT):
             raise self.failure(&request)
         return 0
 
@@ -785,6 +790,7 @@ cdef class Engine:
             envelope = self.iprobe(peer, tag, context)
             if envelope is not None:
                 return envelope
+            self.check_source(peer, tag, context, True)
             self.await_message(arrivals)
 
     def mprobe(self, int peer, int tag, uint32_t context):
@@ -795,6 +801,7 @@ cdef class Engine:
             matched = self.improbe(peer, tag, context)
             if matched is not None:
                 return matched
+            self.check_source(peer, tag, context, True)
             self.await_message(arrivals)
 
     def promise(self):

@@ -92,7 +92,7 @@ static void fail(struct fs_collective *collective, const struct fs_request *part
     struct fs_request *whole = collective->whole;
     int error = FS_PEER_FAILED, withdrawn = !part || part->error == FS_CANCELLED;
     if (!(withdrawn && blame(collective)) && part) {
-        error = part->error;
+        error = part->error == FS_PEER_LEFT ? FS_PEER_FAILED : part->error; /* it left the others in the middle */
         whole->kind = part->kind;
         whole->peer = part->peer;
         whole->tag = part->tag;

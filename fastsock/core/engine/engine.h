@@ -15,7 +15,16 @@
 enum { FS_ANY = -1 };                           /* source and tag */
 enum { FS_STANDARD = 0, FS_SYNCHRONOUS = 1 };   /* modes of sending */
 enum { FS_SENDING, FS_RECEIVING, FS_PROMISED }; /* kinds of request */
-enum fs_failure { FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY };
+enum fs_failure {
+    FS_FINE,
+    FS_TRUNCATED,
+    FS_PEER_FAILED,
+    FS_PROTOCOL,
+    FS_CANCELLED,
+    FS_CLOSED,
+    FS_NO_MEMORY,
+    FS_PEER_LEFT, /* of a receive that no message matched: its sender has finished */
+};
 
 /* What a call asks of its caller; FS_PENDING may come with FS_PEER_MISSING. */
 enum {
@@ -122,7 +131,7 @@ int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int pee
 int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
 /* Nobody connects to that peer, though FS_PEER_MISSING was said: it is said once more. */
 void fs_engine_ask_again(struct fs_engine *engine, int peer);
-/* 1: cancelled, or the other end was asked to; 0: too late. */
+/* 1: cancelled, or the other end was asked to; 0: too late. One that ended with FS_PEER_LEFT still can be. */
 int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request);
 /* The caller's memory is about to go: on return the engine knows nothing more of the request. */
 void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request);
@@ -133,7 +142,7 @@ void fs_engine_fulfil(struct fs_engine *engine, struct fs_request *request, int 
 
 /* 1 when there is one.  A matched message is found by nobody else, and must be received. */
 int fs_engine_probe(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope);
-/* 1: no such message will ever come; the request is filled in for the error. */
+/* 1: no such message will ever come; the request is filled in for the error: FS_PEER_LEFT where that is no failure. */
 int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
 /* A count that moves with each message that no receive was posted for, and with each failure.  It wraps. */
 uint32_t fs_engine_arrivals(const struct fs_engine *engine);

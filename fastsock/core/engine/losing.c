@@ -13,6 +13,7 @@ static int concerns(const struct fs_engine *engine, const struct fs_request *req
 
 static void fail_posted(struct fs_engine *engine, struct fs_queue *queue, int peer, int failed, int error)
 {
+    if (!failed) error = FS_PEER_LEFT;
     for (struct fs_request *request = queue->first, *next; request; request = next) {
         next = request->next;
         if (!concerns(engine, request, peer, failed)) continue;

@@ -95,6 +95,12 @@ static int failed_source(const struct fs_engine *engine, const struct fs_request
     return FS_ANY;
 }
 
+/* Why nothing comes from a rank that failed, or left. */
+static int lack(const struct fs_engine *engine, int rank)
+{
+    return engine->peers[rank].state == FS_LEFT ? FS_PEER_LEFT : FS_PEER_FAILED;
+}
+
 int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context)
 {
     request->engine = engine;
@@ -113,7 +119,7 @@ int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int 
         int failed = failed_source(engine, request);
         if (failed != FS_ANY) {
             request->envelope.source = failed;
-            fs_complete(engine, request, FS_PEER_FAILED);
+            fs_complete(engine, request, lack(engine, failed));
         } else {
             fs_post(engine, request);
             fs_protocol_wanted(engine, peer);
@@ -157,9 +163,9 @@ int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request,
     /* what arrived before the failure is found first */
     const struct fs_message *message = fs_find_message(engine, context, peer, tag);
     int failed = !message ? failed_source(engine, request) : message->lost ? message->envelope.source : FS_ANY;
+    request->error = failed == FS_ANY ? FS_FINE : message ? FS_PEER_FAILED : lack(engine, failed);
     fs_engine_unlock(engine);
     request->envelope.source = failed;
-    request->error = failed != FS_ANY ? FS_PEER_FAILED : FS_FINE;
     return failed != FS_ANY;
 }
 
@@ -216,8 +222,13 @@ int fs_engine_cancel(struct fs_engine *engine, struct fs_request *request)
     struct fs_engine *other = NULL;
     fs_engine_lock(engine);
     if (atomic_load(&request->done)) {
+        const int unmatched = request->error == FS_PEER_LEFT;
+        if (unmatched) {
+            request->error = FS_FINE;
+            request->cancelled = 1;
+        }
         fs_engine_unlock(engine);
-        return 0;
+        return unmatched;
     }
     if (request->state == FS_POSTED) {
         fs_unpost(engine, request);

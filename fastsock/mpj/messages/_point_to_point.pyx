@@ -456,7 +456,7 @@ class NativeRequest:
                 started.engine.give_way()
                 return False
         if status is not None or started.request.error != FS_FINE:
-            return super().Wait(status)
+            return super().Test(status)
         completed(started)
         self.ob = COMPLETE
         return True

@@ -50,6 +50,11 @@ class Operation(Record):
         """Whether it is complete, and ended with an error."""
         return False
 
+    @property
+    def stranded(self) -> bool:
+        """Whether it is a receive whose sender has finished. By the standard it stays pending, and can be cancelled."""
+        return False
+
     def waits_for(self) -> list[Any]:
         """Returns the engine's requests of which one must complete before this can."""
         return []
@@ -177,6 +182,10 @@ class Transfer(Operation):
     def failed(self) -> bool:
         return self.request.error is not None
 
+    @property
+    def stranded(self) -> bool:
+        return bool(self.request.stranded)
+
     def waits_for(self) -> list[Any]:
         return [self.request]
 
@@ -292,6 +301,10 @@ class Pair(Operation):
             self.incoming.cancel()  # the rank that cannot be sent to may be the one that would have answered
         return self.outgoing.ready() and self.incoming.ready()
 
+    @property
+    def stranded(self) -> bool:
+        return self.incoming.stranded
+
     def waits_for(self) -> list[Any]:
         return [request for half in (self.outgoing, self.incoming) if not half.ready() for request in half.waits_for()]
 
@@ -344,6 +357,10 @@ class Persistent(Operation):
 
     def ready(self) -> bool:
         return self.current is None or self.current.ready()
+
+    @property
+    def stranded(self) -> bool:
+        return self.current is not None and self.current.stranded
 
     def waits_for(self) -> list[Any]:
         return [] if self.current is None else self.current.waits_for()

@@ -100,7 +100,7 @@ class GeneralRequest(Handle):
         for index, request in enumerate(requests):
             if request.ob.active:
                 active = True
-                if request.ob.ready():
+                if _complete(request.ob):
                     request.ob.look(status)
                     return index, True
         if not active:
@@ -304,12 +304,17 @@ class Prequest(Request, wraps=Persistent):
         return operation
 
 
+def _complete(operation: Operation) -> bool:
+    """Returns whether it is complete by the standard: a receive whose sender has finished is told only to who waits."""
+    return operation.ready() and not operation.stranded
+
+
 def _progressed(requests: Sequence[GeneralRequest]) -> bool:
     """Lets the engines work once where something is not complete; returns whether everything is."""
     engines = {id(engine): engine for request in requests if not request.ob.ready() and (engine := request.ob.engine)}
     for engine in engines.values():
         engine.progress()
-    if all(request.ob.ready() for request in requests):
+    if all(_complete(request.ob) for request in requests):
         return True
     for engine in engines.values():
         engine.give_way()
@@ -331,8 +336,16 @@ def _wait_any(requests: Sequence[Request], status: Status | None) -> tuple[int, 
         index, flag, value = _test_any(requests, status, progress=False)
         if flag:
             return index, value
-        waiting = [request.ob for request in requests if request.ob.active]
+        waiting = [request.ob for request in requests if request.ob.active and not request.ob.stranded]
+        if not waiting:
+            return _take_stranded(requests, status)
         wait_any(waiting[0].engine, [part for operation in waiting for part in operation.waits_for()])
+
+
+def _take_stranded(requests: Sequence[Request], status: Status | None) -> tuple[int, Any]:
+    """Raises that nothing is left that could complete: whoever waits must not do so for ever."""
+    index = next(index for index, request in enumerate(requests) if request.ob.active)
+    return index, requests[index]._take(status)
 
 
 def _test_any(requests: Sequence[Request], status: Status | None, progress: bool = True) -> tuple[int, bool, Any]:
@@ -341,7 +354,7 @@ def _test_any(requests: Sequence[Request], status: Status | None, progress: bool
     active = False
     for index, request in enumerate(requests):
         if request.ob.active:
-            if request.ob.ready():
+            if _complete(request.ob):
                 return index, True, request._take(status)
             active = True
     if active:
@@ -377,7 +390,7 @@ def _ready_indices(requests: Sequence[Request]) -> list[int] | None:
     _progressed(requests)
     if not any(request.ob.active for request in requests):
         return None
-    return [index for index, request in enumerate(requests) if request.ob.active and request.ob.ready()]
+    return [index for index, request in enumerate(requests) if request.ob.active and _complete(request.ob)]
 
 
 def _test_some(requests: Sequence[Request], statuses: list[Status] | None) -> tuple[list[int] | None, list[Any] | None]:
@@ -393,5 +406,7 @@ def _wait_some(requests: Sequence[Request], statuses: list[Status] | None) -> tu
         indices = _ready_indices(requests)
         if indices is None or indices:
             return _test_some(requests, statuses)
-        waiting = [request.ob for request in requests if request.ob.active]
+        waiting = [request.ob for request in requests if request.ob.active and not request.ob.stranded]
+        if not waiting:
+            _take_stranded(requests, None)
         wait_any(waiting[0].engine, [part for operation in waiting for part in operation.waits_for()])
