@@ -23,7 +23,7 @@
 #define EVENTS 64
 #define BUFFER (64u * 1024)
 #define DESCRIPTORS 4             /* that one entry holds */
-#define SHARE 2                   /* all of them: at most one of so many parts of the descriptors allowed */
+#define SHARE 2                   /* all of them: at most one of so many parts of what the program has not opened */
 #define FIRST_LOOK_NS 20000000ull /* then ever more rarely */
 #define RAREST_LOOK_NS 1000000000ull
 #define BETWEEN_LOOKS_NS 10000000ull /* however many connections are looked at: each look at them passes all of them */
@@ -521,12 +521,22 @@ static int start_thread(void)
     return error;
 }
 
-/* What is in custody must not use up what the program may open. */
-static int has_room(void)
+/* A new number is the lowest that is free: so many are open at least. */
+static rlim_t open_ones(const struct entry *custody)
+{
+    int newest = custody->memory;
+    for (int kind = 0; kind < KINDS; kind++)
+        if (custody->descriptor[kind] > newest) newest = custody->descriptor[kind];
+    return (rlim_t)newest + 1;
+}
+
+/* What is in custody must not use up what the program may open: it leaves a part of what the program has not opened. */
+static int has_room(const struct entry *custody)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
-    return (rlim_t)(keeper.count + 1) * DESCRIPTORS * SHARE <= limit.rlim_cur;
+    const rlim_t kept = (rlim_t)(keeper.count + 1) * DESCRIPTORS, open = open_ones(custody);
+    return kept * SHARE + (open > kept ? open - kept : 0) <= limit.rlim_cur;
 }
 
 /* A program that closes every number may have given these two to others: in nobody else's set is that timer. */
@@ -539,7 +549,7 @@ static int has_thread(void)
 static int enter(struct entry *custody)
 {
     pthread_mutex_lock(&keeper.lock);
-    int error = has_room() ? 0 : -EMFILE;
+    int error = has_room(custody) ? 0 : -EMFILE;
     if (error == 0 && !has_thread()) error = start_thread();
     if (error == 0) {
         custody->next = keeper.first;
