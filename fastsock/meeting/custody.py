@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Where = tuple[str, int]
 
 _WAIT_SLICE = 2e-4
+_ANSWER_SECONDS = 0.1  # at most, for a server that was told everything and is about to join
 MOST_LISTENERS = 4096
 
 
@@ -101,6 +102,12 @@ class Kept:
         while not self.is_decided() and genuine.monotonic() < until:
             genuine.sleep(_WAIT_SLICE)
         return self.is_decided()
+
+    def settle(self) -> None:
+        """Waits a moment if the server has called accept() and is about to join, so that told() says which it is."""
+        until = genuine.monotonic() + _ANSWER_SECONDS
+        while self._custody.state() == core.CUSTODY_HANDED and genuine.monotonic() < until:
+            genuine.sleep(_WAIT_SLICE)
 
     def take_back(self, channel: Any) -> bool:
         """Makes the descriptor TCP's again. Returns False if it is too late, or if a poller watches the descriptor."""

@@ -183,9 +183,9 @@ def test_a_comm_that_nobody_closed(server, caplog):
 def test_nobody_listens():
     async def main():
         connector = get_backend("fastsock").get_connector()
-        with pytest.raises(CommClosedError, match="cannot connect to fastsock://127.0.0.1:1: ConnectionRefusedError"):
+        with pytest.raises(CommClosedError, match=r"cannot connect to fastsock://\S+:1: ConnectionRefusedError"):
             await connector.connect("127.0.0.1:1")
-        with pytest.raises(OSError, match="fastsock://127.0.0.1:1"):  # dask's own tries again until its time is over
+        with pytest.raises(OSError, match=r"fastsock://127\.0\.0\.1:1"):  # dask tries again until its time is over
             await connect("fastsock://127.0.0.1:1", timeout=0.05)
 
     run(main())
