@@ -51,6 +51,8 @@ def tell(status: dict[str, Any]) -> None:
             f"    from {each['peer']} by {each['path']}: {each['frames']} messages, {each['bytes_received']} bytes in,"
             f" {each['bytes_sent']} out, {each['seconds']:.0f} s; holds {', '.join(each['objects']) or 'nothing'}"
         )
+    for each in status.get("kept", ()):
+        print(f"    lost from {each['peer']}: {', '.join(each['objects'])} kept for {each['seconds']:.0f} s")
 
 
 if __name__ == "__main__":

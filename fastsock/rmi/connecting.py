@@ -15,6 +15,7 @@ from . import addresses, hello, marks, proxy
 from ._connection import Method, Target
 from .errors import LostPeer, Refused, UnknownMethod, UnknownObject
 from .keys import key_of
+from .lines import Line
 from .marks import METHOD, Entry, Interface
 from .session import Limits, Session
 from .workers import Pool
@@ -110,14 +111,15 @@ def connect(
     differ, UnknownObject, UnknownMethod, LostPeer, and OSError where nobody listens.
     """
     options = Options(key, limits, trust, ssl)
-    session, number, found = dial(address, options)
+    line = Line(lambda line: dial(address, options, line))
+    session, number, found = line.connect()
     if interface is not None:
         try:
             check(interface, found, session)
         except BaseException:
             session.close()
             raise
-    home = proxy.Home(address, lambda: dial(address, options))
+    home = line.home = proxy.Home(address, line.connect)
     home.interface, home.session = found, session
     name = addresses.parse(address).name
     return proxy.own(found, Target(name, session.connection, number, timeout or 0.0, home))
@@ -137,13 +139,21 @@ def redial(address: str, home: proxy.Home) -> tuple[Session, int, Interface]:
     return dial(address, Options())
 
 
-def dial(address: str, options: Options) -> tuple[Session, int, Interface]:
-    """A fresh connection to the daemon of an address; the object's number and interface there."""
+def dial(address: str, options: Options, line: Line | None = None) -> tuple[Session, int, Interface]:
+    """A fresh connection to the daemon of an address; the object's number and interface there.
+
+    line: asks for a lease, and goes on with that of its last connection.
+    """
     host, port, name = find(addresses.parse(address), options)
     session = reach(host, port, options)
     try:
         until = genuine.monotonic() + CONNECT_WITHIN
-        number, description = session.connection.call(_method(session, "lookup", LOOKUP), (name,), None, until)
+        resumed = () if line is None else (line.token or b"", line.held())
+        lookup = _method(session, "lookup", LOOKUP)
+        number, description, *lease = session.connection.call(lookup, (name, *resumed), None, until)
+        if line is not None:
+            session.line = line
+            line.began(session, *(lease or (b"", ())))
         return session, number, marks.from_description(description)
     except BaseException:
         session.close()

@@ -17,6 +17,7 @@ from .connecting import SERVICES, Options, names_setting, trusts_pickle
 from .errors import UnknownObject
 from .exported import Exported, exported
 from .keys import key_of
+from .leases import Leases
 from .naming import Announcer
 from .session import Limits, Session, log
 from .workers import MOST_THREADS, Pool
@@ -51,7 +52,8 @@ class Daemon:
     address: (host, port) to listen at: the loopback network and a free port unless given. key: in the place of the
     user's key file. threads: how many methods may run at once. tracebacks: whether callers are
     told where a method raised. trust="pickle": see `connect`. ssl: a context with a certificate; all connections then
-    use TLS. names: host:port of the name server that is told what is registered, FASTSOCK_RMI_NAMES unless
+    use TLS. lease: seconds that objects which went by reference outlive a lost connection, for its client to come back.
+    names: host:port of the name server that is told what is registered, FASTSOCK_RMI_NAMES unless
     given; "" is none.
     """
 
@@ -65,9 +67,11 @@ class Daemon:
         tracebacks: bool = True,
         trust: str | None = None,
         ssl: SSLContext | None = None,
+        lease: float = 0.0,
         names: str | None = None,
     ) -> None:
         self._ssl = ssl
+        self._leases = Leases(lease)
         self._key = key_of(key)
         self._limits = limits or Limits()
         self._tracebacks = tracebacks
@@ -160,8 +164,11 @@ class Daemon:
             self._pool.unwatch(descriptor)
             genuine.close(descriptor)
 
-    def lookup(self, name: str) -> tuple[int, Any]:
-        """What a connection calls first: the number of an object for that connection, and its interface."""
+    def lookup(self, name: str, *resumed: Any) -> tuple[Any, ...]:
+        """What a connection calls first: the number of an object for that connection, and its interface.
+
+        resumed: the token of a lease and what is held by it. Then a token and what is there again may follow.
+        """
         entry = self._objects.get(name)
         if entry is None:
             raise UnknownObject(f"{name!r} is not registered at {self.address[0]}:{self.address[1]}")
@@ -169,7 +176,8 @@ class Daemon:
         known = entry.exported
         if known is None:
             known = exported(entry.made_by, name, entry.interface)
-        return session.references.enter(known), known.interface.described()
+        lease = self._leases.begin(session, *resumed) if len(resumed) == 2 else None
+        return session.references.enter(known), known.interface.described(), *(lease or ())
 
     # ---- serving ----
 
@@ -220,6 +228,7 @@ class Daemon:
             self._announcer.close()
         self._pool.unwatch(self._listener.fileno())
         self._listener.close()
+        self._leases.close()
         for entry in objects:
             self._withdraw(entry)
         for stranger in strangers:
@@ -351,6 +360,7 @@ class _Services:
                 for name, entry in list(daemon._objects.items())
             },
             "connections": [session.told_of() for session in list(daemon._sessions)],
+            "kept": daemon._leases.told_of(),
         }
 
 

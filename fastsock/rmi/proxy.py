@@ -255,17 +255,32 @@ class Held:
     def __init__(self, references: Any, number: int) -> None:
         self.number = number
         self.count = 1
+        self.told = False  # that it was let go
         self._references = references
         self.target: Callable[[], Target | None] = lambda: None
 
     def make(self, session: Any, interface: Interface) -> Proxy:
         """A proxy. When all its methods are collected too, the other end is told."""
-        home = Home(None, None)
+        home = Home(None, self._found_again if session.line is not None else None)
         home.session = session
         target = Target(interface.name, session.connection, self.number, 0.0, home)
         self.target = weakref.ref(target)
-        weakref.finalize(target, self._references.dropped, self).atexit = False
+        weakref.finalize(target, self._dropped).atexit = False
         return make(interface, target)
+
+    def move(self, references: Any) -> None:
+        """Another connection holds it from now on."""
+        self._references = references
+
+    def _dropped(self) -> None:
+        self._references.dropped(self)
+
+    def _found_again(self) -> tuple[Any, int, Any]:
+        session = self._references.session
+        found = session.line.again(self.number)
+        if found is None:
+            raise session.gone(None, False)
+        return found  # type: ignore[no-any-return]
 
 
 def _forked() -> None:

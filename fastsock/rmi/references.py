@@ -5,12 +5,13 @@ What is sent of a reference is a tuple: (HERE, number, its interface described) 
 registered elsewhere.
 
 Each end counts for each connection how often it sent an object. The other end tells how many it has let go, in batches,
-and all are gone when the connection ends.
+and all are gone when the connection ends, or when its lease is over (leases.py, lines.py).
 """
 
 from __future__ import annotations
 
 from _thread import allocate_lock
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from . import proxy as proxies
@@ -53,11 +54,34 @@ def reference(target: _Function, interface: type | None = None) -> _Function:
     return Reference(target, interface)  # type: ignore[return-value]
 
 
+class Kept:
+    """The objects that the other end of a lost connection held."""
+
+    __slots__ = ("counts", "exports", "keys", "peer")
+
+    def __init__(
+        self, peer: str, exports: dict[int, Exported], counts: dict[int, int], keys: dict[int, tuple[int, int]]
+    ) -> None:
+        self.peer = peer
+        self.exports = exports
+        self.counts = counts
+        self.keys = keys
+
+    def names(self) -> list[str]:
+        """Of the objects."""
+        return [known.name for known in self.exports.values()]
+
+
 class References:
-    """The references of one connection, in both directions. The codec asks it."""
+    """The references of one connection, in both directions. The codec asks it.
+
+    keep: what is told when the connection ends of the objects that its other end held, or None where it held none, or
+    may not have them back.
+    """
 
     def __init__(self, session: Any) -> None:
         self._session = session
+        self.keep: Callable[[Kept | None], None] | None = None
         self._lock = allocate_lock()
         self._numbers: dict[tuple[int, int], int] = {}  # (id of the object, id of the interface asked for) to number
         self._counts: dict[int, int] = {}
@@ -177,7 +201,12 @@ class References:
         return number
 
     def released(self, counts: Any) -> None:
-        """The other end has let go of objects: pairs of a number and a count."""
+        """The other end has let go of objects: pairs of a number and a count. None: of all, for good."""
+        if counts is None:
+            if self.keep is not None:
+                self.keep(None)
+                self.keep = None
+            return
         if type(counts) is not tuple or len(counts) % 2 or not all(type(each) is int for each in counts):
             raise BadFrame(f"{self._session.where}: a release of what are no numbers")
         with self._lock:
@@ -198,12 +227,41 @@ class References:
         self._session.connection.exports.pop(number, None)
 
     def ended(self) -> None:
-        """The connection has ended: nobody holds anything by it."""
+        """The connection has ended: nobody holds anything by it, unless there is a lease."""
+        connection = self._session.connection
+        kept = None
         with self._lock:
+            if self.keep is not None and self._counts and not isinstance(connection.lost, (BadFrame, LimitExceeded)):
+                exports = {number: connection.exports[number] for number in self._counts}
+                kept = Kept(self._session.peer, exports, dict(self._counts), dict(self._keys))
             self._counts.clear()
             self._numbers.clear()
             self._keys.clear()
-            self._session.connection.exports.clear()
+            connection.exports.clear()
+        if self.keep is not None:
+            self.keep(kept)
+
+    @property
+    def session(self) -> Any:
+        """The connection's session."""
+        return self._session
+
+    def adopt(self, kept: Kept, held: tuple[Any, ...]) -> tuple[int, ...]:
+        """Takes over the objects of an earlier connection that its client still holds. Returns their numbers."""
+        pairs = dict(zip(held[::2], held[1::2], strict=False))
+        exports = self._session.connection.exports
+        found = []
+        with self._lock:
+            for number, known in kept.exports.items():
+                count = pairs.get(number, 0)
+                if type(count) is not int or not 0 < count <= kept.counts[number] or number in exports:
+                    continue
+                exports[number] = known
+                self._counts[number] = count
+                self._keys[number] = kept.keys[number]
+                self._numbers[kept.keys[number]] = number
+                found.append(number)
+        return tuple(found)
 
     # ---- what lives there ----
 
@@ -217,6 +275,27 @@ class References:
             self._held[number] = held = proxies.Held(self, number)
             return held.make(self._session, interface)
 
+    def held(self) -> tuple[int, ...]:
+        """What is held of the other end's objects: pairs of a number and a count."""
+        with self._lock:
+            living = [held for held in self._held.values() if held.target() is not None]
+            return tuple(each for held in living for each in (held.number, held.count))
+
+    def holds(self, number: int) -> bool:
+        """Whether that object of the other end is held."""
+        return number in self._held
+
+    def take_over(self, before: References, numbers: Any) -> None:
+        """What the connection before held is held by this one, if the other end has it still."""
+        with before._lock:
+            moved = [held for number in numbers if (held := before._held.pop(number, None)) is not None]
+            for held in moved:
+                held.move(self)
+                self._held[held.number] = held
+        for held in moved:
+            if held.target() is None:  # it was collected meanwhile, when nobody could be told
+                self.dropped(held)
+
     def dropped(self, held: proxies.Held) -> None:
         """A proxy was collected. This may happen anywhere, so another thread tells the other end."""
         if self._session.connection.lost is None:
@@ -224,6 +303,9 @@ class References:
 
     def _tell(self, held: proxies.Held) -> None:
         with self._lock:
+            if held.told:
+                return
+            held.told = True
             if self._held.get(held.number) is held:
                 del self._held[held.number]
             self._let_go[held.number] = self._let_go.get(held.number, 0) + held.count

@@ -113,6 +113,7 @@ class Session:
         self.begun = genuine.monotonic()
         self.served = False
         self.descriptor = -1  # that the pool watches
+        self.line: Any = None  # that makes a connection in its place (lines.py)
 
     @property
     def where(self) -> str:
@@ -394,6 +395,8 @@ class Session:
         connection = self.connection
         if not connection.closing:
             connection.closing = True
+            if self.line is not None and self.line.token:
+                self.send(RELEASE, 0, (None,))  # no lease: this end does not come back
             self.send(GOODBYE, 0, ())
         connection.fail(LostPeer("it was closed here"))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import gc
 import os
 import random
@@ -25,14 +26,17 @@ from .conftest import KEY, begin_daemon, fresh_name
 from .kills import HANGS_AFTER, call_once
 
 WARM = 0.2  # part of the time after which nothing may grow any more
-MOST_GROWTH = 8 << 20  # bytes: pages that the allocator keeps
+MOST_GROWTH = 8 << 20  # bytes
 MOST_DESCRIPTORS = 8  # more than at the first look
 TURNS = 50  # rounds by one proxy, before a new one is made
 
 
 def usage(here):
     """What grows where something is forgotten: bytes of memory, descriptors, threads."""
+    if here is not None:
+        here.store.lines.clear()  # what the program itself keeps
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what the allocator keeps
     with open("/proc/self/smaps_rollup") as file:
         private = sum(int(line.split()[1]) for line in file if line.startswith(("Private_Dirty", "Private_Clean")))
     return private << 10, len(os.listdir("/proc/self/fd")), threading.active_count()
@@ -95,7 +99,8 @@ def run(minutes: float, threads: int, seed: int) -> tuple[int, list[tuple[int, i
         daemon.run(begin_daemon, name, {})
         work = Work(name, time.monotonic() + seconds)
         workers = [threading.Thread(target=work.shared_by_threads, args=(seed + n,)) for n in range(threads)]
-        workers += [threading.Thread(target=work.own_connections, args=(seed + 100,)), threading.Thread(target=work.loop)]
+        workers += [threading.Thread(target=work.own_connections, args=(seed + 100,))]
+        workers += [threading.Thread(target=work.loop)]
         begun = time.monotonic()
         for worker in workers:
             worker.start()
@@ -141,7 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with preferring(given.path):
         rounds, looks = run(given.minutes, given.threads, given.seed)
     problems = grown(looks)
-    print(f"{rounds} rounds in {given.minutes} minutes: every answer was right; grown: {', '.join(problems) or 'nothing'}")
+    told = ", ".join(problems) or "nothing"
+    print(f"{rounds} rounds in {given.minutes} minutes: every answer was right; grown: {told}")
     return int(bool(problems))
 
 
