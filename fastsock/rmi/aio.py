@@ -3,6 +3,9 @@
     remote = await rmi.aio.connect("rmi:store", Store)
     await remote.add(1, 2)
     async for block in remote.rows(): ...
+    await remote.level; await aio.assign(remote, "level", 5)        # a property
+    await remote(...); await remote[key]; async for item in remote: ...
+    await remote.__len__()          # len() itself cannot be awaited; nor can `in`, bool(), and remote[key] = value
 
 The loop itself receives: an answer wakes no thread. What the other end does not take at once is sent when it does, so a
 large argument does not hold the loop up; do not change its memory before the call has returned. Cancelling a task
@@ -21,9 +24,9 @@ from . import proxy as proxies
 from ._connection import FOR_EVER, Method, Target
 from ._records import Call
 from .connecting import Options, check, dial
-from .errors import CallTimeout, LostPeer
+from .errors import CallTimeout, LostPeer, UnknownMethod
 from .frames import CALL, FREE, ONEWAY
-from .marks import METHOD, Interface
+from .marks import GETTER, METHOD, SETTER, Interface
 from .marks import ONEWAY as IS_ONEWAY
 from .session import Limits, Session
 
@@ -53,7 +56,12 @@ async def connect(
         raise
     home = proxies.Home(address, None)
     home.session = session
-    return Proxy(Reader(session, loop), Target(address, session.connection, number, timeout or 0.0, home), found)
+    return _make(Reader(session, loop), Target(address, session.connection, number, timeout or 0.0, home), found)
+
+
+def assign(remote: Proxy, name: str, value: Any) -> Answer:
+    """Sets a property: to be awaited. Raises UnknownMethod where it cannot be set."""
+    return Answer(remote._rmi_reader, _method(remote, name, SETTER), (value,), None)
 
 
 class Reader:
@@ -114,6 +122,9 @@ class Answer:
         target = method.target
         self._deadline = genuine.monotonic() + target.timeout if target.timeout else FOR_EVER
         kind = ONEWAY if method.flags & IS_ONEWAY else CALL
+        arguments = tuple(_for_threads(each) for each in arguments)
+        if keywords:
+            keywords = {name: _for_threads(each) for name, each in keywords.items()}
         self._call: Call = reader.connection.start(kind, method, arguments, keywords, self._deadline, FREE)
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -149,7 +160,21 @@ class Answer:
                 raise CallTimeout(connection.session.late(call))
         if call.failed:
             raise connection.session.raised(call)
-        return call.value
+        return self._for_loop(call.value)
+
+    def _for_loop(self, value: Any) -> Any:
+        """An object that came by reference is used by this loop too."""
+        if isinstance(value, proxies.Proxy):
+            target = proxies.target_of(value)
+            if target.connection is self._reader.connection:
+                return _make(self._reader, target, proxies.interface_of_proxy(value))
+        return value
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"a call has no truth value before it is awaited: write await remote.{self._method.name}(...)")
+
+    def __index__(self) -> int:
+        raise TypeError(f"a call is no number before it is awaited: write await remote.{self._method.name}(...)")
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         stream = await self._result()
@@ -161,7 +186,9 @@ class Answer:
 
 
 class Proxy:
-    """An object of another process, whose methods are awaited. `async with` closes its connection."""
+    """An object of another process, to be awaited: methods, properties, items. `async with` closes its connection."""
+
+    __iter__ = __contains__ = None  # else Python tries __getitem__ with 0, 1 and so on, for ever
 
     def __init__(self, reader: Reader, target: Target, interface: Interface) -> None:
         self._rmi_reader = reader
@@ -170,17 +197,38 @@ class Proxy:
 
     def __getattr__(self, name: str) -> Any:
         interface = self.__dict__.get("_rmi_interface")
-        number = interface.numbers.get((name, METHOD)) if interface is not None else None
-        if number is None or interface is None:
-            raise AttributeError(f"{self.__dict__.get('_rmi_target')} exposes no method {name!r}")
+        if interface is None:
+            raise AttributeError(name)
         reader = self._rmi_reader
-        method = Method(self._rmi_target, name, number, interface.entries[number].flags & IS_ONEWAY)
+        if (name, GETTER) in interface.numbers:
+            return Answer(reader, _method(self, name, GETTER), (), None)
+        try:
+            method = _method(self, name, METHOD)
+        except UnknownMethod as error:
+            raise AttributeError(str(error)) from None
 
         def call(*arguments: Any, **keywords: Any) -> Answer:
             return Answer(reader, method, arguments, keywords)
 
         self.__dict__[name] = call
         return call
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_rmi_"):
+            raise AttributeError(f"an assignment cannot be awaited: write await aio.assign(remote, {name!r}, value)")
+        object.__setattr__(self, name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *(entry.name for entry in self._rmi_interface.entries)})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Proxy) and other._rmi_target is self._rmi_target
+
+    def __hash__(self) -> int:
+        return id(self._rmi_target)
+
+    def __repr__(self) -> str:
+        return f"<proxy of {self._rmi_interface.name} {self._rmi_target.name!r} for a loop>"
 
     async def __aenter__(self) -> Proxy:
         return self
@@ -193,6 +241,47 @@ class Proxy:
         reader = self._rmi_reader
         reader.forget()
         await reader.loop.run_in_executor(None, reader.session.close)
+
+
+def _calling(name: str) -> Any:
+    def call(self: Proxy, *arguments: Any, **keywords: Any) -> Answer:
+        return Answer(self._rmi_reader, _method(self, name, METHOD), arguments, keywords)
+
+    return call
+
+
+# Python looks for these in the class of an object. len(), `in` and bool() find an Answer, which raises TypeError.
+# An assignment would drop it: so __setitem__ and __delitem__ are not here, and can be called by their names alone.
+_SPECIAL: dict[str, Any] = {
+    **{name: _calling(name) for name in ("__call__", "__getitem__", "__len__", "__contains__", "__bool__")},
+    "__aiter__": lambda self: _calling("__iter__")(self).__aiter__(),
+}
+_classes: dict[frozenset[str], type[Proxy]] = {}
+
+
+def _make(reader: Reader, target: Target, interface: Interface) -> Proxy:
+    """A proxy of a class that has what the object exposes of these."""
+    exposed = frozenset(
+        name for name in _SPECIAL if (name.replace("__aiter__", "__iter__"), METHOD) in interface.numbers
+    )
+    kind = _classes.get(exposed)
+    if kind is None:
+        kind = _classes[exposed] = type("Proxy", (Proxy,), {name: _SPECIAL[name] for name in exposed})
+    return kind(reader, target, interface)
+
+
+def _for_threads(value: Any) -> Any:
+    """What is sent of a proxy for a loop: the one that connections know."""
+    return proxies.make(value._rmi_interface, value._rmi_target) if isinstance(value, Proxy) else value
+
+
+def _method(proxy: Proxy, name: str, kind: int) -> Method:
+    interface = proxy._rmi_interface
+    number = interface.numbers.get((name, kind))
+    if number is None:
+        what = "no property that can be set" if kind == SETTER else "no method or property"
+        raise UnknownMethod(f"{interface.name} {proxy._rmi_target.name!r} exposes {what} by the name {name!r}")
+    return Method(proxy._rmi_target, name, number, interface.entries[number].flags & IS_ONEWAY)
 
 
 def _settle(answered: asyncio.Future[None]) -> None:

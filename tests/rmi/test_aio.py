@@ -94,3 +94,56 @@ def test_a_lost_daemon(served):
             await task
 
     in_loop(served, scenario)
+
+
+def test_properties(served):
+    async def scenario(store):
+        assert await store.level == 3
+        await aio.assign(store, "level", 8)
+        assert await store.level == 8
+        with pytest.raises(AttributeError, match=r"await aio.assign\(remote, 'level', value\)"):
+            store.level = 5
+        with pytest.raises(rmi.UnknownMethod, match="no property that can be set"):
+            await aio.assign(store, "add", 5)
+        with pytest.raises(AttributeError, match="no method or property by the name 'nothing'"):
+            await store.nothing
+        assert not hasattr(store, "_private")
+        assert {"add", "level"} <= set(dir(store))
+
+    in_loop(served, scenario)
+
+
+def test_special_methods(served):
+    async def scenario(store):
+        assert await store(21) == 42
+        assert await store["key"] == ["key"]
+        assert [item async for item in store] == [1, 2, 3]
+        assert await asyncio.gather(store(1), store["a"], store.level) == [2, ["a"], 3]
+        # Python wants these at once
+        assert await store.__len__() == 5
+        assert await store.__contains__(3)
+        for wrong in (lambda: len(store), lambda: 3 in store, lambda: list(store), lambda: [0][store.level]):
+            with pytest.raises(TypeError):
+                wrong()
+        with pytest.raises(TypeError, match=r"write await remote\.add"):
+            assert store.add(1, 2)
+
+    in_loop(served, scenario)
+
+
+def test_objects_that_come_by_reference(served):
+    async def scenario(store):
+        counters = [await store.counter() for _ in range(5)]
+        assert await asyncio.gather(*(counter.increase() for counter in counters)) == [1] * 5
+        await store.keep(counters[0])
+        assert await store.is_kept(counters[0])
+        assert await store.kept_one() == counters[0]
+        assert hash(await store.kept_one()) == hash(counters[0]) and counters[0] != counters[1]
+        with pytest.raises(TypeError):
+            await counters[0]()
+        await store.keep(None)
+        del counters
+        while await store.living():
+            pass
+
+    in_loop(served, scenario)
