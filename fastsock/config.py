@@ -360,7 +360,7 @@ def parse_exports(text: str, *, file: str = "rules") -> tuple[tuple[str, str], .
     for number, line in enumerate(text.split("\n"), 1):
         fields = line.partition("#")[0].split()
         if fields and fields[0].lower() == "export":
-            if len(fields) != 3 or not fields[2].startswith("rmi:"):
+            if len(fields) != 3 or not fields[2].startswith(("rmi:", "rmis:")):
                 raise ConfigError("write export name rmi://host:port/name", file=file, line=number)
             exports.append((fields[1], fields[2]))
     return tuple(exports)

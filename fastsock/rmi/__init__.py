@@ -16,8 +16,8 @@ docs/remote-calls.md tells the rest.
 managers, pickled           multiprocessing.managers over fastsock's sockets; its connections
 names                       python -m fastsock.rmi.names: a name server
 aio                         proxies for event loops
-daemon, naming              the accepting end: from a listener to an object; what it tells a name server
-connecting                  the connecting end: from an address to a proxy
+daemon, naming, leases      the accepting end: from a listener to an object; names for a server; what clients have back
+connecting, lines           the connecting end: from an address to a proxy; again after a loss
 futures                     future, within, batch, deadline
 proxy                       objects that look like those of another process
 session                     what a connection does beside the path of every call
@@ -33,7 +33,7 @@ Each file stands on those below it. Above the socket class; nothing in fastsock 
 """
 
 from . import aio
-from .connecting import connect
+from .connecting import connect, secure
 from .daemon import Daemon
 from .errors import (
     BadFrame,
@@ -82,6 +82,7 @@ __all__ = [
     "oneway",
     "reference",
     "register",
+    "secure",
     "value",
     "within",
 ]

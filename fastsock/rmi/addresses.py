@@ -1,4 +1,4 @@
-"""Addresses of objects: `rmi:name` on this host, `rmi://host:port/name` anywhere.
+"""Addresses of objects: `rmi:name` on this host, `rmi://host:port/name` anywhere. With `rmis` the connection has TLS.
 
 On one host no server is asked: a daemon has the object's name for itself (meeting/user_names.py), and tells the address
 of its TCP listener there.
@@ -13,7 +13,7 @@ from ..meeting import user_names
 from .errors import Refused, UnknownObject
 
 _SERVICE = "rmi/1"
-_FORM = re.compile(r"rmi:(?://(?P<host>\[[^\]]+\]|[^/:\[\]]+):(?P<port>\d{1,5})/)?(?P<name>[^/\0][^\0]*)")
+_FORM = re.compile(r"rmi(?P<secured>s)?:(?://(?P<host>\[[^\]]+\]|[^/:\[\]]+):(?P<port>\d{1,5})/)?(?P<name>[^/\0][^\0]*)")
 
 
 class Address(NamedTuple):
@@ -22,6 +22,12 @@ class Address(NamedTuple):
     host: str
     port: int
     name: str
+    secured: bool = False
+
+
+def secured(text: str) -> str:
+    """The address, for a connection with TLS."""
+    return text if text.startswith("rmis:") else "rmis" + text.removeprefix("rmi")
 
 
 def parse(text: str) -> Address:
@@ -29,7 +35,8 @@ def parse(text: str) -> Address:
     found = _FORM.fullmatch(text)
     if found is None or int(found["port"] or 0) > 0xFFFF:
         raise ValueError(f"{text!r} is no address: write rmi:name, or rmi://host:port/name")
-    return Address((found["host"] or "").strip("[]"), int(found["port"] or 0), found["name"])
+    host = (found["host"] or "").strip("[]")
+    return Address(host, int(found["port"] or 0), found["name"], found["secured"] is not None)
 
 
 def check_name(name: str) -> str:

@@ -31,6 +31,7 @@ MOST_EXPORTS = 8  # that name one another
 
 _Typed = TypeVar("_Typed")
 _pool: Pool | None = None
+_context: SSLContext | None = None
 _pool_lock = allocate_lock()
 
 
@@ -57,6 +58,16 @@ def trusts_pickle(trust: str | None) -> bool:
     if trust not in (None, "pickle"):
         raise ValueError(f'trust is {trust!r}: it is None or "pickle"')
     return trust == "pickle"
+
+
+def secure(context: SSLContext | None) -> None:
+    """The TLS context of this process, for addresses that ask for one: rmis:name and rmis://host:port/name.
+
+    A proxy that connect(ssl=) made has such an address. A context cannot be pickled or sent: so where the proxy goes,
+    this one is used. Without it the proxy's calls raise Refused. None: there is none any more.
+    """
+    global _context
+    _context = context
 
 
 def pool() -> Pool:
@@ -100,17 +111,20 @@ def connect(
     trust: str | None = None,
     ssl: SSLContext | None = None,
 ) -> Any:
-    """A proxy of the object at `address`: rmi:name on this host, or rmi://host:port/name.
+    """A proxy of the object at `address`: rmi:name on this host, or rmi://host:port/name. With rmis: TLS is used.
 
     interface: a class or Protocol, for editors; what it exposes must be there. timeout: seconds for each call, unless
     `within` says otherwise. key: in the place of the user's key file and FASTSOCK_RMI_KEY.
     trust="pickle": values of unregistered classes travel as pickles, if the other end says the same.
-    ssl: a context, where the daemon has one; the daemon's certificate must name the host.
+    ssl: a context, where the daemon has one; the daemon's certificate must name the host. For rmis: that of `secure`
+    is used if none is given.
 
     The proxy has a connection of its own: `with` closes it. All threads may use it. Raises Refused where the keys
     differ, UnknownObject, UnknownMethod, LostPeer, and OSError where nobody listens.
     """
     options = Options(key, limits, trust, ssl)
+    if ssl is not None:
+        address = addresses.secured(address)
     line = Line(lambda line: dial(address, options, line))
     session, number, found = line.connect()
     if interface is not None:
@@ -134,9 +148,11 @@ def check(interface: type, found: Interface, session: Session) -> None:
             )
 
 
-def redial(address: str, home: proxy.Home) -> tuple[Session, int, Interface]:
-    """A connection for a proxy that came from elsewhere, with the key of this process."""
-    return dial(address, Options())
+def home_of(address: str) -> proxy.Home:
+    """The home of a proxy that came from elsewhere: it connects with the key, and the context, of this process."""
+    line = Line(lambda line: dial(address, Options(), line))
+    home = line.home = proxy.Home(address, line.connect)
+    return home
 
 
 def dial(address: str, options: Options, line: Line | None = None) -> tuple[Session, int, Interface]:
@@ -144,8 +160,9 @@ def dial(address: str, options: Options, line: Line | None = None) -> tuple[Sess
 
     line: asks for a lease, and goes on with that of its last connection.
     """
-    host, port, name = find(addresses.parse(address), options)
-    session = reach(host, port, options)
+    wanted = addresses.parse(address)
+    host, port, name, secured = find(wanted, options)
+    session = reach(host, port, options, wanted.secured or secured)
     try:
         until = genuine.monotonic() + CONNECT_WITHIN
         resumed = () if line is None else (line.token or b"", line.held())
@@ -171,11 +188,11 @@ def find(wanted: addresses.Address, options: Options) -> addresses.Address:
         exported = dict(config.settings().exports).get(wanted.name)
         if exported is None:
             break
-        wanted = addresses.parse(exported)
+        wanted = addresses.parse(exported)._replace(secured=wanted.secured or exported.startswith("rmis"))
     server = names_setting()
     try:
         host, port = addresses.resolve(wanted.name)
-        return addresses.Address(host, port, wanted.name)
+        return addresses.Address(host, port, wanted.name, wanted.secured)
     except UnknownObject:
         if not server:
             raise
@@ -212,14 +229,23 @@ def _method(session: Session, name: str, number: int) -> Method:
     return Method(Target("daemon", session.connection, 0, 0.0, home), name, number, 0)
 
 
-def reach(host: str, port: int, options: Options) -> Session:
-    """A session with the daemon at an address, after both ends proved the key."""
+def reach(host: str, port: int, options: Options, with_tls: bool = False) -> Session:
+    """A session with the daemon at an address, after both ends proved the key.
+
+    with_tls: there must be a context, that of the options or of this process.
+    """
     key = key_of(options.key)
+    context = options.ssl or (_context if with_tls else None)
+    if with_tls and context is None:
+        raise Refused(
+            f"{host}:{port}: this address asks for TLS, and this process has no context: give connect(ssl=), or call"
+            " rmi.secure(context) before the proxy is used; nothing was sent"
+        )
     sock: Any = fast.create_connection((host, port), timeout=CONNECT_WITHIN)
     try:
         sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
-        if options.ssl is not None:
-            sock = secured(sock, options.ssl, host)
+        if context is not None:
+            sock = secured(sock, context, host)
         end = hello.Connector(key, options.trust_pickle)
         try:
             proof.drive(sock, end, end.start(), CONNECT_WITHIN)

@@ -90,7 +90,7 @@ class Daemon:
         self._listener.setblocking(False)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         server = names_setting() if names is None else names
-        self._announcer = Announcer(server, self.address, Options(key)) if server else None
+        self._announcer = Announcer(server, self.address, Options(key), ssl is not None) if server else None
 
     def __repr__(self) -> str:
         return f"<daemon at {self.address[0]}:{self.address[1]}: {', '.join(sorted(self._objects)) or 'no objects'}>"

@@ -20,11 +20,14 @@ _WILDCARDS = ("0.0.0.0", "::")
 class Announcer:
     """What one daemon tells one name server.
 
-    server: host:port. address: (host, port) where the daemon listens. key, ssl: as those of the daemon's clients.
+    server: host:port. address: (host, port) where the daemon listens. secured: whether with TLS.
     """
 
-    def __init__(self, server: str, address: tuple[str, int], options: connecting.Options) -> None:
+    def __init__(
+        self, server: str, address: tuple[str, int], options: connecting.Options, secured: bool = False
+    ) -> None:
         self._server = server
+        self._scheme = "rmis" if secured else "rmi"
         self._address = address
         self._options = options
         self._lock = allocate_lock()
@@ -65,7 +68,7 @@ class Announcer:
         if host in _WILDCARDS:
             host = self._session.sock.getsockname()[0]  # the address by which the server's network is reached
         host = f"[{host}]" if ":" in host else host
-        self._names.register(name, f"rmi://{host}:{port}/{name}", metadata)
+        self._names.register(name, f"{self._scheme}://{host}:{port}/{name}", metadata)
 
     def _lost(self, _: Any) -> None:
         if not self._closed:

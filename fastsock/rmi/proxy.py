@@ -136,12 +136,12 @@ class Proxy:
 
 def named(address: str, interface: Any, timeout: float = 0.0) -> Proxy:
     """A proxy that connects at its first call."""
-    from .connecting import redial  # circle: references travel by connections, and these are made of references
+    from .connecting import home_of  # circle: references travel by connections, and these are made of references
     from .marks import from_description
 
     if not isinstance(interface, Interface):
         interface = from_description(interface)
-    home = Home(address, lambda: redial(address, home))
+    home = home_of(address)
     home.interface = interface
     return own(interface, Target(address, None, 0, timeout, home))
 

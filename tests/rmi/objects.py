@@ -182,6 +182,10 @@ class Store:
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
+    def call_add(self, other: Any, a: int, b: int) -> int:
+        found: int = other.add(a, b)
+        return found
+
     def subscribe(self, function: Callable[..., Any]) -> None:
         self.subscribers.append(function)
 
