@@ -13,7 +13,9 @@ from ..meeting import user_names
 from .errors import Refused, UnknownObject
 
 _SERVICE = "rmi/1"
-_FORM = re.compile(r"rmi(?P<secured>s)?:(?://(?P<host>\[[^\]]+\]|[^/:\[\]]+):(?P<port>\d{1,5})/)?(?P<name>[^/\0][^\0]*)")
+_FORM = re.compile(
+    r"rmi(?P<secured>s)?:(?://(?P<host>\[[^\]]+\]|[^/:\[\]]+):(?P<port>\d{1,5})/)?(?P<name>[^/\0][^\0]*)"
+)
 
 
 class Address(NamedTuple):
