@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from ._connection import process
+from ._records import process
 
 if TYPE_CHECKING:
     from .marks import Interface

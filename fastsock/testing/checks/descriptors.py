@@ -483,18 +483,17 @@ def _close_all_descriptors(here: Any, keep: list[int]) -> None:
 SWEEP = 24
 
 
-def _exchange_in_children(here: Any, maker: PairMaker, address: Any) -> None:
-    """One connection after the other, each used by a forked child and by its parent."""
+def _exchange_in_child(here: Any, maker: PairMaker, address: Any, number: int) -> None:
+    """A connection that is used by a forked child and by its parent."""
     from ..process import FarProcess
 
-    for number in range(SWEEP):
-        # One more each time, so that the connections' numbers sweep over all that were closed.
-        os.open(os.devnull, os.O_RDONLY)
-        with maker.connect(address) as sock:
-            maker.check(sock)
-            with FarProcess(sock=sock) as child:
-                child.run(_exchange, number)
-            _exchange(SimpleNamespace(sock=sock), number)
+    # One more each time, so that the connections' numbers sweep over all that were closed.
+    os.open(os.devnull, os.O_RDONLY)
+    with maker.connect(address) as sock:
+        maker.check(sock)
+        with FarProcess(sock=sock) as child:
+            child.run(_exchange, number)
+        _exchange(SimpleNamespace(sock=sock), number)
 
 
 def _exchange(here: Any, number: int) -> None:
@@ -517,7 +516,8 @@ def check_daemon_that_closed_all_descriptors(maker: PairMaker) -> None:
         serving = server.begin(_echo_connections, SWEEP)
         daemon.run(_use_all, maker)
         daemon.run(_close_all_descriptors, daemon.numbers)
-        daemon.run(_exchange_in_children, maker, address)
+        for number in range(SWEEP):  # one by one: each has the time that a command has
+            daemon.run(_exchange_in_child, maker, address, number)
         serving.result()
 
 
