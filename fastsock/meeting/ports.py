@@ -149,7 +149,9 @@ def _file(descriptor: int) -> tuple[int, int]:
 def _look_at_some() -> None:
     """Looks at the oldest held ports. Their numbers may have been closed unseen. The caller holds the lock."""
     for stands_for in [*itertools.islice(_held, _LOOKS)]:
-        held = _held.pop(stands_for)
+        held = _held.pop(stands_for, None)
+        if held is None:  # a collection closed its socket meanwhile, in this thread
+            continue
         _held[stands_for] = held  # behind all others
         held.look()
 

@@ -8,6 +8,7 @@ import os
 import resource
 import select
 import socket as standard
+import sys
 import threading
 import warnings
 from contextlib import ExitStack, closing
@@ -237,3 +238,28 @@ def test_threads_choose_different_ports():
     assert len({port for _, (_, port) in taken}) == len(taken) == 4 * MANY
     for sock, _ in taken:
         sock.close()
+
+
+def test_sockets_are_collected_while_another_one_connects(near, server):
+    """A collection may run at any call of a function: connections end between two lines of this package."""
+    count = 8
+    accepting = server.begin(_accept, count + 1)
+    collected = [near.connect(server.address) for _ in range(count)]
+
+    def collect(frame, event, _argument):
+        if event == "call" and frame.f_code.co_name == "look":  # of a held port
+            while collected:
+                collected.pop().close()
+
+    sys.setprofile(collect)
+    try:
+        sock = near.connect(server.address)
+    finally:
+        sys.setprofile(None)
+    with closing(sock):
+        assert len(accepting.result()) == count + 1
+        near.check(sock)
+        assert server.run(_send, b"x") is None
+        assert receive(sock, 1) == b"x"
+    for each in collected:
+        each.close()
