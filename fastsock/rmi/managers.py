@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 from ..system.genuine import genuine
 from .errors import add_remote_traceback
-from .pickled import Client, Connection, Listener
+from .pickled import Client, Connection, Listener, loaded
 
 plain: Any = managers  # its own types tell little of what is built upon here
 _Key: Any = getattr(process, "AuthenticationString")  # noqa: B009
@@ -150,22 +150,22 @@ class Server(plain.Server):
         """Answers what one thread of a client asks."""
         while not self.stop_event.is_set():
             try:
+                message = conn.receive()
                 try:
-                    request = conn.recv()
-                except _LOST:
-                    return
-                except Exception:  # of an unpickler: the message was read whole
+                    request = loaded(*message)
+                except Exception:
                     answer: tuple[str, Any] = ("#TRACEBACK", traceback.format_exc())
                 else:
                     answer = self._answer(conn, request)
                     del request  # an argument may be the last reference to what it is
+                del message
                 try:
-                    conn.send(answer)
-                except _LOST:
-                    return
+                    told = conn.pickled(answer)
                 except Exception:
-                    conn.send(("#UNSERIALIZABLE", traceback.format_exc()))
+                    told = conn.pickled(("#UNSERIALIZABLE", traceback.format_exc()))
                 del answer
+                conn.send_pickled(*told)
+                del told
             except _LOST:
                 return
 
@@ -235,8 +235,13 @@ class BaseManager(plain.BaseManager):
     @classmethod
     def register(cls, typeid: str, callable: Any = None, proxytype: Any = None, exposed: Any = None,
                  method_to_typeid: Any = None, create_method: bool = True) -> None:  # fmt: skip
-        """As multiprocessing's."""
-        proxytype = AutoProxy if proxytype is None else proxytype
+        """As multiprocessing's. Raises TypeError for a class of proxies that is not over fastsock."""
+        proxytype = AutoProxy if proxytype is None else _made.get(proxytype, proxytype)
+        over = isinstance(proxytype, type) and issubclass(proxytype, plain.BaseProxy)
+        if over and not issubclass(proxytype, BaseProxy):
+            raise TypeError(
+                f"{proxytype.__qualname__} is a proxy of multiprocessing.managers: derive it from a class of {__name__}"
+            )
         super().register(typeid, callable, proxytype, exposed, method_to_typeid, create_method=False)
         if not create_method:
             return
@@ -291,7 +296,7 @@ def _ask(
     request = None, name, arguments, keywords or {}
     try:
         kind, result = _connection_to(address, authkey).exchange(request)
-    except _LOST:
+    except (EOFError, ConnectionError):
         _drop(local)
         if known is None:
             raise
@@ -321,10 +326,17 @@ class BaseProxy(plain.BaseProxy):
     def __init__(self, token: Any, serializer: str, manager: Any = None, authkey: bytes | None = None,
                  exposed: Any = None, incref: bool = True, manager_owned: bool = False) -> None:  # fmt: skip
         super().__init__(token, serializer, manager, authkey, exposed, incref, manager_owned)
-        self._Client = Client
         if manager is not None:
             kind = type(manager)
             self._manager_class = kind.__module__, kind.__qualname__
+
+    @property
+    def _Client(self) -> Any:
+        return Client
+
+    @_Client.setter
+    def _Client(self, _: Any) -> None:
+        """multiprocessing's own __init__ sets another one, and calls _incref, which a program may have overridden."""
 
     def _connect(self) -> None:
         _connection_to(self._token.address, self._authkey)
@@ -340,13 +352,7 @@ class BaseProxy(plain.BaseProxy):
                     kind, result = own.exchange(request)
             else:
                 kind, result = conn.exchange(request)
-        except Exception as error:
-            if isinstance(error, _LOST):
-                _drop(_local_of(self._token.address))
-            else:
-                conn.busy = False  # it was not sent, or was received whole
-            raise
-        except BaseException:  # Ctrl-C: the answer would be taken for the next call's
+        except _LOST:
             _drop(_local_of(self._token.address))
             raise
         if kind == "#RETURN":
@@ -500,3 +506,16 @@ def _take_over() -> None:
 
 
 _take_over()
+
+
+listener_client = {"pickle": (Listener, Client)}
+
+
+def __getattr__(name: str) -> Any:
+    """What else multiprocessing.managers has, and programs take from there. Proxies' classes are over fastsock."""
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return _ours(getattr(plain, name)) if name.endswith("Proxy") else getattr(plain, name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

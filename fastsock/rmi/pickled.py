@@ -8,6 +8,7 @@ and are received into fresh memory once.
 from __future__ import annotations
 
 import _socket
+import errno
 import io
 import os
 import pickle
@@ -69,15 +70,28 @@ class Connection:
         return bool(poller.poll(None if timeout is None else timeout * 1000))
 
     def exchange(self, request: Any) -> Any:
-        """Sends a message and receives one."""
+        """Sends a message and receives one. What is raised between the two closes the connection: the answer that comes
+        later would be taken for that of the next request."""
         self.busy = True
-        self.send(request)
-        answer = self.recv()
-        self.busy = False  # where an error came between, no message is where it belongs
-        return answer
+        try:
+            message = self.pickled(request)
+            try:
+                self.send_pickled(*message)
+                answer = self.receive()
+            except BaseException:
+                self.close()
+                raise
+            return loaded(*answer)
+        finally:
+            self.busy = False
 
     def send(self, value: Any) -> None:
         """Sends a value as a pickle. Raises what pickling raises, before a byte is sent."""
+        self.send_pickled(*self.pickled(value))
+
+    @staticmethod
+    def pickled(value: Any) -> tuple[memoryview, list[memoryview]]:
+        """What send_pickled() sends: the pickle behind room for the header, and its buffers."""
         buffers: list[memoryview] = []
 
         def beside(buffer: pickle.PickleBuffer) -> bool:
@@ -90,7 +104,10 @@ class Connection:
         file = io.BytesIO()
         file.write(_ROOM)
         _Pickler(file, 5, True, beside).dump(value)
-        whole = file.getbuffer()
+        return file.getbuffer(), buffers
+
+    def send_pickled(self, whole: memoryview, buffers: list[memoryview]) -> None:
+        """Sends what pickled() made."""
         HEADER.pack_into(whole, 0, len(whole) - HEADER.size, len(buffers))
         if not buffers:
             self._sock.sendall(whole)
@@ -105,15 +122,20 @@ class Connection:
         self._sock.sendall(HEADER.pack(len(data), 0) + data)
 
     def recv(self) -> Any:
-        """Receives a value. Raises EOFError at the end, and what unpickling raises."""
+        """Receives a value. Raises EOFError at the end, OSError where there is no memory for it, and what unpickling
+        raises when the message was received whole."""
+        return loaded(*self.receive())
+
+    def receive(self) -> tuple[Any, list[bytearray]]:
+        """What loaded() takes: a pickle, valid until the next call, and its buffers. Raises as recv()."""
         length, count = HEADER.unpack(self._read(HEADER.size))
         if not count:
-            return pickle.loads(self._read(length))
+            return self._read(length), []
         if count > MOST_BUFFERS:
             raise OSError(f"a message names {count} buffers")
         sizes = [LENGTH.unpack(self._read(LENGTH.size))[0] for _ in range(count)]
         body = bytes(self._read(length))
-        return pickle.loads(body, buffers=[self._fresh(size) for size in sizes])
+        return body, [self._fresh(size) for size in sizes]
 
     def recv_bytes(self, maxlength: int | None = None) -> bytes:
         """Receives bytes. Raises OSError where more come than `maxlength`, before they are read."""
@@ -144,7 +166,11 @@ class Connection:
 
     def _fresh(self, size: int) -> bytearray:
         """So many bytes, in memory of their own."""
-        memory = bytearray(size)
+        try:
+            memory = bytearray(size)
+        except (MemoryError, OverflowError) as error:  # the rest of the message would be taken for the next one
+            self.close()
+            raise OSError(errno.ENOMEM, f"no memory for {size} bytes of a message: the connection ends") from error
         view = memoryview(memory)
         have = min(self._end - self._start, size)
         view[:have] = self._view[self._start : self._start + have]
@@ -155,6 +181,11 @@ class Connection:
                 raise EOFError
             have += got
         return memory
+
+
+def loaded(body: Any, buffers: list[bytearray]) -> Any:
+    """The value of a message. Raises what unpickling raises."""
+    return pickle.loads(body, buffers=buffers)
 
 
 class Listener:

@@ -8,8 +8,12 @@ import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
 import pickle
+import resource
+import signal
 import threading
 import time
+from multiprocessing import managers as plain_managers
+from pathlib import Path
 
 import numpy
 import pytest
@@ -33,6 +37,29 @@ class Calculator:
 
     def process(self):
         return os.getpid()
+
+    def when_set(self, event, value):
+        event.wait()
+        return value
+
+    def hard_to_pickle(self):
+        return BadPickle()
+
+
+class BadPickle:
+    """Its pickling raises what a lost connection raises."""
+
+    def __reduce__(self):
+        raise OSError("this is no lost connection")
+
+
+def raise_os_error():
+    raise OSError("this is no lost connection")
+
+
+class BadUnpickle:
+    def __reduce__(self):
+        return raise_os_error, ()
 
 
 class Manager(managers.SyncManager):
@@ -260,3 +287,140 @@ def test_a_pool_in_the_server(forked):
 def test_another_serializer_is_refused():
     with pytest.raises(ValueError, match="speak pickle"):
         managers.BaseManager(serializer="xmlrpclib")
+
+
+class Alarm(Exception):
+    """What the signal handlers of these tests raise, where it is no OSError."""
+
+
+@pytest.mark.parametrize("kind", [Alarm, TimeoutError, KeyboardInterrupt])
+def test_an_answer_that_nobody_waited_for_is_not_the_next_one(forked, kind):
+    """A signal handler raises while a call waits."""
+
+    def alarm(*_):
+        raise kind
+
+    calculator, event = forked.Calculator(), forked.Event()
+    before = signal.signal(signal.SIGALRM, alarm)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(kind):
+            calculator.when_set(event, "late")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    event.set()
+    assert calculator.same("in time") == "in time"
+
+
+def note_and_wait(path):
+    with path.open("a") as file:
+        file.write("x")
+    threading.Event().wait()
+
+
+class Waiting(managers.BaseManager):
+    pass
+
+
+Waiting.register("waiting", note_and_wait)
+Waiting.register("Calculator", Calculator)
+
+
+def test_a_handler_that_raises_does_not_repeat_what_the_server_does(tmp_path):
+    """TimeoutError is an OSError, as those of lost connections are."""
+
+    def alarm(*_):
+        raise TimeoutError("of the handler")
+
+    with Waiting(ctx=multiprocessing.get_context("fork")) as waiting:
+        calculator = waiting.Calculator()
+        before = signal.signal(signal.SIGALRM, alarm)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            with pytest.raises(TimeoutError, match="of the handler"):
+                waiting.waiting(tmp_path / "made")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert calculator.add(1, 2) == 3
+    assert (tmp_path / "made").read_text() == "x"
+
+
+def test_an_argument_that_cannot_be_pickled_leaves_the_connection_free(forked):
+    forked.Calculator()
+    with pytest.raises(AttributeError):
+        forked.list([lambda: None])
+    assert not managers._connection_to(forked.address, forked._authkey).busy
+
+
+def test_errors_of_pickling_are_told_whatever_their_class(forked):
+    calculator = forked.Calculator()
+    with pytest.raises(OSError, match="no lost connection"):
+        calculator.same(BadPickle())
+    with pytest.raises(managers.RemoteError, match="no lost connection"):
+        calculator.same(BadUnpickle())
+    with pytest.raises(managers.RemoteError, match="no lost connection"):
+        calculator.hard_to_pickle()
+    assert calculator.add(1, 2) == 3
+
+
+def allow_little_memory():
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + (256 << 20), now + (256 << 20)))
+
+
+def test_no_memory_for_a_message_ends_its_connection():
+    """What is left of it would be taken for the next one."""
+    manager = Manager(ctx=multiprocessing.get_context("fork"))
+    manager.start(initializer=allow_little_memory)
+    with manager:
+        calculator = manager.Calculator()
+        with pytest.raises((EOFError, OSError)):
+            calculator.same(numpy.zeros(512 << 20, numpy.uint8))
+        assert calculator.add(1, 2) == 3
+
+
+def test_other_names_of_the_module_are_there():
+    assert managers.public_methods(Calculator()) == plain_managers.public_methods(Calculator())
+    assert issubclass(managers.BaseListProxy, managers.BaseProxy)
+    assert managers.BaseListProxy is managers.BaseListProxy
+    assert not [name for name in dir(plain_managers) if not hasattr(managers, name)]
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = managers.nothing_like_it
+
+
+class PlainProxy(plain_managers.NamespaceProxy):
+    """Of a library whose import nobody changed."""
+
+
+def test_proxies_of_multiprocessing_are_refused_where_they_are_registered():
+    class Mixed(managers.BaseManager):
+        pass
+
+    with pytest.raises(TypeError, match="PlainProxy is a proxy of multiprocessing"):
+        Mixed.register("space", managers.Namespace, PlainProxy)
+    Mixed.register("numbers", list, plain_managers.ListProxy)
+    with Mixed(ctx=multiprocessing.get_context("fork")) as mixed:
+        numbers = mixed.numbers([1])
+        numbers.append(2)
+        assert list(numbers) == [1, 2]
+        assert type(numbers) is managers.ListProxy
+
+
+class CountingProxy(managers.NamespaceProxy):
+    """It overrides what multiprocessing's does when it is made."""
+
+    def _incref(self):
+        with self._Client(self._token.address, authkey=self._authkey) as client:
+            managers.dispatch(client, None, "incref", (self._id,))
+
+
+def test_a_proxy_that_counts_by_itself():
+    class Counting(managers.BaseManager):
+        pass
+
+    Counting.register("space", managers.Namespace, CountingProxy)
+    with Counting(ctx=multiprocessing.get_context("fork")) as counting:
+        space = counting.space(x=1)
+        assert space.x == 1
