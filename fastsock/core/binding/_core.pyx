@@ -22,6 +22,7 @@ from libc.string cimport memcpy
 from posix.unistd cimport usleep
 
 from .engine cimport *
+from .registered cimport *
 from .remote cimport *
 from .sockets cimport *
 from .stream cimport *
@@ -102,3 +103,4 @@ include "selecting.pxi"
 include "engine.pxi"
 include "schedule.pxi"
 include "team.pxi"
+include "registered.pxi"

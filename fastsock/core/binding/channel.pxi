@@ -28,10 +28,21 @@ cdef class _Shared:
     """One end of a connection; the channels of a socket and its duplicates share it."""
     cdef fs_end *end
     cdef atomic_int open_channels
+    cdef object closed  # called once this process has closed its end
 
     def __dealloc__(self):
         if self.end != NULL:
             fs_end_free(self.end)
+
+    cdef void hide_desk(self) noexcept:
+        if self.closed is not None:
+            fs_end_show_desk(self.end, 0)
+
+    cdef int tell_closed(self) except -1:
+        closed, self.closed = self.closed, None
+        if closed is not None:
+            closed()
+        return 0
 
 
 cdef inline void note_block(size_t length) noexcept:
@@ -647,6 +658,18 @@ cdef class Channel:
         fs_end_set_send_buffer(self.shared.end, size)
 
     @cython.critical_section
+    def show_desk(self, uint64_t desk, closed):
+        """Tells the other end where buffers for this one go. closed() is called once this process has closed its end."""
+        self.alive()
+        self.shared.closed = closed
+        fs_end_show_desk(self.shared.end, desk)
+
+    @cython.critical_section
+    def other_desk(self):
+        """Where buffers for the other end go, as it says; 0: nowhere."""
+        return 0 if self.shared.end == NULL or self.descriptor < 0 else fs_end_other_desk(self.shared.end)
+
+    @cython.critical_section
     def was_reset(self):
         """Whether the other end reset the connection, or closed it with bytes of this end unread."""
         self.alive()
@@ -798,6 +821,8 @@ cdef class Channel:
             return 0
         self.descriptor = -1
         cdef bint last = atomic_fetch_sub(&self.shared.open_channels, 1) == 1  # else a duplicate goes on
+        if last:
+            self.shared.hide_desk()
         if last and not self.left:
             with nogil:
                 fs_end_closing(self.shared.end, descriptor, self.resetting)
@@ -805,6 +830,7 @@ cdef class Channel:
             close_descriptor(descriptor)
         if last:
             fs_end_closed(self.shared.end)
+            self.shared.tell_closed()
         if self.woke:
             fs_wake_leaving_done()
         return 0
@@ -826,7 +852,9 @@ cdef class Channel:
         # never closed: the socket's own finalizer closed the descriptor
         if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
             if atomic_fetch_sub(&self.shared.open_channels, 1) == 1:
+                self.shared.hide_desk()
                 fs_end_closed(self.shared.end)
+                self.shared.tell_closed()
 
 
 cdef bint is_channel(object candidate) noexcept:

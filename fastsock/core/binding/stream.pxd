@@ -69,6 +69,8 @@ cdef extern from "stream/end.h" nogil:
     int fs_end_is_watched(const fs_end *end)
     int fs_end_was_served(const fs_end *end)
     int fs_end_shared(const fs_end *end)
+    void fs_end_show_desk(const fs_end *end, uint64_t desk)
+    uint64_t fs_end_other_desk(const fs_end *end)
     int fs_end_urgent_inline(const fs_end *end)
     void fs_end_set_urgent_inline(fs_end *end, int on)
     void fs_end_set_send_buffer(fs_end *end, uint64_t bytes)

@@ -213,6 +213,14 @@ static inline int fs_end_is_elsewhere(const struct fs_end *end) /* the other end
     return atomic_load_explicit(&end->header->cpu[!end->side], memory_order_relaxed) != fs_current_cpu();
 }
 static inline uint32_t fs_side_mark(int side) { return 1u << side; }
+static inline void fs_end_show_desk(const struct fs_end *end, uint64_t desk)
+{
+    atomic_store(&end->header->desk[end->side], desk);
+}
+static inline uint64_t fs_end_other_desk(const struct fs_end *end)
+{
+    return atomic_load(&end->header->desk[!end->side]);
+}
 static inline int fs_end_other_left(const struct fs_end *end) /* it was closed in good order */
 {
     return (atomic_load(&end->header->left) & fs_side_mark(!end->side)) != 0;

@@ -1,0 +1,260 @@
+"""The receiving side of a process: the desk where others pass memory, and what they have lent to this process.
+
+A process has one desk. Its name is a random number, which the other end of a connection reads in the memory that both
+ends share (Channel.show_desk). Nobody waits at the desk: who wants to pass something connects and leaves it there. It is
+taken when the stream says that a buffer comes.
+"""
+
+from __future__ import annotations
+
+import _socket
+import errno
+import os
+import struct
+import weakref
+
+from .. import core
+from ..system.forkable import new_recursive_lock
+from ..system.genuine import genuine
+from ..system.hidden import Hidden
+from .errors import BufferFormatError, LostBufferError
+from .lending import CONNECTION_BITS, MOST_NUMBERS, NAME, SEQUENCED, peer_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MOST_WAITING = 128
+_SPACE = _socket.CMSG_SPACE(struct.calcsize("i"))
+
+
+class Owner:
+    """A process that passes memory to this one: the other side of a Link (lending.py)."""
+
+    def __init__(self, sock: Any) -> None:
+        self._sock = sock
+        self._file = Hidden(sock.fileno())
+        self.process, self.user = peer_of(sock)
+        self.number = -1  # until it has said hello
+        self.ledger: Any = None
+        self.memories: dict[int, Any] = {}
+
+    def look(self) -> bool:
+        """Takes what it has passed since. False: it has gone. Raises OSError where memory cannot be taken now: it stays."""
+        while True:
+            if not self._file.is_ours():
+                raise OSError(errno.EBADF, "the program has closed a descriptor of fastsock")
+            passed: list[int] = []
+            try:
+                try:
+                    # a look first: what is taken without a free number, or without memory, would be lost
+                    data, ancillary, flags, _ = self._sock.recvmsg(
+                        core.MEMO_BYTES + 1, _SPACE, _socket.MSG_PEEK | _socket.MSG_CMSG_CLOEXEC
+                    )
+                except BlockingIOError:
+                    return True
+                except ConnectionError:
+                    return False
+                for level, kind, content in ancillary:
+                    if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                        passed.extend(struct.unpack(f"{len(content) // 4}i", content[: len(content) // 4 * 4]))
+                if not data:
+                    return False
+                if flags & _socket.MSG_CTRUNC and not passed:
+                    raise OSError(errno.EMFILE, "no descriptor is free for a buffer: raise `ulimit -n`")
+                self._note(data, passed)
+                self._sock.recv(core.MEMO_BYTES)
+            finally:
+                for descriptor in passed:
+                    genuine.close(descriptor)
+
+    def _note(self, data: bytes, passed: list[int]) -> None:
+        try:
+            kind, link, size, number = core.unpack_memo(data)
+        except ValueError as error:
+            raise BufferFormatError(f"process {self.process} passed nonsense: {error}") from None
+        if kind == core.MEMO_FORGET:
+            self.memories.pop(number, None)
+            return
+        if len(passed) != 1:
+            raise BufferFormatError(f"process {self.process} passed {len(passed)} descriptors instead of one")
+        if (self.number == -1) != (kind == core.MEMO_HELLO) or self.number not in (-1, link):
+            raise BufferFormatError(f"process {self.process} passed a memo out of order")
+        if kind == core.MEMO_HELLO and size != core.LEDGER_BYTES:
+            raise BufferFormatError(f"process {self.process} keeps another kind of ledger: its fastsock is another version")
+        if kind == core.MEMO_MEMORY and (number in self.memories or len(self.memories) >= MOST_NUMBERS):
+            raise BufferFormatError(f"process {self.process} passed memory {number} twice, or too many")
+        try:
+            memory = core.Memory.of_peer(passed[0], size)
+        except OSError as error:
+            if error.errno != errno.EPROTO:
+                raise
+            raise BufferFormatError(
+                f"process {self.process} passed memory that is not sealed, or not of {size} bytes"
+            ) from None
+        passed.clear()
+        if kind == core.MEMO_HELLO:
+            self.ledger = core.Ledger(memory)
+            self.number = link
+        else:
+            self.memories[number] = memory
+
+    def close(self) -> None:
+        if self._file.is_ours():
+            self._sock.close()
+        else:
+            self._sock.detach()
+
+
+class Borrowed:
+    """What this process has of another one's."""
+
+    __slots__ = ("only_read", "owner", "serial", "slot")
+
+    def __init__(self, owner: Owner, slot: int, serial: int) -> None:
+        self.owner = owner
+        self.slot = slot
+        self.serial = serial
+        self.only_read = False
+
+    def take(self) -> bool:
+        """Whether it was still there."""
+        return self.owner.ledger.take(self.slot, self.serial)  # type: ignore[no-any-return]
+
+    def give_back(self, spent: bool) -> None:
+        """The owner may use the memory again. spent: it may not, for somebody else may have it for ever."""
+        self.owner.ledger.give_back(self.slot, self.serial, spent)
+
+
+class Desk:
+    """Where other processes pass memory to this one."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._sock = _socket.socket(_socket.AF_UNIX, SEQUENCED)
+        try:
+            while True:
+                self.number = int.from_bytes(genuine.urandom(8), "little") >> CONNECTION_BITS or 1
+                try:
+                    self._sock.bind(NAME.format(self.number))
+                    break
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        raise
+            self._sock.listen(_MOST_WAITING)
+        except BaseException:
+            self._sock.close()
+            raise
+        self._file = Hidden(self._sock.fileno())
+        self._connections = 0
+        self._open: set[int] = set()  # the words of connections that are
+        self._shown: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._unnamed: list[Owner] = []
+        self.owners: dict[int, Owner] = {}
+
+    def show(self, channel: Any) -> None:
+        """The other end of that connection may hand buffers over from now on."""
+        if channel in self._shown:
+            return
+        self._connections = (self._connections + 1) % (1 << CONNECTION_BITS)
+        word = self.number << CONNECTION_BITS | self._connections
+        self._shown[channel] = word
+        self._open.add(word)
+        channel.show_desk(word, lambda: self._closed(word))
+
+    def _closed(self, word: int) -> None:
+        """This process has closed the connection: what came and was not taken goes back."""
+        with lock:
+            self._open.discard(word)
+            try:
+                self._look()
+            finally:
+                for owner in list(self.owners.values()):
+                    owner.ledger.decline(word & (1 << CONNECTION_BITS) - 1)
+
+    def _look(self) -> None:
+        """Takes what others have passed."""
+        while self._file.is_ours():
+            try:
+                self._unnamed.append(Owner(self._accepted()))
+            except BlockingIOError:
+                break
+        for owner in list(self._unnamed):
+            is_there = _settle(owner)
+            if owner.number != -1:
+                self.owners[owner.number] = owner
+            if owner.number != -1 or not is_there:
+                self._unnamed.remove(owner)
+        if not self._open:  # of the dead nothing is under way any more
+            for number, owner in list(self.owners.items()):
+                if not _settle(owner):
+                    del self.owners[number]
+                    owner.close()
+
+    def _accepted(self) -> Any:
+        descriptor, _ = self._sock._accept()
+        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, descriptor)
+        sock.setblocking(False)
+        return sock
+
+    def take(self, word: int, link: int, number: int, slot: int, serial: int) -> tuple[Any, Borrowed]:
+        """The memory that the stream announced. Raises LostBufferError, BufferFormatError, OSError."""
+        if word >> CONNECTION_BITS != self.number:
+            raise LostBufferError(
+                "the buffer was handed to another process of this connection: the one that called recv_buffer() before"
+            )
+        owner = self.owners.get(link)
+        if owner is None:
+            self._look()
+            owner = self.owners.get(link)
+        if owner is None:
+            raise BufferFormatError("a buffer of nobody's: no process has passed memory over that link")
+        if number not in owner.memories:
+            owner.look()
+        memory = owner.memories.get(number)
+        if memory is None:
+            raise BufferFormatError(f"a buffer without memory: process {owner.process} has passed none of that number")
+        return memory, Borrowed(owner, slot, serial)
+
+    def close(self) -> None:
+        if self._file.is_ours():
+            self._sock.close()
+        else:
+            self._sock.detach()
+        for owner in [*self.owners.values(), *self._unnamed]:
+            owner.close()
+
+
+def _settle(owner: Owner) -> bool:
+    """owner.look(), for one that nobody waits for."""
+    if owner.user != genuine.geteuid():
+        owner.close()
+        return False
+    try:
+        return owner.look()
+    except BufferFormatError:
+        owner.close()
+        return False
+
+
+lock = new_recursive_lock()
+_desk: Desk | None = None
+
+
+def desk() -> Desk:
+    """This process's. Raises OSError."""
+    global _desk
+    if _desk is None:
+        _desk = Desk()
+    return _desk
+
+
+def _forget() -> None:
+    """In a forked child: the desk is the parent's."""
+    global _desk
+    if _desk is not None:
+        _desk.close()
+    _desk = None
+
+
+os.register_at_fork(after_in_child=_forget)

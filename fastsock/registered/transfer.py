@@ -1,0 +1,196 @@
+"""Buffers over a stream: handed over where both ends share memory, copied elsewhere."""
+
+from __future__ import annotations
+
+import weakref
+
+from .. import core
+from . import desk as desks
+from . import lending
+from .buffer import BorrowedBuffer, RegisteredBuffer, need_core
+from .errors import BufferFormatError, LostBufferError, MidBufferError, MidBufferTimeout, ReferencedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from socket import socket
+    from typing import Any, NoReturn
+
+_LARGEST_PIECE = 1 << 30  # bytes of one call: TLS takes less than 2 GiB
+
+# What came of an announcement whose rest had not come when the timeout passed, or that could not be taken then.
+_begun: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()
+
+
+def _channel_of(sock: Any) -> Any:
+    channel = getattr(sock, "_fast_channel", None)
+    return channel if core.available and type(channel) is core.Channel else None
+
+
+def expect(sock: socket) -> None:
+    """From now on the other end may hand buffers over here. recv_buffer() does it too."""
+    need_core()
+    channel = _channel_of(sock)
+    if channel is not None:
+        with desks.lock:
+            desks.desk().show(channel)
+
+
+def send_buffer(sock: socket, buffer: RegisteredBuffer, region: Any = None, lend: bool = False) -> bool:
+    """Hands the buffer over. Returns whether that went without a copy.
+
+    region: a slice, or (offset, nbytes): what the receiver sees. lend: both may read until the receiver releases it.
+    Copied, the buffer is this process's again at once. Handed over, it is when the receiver has released it
+    (`buffer.wait()`), or has ended. Then its contents are whatever the receiver left, or zeroes.
+
+    It is copied on every path but shm; and on shm until the other end has called recv_buffer() or expect() once.
+
+    Raises ReferencedError while views of it live (with `lend`, while writable ones do), or while another process has it.
+    Raises MidBufferTimeout if the socket's timeout passes. Other errors of `sock.sendall` pass through.
+    """
+    need_core()
+    offset, nbytes = _bounds(buffer, region)
+    _close(buffer, lend)
+    try:
+        channel = _channel_of(sock)
+        word = channel.other_desk() if channel is not None else 0
+        if word and _hand_over(sock, channel, word, buffer, offset, nbytes, lend):
+            return True
+        _send_copy(sock, buffer, offset, nbytes)
+        return False
+    finally:
+        buffer.settle()
+
+
+def _bounds(buffer: RegisteredBuffer, region: Any) -> tuple[int, int]:
+    if region is None:
+        return 0, buffer.nbytes
+    if isinstance(region, slice):
+        start, stop, step = region.indices(buffer.nbytes)
+        if step != 1:
+            raise ValueError("a region has no steps")
+        offset, nbytes = start, stop - start
+    else:
+        offset, nbytes = region
+    if nbytes < 1 or offset < 0 or nbytes > buffer.nbytes - offset:
+        raise ValueError(f"{nbytes} bytes at {offset} are no region of a buffer of {buffer.nbytes} bytes")
+    return offset, nbytes
+
+
+def _close(buffer: RegisteredBuffer, lend: bool) -> None:
+    """Nobody here writes to it from now on, or sees it at all."""
+    if not isinstance(buffer, RegisteredBuffer):
+        raise TypeError(f"send_buffer() takes a RegisteredBuffer, not {type(buffer).__name__}: send_array() takes arrays")
+    buffer.close_for(lend)
+
+
+def _hand_over(
+    sock: Any, channel: Any, word: int, buffer: RegisteredBuffer, offset: int, nbytes: int, lend: bool
+) -> bool:
+    with lending.lock:
+        link = lending.link_to(word)
+        lent = None if link is None else link.lend(buffer.get_memory(), lend, word)
+    if lent is None:
+        return False
+    loan, number = lent
+    # behind that: whoever closed the connection before has not seen the loan
+    if channel.other_desk() != word:
+        loan.cancel()
+        loan.settled()
+        return False
+    kind = core.PARCEL_LEND if lend else core.PARCEL_HAND
+    parcel = core.pack_parcel(
+        kind, nbytes, buffer.offset + offset, word, loan.link.number, number, loan.slot, loan.serial
+    )
+    buffer.lent(loan)
+    try:
+        sock.sendall(parcel)
+    except OSError as error:
+        loan.cancel()
+        if isinstance(error, (TimeoutError, BlockingIOError)):
+            _stopped("sending", error)
+        raise
+    return True
+
+
+def _send_copy(sock: Any, buffer: RegisteredBuffer, offset: int, nbytes: int) -> None:
+    source = core.Exporter()
+    source.set_memory(buffer.get_memory(), buffer.offset + offset, nbytes)
+    view = memoryview(source)
+    try:
+        sock.sendall(core.pack_parcel(core.PARCEL_COPY, nbytes))
+        for start in range(0, nbytes, _LARGEST_PIECE):
+            sock.sendall(view[start : start + _LARGEST_PIECE])
+    except (TimeoutError, BlockingIOError) as error:
+        _stopped("sending", error)
+
+
+def recv_buffer(sock: socket, *, max_bytes: int = 1 << 32) -> RegisteredBuffer:
+    """Receives a buffer. It is this process's until its `release()`.
+
+    Raises EOFError if the peer closed after its last buffer, and MidBufferError if it closed within one. Raises
+    BufferFormatError if the bytes are no buffer, or if it has more than `max_bytes` bytes: nothing is allocated then.
+    If the socket's timeout passes before the whole announcement of a buffer has come, or if there is no descriptor or
+    memory for it, the call may be repeated. Raises LostBufferError where the owner took the buffer back.
+    """
+    expect(sock)
+    data = _begun.pop(sock, b"")
+    while len(data) < core.PARCEL_BYTES:
+        try:
+            more = sock.recv(core.PARCEL_BYTES - len(data))
+        except BaseException:
+            if data:
+                _begun[sock] = data
+            raise
+        if not more:
+            if data:
+                raise MidBufferError("the stream ended within the announcement of a buffer")
+            raise EOFError("the other end sends no more buffers")
+        data += more
+    try:
+        kind, nbytes, offset, word, link, number, slot, serial = core.unpack_parcel(data)
+    except ValueError as error:
+        raise BufferFormatError(f"{error}; close this connection") from None
+    if nbytes > max_bytes:
+        raise BufferFormatError(f"a buffer of {nbytes} bytes arrives, and max_bytes is {max_bytes}: close this connection")
+    try:
+        if kind == core.PARCEL_COPY:
+            buffer = RegisteredBuffer(nbytes)
+        else:
+            with desks.lock:
+                memory, borrowed = desks.desk().take(word, link, number, slot, serial)
+    except (OSError, MemoryError) as error:
+        if not isinstance(error, ConnectionError):
+            _begun[sock] = data
+        raise
+    if kind == core.PARCEL_COPY:
+        _fill(sock, buffer)
+        return buffer
+    if nbytes > memory.nbytes - offset or offset > memory.nbytes:
+        raise BufferFormatError(
+            f"{nbytes} bytes at {offset} are no region of memory of {memory.nbytes} bytes: close this connection"
+        )
+    if not borrowed.take():
+        raise LostBufferError(f"process {borrowed.owner.process} took the buffer back before it was received")
+    return BorrowedBuffer(memory, offset, nbytes, borrowed, kind == core.PARCEL_LEND)
+
+
+def _fill(sock: Any, buffer: RegisteredBuffer) -> None:
+    with memoryview(buffer) as view:
+        done = 0
+        while done < len(view):
+            try:
+                got = sock.recv_into(view[done : done + _LARGEST_PIECE])
+            except (TimeoutError, BlockingIOError) as error:
+                _stopped("receiving", error)
+            if not got:
+                raise MidBufferError(f"the stream ended {len(view) - done} bytes before the buffer did")
+            done += got
+
+
+def _stopped(what: str, error: OSError) -> NoReturn:
+    if isinstance(error, TimeoutError):
+        raise MidBufferTimeout(f"the timeout passed while {what} a buffer: close this connection") from error
+    raise MidBufferError(f"{what} a buffer would block: close this connection") from error
+
+
+__all__ = ["ReferencedError", "expect", "recv_buffer", "send_buffer"]
