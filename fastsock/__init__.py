@@ -12,6 +12,7 @@ Arrows run downwards only, from one line of this list to those below it:
     testing       checks for paths and devices; doctor: which paths work here, and how fast; dask: a comm for dask
     mpj           the MPI layer; rmi: remote calls; active: active messages
     xxdev         devices: messages between ranks, each rank a process or a thread
+    buffers       memory that goes from process to process without a copy
     launcher      python -m fastsock.launcher
     launching     putting fastsock into programs that do not name it
     reporting     what is told of connections
@@ -23,6 +24,7 @@ Arrows run downwards only, from one line of this list to those below it:
     transport     what every path is
     config        the settings
     arrays        typed-array framing; array_format: its header
+    registered    how buffers do it
     system        the system as it is, whatever a program puts in its place
     core          the native core
 

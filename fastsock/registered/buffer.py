@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import math
 from time import monotonic
+from typing import Any
 
 from .. import core
 from ..array_format import check_sendable
+from ..system.genuine import genuine
 from . import lending
 from .errors import ReferencedError, TypedError
 
@@ -14,20 +17,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Any
 
     import numpy
 
     Array = numpy.ndarray[Any, Any]
 
+_ASKED_BEFORE = 16 << 20  # bytes from which on it is asked whether the host has them
 _SLICE_SECONDS = 0.02  # of a wait; in between a look whether the other process lives
 
-if core.available:
-    _Exporter = core.Exporter
-else:
-
-    class _Exporter:  # type: ignore[no-redef]
-        pass
+_Exporter: Any = core.Exporter if core.available else object
 
 
 def need_core() -> None:
@@ -74,16 +72,22 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
 
         kind = numpy.dtype(dtype)
         check_sendable(kind)
-        shape = (-1,) if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
         room = self.nbytes - offset
         if offset < 0 or room < 0 or kind.itemsize == 0:
             raise ValueError(f"no array of {kind} lies at offset {offset} of {self.nbytes} bytes")
-        if shape == (-1,):
+        if shape is None:
+            count = room // kind.itemsize
             if room % kind.itemsize:
                 raise ValueError(f"{room} bytes are no whole number of {kind}")
-            shape = (room // kind.itemsize,)
+        else:
+            shape = (shape,) if isinstance(shape, int) else tuple(shape)
+            count = math.prod(shape)
+            if min(shape, default=0) < 0 or count * kind.itemsize > room:
+                raise ValueError(f"{kind} items of shape {shape} do not lie in {room} bytes")
+        # frombuffer() keeps the export as long as a view lives; other functions of numpy see through it to its owner
         export = core.TypedExport(self, None if kind == numpy.uint8 else kind, readonly)
-        return numpy.ndarray(shape, kind, memoryview(export), offset)
+        items = numpy.frombuffer(export, kind, count, offset)
+        return items if shape is None else items.reshape(shape)
 
     def unref(self, callback: Callable[[RegisteredBuffer], Any]) -> None:
         """Calls `callback(buffer)` once no view is left: at once, or in the thread that drops the last one."""
@@ -106,8 +110,9 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
             if not self._loans and not self._spent:
                 return None
         if self._is_closed():
-            return (ValueError if self._released else ReferencedError)(f"the buffer cannot be seen: {self._why_closed()}")
-        if self.exports and kind != self.kind:
+            kind_of = ValueError if self._released else ReferencedError
+            return kind_of(f"the buffer cannot be seen: {self._why_closed()}")
+        if self.exports and not self.is_kind(kind):
             have = "bytes" if self.kind is None else self.kind
             return TypedError(f"views of {have} live, so there are none of {'bytes' if kind is None else kind}")
         why = self._why_closed() if self._loans else "it is borrowed for reading"
@@ -172,7 +177,10 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
     # ---- for send_buffer() ----
 
     def close_for(self, lend: bool) -> None:
-        """Nobody here writes to it from now on, or sees it at all, until settle(). Raises ReferencedError, ValueError."""
+        """Nobody here writes to it from now on, or sees it at all, until settle().
+
+        Raises ReferencedError, ValueError.
+        """
         if self.is_inherited():
             raise ReferencedError("the buffer cannot be sent: it is the parent's, from which this process was forked")
         self.look()
@@ -272,6 +280,8 @@ class BorrowedBuffer(RegisteredBuffer):
 
 def new_memory(nbytes: int) -> Any:
     """Raises MemoryError, OSError."""
+    if nbytes > _ASKED_BEFORE and nbytes > _available():
+        raise MemoryError(f"no memory for a buffer of {nbytes} bytes: this host has {_available()} left")
     try:
         return core.Memory.make(nbytes)
     except OverflowError:
@@ -280,3 +290,12 @@ def new_memory(nbytes: int) -> Any:
         if error.errno in (errno.ENOMEM, errno.EFBIG, errno.EINVAL):
             raise MemoryError(f"no memory for a buffer of {nbytes} bytes") from None
         raise
+
+
+def _available() -> int:
+    """Bytes that programs can still have. What the kernel promises beyond that, it may kill a process for."""
+    with genuine.open_file("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return 1 << 62

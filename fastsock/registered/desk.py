@@ -1,13 +1,14 @@
 """The receiving side of a process: the desk where others pass memory, and what they have lent to this process.
 
 A process has one desk. Its name is a random number, which the other end of a connection reads in the memory that both
-ends share (Channel.show_desk). Nobody waits at the desk: who wants to pass something connects and leaves it there. It is
-taken when the stream says that a buffer comes.
+ends share (Channel.show_desk). Nobody waits at the desk: an owner connects and leaves there what it passes. That is taken
+when the stream says that a buffer comes.
 """
 
 from __future__ import annotations
 
 import _socket
+import atexit
 import errno
 import os
 import struct
@@ -40,7 +41,10 @@ class Owner:
         self.memories: dict[int, Any] = {}
 
     def look(self) -> bool:
-        """Takes what it has passed since. False: it has gone. Raises OSError where memory cannot be taken now: it stays."""
+        """Takes what it has passed since. False: it has gone.
+
+        Raises OSError where memory cannot be taken now: it stays.
+        """
         while True:
             if not self._file.is_ours():
                 raise OSError(errno.EBADF, "the program has closed a descriptor of fastsock")
@@ -81,7 +85,7 @@ class Owner:
         if (self.number == -1) != (kind == core.MEMO_HELLO) or self.number not in (-1, link):
             raise BufferFormatError(f"process {self.process} passed a memo out of order")
         if kind == core.MEMO_HELLO and size != core.LEDGER_BYTES:
-            raise BufferFormatError(f"process {self.process} keeps another kind of ledger: its fastsock is another version")
+            raise BufferFormatError(f"process {self.process} has another kind of ledger: its fastsock is another version")
         if kind == core.MEMO_MEMORY and (number in self.memories or len(self.memories) >= MOST_NUMBERS):
             raise BufferFormatError(f"process {self.process} passed memory {number} twice, or too many")
         try:
@@ -192,7 +196,7 @@ class Desk:
                     owner.close()
 
     def _accepted(self) -> Any:
-        descriptor, _ = self._sock._accept()
+        descriptor, _ = self._sock._accept()  # type: ignore[attr-defined]
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, descriptor)
         sock.setblocking(False)
         return sock
@@ -250,7 +254,7 @@ def desk() -> Desk:
 
 
 def _forget() -> None:
-    """In a forked child: the desk is the parent's."""
+    """At the end; and in a forked child, where the desk is the parent's."""
     global _desk
     if _desk is not None:
         _desk.close()
@@ -258,3 +262,4 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
+atexit.register(_forget)

@@ -16,7 +16,7 @@ class PoolEmptyError(RuntimeError):
 
 
 class BufferFormatError(ValueError):
-    """What arrived is no buffer, or one that may not be. Later bytes of the stream have no meaning: close the socket."""
+    """What arrived is no buffer, or one that may not be. Later bytes of the stream mean nothing: close the socket."""
 
 
 class LostBufferError(ConnectionError):

@@ -8,6 +8,7 @@ process's, say that the other side is gone.
 from __future__ import annotations
 
 import _socket
+import atexit
 import errno
 import os
 import struct
@@ -206,10 +207,11 @@ def link_to(desk: int) -> Link | None:
 
 
 def _forget() -> None:
-    """In a forked child: the links are the parent's."""
+    """At the end; and in a forked child, where the links are the parent's."""
     for link in _links.values():
         link.close()
     _links.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
+atexit.register(_forget)

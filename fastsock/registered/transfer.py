@@ -8,7 +8,7 @@ from .. import core
 from . import desk as desks
 from . import lending
 from .buffer import BorrowedBuffer, RegisteredBuffer, need_core
-from .errors import BufferFormatError, LostBufferError, MidBufferError, MidBufferTimeout, ReferencedError
+from .errors import BufferFormatError, LostBufferError, MidBufferError, MidBufferTimeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,12 +44,14 @@ def send_buffer(sock: socket, buffer: RegisteredBuffer, region: Any = None, lend
 
     It is copied on every path but shm; and on shm until the other end has called recv_buffer() or expect() once.
 
-    Raises ReferencedError while views of it live (with `lend`, while writable ones do), or while another process has it.
+    Raises ReferencedError while views of it live (with `lend`: writable ones), or while another process has it.
     Raises MidBufferTimeout if the socket's timeout passes. Other errors of `sock.sendall` pass through.
     """
-    need_core()
+    if not isinstance(buffer, RegisteredBuffer):
+        kind = type(buffer).__name__
+        raise TypeError(f"send_buffer() takes a RegisteredBuffer, not {kind}; send_array() takes arrays")
     offset, nbytes = _bounds(buffer, region)
-    _close(buffer, lend)
+    buffer.close_for(lend)
     try:
         channel = _channel_of(sock)
         word = channel.other_desk() if channel is not None else 0
@@ -74,13 +76,6 @@ def _bounds(buffer: RegisteredBuffer, region: Any) -> tuple[int, int]:
     if nbytes < 1 or offset < 0 or nbytes > buffer.nbytes - offset:
         raise ValueError(f"{nbytes} bytes at {offset} are no region of a buffer of {buffer.nbytes} bytes")
     return offset, nbytes
-
-
-def _close(buffer: RegisteredBuffer, lend: bool) -> None:
-    """Nobody here writes to it from now on, or sees it at all."""
-    if not isinstance(buffer, RegisteredBuffer):
-        raise TypeError(f"send_buffer() takes a RegisteredBuffer, not {type(buffer).__name__}: send_array() takes arrays")
-    buffer.close_for(lend)
 
 
 def _hand_over(
@@ -151,7 +146,7 @@ def recv_buffer(sock: socket, *, max_bytes: int = 1 << 32) -> RegisteredBuffer:
     except ValueError as error:
         raise BufferFormatError(f"{error}; close this connection") from None
     if nbytes > max_bytes:
-        raise BufferFormatError(f"a buffer of {nbytes} bytes arrives, and max_bytes is {max_bytes}: close this connection")
+        raise BufferFormatError(f"a buffer of {nbytes} bytes comes, more than {max_bytes}: close this connection")
     try:
         if kind == core.PARCEL_COPY:
             buffer = RegisteredBuffer(nbytes)
@@ -191,6 +186,3 @@ def _stopped(what: str, error: OSError) -> NoReturn:
     if isinstance(error, TimeoutError):
         raise MidBufferTimeout(f"the timeout passed while {what} a buffer: close this connection") from error
     raise MidBufferError(f"{what} a buffer would block: close this connection") from error
-
-
-__all__ = ["ReferencedError", "expect", "recv_buffer", "send_buffer"]

@@ -15,6 +15,7 @@ BELOW = {
     "active": set(),
     "stream": {"", "sockets"},
     "engine": {"", "stream", "verbs"},
+    "registered": {""},
     "team": {""},
     "verbs": {""},
     "remote": {"", "stream", "verbs"},

@@ -128,7 +128,13 @@ cdef class Exporter:
     cdef bint allows(self, object kind, bint writable) except -1:
         if self.closed or self.memory is None or self.process != fs_generation() or writable and self.readonly:
             return False
-        return self.exports == 0 or kind == self.kind
+        return self.exports == 0 or self.is_kind(kind)
+
+    cpdef bint is_kind(self, kind) except -1:
+        """Whether the exports that live have that type."""
+        if kind is None or self.kind is None:  # for numpy None is a type, float64
+            return kind is self.kind
+        return kind == self.kind
 
     @cython.critical_section
     cdef int begin(self, object kind, Py_buffer *buffer, object owner, int flags, bint readonly) except -1:
