@@ -39,13 +39,15 @@ class Owner:
         self.number = -1  # until it has said hello
         self.ledger: Any = None
         self.memories: dict[int, Any] = {}
+        self._wrong = ""  # what it did that none does
+        self._is_closed = False
 
     def look(self) -> bool:
         """Takes what it has passed since. False: it has gone.
 
-        Raises OSError where memory cannot be taken now: it stays.
+        Raises OSError where memory cannot be taken now: it stays. Raises BufferFormatError for nonsense, again and again.
         """
-        while True:
+        while not self._is_closed:
             if not self._file.is_ours():
                 raise OSError(errno.EBADF, "the program has closed a descriptor of fastsock")
             passed: list[int] = []
@@ -68,9 +70,15 @@ class Owner:
                     raise OSError(errno.EMFILE, "no descriptor is free for a buffer: raise `ulimit -n`")
                 self._note(data, passed)
                 self._sock.recv(core.MEMO_BYTES)
+            except BufferFormatError as error:
+                self._wrong = str(error)
+                self.close()
             finally:
                 for descriptor in passed:
                     genuine.close(descriptor)
+        if self._wrong:
+            raise BufferFormatError(f"{self._wrong}: close this connection")
+        return False
 
     def _note(self, data: bytes, passed: list[int]) -> None:
         try:
@@ -104,6 +112,7 @@ class Owner:
             self.memories[number] = memory
 
     def close(self) -> None:
+        self._is_closed = True
         if self._file.is_ours():
             self._sock.close()
         else:
@@ -187,6 +196,8 @@ class Desk:
             is_there = _settle(owner)
             if owner.number != -1:
                 self.owners[owner.number] = owner
+            elif not is_there:
+                owner.close()
             if owner.number != -1 or not is_there:
                 self._unnamed.remove(owner)
         if not self._open:  # of the dead nothing is under way any more
@@ -233,11 +244,9 @@ def _settle(owner: Owner) -> bool:
     """owner.look(), for one that nobody waits for."""
     if owner.user != genuine.geteuid():
         owner.close()
-        return False
     try:
         return owner.look()
     except BufferFormatError:
-        owner.close()
         return False
 
 

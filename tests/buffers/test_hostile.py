@@ -185,10 +185,10 @@ def test_a_file_that_is_no_memory(ends, liar, tmp_path):
 def test_a_sea_of_zeroes_allocates_nothing(ends, liar):
     """Memory of a peer has the pages that the peer paid for. To map it makes none."""
     liar.hello()
-    memory = unsealed(1 << 40, SHRINK | GROW)
-    liar.memo(core.MEMO_MEMORY, 1 << 40, 0, memory)
+    memory = unsealed(1 << 36, SHRINK | GROW)
+    liar.memo(core.MEMO_MEMORY, 1 << 36, 0, memory)
     liar.ledger.send(0, 1, 0)
-    liar.parcel(4096, 1 << 39)
+    liar.parcel(4096, 1 << 35)
     with buffers.recv_buffer(ends[1]) as received:
         assert received.view("u1")[0] == 0
     assert os.fstat(memory).st_blocks * 512 < 16 << 20

@@ -19,6 +19,7 @@ SCALE = {"plain": (1.0, 0.3), "asan": (0.5, 0.1), "tsan": (0.3, 0.05)}
 FUZZ_SECONDS = (300, 15)
 TARGETS = (
     "active/fuzz_active",
+    "registered/fuzz_words",
     "stream/fuzz_open",
     "stream/fuzz_calls",
     "engine/fuzz_frames",
