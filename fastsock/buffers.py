@@ -24,6 +24,7 @@ from .registered.errors import (
     MidBufferTimeout,
     PoolEmptyError,
     ReferencedError,
+    RegistrationError,
     TypedError,
 )
 from .registered.pool import Pool
@@ -38,6 +39,7 @@ __all__ = [
     "PoolEmptyError",
     "ReferencedError",
     "RegisteredBuffer",
+    "RegistrationError",
     "TypedError",
     "expect",
     "recv_buffer",

@@ -5,8 +5,9 @@ Whatever offers `take` can stand here.
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Protocol
+
+from ..buffers import RegisteredBuffer
 
 
 class Arrivals(Protocol):
@@ -24,48 +25,53 @@ class Allocated:
 
 
 class Pool:
-    """Buffers that are used again once no handler has them any more.
+    """RegisteredBuffers that are used again once no handler has them any more (Jam's second design, section 5.2).
 
     count, nbytes: of the buffers. A handler may keep what it gets, or a view of it: that buffer is free when the last
-    view is gone. When all are kept the pool stops, and each bulk gets fresh memory: handlers that keep what they get
-    gain nothing by a pool. `is_used` says which. A bulk that is longer than a buffer gets fresh memory too.
+    view is gone, which the buffer counts. When all are kept the pool stops, and each bulk gets fresh memory: handlers
+    that keep what they get gain nothing by a pool. `is_used` says which. A bulk that is longer than a buffer gets fresh
+    memory too. Raises MemoryError.
     """
 
     def __init__(self, count: int, nbytes: int) -> None:
         if count < 1 or nbytes < 1:
             raise ValueError(f"a pool has at least one buffer of one byte, not {count} of {nbytes}")
         self.nbytes = nbytes
-        self._buffers = [fresh(nbytes) for _ in range(count)]
+        self._buffers = [RegisteredBuffer(nbytes) for _ in range(count)]
         self._next = 0
-        self._alone = self._references(0)
 
     @property
     def is_used(self) -> bool:
         """Whether bulks arrive in its buffers still."""
         return bool(self._buffers)
 
-    def _references(self, place: int) -> int:
-        return sys.getrefcount(self._buffers[place])
-
     def take(self, nbytes: int) -> Any:
         if nbytes > self.nbytes or not self._buffers:
             return fresh(nbytes)
         count = len(self._buffers)
         for i in range(self._next, self._next + count):
-            if self._references(i % count) == self._alone:
+            buffer = self._buffers[i % count]
+            if not buffer.exports:
                 self._next = (i + 1) % count
-                return _part(self._buffers[i % count], nbytes)
+                return _part(buffer, nbytes)
         self._buffers.clear()  # the handlers have them
         return fresh(nbytes)
 
 
-def _part(buffer: Any, nbytes: int) -> Any:
+def _part(buffer: RegisteredBuffer, nbytes: int) -> Any:
     """A view, which holds the buffer."""
-    return memoryview(buffer)[:nbytes] if isinstance(buffer, bytearray) else buffer[:nbytes]
+    numpy = _load_numpy()
+    return memoryview(buffer)[:nbytes] if numpy is None else numpy.frombuffer(buffer, "u1", nbytes)
 
 
 def fresh(nbytes: int) -> Any:
     """Memory that nobody has had."""
+    numpy = _load_numpy()
+    return bytearray(nbytes) if numpy is None else numpy.empty(nbytes, "u1")
+
+
+def _load_numpy() -> Any:
+    """None where it is not installed."""
     global _numpy
     if _numpy is False:
         try:
@@ -74,7 +80,7 @@ def fresh(nbytes: int) -> Any:
             _numpy = numpy
         except ModuleNotFoundError:
             _numpy = None
-    return bytearray(nbytes) if _numpy is None else _numpy.empty(nbytes, "u1")
+    return _numpy
 
 
 _numpy: Any = False

@@ -11,7 +11,7 @@ from .. import core
 from ..array_format import check_sendable
 from ..system.genuine import genuine
 from . import lending
-from .errors import ReferencedError, TypedError
+from .errors import ReferencedError, RegistrationError, TypedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,20 @@ _ASKED_BEFORE = 16 << 20  # bytes from which on it is asked whether the host has
 _SLICE_SECONDS = 0.02  # of a wait; in between a look whether the other process lives
 
 _Exporter: Any = core.Exporter if core.available else object
+
+
+_NOT_REGISTERED = {
+    "shm": "each process on this host maps the memory itself, and all its pages are there: nothing is left to pin",
+    "unix": "the kernel copies what it carries",
+    "tcp": "the kernel copies what it carries",
+    "sdp": "the kernel copies what it carries",
+    "rdma": "its sockets send from memory of their own; ranks on ibvdev do not: give register() the open device",
+    "rsockets": "its sockets send from memory of their own",
+    "iodev": "it sends through sockets",
+    "sysvdev": "each process on this host maps the memory itself",
+    "smpdev": "its ranks are threads of one process",
+    "ibvdev": "give register() the open device in place of its name",
+}
 
 
 def need_core() -> None:
@@ -51,6 +65,7 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
         self._released = False
         self._callbacks: list[Callable[[RegisteredBuffer], Any]] = []
         self._pool: Any = None
+        self._registered: Any = None
         if self._takes_memory:
             self.set_memory(new_memory(nbytes), 0, nbytes)
 
@@ -128,6 +143,33 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
             return f"process {self._loans[0].link.process} has it until it releases it"
         return "it was lost with the process that had it" if self._spent else "it is being sent"
 
+    # ---- registration ----
+
+    def register(self, path: Any) -> None:
+        """Pins the memory on the RDMA device of `path`, an open ibvdev device (`fastsock.xxdev`), until deregister().
+
+        Sends from the buffer then use that registration (Javia-II's register, section 4). Any other path, a name or a
+        device, is refused with RegistrationError, which says why.
+        """
+        if self.closed or self.is_inherited():
+            raise ReferencedError(f"the buffer cannot be registered: {self._why_closed()}")
+        if self._registered is not None:
+            raise RegistrationError("the buffer is registered: deregister() it first")
+        pin = getattr(path, "pin", None)
+        if pin is None:
+            name = path if isinstance(path, str) else getattr(path, "name", path)
+            raise RegistrationError(f"{name}: {_NOT_REGISTERED.get(name, 'no path of that name registers memory')}")
+        memory = self.get_memory()
+        pin(memory.address + self.offset, self.nbytes)
+        self._registered = path, memory  # the memory stays mapped so long
+
+    def deregister(self) -> None:
+        """Undoes register(). Raises RegistrationError where the buffer is not registered."""
+        if self._registered is None:
+            raise RegistrationError("the buffer is not registered")
+        (device, memory), self._registered = self._registered, None
+        device.unpin(memory.address + self.offset, self.nbytes)
+
     # ---- who has it ----
 
     @property
@@ -168,6 +210,8 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
 
     def _came_home(self) -> None:
         if self._spent and self._borrowed is None:
+            if self._registered is not None:
+                self.deregister()
             # somebody may write to it still, a child of that process even: nobody shall see that here
             self.set_memory(new_memory(self.nbytes), 0, self.nbytes)
             self._spent = False
@@ -220,6 +264,8 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
             raise ReferencedError(f"the buffer cannot be released: {self._why_closed()}")
         if not self.closed and not self.close_if_unexported():
             raise ReferencedError("the buffer cannot be released: views of it live")
+        if self._registered is not None:
+            self.deregister()
         self._released = True
         if self._borrowed is not None:
             self._borrowed.give_back(self._spent)

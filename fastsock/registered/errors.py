@@ -11,6 +11,10 @@ class TypedError(BufferError, TypeError):
     """Views of another type live. Drop them first: a buffer has items of one type at a time."""
 
 
+class RegistrationError(RuntimeError):
+    """The path does not register memory, or the buffer is registered already, or not. The text says why."""
+
+
 class PoolEmptyError(RuntimeError):
     """All buffers of the pool are in use, and none of them is on its way back."""
 

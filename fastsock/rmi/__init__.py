@@ -32,7 +32,7 @@ marks, frames, errors       what can be called, how a frame looks, what can go w
 Each file stands on those below it. Above the socket class; nothing in fastsock imports it. Tests: tests/rmi.
 """
 
-from . import aio
+from . import aio, by_value_buffers  # noqa: F401  # the second enters the classes of buffers
 from .connecting import connect, secure
 from .daemon import Daemon
 from .errors import (

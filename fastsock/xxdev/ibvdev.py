@@ -28,6 +28,12 @@ _ADVICE = {
     errno.EPERM: "a child of this process could corrupt its queue pairs: the kernel is too old",
     errno.EOPNOTSUPP: "the device has no shared receive queues",
 }
+_NOT_PINNED = {
+    errno.ENODEV: "the device is not open",
+    errno.ENOMEM: "no more memory may be locked: see `ulimit -l` and FASTSOCK_MPJ_RDMA_MEMORY",
+    errno.EOPNOTSUPP: "FASTSOCK_MPJ_RDMA_RENDEZVOUS=read registers for each message, or the kernel does not tell when memory "
+    "is unmapped",
+}
 
 
 class Ibvdev(NetworkedDevice):
@@ -48,6 +54,19 @@ class Ibvdev(NetworkedDevice):
             which = f"the RDMA device {device}" if device else "an RDMA device"
             raise failed(Code.UNREACHABLE, f"{self.name}: rank {self.job.rank} cannot open {which}: {why}") from error
         return _QueuePairs(self.job, self.engine, settings)
+
+    def pin(self, address: int, nbytes: int) -> None:
+        """The RDMA device knows that memory until unpin(), and sends from there use that. Raises XxdevError."""
+        try:
+            self._running().pin(address, nbytes, True)
+        except OSError as error:
+            why = _NOT_PINNED.get(error.errno or 0, error.strerror)
+            raise failed(Code.UNREACHABLE, f"{self.name}: memory cannot be registered: {why}") from error
+
+    def unpin(self, address: int, nbytes: int) -> None:
+        """Undoes pin(). A device that was closed has forgotten it."""
+        if self.engine is not None:
+            self.engine.pin(address, nbytes, False)
 
     def explain(self, peer: int) -> Any:
         """What the queue pair carried so far, and its device, a dictionary; None before the first message."""

@@ -232,3 +232,38 @@ def test_a_dropped_buffer_leaves_nothing():
         buffers.RegisteredBuffer(1 << 16).view("u1")[0] = 1
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("path", ["shm", "unix", "tcp", "sdp", "rdma", "rsockets", "iodev", "ibvdev", "nonsense", None])
+def test_paths_that_register_nothing_say_why(buffer, path):
+    with pytest.raises(buffers.RegistrationError, match=str(path)) as refused:
+        buffer.register(path)
+    assert len(str(refused.value)) > 20
+    with pytest.raises(buffers.RegistrationError, match="not registered"):
+        buffer.deregister()
+
+
+class _Device:
+    """Stands for an open ibvdev device: what it is asked to know."""
+
+    def __init__(self):
+        self.known = []
+
+    def pin(self, address, nbytes):
+        self.known.append((address, nbytes))
+
+    def unpin(self, address, nbytes):
+        self.known.remove((address, nbytes))
+
+
+def test_it_is_registered_until_it_is_deregistered_or_released(buffer):
+    device = _Device()
+    buffer.register(device)
+    assert device.known == [(buffer.view("u1").ctypes.data, 64)]
+    with pytest.raises(buffers.RegistrationError, match="deregister"):
+        buffer.register(device)
+    buffer.deregister()
+    assert device.known == []
+    buffer.register(device)
+    buffer.release()
+    assert device.known == []

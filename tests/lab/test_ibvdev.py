@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from fastsock import buffers
 from fastsock.testing import name, ranks
 from fastsock.xxdev.errors import Code, XxdevError
 
@@ -181,6 +182,42 @@ def test_memory_stays_known(sent, keeps, rendezvous, moved):
         assert (carried["registered"] > 0) == (keeps == "1")
         kept.append(carried["known_already"])
     assert kept == [2 * (rounds - 1) if keeps == "1" else 0] * 2
+
+
+def _send_registered(device, rounds):
+    """Sends from a registered buffer, and from one that is not; what the device knew, before, between and behind."""
+    other = 1 - device.id()
+    incoming = bytearray(LONG)
+    known = [device.explain(other)]
+
+    def exchange(outgoing):
+        for _ in range(rounds):
+            sending = device.engine.isend(outgoing, other, 5, 99)
+            device.engine.recv(incoming, other, 5, 99)
+            sending.wait_or_cancel()
+        known.append(device.explain(other))
+
+    exchange(bytes([device.id()]) * LONG)
+    with buffers.RegisteredBuffer(LONG) as buffer:
+        buffer.view("u1")[:] = device.id() + 7
+        buffer.register(device)
+        known.append(device.explain(other))
+        exchange(buffer.view("u1", readonly=True))
+        assert incoming == bytes([other + 7]) * LONG
+        buffer.deregister()
+        known.append(device.explain(other))
+    return known
+
+
+def test_a_registered_buffer_is_registered_once(sent):
+    rounds = 4
+    for known in _maker("write").run(2, _send_registered, rounds):
+        _, before, pinned, behind, unpinned = known
+        print(known)
+        assert pinned["registered"] - before["registered"] >= LONG
+        assert behind["registered"] == pinned["registered"]
+        assert behind["known_already"] - before["known_already"] >= rounds
+        assert unpinned["registered"] == before["registered"]
 
 
 class _Alarm(Exception):

@@ -82,6 +82,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_open_verbs(fs_engine *engine, const fs_ibvx_options *options, int offers)
     void fs_engine_ask_again(fs_engine *engine, int peer)
     int fs_engine_attach_verbs(fs_engine *engine, int peer, int descriptor)
+    int fs_engine_pin(fs_engine *engine, void *memory, size_t length, bint pins)
     int fs_engine_verbs_counts(fs_engine *engine, int peer, fs_ibvx_counts *counts, char *device, size_t size)
     void fs_engine_fail(fs_engine *engine, int peer, const char *reason)
     int fs_engine_set_members(fs_engine *engine, uint32_t context, const int *ranks, size_t count)

@@ -474,6 +474,14 @@ cdef class Engine:
             error = fs_engine_attach_verbs(self.engine, peer, fd)
         self.check_attached(peer, error)
 
+    def pin(self, uint64_t address, size_t length, bint pins):
+        """The RDMA device knows that memory until it is unpinned. The caller keeps it mapped so long. Raises OSError."""
+        cdef int error
+        self.alive()
+        with nogil:
+            error = fs_engine_pin(self.engine, <void *>address, length, pins)
+        checked(error)
+
     def verbs_counts(self, int peer):
         """What went through the queue pair to `peer`, and the device's name; None where there is no such pair."""
         cdef fs_ibvx_counts counts

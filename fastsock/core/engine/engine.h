@@ -109,6 +109,8 @@ int fs_engine_open_verbs(struct fs_engine *engine, const struct fs_ibvx_options 
 int fs_engine_attach_verbs(struct fs_engine *engine, int peer, int descriptor);
 /* What went over that link: 1, or 0 where it is none of verbs. */
 struct fs_ibvx_counts;
+/* The device knows that memory from now on, until `pins` is 0.  0, or -ENODEV, -EOPNOTSUPP, -ENOMEM, -ENOENT. */
+int fs_engine_pin(struct fs_engine *engine, void *memory, size_t length, int pins);
 int fs_engine_verbs_counts(struct fs_engine *engine, int peer, struct fs_ibvx_counts *counts, char *device,
                            size_t size);
 /* All messages from and to the peer end with FS_PEER_FAILED from now on; fs_engine_reason() tells `reason`. */

@@ -192,7 +192,23 @@ int fs_engine_verbs_counts(struct fs_engine *engine, int peer, struct fs_ibvx_co
     return found;
 }
 
+int fs_engine_pin(struct fs_engine *engine, void *memory, size_t length, int pins)
+{
+    int error = -ENODEV;
+    fs_engine_lock(engine);
+    if (engine->verbs && engine->verbs_offers) error = -EOPNOTSUPP; /* what others may read serves one message at a time */
+    else if (engine->verbs) error = (pins ? fs_ibvx_pin : fs_ibvx_unpin)(engine->verbs, memory, length);
+    fs_engine_unlock(engine);
+    return error;
+}
+
 #else
+
+int fs_engine_pin(struct fs_engine *engine, void *memory, size_t length, int pins)
+{
+    (void)engine, (void)memory, (void)length, (void)pins;
+    return -ENODEV;
+}
 
 void fs_verbs_close(struct fs_engine *engine) { (void)engine; }
 

@@ -75,12 +75,16 @@ int fs_ibvx_has_room(struct fs_ibvx_pair *pair);
 int fs_ibvx_must_be_looked_at(const struct fs_ibvx_pair *pair); /* its descriptor does not tell of input */
 /* What memory is known for.  Memory that others may touch serves one message at a time: so it can be taken from them. */
 enum fs_ibvx_use { FS_IBVX_SOURCE, FS_IBVX_TARGET, FS_IBVX_WRITTEN_BY_OTHERS, FS_IBVX_READ_BY_OTHERS };
-/* Memory that the device knows.  NULL: it takes no more, or may not.  These four calls belong to one thread at a time, for
+/* Memory that the device knows.  NULL: it takes no more, or may not.  These calls belong to one thread at a time, for
  * all pairs of the device. */
 struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, enum fs_ibvx_use use);
 void fs_ibvx_forget(struct fs_ibvx_region *region); /* the message is done */
 void fs_ibvx_revoke(
     struct fs_ibvx_region *region); /* it is not: what others still do with it fails, and the link with it */
+/* The device knows that memory until it is unpinned, and all that is sent from there uses that.  0, or -ENOMEM,
+ * -EOPNOTSUPP (the kernel does not tell when it is unmapped), -ENOENT. */
+int fs_ibvx_pin(struct fs_ibvx *device, void *memory, size_t length);
+int fs_ibvx_unpin(struct fs_ibvx *device, void *memory, size_t length);
 uint32_t fs_ibvx_key(const struct fs_ibvx_region *region); /* for the other end */
 /* The device writes from that memory to `address` over there, or reads from there, in pieces: how many bytes of `length`
  * were begun.  It is done once fs_ibvx_pieces_done() reaches what fs_ibvx_pieces_begun() says now.  What is sent after a

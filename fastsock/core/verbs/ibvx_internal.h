@@ -59,6 +59,7 @@ struct fs_ibvx_region {
     size_t length, pages; /* pages: bytes, in whole ones */
     enum fs_ibvx_use use;
     int is_kept;
+    int is_pinned; /* one of its users is the program itself */
     unsigned users;
     struct fs_watched_memory watched;
 };

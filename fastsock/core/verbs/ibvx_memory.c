@@ -95,20 +95,11 @@ static void keep(struct fs_ibvx_region *region, const void *memory, size_t lengt
     if (region->is_kept) put_first(device, region);
 }
 
-struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, enum fs_ibvx_use use)
+static struct fs_ibvx_region *learn(struct fs_ibvx *device, void *memory, size_t length, enum fs_ibvx_use use)
 {
-    struct fs_ibvx *device = pair->device;
     const uintptr_t start = (uintptr_t)memory, last = start + length + PAGE - 1;
     const size_t pages = (last & ~(PAGE - 1)) - (start & ~(PAGE - 1));
-    struct fs_ibvx_region *region = find(device, start, length, use);
-    if (region) {
-        take_out(device, region);
-        put_first(device, region);
-        region->users++;
-        pair->counts.known_already++;
-        return region;
-    }
-    region = malloc(sizeof *region);
+    struct fs_ibvx_region *region = malloc(sizeof *region);
     if (region && may_know(device, pages)) {
         *region = (struct fs_ibvx_region){
             .device = device, .start = start, .length = length, .pages = pages, .use = use, .users = 1};
@@ -123,8 +114,47 @@ struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, siz
         atomic_fetch_sub(&device->registered, pages);
     }
     free(region);
-    pair->counts.refused++;
     return NULL;
+}
+
+struct fs_ibvx_region *fs_ibvx_know(struct fs_ibvx_pair *pair, void *memory, size_t length, enum fs_ibvx_use use)
+{
+    struct fs_ibvx *device = pair->device;
+    struct fs_ibvx_region *region = find(device, (uintptr_t)memory, length, use);
+    if (region) {
+        take_out(device, region);
+        put_first(device, region);
+        region->users++;
+        pair->counts.known_already++;
+        return region;
+    }
+    region = learn(device, memory, length, use);
+    if (!region) pair->counts.refused++;
+    return region;
+}
+
+int fs_ibvx_pin(struct fs_ibvx *device, void *memory, size_t length)
+{
+    struct fs_ibvx_region *region = learn(device, memory, length, FS_IBVX_SOURCE);
+    if (!region) return -ENOMEM;
+    if (!region->is_kept) { /* no later message would find it */
+        destroy(region);
+        return -EOPNOTSUPP;
+    }
+    region->is_pinned = 1; /* its one user */
+    return 0;
+}
+
+int fs_ibvx_unpin(struct fs_ibvx *device, void *memory, size_t length)
+{
+    for (struct fs_ibvx_region *each = device->kept; each; each = each->next) {
+        if (!each->is_pinned || each->start != (uintptr_t)memory || each->length != length) continue;
+        each->is_pinned = 0;
+        each->users--;
+        if (each->users == 0) fs_ibvx_revoke(each);
+        return 0;
+    }
+    return -ENOENT;
 }
 
 void fs_ibvx_forget(struct fs_ibvx_region *region)
