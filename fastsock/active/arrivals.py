@@ -37,8 +37,13 @@ class Pool:
         if count < 1 or nbytes < 1:
             raise ValueError(f"a pool has at least one buffer of one byte, not {count} of {nbytes}")
         self.nbytes = nbytes
+        self._count = count
         self._buffers = [RegisteredBuffer(nbytes) for _ in range(count)]
         self._next = 0
+
+    def __reduce__(self) -> Any:
+        """Elsewhere it is a pool of its own."""
+        return type(self), (self._count, self.nbytes)
 
     @property
     def is_used(self) -> bool:

@@ -1,8 +1,8 @@
 """The receiving side of a process: the desk where others pass memory, and what they have lent to this process.
 
 A process has one desk. Its name is a random number, which the other end of a connection reads in the memory that both
-ends share (Channel.show_desk). Nobody waits at the desk: an owner connects and leaves there what it passes. That is taken
-when the stream says that a buffer comes.
+ends share (Channel.show_desk). Nobody waits at the desk: an owner connects and leaves there what it passes. That is
+taken when the stream says that a buffer comes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Owner:
     def look(self) -> bool:
         """Takes what it has passed since. False: it has gone.
 
-        Raises OSError where memory cannot be taken now: it stays. Raises BufferFormatError for nonsense, again and again.
+        Raises OSError where memory cannot be taken now: it stays. Raises BufferFormatError for nonsense, each time.
         """
         while not self._is_closed:
             if not self._file.is_ours():
@@ -93,7 +93,7 @@ class Owner:
         if (self.number == -1) != (kind == core.MEMO_HELLO) or self.number not in (-1, link):
             raise BufferFormatError(f"process {self.process} passed a memo out of order")
         if kind == core.MEMO_HELLO and size != core.LEDGER_BYTES:
-            raise BufferFormatError(f"process {self.process} has another kind of ledger: its fastsock is another version")
+            raise BufferFormatError(f"process {self.process} has another kind of ledger: its version differs")
         if kind == core.MEMO_MEMORY and (number in self.memories or len(self.memories) >= MOST_NUMBERS):
             raise BufferFormatError(f"process {self.process} passed memory {number} twice, or too many")
         try:

@@ -1,4 +1,4 @@
-"""Registered buffers as arguments and results: their bytes go from their own memory, and arrive in a buffer of the receiver.
+"""Registered buffers as arguments and results: their bytes go from their own memory into a buffer of the receiver.
 
 A frame of a call is no place for a hand-over: it may be refused, cancelled or answered late, and then nobody would have
 the buffer. A program that wants that sends it beside the call (fastsock.buffers.send_buffer).

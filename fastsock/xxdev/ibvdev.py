@@ -31,8 +31,8 @@ _ADVICE = {
 _NOT_PINNED = {
     errno.ENODEV: "the device is not open",
     errno.ENOMEM: "no more memory may be locked: see `ulimit -l` and FASTSOCK_MPJ_RDMA_MEMORY",
-    errno.EOPNOTSUPP: "FASTSOCK_MPJ_RDMA_RENDEZVOUS=read registers for each message, or the kernel does not tell when memory "
-    "is unmapped",
+    errno.EOPNOTSUPP: "with FASTSOCK_MPJ_RDMA_RENDEZVOUS=read each message is registered for itself; or the kernel "
+    "does not tell when memory is unmapped",
 }
 
 

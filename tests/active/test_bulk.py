@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from fastsock import active
+from fastsock import active, buffers
 
 from .conftest import Near, fresh_name
 from .far import TAG, begin, connections, look
@@ -35,6 +35,15 @@ def test_any_contiguous_buffer(near):
     with pytest.raises((BufferError, ValueError)):
         near.endpoint.request_bulk(0, 3, numpy.arange(1000)[::2])
     assert near.call(1, 1) == (1,)
+
+
+def test_from_a_registered_buffer(near):
+    with buffers.RegisteredBuffer(8000) as buffer:
+        buffer.view("u1")[:] = some(8000)
+        near.endpoint.request_bulk(0, 3, buffer, 4)
+        near.until()
+        assert near.got == [(8000, int(some(8000).sum()), 4)]
+        assert near.call(1, 1) == (1,)
 
 
 @pytest.mark.parametrize(("offset", "size"), ((SEGMENT, 1), (SEGMENT - 10, 11), (2**64 - 1, 5), (0, SEGMENT + 1)))

@@ -196,7 +196,8 @@ int fs_engine_pin(struct fs_engine *engine, void *memory, size_t length, int pin
 {
     int error = -ENODEV;
     fs_engine_lock(engine);
-    if (engine->verbs && engine->verbs_offers) error = -EOPNOTSUPP; /* what others may read serves one message at a time */
+    if (engine->verbs && engine->verbs_offers)
+        error = -EOPNOTSUPP; /* what others may read serves one message at a time */
     else if (engine->verbs) error = (pins ? fs_ibvx_pin : fs_ibvx_unpin)(engine->verbs, memory, length);
     fs_engine_unlock(engine);
     return error;

@@ -3,7 +3,7 @@
 #include "registered.h"
 
 #define PARCEL_MAGIC 0x31425346u /* "FSB1" */
-#define MEMO_MAGIC 0x314d5346u  /* "FSM1" */
+#define MEMO_MAGIC 0x314d5346u   /* "FSM1" */
 
 static void put_32(unsigned char *bytes, uint32_t value)
 {
@@ -23,10 +23,7 @@ static uint32_t take_32(const unsigned char *bytes)
     return value;
 }
 
-static uint64_t take_64(const unsigned char *bytes)
-{
-    return take_32(bytes) | (uint64_t)take_32(bytes + 4) << 32;
-}
+static uint64_t take_64(const unsigned char *bytes) { return take_32(bytes) | (uint64_t)take_32(bytes + 4) << 32; }
 
 int fs_region_is_within(uint64_t size, uint64_t offset, uint64_t length)
 {
@@ -49,20 +46,20 @@ void fs_parcel_put(unsigned char *bytes, const struct fs_parcel *parcel)
 const char *fs_parcel_take(const unsigned char *bytes, struct fs_parcel *parcel)
 {
     *parcel = (struct fs_parcel){.kind = take_32(bytes + 4),
-                               .length = take_64(bytes + 8),
-                               .offset = take_64(bytes + 16),
-                               .desk = take_64(bytes + 24),
-                               .link = take_64(bytes + 32),
-                               .number = take_32(bytes + 40),
-                               .slot = take_32(bytes + 44),
-                               .serial = take_64(bytes + 48)};
+                                 .length = take_64(bytes + 8),
+                                 .offset = take_64(bytes + 16),
+                                 .desk = take_64(bytes + 24),
+                                 .link = take_64(bytes + 32),
+                                 .number = take_32(bytes + 40),
+                                 .slot = take_32(bytes + 44),
+                                 .serial = take_64(bytes + 48)};
     if (take_32(bytes) != PARCEL_MAGIC) return "these bytes are no buffer";
     if (parcel->kind < FS_PARCEL_COPY || parcel->kind > FS_PARCEL_LEND) return "no buffer comes in such a way";
     if (parcel->length == 0 || !fs_region_is_within(INT64_MAX, parcel->offset, parcel->length))
         return "no buffer has such a size";
     if (parcel->slot >= FS_LEDGER_SLOTS || parcel->serial > UINT64_MAX >> 3) return "no loan has such a number";
-    if (parcel->kind == FS_PARCEL_COPY && (parcel->offset | parcel->desk | parcel->link | parcel->number | parcel->slot |
-                                         parcel->serial) != 0)
+    if (parcel->kind == FS_PARCEL_COPY &&
+        (parcel->offset | parcel->desk | parcel->link | parcel->number | parcel->slot | parcel->serial) != 0)
         return "a copied buffer has no owner";
     return NULL;
 }
