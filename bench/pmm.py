@@ -1,7 +1,7 @@
 """What does communication cost a parallel matrix multiplication, by each way that a block can go to another process?
 
-The ring of examples/pmm.py, 64 x 64 and 256 x 256, as in Javia's figures 7 to 10: the time in communication, its share of
-the whole, and the rate. The barriers alone are taken off, and nothing is computed where communication is timed.
+The ring of examples/pmm.py, 64 x 64 and 256 x 256, as in Javia's figures 7 to 10: the time in communication, its share
+of the whole, and the rate. The barriers alone are taken off, and nothing is computed where communication is timed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from common import question, summary
 from common.interleave import Sample, Turns
-from common.placement import NEAR, Placement
+from common.placement import Placement
 from common.process import Broken, Process, Unusable
 from common.question import Options
 from common.target import Result
@@ -143,7 +143,9 @@ def _line(
     at_most: float | None,
 ) -> Result:  # fmt: skip
     """The time in communication by that of the first variant, with what figures 7 to 10 tell."""
-    faster = 1.0 if variant == COPY and parts.whole else summary.compare(samples, what, size, variant, COPY)
+    faster, near = summary.compare_here(samples, what, size, variant, COPY)
+    if variant == COPY:
+        faster = 1.0 if parts.whole else None
     note = ""
     if parts.whole:
         spent, whole = summary.median(parts.communication), summary.median(parts.whole)
@@ -155,8 +157,8 @@ def _line(
         1 / faster if faster else None,
         options.skipped,
         variant,
-        at_most=at_most,
-        cores=NEAR if at_most else summary.placements(samples, what, size),
+        at_most=at_most if near or faster is None else None,
+        cores=summary.placements(samples, what, size),
         note=note,
     )
 

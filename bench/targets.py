@@ -13,11 +13,13 @@ import time
 
 import active
 import asyncio_echo
+import buffers
 import busy_thread
 import dask_comm
 import idle
 import oversubscribed
 import ping_pong
+import pmm
 import rmi
 import send_array
 import set_up
@@ -43,6 +45,8 @@ QUESTIONS: dict[str, Question] = {
     "start_up": start_up.measure,
     "idle": idle.measure,
     "active": active.measure,
+    "buffers": buffers.measure,
+    "pmm": pmm.measure,
     "rmi": rmi.measure,
     "dask_comm": dask_comm.measure,
     "whole_programs": whole_programs.measure,

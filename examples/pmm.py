@@ -4,9 +4,9 @@
     python examples/pmm.py --workers 4 --size 512
 
 The algorithm is pMM (C.-C. Chang and T. von Eicken, "Interfacing Java with the Virtual Interface Architecture", 1999,
-section 5.1). Each of p workers holds n/p columns of A, B and C. It adds the product of the block of A that it has and of
-the rows of B that belong to it to its columns of C (a block gaxpy). Then each block of A goes one worker to the right.
-After p such steps the product is whole.
+section 5.1). Each of p workers holds n/p columns of A, B and C. To its columns of C a worker adds the product of the
+block of A that it has and the rows of B that belong to that block: a block gaxpy. Then each block of A goes one worker
+to the right. After p such steps the product is whole.
 
 The time in communication is taken as there: the time without computation, less the time of the barriers alone.
 """
@@ -141,7 +141,7 @@ class Worker:
         return time.perf_counter() - start
 
     def shift(self, right: socket.socket, left: socket.socket, ring: Any) -> None:
-        """Each block goes to the right. Every other worker sends first, so that not all wait for somebody to receive."""
+        """Each block goes to the right. Only every other worker sends first: else all might wait for a receiver."""
         if self.rank % 2 == 0:
             ring.send(right)
             ring.accept(ring.receive(left))
@@ -267,7 +267,8 @@ def main() -> int:
 def tell(workers: int, size: int, found: dict[str, Measured], directly: dict[str, float]) -> None:
     """One row a variant. The ratios are medians of those within a turn."""
     print(f"\n{workers} workers, {size} x {size}: beside {VARIANTS[0]}")
-    print(f"{'':<20}{'communication':>16}{'its time by copy':>18}{'of the whole':>14}{'whole':>10}{'Mflop/s':>10}{'past the ring':>15}")
+    header = f"{'communication':>16}{'its time by copy':>18}{'of the whole':>14}{'whole':>10}"
+    print(f"{'':<20}{header}{'Mflop/s':>10}{'past the ring':>15}")
     beside = found[VARIANTS[0]].communication
     for variant, measured in found.items():
         spent = measured.communication

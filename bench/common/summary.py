@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from .interleave import Sample
+from .placement import NEAR, UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,12 @@ def compare(
     ``placements`` limits it to turns in which both were measured in one and the same of these.
     """
     return compare_with_best(samples, what, size, peer, [against], placements)
+
+
+def compare_here(samples: Sequence[Sample], what: str, size: int, peer: str, against: str) -> tuple[float | None, bool]:
+    """The same over the turns that were measured near, and True; where there is none, over all turns, and False."""
+    near = compare(samples, what, size, peer, against, (NEAR, UNKNOWN))
+    return (near, True) if near is not None else (compare(samples, what, size, peer, against), False)
 
 
 def compare_with_best(

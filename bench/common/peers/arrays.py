@@ -91,17 +91,55 @@ class PickleTcp(Arrays, TcpPeer):
 
 
 class FastArrays(Arrays, TcpPeer):
-    """send_array, received into a new array or, with ``into``, into one that is there."""
+    """send_array, received into a new array or, with ``into``, into one that is there.
 
-    def __init__(self, name: str, path: str, into: bool) -> None:
+    ``direct_from``: bytes from which an array may be read out of the sender instead; 0 for never.
+    ``read``: the receiver looks at each element once.
+    """
+
+    def __init__(self, name: str, path: str, into: bool, direct_from: int | None = None, read: bool = False) -> None:
         super().__init__(name, client="fast", server="fast", path=path)
-        self.reuse = into
+        self.reuse, self.read = into, read
+        if direct_from is not None:
+            self.environment = {**self.environment, "FASTSOCK_DIRECT_MIN": str(direct_from)}
 
     def _put(self, array: Any) -> None:
         self.socket.send_array(array)
 
     def _get(self) -> Any:
-        return self.socket.recv_array_into(self.into) if self.reuse else self.socket.recv_array()
+        array = self.socket.recv_array_into(self.into) if self.reuse else self.socket.recv_array()
+        if self.read:
+            array.sum()
+        return array
+
+
+class HandedBuffers(Arrays, TcpPeer):
+    """Registered buffers, handed over. ``nbytes``: their size, where it is not that of the message."""
+
+    def __init__(self, name: str, path: str = "shm", nbytes: int | None = None, read: bool = False) -> None:
+        super().__init__(name, client="fast", server="fast", path=path)
+        self.nbytes, self.read = nbytes, read
+
+    def _prepare(self, size: int) -> Any:
+        try:
+            from fastsock import buffers
+        except ImportError as error:
+            raise Unusable(f"fastsock has no registered buffers here: {error}") from error
+        self.library = buffers
+        nbytes = self.nbytes or size
+        if getattr(self, "buffer", None) is None or self.buffer.nbytes != nbytes:
+            self.buffer = buffers.RegisteredBuffer(nbytes)
+            self.buffer.view("f8")[:] = 1.0
+        return self.buffer
+
+    def _put(self, array: Any) -> None:
+        self.library.send_buffer(self.socket, array)
+
+    def _get(self) -> Any:
+        received = self.library.recv_buffer(self.socket)
+        if self.read:
+            received.view("f8").sum()
+        received.release()
 
 
 class ConnectionTcp(Arrays, Peer):
