@@ -118,7 +118,7 @@ def _of_a_size(options: Options, workers: int, size: int) -> list[Result]:
                 keep = turn > 0
                 runs = [(v, _run(options, ring, v, parts[v] if keep else Parts())) for v in usable]
                 turns.take(what, size, runs, keep=keep)
-            directly = {v: ring.all("share_read_directly", [(v,)] * workers)[0] for v in usable}
+            directly = {v: ring.all("share_past_the_ring", [(v,)] * workers)[0] for v in usable}
         except (Broken, Unusable) as error:
             return [Result(what, None, "x", note=str(error))]
         finally:
@@ -151,7 +151,7 @@ def _line(
         spent, whole = summary.median(parts.communication), summary.median(parts.whole)
         share = summary.median([c / w for c, w in zip(parts.communication, parts.whole, strict=True)])
         note = f"{spent:.0f} us, {share:.0%} of {whole:.0f} us, {2 * size**3 / whole:.0f} Mflop/s"
-        note += f", {directly:.0%} past the ring" if variant in (PIN, PIN_NEW) else ""
+        note += f", {directly:.0%} past the ring" if variant in (PIN, PIN_NEW, BUFFER) else ""
     return question.ratio(
         f"pMM, {what}: communication, {variant}, its time by copy",
         1 / faster if faster else None,

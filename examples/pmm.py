@@ -19,7 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from statistics import median
 from typing import Any
 
@@ -46,6 +46,9 @@ class Arrays:
         self.own = self.block = own
         self.room = [np.empty_like(own), np.empty_like(own)] if posted else []
 
+    def expect(self, left: socket.socket) -> None:
+        """Be ready for what will come."""
+
     def send(self, right: socket.socket) -> None:
         right.send_array(self.block)
 
@@ -66,6 +69,8 @@ class Handed:
 
     def __init__(self, own: Array) -> None:
         self.own = self.held = buffers.RegisteredBuffer(own.nbytes)
+        self.received: list[buffers.RegisteredBuffer] = []
+        self.sent = self.handed_over = 0
         self.shape = own.shape
         self.block[...] = own
 
@@ -73,18 +78,28 @@ class Handed:
     def block(self) -> Array:
         return self.held.view("f8", self.shape)
 
+    def expect(self, left: socket.socket) -> None:
+        """From now on buffers are handed over; before, the other end would copy them."""
+        buffers.expect(left)
+
     def send(self, right: socket.socket) -> None:
-        buffers.send_buffer(right, self.held)
+        self.handed_over += buffers.send_buffer(right, self.held)
+        self.sent += 1
 
     def receive(self, left: socket.socket) -> Any:
         return buffers.recv_buffer(left)
 
     def accept(self, received: Any) -> None:
         self.held = received
+        self.received.append(received)
 
     def begin_again(self) -> None:
-        if self.held is not self.own:
-            self.held.release()  # it goes back to its worker
+        """Each block goes home by the way that it came, from worker to worker."""
+        while self.received:
+            buffer = self.received.pop()
+            buffer.wait()
+            buffer.release()
+        self.own.wait()
         self.held = self.own
 
 
@@ -121,7 +136,9 @@ class Worker:
         for each in (to_right, from_left):
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         own = self.a[:, self.mine].T.copy()
-        self.rings[variant] = to_right, from_left, Handed(own) if variant == BUFFER else Arrays(own, receive == POSTED)
+        ring = Handed(own) if variant == BUFFER else Arrays(own, receive == POSTED)
+        ring.expect(from_left)
+        self.rings[variant] = to_right, from_left, ring
         return to_right.transport
 
     def multiply(self, variant: str, times: int, compute: bool, communicate: bool) -> float:
@@ -166,9 +183,12 @@ class Worker:
                 left.recv(1)
                 right.sendall(b"b")
 
-    def share_read_directly(self, variant: str) -> float:
-        """The part of what came from the left that was copied from process to process, past the ring."""
-        seen = explain(self.rings[variant][1])
+    def share_past_the_ring(self, variant: str) -> float:
+        """The part of the blocks that was read out of the sender, or handed over."""
+        _, left, ring = self.rings[variant]
+        if variant == BUFFER:
+            return float(ring.handed_over / ring.sent)
+        seen = explain(left)
         return (seen.bytes_direct or 0) / (seen.bytes_received or 1)
 
     def check(self, variant: str) -> float:
@@ -216,10 +236,14 @@ class Workers:
         """Have every worker call a method; `each` adds arguments of its own. Returns what they returned."""
         for rank, pipe in enumerate(self.pipes):
             pipe.send((method, (*arguments, *(each[rank] if each else ()))))
-        answers = [pipe.recv() for pipe in self.pipes]
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
+        answers: list[Any] = [None] * len(self.pipes)
+        missing = dict(zip(self.pipes, range(len(self.pipes)), strict=True))
+        while missing:
+            for pipe in wait(missing):
+                answer = pipe.recv()  # type: ignore[union-attr]
+                if isinstance(answer, Exception):  # the others may wait for this worker
+                    raise answer
+                answers[missing.pop(pipe)] = answer  # type: ignore[arg-type]
         return answers
 
     def close(self) -> None:
@@ -258,7 +282,7 @@ def main() -> int:
     for _ in range(options.turns):
         for variant, measured in found.items():
             measured.turn(lambda *what, variant=variant: workers.all("multiply", variant, *what)[0])  # type: ignore[misc]
-    directly = {variant: workers.all("share_read_directly", variant)[0] for variant in VARIANTS}
+    directly = {variant: workers.all("share_past_the_ring", variant)[0] for variant in VARIANTS}
     workers.close()
     tell(options.workers, options.size, found, directly)
     return 0

@@ -120,12 +120,24 @@ class HandedBuffers(Arrays, TcpPeer):
         super().__init__(name, client="fast", server="fast", path=path)
         self.nbytes, self.read = nbytes, read
 
-    def _prepare(self, size: int) -> Any:
+    def accept(self) -> None:
+        super().accept()
+        self._expect()
+
+    def connect(self, address: Any) -> None:
+        super().connect(address)
+        self._expect()
+
+    def _expect(self) -> None:
         try:
             from fastsock import buffers
-        except ImportError as error:
-            raise Unusable(f"fastsock has no registered buffers here: {error}") from error
+
+            buffers.expect(self.socket)
+        except (ImportError, NotImplementedError) as error:
+            raise Unusable(f"no registered buffers here: {error}") from error
         self.library = buffers
+
+    def _prepare(self, size: int) -> Any:
         nbytes = self.nbytes or size
         if getattr(self, "buffer", None) is None or self.buffer.nbytes != nbytes:
             self.buffer = buffers.RegisteredBuffer(nbytes)
