@@ -107,8 +107,6 @@ class Worker:
     """One of `workers`, with its columns of matrices of `size` x `size`. Arrays hold columns one after the other."""
 
     def __init__(self, rank: int, workers: int, size: int) -> None:
-        if size % workers:
-            raise ValueError(f"{size} columns cannot be dealt out evenly to {workers} workers")
         self.rank, self.workers, self.width = rank, workers, size // workers
         random = np.random.default_rng(1)
         self.a, self.b = random.random((2, size, size))
@@ -269,6 +267,10 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=256, help="rows and columns of the matrices (default: 256)")
     parser.add_argument("--turns", type=int, default=TURNS, help="of each variant (default: %(default)s)")
     options = parser.parse_args()
+    if options.workers < 2 or options.turns < 1:
+        parser.error("a ring has at least two workers, and there is at least one turn")
+    if options.size % options.workers:
+        parser.error(f"{options.size} columns cannot be dealt out evenly to {options.workers} workers")
     workers = Workers(options.workers, options.size)
     addresses = workers.all("address")
     to_the_right = [(address,) for address in addresses[1:] + addresses[:1]]

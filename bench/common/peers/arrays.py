@@ -140,7 +140,7 @@ class HandedBuffers(Arrays, TcpPeer):
     def _prepare(self, size: int) -> Any:
         nbytes = self.nbytes or size
         if getattr(self, "buffer", None) is None or self.buffer.nbytes != nbytes:
-            self.buffer = buffers.RegisteredBuffer(nbytes)
+            self.buffer = self.library.RegisteredBuffer(nbytes)
             self.buffer.view("f8")[:] = 1.0
         return self.buffer
 
