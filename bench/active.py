@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 from functools import partial
 
-from common import exchange, question, summary
+from common import counted, exchange, question, summary
 from common.exchange import PING_PONG, STREAM
 from common.peers.active import Active
 from common.peers.catalogue import fast
@@ -86,5 +86,14 @@ def measure(options: Options) -> list[Result]:
     ]
 
 
+def counts(options: Options) -> str:
+    short = [partial(fast, "shm"), partial(Active, NONE), partial(Active, SIXTEEN, words=16)]
+    bulk = [partial(fast, "shm"), *(partial(Active, name, into=into) for name, into in BULKS.items())]
+    how = {"cores": options.cores, "skipped": options.skipped}
+    found = exchange.counts(short, [(PING_PONG, 1)], **how)  # type: ignore[arg-type]
+    found += exchange.counts(bulk, [(STREAM, size) for size in SIZES], **how)  # type: ignore[arg-type]
+    return counted.report(found, options.skipped)
+
+
 if __name__ == "__main__":
-    question.run(measure, __doc__)
+    question.run(measure, __doc__, counts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from common import exchange, question, sizes, summary
+from common import counted, exchange, question, sizes, summary
 from common.exchange import PING_PONG
 from common.peers.arrays import FastArrays, HandedBuffers
 from common.question import Options
@@ -86,5 +86,11 @@ def measure(options: Options) -> list[Result]:
     ]
 
 
+def counts(options: Options) -> str:
+    cells = [(PING_PONG, size) for size in (64 * KIB, MIB)]
+    found = exchange.counts(VARIANTS, cells, cores=options.cores, skipped=options.skipped)
+    return counted.report(found, options.skipped)
+
+
 if __name__ == "__main__":
-    question.run(measure, __doc__)
+    question.run(measure, __doc__, counts)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from common import conjugate_gradient, crowd, question, record, summary, table, target
+from common import conjugate_gradient, counted, crowd, question, record, summary, table, target
 from common.call_values import SIMULATION_BYTES
 from common.interleave import Sample, Turns
 from common.pair import Pair
@@ -173,6 +173,31 @@ def measure(options: Options) -> list[Result]:
     return results
 
 
+def counts(options: Options) -> str:
+    """System calls, copies and bytes of each kind of call, by each peer."""
+    found: list[counted.Row] = []
+    for make in CALLERS:
+        caller = make()
+        if caller.name in options.skipped:
+            continue
+        try:
+            pair = Pair(caller, options.cores)
+        except (Broken, Unusable) as error:
+            options.skipped.add(caller.name, str(error))
+            continue
+        try:
+            for what in (calls.ADD, calls.ARRAY, calls.OBJECT, calls.OBJECTS):
+                if what in caller.can:
+                    found += counted.rows(what, [pair], partial(_measure_calls, what=what), options.times(5, 20))
+        finally:
+            pair.close()
+    return counted.report(sorted(found, key=lambda row: row.what), options.skipped)
+
+
+def _measure_calls(pair: Pair, count: int, *, what: str) -> object:
+    return pair.near.call("measure", what, count)
+
+
 def _beside_own_calls(measured: Measurement, what: str, bar: float) -> Result:
     """A way of many calls beside calls one by one: each per call."""
     samples = [s for s in measured.samples if s.peer == OWN]
@@ -205,6 +230,8 @@ def main() -> int:
     options = Options(words.quick, words.pin)
     results = switched_off(options, words.without) if words.without else measure(options)
     print(target.report(results))
+    if not words.without:
+        print(f"\n{counts(options)}")
     if words.json:
         record.write(words.json, {"results": results, "skipped": options.skipped})
     return 0 if results else 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from . import counted, sizes
 from .interleave import Sample, Skipped, Turns
 from .pair import Pair
 from .peers.peer import Peer
@@ -12,6 +14,7 @@ from .placement import Placement
 from .process import Broken, Unusable
 
 PING_PONG, STREAM = "ping-pong", "stream"
+ENDS = {PING_PONG: ("ping", "pong"), STREAM: ("send", "receive")}
 
 Cell = tuple[str, int]  # PING_PONG or STREAM, bytes a message
 
@@ -54,6 +57,36 @@ def measure(
     return taken.samples
 
 
+def counts(
+    peers: Sequence[Callable[[], Peer]],
+    cells: Sequence[Cell],
+    *,
+    cores: tuple[int, int],
+    skipped: Skipped,
+) -> list[counted.Row]:
+    """System calls, copies and bytes of a message there and back, or of one of a stream."""
+    pairs = _open(peers, cores, skipped)
+    try:
+        return [
+            row
+            for what, size in cells
+            for row in counted.rows(
+                f"{what}, {sizes.name(size)}",
+                pairs.values(),
+                partial(_exchange, what=what, size=size),
+                50 if size <= 1 << 16 else 5,
+            )
+        ]
+    finally:
+        for pair in pairs.values():
+            pair.close()
+
+
+def _exchange(pair: Pair, count: int, *, what: str, size: int) -> object:
+    near, other = ENDS[what]
+    return pair.both(near, other, size, count, timeout=120)
+
+
 def _open(peers: Sequence[Callable[[], Peer]], cores: tuple[int, int], skipped: Skipped) -> dict[str, Pair]:
     pairs = {}
     for make in peers:
@@ -71,7 +104,7 @@ def _run(
     pair: Pair, what: str, size: int, counts: dict[tuple[str, str, int], int], seconds: float
 ) -> Callable[[], float]:
     key = (pair.peer.name, what, size)
-    near, other = ("ping", "pong") if what == PING_PONG else ("send", "receive")
+    near, other = ENDS[what]
 
     def run() -> float:
         count = counts.get(key) or _first_count(size)

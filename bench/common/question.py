@@ -55,14 +55,16 @@ def ratio(
     return Result(what, measured, "x", at_least, at_most, cores, note, noise)
 
 
-def main(question: Question, text: str | None) -> int:
-    """Answer one question from the command line."""
+def main(question: Question, text: str | None, counts: Callable[[Options], str] | None = None) -> int:
+    """Answer one question from the command line. counts: a table to be shown behind the answer."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
     words = parser.parse_args()
     options = Options(words.quick, words.pin)
     results = question(options)
     print(target.report(results))
+    if counts is not None:
+        print(f"\n{counts(options)}")
     if words.json:
         record.write(words.json, {"results": results, "skipped": options.skipped})
     return 0 if results else 1
@@ -75,6 +77,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the results")
 
 
-def run(question: Question, text: str | None) -> None:
+def run(question: Question, text: str | None, counts: Callable[[Options], str] | None = None) -> None:
     """``main`` as the program's end."""
-    sys.exit(main(question, text))
+    sys.exit(main(question, text, counts))

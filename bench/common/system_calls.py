@@ -46,11 +46,12 @@ def _total(pair: Pair, near: str, other: str, size: int, messages: int) -> int:
         return sum(total(file) for file in files)
 
 
-def attach(pid: int, file: Path) -> subprocess.Popen[str]:
-    """From now on the calls of all threads of a process are counted. Raises Unusable."""
+def attach(pid: int, file: Path, summary: bool = True) -> subprocess.Popen[str]:
+    """From now on the calls of all threads of a process are counted, or written down one by one. Raises Unusable."""
     _need()
+    how = ["-c"] if summary else ["-s", "0"]
     attached = subprocess.Popen(
-        ["strace", "-c", "-f", "-o", str(file), "-p", str(pid)], stderr=subprocess.PIPE, text=True
+        ["strace", *how, "-f", "-o", str(file), "-p", str(pid)], stderr=subprocess.PIPE, text=True
     )
     assert attached.stderr is not None
     line = attached.stderr.readline()

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..process import Unusable
 from .peer import Peer, warm_up
+from .stream_sockets import require_paths
 
 REQUEST, REPLY, BULK = 1, 2, 3
 
@@ -54,6 +55,7 @@ class Active(Peer):
     def connect(self, address: Any) -> None:
         self._begin()
         self.endpoint.map(0, address)
+        require_paths("shm")
 
     def ping(self, size: int, count: int) -> float:
         self._ask(warm_up(size, count))

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..process import Unusable
 from .peer import Peer
+from .stream_sockets import require_paths
 
 ADD, ARRAY, OBJECT, OBJECTS = "add(1, 2)", "1 MiB float64", "3 KB object", "100 small objects"
 BATCH, ONEWAY, STREAM, TASKS, FIRST = "batch", "one-way", "stream", "64 asyncio calls", "connect and first call"
@@ -119,6 +120,7 @@ class Own(Caller):
                  cache: bool = False) -> None:  # fmt: skip
         super().__init__(name)
         self.cache = cache
+        self.path = path
         self.without = without
         self.environment = {
             "FASTSOCK_RMI_KEY": KEY.decode(),
@@ -154,6 +156,7 @@ class Own(Caller):
         self.address = "rmi://{}:{}/bench".format(*address)
         self.made = self.rmi.connect(self.address)
         self.made.add(1, 2)
+        require_paths(self.path)
 
     def prepare(self, what: str) -> Callable[[], Any]:
         rmi, made = self.rmi, self.made

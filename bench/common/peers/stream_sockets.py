@@ -237,6 +237,13 @@ def require_path(sock: Any, path: str) -> None:
         raise Unusable(f"the connection took {sock.transport}, not {path}: {reason}")
 
 
+def require_paths(path: str) -> None:
+    """Raise Unusable unless all connections of this process took ``path``."""
+    taken = taken_paths()
+    if set(taken) != {path}:
+        raise Unusable(f"the connections took {taken}, not {path}")
+
+
 def taken_paths() -> dict[str, int]:
     """How many connections of this process took which path, since it began."""
     totals = importlib.import_module("fastsock.connection.registry").totals()
