@@ -1,8 +1,10 @@
 """What does a remote call cost, beside plain sockets, multiprocessing.managers, Pyro5, RPyC, grpcio and xmlrpc?
 
 python bench/rmi.py                       all of it
-python bench/rmi.py --without NAME        fastsock.rmi with and without one optimization: socket, array-memory,
-                                          class-number, early-detection, cache
+python bench/rmi.py --without NAME        fastsock.rmi with and without one optimization: socket, no-block-data,
+                                          array-memory, class-number, class-annotation, early-detection, cache
+
+For no-block-data and class-annotation something stands in (common/peers/stand_ins.py): they show at most the gain.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from common.call_values import SIMULATION_BYTES
 from common.interleave import Sample, Turns
 from common.pair import Pair
 from common.peers import remote_calls as calls
+from common.peers import stand_ins
 from common.peers.arrays import FastArrays
 from common.peers.remote_calls import Caller
 from common.peers.stream_sockets import TcpPeer
@@ -31,7 +34,7 @@ TCP, UNIX, LAUNCHED = "managers, TCP", "managers, AF_UNIX", "managers, launcher"
 OWN_MANAGERS = "fastsock.rmi.managers"
 PYRO, PYRO_LAUNCHED, RPYC, GRPC, XMLRPC = "Pyro5", "Pyro5, launcher", "RPyC", "grpcio", "xmlrpc"
 ARRAY_BYTES = calls.ELEMENTS * 8
-WITHOUT = ("socket", "array-memory", "class-number", "early-detection", "cache")
+WITHOUT = ("socket", "no-block-data", "array-memory", "class-number", "class-annotation", "early-detection", "cache")
 
 CALLERS: list[Callable[[], Caller]] = [
     partial(calls.Own, OWN),
@@ -213,11 +216,16 @@ def switched_off(options: Options, name: str) -> list[Result]:
     """fastsock.rmi beside itself without one optimization."""
     lacking = f"{OWN} without {name}"
     cache = name == "cache"
-    on = partial(calls.Own, OWN, cache=cache)
-    off = partial(calls.Own, lacking, frozenset({name}), cache=cache)
+    on: Callable[[], Caller] = partial(calls.Own, OWN, cache=cache)
+    off: Callable[[], Caller] = partial(calls.Own, lacking, frozenset({name}), cache=cache)
+    whats = [calls.ADD, calls.ARRAY, calls.OBJECT, calls.OBJECTS]
     if name == "socket":
         off = partial(calls.Own, lacking, path="tcp")
-    whats = [calls.ADD, calls.ARRAY, calls.OBJECT, calls.OBJECTS]
+    elif name == "no-block-data":
+        off = partial(stand_ins.BlockData, lacking)
+    elif name == "class-annotation":
+        on, off = partial(stand_ins.PackedClasses, OWN, False), partial(stand_ins.PackedClasses, lacking, True)
+        whats = [calls.OBJECT, calls.OBJECTS]
     measured = Measurement(options, [on, off], whats)
     return [measured.line(what, OWN, lacking, f"gained by {name}") for what in whats]
 

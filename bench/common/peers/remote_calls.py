@@ -132,17 +132,20 @@ class Own(Caller):
         from fastsock import rmi
         from fastsock.rmi import _codec, session
 
-        from ..call_values import Grid, Reading, Simulation
-
         if self.without:
             packer = functools.partial(_codec.Packer, without=self.without)
             session._codec = types.SimpleNamespace(**{**vars(_codec), "Packer": packer})  # type: ignore[assignment]
-        rmi.register(Reading, cache=self.cache)
-        for each in (Grid, Simulation):
-            rmi.register(each)
+        self._register(rmi)
         rmi.expose(Served)
         Served.log = rmi.oneway(Served.log)  # type: ignore[method-assign]
         return rmi
+
+    def _register(self, rmi: Any) -> None:
+        from ..call_values import Grid, Reading, Simulation
+
+        rmi.register(Reading, cache=self.cache)
+        for each in (Grid, Simulation):
+            rmi.register(each)
 
     def listen(self) -> Any:
         rmi = self._rmi()
