@@ -16,8 +16,8 @@ cdef int c_reduce_local(int operation, int type, const void *source, void *targe
 
 # A Channel's bytes; the first says whether an object is one. What comes is 0 at the end of the stream.
 cdef bint is_channel(object candidate) noexcept
-# Sends what there is room for, waiting for no room: the bytes that went. patient: a receiver that is at work may copy
-# the rest in the meantime, for milliseconds.
+# Sends what there is room for, waiting for no room: the bytes that went. patient: the caller waits for room
+# by itself, nobody polls for it, and a receiver that is at work may copy in the meantime, for milliseconds.
 cdef Py_ssize_t channel_send(object channel, const char *data, Py_ssize_t length, bint patient) except -1
 # Receives what is there, or -1.
 cdef Py_ssize_t channel_receive(object channel, char *target, Py_ssize_t length) except -2

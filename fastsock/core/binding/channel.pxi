@@ -151,6 +151,17 @@ cdef class Channel:
     cdef bint waits(self, int flags) noexcept:
         return self.timeout != 0 and not flags & DONT_WAIT
 
+    cdef uint64_t worth_looking(self, int what) noexcept:
+        """Ticks that a wait may take before it gives up the interpreter's lock. Beside a thread that computes it pays,
+        however few looks were answered: the other end may have slept for as long as this one awaited that lock."""
+        cdef uint64_t now
+        if not contended:
+            return look_ticks if fs_end_may_spin(self.shared.end, what) else 0
+        now = fs_ticks()
+        if look_ticks == 0 or now >= hold_until or not fs_end_is_elsewhere(self.shared.end):
+            return 0
+        return min(<uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()), <uint64_t>hold_until - now)
+
     cdef int wait(self, int what, uint64_t deadline, bint again) except -1:
         """Until it is worth trying again.  The interpreter's lock is kept for a short look, never for a wait.
 
@@ -163,9 +174,9 @@ cdef class Channel:
         if self.is_moving():
             return 0
         self.alive()  # somebody may have closed it during a copy without the interpreter's lock
-        if not again and fs_end_may_spin(end, what) and not (contended and fs_ticks() > hold_until):
-            ticks = <uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()) if contended else look_ticks
-            if fs_end_look(end, what, ticks):
+        if not again:
+            ticks = self.worth_looking(what)
+            if ticks != 0 and fs_end_look(end, what, ticks):
                 return 0
         if self.timeout < 0 and get_flags(self.descriptor, F_GETFL) & O_NONBLOCK:  # set behind the socket's back
             self.fail(-EAGAIN)
@@ -272,9 +283,10 @@ cdef class Channel:
                 self.leave()
         return 0
 
-    cdef ssize_t send_some(self, const char *data, Py_ssize_t length, int flags):
+    cdef ssize_t send_some(self, const char *data, Py_ssize_t length, int flags, int how=0):
         cdef ssize_t result
-        cdef int how = FS_NO_SIGNAL if flags & NO_SIGNAL else 0
+        if flags & NO_SIGNAL:
+            how |= FS_NO_SIGNAL
         if self.waits(flags):
             how |= FS_PATIENT
         if length < LONG_COPY:
@@ -459,7 +471,7 @@ cdef class Channel:
             except BlockingIOError:
                 return 0
         self.alive()
-        result = self.send_some(data, length, 0 if patient else DONT_WAIT)
+        result = self.send_some(data, length, 0 if patient else DONT_WAIT, FS_UNPOLLED if patient else 0)
         if result < 0 and result != -EAGAIN:
             self.fail(result)
         return max(result, 0)

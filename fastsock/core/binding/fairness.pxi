@@ -4,7 +4,7 @@ import sys as _sys
 
 cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is given up for the copy
 cdef double CONTENDED_US = 1000.0       # getting the interpreter's lock back took this long: another thread computes
-cdef double PATIENT_LOOK_US = 20.0      # and giving it up again is worth so much waiting
+cdef double PATIENT_LOOK_US = 100.0     # and giving it up again is worth so much: the other end may have to wake up
 cdef double FAIR_SHARE = 0.08           # of the time that thread just had, so that it loses less than a tenth
 cdef unsigned int OFFER_US = 60
 

@@ -8,7 +8,7 @@ cdef extern from "stream/cma_offer.h" nogil:
 cdef extern from "stream/end.h" nogil:
     enum: FS_SIDE_ACCEPTED, FS_SIDE_CONNECTED
     enum: FS_READABLE, FS_WRITABLE
-    enum: FS_PATIENT, FS_NO_SIGNAL, FS_PEEK, FS_AT_ONCE
+    enum: FS_PATIENT, FS_NO_SIGNAL, FS_PEEK, FS_AT_ONCE, FS_UNPOLLED
 
     struct fs_limits:
         double spin_us

@@ -25,9 +25,10 @@
 
 enum { FS_SIDE_ACCEPTED = 0, FS_SIDE_CONNECTED = 1 };
 enum { FS_READABLE = 1, FS_WRITABLE = 2 };
-/* Of a send: PATIENT: the caller will wait for room.  NO_SIGNAL: EPIPE raises no signal.  Of a receive: PEEK leaves the
- * bytes.  Of any call: AT_ONCE answers -EBUSY where another thread, or a forked process, works at this end. */
-enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2, FS_PEEK = 1, FS_AT_ONCE = 4 };
+/* Of a send: PATIENT: the caller will wait for room.  NO_SIGNAL: EPIPE raises no signal.  UNPOLLED: nobody polls for
+ * room, so its lack need not be shown.  Of a receive: PEEK leaves the bytes.  Of any call: AT_ONCE answers -EBUSY where
+ * another thread, or a forked process, works at this end. */
+enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2, FS_PEEK = 1, FS_AT_ONCE = 4, FS_UNPOLLED = 8 };
 
 struct fs_limits {
     double spin_us;    /* longest busy wait before sleeping */

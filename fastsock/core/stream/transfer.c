@@ -287,10 +287,10 @@ static ssize_t put(struct fs_end *end, int doorbell, const unsigned char *data, 
 }
 
 /* Pollers of this end must find it not writable while the ring is full. */
-static void show_fullness(struct fs_end *end, int doorbell)
+static void show_fullness(struct fs_end *end, int doorbell, int flags)
 {
     int full = fs_ring_room(&end->out) == 0;
-    if (fs_end_is_watched(end) && (full || fs_end_awaits_tcp(end))) fs_doorbell_stuff(end, doorbell);
+    if (!(flags & FS_UNPOLLED) && fs_end_is_watched(end) && (full || fs_end_awaits_tcp(end))) fs_doorbell_stuff(end, doorbell);
     if (end->custody != NULL) fs_custody_await_room(end->custody, full);
 }
 
@@ -321,7 +321,7 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
         if (fs_end_shared(end)) fs_cma_abandon(end);
         result = length == 0 ? 0 : put(end, doorbell, data, length, flags);
         if (result == -EAGAIN && goes_raw(end, doorbell)) result = send_raw(end, doorbell, data, length, flags);
-        else if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell);
+        else if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell, flags);
         if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
     }
     fs_unlock(end->exclusion.sender);
