@@ -7,11 +7,15 @@ from libc.stdint cimport uint64_t, uintptr_t
 from fastsock.rmi._numbers cimport NEW
 
 
+cdef enum:
+    FEW = 8
+
 cdef struct Memo:
     PyObject **values
     Py_ssize_t *numbers
     size_t mask
     size_t used
+    size_t first[FEW]  # the places that were taken first: a table with no others is cleared without a look at all
 
 cdef inline Memo *new_memo() except NULL:
     cdef Memo *memo = <Memo *>PyMem_Calloc(1, sizeof(Memo))
@@ -24,6 +28,14 @@ cdef inline void memo_clear(Memo *memo) noexcept:
     cdef PyObject **values = memo.values
     cdef size_t at, room = memo.mask + 1
     if memo.used == 0:
+        return
+    if memo.used <= FEW:
+        room = memo.used
+        memo.used = 0
+        for at in range(room):
+            value = <object>values[memo.first[at]]
+            values[memo.first[at]] = NULL
+            Py_DECREF(value)
         return
     if room <= 256:
         memo.used = 0
@@ -66,7 +78,7 @@ cdef inline int memo_grow(Memo *memo) except -1:
     cdef Memo larger
     cdef size_t at, to
     larger.mask = 4 * (memo.mask + 1) - 1 if memo.values != NULL else 63
-    larger.used = memo.used
+    larger.used = memo.used  # none, or more than FEW
     larger.values = <PyObject **>PyMem_Calloc(larger.mask + 1, sizeof(PyObject *))
     larger.numbers = <Py_ssize_t *>PyMem_Calloc(larger.mask + 1, sizeof(Py_ssize_t))
     if larger.values == NULL or larger.numbers == NULL:
@@ -92,6 +104,8 @@ cdef inline int memo_set(Memo *memo, object value, Py_ssize_t number) except -1:
     if memo.values[at] == NULL:
         memo.values[at] = <PyObject *>value
         Py_INCREF(value)
+        if memo.used < FEW:
+            memo.first[memo.used] = at
         memo.used += 1
     memo.numbers[at] = number
     return 0

@@ -135,3 +135,22 @@ def test_a_batch(store):
         wrong.result()
     with pytest.raises(rmi.NotPackable):
         unpackable.result()
+
+
+def test_a_batch_of_calls_of_all_kinds(store):
+    """Keywords, arguments that two calls share, and a generator, which cannot go in a batch."""
+    shared = [1, 2]
+    with rmi.batch(store) as calls:
+        described = calls.described(1, two=2)
+        same = [calls.same(shared), calls.same(shared)]
+        stream = calls.count_to(3)
+        with pytest.raises(AttributeError, match="no method '_private'"):
+            calls._private()
+        with pytest.raises(AttributeError, match="no method 'missing'"):
+            calls.missing()
+        assert not described.done()
+    assert described.result() == store.described(1, two=2)
+    assert [each.result() for each in same] == [[1, 2], [1, 2]]
+    with pytest.raises(TypeError, match="in a batch"):
+        stream.result()
+    assert store.add(1, 2) == 3
