@@ -8,6 +8,7 @@ and are received into fresh memory once.
 from __future__ import annotations
 
 import _socket
+import copyreg
 import errno
 import io
 import os
@@ -15,6 +16,7 @@ import pickle
 import select
 import struct
 import weakref
+from collections import ChainMap
 from multiprocessing import connection, reduction, util
 from typing import Any
 
@@ -28,7 +30,15 @@ BACKLOG = 128
 MOST_BUFFERS = 1 << 20
 _ROOM = bytes(HEADER.size)
 _plain: Any = connection
-_Pickler: Any = reduction.ForkingPickler
+_forking: Any = reduction.ForkingPickler
+_copyreg: Any = copyreg
+_reducers: Any = ChainMap(_forking._extra_reducers, _copyreg.dispatch_table)  # of what both know at any time
+
+
+class _Pickler(pickle.Pickler):
+    """As that of multiprocessing, which makes this table again for each message."""
+
+    dispatch_table = _reducers
 
 
 class Connection:
@@ -103,7 +113,7 @@ class Connection:
 
         file = io.BytesIO()
         file.write(_ROOM)
-        _Pickler(file, 5, True, beside).dump(value)
+        _Pickler(file, 5, buffer_callback=beside).dump(value)
         return file.getbuffer(), buffers
 
     def send_pickled(self, whole: memoryview, buffers: list[memoryview]) -> None:

@@ -290,7 +290,8 @@ static ssize_t put(struct fs_end *end, int doorbell, const unsigned char *data, 
 static void show_fullness(struct fs_end *end, int doorbell, int flags)
 {
     int full = fs_ring_room(&end->out) == 0;
-    if (!(flags & FS_UNPOLLED) && fs_end_is_watched(end) && (full || fs_end_awaits_tcp(end))) fs_doorbell_stuff(end, doorbell);
+    if (!(flags & FS_UNPOLLED) && fs_end_is_watched(end) && (full || fs_end_awaits_tcp(end)))
+        fs_doorbell_stuff(end, doorbell);
     if (end->custody != NULL) fs_custody_await_room(end->custody, full);
 }
 
