@@ -367,8 +367,12 @@ class Connection(Servant):
             self._taken()
             raise self.session.ended()
         unpacker = self._begin()
-        self.session.handle(kind, self._flags, self._number, self._object, self._method, unpacker)
-        unpacker.end()
+        try:
+            self.session.handle(kind, self._flags, self._number, self._object, self._method, unpacker)
+            unpacker.end()
+        except BaseException as error:
+            self._half_handled(error)
+            raise
         self._taken()
         return None
 
@@ -405,6 +409,9 @@ class Connection(Servant):
             value = error
             kind = ERROR
             flags = 0
+        except BaseException as error:
+            self._unanswered(call, error)
+            raise
         self._taken()
         if call is not None and flags == 0:
             self.settle(call, value, kind == ERROR)
@@ -414,9 +421,19 @@ class Connection(Servant):
     def _special_answer(self, kind: int, flags: int, call: Any, value: Any) -> None:
         """The answer is a stream, or nobody waits for it any more."""
         if call is not None:
-            self.settle(call, self.session.special_result(flags, call, value), False)
+            try:
+                value = self.session.special_result(flags, call, value)
+            except BaseException as error:
+                self._unanswered(call, error)
+                raise
+            self.settle(call, value, False)
         elif flags:
             self.session.nobody_reads(flags, self._number)
+
+    def _unanswered(self, call: Any, error: BaseException) -> None:
+        if call is not None:
+            self.calls[call.number] = call  # it ends with the others
+        self._half_handled(error)
 
     def settle(self, call: Call, value: Any, failed: bool) -> None:
         call.value = value

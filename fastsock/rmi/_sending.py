@@ -16,7 +16,7 @@ except ModuleNotFoundError:
     from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi._locks import Lock
-from fastsock.rmi.errors import LimitExceeded
+from fastsock.rmi.errors import LimitExceeded, LostPeer
 
 if not cython.compiled:
     from fastsock.rmi._receiving import Receiver
@@ -147,7 +147,11 @@ class Sender(Receiver):
         except (
             BaseException
         ):  # a signal handler's: the rest must go all the same, and the program may change its memory
-            pending[:] = [memoryview(bytes(part)) for part in pending]
+            try:
+                pending[:] = [memoryview(bytes(part)) for part in pending]
+            except MemoryError:
+                del pending[:]
+                self.fail(LostPeer(f"{self.peer}: a message was sent in part, and there is no memory for the rest"))
             raise
 
     def send_unsent(self) -> bool:

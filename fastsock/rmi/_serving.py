@@ -16,7 +16,7 @@ except ModuleNotFoundError:
 
 from fastsock.rmi._locks import Lock
 from fastsock.rmi._records import current
-from fastsock.rmi.errors import BadFrame, LimitExceeded, LostPeer, UnknownMethod, UnknownObject
+from fastsock.rmi.errors import BadFrame, LimitExceeded, LostPeer, RmiError, UnknownMethod, UnknownObject
 
 if not cython.compiled:
     from fastsock.rmi._interpreted import enter_context, goes_on, leave_context
@@ -68,6 +68,9 @@ class Servant(Sender):
             self._taken()
             self.session.refuse(request, error)
             return None
+        except BaseException as error:
+            self._half_handled(error)
+            raise
         if type(arguments) is not tuple or type(deadline) is not float or type(behalf) is not int:
             raise BadFrame(f"{self.peer}: the arguments of a call are no tuple")
         if keywords is not None and type(keywords) is not dict:
@@ -89,6 +92,13 @@ class Servant(Sender):
             self.session.refuse(request, unknown)
             return None
         return request
+
+    def _half_handled(self, error: BaseException) -> None:
+        """Something was raised while a frame was handled, by a signal handler perhaps. Handled twice it could give an
+        item, or let an object go, twice; left out it could leave a call without its answer."""
+        if not isinstance(error, RmiError):
+            error = LostPeer(f"{self.peer}: {type(error).__name__} was raised while a message was handled")
+        self.fail(error)
 
     def claim(self, request: Request) -> bool:
         """Whether it may run now. Else it is put behind the call of the same thread that runs."""

@@ -158,9 +158,9 @@ class References:
             number = self._numbers.get(key)
             if number is None:
                 number = self._enter(known)
-                self._numbers[key] = number
+                self._counts[number] = 0  # a signal handler may raise between two lines: what is known is counted
                 self._keys[number] = key
-                self._counts[number] = 0
+                self._numbers[key] = number
             self._counts[number] += 1
             self._stamp(number)
         if not self._session.served:
@@ -177,10 +177,10 @@ class References:
         """The frame in which objects were to go was not sent."""
         frames = self._session.connection.frames_sent
         with self._lock:
-            for stamp, number in self._stamped:
+            stamped, self._stamped = self._stamped, []  # a signal handler may raise in between: none is dropped twice
+            for stamp, number in stamped:
                 if stamp == frames:
                     self._drop(number, 1)
-            self._stamped.clear()
 
     def enter(self, known: Exported) -> int:
         """A number for an object that stays until the connection ends."""
@@ -222,8 +222,8 @@ class References:
         if left:
             self._counts[number] = left
             return
-        del self._counts[number]
-        del self._numbers[self._keys.pop(number)]
+        del self._numbers[self._keys[number]]
+        del self._keys[number], self._counts[number]
         self._session.connection.exports.pop(number, None)
 
     def ended(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import threading
 
 import pytest
@@ -93,3 +95,31 @@ def test_streams_beside_each_other(store):
     streams = [store.count_to(1000) for _ in range(5)]
     assert [sum(row) for row in zip(*streams, strict=True)] == [5 * each for each in range(1000)]
     assert rmi.future(store.add)(1, 2).result() == 3
+
+
+class Alarm(Exception):
+    """What a signal handler raises."""
+
+
+def test_a_signal_handler_that_raises_while_an_item_arrives(store):
+    """Wherever it does: no item comes twice, and no later call is harmed."""
+    stream = store.count_to(5)
+
+    def alarm(frame, event, _argument):
+        if event == "return" and frame.f_code.co_name == "arrived":
+            raise Alarm
+
+    sys.setprofile(alarm)
+    try:
+        with contextlib.suppress(Alarm):  # compiled, an item arrives whole
+            next(stream)
+    finally:
+        sys.setprofile(None)
+    try:
+        rest = list(stream)
+    except rmi.LostPeer as error:
+        assert "Alarm was raised" in str(error)
+    else:
+        assert rest == sorted(set(rest))
+    assert list(store.count_to(5)) == [0, 1, 2, 3, 4]
+    assert store.add(1, 2) == 3
