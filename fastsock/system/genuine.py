@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+if not hasattr(select, "epoll"):
+    raise ImportError("select.epoll is gone: import fastsock before gevent.monkey.patch_all(), which takes it away")
+
+
 def _missing(*_: object) -> Any:
     raise OSError(errno.ENOSYS, posix.strerror(errno.ENOSYS))
 

@@ -6,6 +6,8 @@ Each tool is the real one. It is in force in one process; the other end is a pro
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -255,3 +257,11 @@ def test_late_look_ups_are_recognised():
     ):
         assert len(_late(ast.parse(text))) == 1, text
     assert _late(ast.parse("import os\nnow = os.close\ndef f(): now(1)")) == []
+
+
+def test_gevent_patched_before_the_import_is_told():
+    pytest.importorskip("gevent")
+    program = "from gevent import monkey; monkey.patch_all(); import fastsock.socket"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "ImportError: select.epoll is gone: import fastsock before gevent.monkey.patch_all()" in done.stderr
