@@ -160,7 +160,7 @@ cdef class Channel:
         now = fs_ticks()
         if look_ticks == 0 or now >= hold_until or not fs_end_is_elsewhere(self.shared.end):
             return 0
-        return min(<uint64_t>(PATIENT_LOOK_US * fs_ticks_per_us()), <uint64_t>hold_until - now)
+        return min(<uint64_t>patient_ticks, <uint64_t>hold_until - now)
 
     cdef int wait(self, int what, uint64_t deadline, bint again) except -1:
         """Until it is worth trying again.  The interpreter's lock is kept for a short look, never for a wait.

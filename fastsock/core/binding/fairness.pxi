@@ -4,12 +4,13 @@ import sys as _sys
 
 cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is given up for the copy
 cdef double CONTENDED_US = 1000.0       # getting the interpreter's lock back took this long: another thread computes
-cdef double PATIENT_LOOK_US = 100.0     # and giving it up again is worth so much: the other end may have to wake up
+cdef double PATIENT_SHARE = 0.05       # of that time is worth looking before the lock is given up again
 cdef double FAIR_SHARE = 0.08           # of the time that thread just had, so that it loses less than a tenth
 cdef unsigned int OFFER_US = 60
 
 cdef atomic_uint64 look_ticks = 0
 cdef atomic_uint64 hold_until = 0       # while contended: no longer than this without offering the lock
+cdef atomic_uint64 patient_ticks = 0    # while contended: of a look
 cdef atomic_int contended = 0
 cdef object lock_is_there = getattr(_sys, "_is_gil_enabled", None)  # since Python 3.13; a module can bring it back
 
@@ -28,9 +29,10 @@ cdef inline int note_lock_wait(uint64_t before, uint64_t after) except -1:
 
 
 cdef int note_long_wait(uint64_t before, uint64_t after) except -1:
-    global contended, hold_until
+    global contended, hold_until, patient_ticks
     if lock_is_there is None or lock_is_there():
         hold_until = after + <uint64_t>(FAIR_SHARE * <double>(after - before))
+        patient_ticks = <uint64_t>(PATIENT_SHARE * <double>(after - before))
         contended = 1
     return 0
 
