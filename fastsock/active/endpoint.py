@@ -54,6 +54,7 @@ class Endpoint(Requests):
         self.segment = memoryview(segment if segment is not None else bytearray()).cast("B")
         if self.segment.readonly and segment is not None:
             raise ValueError("the segment must be writable")
+        self.hold_segment(self.segment)
         self.bundle = bundle
         self.tag = tag
         self.arrivals = arrivals or Allocated()
@@ -147,14 +148,6 @@ class Endpoint(Requests):
         connection = Connection(sock, self, False, *self._credits, self.most_bulk, most_there, peer)
         with self.moving:
             self.bundle.bring(connection)
-
-    # ---- memory ----
-
-    def place(self, offset: int, nbytes: int) -> memoryview | None:
-        """That part of the segment, or None where it is not within it."""
-        if nbytes > self.segment.nbytes or offset > self.segment.nbytes - nbytes:
-            return None
-        return self.segment[offset : offset + nbytes]
 
     # ---- ending, moving ----
 

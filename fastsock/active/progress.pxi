@@ -8,44 +8,104 @@ cdef class Progress:
     cdef public list connections, lost, returned
     cdef public int bell
     cdef bint inside
+    cdef Turn turn  # of a shared bundle
+
+    def share(self):
+        """Several threads may use it at once from now on."""
+        self.turn = Turn()
+
+    def hold(self):
+        """No other thread of a shared bundle does anything with it until release()."""
+        if self.turn is not None:
+            self.turn.take()
+
+    def release(self):
+        """Whoever waits looks at the connections anew."""
+        if self.turn is not None:
+            if self.turn.leading:
+                self.turn.has_run(self.bell)
+            self.turn.leave()
 
     def poll(self, timeout=0.0):
         """Takes what has come and runs the handlers; how many. timeout: seconds to wait for something, None for ever.
+        In a shared bundle the wait ends too when another thread has run handlers: then it is 0.
 
         Raises what a handler raises, and what comes back where the endpoint has no error handler."""
         cdef double left = -1 if timeout is None else timeout
-        cdef double deadline = 0
-        cdef int handled
         if am_handling:
             raise HandlerRule("a handler must not poll: it would run inside of itself")
+        if self.turn is not None:
+            return self.poll_by_turns(left)
         if self.inside:
-            raise NotReady("another thread polls this bundle: give each thread a bundle of its own")
+            raise NotReady("another thread polls this bundle: give each thread a bundle of its own, or make it shared")
         self.inside = True
         try:
-            handled = 0
-            if left == 0 or len(self.connections) != 1:  # one alone is looked at where it is waited for
-                handled = self.look_at_all(left == 0)
-            if self.lost or self.returned:
-                handled += self.tell()
-            if handled or left == 0:
-                return handled
-            if left > 0:
-                deadline = genuine.monotonic() + left
-            while True:
-                handled = self.wait_once(left)
-                if self.lost or self.returned:
-                    handled += self.tell()
-                if handled:
-                    return handled
-                if left >= 0:
-                    left = deadline - genuine.monotonic()
-                    if left <= 0:
-                        return 0
+            return self.poll_alone(left)
         except BaseException:
             self.settle_up()
             raise
         finally:
             self.inside = False
+
+    cdef int poll_alone(self, double left) except -1:
+        cdef double deadline = 0
+        cdef int handled = 0
+        if left == 0 or len(self.connections) != 1:  # one alone is looked at where it is waited for
+            handled = self.look_at_all(left == 0)
+        if self.lost or self.returned:
+            handled += self.tell()
+        if handled or left == 0:
+            return handled
+        if left > 0:
+            deadline = genuine.monotonic() + left
+        while True:
+            handled = self.wait_once(left)
+            if self.lost or self.returned:
+                handled += self.tell()
+            if handled:
+                return handled
+            if left >= 0:
+                left = deadline - genuine.monotonic()
+                if left <= 0:
+                    return 0
+
+    cdef int poll_by_turns(self, double left) except -1:
+        cdef Turn turn = self.turn
+        cdef double deadline = 0
+        cdef uint64_t before
+        cdef int handled = 0
+        turn.take()
+        try:
+            before = turn.ran
+            handled = self.look_at_all(left == 0)
+            if left > 0:
+                deadline = genuine.monotonic() + left
+            while True:
+                if self.lost or self.returned:
+                    handled += self.tell()
+                if handled or left == 0 or turn.ran != before:
+                    return handled
+                if left > 0:
+                    left = deadline - genuine.monotonic()
+                    if left <= 0:
+                        return 0
+                if turn.leading:
+                    turn.follow(left)
+                else:
+                    turn.leading = True
+                    try:
+                        handled = self.wait_for_any(left)
+                    finally:
+                        turn.leading = False
+        except BaseException:
+            self.settle_up()
+            turn.has_run(self.bell)
+            raise
+        finally:
+            if handled:
+                turn.has_run(self.bell)
+            turn.pass_on()
+            turn.leave()
 
     cdef int settle_up(self) except -1:
         """A handler has failed: the answers to those before it go all the same."""
@@ -56,88 +116,131 @@ cdef class Progress:
         return 0
 
     cdef int look_at_all(self, bint surely) except -1:
+        """One round: each connection that has something has its turn. surely: descriptors are asked too."""
         cdef Connection connection
         cdef int handled = 0
         for connection in self.connections:
-            if connection.lost is None:
-                handled += connection.look(0, surely and connection.channel is None)
+            if connection.has_input() or connection.queued or connection.done_count or (
+                    surely and connection.end == NULL and connection.lost is None):
+                handled += connection.look(0, surely and connection.end == NULL)
         return handled
 
     cdef int wait_once(self, double left) except -1:
-        """Waits, at most `left` seconds, none if negative; how many handlers ran."""
+        """Waits, at most `left` seconds, for ever if negative; how many handlers ran."""
         cdef Connection connection
-        cdef int handled, i
+        cdef int handled
         if len(self.connections) == 1:
             connection = <Connection>self.connections[0]
-            if connection.channel is not None and connection.lost is None and not connection.queue:
+            if connection.end != NULL and connection.lost is None and not connection.queued:
                 handled = connection.look(LOOK if left < 0 or left > LOOK else left, True)
                 if handled or connection.lost is not None or self.returned:
                     return handled
-        else:
-            for i in range(200):
-                handled = self.look_at_all(False)
-                if handled or self.lost or self.returned:
-                    return handled
-        if left >= 0:
-            left = max(left - LOOK, 0)
-        return self.sleep(left)
+        return self.wait_for_any(left)
 
-    cdef int sleep(self, double left) except -1:
-        """Until any descriptor tells something; then looks there."""
+    cdef int wait_for_any(self, double left) except -1:
+        """As wait_once(). Looks at all rings by turns, then sleeps on all descriptors."""
         cdef pollfd few[MOST_POLLED]
+        cdef fs_end *few_ends[MOST_POLLED]
         cdef pollfd *list_ = few
-        cdef Connection connection
-        cdef Py_ssize_t count = len(self.connections), i
-        cdef int result, handled = 0, milliseconds
-        cdef list connections = list(self.connections)
+        cdef fs_end **ends = few_ends
+        cdef list connections = list(self.connections)  # who waits elsewhere keeps their memory
+        cdef list channels = []
+        cdef Py_ssize_t count = len(connections)
         if count + 1 > MOST_POLLED:
             list_ = <pollfd *>malloc((count + 1) * sizeof(pollfd))
-            if list_ == NULL:
-                raise MemoryError()
+            ends = <fs_end **>malloc(count * sizeof(ends[0]))
         try:
-            milliseconds = -1 if left < 0 else <int>min(left * 1e3 + 0.999, 1e9)
-            for i in range(count):
-                connection = <Connection>connections[i]
-                list_[i].fd = -1
-                list_[i].events = POLLIN | POLLRDHUP
-                list_[i].revents = 0
-                if connection.lost is not None:
-                    continue
-                if connection.queue:
-                    list_[i].events |= POLLOUT
-                    if connection.channel is not None and (milliseconds < 0 or milliseconds > 1):
-                        milliseconds = 1  # room in a ring is no event of its doorbell
-                        list_[i].events &= ~POLLOUT
-                if connection.channel is not None:
-                    # not the socket's fileno(): that would have each message ring the doorbell from then on
-                    connection.descriptor = connection.channel.fileno()
-                    if connection.channel.settle():
-                        milliseconds = 0
-                        list_[i].revents = POLLIN
-                list_[i].fd = connection.descriptor
-            list_[count].fd = self.bell
-            list_[count].events = POLLIN
-            list_[count].revents = 0
-            with nogil:
-                result = poll(list_, count + 1, milliseconds)
-            if result < 0:
-                PyErr_CheckSignals()
-            if list_[count].revents:
-                self.heard()
-            for i in range(count):
-                connection = <Connection>connections[i]
-                if connection.lost is None and (list_[i].revents or connection.has_input() or connection.queue):
-                    handled += connection.look(0, True)
+            if list_ == NULL or ends == NULL:
+                raise MemoryError()
+            if self.spin(connections, channels, ends):
+                return self.look_at_all(False)
+            return self.sleep(connections, list_, left)
         finally:
             if list_ != few:
                 free(list_)
+            if ends != few_ends:
+                free(ends)
+
+    cdef bint spin(self, list connections, list channels, fs_end **ends) except -1:
+        """Whether a ring has something, or another thread has something to tell."""
+        cdef atomic_int none
+        cdef Connection connection
+        cdef Py_ssize_t count = 0
+        cdef int depth = 0, found
+        for connection in connections:
+            if connection.end != NULL and connection.lost is None:
+                channels.append(connection.channel)
+                ends[count] = connection.end
+                count += 1
+        if count == 0:
+            return False
+        if self.turn is None:
+            atomic_store(&none, 0)
+            return c_spin(ends, count, SPIN_US, &none)
+        depth = self.turn.let_go()
+        try:
+            found = c_spin(ends, count, SPIN_US, &self.turn.news)
+        finally:
+            self.turn.restore(depth)
+        return found
+
+    cdef int sleep(self, list connections, pollfd *list_, double left) except -1:
+        """Until any descriptor tells something; then looks there."""
+        cdef Connection connection
+        cdef Py_ssize_t count = len(connections), i
+        cdef int handled = 0
+        cdef double most = left
+        for i in range(count):
+            connection = <Connection>connections[i]
+            list_[i].fd = -1
+            list_[i].events = POLLIN | POLLRDHUP
+            list_[i].revents = 0
+            if connection.lost is not None:
+                continue
+            list_[i].fd = connection.watched()
+            if connection.queued:
+                if connection.end == NULL:
+                    list_[i].events |= POLLOUT
+                elif most < 0 or most > 1e-3:
+                    most = 1e-3  # room in a ring is no event of its doorbell
+            if connection.has_input():
+                most = 0
+        self.ask_kernel(list_, count, most)
+        for i in range(count):
+            connection = <Connection>connections[i]
+            if connection.lost is None and (list_[i].revents or connection.has_input() or connection.queued):
+                handled += connection.look(0, True)
         return handled
+
+    cdef int ask_kernel(self, pollfd *list_, Py_ssize_t count, double left) except -1:
+        """The descriptors of the list, and the bell behind them."""
+        cdef int milliseconds = -1 if left < 0 else <int>min(left * 1e3 + 0.999, 1e9), result, depth = 0
+        list_[count].fd = self.bell
+        list_[count].events = POLLIN
+        list_[count].revents = 0
+        if self.turn is not None:
+            depth = self.turn.let_go()
+        try:
+            with nogil:
+                result = poll(list_, count + 1, milliseconds)
+        finally:
+            if self.turn is not None:
+                self.turn.restore(depth)
+        if result < 0:
+            PyErr_CheckSignals()
+        if list_[count].revents:
+            if self.turn is not None:
+                atomic_store(&self.turn.news, 0)
+            self.heard()
+        return result
 
     def relieve(self, Connection stuck):
         """While a bulk of `stuck` cannot go: takes what comes, so that two ends that send to each other both go on."""
         cdef pollfd one
         cdef int handled = self.look_at_all(True)
-        if handled or self.lost or self.returned or stuck.channel is not None:
+        if handled and self.turn is not None:
+            self.turn.has_run(self.bell)
+        if handled or self.lost or self.returned or stuck.end != NULL:
             return
         one.fd = stuck.descriptor
         one.events = POLLOUT | POLLIN
@@ -171,51 +274,48 @@ cdef class Progress:
         """Waits, without running a handler, until a message has come (NOT_EMPTY) or a request can be sent (CAN_SEND).
 
         Returns those of the asked events that are so, 0 after `timeout` seconds."""
-        cdef Connection connection
         cdef double deadline = 0 if timeout is None else genuine.monotonic() + timeout
-        cdef int found, milliseconds
-        cdef pollfd few[MOST_POLLED]
-        cdef Py_ssize_t count
+        cdef double left = -1
+        cdef int found
         if am_handling:
             raise HandlerRule("a handler must not wait: nothing can come meanwhile")
-        while True:
-            found = 0
-            count = 0
-            milliseconds = 20 if timeout is None else <int>min(max((deadline - genuine.monotonic()) * 1e3, 0), 20)
-            for connection in self.connections:
-                if connection.queue:
-                    connection.flush()
-                if connection.has_input() or connection.lost is not None:
-                    found |= NOT_EMPTY
-                if connection.am.side == FS_AM_ASKS and connection.am.credits[FS_AM_SHORT]:
-                    found |= CAN_SEND
-                if connection.lost is None and count < MOST_POLLED - 1:
-                    if connection.channel is not None:
-                        connection.descriptor = connection.channel.fileno()
-                        if connection.channel.settle():
-                            found |= NOT_EMPTY
-                    few[count].fd = connection.descriptor
-                    few[count].events = POLLIN | POLLRDHUP
-                    few[count].revents = 0
-                    count += 1
-            if self.lost or self.returned:
+        self.hold()
+        try:
+            while True:
+                if timeout is not None:
+                    left = max(deadline - genuine.monotonic(), 0.0)
+                found = self.ready(events, left)
+                if found or left == 0:
+                    return found
+        finally:
+            if self.turn is not None:
+                self.turn.leave()
+
+    cdef int ready(self, int events, double left) except -1:
+        """Those of the events that are so, after at most some milliseconds."""
+        cdef pollfd few[MOST_POLLED]
+        cdef Connection connection
+        cdef int found = 0
+        cdef Py_ssize_t count = 0
+        for connection in self.connections:
+            if connection.queued:
+                connection.flush()
+            if connection.lost is None and count < MOST_POLLED - 1:
+                few[count].fd = connection.watched()
+                few[count].events = POLLIN | POLLRDHUP
+                few[count].revents = 0
+                count += 1
+            if connection.has_input() or connection.lost is not None:
                 found |= NOT_EMPTY
-            if found & events:
-                return found & events
-            few[count].fd = self.bell
-            few[count].events = POLLIN
-            few[count].revents = 0
-            with nogil:
-                poll(few, count + 1, milliseconds)
-            PyErr_CheckSignals()
+            if connection.am.side == FS_AM_ASKS and connection.am.credits[FS_AM_SHORT]:
+                found |= CAN_SEND
+        if self.lost or self.returned:
+            found |= NOT_EMPTY
+        if found & events:
+            return found & events
+        self.ask_kernel(few, count, 20e-3 if left < 0 else min(left, 20e-3))
+        while count > 0:
+            count -= 1
             if few[count].revents:
-                self.heard()
-            found = 0
-            while count > 0:
-                count -= 1
-                if few[count].revents:
-                    found = NOT_EMPTY
-            if found & events:
-                return found & events
-            if timeout is not None and genuine.monotonic() >= deadline:
-                return 0
+                found |= NOT_EMPTY
+        return found & events

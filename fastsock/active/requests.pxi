@@ -4,6 +4,29 @@ cdef class Requests:
     """What an endpoint sends. `Endpoint` is the rest of it."""
     cdef public list entries, handlers
     cdef public object bundle, arrivals
+    cdef object segment_memory
+    cdef Memory segment_held
+
+    def __dealloc__(self):
+        if self.segment_held.is_held:
+            PyBuffer_Release(&self.segment_held.view)
+
+    def hold_segment(self, segment):
+        """Its memory stays where it is from now on. Called once."""
+        PyObject_GetBuffer(segment, &self.segment_held.view, PyBUF_WRITABLE if len(segment) else PyBUF_SIMPLE)
+        self.segment_held.is_held = True
+        self.segment_memory = segment
+
+    cdef bint holds(self, uint64_t offset, uint64_t nbytes) noexcept:
+        """Whether that part lies within the segment."""
+        cdef uint64_t size = self.segment_held.view.len
+        return nbytes <= size and offset <= size - nbytes
+
+    cdef object part(self, uint64_t offset, uint64_t nbytes):
+        return self.segment_memory[offset:offset + nbytes]
+
+    cdef bint has_handler(self, int number) noexcept:
+        return number < len(self.handlers) and self.handlers[number] is not None
 
     cdef Connection entry(self, Py_ssize_t index):
         cdef Connection connection
@@ -31,22 +54,30 @@ cdef class Requests:
         bytes of data. Waits for credit, and polls meanwhile.
 
         Raises NoEntry, LostPeer, HandlerRule within a handler, ValueError for what is too long, OverflowError."""
-        cdef int64_t numbers[FS_AM_WORDS]
-        cdef Connection connection
-        cdef uint32_t number
-        cdef int count
+        cdef Turn turn
         if am_handling:
-            may_send(True)
-        connection = self.entry(index)
-        count = take_words(words, numbers)
+            may_send()
+        turn = (<Progress>self.bundle).turn
+        if turn is None:
+            self.ask(index, handler, words, data)
+            return
+        turn.take()
+        try:
+            self.ask(index, handler, words, data)
+        finally:
+            turn.leave()
+
+    cdef int ask(self, Py_ssize_t index, int handler, tuple words, data) except -1:
+        cdef int64_t numbers[FS_AM_WORDS]
+        cdef Connection connection = self.entry(index)
+        cdef uint32_t number
+        cdef int count = take_words(words, numbers)
         connection.check_handler(handler)
-        if data is not None and (type(data) is not bytes):
-            data = bytes(data)
-        if data is not None and len(<bytes>data) > FS_AM_MEDIUM:
-            raise ValueError(f"a message without a bulk has at most {FS_AM_MEDIUM} bytes of data, not {len(data)}")
+        if data is not None:
+            data = checked_data(data)
         number = self.credit(connection, FS_AM_REQUEST)
-        connection.asked[fs_am_index(number)] = (FS_AM_REQUEST, handler, words, data, None)
-        connection.put_short(FS_AM_REQUEST, handler, number, numbers, count, data)
+        connection.remember(number, FS_AM_REQUEST, handler, words, data, None)
+        return connection.put_short(FS_AM_REQUEST, handler, number, numbers, count, data)
 
     def request_bulk(self, Py_ssize_t index, int handler, data, *words, offset=None):
         """As request(), with contiguous data of any size, up to what the other endpoint takes.
@@ -66,39 +97,60 @@ cdef class Requests:
     cdef int ask_bulk(self, Py_ssize_t index, int handler, data, tuple words, offset, bint wait, Transfer transfer) except -1:
         cdef int64_t numbers[FS_AM_WORDS]
         cdef Connection connection
+        cdef Py_buffer view
         cdef uint32_t number
         cdef uint64_t place = 0 if offset is None else offset
         cdef int count, kind = FS_AM_BULK if offset is None else FS_AM_PUT
+        cdef Turn turn
         if am_handling:
-            may_send(True)
-        connection = self.entry(index)
-        count = take_words(words, numbers)
-        connection.check_handler(handler)
-        connection.check_bulk(data)
-        number = self.credit(connection, kind)
-        connection.asked[fs_am_index(number)] = (kind, handler, words, data, None)
-        connection.put_bulk(kind, handler, number, numbers, count, data, place, wait, transfer)
+            may_send()
+        turn = (<Progress>self.bundle).turn
+        if turn is not None:
+            turn.take()
+        try:
+            connection = self.entry(index)
+            count = take_words(words, numbers)
+            connection.check_handler(handler)
+            connection.open_bulk(data, &view)
+            try:
+                number = self.credit(connection, kind)
+                connection.remember(number, kind, handler, words, data, None)
+                connection.put_bulk(kind, handler, number, numbers, count, data, &view, place, wait, transfer)
+            finally:
+                PyBuffer_Release(&view)
+        finally:
+            if turn is not None:
+                turn.leave()
         return 0
 
     def get(self, Py_ssize_t index, int handler, uint64_t offset, uint64_t nbytes, *words, into=None):
         """Reads `nbytes` at `offset` of the other endpoint's segment; then this endpoint's handler of that number runs
         with the words and the data. into: a writable contiguous buffer of `nbytes`; None: an array, as for bulks."""
-        cdef int64_t numbers[FS_AM_WORDS]
-        cdef unsigned char head[FS_AM_HEAD]
-        cdef Connection connection
-        cdef uint32_t number
-        cdef int count
+        cdef Turn turn
         if am_handling:
-            may_send(True)
-        connection = self.entry(index)
-        count = take_words(words, numbers)
-        connection.check_handler(handler)
+            may_send()
         if into is not None:
             into = memoryview(into).cast("B")
             if into.nbytes != nbytes or into.readonly:
                 raise ValueError(f"`into` must be writable and have {nbytes} bytes, not {into.nbytes}")
+        turn = (<Progress>self.bundle).turn
+        if turn is not None:
+            turn.take()
+        try:
+            self.ask_get(index, handler, words, offset, nbytes, into)
+        finally:
+            if turn is not None:
+                turn.leave()
+
+    cdef int ask_get(self, Py_ssize_t index, int handler, tuple words, uint64_t offset, uint64_t nbytes, into) except -1:
+        cdef int64_t numbers[FS_AM_WORDS]
+        cdef unsigned char head[FS_AM_HEAD]
+        cdef Connection connection = self.entry(index)
+        cdef uint32_t number
+        cdef int count = take_words(words, numbers)
+        connection.check_handler(handler)
         if nbytes > connection.most_here():
             raise ValueError(f"this endpoint takes bulks of {connection.most_here()} bytes at most: set most_bulk")
         number = self.credit(connection, FS_AM_GET)
-        connection.asked[fs_am_index(number)] = (FS_AM_GET, handler, words, None, into)
-        connection.transmit(head, fs_am_put(head, FS_AM_GET, handler, number, numbers, count, nbytes, offset))
+        connection.remember(number, FS_AM_GET, handler, words, None, into)
+        return connection.transmit(head, fs_am_put(head, FS_AM_GET, handler, number, numbers, count, nbytes, offset))

@@ -1,8 +1,7 @@
 # What handlers get beside the words, and what a bulk that goes by itself leaves in the program's hands.
 
-cdef int may_send(self_is_request) except -1:
-    if am_handling == 0:
-        return 0
+cdef int may_send() except -1:
+    """Called within a handler: it may not."""
     if am_handling == IN_REQUEST:
         raise HandlerRule(
             "a request handler may reply once and do nothing else here: a request would wait for credit that comes back"
@@ -21,10 +20,18 @@ cdef class Token:
     data: None; bytes of a medium message; a uint8 array of a bulk; a memoryview of the segment where the bulk was put.
     """
     cdef readonly object connection
-    cdef readonly object data
+    cdef object kept          # bytes, or the array
+    cdef uint64_t offset, length  # in the segment
     cdef uint32_t number
     cdef int state
-    cdef int kind
+    cdef int frame_kind
+
+    @property
+    def data(self):
+        """What came with the words."""
+        if self.kept is None and (self.frame_kind == FS_AM_PUT or self.frame_kind == FS_AM_PUT_REPLY):
+            self.kept = (<Requests>(<Connection>self.connection).endpoint).part(self.offset, self.length)
+        return self.kept
 
     @property
     def endpoint(self):
@@ -52,10 +59,9 @@ cdef class Token:
         cdef int64_t numbers[FS_AM_WORDS]
         cdef int count
         self.use()
-        if self.kind == FS_AM_GET:
-            raise HandlerRule("a get is answered by the bytes that it asked for")
         count = take_words(words, numbers)
         connection.check_handler(handler)
+        data = checked_data(data)
         connection.answer(self.number)
         self.state = TOKEN_USED
         connection.put_short(FS_AM_REPLY, handler, self.number, numbers, count, data)
@@ -66,20 +72,36 @@ cdef class Token:
         Only a request in bulk has the credit that this takes. What cannot go at once is copied."""
         cdef Connection connection = <Connection>self.connection
         cdef int64_t numbers[FS_AM_WORDS]
+        cdef Py_buffer view
+        cdef uint64_t place = 0 if offset is None else offset
         cdef int count
         self.use()
-        if self.kind == FS_AM_REQUEST:
+        if self.frame_kind == FS_AM_REQUEST:
             raise HandlerRule("a short request has no credit for a bulk: ask with request_bulk(), its data may be empty")
         count = take_words(words, numbers)
         connection.check_handler(handler)
-        connection.check_bulk(data)
-        connection.answer(self.number)
-        self.state = TOKEN_USED
-        connection.put_bulk(FS_AM_BULK_REPLY if offset is None else FS_AM_PUT_REPLY, handler, self.number, numbers,
-                            count, data, 0 if offset is None else offset, False, None)
+        connection.open_bulk(data, &view)
+        try:
+            connection.answer(self.number)
+            self.state = TOKEN_USED
+            connection.put_bulk(FS_AM_BULK_REPLY if offset is None else FS_AM_PUT_REPLY, handler, self.number, numbers,
+                                count, data, &view, place, False, None)
+        finally:
+            PyBuffer_Release(&view)
 
     def __repr__(self):
         return f"<active message from {self.peer}>"
+
+
+cdef object checked_data(data):
+    """Of a message without a bulk."""
+    if data is None:
+        return None
+    if type(data) is not bytes:
+        data = bytes(memoryview(data))
+    if len(<bytes>data) > FS_AM_MEDIUM:
+        raise ValueError(f"a message without a bulk has at most {FS_AM_MEDIUM} bytes of data, not {len(data)}")
+    return data
 
 
 cdef int take_words(tuple words, int64_t *numbers) except -1:

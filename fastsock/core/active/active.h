@@ -29,7 +29,7 @@ enum {
     FS_AM_WORD = 8,
     FS_AM_MEDIUM = 8192, /* most bytes of a payload that is no bulk */
     FS_AM_HEAD = FS_AM_HEADER + FS_AM_WORDS * FS_AM_WORD + FS_AM_WORD,
-    FS_AM_ROOM = 32768, /* to receive into: more than the longest frame without its bulk */
+    FS_AM_ROOM = 16384, /* to receive into: more than the longest frame without its bulk */
     FS_AM_MOST_SLOTS = 1024
 };
 
@@ -110,7 +110,7 @@ uint32_t fs_am_under_way(const struct fs_am *am);
 /* Bytes that were written to `out`, which has FS_AM_HEAD bytes. `offset` counts where the kind has one. */
 size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, const int64_t *words, int count,
                  uint64_t length, uint64_t offset);
-int64_t fs_am_word(const struct fs_am_frame *frame, int index);
+void fs_am_words(const struct fs_am_frame *frame, int64_t *words); /* as many as it has */
 /* Where to receive, and how many bytes at most. It is called only after all that was received has been taken. */
 unsigned char *fs_am_space(struct fs_am *am, size_t *length);
 void fs_am_received(struct fs_am *am, size_t length);

@@ -52,9 +52,9 @@ size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, con
     return size;
 }
 
-int64_t fs_am_word(const struct fs_am_frame *frame, int index)
+void fs_am_words(const struct fs_am_frame *frame, int64_t *words)
 {
-    return (int64_t)load_64(frame->body + FS_AM_WORD * index);
+    for (int i = 0; i < frame->words; i++) words[i] = (int64_t)load_64(frame->body + FS_AM_WORD * i);
 }
 
 unsigned char *fs_am_space(struct fs_am *am, size_t *length)

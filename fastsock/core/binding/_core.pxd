@@ -1,11 +1,12 @@
-# What other compiled modules may use of the core: the message engine's hot path, a team's collectives, and what
-# connections that stay on TCP ask.
+# What other compiled modules may use of the core: the message engine's hot path, a team's collectives, the bytes of a
+# channel, and what connections that stay on TCP ask.
 from cpython.pystate cimport PyThreadState
 from libc.stdint cimport uint32_t, uint64_t
 from .engine cimport (
     fs_collective, fs_engine, fs_envelope, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
 )
-from .system cimport iovec
+from .stream cimport fs_end
+from .system cimport atomic_int, iovec
 from .team cimport fs_blocks, fs_team
 
 
@@ -23,6 +24,14 @@ cdef Py_ssize_t channel_send(object channel, const char *data, Py_ssize_t length
 cdef Py_ssize_t channel_receive(object channel, char *target, Py_ssize_t length) except -2
 # The same, after waiting until the deadline in seconds of monotonic(); 0 waits as SO_RCVTIMEO says.
 cdef Py_ssize_t channel_await(object channel, char *target, Py_ssize_t length, double deadline) except -2
+
+
+# carrying.pxi: a Channel's bytes
+cdef fs_end *c_end(object channel) except NULL
+cdef ssize_t c_send(object channel, const void *data, Py_ssize_t length, double seconds) except -1
+cdef ssize_t c_receive(object channel, void *target, Py_ssize_t length, double seconds) except -1
+cdef int c_settle(object channel) except -1
+cdef int c_spin(fs_end **ends, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept
 
 
 cdef class Hidden:

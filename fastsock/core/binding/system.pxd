@@ -6,6 +6,7 @@ cdef extern from "<stdatomic.h>" nogil:
     ctypedef size_t atomic_size "_Atomic size_t"
     ctypedef uint64_t atomic_uint64 "_Atomic uint64_t"
     void atomic_store(atomic_int *variable, int value)
+    int atomic_look "atomic_load" (const atomic_int *variable)
     int atomic_fetch_add(atomic_int *variable, int value)
     int atomic_fetch_sub(atomic_int *variable, int value)
 

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         while ((result = fs_am_take(&am, &frame)) == 1) {
             int64_t words[FS_AM_WORDS];
             number = frame.number;
-            for (int i = 0; i < frame.words; i++) words[i] = fs_am_word(&frame, i);
+            fs_am_words(&frame, words);
             if (frame.payload) memcpy(target, frame.payload, frame.length < MOST ? (size_t)frame.length : MOST);
             fs_am_put(head, frame.kind, frame.handler, number, words, frame.words, frame.length, frame.offset);
             if (am.bulk_left > MOST) abort();
