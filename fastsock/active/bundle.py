@@ -1,4 +1,4 @@
-"""Bundles: endpoints that are polled together, by one thread at a time."""
+"""Bundles: endpoints that are polled together."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from .endpoint import MOST_BULK, Endpoint
 
 
 class Bundle(Progress):
-    """Endpoints that are polled together. A bundle, and what belongs to it, is used by one thread at a time.
+    """Endpoints that are polled together.
 
-    at: the door at which its endpoints are found; None: the process's own, which listens on the loopback.
+    at: the door at which its endpoints are found; None: the process's own, which listens on the loopback. shared: several
+    threads may use it at once (AM-II's AM_PAR); else a bundle, and what belongs to it, is used by one thread at a time
+    (AM_SEQ). In a shared one any thread that polls may run the handlers, one handler at a time.
     """
 
-    def __init__(self, at: door.Door | None = None) -> None:
+    def __init__(self, at: door.Door | None = None, shared: bool = False) -> None:
         self.door = at or door.own()
         self.connections: list[Connection] = []
         self.lost: list[Connection] = []
@@ -28,6 +30,8 @@ class Bundle(Progress):
         self.bell = genuine.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._brought: list[Connection] = []
         self._lock = allocate_lock()
+        if shared:
+            self.share()
 
     def endpoint(
         self,
@@ -67,11 +71,23 @@ class Bundle(Progress):
             else:
                 connection.endpoint.bundle.bring(connection)
 
+    def took(self, connection: Connection) -> None:
+        """It is polled from now on."""
+        self.hold()
+        try:
+            self.connections.append(connection)
+        finally:
+            self.release()
+
     def dropped(self, connection: Connection) -> None:
         """A connection has ended, or is to end: its requests come back."""
-        if connection in self.connections:
-            self.connections.remove(connection)
-            connection.endpoint.lost(connection, connection.bury())
+        self.hold()
+        try:
+            if connection in self.connections:
+                self.connections.remove(connection)
+                connection.endpoint.lost(connection, connection.bury())
+        finally:
+            self.release()
 
     def hand_over(self, endpoint: Endpoint, other: Bundle) -> None:
         """An endpoint moves to another bundle."""
@@ -94,11 +110,15 @@ class Bundle(Progress):
 
     def forget(self, endpoint: Endpoint) -> None:
         """An endpoint has been closed."""
-        if endpoint in self.endpoints:
-            self.endpoints.remove(endpoint)
-        self.heard()
-        for connection in [each for each in self.connections if each.endpoint is endpoint]:
-            self.dropped(connection)
+        self.hold()
+        try:
+            if endpoint in self.endpoints:
+                self.endpoints.remove(endpoint)
+            self.heard()
+            for connection in [each for each in self.connections if each.endpoint is endpoint]:
+                self.dropped(connection)
+        finally:
+            self.release()
 
     def close(self) -> None:
         """Closes its endpoints."""

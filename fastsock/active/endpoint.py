@@ -121,21 +121,29 @@ class Endpoint(Requests):
         except BaseException:
             sock.close()
             raise
-        if index < len(self.entries) and self.entries[index] is not None:
-            self.unmap(index)
-        while len(self.entries) <= index:
-            self.entries.append(None)
-        connection.index = index
-        self.entries[index] = connection
-        self.bundle.connections.append(connection)
+        self.bundle.hold()
+        try:
+            if index < len(self.entries) and self.entries[index] is not None:
+                self.unmap(index)
+            while len(self.entries) <= index:
+                self.entries.append(None)
+            connection.index = index
+            self.entries[index] = connection
+            self.bundle.took(connection)
+        finally:
+            self.bundle.release()
 
     def unmap(self, index: int) -> None:
         """Entry `index` is free. Requests that were not answered come back."""
-        connection = self.entries[index] if 0 <= index < len(self.entries) else None
-        if connection is None:
-            raise NoEntry(f"entry {index} of the translation table is not mapped")
-        self.entries[index] = None
-        self.bundle.dropped(connection)
+        self.bundle.hold()
+        try:
+            connection = self.entries[index] if 0 <= index < len(self.entries) else None
+            if connection is None:
+                raise NoEntry(f"entry {index} of the translation table is not mapped")
+            self.entries[index] = None
+            self.bundle.dropped(connection)
+        finally:
+            self.bundle.release()
 
     def terms(self, wanted: Wanted) -> Terms:
         """What whoever maps this endpoint is granted. Raises HelloError where the tag is another."""

@@ -72,11 +72,12 @@ cdef class Progress:
     cdef int poll_by_turns(self, double left) except -1:
         cdef Turn turn = self.turn
         cdef double deadline = 0
-        cdef uint64_t before
         cdef int handled = 0
+        cdef unsigned long me = PyThread_get_thread_ident()
         turn.take()
         try:
-            before = turn.ran
+            # What another thread ran behind this one's back, since its last poll(), is what it may be about to wait for.
+            before = turn.seen.get(me, 0)
             handled = self.look_at_all(left == 0)
             if left > 0:
                 deadline = genuine.monotonic() + left
@@ -104,6 +105,7 @@ cdef class Progress:
         finally:
             if handled:
                 turn.has_run(self.bell)
+            turn.seen[me] = turn.ran
             turn.pass_on()
             turn.leave()
 

@@ -11,12 +11,14 @@ cdef class Turn:
     cdef int depth
     cdef bint leading
     cdef uint64_t ran   # counts the times that handlers ran
+    cdef dict seen      # of these, by thread, those of which its last poll() can have told
     cdef list waiting   # a lock for each that follows
     cdef atomic_int news  # for who leads: another thread has run handlers, or changed the connections
 
     def __cinit__(self):
         self.lock = allocate_lock()
         self.waiting = []
+        self.seen = {}
 
     cdef int take(self) except -1:
         cdef unsigned long me = PyThread_get_thread_ident()

@@ -1,0 +1,142 @@
+"""A bundle that several threads use at once: no reply is lost, and who waits for one that another thread took goes on."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from fastsock import active
+
+from .conftest import fresh_name
+from .far import TAG, begin
+
+THREADS = 4
+
+
+class Shared:
+    """An endpoint of a shared bundle; replies go to whoever asked, by their first word."""
+
+    def __init__(self, near) -> None:
+        self.bundle = active.Bundle(shared=True)
+        self.endpoint = self.bundle.endpoint(segment=1 << 20)
+        self.got: list[list[tuple[int, ...]]] = [[] for _ in range(THREADS)]
+        self.errors: list[BaseException] = []
+        self.endpoint.handle(9, self.take)
+        self.endpoint.map(0, near.name, TAG)
+
+    def take(self, token, who, *words):
+        self.got[who].append(words)
+
+    def run(self, work) -> None:
+        def guarded(who: int) -> None:
+            try:
+                work(who)
+            except BaseException as error:
+                self.errors.append(error)
+
+        threads = [threading.Thread(target=guarded, args=(who,), daemon=True) for who in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        assert self.errors == []
+        assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.fixture
+def shared(near):
+    made = Shared(near)
+    yield made
+    made.bundle.close()
+
+
+def test_each_thread_hears_of_its_replies(shared):
+    """Thousands of times a thread waits, without a limit, for a reply that any of them may take."""
+
+    def work(who: int) -> None:
+        for i in range(1000):
+            shared.endpoint.request(0, 1, who, i)
+            while len(shared.got[who]) <= i:
+                shared.bundle.poll(None)
+
+    shared.run(work)
+    assert shared.got == [[(i,) for i in range(1000)]] * THREADS
+
+
+def test_more_requests_than_credits(shared):
+    """Each thread waits for credit while others take what gives it back."""
+
+    def work(who: int) -> None:
+        for i in range(1000):
+            shared.endpoint.request(0, 1, who, i, data=bytes(i % 50))
+        while len(shared.got[who]) < 1000:
+            shared.bundle.poll(None)
+
+    shared.run(work)
+    assert shared.got == [[(i,) for i in range(1000)]] * THREADS
+
+
+def test_bulks_stay_whole_among_short_requests(shared):
+    """A bulk is longer than its ring: what other threads send must not come in between."""
+
+    def work(who: int) -> None:
+        for i in range(20):
+            if who % 2:
+                shared.endpoint.request_bulk(0, 4, bytes([who]) * 300_000, -1, who, i)
+            else:
+                shared.endpoint.request(0, 1, who, i)
+            while len(shared.got[who]) <= i:
+                shared.bundle.poll(None)
+
+    shared.run(work)
+    assert shared.got == [[(i,) for i in range(20)]] * THREADS
+
+
+def test_entries_come_and_go_while_others_wait(shared, near):
+    name = fresh_name()
+    near.far.run(begin, name)
+
+    def work(who: int) -> None:
+        for i in range(30):
+            if who == 0:
+                shared.endpoint.map(1, name, TAG)
+                shared.endpoint.request(1, 1, who, i)
+            else:
+                shared.endpoint.request(0, 1, who, i)
+            while len(shared.got[who]) <= i:
+                shared.bundle.poll(None)
+            if who == 0:
+                shared.endpoint.unmap(1)
+
+    shared.run(work)
+    assert shared.got == [[(i,) for i in range(30)]] * THREADS
+
+
+def test_a_wait_ends_in_time(shared):
+    assert shared.bundle.poll(0.01) == 0
+    assert shared.bundle.wait(0.01) == 0
+    assert shared.bundle.wait(0.01, active.CAN_SEND) == active.CAN_SEND
+
+
+def test_an_answering_bundle_may_be_shared(near):
+    """Two threads poll the far bundle, which runs one handler at a time."""
+    name = fresh_name()
+    near.far.run(begin_shared, name)
+    near.endpoint.map(1, name, TAG)
+    for i in range(2000):
+        near.endpoint.request(1, 1, i)
+    near.until(2000)
+    assert near.got == [(i,) for i in range(2000)]
+
+
+def begin_shared(here, name):
+    from .far import echo, serve
+
+    bundle = active.Bundle(shared=True)
+    endpoint = bundle.endpoint(tag=TAG)
+    endpoint.handle(1, echo(here))
+    endpoint.register(name)
+    here.others = [threading.Thread(target=serve, args=(here, bundle), daemon=True) for _ in range(2)]
+    for thread in here.others:
+        thread.start()
