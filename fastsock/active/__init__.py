@@ -17,7 +17,7 @@ Elsewhere: `endpoint.map(0, "store", tag=7)`, `endpoint.request(0, 1, 20, 22)`, 
 page docs/active-messages.md has the rest. Needs the native core.
 
     bundle, endpoint       endpoints that are polled together; handlers, translation table, segment
-    _connection            the path of each message, in parts that its own page lists; core/active has frames and credits
+    _connection            the path of each message, in parts that it lists; core/active has frames and credits
     arrivals               the memory of bulks that name no offset
     door, hello            where others find an endpoint, and the proof of the key
     errors                 what can go wrong, and messages that come back

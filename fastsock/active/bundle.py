@@ -16,9 +16,9 @@ from .endpoint import MOST_BULK, Endpoint
 class Bundle(Progress):
     """Endpoints that are polled together.
 
-    at: the door at which its endpoints are found; None: the process's own, which listens on the loopback. shared: several
-    threads may use it at once (AM-II's AM_PAR); else a bundle, and what belongs to it, is used by one thread at a time
-    (AM_SEQ). In a shared one any thread that polls may run the handlers, one handler at a time.
+    at: the door at which its endpoints are found; None: the process's own, which listens on the loopback.
+    shared: several threads may use it at once (AM-II's AM_PAR); else a bundle, and what belongs to it, is used by one
+    thread at a time (AM_SEQ). In a shared one any thread that polls may run the handlers, one handler at a time.
     """
 
     def __init__(self, at: door.Door | None = None, shared: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""A bundle that several threads use at once: no reply is lost, and who waits for one that another thread took goes on."""
+"""A bundle that several threads use at once: no reply is lost, and who waits for one that another took goes on."""
 
 from __future__ import annotations
 
