@@ -25,7 +25,7 @@ from common.peers.remote_calls import Caller
 from common.peers.stream_sockets import TcpPeer
 from common.placement import Placement
 from common.process import Broken, Unusable
-from common.question import Options
+from common.question import HERE, Options
 from common.target import Result
 
 OWN = "fastsock.rmi"
@@ -138,15 +138,16 @@ class Measurement:
         self, what: str, peer: str, against: str, text: str, bar: float | None = None, at_most: float | None = None
     ) -> Result:
         """How many times as fast `peer` is as `against`; with `at_most`, how many times its time it takes."""
-        faster = summary.compare(self.samples, what, 0, peer, against)
+        faster, near = summary.compare_here(self.samples, what, 0, peer, against)
+        has_bar = near or faster is None
         measured = 1 / faster if faster and at_most is not None else faster
         return question.ratio(
             f"{what}: {text}",
             measured,
             self.options.skipped,
             peer if peer in self.options.skipped else against,
-            at_least=bar,
-            at_most=at_most,
+            at_least=bar if has_bar else None,
+            at_most=at_most if has_bar else None,
             cores=summary.placements(self.samples, what, 0),
             note=summary.medians([s for s in self.samples if s.peer in (peer, against)], what, 0),
         )
@@ -204,12 +205,19 @@ def _measure_calls(pair: Pair, count: int, *, what: str) -> object:
 def _beside_own_calls(measured: Measurement, what: str, bar: float) -> Result:
     """A way of many calls beside calls one by one: each per call."""
     samples = [s for s in measured.samples if s.peer == OWN]
-    alone, together = (summary.median([s.value for s in samples if s.what == each]) for each in (calls.ADD, what))
+    near = [s for s in samples if s.placement in HERE]
+    used = near if {calls.ADD, what} <= {s.what for s in near} else samples
+    alone, together = (summary.median([s.value for s in used if s.what == each]) for each in (calls.ADD, what))
     note = f"{table.number(together)} us a call or item, one by one {table.number(alone)} us"
-    cores = summary.placements(samples, what, 0)
     return question.ratio(
-        f"{what}: times the rate of add(1, 2)", alone / together, {}, OWN, at_least=bar, cores=cores, note=note
-    )  # type: ignore[arg-type]
+        f"{what}: times the rate of add(1, 2)",
+        alone / together,
+        measured.options.skipped,
+        OWN,
+        at_least=bar if used is near else None,
+        cores=summary.placements(samples, what, 0),
+        note=note,
+    )
 
 
 def switched_off(options: Options, name: str) -> list[Result]:

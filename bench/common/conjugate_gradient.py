@@ -157,13 +157,14 @@ def results(options: Options, *_: Callable[[], Caller]) -> list[Result]:
         for turn in range(options.times(1, 5) + 1):
             turns.take(WHAT, 0, runs, keep=turn > 0)
     own, other = OwnWorkers.name, ManagersWorkers.name
+    faster, near = summary.compare_here(turns.samples, WHAT, 0, own, other)
     return [
         question.ratio(
             f"{WHAT}: times as fast as {other}",
-            summary.compare(turns.samples, WHAT, 0, own, other),
+            faster,
             options.skipped,
             other,
-            at_least=2.5,
+            at_least=2.5 if near or faster is None else None,
             cores=summary.placements(turns.samples, WHAT, 0),
             note=summary.medians(turns.samples, WHAT, 0),
         )

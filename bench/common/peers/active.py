@@ -16,13 +16,15 @@ REQUEST, REPLY, BULK = 1, 2, 3
 class Active(Peer):
     """A request and its reply count as a message there and back, whatever the size: `words` are what they carry.
 
-    into: where bulks arrive: "segment", "array" or "pool".
+    into: where bulks arrive: "segment", "array" or "pool". entries: of the translation table, which requests take by
+    turns; each is a connection.
     """
 
-    def __init__(self, name: str, words: int = 0, into: str = "segment") -> None:
+    def __init__(self, name: str, words: int = 0, into: str = "segment", entries: int = 1) -> None:
         self.name = name
         self.words = tuple(range(words))
         self.into = into
+        self.entries = entries
 
     def _begin(self) -> None:
         os.environ["FASTSOCK_TRANSPORTS"] = "shm"
@@ -49,12 +51,13 @@ class Active(Peer):
         return name
 
     def accept(self) -> None:
-        while not self.bundle.connections:
+        while len(self.bundle.connections) < self.entries:
             self.bundle.poll(0.05)
 
     def connect(self, address: Any) -> None:
         self._begin()
-        self.endpoint.map(0, address)
+        for index in range(self.entries):
+            self.endpoint.map(index, address)
         require_paths("shm")
 
     def ping(self, size: int, count: int) -> float:
@@ -64,10 +67,10 @@ class Active(Peer):
         return time.perf_counter() - start
 
     def _ask(self, count: int) -> None:
-        request, poll, words = self.endpoint.request, self.bundle.poll, self.words
-        for _ in range(count):
+        request, poll, words, entries = self.endpoint.request, self.bundle.poll, self.words, self.entries
+        for turn in range(count):
             until = self.answers + 1
-            request(0, REQUEST, *words)
+            request(turn % entries, REQUEST, *words)
             while self.answers < until:
                 poll(None)
 
