@@ -165,3 +165,15 @@ def test_two_threads_do_not_poll_one_bundle(near):
     near.endpoint.request(0, 1)
     assert near.bundle.poll(30) == 1
     assert len(raised) == 1
+
+
+@pytest.mark.parametrize("data", (5, "text", [1, 2]))
+def test_data_must_be_bytes(near, data):
+    """A number is no data, and no size either; nothing was sent, and no credit is gone."""
+    before = near.endpoint.entries[0].credits
+    with pytest.raises(TypeError, match="bytes-like"):
+        near.endpoint.request(0, 1, data=data)
+    with pytest.raises(TypeError, match="bytes-like"):
+        near.endpoint.request_bulk(0, 3, data)
+    assert near.endpoint.entries[0].credits == before
+    assert near.call(1, 4) == (4,)

@@ -9,7 +9,7 @@ import pytest
 from fastsock import active
 
 from .conftest import fresh_name
-from .far import TAG, begin
+from .far import TAG, begin, end
 
 THREADS = 4
 
@@ -140,3 +140,54 @@ def begin_shared(here, name):
     here.others = [threading.Thread(target=serve, args=(here, bundle), daemon=True) for _ in range(2)]
     for thread in here.others:
         thread.start()
+
+
+def test_an_endpoint_moves_to_another_shared_bundle(shared):
+    """Its entry goes along: requests that were under way before are answered there."""
+    shared.endpoint.request(0, 1, 0, 1)
+    other = active.Bundle(shared=True)
+    try:
+        shared.endpoint.move(other)
+        assert shared.bundle.connections == [] and shared.bundle.poll() == 0
+        while not shared.got[0]:
+            other.poll(None)
+
+        def work(who: int) -> None:
+            have = len(shared.got[who])
+            for i in range(100):
+                shared.endpoint.request(0, 1, who, i)
+                while len(shared.got[who]) <= have + i:
+                    other.poll(None)
+
+        shared.run(work)
+        assert [len(each) for each in shared.got] == [101, *[100] * (THREADS - 1)]
+    finally:
+        other.close()
+
+
+def test_the_peer_of_a_shared_bundle_is_killed(near, shared):
+    """Each thread that waits for a reply goes on, and each request comes back once."""
+    returned: list[active.Returned] = []
+    shared.endpoint.on_error(returned.append)
+    asked = threading.Barrier(THREADS + 1)
+
+    def work(who: int) -> None:
+        shared.endpoint.request(0, 6, who)  # its handler does not reply
+        asked.wait(60)
+        while shared.endpoint.entries[0].lost is None or shared.endpoint.entries[0] in shared.bundle.connections:
+            shared.bundle.poll(1.0)
+        with pytest.raises(active.LostPeer):
+            shared.endpoint.request(0, 1, who)
+
+    near.far.run(end)  # from now on it takes nothing
+
+    def kill() -> None:
+        asked.wait(60)
+        near.far.kill()
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    shared.run(work)
+    killer.join(60)
+    assert sorted(each.words for each in returned) == [(who,) for who in range(THREADS)]
+    assert shared.bundle.poll() == 0

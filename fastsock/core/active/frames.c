@@ -8,9 +8,11 @@
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define little_32(word) __builtin_bswap32(word)
 #define little_64(word) __builtin_bswap64(word)
+static const int is_little = 0;
 #else
 #define little_32(word) (word)
 #define little_64(word) (word)
+static const int is_little = 1;
 #endif
 
 static void store_64(unsigned char *to, uint64_t value)
@@ -44,7 +46,11 @@ size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, con
     number = little_32(number);
     memcpy(out + 4, &number, sizeof number);
     store_64(out + 8, length);
-    for (int i = 0; i < count; i++, size += FS_AM_WORD) store_64(out + size, (uint64_t)words[i]);
+    if (is_little && count)
+        memcpy(out + size, words, FS_AM_WORD * (size_t)count);
+    else
+        for (int i = 0; i < count; i++) store_64(out + size + FS_AM_WORD * i, (uint64_t)words[i]);
+    size += FS_AM_WORD * (size_t)count;
     if (fs_am_has_offset(kind)) {
         store_64(out + size, offset);
         size += FS_AM_WORD;
@@ -54,7 +60,10 @@ size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, con
 
 void fs_am_words(const struct fs_am_frame *frame, int64_t *words)
 {
-    for (int i = 0; i < frame->words; i++) words[i] = (int64_t)load_64(frame->body + FS_AM_WORD * i);
+    if (is_little && frame->words)
+        memcpy(words, frame->body, FS_AM_WORD * (size_t)frame->words);
+    else
+        for (int i = 0; i < frame->words; i++) words[i] = (int64_t)load_64(frame->body + FS_AM_WORD * i);
 }
 
 unsigned char *fs_am_space(struct fs_am *am, size_t *length)
