@@ -2,6 +2,7 @@
 
 Sent by copy (through the ring) or by pin (read out of the sender's memory, where that is faster); received posted
 (recv_array_into) or allocated (recv_array). There and back, in memory that both ends have touched before.
+"Read once": each receiver sums all elements, of the buffer as of the array beside it.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def measure(options: Options) -> list[Result]:
 
     return [
         line(HANDED, LARGEST, ARRAYS, 200),
-        *(line(HANDED_READ, size, ARRAYS, 1.5) for size in (ONE_MIB, LARGEST)),
-        *(line(HANDED_READ, size, ARRAYS_READ) for size in (ONE_MIB, LARGEST)),
+        *(line(HANDED_READ, size, ARRAYS_READ, 1.5) for size in (ONE_MIB, LARGEST)),
+        *(line(HANDED_READ, size, ARRAYS) for size in (ONE_MIB, LARGEST)),
         *(same(size) for size in FLAT[1:]),
         *(line(peer, size, COPY) for size in table for peer in (COPY_NEW, PIN, PIN_NEW, HANDED)),
     ]
