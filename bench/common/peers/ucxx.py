@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import socket
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import venvs
 from ..process import Unusable
@@ -17,7 +17,7 @@ VENV, PACKAGE = "ucxx", "ucxx-cu12"  # it runs without a CUDA device
 class Ucxx(Peer):
     """A message and one that answers it. A message has one byte: it has no words, and none is empty."""
 
-    environment = {"UCX_TLS": "sm,self,tcp", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    environment: ClassVar[dict[str, str]] = {"UCX_TLS": "sm,self,tcp", "UCX_WARN_UNUSED_ENV_VARS": "n"}
 
     def __init__(self, name: str) -> None:
         self.name = name

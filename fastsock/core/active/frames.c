@@ -46,8 +46,7 @@ size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, con
     number = little_32(number);
     memcpy(out + 4, &number, sizeof number);
     store_64(out + 8, length);
-    if (is_little && count)
-        memcpy(out + size, words, FS_AM_WORD * (size_t)count);
+    if (is_little && count) memcpy(out + size, words, FS_AM_WORD * (size_t)count);
     else
         for (int i = 0; i < count; i++) store_64(out + size + FS_AM_WORD * i, (uint64_t)words[i]);
     size += FS_AM_WORD * (size_t)count;
@@ -60,8 +59,7 @@ size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, con
 
 void fs_am_words(const struct fs_am_frame *frame, int64_t *words)
 {
-    if (is_little && frame->words)
-        memcpy(words, frame->body, FS_AM_WORD * (size_t)frame->words);
+    if (is_little && frame->words) memcpy(words, frame->body, FS_AM_WORD * (size_t)frame->words);
     else
         for (int i = 0; i < frame->words; i++) words[i] = (int64_t)load_64(frame->body + FS_AM_WORD * i);
 }
