@@ -1,0 +1,212 @@
+"""One kernel on the ranks that run this: options, checks, the run, its verification.
+
+The exit status is 0 where the results are right, 1 where they are not, 2 where the user must change something. Only
+rank 0 says what, and only rank 0 ends with that status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import util
+from typing import Any, NoReturn
+
+from . import one_thread  # noqa: F401  before numpy
+from .kernel import Kernel, Unusable, Verification
+
+VERIFIED, WRONG, MISTAKE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What rank 0 tells. Seconds are those of the slowest rank; counts and bytes those of all ranks together."""
+
+    kernel: Kernel
+    letter: str
+    arithmetic: str
+    ranks: int
+    seconds: float
+    verification: Verification | None  # a skeleton has none
+    communication: Mapping[str, Any] | None  # None: nothing was counted
+
+
+def those_there(table: Mapping[str, str]) -> dict[str, str]:
+    """The kernels whose module exists: name to "module:class"."""
+    return {name: where for name, where in table.items() if util.find_spec(where.partition(":")[0])}
+
+
+def load(where: str) -> type[Kernel]:
+    """The class at "module:class"."""
+    module, _, name = where.partition(":")
+    found: type[Kernel] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def main(kernels: Mapping[str, str], argv: Sequence[str]) -> NoReturn:
+    """Run what argv names, and exit."""
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    try:
+        status = _run(kernels, argv, world)
+    except Unusable as mistake:
+        if world.Get_rank() == 0:
+            print(f"{os.path.basename(sys.argv[0])}: {mistake}", file=sys.stderr, flush=True)
+        status = MISTAKE
+    except Exception:
+        traceback.print_exc()
+        world.Abort(3)
+        raise
+    world.Barrier()
+    sys.exit(status if world.Get_rank() == 0 else 0)
+
+
+def _run(kernels: Mapping[str, str], argv: Sequence[str], world: Any) -> int:
+    words = _words(kernels, argv, world.Get_rank())
+    if words is None:
+        return VERIFIED
+    if words.kernel not in kernels:
+        raise Unusable(f"there is no kernel {words.kernel!r}; there are {', '.join(kernels)}")
+    kernel_type = load(kernels[words.kernel])
+    letter = words.problem.upper()
+    if letter not in kernel_type.problems:
+        raise Unusable(f"{kernel_type.name} has no class {letter!r}; it has {', '.join(kernel_type.problems)}")
+    _check_ranks(kernel_type, letter, world.Get_size())
+    _check_memory(kernel_type.memory(letter, world.Get_size()), world)
+    _pin(words.cores, world.Get_rank())
+    name, arithmetic = _arithmetic(kernel_type, words)
+    outcome = _measure(kernel_type, letter, name, arithmetic, words, world)
+    if world.Get_rank() == 0:
+        from . import telling
+
+        telling.tell(outcome)
+    right = outcome.verification is None or outcome.verification.passed
+    return VERIFIED if right else WRONG
+
+
+def _measure(kernel_type: type[Kernel], letter: str, name: str, arithmetic: Any, words: Any, world: Any) -> Outcome:
+    from mpi4py import MPI
+
+    from . import by_objects, counting
+
+    comm = by_objects.ByObjects(world) if words.objects else world
+    tally = counting.Tally()
+    if not words.no_count:
+        comm = counting.counted(comm, tally)
+    kernel = kernel_type(comm, letter, arithmetic)
+    _connect(world)
+    kernel.prepare()
+    tally.clear()
+    gc.collect()
+    gc.disable()
+    world.Barrier()
+    start = MPI.Wtime()
+    kernel.run()
+    took = MPI.Wtime() - start
+    gc.enable()
+    communication = None if words.no_count else tally.summed(world, took)
+    verification = None if name == "skeleton" else kernel.verify()
+    if verification is not None:
+        verification = world.bcast(verification, 0)
+    seconds = world.allreduce(took, MPI.MAX)
+    return Outcome(kernel, letter, name, world.Get_size(), seconds, verification, communication)
+
+
+def _connect(world: Any) -> None:
+    """Each rank has met each other before the clock runs: some MPIs connect when they are first asked to."""
+    import numpy as np
+
+    ranks = world.Get_size()
+    world.Alltoall(np.zeros(ranks), np.zeros(ranks))
+    world.Allreduce(np.zeros(1), np.zeros(1))
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Unusable(f"{message}; --help tells what there is")
+
+
+def _words(kernels: Mapping[str, str], argv: Sequence[str], rank: int) -> argparse.Namespace | None:
+    """None after --help, which rank 0 prints."""
+    parser = _Parser(description=f"Kernels: {', '.join(kernels)}.", add_help=False)
+    parser.add_argument("kernel", metavar="KERNEL", nargs="?")
+    parser.add_argument("problem", metavar="CLASS", nargs="?", help="S, W, A, B or C; A, B or C for JGF's sizes")
+    parser.add_argument("--cores", default="", help="with commas: rank r runs on the r-th, again from the first")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--plain-numpy", action="store_true", help="no compiled loops")
+    what.add_argument("--skeleton", action="store_true", help="the same calls and lengths, nothing computed")
+    parser.add_argument("--objects", action="store_true", help="the same by lower-case calls: arrays are pickled")
+    parser.add_argument("--no-count", action="store_true", help="without the wrapper that times and counts calls")
+    parser.add_argument("--help", action="store_true")
+    words = parser.parse_args(argv)
+    if words.help:
+        if rank == 0:
+            parser.print_help()
+        return None
+    if words.problem is None:
+        parser.error("a kernel and a class are wanted")
+    try:
+        words.cores = [int(core) for core in words.cores.split(",") if core]
+    except ValueError:
+        parser.error(f"--cores {words.cores}: numbers are wanted, with commas")
+    return words
+
+
+def _check_ranks(kernel_type: type[Kernel], letter: str, ranks: int) -> None:
+    usable = kernel_type.ranks(letter)
+    if usable(ranks):
+        return
+    nearest = next(
+        (n for away in range(1, ranks + 4096) for n in (ranks - away, ranks + away) if n > 0 and usable(n)), None
+    )
+    raise Unusable(f"{kernel_type.name} {letter} cannot use {ranks} ranks; the nearest number that it can is {nearest}")
+
+
+def _check_memory(needed: int, world: Any) -> None:
+    """Before anything is allocated, on each host: what its ranks need beside what it has. Raises Unusable everywhere."""
+    from mpi4py import MPI
+
+    host = world.Split_type(MPI.COMM_TYPE_SHARED)
+    here = needed * host.Get_size() // world.Get_size()
+    host.Free()
+    available = available_memory()
+    scarcest = world.allreduce((available - here, available, here), MPI.MIN)
+    if scarcest[0] < 0:
+        gib = 1 << 30
+        raise Unusable(
+            f"{scarcest[2] / gib:.2f} GiB of memory are needed on a host that has {scarcest[1] / gib:.2f} GiB left:"
+            " a smaller class, or more hosts"
+        )
+
+
+def available_memory() -> int:
+    """MemAvailable, in bytes."""
+    with open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    raise Unusable("/proc/meminfo does not tell MemAvailable")
+
+
+def _pin(cores: Sequence[int], rank: int) -> None:
+    if cores:
+        allowed = os.sched_getaffinity(0)
+        if not set(cores) <= allowed:
+            raise Unusable(f"--cores: this process may only use the cores {','.join(map(str, sorted(allowed)))}")
+        os.sched_setaffinity(0, {cores[rank % len(cores)]})
+
+
+def _arithmetic(kernel_type: type[Kernel], words: argparse.Namespace) -> tuple[str, Any]:
+    """What computes: the compiled loops where there are any and Numba is installed."""
+    name = "numpy"
+    if words.skeleton:
+        name = "skeleton"
+    elif not words.plain_numpy and "numba" in kernel_type.arithmetics and util.find_spec("numba"):
+        name = "numba"
+    return name, kernel_type.arithmetics[name]()

@@ -1,0 +1,65 @@
+"""What a run tells: NPB's block (common/print_results.f) and one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .program import Outcome
+
+
+def tell(outcome: Outcome) -> None:
+    """Print both."""
+    print(block(outcome))
+    print(json.dumps(as_json(outcome)), flush=True)
+
+
+def block(outcome: Outcome) -> str:
+    """NPB's words and columns. A failed verification has both values above."""
+    kernel, rate = outcome.kernel, _mops(outcome)
+    lines = [f" {kernel.title} -- {kernel.name} Benchmark", ""]
+    if outcome.verification is not None:
+        for what, computed, expected, error, accepted in outcome.verification.rows:
+            if not outcome.verification.passed or len(outcome.verification.rows) <= 10:
+                mark = "" if error <= accepted else "FAILURE: "
+                lines.append(f" {mark}{what}: {computed!r}, expected {expected!r}, error {error:.3e} of {accepted:g}")
+        verdict = "SUCCESSFUL" if outcome.verification.passed else "UNSUCCESSFUL"
+    else:
+        verdict = "NOT PERFORMED"  # nothing was computed
+    told = [
+        ("Class", outcome.letter),
+        ("Size", kernel.size),
+        ("Iterations", kernel.iterations),
+        ("Time in seconds", f"{outcome.seconds:.4f}"),
+        ("Total processes", outcome.ranks),
+        ("Mop/s total", f"{rate:.2f}"),
+        ("Mop/s/process", f"{rate / outcome.ranks:.2f}"),
+        ("Operation type", kernel.counted),
+        ("Verification", verdict),
+        ("Arithmetic", outcome.arithmetic),
+    ]
+    lines += ["", f" {kernel.name} Benchmark Completed."]
+    lines += [f" {name:<15} = {value!s:>24}" for name, value in told]
+    return "\n".join(lines)
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """Seconds; calls and bytes of all ranks together, by primitive."""
+    counted = outcome.communication
+    told: dict[str, Any] = {
+        "kernel": outcome.kernel.name,
+        "class": outcome.letter,
+        "ranks": outcome.ranks,
+        "arithmetic": outcome.arithmetic,
+        "seconds": outcome.seconds,
+        "mops": _mops(outcome),
+        "verified": None if outcome.verification is None else outcome.verification.passed,
+    }
+    return told | (dict(counted) if counted is not None else {})
+
+
+def _mops(outcome: Outcome) -> float:
+    if outcome.arithmetic == "skeleton" or outcome.seconds <= 0:
+        return 0.0
+    return outcome.kernel.operations() / outcome.seconds / 1e6
