@@ -72,3 +72,26 @@ SPARSE = {
 SPARSE_ITERATIONS = 200
 SPARSE_SEED = 10101010
 SPARSE_ACCEPTED = 1e-10
+
+
+# section3/moldyn/JGFMolDynBench.java: unit cells along an edge, four particles each, and the kinetic energy after the
+# last move. JGF has no size C: the papers enlarged it themselves, and its energy here is what this program computes on
+# one rank, so there it tells only that more ranks compute the same. As with Sparse, JGF's threaded version accepts 1e-10.
+@dataclass(frozen=True)
+class MolDyn:
+    cells: int
+    energy: float
+
+
+MOLDYN = {"A": MolDyn(8, 1731.4306625334357), "B": MolDyn(13, 7397.392307839352), "C": MolDyn(18, 0.0)}
+MOLDYN_ACCEPTED = 1e-10
+
+# section3/moldyn/md.java, in reduced units. Velocities are multiplied by the time step, forces by half of its square.
+MOLDYN_MOVES = 50
+MOLDYN_DENSITY = 0.83134
+MOLDYN_TEMPERATURE = 0.722
+MOLDYN_STEP = 0.064
+MOLDYN_RESCALE = (10, 19)  # every so many moves, while their number is below
+MOLDYN_CUBE_ROOT = 0.3333333
+MOLDYN_SCALE = 4.656612875e-10  # of its generator: multiplier 16807, modulo 2^31
+MOLDYN_MULTIPLIER = 16807
