@@ -17,11 +17,16 @@ def _bytes(size):
 
 
 def _doubles(size):
-    return numpy.ones(max(1, size // DOUBLE))
+    return numpy.ones(_share(size, DOUBLE))
+
+
+def _share(size, parts):
+    """At least one, but of nothing."""
+    return size // parts or min(size, 1)
 
 
 def _part(size):
-    return max(1, size // SIZE)
+    return _share(size, SIZE)
 
 
 def _counts(each):
@@ -86,12 +91,12 @@ def allreduce(size, comm):
 
 
 def reduce_scatter_block(size, comm):
-    each = max(1, size // DOUBLE // SIZE)
+    each = _share(size, DOUBLE * SIZE)
     return (numpy.ones(each * SIZE), numpy.ones(each), MPI.SUM)
 
 
 def reduce_scatter(size, comm):
-    each = max(1, size // DOUBLE // SIZE)
+    each = _share(size, DOUBLE * SIZE)
     return (numpy.ones(each * SIZE), numpy.ones(each), [each] * SIZE, MPI.SUM)
 
 
@@ -104,11 +109,11 @@ def exscan(size, comm):
 
 
 def neighbor_allgather(size, comm):
-    return (_bytes(size // 2 or 1), _bytes(2 * (size // 2 or 1)))
+    return (_bytes(_share(size, 2)), _bytes(2 * _share(size, 2)))
 
 
 def neighbor_alltoall(size, comm):
-    return (_bytes(2 * (size // 2 or 1)), _bytes(2 * (size // 2 or 1)))
+    return (_bytes(2 * _share(size, 2)), _bytes(2 * _share(size, 2)))
 
 
 COLLECTIVES = (
@@ -167,4 +172,5 @@ def _started(method, given):
     return once
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -14,9 +14,11 @@ WORLD = MPI.COMM_WORLD
 RANK, SIZE = WORLD.Get_rank(), WORLD.Get_size()
 
 
-def arguments(text: str | None) -> argparse.Namespace:
-    """--cores, --seconds, --what and --sizes."""
+def arguments(text: str | None, more: Callable[[argparse.ArgumentParser], object] | None = None) -> argparse.Namespace:
+    """--cores, --seconds, --what and --sizes; and what ``more`` adds."""
     parser = argparse.ArgumentParser(description=text)
+    if more is not None:
+        more(parser)
     parser.add_argument("--cores", default="0,1", help="rank r runs on the r-th of these, again from the first")
     parser.add_argument("--seconds", type=float, default=0.05, help="for each measurement")
     parser.add_argument("--what", default="", help="names, with commas (default: all)")

@@ -1,0 +1,180 @@
+"""The words of python -m bench.model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from common import machine, mpi, record, sizes, table
+from common.interleave import Skipped
+from common.process import Unusable
+
+from . import errors, fits, measure, metrics, samples
+from .samples import Sample, Unfit
+
+PEERS = (mpi.FASTSOCK, *mpi.OTHERS)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Do what the words say. Raises Unfit for the user's mistakes."""
+    said = _parser().parse_args(words)
+    found: int = said.run(said)
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.model", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    kinds = parser.add_subparsers(required=True, metavar="measure|fit|errors|predict|metrics|substitute|table")
+    for name, function in COMMANDS.items():
+        one = kinds.add_parser(name, help=function.__doc__, description=function.__doc__)
+        one.set_defaults(run=function)
+        one.add_argument("--samples", default="model-samples.jsonl", metavar="FILE", help="default: %(default)s")
+        one.add_argument("--models", default="model-fits.json", metavar="FILE", help="default: %(default)s")
+        one.add_argument("--peers", default=",".join(PEERS), help="MPIs, with commas (default: all three)")
+        one.add_argument("--ranks", default="", help="numbers of ranks, with commas (default: 2,3,4; quick: 2,4)")
+        one.add_argument("--sizes", default="", help="lengths, with commas (default: 0 and powers of four)")
+        one.add_argument("--longest", default="", help="of the powers of four (default: 16m; quick: 1m)")
+        one.add_argument("--what", default="", help="calls, with commas")
+        one.add_argument("--kind", default="", help="bytes, doubles or objects")
+        one.add_argument("--times", type=int, default=0, help="measurements of each length (default: 150; quick: 50)")
+        one.add_argument("--pin", default="0,1", type=machine.two_cores, help="the cores (default: 0,1)")
+        one.add_argument("--quick", action="store_true", help="ten calls, 2 and 4 ranks, up to 1 MiB, 50 measurements")
+        one.add_argument("--install", action="store_true", help="first install MPICH and Open MPI into bench/.venvs")
+        one.add_argument("--distance", default="", help="near or far: measure and fit these alone")
+        one.add_argument("--statistic", default=fits.LEAST, choices=(fits.LEAST, fits.MEDIAN))
+        one.add_argument("--bytes", default="64K", help="predict: the length")
+        one.add_argument("--json", metavar="FILE", help="write the results")
+    return parser
+
+
+def _measure(said: argparse.Namespace) -> int:
+    """run the micro-benchmark suite"""
+    suite, peers = _suite(said)
+    ranks = _ranks(said)
+    if said.what:
+        wanted = [(name, said.kind or samples.BYTES) for name in said.what.split(",")]
+    else:
+        wanted = [(name, samples.BYTES) for name in measure.QUICK] if said.quick else list(measure.FULL)
+    plain = sorted({0, *_lengths(said.sizes)}) if said.sizes else []
+    longest = max(plain) if plain else _longest(said)
+    there = measure.run(suite, list(measure.starts(peers, wanted, ranks)), longest, plain, said.samples)
+    print(f"{len(there)} samples in {said.samples}; next: python -m bench.model fit --samples {said.samples}")
+    return 0 if there else 1
+
+
+def _fit(said: argparse.Namespace) -> int:
+    """fit the models to the samples"""
+    found = _fitted(_chosen(said))
+    fits.write(said.models, found)
+    print(f"{len(found)} fits in {said.models}")
+    print(metrics.report([each for each in found if each.statistic == said.statistic]))
+    return 0
+
+
+def _errors(said: argparse.Namespace) -> int:
+    """measure random lengths that no fit has seen beside the predictions"""
+    known = fits.read(said.models)
+    known = [f for f in known if not said.what or f.what in said.what.split(",")]
+    suite, peers = _suite(said)
+    seen = {s.size for s in samples.read(said.samples)}
+    found = errors.run(suite, known, peers, seen)
+    if not found:
+        raise Unfit("nothing could be measured: see what was skipped above")
+    print(errors.report(found))
+    if said.json:
+        record.write(said.json, {"errors": found, "skipped": suite.skipped})
+    return 0
+
+
+def _predict(said: argparse.Namespace) -> int:
+    """tell a call's time on so many ranks"""
+    if not said.what:
+        raise Unfit("predict what? say --what bcast")
+    known = fits.read(said.models)
+    length, ranks = _length(said.bytes), _numbers(said.ranks or "2")[0]
+    rows = []
+    for name in dict.fromkeys(each.mpi for each in known):
+        if name not in said.peers.split(","):
+            continue
+        one = fits.find(known, name, said.what, said.kind or None, said.statistic)
+        rows.append([name, *(table.number(one.predict(model, length, ranks)) for model in fits.MODELS)])
+    if not rows:
+        raise Unfit(f"{said.models} has no model of {said.peers}: fit samples of it first")
+    print(f"{said.what} of {sizes.name(length)} on {ranks} ranks, us")
+    print(table.lines(["mpi", *fits.MODELS], rows))
+    return 0
+
+
+def _metrics(said: argparse.Namespace) -> int:
+    """tell parameters and peaks, as tables 2.1 to 2.4"""
+    known = [each for each in fits.read(said.models) if each.statistic == said.statistic]
+    print(metrics.report([each for each in known if each.mpi in said.peers.split(",")]))
+    return 0
+
+
+COMMANDS = {
+    "measure": _measure, "fit": _fit, "errors": _errors, "predict": _predict, "metrics": _metrics,
+}  # fmt: skip
+
+
+def _suite(said: argparse.Namespace) -> tuple[measure.Suite, list[mpi.Mpi]]:
+    skipped = Skipped()
+    if said.install:
+        for name in mpi.OTHERS:
+            mpi.install(name)
+    peers = []
+    for name in said.peers.split(","):
+        try:
+            peers.append(mpi.find(name))
+        except Unusable as error:
+            skipped.add(name, str(error))
+    if not peers:
+        raise Unfit(f"none of {said.peers} can run here: name others with --peers, or --install them")
+    times = said.times or (50 if said.quick else 150)
+    return measure.Suite(measure.Plan(said.pin, times, 0.05 if said.quick else 0.5, said.distance), skipped), peers
+
+
+def _chosen(said: argparse.Namespace) -> list[Sample]:
+    found = samples.read(said.samples)
+    if said.distance:
+        found = [s for s in found if s.distance == said.distance]
+    if said.what:
+        found = [s for s in found if s.what in said.what.split(",")]
+    if not found:
+        raise Unfit(f"{said.samples} has no such samples: leave --distance and --what out, or measure them")
+    return found
+
+
+def _fitted(found: Sequence[Sample]) -> list[fits.Fit]:
+    return [each for statistic in (fits.LEAST, fits.MEDIAN) for each in fits.fit(found, statistic)]
+
+
+def _ranks(said: argparse.Namespace) -> list[int]:
+    return _numbers(said.ranks or ("2,4" if said.quick else "2,3,4"))
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise Unfit(f"--ranks {text}: say numbers with commas between, as 2,4") from None
+    if min(found) < 2:
+        raise Unfit(f"--ranks {text}: a message needs at least two ranks")
+    return found
+
+
+def _length(text: str) -> int:
+    return _lengths(text)[0]
+
+
+def _lengths(text: str) -> list[int]:
+    try:
+        return [0 if word == "0" else sizes.parse(word)[0] for word in text.split(",")]
+    except ValueError:
+        raise Unfit(f"{text}: say lengths as 0,8,64k,1m") from None
+
+
+def _longest(said: argparse.Namespace) -> int:
+    return _length(said.longest or ("1m" if said.quick else "16m"))
