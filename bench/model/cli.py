@@ -9,7 +9,7 @@ from common import machine, mpi, record, sizes, table
 from common.interleave import Skipped
 from common.process import Unusable
 
-from . import errors, fits, measure, metrics, samples
+from . import choosing, errors, fits, measure, metrics, samples, substitute
 from .samples import Sample, Unfit
 
 PEERS = (mpi.FASTSOCK, *mpi.OTHERS)
@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--install", action="store_true", help="first install MPICH and Open MPI into bench/.venvs")
         one.add_argument("--distance", default="", help="near or far: measure and fit these alone")
         one.add_argument("--statistic", default=fits.LEAST, choices=(fits.LEAST, fits.MEDIAN))
+        one.add_argument("--write", metavar="FILE", help="table: write it (the shipped one only where it is named)")
         one.add_argument("--bytes", default="64K", help="predict: the length")
         one.add_argument("--json", metavar="FILE", help="write the results")
     return parser
@@ -114,8 +115,34 @@ def _metrics(said: argparse.Namespace) -> int:
     return 0
 
 
+def _substitute(said: argparse.Namespace) -> int:
+    """tell where two calls are cheaper than one, and measure both"""
+    known = [each for each in fits.read(said.models) if each.statistic == said.statistic]
+    suite, peers = _suite(said)
+    found = substitute.run(suite, known, peers, said.statistic)
+    if not found:
+        raise Unfit(f"{said.models} has no primitive together with its parts: measure and fit {substitute.NEEDED}")
+    print(substitute.report(found))
+    if said.json:
+        record.write(said.json, {"pairs": found, "skipped": suite.skipped})
+    return 0
+
+
+def _table(said: argparse.Namespace) -> int:
+    """write a selection table from models of the algorithms, and compare it with the tuned one"""
+    ranks, longest = _ranks(said), _longest(said)
+    found = choosing.run(said.pin, said.what, ranks, longest, said.quick)
+    if said.write:
+        choosing.write(said.write, found.rows)
+    print(choosing.report(found))
+    if said.json:
+        record.write(said.json, {"choices": found.choices, "seconds": {"models": found.took, "tuning": found.tuning}})
+    return 0
+
+
 COMMANDS = {
     "measure": _measure, "fit": _fit, "errors": _errors, "predict": _predict, "metrics": _metrics,
+    "substitute": _substitute, "table": _table,
 }  # fmt: skip
 
 
@@ -137,13 +164,13 @@ def _suite(said: argparse.Namespace) -> tuple[measure.Suite, list[mpi.Mpi]]:
 
 
 def _chosen(said: argparse.Namespace) -> list[Sample]:
-    found = samples.read(said.samples)
+    found = [s for s in samples.read(said.samples) if s.mpi in said.peers.split(",")]
     if said.distance:
         found = [s for s in found if s.distance == said.distance]
     if said.what:
         found = [s for s in found if s.what in said.what.split(",")]
     if not found:
-        raise Unfit(f"{said.samples} has no such samples: leave --distance and --what out, or measure them")
+        raise Unfit(f"{said.samples} has no such samples: leave --peers, --distance and --what out, or measure them")
     return found
 
 

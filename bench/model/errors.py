@@ -32,7 +32,7 @@ class Errors:
 
 
 def lengths(longest: int, ranks: int, seen: Iterable[int], count: int = LENGTHS, seed: int = 1) -> list[int]:
-    """Random lengths, as many short as long ones: their logarithms are equally distributed. None that a fit has seen."""
+    """Random lengths, as many short as long ones: their logarithms are equally distributed. None is among ``seen``."""
     chance = random.Random(f"{seed} {longest} {ranks}")
     step = 8 * ranks  # doubles that can be dealt to all ranks
     taken = set(seen)

@@ -111,7 +111,7 @@ def _fit(samples: Sequence[Sample], statistic: str) -> Fit:
             raise Unfit(f"{name}: no sample of length 0 on {p} ranks, and t0 is its time: measure with --sizes 0,...")
         if len(lengths) < FEWEST_LENGTHS and stem not in ONE_LENGTH:
             raise Unfit(
-                f"{name}: {len(lengths)} lengths on {p} ranks are too few: measure with at least {FEWEST_LENGTHS} --sizes"
+                f"{name}: {len(lengths)} lengths on {p} ranks are too few: measure at least {FEWEST_LENGTHS} --sizes"
             )
     t0 = lines.over_ranks(ranks, [values[p, 0] for p in ranks])
     of, sizes = zip(*sorted(key for key in plain if key[1] > 0), strict=True) if len(plain) > len(ranks) else ((), ())

@@ -94,6 +94,17 @@ class World:
         self.allreduce.run(self.agreement.exchange(), None, view, Most(), algorithm="reduce_broadcast")
         return float(result[0])
 
+    def each(self, once, times):
+        """Microseconds of each of several calls by itself, the slowest rank's: the least."""
+        found = []
+        for _ in range(times):
+            self.most(0)
+            start = time.perf_counter()
+            once()
+            found.append(time.perf_counter() - start)
+        slowest = [self.most(took) for took in found]
+        return min(slowest) * 1e6
+
     def time(self, once, times):
         """Seconds of the slowest rank."""
         self.most(0)
@@ -110,40 +121,54 @@ def main():
     parser.add_argument("--sizes", default="8,65536")
     parser.add_argument("--what", default="")
     parser.add_argument("--seconds", type=float, default=0.02)
+    parser.add_argument("--each", type=int, default=0, help="time so many calls, each by itself")
+    parser.add_argument("--cases", default="", help="bcast:1024:flat_tree+binomial_tree,...: these and no others")
     words = parser.parse_args()
     world = World(words.reach, [int(core) for core in words.cores.split(",")])
     gc.disable()
-    for name in words.what.split(",") if words.what else PRIMITIVES:
+    for case in words.cases.split(",") if words.cases else ():
+        name, size, algorithms = case.split(":")
+        primitive = importlib.import_module(f"fastsock.mpj.collectives.{name}")
+        measure(world, primitive, int(size), words.seconds, 0, algorithms.split("+"))
+    for name in () if words.cases else words.what.split(",") if words.what else PRIMITIVES:
         primitive = importlib.import_module(f"fastsock.mpj.collectives.{name}")
         for size in [0] if name == "barrier" else [int(word) for word in words.sizes.split(",")]:
-            measure(world, primitive, size, words.seconds)
+            measure(world, primitive, size, words.seconds, words.each)
     world.most(0)
     world.device.finish()
 
 
-def measure(world, primitive, size, seconds):
-    """Each algorithm in turn, several times; its best, which others' use of the machine disturbs least."""
+def measure(world, primitive, size, seconds, each=0, among=()):
+    """Each algorithm in turn, several times; its best, which others' use of the machine disturbs least.
+
+    each: so many calls, each timed by itself after the others, in place of ``seconds`` of them. among: these alone.
+    """
     name = primitive.PRIMITIVE.name
     given = arguments(name, size, world.size, world.rank)
     exchange = world.members.exchange()
     combine = given[2] if name in REDUCTIONS else None
     calls = {}
-    for algorithm in primitive.PRIMITIVE.algorithms:
+    for algorithm in among or primitive.PRIMITIVE.algorithms:
         if primitive.PRIMITIVE.against(algorithm, exchange, combine) is None:
             calls[algorithm] = lambda algorithm=algorithm: primitive.run(
                 world.members.exchange(), *given, algorithm=algorithm
             )
     best, times = {}, {}
+    begun = time.perf_counter()
     for algorithm, once in calls.items():
         once()
+        if each:
+            best[algorithm] = world.each(once, each)
+            continue
         times[algorithm] = max(1, min(1000, int(seconds / ROUNDS / (world.time(once, 2) / 2))))
-    for _ in range(ROUNDS):
+    for _ in range(0 if each else ROUNDS):
         for algorithm, once in calls.items():
             took = world.time(once, times[algorithm]) / times[algorithm] * 1e6
             best[algorithm] = min(took, best.get(algorithm, took))
     if world.rank == 0:
         for algorithm, took in best.items():
-            print(json.dumps({"what": name, "algorithm": algorithm, "size": size, "value": took}), flush=True)
+            line = {"what": name, "algorithm": algorithm, "size": size, "value": took}
+            print(json.dumps({**line, "seconds": (time.perf_counter() - begun) / len(best)}), flush=True)
 
 
 main()

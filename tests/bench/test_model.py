@@ -1,0 +1,260 @@
+"""The models of message passing: what the fits find, what the metrics say of the thesis's tables, what is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+if str(ROOT / "bench") not in sys.path:
+    sys.path.insert(0, str(ROOT / "bench"))
+
+from model import boundaries, choosing, errors, fits, lines, measure, metrics, samples, substitute  # noqa: E402
+
+from fastsock.mpj.collectives import table as selection  # noqa: E402
+
+RANKS = (2, 3, 4, 8)
+PEAKS_FROM = {"2.1": (2, 4, 8, 16), "2.2": (2, 4, 8), "2.3": (4, 8, 16), "2.4": (8, 16, 32)}
+ROWS = [
+    line.split()
+    for line in (Path(__file__).parent / "thesis_tables.txt").read_text().splitlines()
+    if line[:1] != "#"
+]  # fmt: skip
+
+
+def sample(what, ranks, size, took, **more):
+    given = {
+        "mpi": "some",
+        "kind": "bytes",
+        "count": 150,
+        "distance": "near",
+        "machine": "here",
+        "versions": {"a": "1"},
+    }
+    return samples.Sample(
+        what=what, ranks=ranks, size=size, least=took, median=took * 1.1, ninety=took * 1.3, asked=size, **given | more
+    )
+
+
+def made_up(t0, ti, tb, ranks=RANKS, noise=0.0, what="bcast"):
+    """Samples of an MPI that obeys t0 + ti + tb n exactly (t0 alone for nothing), but for noise."""
+    chance = random.Random(7)
+    found = []
+    for p in ranks:
+        for n in measure.powers(4 << 20):
+            took = t0.at(p) + (ti.at(p) + tb.at(p) * n if n else 0.0)
+            found.append(sample(what, p, n, took * (1 + chance.uniform(-noise, noise))))
+    return found
+
+
+@pytest.mark.parametrize("form", [lines.LINEAR, lines.LOGARITHMIC])
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_a_fit_recovers_the_parameters_that_samples_were_made_of(form, noise):
+    t0, ti, tb = lines.Line(2, 1.5, form), lines.Line(5, 2, form), lines.Line(1e-3, 4e-3, form)
+    (found,) = fits.fit(made_up(t0, ti, tb, noise=noise))
+    assert found.t0.form == form
+    for p in RANKS:
+        assert found.t0.at(p) == pytest.approx(t0.at(p), rel=0.03)
+        assert found.tb.at(p) == pytest.approx(tb.at(p), rel=0.03)
+        assert found.relative_tb.at(p) == pytest.approx(tb.at(p), rel=0.03)
+        assert found.relative_ti.at(p) == pytest.approx(ti.at(p), rel=0.2 if noise else 1e-6)
+    if not noise:
+        assert found.tb.form == form
+        assert found.ti.at(4) == pytest.approx(ti.at(4), rel=1e-6)
+
+
+def test_point_to_point_needs_two_ranks_only():
+    (found,) = fits.fit(made_up(lines.Line(4), lines.Line(13), lines.Line(3.89e-3), (2,), what="send"))
+    assert (str(found.t0), found.ti.at(2)) == ("4", pytest.approx(13))
+    assert found.predict(fits.HOCKNEY, 4096, 2) == pytest.approx(4 + 3.89e-3 * 4096)
+
+
+def test_the_worked_example():
+    """Section 2.2: an Send of 4 KB with t0 4 us, ti 13 us, tb 3.89 ns. Hockney says 20 us, the model 30 us."""
+    assert round(fits.time(4, 0, 3.89e-3, 4096)) == 20
+    assert round(fits.time(4, 13, 3.89e-3, 4096)) == 30
+    assert fits.time(4, 13, 3.89e-3, 0) == 4
+
+
+def parameter(text):
+    """``-3+16lp`` as a line; None for ``-``."""
+    if text == "-":
+        return None
+    for form in ("[2lp]", "lp", "p"):
+        if text.endswith(form):
+            start, slope = re.fullmatch(r"(-?[\d.]+(?=[+-]))?\+?(-?[\d.]*)", text.removesuffix(form)).groups()
+            return lines.Line(float(start or 0), float(slope or 1), form)
+    return lines.Line(float(text))
+
+
+# Where the text's peak is not that of the text's own parameters.
+UNLIKE = {}
+
+
+def test_the_thesis_tables_are_whole():
+    assert len(ROWS) == 147
+    assert {row[0] for row in ROWS} == set(PEAKS_FROM)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: " ".join(row[:3]))
+def test_metrics_give_the_peaks_of_the_thesis(row):
+    number, what, library, t0, _, tb, specific, bandwidth = row
+    found = metrics.peaks(what, parameter(t0), parameter(tb), PEAKS_FROM[number])
+    close = found.specific == pytest.approx(float(specific), rel=0.02)
+    if bandwidth != "-":
+        close = close and found.bandwidth == pytest.approx(float(bandwidth), rel=0.02)
+    assert close == ((number, what, library) not in UNLIKE), (found, specific, bandwidth)
+
+
+def test_pieces_follow_a_protocol_that_changes():
+    """Two straight lines that meet nowhere: the model in pieces has both, the others have neither."""
+    ends = [end for end in boundaries.of("openmpi", "bcast", 2) if end < 4 << 20]
+    found = []
+    for p in (2, 4):
+        for n in sorted({*measure.powers(4 << 20), *ends, *(end + 16 for end in ends)}):
+            plain = n in measure.powers(4 << 20)
+            took = 1 + 1e-3 * n if n <= ends[0] else 40 + 1e-4 * n
+            found.append(sample("bcast", p, n, took, mpi="openmpi", edge=not plain))
+    (fit,) = fits.fit(found)
+    assert fit.predict(fits.PIECES, ends[0] // 2, 2) == pytest.approx(1 + 1e-3 * (ends[0] // 2), rel=1e-3)
+    assert fit.predict(fits.PIECES, 100_000, 4) == pytest.approx(50, rel=1e-3)
+    assert fit.predict(fits.PIECES, 100_000, 3) == pytest.approx(50, rel=1e-3)
+    with pytest.raises(samples.Unfit, match="--ranks 8"):
+        fit.predict(fits.PIECES, 100_000, 8)
+
+
+def test_the_boundaries_are_those_of_the_core():
+    header = (ROOT / "fastsock/core/team/memory.h").read_text()
+    assert "FS_TEAM_INLINE = FS_LINE - 8" in header
+    for name, value in (
+        ("CMA", boundaries.DIRECT_FROM),
+        ("LONG", boundaries.COPYING_WAITS),
+        ("BUFFER", boundaries.BUFFER),
+    ):
+        assert f"FS_TEAM_{name} = {value // 1024} * 1024" in header
+    assert f"ALONE ({boundaries.ALONE // 1024}u * 1024)" in (ROOT / "fastsock/core/engine/cma_fetch.c").read_text()
+    assert f"CHUNK ({boundaries.CHUNK // 1024}u * 1024)" in (ROOT / "fastsock/core/engine/link_shm.c").read_text()
+
+
+def test_models_come_back_from_their_file(tmp_path):
+    known = fits.fit(made_up(lines.Line(2, 1, "p"), lines.Line(5), lines.Line(1e-3)))
+    fits.write(str(tmp_path / "models"), known)
+    assert fits.read(str(tmp_path / "models")) == known
+
+
+def test_random_lengths_are_new_and_can_be_dealt_to_all_ranks():
+    found = errors.lengths(1 << 20, 4, [64, 4096])
+    assert len(set(found)) == errors.LENGTHS
+    assert not {64, 4096} & set(found)
+    assert all(length % 32 == 0 and 0 < length <= 1 << 20 for length in found)
+
+
+def test_errors_are_those_of_each_model():
+    known = fits.fit(made_up(lines.Line(2, 1, "p"), lines.Line(0.0), lines.Line(1e-3)))
+    new = [sample("bcast", 2, n, 2 * (4 + 1e-3 * n)) for n in (1000, 3000)]
+    found = errors.of(known[0], new, 2)
+    assert found.mean[fits.PROPOSED] == pytest.approx(0.5, abs=1e-3)
+    assert found.largest[fits.HOCKNEY][0] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_a_replacement_is_predicted_where_two_calls_are_cheaper():
+    flat = lines.Line(1.0)
+    known = fits.fit(
+        made_up(flat, lines.Line(0.0), lines.Line(4e-3), what="bcast")
+        + made_up(flat, lines.Line(0.0), lines.Line(1e-3), what="scatter")
+        + made_up(flat, lines.Line(0.0), lines.Line(1e-3), what="allgather")
+    )
+    short, long = (substitute.predicted(known, "some", "bcast", n, 4, fits.LEAST, fits.PROPOSED) for n in (64, 1 << 20))
+    assert short < -0.5
+    assert long == pytest.approx(0.5, abs=0.01)
+    said = dict.fromkeys(substitute.USED, -0.2)
+    pairs = [
+        substitute.Pair("some", "bcast", 4, 64, said, 1, 2, "near"),
+        substitute.Pair("some", "bcast", 4, 1 << 20, said | {fits.PROPOSED: 0.5}, 4, 2, "near"),
+    ]
+    assert substitute.right(pairs, fits.PROPOSED) == (2, 2)
+    assert substitute.right(pairs, fits.PIECES) == (1, 2)
+    assert substitute.ranges(pairs, fits.PROPOSED) == "(n = 1 MiB, p=4)"
+    assert "+50%" in substitute.report(pairs)
+
+
+def test_the_table_of_models_is_read_back_by_the_library(tmp_path):
+    measured = {
+        ("bcast", "messages", 2, n): {"binomial_tree": 1 + 1e-3 * n, "flat_tree": 5 + 1e-4 * n}
+        for n in (8, 2048, 1 << 20)
+    }
+    modelled = choosing.predicted(measured, [8, 1024, 65536, 1 << 20])
+    choosing.write(str(tmp_path / "table.txt"), list(choosing.collective_tuning.chosen(modelled)))
+    read = selection.load({selection.FILE_VARIABLE: str(tmp_path / "table.txt")})
+    assert read.candidates("bcast", "messages", 2, 8)[0] == "binomial_tree"
+    assert read.candidates("bcast", "messages", 2, 1 << 20)[0] == "flat_tree"
+    assert read.candidates("bcast", "host", 2, 8) == selection.load({}).candidates("bcast", "host", 2, 8)
+
+
+def said(*words, cwd=ROOT):
+    return subprocess.run(
+        [sys.executable, "-m", "bench.model", *words], cwd=cwd, capture_output=True, text=True, timeout=100
+    )
+
+
+def refused(tmp_path, records, advice, *more):
+    file = tmp_path / "samples"
+    file.write_text("".join(json.dumps(asdict(record)) + "\n" for record in records))
+    done = said("fit", "--samples", str(file), "--models", str(tmp_path / "models"), "--peers", "some", *more)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert advice in done.stderr
+    assert not (tmp_path / "models").exists()
+
+
+GOOD = made_up(lines.Line(2, 1, "p"), lines.Line(5), lines.Line(1e-3))
+
+
+@pytest.mark.parametrize(
+    ("records", "advice"),
+    [
+        ([s for s in GOOD if s.ranks == 2], "--ranks 2,4"),
+        ([s for s in GOOD if s.size in (0, 1)], "--sizes"),
+        ([s for s in GOOD if s.size], "length 0"),
+        ([*GOOD, sample("send", 2, 8, 1, machine="there")], "different machines"),
+        ([*GOOD, sample("send", 2, 8, 1, distance="far")], "--distance"),
+        ([*GOOD, sample("send", 2, 8, 1, versions={"a": "2"})], "different versions (a 1, 2)"),
+        ([], "measure"),
+    ],
+    ids=["ranks", "lengths", "no length 0", "machines", "distances", "versions", "nothing"],
+)
+def test_what_fits_no_model_is_refused_in_one_line(tmp_path, records, advice):
+    refused(tmp_path, records, advice)
+
+
+def test_one_distance_can_be_chosen(tmp_path):
+    file = tmp_path / "samples"
+    samples.append(str(file), [*GOOD, sample("send", 2, 8, 1, distance="far")])
+    done = said("fit", "--samples", str(file), "--models", str(tmp_path / "m"), "--peers", "some", "--distance", "near")
+    assert done.returncode == 0, done.stderr
+    told = said("predict", "--models", str(tmp_path / "m"), "--peers", "some", "--what", "bcast", "--ranks", "4")
+    assert "bcast of 64 KiB on 4 ranks" in told.stdout
+    unknown = said("predict", "--models", str(tmp_path / "m"), "--peers", "some", "--what", "scan")
+    assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)
+
+
+def test_calls_are_measured_and_what_is_there_is_not_measured_again(tmp_path):
+    words = ["measure", "--samples", "s", "--peers", "fastsock", "--ranks", "2", "--times", "20"]
+    words += ["--what", "send,bcast,iallreduce,bcast=scatter+allgather", "--sizes", "0,8,4k"]
+    words[2] = str(tmp_path / "s")
+    for _ in range(2):
+        done = said(*words)
+        assert done.returncode == 0, done.stderr
+        found = samples.read(str(tmp_path / "s"))
+        plain = [s for s in found if not s.edge]
+        assert len(plain) == 4 * 3
+    assert {s.asked for s in plain} == {0, 8, 4096}
+    assert all(0 < s.least <= s.median <= s.ninety and s.versions["python"] for s in found)
+    assert {s.what for s in plain if s.hidden is not None} == {"iallreduce"}
