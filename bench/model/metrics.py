@@ -67,7 +67,7 @@ def report(found: Sequence[Fit]) -> str:
         for each in (each for each in found if each.what == what):
             one = each.what in ONE_LENGTH
             tb = nanoseconds(each.tb)
-            got = peaks(what, each.t0, None if one else tb, range(min(each.ranks), max(each.ranks) + 1))
+            got = peaks(what, each.t0, None if one else tb, each.ranks)
             models = ["-", "-"] if one else [str(each.ti), str(tb)]
             kind = "" if each.kind == "bytes" else f" ({each.kind})"
             rows.append([what + kind, each.mpi, str(each.t0), *models, table.number(got.specific),

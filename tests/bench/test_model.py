@@ -94,8 +94,15 @@ def parameter(text):
     return lines.Line(float(text))
 
 
-# Where the text's peak is not that of the text's own parameters.
-UNLIKE = {}
+# Where the text's peak is not that of the text's own parameters, over powers of two of ranks.
+UNLIKE = {
+    ("2.1", "gather", "mpiJava"),  # 165 MB/s, the text 140.4
+    ("2.2", "scatter", "MPJ/Ibis"),  # 22.7 KB/s, the text 19.23
+    ("2.3", "allgather", "MPJ/Ibis"),  # 25.2 KB/s, the text 20.13
+    ("2.4", "barrier", "ScaMPI"),  # 2385 KB/s, the text 2067
+    ("2.4", "barrier", "mpiJava"),  # 1107 KB/s, the text 1937
+    ("2.4", "allreduce", "MPJ/Ibis"),  # 344 MB/s, the text 306.3
+}
 
 
 def test_the_thesis_tables_are_whole():

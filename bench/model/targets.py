@@ -1,0 +1,89 @@
+"""What the models must reach, on near cores."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from common import mpi
+from common.placement import NEAR
+from common.process import Unusable
+from common.question import Options
+from common.target import Result
+
+from . import choosing, errors, fits, measure, samples, substitute
+from .errors import Errors
+from .fits import HOCKNEY, LEAST, MODELS, PIECES
+from .samples import BYTES
+
+BARS = {"send": 0.10, "collectives, 2 ranks": 0.15, "collectives, 4 ranks": 0.25}  # mean absolute relative errors
+OF_HOCKNEYS = 0.5
+RANKS = (2, 4)
+
+
+def results(options: Options) -> list[Result]:
+    """Measure, fit, test and use the models of fastsock.mpj; substitution on all MPIs."""
+    peers = []
+    for name in (mpi.FASTSOCK, *mpi.OTHERS):
+        try:
+            peers.append(mpi.find(name))
+        except Unusable as error:
+            options.skipped.add(name, str(error))
+    plan = measure.Plan(options.cores, options.times(50, 150), options.pick(0.05, 0.5), NEAR)
+    suite = measure.Suite(plan, options.skipped)
+    with tempfile.TemporaryDirectory() as folder:
+        todo = list(measure.starts(peers, [(name, BYTES) for name in measure.QUICK], RANKS))
+        taken = measure.run(suite, todo, options.times(1 << 20, 16 << 20), [], str(Path(folder) / "samples"))
+    known = []
+    for name in dict.fromkeys((s.mpi, s.what) for s in taken):
+        try:
+            known += fits.fit([s for s in taken if (s.mpi, s.what) == name], LEAST)
+        except samples.Unfit as error:
+            options.skipped.add(", ".join(name), str(error))
+    mine = [peer for peer in peers if peer.name == mpi.FASTSOCK]
+    found = errors.run(suite, known, mine, {s.size for s in taken})
+    pairs = substitute.run(suite, known, peers, LEAST)
+    chosen = choosing.run(options.cores, "bcast,reduce,allreduce,allgather", RANKS, 1 << 20, options.quick)
+    return [*of_errors(found), *of_pairs(pairs), *of_tables(chosen)]
+
+
+def of_errors(found: Sequence[Errors]) -> list[Result]:
+    """The best of the models that are no Hockney's beside its bar, and beside Hockney's; the others in the note."""
+    lines = []
+    by_label = errors.groups(found)
+    for label, bar in BARS.items():
+        chosen = by_label.get(label, [])
+        if not chosen:
+            lines.append(Result(f"error of the model in pieces, {label}", None, "", None, bar, NEAR, "not measured"))
+            continue
+        means = {model: errors.mean(chosen, model) for model in MODELS}
+        note = ", ".join(f"{model} {value:.0%}" for model, value in means.items() if model != PIECES)
+        lines.append(Result(f"error of the model in pieces, {label}", means[PIECES], "", None, bar, NEAR, note))
+        share = means[PIECES] / means[HOCKNEY]
+        lines.append(Result(f"the same beside Hockney's, {label}", share, "x", None, OF_HOCKNEYS, NEAR))
+    return lines
+
+
+def of_pairs(found: Sequence[substitute.Pair]) -> list[Result]:
+    """Signs of the gains, and primitives of fastsock.mpj that are slower than their own combinations."""
+    good, clear = substitute.right(found, PIECES)
+    own = [pair for pair in found if pair.mpi == mpi.FASTSOCK]
+    worst = max(own, key=lambda pair: pair.one / pair.two, default=None)
+    note = f"{worst.what}, {worst.ranks} ranks, {worst.size} B" if worst else "not measured"
+    return [
+        Result("substitution: sign of the gain", good / clear if clear else None, "of it", 0.9, None, NEAR,
+               f"{good} of {clear}"),
+        Result("primitives over their own combinations, worst", worst.one / worst.two if worst else None, "x", None,
+               1 + substitute.MARGIN, NEAR, note),
+    ]  # fmt: skip
+
+
+def of_tables(found: choosing.Found) -> list[Result]:
+    """The table from models beside the tuned one."""
+    return [
+        Result(
+            "table from models: choices within 10 % of the tuned one's", choosing.within(found.choices), "of it", 0.9
+        ),
+        Result("table from models: time of measuring", found.took / found.tuning, "of tuning", None, 0.2),
+    ]
