@@ -13,11 +13,7 @@ from __future__ import annotations
 
 import sys
 
-from . import cli, samples
+from . import cli
 
 if __name__ == "__main__":
-    try:
-        sys.exit(cli.main())
-    except samples.Unfit as error:
-        print(f"bench.model: {error}", file=sys.stderr)
-        sys.exit(2)
+    sys.exit(cli.main())

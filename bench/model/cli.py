@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from common import machine, mpi, record, sizes, table
@@ -16,9 +17,13 @@ PEERS = (mpi.FASTSOCK, *mpi.OTHERS)
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what the words say. Raises Unfit for the user's mistakes."""
+    """Do what the words say: the exit status, 2 for the user's mistakes, which are told in one line."""
     said = _parser().parse_args(words)
-    found: int = said.run(said)
+    try:
+        found: int = said.run(said)
+    except Unfit as error:
+        print(f"bench.model: {error}", file=sys.stderr)
+        return 2
     return found
 
 
@@ -55,7 +60,7 @@ def _measure(said: argparse.Namespace) -> int:
     suite, peers = _suite(said)
     ranks = _ranks(said)
     if said.what:
-        wanted = [(name, said.kind or samples.BYTES) for name in said.what.split(",")]
+        wanted = measure.named(said.what, said.kind or samples.BYTES)
     else:
         wanted = [(name, samples.BYTES) for name in measure.QUICK] if said.quick else list(measure.FULL)
     plain = sorted({0, *_lengths(said.sizes)}) if said.sizes else []

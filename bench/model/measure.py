@@ -31,10 +31,23 @@ BLOCKING = ("send", "ssend", "bsend", "rsend", "sendrecv", *COLLECTIVES)
 NON_BLOCKING = ("isend", *(f"i{name}" for name in COLLECTIVES))
 PLAIN = ("send", "bcast", "scatter", "gather", "allgather", "alltoall")  # those whose type of data is chosen
 OF_OBJECTS = (*PLAIN, "reduce", "allreduce", "scan")
+KINDS = (BYTES, DOUBLES, OBJECTS)
 QUICK = ("send", "barrier", "bcast", "scatter", "gather", "allgather", "reduce", "allreduce", "reduce_scatter",
          "scatterv")  # fmt: skip
 FULL = tuple([(name, BYTES) for name in (*BLOCKING, *NON_BLOCKING)] + [(name, DOUBLES) for name in PLAIN]
              + [(name, OBJECTS) for name in OF_OBJECTS])  # fmt: skip
+
+
+def named(text: str, kind: str) -> list[tuple[str, str]]:
+    """The calls that a user named. Raises Unfit for one that the suite does not know."""
+    if kind not in KINDS:
+        raise samples.Unfit(f"--kind {kind}: say one of {', '.join(KINDS)}")
+    for name in text.split(","):
+        whole, _, parts = name.partition("=")
+        for each in (whole.removesuffix("_init"), *(parts.split("+") if parts else ())):
+            if each not in BLOCKING and (each not in NON_BLOCKING or name != each):
+                raise samples.Unfit(f"--what {name} is no call of the suite; it has {', '.join(BLOCKING)}, and i forms")
+    return [(name, kind) for name in text.split(",")]
 
 
 @dataclass(frozen=True)

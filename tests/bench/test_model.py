@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 if str(ROOT / "bench") not in sys.path:
     sys.path.insert(0, str(ROOT / "bench"))
 
-from model import boundaries, choosing, errors, fits, lines, measure, metrics, samples, substitute  # noqa: E402
+from model import boundaries, choosing, cli, errors, fits, lines, measure, metrics, samples, substitute  # noqa: E402
 
 from fastsock.mpj.collectives import table as selection  # noqa: E402
 
@@ -205,20 +203,13 @@ def test_the_table_of_models_is_read_back_by_the_library(tmp_path):
     assert read.candidates("bcast", "host", 2, 8) == selection.load({}).candidates("bcast", "host", 2, 8)
 
 
-def said(*words, cwd=ROOT):
-    return subprocess.run(
-        [sys.executable, "-m", "bench.model", *words], cwd=cwd, capture_output=True, text=True, timeout=100
-    )
-
-
-def refused(tmp_path, records, advice, *more):
-    file = tmp_path / "samples"
-    file.write_text("".join(json.dumps(asdict(record)) + "\n" for record in records))
-    done = said("fit", "--samples", str(file), "--models", str(tmp_path / "models"), "--peers", "some", *more)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert advice in done.stderr
-    assert not (tmp_path / "models").exists()
+def refused(capsys, words, advice=""):
+    """Status 2, and one line that holds the advice; what is skipped before is told too."""
+    assert cli.main(words) == 2
+    told = capsys.readouterr()
+    lines_told = [line for line in told.err.splitlines() if not line.startswith("  skipped:")]
+    assert (len(lines_told), told.out) == (1, "")
+    assert advice in lines_told[0]
 
 
 GOOD = made_up(lines.Line(2, 1, "p"), lines.Line(5), lines.Line(1e-3))
@@ -237,29 +228,52 @@ GOOD = made_up(lines.Line(2, 1, "p"), lines.Line(5), lines.Line(1e-3))
     ],
     ids=["ranks", "lengths", "no length 0", "machines", "distances", "versions", "nothing"],
 )
-def test_what_fits_no_model_is_refused_in_one_line(tmp_path, records, advice):
-    refused(tmp_path, records, advice)
+def test_what_fits_no_model_is_refused_in_one_line(tmp_path, capsys, records, advice):
+    file, models = tmp_path / "samples", tmp_path / "models"
+    file.touch()
+    samples.append(str(file), records)
+    refused(capsys, ["fit", "--samples", str(file), "--models", str(models), "--peers", "some"], advice)
+    assert not models.exists()
 
 
-def test_one_distance_can_be_chosen(tmp_path):
-    file = tmp_path / "samples"
-    samples.append(str(file), [*GOOD, sample("send", 2, 8, 1, distance="far")])
-    done = said("fit", "--samples", str(file), "--models", str(tmp_path / "m"), "--peers", "some", "--distance", "near")
-    assert done.returncode == 0, done.stderr
-    told = said("predict", "--models", str(tmp_path / "m"), "--peers", "some", "--what", "bcast", "--ranks", "4")
-    assert "bcast of 64 KiB on 4 ranks" in told.stdout
-    unknown = said("predict", "--models", str(tmp_path / "m"), "--peers", "some", "--what", "scan")
-    assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)
+def test_one_distance_can_be_chosen(tmp_path, capsys):
+    file, models = str(tmp_path / "samples"), ["--models", str(tmp_path / "models"), "--peers", "some"]
+    samples.append(file, [*GOOD, sample("send", 2, 8, 1, distance="far")])
+    assert cli.main(["fit", "--samples", file, *models, "--distance", "near"]) == 0
+    assert cli.main(["predict", *models, "--what", "bcast", "--ranks", "4"]) == 0
+    assert "bcast of 64 KiB on 4 ranks" in capsys.readouterr().out
+    refused(capsys, ["predict", *models, "--what", "scan"], "no model of scan")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["measure", "--what", "broadcast"],
+        ["measure", "--what", "bcast", "--kind", "words"],
+        ["measure", "--ranks", "two"],
+        ["measure", "--ranks", "1"],
+        ["measure", "--sizes", "0,many"],
+        ["measure", "--peers", "nobody"],
+        ["fit"],
+        ["errors"],
+        ["metrics"],
+        ["substitute"],
+        ["predict"],
+    ],
+    ids=" ".join,
+)
+def test_bad_words_are_told_in_one_line(tmp_path, capsys, words):
+    refused(capsys, [*words, "--samples", str(tmp_path / "none"), "--models", str(tmp_path / "none")])
 
 
 def test_calls_are_measured_and_what_is_there_is_not_measured_again(tmp_path):
-    words = ["measure", "--samples", "s", "--peers", "fastsock", "--ranks", "2", "--times", "20"]
+    words = ["measure", "--samples", str(tmp_path / "samples"), "--peers", "fastsock", "--ranks", "2", "--times", "20"]
     words += ["--what", "send,bcast,iallreduce,bcast=scatter+allgather", "--sizes", "0,8,4k"]
-    words[2] = str(tmp_path / "s")
     for _ in range(2):
-        done = said(*words)
+        command = [sys.executable, "-m", "bench.model", *words]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
-        found = samples.read(str(tmp_path / "s"))
+        found = samples.read(str(tmp_path / "samples"))
         plain = [s for s in found if not s.edge]
         assert len(plain) == 4 * 3
     assert {s.asked for s in plain} == {0, 8, 4096}
