@@ -13,10 +13,10 @@ COPYING_WAITS = 32 << 10  # FS_TEAM_LONG, there
 BUFFER = 128 << 10  # FS_TEAM_BUFFER, there
 CHUNK = 64 << 10  # CHUNK of fastsock/core/engine/link_shm.c: published at once
 ALONE = 256 << 10  # ALONE of fastsock/core/engine/cma_fetch.c: from here on both ends copy
-# the others' own defaults, as their variables tell them
+# the others' own defaults, as `ompi_info --param btl sm --level 9` and `mpivars` tell them
 OTHERS = {
     mpi.OPENMPI: (4 << 10, 32 << 10),  # btl_sm_eager_limit, btl_sm_max_send_size
-    mpi.MPICH: (16 << 10, 64 << 10),  # CH4_IPC_CMA_P2P_THRESHOLD, about CH4_SHM_POSIX_IQUEUE_CELL_SIZE
+    mpi.MPICH: ((8 << 10) - 1,),  # CH4_IPC_CMA_P2P_THRESHOLD: from there on directly; a cell has as many bytes
 }
 CACHE = 512 << 10  # a core's second cache, on most machines: no protocol's, but all copies slow down there
 BY_BLOCKS = ("scatter", "gather", "allgather", "alltoall", "reduce_scatter")
