@@ -28,7 +28,14 @@ from .kills import HANGS_AFTER, call_once
 WARM = 0.2  # part of the time after which nothing may grow any more
 MOST_GROWTH = 8 << 20  # bytes
 MOST_DESCRIPTORS = 8  # more than at the first look
+MMAP_THRESHOLD = -3, 128 << 10  # M_MMAP_THRESHOLD of mallopt, and its default
 TURNS = 50  # rounds by one proxy, before a new one is made
+
+
+def return_memory(here):
+    """Large arrays go back to the system when they are let go. glibc would learn to keep them, in an area of each
+    thread, and the most that each thread ever held would look like growth."""
+    ctypes.CDLL(None).mallopt(*MMAP_THRESHOLD)
 
 
 def usage(here):
@@ -96,6 +103,8 @@ def run(minutes: float, threads: int, seed: int) -> tuple[int, list[tuple[int, i
     """Runs for a time. Returns the number of rounds, and what the daemon's process and this one used, at each look."""
     name, seconds = fresh_name("soak"), minutes * 60
     with FarProcess() as daemon:
+        return_memory(None)
+        daemon.run(return_memory)
         daemon.run(begin_daemon, name, {})
         work = Work(name, time.monotonic() + seconds)
         workers = [threading.Thread(target=work.shared_by_threads, args=(seed + n,)) for n in range(threads)]
