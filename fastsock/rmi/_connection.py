@@ -36,6 +36,7 @@ from fastsock.rmi._receiving import FOR_EVER, NOT_AT_ALL
 from fastsock.rmi._records import process
 from fastsock.rmi._serving import THREADS
 from fastsock.rmi.errors import BadFrame, CallTimeout, LimitExceeded, LostPeer, RmiError
+from fastsock.rmi.interrupts import interrupted
 
 if not cython.compiled:
     from _thread import get_ident
@@ -232,8 +233,10 @@ class Connection(Servant):
         """Receives until the call is done. Raises CallTimeout; what it raises ends the call, not the connection."""
         try:
             self.wait_on(call, deadline)
-        except TimeoutError:
+        except TimeoutError as error:
             self.give_up(call)
+            if interrupted(error):
+                raise
             if call.done:
                 return
             raise CallTimeout(self.session.late(call)) from None
@@ -254,13 +257,9 @@ class Connection(Servant):
                     while not call.done and request is None:
                         if self._read_frame(deadline):
                             request = self._handle(call)
-                except TimeoutError as error:
-                    if deadline:
+                except (OSError, RmiError) as error:
+                    if interrupted(error) or (deadline and isinstance(error, TimeoutError)):
                         raise
-                    self.fail(error)
-                except OSError as error:
-                    self.fail(error)
-                except RmiError as error:
                     self.fail(error)
                 finally:
                     self.receiving.release()
@@ -366,24 +365,38 @@ class Connection(Servant):
         if kind == GOODBYE:
             self._taken()
             raise self.session.ended()
-        unpacker = self._begin()
+        unpacker = self._unpacker
         try:
+            self._begin()
             self.session.handle(kind, self._flags, self._number, self._object, self._method, unpacker)
             unpacker.end()
         except BaseException as error:
             self._half_handled(error)
-            raise
         self._taken()
         return None
 
     def _item(self) -> None:
         """An item of a stream. One that nobody reads is dropped."""
         number = self._number
-        unpacker = self._begin()
-        value = unpacker.unpack()
+        unpacker = self._unpacker
+        failure: Any = None
+        value = None
+        try:
+            self._begin()
+            value = unpacker.unpack()
+            unpacker.end()
+        except (BadFrame, LimitExceeded):
+            raise
+        except BaseException as error:
+            if self.is_half_read(error):
+                self._half_handled(error)
+            unpacker.end()
+            failure = error
         size = self.frame_bytes()
-        unpacker.end()
         self._taken()
+        if failure is not None:
+            self.session.item_failed(number, failure)
+            return
         stream = self._stream() if self._stream is not None and number == self._stream_number else None
         if stream is None:
             stream = self.session.streams.get(number)
@@ -396,22 +409,22 @@ class Connection(Servant):
     def _answer(self, kind: int) -> None:
         flags = self._flags
         call = self.calls.pop(self._number, None)
-        unpacker = self._begin()
+        unpacker = self._unpacker
         try:
+            self._begin()
             value = unpacker.unpack() if kind == RESULT else self.session.unpack_error(unpacker)
             unpacker.end()
-        except (BadFrame, LimitExceeded, MemoryError) as error:
+        except (BadFrame, LimitExceeded) as error:
             if call is not None:
                 self.settle(call, error, True)
             raise
-        except Exception as error:
+        except BaseException as error:
+            if self.is_half_read(error):
+                self._unanswered(call, error)
             unpacker.end()
             value = error
             kind = ERROR
             flags = 0
-        except BaseException as error:
-            self._unanswered(call, error)
-            raise
         self._taken()
         if call is not None and flags == 0:
             self.settle(call, value, kind == ERROR)
@@ -425,7 +438,6 @@ class Connection(Servant):
                 value = self.session.special_result(flags, call, value)
             except BaseException as error:
                 self._unanswered(call, error)
-                raise
             self.settle(call, value, False)
         elif flags:
             self.session.nobody_reads(flags, self._number)
@@ -452,6 +464,8 @@ class Connection(Servant):
             while self._read_frame(NOT_AT_ALL):
                 self.run_later(self._handle(None))
         except (OSError, RmiError) as error:
+            if interrupted(error):
+                raise
             self.fail(error)
         finally:
             self.receiving.release()

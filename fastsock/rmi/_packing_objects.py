@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -255,6 +257,9 @@ class ObjectPacker(SpecialPacker):
         return plan
 
 
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, partial)
+
+
 def _arguments_of(value: BaseException) -> tuple[Any, ...]:
     """An OSError leaves the names of files out of its `args`."""
     if isinstance(value, OSError) and type(value).__reduce__ is OSError.__reduce__:
@@ -264,6 +269,10 @@ def _arguments_of(value: BaseException) -> tuple[Any, ...]:
 
 
 def _refusal(kind: type) -> str:
+    if issubclass(kind, _FUNCTIONS):
+        return f"a {kind.__qualname__} cannot be sent, only called from the other end: send rmi.callback(function)"
+    if issubclass(kind, type):
+        return "a class cannot be sent: send an instance, or rmi.callback(class) to have instances made here"
     name = kind.__qualname__
     marks = ("__dataclass_fields__", "__attrs_attrs__", "_fields", "__members__")
     if issubclass(kind, BaseException) or any(hasattr(kind, mark) for mark in marks):

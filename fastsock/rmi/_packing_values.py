@@ -395,7 +395,9 @@ class ValuePacker:
             self.put_class(number)
             self.enter()
             for name in fields:
-                item = getattr(value, name)
+                item = getattr(value, name, self)  # no field holds its own packer
+                if item is self:
+                    raise NotPackable(f"{name_of(type(value))}.{name} is not set: set it before the instance is sent")
                 self.write(item)
             self.leave()
 

@@ -17,6 +17,7 @@ except ModuleNotFoundError:
 
 from fastsock.rmi._locks import Lock
 from fastsock.rmi.errors import LimitExceeded, LostPeer
+from fastsock.rmi.interrupts import interrupted
 
 if not cython.compiled:
     from fastsock.rmi._receiving import Receiver
@@ -90,6 +91,8 @@ class Sender(Receiver):
                 sent = self._send_scratch(length)
             except OSError as error:
                 self.fail(error)
+                if interrupted(error):
+                    raise
                 raise self.session.gone(None, True) from error
         if sent < length:
             self._push([packer.whole[sent:length]])
@@ -141,12 +144,11 @@ class Sender(Receiver):
                         pending[at] = memoryview(bytes(pending[at]))  # of the scratch, which is used again
                     self.on_blocked()
                     return
-        except OSError as error:
-            self.fail(error)
-            raise self.session.gone(None, True) from error
-        except (
-            BaseException
-        ):  # a signal handler's: the rest must go all the same, and the program may change its memory
+        except BaseException as error:
+            if isinstance(error, OSError) and not interrupted(error):
+                self.fail(error)
+                raise self.session.gone(None, True) from error
+            # a signal handler's: the rest must go all the same, and the program may change its memory
             try:
                 pending[:] = [memoryview(bytes(part)) for part in pending]
             except MemoryError:

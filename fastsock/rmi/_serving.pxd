@@ -25,6 +25,8 @@ cdef class Servant(Sender):
 
     @cython.locals(flags=int, number=cython.uint, request=Request, exported=Entry, unpacker=Unpacker)
     cdef Request _request(self)
+    cpdef bint is_half_read(self, object error) except -1
+    cdef int _half_handled(self, object error) except -1
     @cython.locals(key=cython.uint, first=Request)
     cdef bint claim(self, Request request) except -1
     cpdef object run_claimed(self, Request request)

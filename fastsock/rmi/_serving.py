@@ -17,6 +17,7 @@ except ModuleNotFoundError:
 from fastsock.rmi._locks import Lock
 from fastsock.rmi._records import current
 from fastsock.rmi.errors import BadFrame, LimitExceeded, LostPeer, RmiError, UnknownMethod, UnknownObject
+from fastsock.rmi.interrupts import interrupted
 
 if not cython.compiled:
     from fastsock.rmi._interpreted import enter_context, goes_on, leave_context
@@ -47,11 +48,12 @@ class Servant(Sender):
     def _request(self) -> Any:
         """The request of the frame. None: it cannot be run, and its caller was told."""
         flags = self._flags
-        unpacker = self._begin()
+        unpacker = self._unpacker
         deadline = 0.0
         behalf = 0
         keywords = None
         try:
+            self._begin()
             if flags & DEADLINE:
                 deadline = unpacker.unpack()
             if flags & BEHALF:
@@ -60,17 +62,16 @@ class Servant(Sender):
             if flags & KEYWORDS:
                 keywords = unpacker.unpack()
             unpacker.end()
-        except (BadFrame, LimitExceeded, MemoryError):
+        except (BadFrame, LimitExceeded):
             raise
-        except Exception as error:
+        except BaseException as error:
+            if self.is_half_read(error):
+                self._half_handled(error)
             unpacker.end()
             request = new_request(self, self._kind, flags, self._number, None, self._method, (), None, 0.0, 0)
             self._taken()
             self.session.refuse(request, error)
             return None
-        except BaseException as error:
-            self._half_handled(error)
-            raise
         if type(arguments) is not tuple or type(deadline) is not float or type(behalf) is not int:
             raise BadFrame(f"{self.peer}: the arguments of a call are no tuple")
         if keywords is not None and type(keywords) is not dict:
@@ -93,12 +94,26 @@ class Servant(Sender):
             return None
         return request
 
+    def is_half_read(self, error: BaseException) -> bool:
+        """Whether the frame cannot be gone on with: what was raised is no error of one of its values."""
+        if not isinstance(error, Exception) or interrupted(error):
+            return True
+        return isinstance(error, MemoryError) and self._unpacker.is_broken
+
     def _half_handled(self, error: BaseException) -> None:
         """Something was raised while a frame was handled, by a signal handler perhaps. Handled twice it could give an
-        item, or let an object go, twice; left out it could leave a call without its answer."""
-        if not isinstance(error, RmiError):
-            error = LostPeer(f"{self.peer}: {type(error).__name__} was raised while a message was handled")
-        self.fail(error)
+        item, or let an object go, twice; left out it could leave a call without its answer. So the connection ends.
+
+        Raises the error, which is that of the thread. Want of memory may be another thread's: then it is LostPeer.
+        """
+        if isinstance(error, RmiError) and not interrupted(error):
+            self.fail(error)
+            raise error
+        told = f"{self.peer}: {type(error).__name__} was raised while a message was handled"
+        self.fail(LostPeer(told))
+        if isinstance(error, MemoryError):
+            raise LostPeer(told) from error
+        raise error
 
     def claim(self, request: Request) -> bool:
         """Whether it may run now. Else it is put behind the call of the same thread that runs."""
@@ -204,6 +219,8 @@ class Servant(Sender):
         except BaseException as error:
             leave_context(self._current, token)
             self.session.failed(request, error)
+            if interrupted(error):
+                raise
             return
         leave_context(self._current, token)
         if goes_on(value):
@@ -224,6 +241,8 @@ class Servant(Sender):
             try:
                 value = self._run_row(request, given, at)
             except Exception as error:
+                if interrupted(error):
+                    raise
                 found.append(False)
                 value = self.session.told_of_error(error)
             else:
@@ -276,3 +295,5 @@ class Servant(Sender):
             self.session.answer_packable(request, value)
         else:
             self.session.failed(request, failure)
+        if interrupted(failure):
+            raise failure

@@ -14,6 +14,7 @@ except ModuleNotFoundError:
     from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi.errors import BadFrame, RmiError
+from fastsock.rmi.interrupts import interrupted
 
 if not cython.compiled:
     from fastsock.rmi._format import DEEPEST, REPEATS, WORD
@@ -166,6 +167,8 @@ class Unpacker(ObjectUnpacker):
             raise
         except Exception as error:
             self.is_broken = True
+            if interrupted(error):
+                raise
             raise BadFrame(f"a value cannot be what it is said to be: {error}") from error
         finally:
             self.is_reading = False

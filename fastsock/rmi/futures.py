@@ -19,6 +19,7 @@ from ._batching import Recorder, Recording
 from ._connection import FOR_EVER, Connection, Method
 from ._records import Call, current
 from .frames import BATCH, CALL, FREE, ONEWAY
+from .interrupts import interrupted
 from .marks import ONEWAY as IS_ONEWAY
 
 _Given = ParamSpec("_Given")
@@ -57,7 +58,10 @@ class Future(Generic[_Returned]):
             waiting = self._place()
             try:
                 connection.wait_on(waiting, deadline)
-            except TimeoutError:
+            except TimeoutError as late:
+                if interrupted(late):
+                    self.cancel()
+                    raise
                 raise TimeoutError(f"{connection.session.told(call.method)}: no answer yet; the call goes on") from None
             except BaseException:
                 self.cancel()

@@ -42,6 +42,7 @@ from .frames import (
     RESULT,
     STREAM,
 )
+from .interrupts import interrupted
 from .references import References
 from .values import classes, register
 
@@ -175,6 +176,13 @@ class Session:
         self.streams[call.number] = found
         return found
 
+    def item_failed(self, number: int, error: BaseException) -> None:
+        """An item of a stream cannot be made here: the stream ends with that error. The receiver calls it."""
+        stream = self.streams.pop(number, None)
+        if stream is not None:
+            stream.ended(error)
+            self.submit(self.send, CLOSE, number, ())
+
     def nobody_reads(self, flags: int, number: int) -> None:
         """A stream came for a call that was given up."""
         if flags == STREAM:
@@ -195,6 +203,8 @@ class Session:
         except BaseException as error:
             current.reset(token)
             self.failed(request, error)
+            if interrupted(error):
+                raise
             return
         current.reset(token)
         if streams.is_stream(value):
@@ -296,7 +306,14 @@ class Session:
         """Handles a frame that is no call and no answer. Raises BadFrame."""
         if kind == END:
             stream = self.streams.pop(number, None)
-            error = self.unpack_error(unpacker) if flags else None
+            try:
+                error = self.unpack_error(unpacker) if flags else None
+            except (BadFrame, LimitExceeded):
+                raise
+            except Exception as failure:  # it cannot be made here: then that is the stream's error
+                if self.connection.is_half_read(failure):
+                    raise
+                error = failure
             if stream is not None:
                 stream.ended(error)
         elif kind == CREDIT:

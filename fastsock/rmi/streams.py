@@ -13,6 +13,7 @@ from typing import Any
 
 from ._flow import ENDED, LEFT, WAITING, Inflow, Outflow
 from .frames import CLOSE, END
+from .interrupts import interrupted
 
 _DONE = object()
 
@@ -70,6 +71,8 @@ class Producer(Outflow):
             found = self._pour_async() if self._is_async else self.pour()
         except BaseException as error:
             self._fail(error, close=not self.is_taking)
+            if interrupted(error):
+                raise
             return True
         if found == LEFT:
             self._finish()

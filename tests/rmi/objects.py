@@ -21,6 +21,42 @@ class Known(Exception):
     """An exception that both ends know."""
 
 
+class Fragile:
+    """A value whose unpacking runs something, where a test says so."""
+
+    on_unpack: Callable[[], None] | None = None
+    unpacked = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _unpack_fragile(number: int) -> Fragile:
+    Fragile.unpacked += 1
+    if Fragile.on_unpack is not None:
+        Fragile.on_unpack()
+    return Fragile(number)
+
+
+rmi.register(Fragile, pack=lambda value: value.number, unpack=_unpack_fragile)
+
+
+class Brittle:
+    """A key whose hash takes more memory than there is, in the process that a test says."""
+
+    breaks = False
+    hashed = 0
+
+    def __hash__(self) -> int:
+        Brittle.hashed += 1
+        if Brittle.breaks:
+            raise MemoryError
+        return 1
+
+
+rmi.register(Brittle, pack=lambda value: 0, unpack=lambda _: Brittle())
+
+
 @rmi.expose
 class Counter:
     """An object that goes by reference."""
@@ -68,6 +104,23 @@ class Store:
 
     def thread(self) -> int:
         return threading.get_ident()
+
+    def fragile(self, number: int) -> Fragile:
+        return Fragile(number)
+
+    def fragile_ones(self, number: int) -> Iterator[Fragile]:
+        try:
+            for each in range(number):
+                yield Fragile(each)
+        finally:
+            self.closed_streams += 1
+
+    def break_keys(self, breaks: bool) -> int:
+        Brittle.breaks = breaks
+        return Brittle.hashed
+
+    def brittle_key(self) -> dict[Brittle, int]:
+        return {Brittle(): 1}
 
     # errors
 

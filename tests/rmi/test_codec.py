@@ -7,6 +7,7 @@ import builtins
 import dataclasses
 import datetime
 import enum
+import functools
 import math
 import pathlib
 import re
@@ -482,18 +483,26 @@ class Subclassed(dict):
     pass
 
 
+def test_a_field_that_is_not_set(way):
+    with pytest.raises(NotPackable, match=r"Slotted\.left is not set"):
+        way.pack([Slotted.__new__(Slotted)])
+    assert way.carry(Slotted(1)).left == 1
+
+
 @pytest.mark.parametrize(
     ("value", "line"),
     [
         (Subclassed(), r"rmi\.register\(Subclassed, pack=\.\.\., unpack=\.\.\.\)"),
-        (lambda: 1, "function is not registered"),
+        (lambda: 1, r"rmi\.callback\(function\)"),
+        (Subclassed().get, r"rmi\.callback\(function\)"),
+        (functools.partial(int), r"rmi\.callback\(function\)"),
         (dataclasses.make_dataclass("Fresh", ["x"])(1), r"@rmi\.value above class Fresh"),
         (numpy.array([object()]), "holds Python objects"),
         (numpy.ma.array([1]), "MaskedArray is not registered"),
         (enum.Enum("Loose", "A").A, r"@rmi\.value above class Loose"),
-        (object, "type is not registered"),
-        (int, "type is not registered"),
-        (open, "is not registered"),
+        (object, "a class cannot be sent"),
+        (int, "a class cannot be sent"),
+        (open, r"rmi\.callback\(function\)"),
     ],
     ids=lambda value: getattr(type(value), "__name__", ""),
 )
