@@ -406,6 +406,3 @@ class CG(Kernel):
     def operations(self) -> float:
         filled = self.of.nonzeros * (self.of.nonzeros + 1)
         return 2 * self.iterations * self.of.rows * (3 + filled + STEPS * (5 + filled) + 3)
-
-
-KERNEL = CG

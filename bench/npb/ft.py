@@ -280,6 +280,3 @@ class FT(Kernel):
     def operations(self) -> float:
         log = float(np.log(self.points))
         return self.points * (14.8157 + 7.19641 * log + (5.23518 + 7.21113 * log) * self.iterations)
-
-
-KERNEL = FT

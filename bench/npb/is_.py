@@ -281,6 +281,3 @@ class IS(Kernel):
 
     def operations(self) -> float:
         return self.iterations * self.total
-
-
-KERNEL = IS

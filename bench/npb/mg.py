@@ -576,6 +576,3 @@ class MG(Kernel):
 
     def operations(self) -> float:
         return 58 * self.iterations * self.points**3
-
-
-KERNEL = MG
