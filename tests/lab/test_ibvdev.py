@@ -197,7 +197,8 @@ def _send_registered(device, rounds):
             sending.wait_or_cancel()
         known.append(device.explain(other))
 
-    exchange(bytes([device.id()]) * LONG)
+    plain = bytes([device.id()]) * LONG  # it lives to the end: memory that is freed is registered no longer
+    exchange(plain)
     with buffers.RegisteredBuffer(LONG) as buffer:
         buffer.view("u1")[:] = device.id() + 7
         buffer.register(device)
@@ -206,6 +207,7 @@ def _send_registered(device, rounds):
         assert incoming == bytes([other + 7]) * LONG
         buffer.deregister()
         known.append(device.explain(other))
+    del plain
     return known
 
 
