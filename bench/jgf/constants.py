@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# section2/crypt/JGFCryptBench.java: bytes of text; section2/crypt/IDEATest.java: the seed of the key. Accepted: decrypted
-# text equals plain text.
+TITLE = "Java Grande Forum Benchmarks, MPJ 1.0"
+
+# section2/crypt/JGFCryptBench.java: bytes of text; section2/crypt/IDEATest.java: the seed of the key.
+# Accepted: decrypted text equals plain text.
 CRYPT = {"A": 3_000_000, "B": 20_000_000, "C": 50_000_000}
 CRYPT_SEED = 136506717
 
 
 # section2/lufact/JGFLUFactBench.java: the order of the matrix and the largest normalised residual
 @dataclass(frozen=True)
-class LUFact:
+class Matrix:
     order: int
     residual: float
 
 
-LUFACT = {"A": LUFact(500, 6.0), "B": LUFact(1000, 12.0), "C": LUFact(2000, 20.0)}
+LUFACT = {"A": Matrix(500, 6.0), "B": Matrix(1000, 12.0), "C": Matrix(2000, 20.0)}
 
 # section2/lufact/Linpack.java (matgen): the matrix's generator, modulo 2^16
 LUFACT_SEED = 1325
@@ -43,12 +45,12 @@ SERIES_STEPS = 1000
 # section2/sor/JGFSORBench.java: the order of the grid and the sum of its inner points. The values are those of the
 # red-black order; 0.4984199298207158 and its kin belong to the older, sequential one.
 @dataclass(frozen=True)
-class SOR:
+class Grid:
     order: int
     total: float
 
 
-SORS = {"A": SOR(1000, 0.498574406322512), "B": SOR(1500, 1.1234778980135105), "C": SOR(2000, 1.9954895063582696)}
+SORS = {"A": Grid(1000, 0.498574406322512), "B": Grid(1500, 1.1234778980135105), "C": Grid(2000, 1.9954895063582696)}
 SOR_ITERATIONS = 100
 SOR_OMEGA = 1.25
 SOR_SEED = 10101010
@@ -58,16 +60,16 @@ SOR_ACCEPTED = 1e-12
 # section2/sparsematmult/JGFSparseMatmultBench.java: rows (and columns), nonzeros, the sum of y over the rows of all
 # nonzeros. Its own 1e-12 would hold one order of summation alone; JGF's threaded version accepts 1e-10.
 @dataclass(frozen=True)
-class Sparse:
+class Triplets:
     rows: int
     nonzeros: int
     total: float
 
 
 SPARSE = {
-    "A": Sparse(50_000, 250_000, 75.02484945753453),
-    "B": Sparse(100_000, 500_000, 150.0130719633895),
-    "C": Sparse(500_000, 2_500_000, 749.5245870753752),
+    "A": Triplets(50_000, 250_000, 75.02484945753453),
+    "B": Triplets(100_000, 500_000, 150.0130719633895),
+    "C": Triplets(500_000, 2_500_000, 749.5245870753752),
 }
 SPARSE_ITERATIONS = 200
 SPARSE_SEED = 10101010
@@ -75,15 +77,15 @@ SPARSE_ACCEPTED = 1e-10
 
 
 # section3/moldyn/JGFMolDynBench.java: unit cells along an edge, four particles each, and the kinetic energy after the
-# last move. JGF has no size C: the papers enlarged it themselves, and its energy here is what this program computes on
-# one rank, so there it tells only that more ranks compute the same. As with Sparse, JGF's threaded version accepts 1e-10.
+# last move. JGF has no size C: the papers enlarged it themselves. Its energy here is what this program computes on one
+# rank, so it tells only that more ranks compute the same. As with Sparse, JGF's threaded version accepts 1e-10.
 @dataclass(frozen=True)
-class MolDyn:
+class Particles:
     cells: int
     energy: float
 
 
-MOLDYN = {"A": MolDyn(8, 1731.4306625334357), "B": MolDyn(13, 7397.392307839352), "C": MolDyn(18, 0.0)}
+MOLDYN = {"A": Particles(8, 1731.4306625334357), "B": Particles(13, 7397.392307839352), "C": Particles(18, 0.0)}
 MOLDYN_ACCEPTED = 1e-10
 
 # section3/moldyn/md.java, in reduced units. Velocities are multiplied by the time step, forces by half of its square.

@@ -7,16 +7,15 @@ The cipher is as published (Lai, Massey: A Proposal for a New Block Encryption S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-from ranks.kernel import Kernel, Verification
-
 from jgf.blocks import Blocks
 from jgf.checking import verdict
-from jgf.constants import CRYPT, CRYPT_SEED
+from jgf.constants import CRYPT, CRYPT_SEED, TITLE
 from jgf.java_random import JavaRandom
+from ranks.kernel import Kernel, Verification
 
 BLOCK = 8  # bytes
 WORDS = 4  # of 16 bits, the low byte first
@@ -71,7 +70,7 @@ class Numpy:
 
     def _cipher(self, given: np.ndarray, made: np.ndarray, subkeys: Sequence[int]) -> None:
         a, b, c, d, s, t = self.words[:, : len(given)]
-        for word, column in zip((a, b, c, d), given.T):
+        for word, column in zip((a, b, c, d), given.T, strict=True):
             np.copyto(word, column)
         for i in range(0, 6 * ROUNDS, 6):
             self._multiply(a, subkeys[i])
@@ -94,7 +93,7 @@ class Numpy:
         b += np.uint16(subkeys[-3])
         c += np.uint16(subkeys[-2])
         self._multiply(d, subkeys[-1])
-        for word, column in zip((a, b, c, d), made.T):
+        for word, column in zip((a, b, c, d), made.T, strict=True):
             np.copyto(column, word)
 
     def _multiply(self, words: np.ndarray, key: int) -> None:
@@ -129,8 +128,9 @@ class Skeleton(Numpy):
 
 class Crypt(Kernel):
     name = "Crypt"
+    title = TITLE
     problems = CRYPT
-    arithmetics = {"numpy": Numpy, "skeleton": Skeleton}
+    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "skeleton": Skeleton}
 
     def __init__(self, comm: Any, problem: str, arithmetic: Numpy) -> None:
         super().__init__(comm, problem, arithmetic)

@@ -7,15 +7,14 @@ column and solves (section2/lufact/Linpack.java).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from ranks.kernel import Kernel, Verification
-
 from jgf.checking import verdict
 from jgf.congruential import sequence
-from jgf.constants import LUFACT, LUFACT_MULTIPLIER, LUFACT_SEED
+from jgf.constants import LUFACT, LUFACT_MULTIPLIER, LUFACT_SEED, TITLE
+from ranks.kernel import Kernel, Verification
 
 CHUNK = 16_384  # elements of a product at a time: it stays in the nearest caches
 
@@ -39,7 +38,7 @@ class Numpy:
         return np.add.reduce(columns[:, :-1], axis=0)
 
     def multipliers(self, column: np.ndarray, k: int) -> int:
-        """The pivot's row of column `k`; the column then holds the pivot at `k` and minus the multipliers below it."""
+        """The pivot's row of column `k`. The column then holds the pivot at `k`, the negated factors below it."""
         below = column[k : self.order]
         pivot = k + int(np.argmax(np.abs(below)))
         if column[pivot] != 0.0:
@@ -102,10 +101,11 @@ class Skeleton(Numpy):
         return b
 
 
-class LUFactorisation(Kernel):
+class LUFact(Kernel):
     name = "LUFact"
+    title = TITLE
     problems = LUFACT
-    arithmetics = {"numpy": Numpy, "skeleton": Skeleton}
+    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "skeleton": Skeleton}
 
     def __init__(self, comm: Any, problem: str, arithmetic: Numpy) -> None:
         super().__init__(comm, problem, arithmetic)

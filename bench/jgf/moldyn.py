@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from mpi4py import MPI
-from ranks.kernel import Kernel, Verification
-
 from jgf.checking import near, verdict
 from jgf.congruential import sequence
 from jgf.constants import (
@@ -28,14 +25,17 @@ from jgf.constants import (
     MOLDYN_SCALE,
     MOLDYN_STEP,
     MOLDYN_TEMPERATURE,
+    TITLE,
 )
+from mpi4py import MPI
+from ranks.kernel import Kernel, Verification
 
 PER_CELL = 4
 CHUNK = 16_384  # distances at a time: they stay in the nearest caches
 
 
 class Numpy:
-    """Arrays of three rows, a coordinate each. Sums whose rounding reaches the accepted value go one by one, as JGF's."""
+    """Arrays of three rows, a coordinate each. Sums that the accepted value feels go one by one, as JGF's."""
 
     def reserve(self, cells: int) -> None:
         self.particles = PER_CELL * cells**3
@@ -74,7 +74,7 @@ class Numpy:
         velocity += force
 
     def forces(self, position: np.ndarray, force: np.ndarray, first: int, step: int) -> tuple[float, float, int]:
-        """Forces of each `step`-th particle from `first` on with those after it. Returns energy, virial, interactions."""
+        """Forces of each `step`-th particle from `first` on with those after it; energy, virial, interactions."""
         i, j = self.near(position, first, step)
         apart = position[:, i] - position[:, j]
         apart[apart < -0.5 * self.side] += self.side
@@ -86,10 +86,8 @@ class Numpy:
         r12 = r4 * r8
         strength = r12 * r2 - 0.5 * r8
         apart *= strength
-        for total, between in zip(force, apart):
-            np.subtract(
-                np.bincount(i, between, self.particles), np.bincount(j, between, self.particles), out=total
-            )
+        for total, between in zip(force, apart, strict=True):
+            np.subtract(np.bincount(i, between, self.particles), np.bincount(j, between, self.particles), out=total)
         return float((r12 - r6).sum()), -float((squared * strength).sum()), len(i)
 
     def near(self, position: np.ndarray, first: int, step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -217,10 +215,11 @@ class Skeleton(Numpy):
         return 0.0
 
 
-class MolecularDynamics(Kernel):
+class MolDyn(Kernel):
     name = "MolDyn"
+    title = TITLE
     problems = MOLDYN
-    arithmetics = {"numpy": Numpy, "numba": Numba, "skeleton": Skeleton}
+    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "numba": Numba, "skeleton": Skeleton}
 
     def __init__(self, comm: Any, problem: str, arithmetic: Numpy) -> None:
         super().__init__(comm, problem, arithmetic)
@@ -265,7 +264,7 @@ class MolecularDynamics(Kernel):
         )
         comm.Barrier()
         for own, together in itertools.chain(
-            zip(self.own_force, self.force),
+            zip(self.own_force, self.force, strict=True),
             ((self.own_potential, self.potential), (self.own_virial, self.virial), (self.own_near, self.near)),
         ):
             comm.Allreduce(own, together, op=MPI.SUM)

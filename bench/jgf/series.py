@@ -5,15 +5,14 @@ Each rank has a block of the pairs; rank 0 gathers the two arrays (section2/seri
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from ranks.kernel import Kernel, Verification
-
 from jgf.blocks import Blocks
 from jgf.checking import near, verdict
-from jgf.constants import SERIES, SERIES_ACCEPTED, SERIES_FIRST, SERIES_STEPS
+from jgf.constants import SERIES, SERIES_ACCEPTED, SERIES_FIRST, SERIES_STEPS, TITLE
+from ranks.kernel import Kernel, Verification
 
 CHUNK = 32  # coefficients at a time: the angles stay in the nearest caches
 
@@ -54,8 +53,9 @@ class Skeleton(Numpy):
 
 class Series(Kernel):
     name = "Series"
+    title = TITLE
     problems = SERIES
-    arithmetics = {"numpy": Numpy, "skeleton": Skeleton}
+    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "skeleton": Skeleton}
 
     def __init__(self, comm: Any, problem: str, arithmetic: Numpy) -> None:
         super().__init__(comm, problem, arithmetic)

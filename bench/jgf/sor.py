@@ -6,16 +6,15 @@ blocks at the end (section2/sor/SOR.java).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from ranks.kernel import Kernel, Verification
-
 from jgf.blocks import Blocks
 from jgf.checking import near, verdict
-from jgf.constants import SOR_ACCEPTED, SOR_ITERATIONS, SOR_OMEGA, SOR_SEED, SORS
+from jgf.constants import SOR_ACCEPTED, SOR_ITERATIONS, SOR_OMEGA, SOR_SEED, SORS, TITLE
 from jgf.java_random import JavaRandom
+from ranks.kernel import Kernel, Verification
 
 PAIR = 2  # rows are dealt in pairs: the colours of a block do not depend on its rank
 UPWARDS, DOWNWARDS = 2, 1  # tags
@@ -30,7 +29,7 @@ class Numpy:
         self.work = np.empty((2, max(CHUNK, order)))
 
     def relax(self, grid: np.ndarray, first: int, last: int, colour: int) -> None:
-        """Relax the points of rows `first` to `last` - 1 whose row and column add up to an odd (0) or even (1) number."""
+        """Relax the points of rows `first` to `last` - 1 whose row and column add up to odd (0) or even (1)."""
         width = grid.shape[1]
         rows = max(1, CHUNK // (width // 2)) * 2
         for start in (first, first + 1):
@@ -68,8 +67,9 @@ class Skeleton(Numpy):
 
 class SOR(Kernel):
     name = "SOR"
+    title = TITLE
     problems = SORS
-    arithmetics = {"numpy": Numpy, "skeleton": Skeleton}
+    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "skeleton": Skeleton}
 
     def __init__(self, comm: Any, problem: str, arithmetic: Numpy) -> None:
         super().__init__(comm, problem, arithmetic)

@@ -6,17 +6,16 @@ Each rank has a block of the triplets and adds to its own y; an Allreduce adds t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from mpi4py import MPI
-from ranks.kernel import Kernel, Verification
-
 from jgf.blocks import Blocks
 from jgf.checking import near, verdict
-from jgf.constants import SPARSE, SPARSE_ACCEPTED, SPARSE_ITERATIONS, SPARSE_SEED
+from jgf.constants import SPARSE, SPARSE_ACCEPTED, SPARSE_ITERATIONS, SPARSE_SEED, TITLE
 from jgf.java_random import JavaRandom, as_doubles, as_ints
+from mpi4py import MPI
+from ranks.kernel import Kernel, Verification
 
 STATES = 4  # of the generator, for a triplet: row, column, two for the value
 
@@ -76,8 +75,9 @@ class Skeleton(Numpy):
 
 class SparseMatmult(Kernel):
     name = "SparseMatmult"
+    title = TITLE
     problems = SPARSE
-    arithmetics = {"numpy": Numpy, "numba": Numba, "skeleton": Skeleton}
+    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "numba": Numba, "skeleton": Skeleton}
 
     def __init__(self, comm: Any, problem: str, arithmetic: Numpy) -> None:
         super().__init__(comm, problem, arithmetic)
