@@ -47,7 +47,7 @@ class Numpy:
         return pivot
 
     def eliminate(self, columns: np.ndarray, column: np.ndarray, k: int, pivot: int) -> None:
-        """Exchange rows `k` and `pivot` of `columns`, all right of column `k`, and add multiples of row `k` below it."""
+        """Exchange rows `k` and `pivot` of `columns` (right of column `k`), and add multiples of row `k` below it."""
         if column[k] == 0.0:
             return
         factors = columns[:, pivot].copy()

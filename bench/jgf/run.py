@@ -1,4 +1,4 @@
-"""JGF's kernels: python -m fastsock.mpj.run -n 4 --as-mpi4py bench/jgf/run.py lufact A   (or: mpiexec -n 4 python ... )"""
+"""JGF's kernels: python -m fastsock.mpj.run -n 4 --as-mpi4py bench/jgf/run.py lufact A (or mpiexec -n 4 python ...)"""
 
 from __future__ import annotations
 

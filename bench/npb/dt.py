@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from mpi4py import MPI
-from ranks.kernel import Kernel, Verification
-
 from npb import constants, dt_graphs, generator
+from ranks.kernel import Kernel, Verification
 
 FIELDS = 4  # numbers of a feature
 BASES, PRIMES = (2, 2, 2, 5), (421, 419, 1427, 3527)  # RandomFeatures

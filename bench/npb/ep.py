@@ -5,8 +5,8 @@ Batches of 2^16 pairs are dealt to the ranks in blocks. The only communication i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from mpi4py import MPI
@@ -55,7 +55,7 @@ class Skeleton(Numpy):
 class EP(Kernel):
     name = "EP"
     problems = constants.EP
-    arithmetics = {"numpy": Numpy, "skeleton": Skeleton}
+    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "skeleton": Skeleton}
     counted = "Random numbers generated"
 
     def __init__(self, comm: Any, problem: str, arithmetic: Numpy) -> None:

@@ -169,7 +169,7 @@ def _check_ranks(kernel_type: type[Kernel], letter: str, ranks: int) -> None:
 
 
 def _check_memory(needed: int, world: Any) -> None:
-    """Before anything is allocated, on each host: what its ranks need beside what it has. Raises Unusable everywhere."""
+    """Before anything is allocated, on each host: what its ranks need beside what it has. Raises Unusable on all."""
     from mpi4py import MPI
 
     host = world.Split_type(MPI.COMM_TYPE_SHARED)
