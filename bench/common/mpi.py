@@ -35,8 +35,8 @@ class Mpi:
 
 
 def install(name: str) -> None:
-    """Make a virtual environment of the running interpreter with mpi4py and that MPI's wheel. Raises Unusable."""
-    venvs.make(name, ("numpy", "mpi4py", name))
+    """Make a virtual environment of the running interpreter with mpi4py, Numba and that MPI's wheel. Raises Unusable."""
+    venvs.make(name, ("numpy", "mpi4py", "numba", name))
 
 
 def find(name: str) -> Mpi:
@@ -67,10 +67,10 @@ def _plain_tcp() -> tuple[tuple[str, str], ...]:
     return ("FASTSOCK_TRANSPORTS", "tcp"), ("FASTSOCK_MPJ_COLLECTIVES", str(file))
 
 
-def run(mpi: Mpi, ranks: int, program: str, arguments: Sequence[str], timeout: float = 120.0) -> list[dict]:
-    """Run one of bench/mpi's programs to its end: the JSON lines that rank 0 printed. Raises Broken."""
-    command = [part.format(ranks=ranks) for part in mpi.command]
-    command += [str(PROGRAMS / f"{program}.py"), *arguments]
+def run(mpi: Mpi, ranks: int, program: str | Path, arguments: Sequence[str], timeout: float = 120.0) -> list[dict]:
+    """Run a program, one of bench/mpi's where it is no path, to its end: the JSON lines of rank 0. Raises Broken."""
+    file = program if isinstance(program, Path) else PROGRAMS / f"{program}.py"
+    command = [*(part.format(ranks=ranks) for part in mpi.command), str(file), *arguments]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             command,
@@ -90,9 +90,16 @@ def run(mpi: Mpi, ranks: int, program: str, arguments: Sequence[str], timeout: f
         process.wait()
         out.seek(0)
         errors.seek(0)
-        said = errors.read().strip().splitlines()[-1:] or [f"status {process.returncode}"]
+        told = out.read().splitlines()
+        said = _complaint(told, errors.read().strip().splitlines(), file.name) or f"status {process.returncode}"
         if lapsed:
-            raise Broken(f"{mpi.name}: {program} did not end within {timeout:g} s: {said[0]}")
+            raise Broken(f"{mpi.name}: {file.stem} did not end within {timeout:g} s: {said}")
         if process.returncode:
-            raise Broken(f"{mpi.name}: {program}: {said[0]}")
-        return [json.loads(line) for line in out.read().splitlines() if line.startswith("{")]
+            raise Broken(f"{mpi.name}: {file.stem}: {said}")
+        return [json.loads(line) for line in told if line.startswith("{")]
+
+
+def _complaint(told: Sequence[str], errors: Sequence[str], program: str) -> str:
+    """What went wrong: the program's own words before those of what started it."""
+    own = [line for line in errors if line.startswith(f"{program}: ")] + [line for line in told if "FAILURE" in line]
+    return (own[:1] or list(errors[-1:]) or [""])[0].strip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import json
 import os
 import sys
 import traceback
@@ -21,6 +22,7 @@ from . import one_thread  # noqa: F401  before numpy
 from .kernel import Kernel, Unusable, Verification
 
 VERIFIED, WRONG, MISTAKE = 0, 1, 2
+MOST_LISTED = 64  # ranks that --list tries
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,10 @@ def main(kernels: Mapping[str, str], argv: Sequence[str]) -> NoReturn:
 def _run(kernels: Mapping[str, str], argv: Sequence[str], world: Any) -> int:
     words = _words(kernels, argv, world.Get_rank())
     if words is None:
+        return VERIFIED
+    if words.list:
+        if world.Get_rank() == 0:
+            _list(kernels)
         return VERIFIED
     if words.kernel not in kernels:
         raise Unusable(f"there is no kernel {words.kernel!r}; there are {', '.join(kernels)}")
@@ -143,19 +149,27 @@ def _words(kernels: Mapping[str, str], argv: Sequence[str], rank: int) -> argpar
     what.add_argument("--skeleton", action="store_true", help="the same calls and lengths, nothing computed")
     parser.add_argument("--objects", action="store_true", help="the same by lower-case calls: arrays are pickled")
     parser.add_argument("--no-count", action="store_true", help="without the wrapper that times and counts calls")
+    parser.add_argument("--list", action="store_true", help="the kernels, each with its classes, as JSON")
     parser.add_argument("--help", action="store_true")
     words = parser.parse_args(argv)
     if words.help:
         if rank == 0:
             parser.print_help()
         return None
-    if words.problem is None:
+    if words.problem is None and not words.list:
         parser.error("a kernel and a class are wanted")
     try:
         words.cores = [int(core) for core in words.cores.split(",") if core]
     except ValueError:
         parser.error(f"--cores {words.cores}: numbers are wanted, with commas")
     return words
+
+
+def _list(kernels: Mapping[str, str]) -> None:
+    for name, where in kernels.items():
+        found = load(where)
+        usable = {letter: [n for n in range(1, MOST_LISTED + 1) if found.ranks(letter)(n)] for letter in found.problems}
+        print(json.dumps({"kernel": name, "ranks": usable, "arithmetics": list(found.arithmetics)}), flush=True)
 
 
 def _check_ranks(kernel_type: type[Kernel], letter: str, ranks: int) -> None:
@@ -169,7 +183,7 @@ def _check_ranks(kernel_type: type[Kernel], letter: str, ranks: int) -> None:
 
 
 def _check_memory(needed: int, world: Any) -> None:
-    """Before anything is allocated, on each host: what its ranks need beside what it has. Raises Unusable on all."""
+    """On each host, what its ranks need beside what it has. Raises Unusable on every rank."""
     from mpi4py import MPI
 
     host = world.Split_type(MPI.COMM_TYPE_SHARED)

@@ -1,0 +1,138 @@
+"""What the kernels must reach, and which runs tell: the better of MPICH and Open MPI in the same turn is beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from . import kernel_runs, mpi, mpi_targets, summary
+from .interleave import Sample
+from .kernel_runs import OBJECTS, PLAIN, SKELETON, UNCOUNTED, WHOLE, Case
+from .target import Result
+
+NPB = ("cg", "ep", "ft", "is", "mg", "sp")
+DT = {"dt-bh": 5, "dt-wh": 5, "dt-sh": 12}  # nodes of class S
+JGF = ("crypt", "lufact", "series", "sor", "sparse", "moldyn")
+NOISE = 0.03
+LESS, LITTLE_LESS = 1.3, 1.1
+FASTER_SHORT_OF_CORES = 1.3  # beside Open MPI: four ranks on two cores
+SCALES, TWO_CORES = 1.7, 1.8  # without communication, where two busy cores give that
+
+SKELETONS = {
+    Case(kernel, letter, 2, SKELETON): least
+    for kernel, letters, least in (
+        ("cg", "SW", LESS), ("mg", "SW", LESS), ("lufact", "AB", LESS), ("moldyn", "A", LESS), ("sparse", "A", LESS),
+        ("ft", "A", LITTLE_LESS), ("is", "A", LITTLE_LESS),
+    )
+    for letter in letters
+}  # fmt: skip
+CROWDED = [Case("cg", "S", 4), Case("cg", "W", 4), Case("mg", "S", 4), Case("lufact", "A", 4)]
+NEVER_SLOWER = [
+    *kernel_runs.product(NPB, "WA", [2], [WHOLE]),
+    *kernel_runs.product(JGF, "A", [2], [WHOLE]),
+]
+BY_OBJECTS = Case("lufact", "B", 2, OBJECTS)
+
+
+def quick() -> list[Case]:
+    """A few short ones."""
+    short = [Case("cg", "S", 2, SKELETON), Case("mg", "S", 2, SKELETON), Case("lufact", "A", 2, SKELETON)]
+    return [*short, *kernel_runs.product(["cg", "is", "mg", "ft"], "S", [2], [WHOLE]), Case("cg", "S", 4)]
+
+
+def full() -> list[Case]:
+    """All that a line asks for; verified runs of every kernel on every number of ranks."""
+    verified = [
+        *kernel_runs.product(NPB, "SWA", [1, 2, 4], [WHOLE]),
+        *kernel_runs.product(["sp"], "SW", [9], [WHOLE]),
+        *(Case(graph, "S", nodes) for graph, nodes in DT.items()),
+        *kernel_runs.product(JGF, "A", [1, 2, 4], [WHOLE]),
+    ]
+    plain = [*kernel_runs.product(NPB, "W", [1], [PLAIN]), *kernel_runs.product(JGF, "A", [1], [PLAIN])]
+    told = [Case("lufact", "B", 2), BY_OBJECTS, Case("cg", "S", 2, UNCOUNTED)]
+    return [*verified, *SKELETONS, *CROWDED, *plain, *told]
+
+
+def results(samples: Sequence[Sample], busy: float | None) -> list[Result]:
+    """One line for each question that the samples answer. busy: what two busy cores give over one."""
+    there = {sample.what for sample in samples}
+    lines = [*_never_slower(samples), *_skeletons(samples), *_crowded(samples)]
+    lines += [line for name, letter in _measured_pairs(samples) for line in _speedup(samples, name, letter, busy)]
+    if busy is not None:
+        lines.append(Result("two busy cores over one", busy, "x"))
+    for kernel, letter in dict.fromkeys(_words(sample.what)[:2] for sample in samples):
+        for ranks in (1, 2, 4):
+            whole = Case(kernel, letter, ranks)
+            for way, text in ((PLAIN, "compiled loops beside numpy"), (OBJECTS, "arrays beside objects"),
+                              (UNCOUNTED, "counted beside uncounted")):  # fmt: skip
+                case = Case(kernel, letter, ranks, way)
+                if {whole.name, case.name} <= there:
+                    gain = _over(samples, case.name, whole.name, mpi.FASTSOCK)
+                    lines.append(Result(f"{kernel} {letter}, {ranks} ranks, {text}: times less", gain, "x"))
+    return lines
+
+
+def _never_slower(samples: Sequence[Sample]) -> list[Result]:
+    return [_line(samples, case, f"{case.name}: whole time", 1.0, NOISE) for case in _those(samples, NEVER_SLOWER)]
+
+
+def _skeletons(samples: Sequence[Sample]) -> list[Result]:
+    return [_line(samples, c, f"{c.name}: times less", SKELETONS[c], 0.0) for c in _those(samples, SKELETONS)]
+
+
+def _crowded(samples: Sequence[Sample]) -> list[Result]:
+    found = []
+    for case in _those(samples, CROWDED):
+        measured = summary.compare(samples, case.name, 0, mpi.FASTSOCK, mpi.OPENMPI)
+        mpich = summary.compare(samples, case.name, 0, mpi.FASTSOCK, mpi.MPICH)
+        note = "" if mpich is None else f"beside MPICH {mpich:.2f}"
+        cores = summary.placements(samples, case.name, 0)
+        what = f"{case.name} on 2 cores, beside Open MPI"
+        found.append(Result(what, measured, "x", FASTER_SHORT_OF_CORES, None, cores, note or "not measured"))
+    return found
+
+
+def _speedup(samples: Sequence[Sample], kernel: str, letter: str, busy: float | None) -> list[Result]:
+    one, two = Case(kernel, letter, 1).name, Case(kernel, letter, 2).name
+    reached = {peer: _over(samples, one, two, peer) for peer in (mpi.FASTSOCK, *mpi.OTHERS)}
+    ours = reached[mpi.FASTSOCK]
+    others = [gain for peer, gain in reached.items() if peer != mpi.FASTSOCK and gain is not None]
+    cores = summary.placements(samples, two, 0)
+    beside = ours / max(others) if ours is not None and others else None
+    told = ", ".join(f"{peer} {gain:.2f}" for peer, gain in reached.items() if gain is not None)
+    lines = [Result(f"{kernel} {letter}, speedup of 2 ranks", beside, "x", 1.0, None, cores, told, NOISE)]
+    if kernel in ("ep", "series", "crypt"):
+        bound = SCALES if busy is not None and busy >= TWO_CORES else None
+        lines.append(Result(f"{kernel} {letter}, 2 ranks over 1", ours, "x", bound, None, cores))
+    return lines
+
+
+def _measured_pairs(samples: Sequence[Sample]) -> list[tuple[str, str]]:
+    names = {sample.what for sample in samples}
+    pairs = dict.fromkeys(_words(sample.what)[:2] for sample in samples)
+    return [(kernel, letter) for kernel, letter in pairs if {Case(kernel, letter, n).name for n in (1, 2)} <= names]
+
+
+def _those(samples: Sequence[Sample], cases: Iterable[Case]) -> list[Case]:
+    names = {sample.what for sample in samples}
+    return [case for case in cases if case.name in names]
+
+
+def _line(samples: Sequence[Sample], case: Case, text: str, least: float, noise: float) -> Result:
+    measured = mpi_targets.against_best(samples, case.name, 0)
+    cores = summary.placements(samples, case.name, 0)
+    return Result(text, measured, "x", least, None, cores, "" if measured is not None else "not measured", noise)
+
+
+def _over(samples: Sequence[Sample], slower: str, faster: str, peer: str) -> float | None:
+    """How many times longer one takes than the other on one MPI: the median over the turns that hold both."""
+    turns: dict[int, dict[str, float]] = {}
+    for sample in samples:
+        if sample.peer == peer and sample.what in (slower, faster):
+            turns.setdefault(sample.turn, {})[sample.what] = sample.value
+    found = [turn[slower] / turn[faster] for turn in turns.values() if len(turn) == 2]
+    return summary.median(found) if found else None
+
+
+def _words(what: str) -> tuple[str, str]:
+    kernel, letter = what.split()[:2]
+    return kernel, letter
