@@ -1,4 +1,4 @@
-"""What the kernels must reach, and which runs tell: the better of MPICH and Open MPI in the same turn is beside them."""
+"""What the kernels must reach, and which runs tell: beside the better of MPICH and Open MPI, in the same turn."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Mpi:
 
 
 def install(name: str) -> None:
-    """Make a virtual environment of the running interpreter with mpi4py, Numba and that MPI's wheel. Raises Unusable."""
+    """Make a virtual environment of this interpreter with mpi4py, Numba and that MPI's wheel. Raises Unusable."""
     venvs.make(name, ("numpy", "mpi4py", "numba", name))
 
 

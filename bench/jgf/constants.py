@@ -85,7 +85,11 @@ class Particles:
     energy: float
 
 
-MOLDYN = {"A": Particles(8, 1731.4306625334357), "B": Particles(13, 7397.392307839352), "C": Particles(18, 0.0)}
+MOLDYN = {
+    "A": Particles(8, 1731.4306625334357),
+    "B": Particles(13, 7397.392307839352),
+    "C": Particles(18, 19645.187845339387),
+}
 MOLDYN_ACCEPTED = 1e-10
 
 # section3/moldyn/md.java, in reduced units. Velocities are multiplied by the time step, forces by half of its square.

@@ -1,8 +1,7 @@
 """java.util.Random, exactly, whole vectors at a time: JGF's data come from it.
 
-Its documentation gives the generator:
-48 bits, multiplier 0x5DEECE66D, increment 11, the seed xored with the multiplier;
-next(b) is the upper b bits of a state.
+Its documentation gives the generator: 48 bits, multiplier 0x5DEECE66D, increment 11, the seed xored with the
+multiplier. next(b) is the upper b bits of a state.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Columns are dealt to the ranks cyclically. For each column its owner finds the pivot, computes the multipliers and
 broadcasts the column, then the pivot; every rank eliminates in its own columns. Rank 0 receives the factors column by
 column and solves (section2/lufact/Linpack.java).
+
+The generator has a period of 16,384, so in size C row i + 1024 is row i: the rank is 1024 of 2000, and the last pivots
+are rounding errors or zero. JGF's solution is then no number, and its check lets that pass. Here it does not.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class Numpy:
         return np.add.reduce(columns[:, :-1], axis=0)
 
     def multipliers(self, column: np.ndarray, k: int) -> int:
-        """The pivot's row of column `k`. The column then holds the pivot at `k`, the negated factors below it."""
+        """The row of column `k`'s pivot. The column then holds the pivot at `k`, the negated factors below it."""
         below = column[k : self.order]
         pivot = k + int(np.argmax(np.abs(below)))
         if column[pivot] != 0.0:
@@ -47,7 +50,7 @@ class Numpy:
         return pivot
 
     def eliminate(self, columns: np.ndarray, column: np.ndarray, k: int, pivot: int) -> None:
-        """Exchange rows `k` and `pivot` of `columns` (right of column `k`), and add multiples of row `k` below it."""
+        """Exchange rows `k` and `pivot` of `columns`, all right of column `k`; add multiples of row `k` below."""
         if column[k] == 0.0:
             return
         factors = columns[:, pivot].copy()
@@ -64,13 +67,13 @@ class Numpy:
             part += product
 
     def solve(self, columns: np.ndarray, pivots: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """The solution, from the factors."""
+        """A solution, from the factors. Where a pivot is zero the unknown is free: Linpack divides, here it is zero."""
         n, x = self.order, b.copy()
         for k, pivot in enumerate(pivots[: n - 1]):
             x[k], x[pivot] = x[pivot], x[k]
             x[k + 1 :] += x[k] * columns[k, k + 1 : n]
         for k in range(n - 1, -1, -1):
-            x[k] /= columns[k, k]
+            x[k] = x[k] / columns[k, k] if columns[k, k] != 0.0 else 0.0
             x[:k] -= x[k] * columns[k, :k]
         return x
 

@@ -108,3 +108,17 @@ def test_forces_of_numpy_and_numba_agree(jgf, ranks):
     (force, energy, virial, interactions), (compiled, *others) = told
     assert np.allclose(force, compiled, rtol=0, atol=1e-12 * np.abs(force).max())
     assert others == [pytest.approx(energy), pytest.approx(virial), interactions] and interactions > 0
+
+
+def test_a_singular_system_has_a_solution_that_is_a_number(jgf):
+    """LUFact's size C is one: there rows repeat."""
+    arithmetic, order = jgf("lufact").Numpy(), 4
+    arithmetic.reserve(order)
+    columns = np.zeros((order, order + 1))
+    columns[:, :order] = np.array([[2, 1, 4, 0], [1, 3, 5, 1], [2, 1, 4, 0], [1, 3, 5, 1]]).T
+    matrix, b, pivots = columns[:, :order].T.copy(), arithmetic.right_side(columns), np.zeros(order, np.intc)
+    for k in range(order - 1):
+        pivots[k] = arithmetic.multipliers(columns[k], k)
+        arithmetic.eliminate(columns[k + 1 :], columns[k], k, pivots[k])
+    assert columns[order - 1, order - 1] == 0.0
+    assert np.allclose(matrix @ arithmetic.solve(columns, pivots, b), b)
