@@ -235,6 +235,9 @@ class Store:
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
+    def call_to_the_end(self, function: Callable[..., Iterator[int]]) -> list[int]:
+        return list(function())
+
     def call_add(self, other: Any, a: int, b: int) -> int:
         found: int = other.add(a, b)
         return found

@@ -109,7 +109,7 @@ def test_within_a_generator_that_is_called_back(store, kind):
         yield 2
 
     with pytest.raises(kind, match="of a signal"):
-        store.call(rmi.callback(count))
+        store.call_to_the_end(rmi.callback(count))
     assert store.add(1, 2) == 3
 
 
