@@ -303,7 +303,7 @@ static void *send_until_failure(void *argument)
         int begun = rank->salt ? fs_engine_send(rank->engine, &request, rank->peer, 0, 0, FS_STANDARD)
                                : fs_engine_receive(rank->engine, &request, rank->peer, 0, 0);
         if (begun != FS_DONE) await(rank->engine, &request);
-        if (request.error == FS_PEER_FAILED || request.error == FS_CLOSED) break;
+        if (request.error == FS_PEER_FAILED || request.error == FS_PEER_LEFT || request.error == FS_CLOSED) break;
         CHECK_EQUAL(request.error, FS_FINE);
     }
     free(data);
