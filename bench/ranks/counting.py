@@ -8,6 +8,7 @@ told as Wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import Lock
 from time import perf_counter
 from typing import Any
 
@@ -22,6 +23,9 @@ PREPARING = {f"{name}_init": at for name, at in (POINT | COLLECTIVE).items() if 
 COMMUNICATING = {**POINT, **COLLECTIVE, **BEGINNING, **PREPARING}
 DERIVING = ("Split", "Split_type", "Dup", "Clone", "Create", "Create_group", "Create_cart", "Sub", "Create_graph",
             "Create_dist_graph", "Create_dist_graph_adjacent")  # fmt: skip
+
+
+_replacing = Lock()
 
 
 class Tally:
@@ -65,9 +69,10 @@ def counted(comm: Any, tally: Tally) -> Counted:
     """The communicator, with all that it and those derived from it do counted in ``tally``."""
     from mpi4py import MPI
 
-    if not isinstance(MPI.Request, RequestCalls):
-        MPI.Request = RequestCalls(MPI.Request, tally)
-        MPI.Prequest = RequestCalls(MPI.Prequest, tally)
+    with _replacing:
+        if not isinstance(MPI.Request, RequestCalls):
+            MPI.Request = RequestCalls(MPI.Request)
+            MPI.Prequest = RequestCalls(MPI.Prequest)
     return Counted(comm, tally)
 
 
@@ -112,10 +117,13 @@ class Pending:
 
 
 class RequestCalls:
-    """Stands for MPI.Request: its calls on many requests are counted too."""
+    """Stands for MPI.Request: its calls on many requests are counted too, by the tally of the first.
 
-    def __init__(self, requests: Any, tally: Tally) -> None:
-        self._requests, self._tally = requests, tally
+    Ranks that are threads share it.
+    """
+
+    def __init__(self, requests: Any) -> None:
+        self._requests = requests
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._requests, name)
@@ -128,7 +136,8 @@ class RequestCalls:
                     each.Start()
                 return None
             bare = [each._request if isinstance(each, Pending) else each for each in requests]
-            return _wait(self._tally, name, call, bare, *rest)
+            tally = next((each._tally for each in requests if isinstance(each, Pending)), None)
+            return _wait(tally, name, call, bare, *rest) if tally is not None else call(bare, *rest)
 
         return timed
 
