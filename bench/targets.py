@@ -1,6 +1,6 @@
 """Does fastsock reach its targets? Every question after the other, target beside measurement.
 
-python bench/targets.py                 all of it, up to ten minutes
+python bench/targets.py                 all of it, up to ten minutes, and the kernels, which take much longer
 python bench/targets.py --quick         under a minute; programs are left out
 python bench/targets.py --only ping_pong,stream --json out.json
 """
@@ -17,6 +17,7 @@ import buffers
 import busy_thread
 import dask_comm
 import idle
+import kernels
 import oversubscribed
 import ping_pong
 import pmm
@@ -50,8 +51,9 @@ QUESTIONS: dict[str, Question] = {
     "rmi": rmi.measure,
     "dask_comm": dask_comm.measure,
     "whole_programs": whole_programs.measure,
+    "kernels": kernels.measure,
 }
-NOT_QUICK = ["dask_comm", "rmi", "whole_programs"]
+NOT_QUICK = ["dask_comm", "kernels", "rmi", "whole_programs"]
 
 
 def main() -> int:

@@ -9,16 +9,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ranks import program
 
-KERNELS = program.those_there(
-    {
-        "crypt": "jgf.crypt:Crypt",
-        "lufact": "jgf.lufact:LUFact",
-        "series": "jgf.series:Series",
-        "sor": "jgf.sor:SOR",
-        "sparse": "jgf.sparse:SparseMatmult",
-        "moldyn": "jgf.moldyn:MolDyn",
-    }
-)
+KERNELS = {
+    "crypt": "jgf.crypt:Crypt",
+    "lufact": "jgf.lufact:LUFact",
+    "series": "jgf.series:Series",
+    "sor": "jgf.sor:SOR",
+    "sparse": "jgf.sparse:SparseMatmult",
+    "moldyn": "jgf.moldyn:MolDyn",
+}
 
 if __name__ == "__main__":
     program.main(KERNELS, sys.argv[1:])

@@ -28,11 +28,6 @@ def jump(seed: int, steps: int, a: int = A) -> int:
     return seed * pow(a, steps, 1 << BITS) & MASK
 
 
-def vranlc(count: int, seed: int, a: int = A) -> tuple[np.ndarray, int]:
-    """The next ``count`` numbers, float64 in (0, 1), and the seed behind them."""
-    return uniform(seed, count, a), jump(seed, count, a)
-
-
 def uniform(seed: int, count: int, a: int = A, out: np.ndarray | None = None) -> np.ndarray:
     """The next ``count`` numbers, float64 in (0, 1); into ``out`` where it is given."""
     if out is None:

@@ -9,19 +9,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ranks import program
 
-KERNELS = program.those_there(
-    {
-        "cg": "npb.cg:CG",
-        "ep": "npb.ep:EP",
-        "ft": "npb.ft:FT",
-        "is": "npb.is_:IS",
-        "mg": "npb.mg:MG",
-        "sp": "npb.sp:SP",
-        "dt-bh": "npb.dt:BlackHole",
-        "dt-wh": "npb.dt:WhiteHole",
-        "dt-sh": "npb.dt:Shuffle",
-    }
-)
+KERNELS = {
+    "cg": "npb.cg:CG",
+    "ep": "npb.ep:EP",
+    "ft": "npb.ft:FT",
+    "is": "npb.is_:IS",
+    "mg": "npb.mg:MG",
+    "sp": "npb.sp:SP",
+    "dt-bh": "npb.dt:BlackHole",
+    "dt-wh": "npb.dt:WhiteHole",
+    "dt-sh": "npb.dt:Shuffle",
+}
 
 if __name__ == "__main__":
     program.main(KERNELS, sys.argv[1:])

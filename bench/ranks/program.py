@@ -38,11 +38,6 @@ class Outcome:
     communication: Mapping[str, Any] | None  # None: nothing was counted
 
 
-def those_there(table: Mapping[str, str]) -> dict[str, str]:
-    """The kernels whose module exists: name to "module:class"."""
-    return {name: where for name, where in table.items() if util.find_spec(where.partition(":")[0])}
-
-
 def load(where: str) -> type[Kernel]:
     """The class at "module:class"."""
     module, _, name = where.partition(":")

@@ -125,6 +125,8 @@ def test_an_owner_is_killed():
 
 def hold(address, told):
     sock = socket.create_connection(address)
+    buffers.expect(sock)
+    os.write(told[1], b"ready ")
     received = buffers.recv_buffer(sock)
     keeper = os.fork()  # its memory is inherited, and may be written to after its parent's death
     if keeper == 0:
@@ -154,8 +156,7 @@ def test_nobody_writes_to_memory_that_came_back_by_a_death():
         os.close(told[1])
         with listener.accept()[0] as sock:
             buffer = buffers.RegisteredBuffer(100)
-            while not sock._fast_channel.other_desk():
-                time.sleep(0)
+            assert os.read(told[0], 6) == b"ready "
             assert buffers.send_buffer(sock, buffer)
             assert os.read(told[0], 6) == b"begun "
             os.kill(child, signal.SIGKILL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 
 import pytest
 
@@ -22,6 +23,13 @@ _numbers = itertools.count()
 def fresh_name(what: str = "object") -> str:
     """A name that no other test has at this time."""
     return f"test-{what}-{os.getpid()}-{next(_numbers)}"
+
+
+def until(condition):
+    """Waits for what the other process does by itself. The condition asks it, so each look takes a call."""
+    limit = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < limit
 
 
 def begin_daemon(here, name, options):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import socket as standard
-import time
 
 import pytest
 
@@ -12,7 +11,7 @@ from fastsock import rmi
 from fastsock.testing.process import FarProcess
 
 from . import objects
-from .conftest import fresh_name
+from .conftest import fresh_name, until
 
 LONG, SHORT = 600.0, 0.2
 PATIENCE = 60.0
@@ -35,13 +34,6 @@ def status_there(here):
     from fastsock.rmi.daemon import _Services
 
     return _Services(here.daemon).status()
-
-
-def until(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def living(served):

@@ -11,7 +11,6 @@ import pickle
 import resource
 import signal
 import threading
-import time
 from multiprocessing import managers as plain_managers
 from pathlib import Path
 
@@ -20,6 +19,8 @@ import pytest
 
 from fastsock.rmi import managers
 from fastsock.testing.process import FarProcess
+
+from .conftest import until
 
 
 class Calculator:
@@ -83,13 +84,6 @@ def manager(request):
 def forked():
     with Manager(ctx=multiprocessing.get_context("fork")) as started:
         yield started
-
-
-def until(condition):
-    """Waits for what the server does by itself."""
-    limit = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < limit
 
 
 def test_calls_values_and_errors(manager):
