@@ -48,7 +48,9 @@ class Numba(Numpy):
     def reserve(self, x: np.ndarray, row: np.ndarray, column: np.ndarray, values: np.ndarray) -> None:
         import numba
 
-        self.x, self.row, self.column, self.values = x, row, column, values
+        self.x, self.values = x, values
+        # Numba looks at a signed index whether it counts from the end
+        self.row, self.column = row.astype(np.uint32), column.astype(np.uint32)
 
         @numba.njit
         def product(y: Any, x: Any, row: Any, column: Any, values: Any) -> None:
@@ -56,7 +58,7 @@ class Numba(Numpy):
                 y[row[i]] += x[column[i]] * values[i]
 
         self.product = product
-        self.product(np.zeros(1), x, row[:0], column[:0], values[:0])  # compiled before the clock
+        self.product(np.zeros(1), x, self.row[:0], self.column[:0], values[:0])  # compiled before the clock
 
     def multiply(self, y: np.ndarray) -> None:
         self.product(y, self.x, self.row, self.column, self.values)

@@ -17,6 +17,7 @@ from npb.sp_arithmetic import Numpy
 from npb.sp_equations import Equations
 from npb.sp_faces import Face
 from npb.sp_field import Field
+from npb.sp_numba import Numba
 from npb.sp_partition import Partition
 from npb.sp_skeleton import Skeleton
 from ranks.kernel import Kernel, Verification
@@ -29,7 +30,7 @@ class SP(Kernel):
 
     name = "SP"
     problems = constants.SP
-    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "skeleton": Skeleton}
+    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "numba": Numba, "skeleton": Skeleton}
 
     def __init__(self, comm: Any, problem: str, arithmetic: Any) -> None:
         self.comm, self.problem, self.arithmetic = comm, self.problems[problem], arithmetic

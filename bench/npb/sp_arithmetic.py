@@ -40,9 +40,9 @@ class Numpy:
 
     @staticmethod
     def temporary(size: tuple[int, int, int]) -> int:
-        """Bytes of the arrays that a rank's cells share, where so large a cell is the largest."""
-        x, y, z = (points + 2 for points in size)
-        return 8 * (5 + 5 + 1 + 6) * x * y * z
+        """Bytes that the cells of a rank share, of the largest one's size: arrays, and what `initial` makes."""
+        x, y, z = size
+        return 8 * ((5 + 5 + 1 + 6) * (x + 2) * (y + 2) * (z + 2) + 6 * 5 * x * y * z)
 
     # --- the field
 

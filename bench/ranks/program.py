@@ -23,6 +23,7 @@ from .kernel import Kernel, Unusable, Verification
 
 VERIFIED, WRONG, MISTAKE = 0, 1, 2
 MOST_LISTED = 64  # ranks that --list tries
+INTERPRETER, COMPILING = 64 << 20, 192 << 20  # bytes of a rank before it has data: with numpy; with Numba, too
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,11 @@ def _run(kernels: Mapping[str, str], argv: Sequence[str], world: Any) -> int:
     if letter not in kernel_type.problems:
         raise Unusable(f"{kernel_type.name} has no class {letter!r}; it has {', '.join(kernel_type.problems)}")
     _check_ranks(kernel_type, letter, world.Get_size())
-    _check_memory(kernel_type.memory(letter, world.Get_size()), world)
+    name = _arithmetic(kernel_type, words)
+    interpreters = world.Get_size() * (COMPILING if name == "numba" else INTERPRETER)
+    _check_memory(kernel_type.memory(letter, world.Get_size()) + interpreters, world)
     _pin(words.cores, world.Get_rank())
-    name, arithmetic = _arithmetic(kernel_type, words)
+    arithmetic = kernel_type.arithmetics[name]()
     outcome = _measure(kernel_type, letter, name, arithmetic, words, world)
     if world.Get_rank() == 0:
         from . import telling
@@ -211,11 +214,11 @@ def _pin(cores: Sequence[int], rank: int) -> None:
         os.sched_setaffinity(0, {cores[rank % len(cores)]})
 
 
-def _arithmetic(kernel_type: type[Kernel], words: argparse.Namespace) -> tuple[str, Any]:
+def _arithmetic(kernel_type: type[Kernel], words: argparse.Namespace) -> str:
     """What computes: the compiled loops where there are any and Numba is installed."""
     name = "numpy"
     if words.skeleton:
         name = "skeleton"
     elif not words.plain_numpy and "numba" in kernel_type.arithmetics and util.find_spec("numba"):
         name = "numba"
-    return name, kernel_type.arithmetics[name]()
+    return name

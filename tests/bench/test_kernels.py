@@ -36,6 +36,19 @@ def test_npb_class_s_is_verified(kernel, ranks):
     assert (told["class"], told["ranks"]) == ("S", ranks)
 
 
+def test_nine_ranks_share_a_cube():
+    status, [told], said = run("npb", 9, "sp", "S", "--plain-numpy")  # nine compilers would take a minute of two cores
+    assert (status, told["verified"]) == (0, True), said
+
+
+@pytest.mark.parametrize(("kernel", "ranks"), [("cg", 2), ("is", 2), ("mg", 2), ("sp", 1)])
+def test_compiled_loops_and_numpy_are_both_verified(kernel, ranks):
+    pytest.importorskip("numba")
+    for words, arithmetic in (((), "numba"), (("--plain-numpy",), "numpy")):
+        status, [told], said = run("npb", ranks, kernel, "S", *words)
+        assert (status, told["arithmetic"]) == (0, arithmetic), said
+
+
 @pytest.mark.parametrize(("kernel", "ranks"), JGF)
 def test_jgf_size_a_is_verified(kernel, ranks):
     status, [told], said = run("jgf", ranks, kernel, "A")
