@@ -25,6 +25,7 @@ from common import (
     mpi,
     mpi_command,
     mpi_targets,
+    native_npb,
     record,
     summary,
     table,
@@ -46,6 +47,7 @@ class Runs:
 
     def __init__(self, cores: tuple[int, int], skipped: Skipped, peers: Sequence[mpi.Mpi]) -> None:
         self.cores, self.skipped, self.peers = cores, skipped, peers
+        self.native: dict[Case, Path] = {}
         self.placement = Placement(cores)
         self.samples: list[Sample] = []
         self.told: list[dict] = []
@@ -71,6 +73,15 @@ class Runs:
             self.samples.append(Sample(case.name, peer.name, 0, value, turn, where, before, after, disturbed))
             self.told.append({"what": case.name, "peer": peer.name, "turn": turn, **told})
             before = after
+        if case in self.native and (case.name, native_npb.NATIVE) not in have:
+            try:
+                value = native_npb.run(self.native[case], self.cores[0], LIMIT) * 1e6
+            except Broken as error:
+                self.skipped.add(f"{case.name} on {native_npb.NATIVE}", str(error))
+                return
+            after = self.placement.probe()
+            where = self.placement.name(before, after)
+            self.samples.append(Sample(case.name, native_npb.NATIVE, 0, value, turn, where, before, after, disturbed))
 
     def lines(self, peers: Sequence[str]) -> str:
         """The table: milliseconds, and the share of communication on fastsock.mpj."""
@@ -149,6 +160,8 @@ def main() -> int:
         kernels = kernel_runs.known(mpi.find(mpi.FASTSOCK))
         cases = _cases(words, kernels)
         runs = Runs(words.pin, skipped, peers)
+        if words.native:
+            runs.native = native_npb.find(words.native, cases)
         if words.resume:
             _resume(words.json, runs)
     except (Broken, Unusable) as error:
@@ -159,7 +172,8 @@ def main() -> int:
             runs.take(case, kernels[case.kernel], turn)
             if words.json and words.json != "-":
                 _write(words, runs, [], skipped)
-    print(runs.lines(words.peers) + "\n")
+    peers_told = [*words.peers, native_npb.NATIVE] if words.native else words.peers
+    print(runs.lines(peers_told) + "\n")
     results = kernel_targets.results(runs.samples, two_busy_cores(words.pin))
     mpi_command.report(argparse.Namespace(json=None), runs.samples, results, skipped)
     if words.json:
@@ -216,6 +230,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--plain-numpy", action="store_true", help="also without compiled loops")
     parser.add_argument("--objects", action="store_true", help="also by lower-case calls: arrays are pickled")
     parser.add_argument("--uncounted", action="store_true", help="also without the wrapper that times and counts")
+    parser.add_argument("--native", metavar="DIR", help="also a compiled NPB: cg.W, or cg.W.x, in this folder")
     parser.add_argument("--quick", action="store_true", help="two turns of a few short ones")
     parser.add_argument("--install", action="store_true", help="first install MPICH and Open MPI into bench/.venvs")
     parser.add_argument("--json", metavar="FILE", help="write samples and results, after every case")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from . import kernel_runs, mpi, mpi_targets, summary
+from . import kernel_runs, mpi, mpi_targets, native_npb, summary
 from .interleave import Sample
 from .kernel_runs import OBJECTS, PLAIN, SKELETON, UNCOUNTED, WHOLE, Case
+from .placement import NEAR, UNKNOWN
 from .target import Result
 
 NPB = ("cg", "ep", "ft", "is", "mg", "sp")
@@ -57,6 +58,9 @@ def results(samples: Sequence[Sample], busy: float | None) -> list[Result]:
     there = {sample.what for sample in samples}
     lines = [*_never_slower(samples), *_skeletons(samples), *_crowded(samples)]
     lines += [line for name, letter in _measured_pairs(samples) for line in _speedup(samples, name, letter, busy)]
+    for what in dict.fromkeys(sample.what for sample in samples if sample.peer == native_npb.NATIVE):
+        ours = summary.compare(samples, what, 0, mpi.FASTSOCK, native_npb.NATIVE)
+        lines.append(Result(f"{what}: a compiled NPB's time over ours", ours, "x"))
     if busy is not None:
         lines.append(Result("two busy cores over one", busy, "x"))
     for kernel, letter in dict.fromkeys(_words(sample.what)[:2] for sample in samples):
@@ -82,12 +86,13 @@ def _skeletons(samples: Sequence[Sample]) -> list[Result]:
 def _crowded(samples: Sequence[Sample]) -> list[Result]:
     found = []
     for case in _those(samples, CROWDED):
-        measured = summary.compare(samples, case.name, 0, mpi.FASTSOCK, mpi.OPENMPI)
+        measured, near = summary.compare_here(samples, case.name, 0, mpi.FASTSOCK, mpi.OPENMPI)
         mpich = summary.compare(samples, case.name, 0, mpi.FASTSOCK, mpi.MPICH)
         note = "" if mpich is None else f"beside MPICH {mpich:.2f}"
         cores = summary.placements(samples, case.name, 0)
         what = f"{case.name} on 2 cores, beside Open MPI"
-        found.append(Result(what, measured, "x", FASTER_SHORT_OF_CORES, None, cores, note or "not measured"))
+        least = FASTER_SHORT_OF_CORES if near else None
+        found.append(Result(what, measured, "x", least, None, cores, note or "not measured"))
     return found
 
 
@@ -118,9 +123,14 @@ def _those(samples: Sequence[Sample], cases: Iterable[Case]) -> list[Case]:
 
 
 def _line(samples: Sequence[Sample], case: Case, text: str, least: float, noise: float) -> Result:
-    measured = mpi_targets.against_best(samples, case.name, 0)
     cores = summary.placements(samples, case.name, 0)
-    return Result(text, measured, "x", least, None, cores, "" if measured is not None else "not measured", noise)
+    near = [sample for sample in samples if sample.placement in (NEAR, UNKNOWN)]
+    measured = mpi_targets.against_best(near, case.name, 0)
+    if measured is not None:
+        return Result(text, measured, "x", least, None, cores, "", noise)
+    # the bars are those of near cores
+    measured = mpi_targets.against_best(samples, case.name, 0)
+    return Result(text, measured, "x", None, None, cores, "never near" if measured is not None else "not measured")
 
 
 def _over(samples: Sequence[Sample], slower: str, faster: str, peer: str) -> float | None:

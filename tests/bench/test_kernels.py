@@ -84,3 +84,24 @@ def test_what_cannot_run_is_told_in_one_line(suite, ranks, words, text):
     assert len(own) == 1, said
     assert text in own[0]
     assert "Traceback" not in said
+
+
+def test_a_compiled_program_stands_beside_ours(tmp_path):
+    program = tmp_path / "ep.S.x"
+    program.write_text("#!/bin/sh\necho ' Time in seconds =  2.50'\necho ' Verification    =  SUCCESSFUL'\n")
+    program.chmod(0o755)
+    words = ["--what", "ep", "--classes", "S", "--ranks", "1", "--peers", "fastsock", "--turns", "1"]
+    command = [sys.executable, "bench/kernels.py", *words, "--native", str(tmp_path), "--json", str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    recorded = json.loads((tmp_path / "out").read_text())
+    [native] = [sample for sample in recorded["samples"] if sample["peer"] == "native"]
+    assert (native["what"], native["value"]) == ("ep S whole, 1 ranks", 2.5e6)
+    assert any("a compiled NPB's time over ours" in str(result) for result in recorded["results"])
+
+
+def test_a_folder_without_compiled_programs_is_a_mistake(tmp_path):
+    command = [sys.executable, "bench/kernels.py", "--what", "ep", "--classes", "S", "--native", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"kernels.py: {tmp_path} has no program for one rank")
