@@ -1,6 +1,6 @@
 """Does fastsock reach its targets? Every question after the other, target beside measurement.
 
-python bench/targets.py                 all of it, up to ten minutes, and the kernels, which take much longer
+python bench/targets.py                 all of it, up to ten minutes, and kernels and model, which take much longer
 python bench/targets.py --quick         under a minute; programs are left out
 python bench/targets.py --only ping_pong,stream --json out.json
 """
@@ -32,6 +32,7 @@ import whole_programs
 from common import machine, question, record, target
 from common.question import Options, Question
 from common.target import Result
+from model import targets as model
 
 QUESTIONS: dict[str, Question] = {
     "ping_pong": ping_pong.measure,
@@ -52,8 +53,9 @@ QUESTIONS: dict[str, Question] = {
     "dask_comm": dask_comm.measure,
     "whole_programs": whole_programs.measure,
     "kernels": kernels.measure,
+    "model": model.results,
 }
-NOT_QUICK = ["dask_comm", "kernels", "rmi", "whole_programs"]
+NOT_QUICK = ["dask_comm", "kernels", "model", "rmi", "whole_programs"]
 
 
 def main() -> int:
