@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from common.question import Options
 from common.target import Result
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "pmm.py"
+MOVING, WHOLE = "communication", "whole"  # what the samples hold, in microseconds a product
 COPY, COPY_NEW = "copy, posted", "copy, allocated"
 PIN, PIN_NEW = "pin, posted", "pin, allocated"
 BUFFER = "buffer handed over"
@@ -123,8 +124,20 @@ def _of_a_size(options: Options, workers: int, size: int) -> list[Result]:
             return [Result(what, None, "x", note=str(error))]
         finally:
             ring.close()
+    options.samples += _kept(turns.samples, what, parts)
     return [_line(options, turns.samples, what, size, variant, parts[variant], directly.get(variant, 0.0),
                   LESS if (workers, size, variant) == BAR else None) for variant in VARIANTS]  # fmt: skip
+
+
+def _kept(samples: list[Sample], what: str, parts: dict[str, Parts]) -> list[Sample]:
+    """The times in communication, and beside each that of its whole product."""
+    moving = [replace(sample, what=f"{what}: {MOVING}") for sample in samples]
+    whole = [
+        replace(sample, what=f"{what}: {WHOLE}", value=value)
+        for variant, of in parts.items()
+        for sample, value in zip([s for s in samples if s.peer == variant], of.whole, strict=False)
+    ]
+    return moving + whole
 
 
 def _run(options: Options, ring: Ring, variant: str, parts: Parts) -> Callable[[], float]:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from . import question, summary
-from .interleave import Turns
+from .interleave import Sample, Turns
 from .peers.remote_calls import KEY, Caller, Own, _serve_managers
 from .placement import Placement
 from .process import Broken, Process, Unusable
@@ -26,14 +26,14 @@ WHAT = "conjugate gradient on 2 workers"
 
 
 class Rows:
-    """Half of the matrix: 4 on the diagonal, -1 beside it."""
+    """Some rows of the matrix: 4 on the diagonal, -1 beside it."""
 
-    def __init__(self, first: int) -> None:
-        self.first = first
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.last = first, last
 
     def times(self, vector: Any) -> Any:
         """These rows times the vector."""
-        first, last = self.first, self.first + SIZE // 2
+        first, last = self.first, self.last
         found = 4.0 * vector[first:last]
         if first:
             found -= vector[first - 1 : last - 1]
@@ -74,12 +74,12 @@ class OwnWorkers:
     name = "fastsock.rmi"
     environment = Own().environment
 
-    def listen(self, first: int) -> Any:
+    def listen(self, first: int, last: int) -> Any:
         from fastsock import rmi
 
         rmi.expose(Rows)
         self.daemon = rmi.Daemon()
-        self.daemon.register(Rows(first), "rows", local=False)
+        self.daemon.register(Rows(first, last), "rows", local=False)
         self.daemon.start()
         return self.daemon.address
 
@@ -107,17 +107,17 @@ class ManagersWorkers:
     name = "managers, TCP"
     environment: Mapping[str, str] = {}
 
-    def _class(self, first: int = 0) -> Any:
+    def _class(self, first: int = 0, last: int = SIZE) -> Any:
         from multiprocessing import managers
 
         class Manager(managers.BaseManager):
             pass
 
-        Manager.register("rows", lambda: Rows(first), exposed=["times"])
+        Manager.register("rows", lambda: Rows(first, last), exposed=["times"])
         return Manager
 
-    def listen(self, first: int) -> Any:
-        server = self._class(first)(address=("127.0.0.1", 0), authkey=KEY).get_server()
+    def listen(self, first: int, last: int) -> Any:
+        server = self._class(first, last)(address=("127.0.0.1", 0), authkey=KEY).get_server()
         threading.Thread(target=_serve_managers, args=(server,), daemon=True).start()
         return server.address
 
@@ -141,23 +141,29 @@ class ManagersWorkers:
         return solve(times, steps)
 
 
-def results(options: Options, *_: Callable[[], Caller]) -> list[Result]:
-    """How many times as fast the first is as the second."""
+def measure(options: Options, workers: int = 2) -> list[Sample]:
+    """Microseconds a step, by each way."""
     turns = Turns(Placement(options.cores), options.skipped)
     steps = options.times(20, 200)
     with ExitStack() as opened:
         runs: list[tuple[str, Callable[[], float]]] = []
         for kind in (OwnWorkers, ManagersWorkers):
             try:
-                near = _open(options, kind, opened)
+                near = _open(options, kind, opened, workers)
             except (Broken, Unusable) as error:
                 options.skipped.add(kind.name, str(error))
                 continue
             runs.append((kind.name, lambda near=near: near.call("solve", steps) / steps * 1e6))  # type: ignore[misc]
         for turn in range(options.times(1, 5) + 1):
-            turns.take(WHAT, 0, runs, keep=turn > 0)
+            turns.take(f"conjugate gradient on {workers} workers", 0, runs, keep=turn > 0)
+    return turns.samples
+
+
+def results(options: Options, *_: Callable[[], Caller]) -> list[Result]:
+    """How many times as fast the first is as the second."""
+    samples = measure(options)
     own, other = OwnWorkers.name, ManagersWorkers.name
-    faster, near = summary.compare_here(turns.samples, WHAT, 0, own, other)
+    faster, near = summary.compare_here(samples, WHAT, 0, own, other)
     return [
         question.ratio(
             f"{WHAT}: times as fast as {other}",
@@ -165,18 +171,19 @@ def results(options: Options, *_: Callable[[], Caller]) -> list[Result]:
             options.skipped,
             other,
             at_least=2.5 if near or faster is None else None,
-            cores=summary.placements(turns.samples, WHAT, 0),
-            note=summary.medians(turns.samples, WHAT, 0),
+            cores=summary.placements(samples, WHAT, 0),
+            note=summary.medians(samples, WHAT, 0),
         )
     ]
 
 
-def _open(options: Options, kind: type[OwnWorkers | ManagersWorkers], opened: ExitStack) -> Process:
+def _open(options: Options, kind: type[OwnWorkers | ManagersWorkers], opened: ExitStack, workers: int) -> Process:
     addresses = []
-    for core, first in zip(options.cores, (0, SIZE // 2), strict=True):
+    share = SIZE // workers
+    for core, first in zip(options.cores, range(0, SIZE, share), strict=False):
         worker = Process(kind, cores=core, environment=kind.environment)
         opened.callback(worker.close)
-        addresses.append(worker.call("listen", first))
+        addresses.append(worker.call("listen", first, first + share))
     near = Process(kind, cores=set(options.cores), environment=kind.environment)
     opened.callback(near.close)
     near.call("connect", addresses)

@@ -22,6 +22,7 @@ from .process import Broken, Unusable
 PROGRAMS = Path(__file__).parent.parent / "mpi"
 FASTSOCK, FASTSOCK_TCP, MPICH, OPENMPI = "fastsock", "fastsock tcp", "mpich", "openmpi"
 OTHERS = (MPICH, OPENMPI)
+DEVICES = {f"fastsock {device}": device for device in ("smpdev", "sysvdev")}  # beside the default, iodev
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,12 @@ def install(name: str) -> None:
 
 def find(name: str) -> Mpi:
     """The MPI of that name. Raises Unusable where it cannot run here."""
-    if name in (FASTSOCK, FASTSOCK_TCP):
+    if name in (FASTSOCK, FASTSOCK_TCP, *DEVICES):
         if util.find_spec("fastsock") is None or util.find_spec("fastsock.mpj") is None:
             raise Unusable("fastsock.mpj cannot be imported")
         tcp = _plain_tcp() if name == FASTSOCK_TCP else ()
-        run = (sys.executable, "-m", "fastsock.mpj.run", "-n", "{ranks}", "--as-mpi4py")
+        device = ("--device", DEVICES[name]) if name in DEVICES else ()
+        run = (sys.executable, "-m", "fastsock.mpj.run", "-n", "{ranks}", *device, "--as-mpi4py")
         return Mpi(name, run, sys.executable, tcp)
     folder = venvs.FOLDER / name / "bin"
     if not (folder / "mpiexec").exists():

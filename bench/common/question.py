@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from . import machine, record, target
-from .interleave import Skipped
+from .interleave import Sample, Skipped
 from .placement import FAR, NEAR, UNKNOWN
 from .target import Result
 
@@ -23,6 +23,7 @@ class Options:
     quick: bool = False
     cores: tuple[int, int] = (0, 1)
     skipped: Skipped = field(default_factory=Skipped)
+    samples: list[Sample] = field(default_factory=list)  # that a question keeps beside its results
 
     def pick(self, quick: float, full: float) -> float:
         """The one that applies."""
@@ -66,7 +67,7 @@ def main(question: Question, text: str | None, counts: Callable[[Options], str] 
     if counts is not None:
         print(f"\n{counts(options)}")
     if words.json:
-        record.write(words.json, {"results": results, "skipped": options.skipped})
+        record.write(words.json, {"results": results, "samples": options.samples, "skipped": options.skipped})
     return 0 if results else 1
 
 

@@ -47,12 +47,31 @@ class Served:
         return value
 
 
+def integers(nbytes: int) -> str:
+    """The call of `same` with so many bytes of int32."""
+    return f"{nbytes} B of int32"
+
+
+def objects(count: int) -> str:
+    """The call of `same` with a list of so many objects of 3 KB."""
+    return f"{count} objects of 3 KB"
+
+
+def is_array(what: str) -> bool:
+    """Whether the argument is one array."""
+    return what == ARRAY or what.endswith("of int32")
+
+
 def argument(what: str) -> Any:
     """What `same` is called with."""
     import numpy
 
     from ..call_values import Reading, simulation
 
+    if what.endswith("of int32"):
+        return numpy.arange(int(what.split()[0]) // 4, dtype="i4")
+    if what.endswith("objects of 3 KB"):
+        return [simulation() for _ in range(int(what.split()[0]))]
     if what == ARRAY:
         return numpy.arange(ELEMENTS, dtype="f8")
     return simulation() if what == OBJECT else [Reading(i, i * 1.5, f"sensor {i}") for i in range(100)]
@@ -301,8 +320,8 @@ class Pyro(Caller):
         self.made.add(1, 2)
 
     def prepare(self, what: str) -> Callable[[], Any]:
-        if what == ARRAY:
-            data = argument(ARRAY).tobytes()
+        if is_array(what):
+            data = argument(what).tobytes()
             return lambda: self.made.same(data)
         return super().prepare(what)
 
@@ -340,8 +359,8 @@ class Rpyc(Caller):
         self.made.add(1, 2)
 
     def prepare(self, what: str) -> Callable[[], Any]:
-        if what == ARRAY:
-            value = argument(ARRAY)
+        if is_array(what):
+            value = argument(what)
             return lambda: pickle.loads(self.made.same(pickle.dumps(value, 5)))
         return super().prepare(what)
 
@@ -400,8 +419,8 @@ class Grpc(Caller):
         self.made.add(1, 2)
 
     def prepare(self, what: str) -> Callable[[], Any]:
-        if what == ARRAY:
-            data = argument(ARRAY).tobytes()
+        if is_array(what):
+            data = argument(what).tobytes()
             return lambda: self.same(data)
         if what == TASKS:
             return self._tasks()
