@@ -31,8 +31,9 @@ from common.pair import Pair
 from common.peers import remote_calls as calls
 from common.peers.active import Active
 from common.peers.active_bulks import BulksThereAndBack
-from common.peers.arrays import FastArrays, HandedBuffers, PickleTcp
+from common.peers.arrays import FastArrays, PickleTcp
 from common.peers.bare_ring import BareRing
+from common.peers.buffer_streams import StreamedBuffers
 from common.peers.catalogue import fast
 from common.peers.remote_calls import Caller
 from common.peers.stream_sockets import TcpPeer, UnixPair
@@ -74,7 +75,7 @@ def buffers(options: Options) -> list[Sample]:
         partial(FastArrays, COPY_NEW, "shm", into=False, direct_from=0),
         partial(FastArrays, PIN, "shm", into=True, direct_from=DIRECT_FROM),
         partial(FastArrays, PIN_NEW, "shm", into=False, direct_from=DIRECT_FROM),
-        partial(HandedBuffers, HANDED),
+        partial(StreamedBuffers, HANDED),
     ], (PING_PONG, STREAM))  # fmt: skip
 
 
@@ -83,7 +84,7 @@ def bulks(options: Options) -> list[Sample]:
     into = {POOL: "pool", SEGMENT: "segment", FRESH: "array"}
     there_and_back = [partial(BulksThereAndBack, name, into=how) for name, how in into.items()]
     one_way = [partial(Active, name, into=how) for name, how in into.items()]
-    below = [partial(BareRing, RAW), partial(HandedBuffers, HANDED)]
+    below = [partial(BareRing, RAW), partial(StreamedBuffers, HANDED)]
     found = _exchange(options, [*below, *there_and_back], (PING_PONG,))
     return [*found, *_exchange(options, [*below, *one_way], (STREAM,))]
 

@@ -1,0 +1,103 @@
+"""Panels with matplotlib."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from common import sizes
+
+from .figure import ESTIMATED, MEASURED, Figure, Panel
+
+WIDE, HIGH = 6.4, 4.2  # inches, of a panel
+OWN = ("fastsock", "send_array", "buffer", "bulk", "bytes over shm")
+
+
+def write(figure: Figure, panels: Sequence[Panel], caption: str, file: Path) -> None:
+    """Draw the figure. Raises ImportError without matplotlib."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    across = min(figure.across, len(panels))
+    down = -(-len(panels) // across)
+    drawn, axes = pyplot.subplots(
+        down, across, figsize=(WIDE * across, HIGH * down + 0.9), layout="constrained", squeeze=False
+    )
+    for each in axes.flat[len(panels) :]:
+        each.set_axis_off()
+    for each, panel in zip(axes.flat, panels, strict=False):
+        show(each, panel)
+    drawn.suptitle(f"{figure.name}: {figure.title}")
+    text = " ".join(filter(None, [caption, figure.note]))
+    drawn.supxlabel(textwrap.fill(text, 110 if across > 1 else 80), fontsize="small")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    drawn.savefig(file, dpi=90)
+    pyplot.close(drawn)
+
+
+def show(axes: Any, panel: Panel) -> None:
+    """One panel on its axes."""
+    axes.set_title(panel.title)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+    if panel.bars is not None:
+        _bars(axes, panel)
+    else:
+        _curves(axes, panel)
+    axes.grid(True, axis="y" if panel.bars else "both", alpha=0.25)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize="x-small")
+
+
+def _curves(axes: Any, panel: Panel) -> None:
+    colours: dict[str, str] = {}
+    for curve in panel.curves:
+        stem = curve.label.split(",")[0]
+        colour = colours.setdefault(stem, f"C{len(colours) % 10}")
+        if curve.points:
+            axes.plot(*zip(*curve.points, strict=True), label=curve.label, color=colour, **_style(curve, colours))
+    if "x" in panel.logarithmic:
+        axes.set_xscale("log", base=2)
+    if "y" in panel.logarithmic:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    if panel.lengths:
+        axes.xaxis.set_major_formatter(lambda value, _: sizes.name(max(1, int(value))))
+        axes.tick_params(axis="x", labelrotation=30)
+    else:
+        axes.set_xticks(sorted({x for curve in panel.curves for x, _ in curve.points}))
+        axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _style(curve: Any, colours: dict[str, str]) -> dict[str, Any]:
+    marker = "os^vD*Px<>"[(len(colours) - 1) % 10]
+    style = {"marker": marker, "markersize": 5, "linewidth": 2.2 if curve.label.startswith(OWN) else 1.2}
+    if curve.symbols == MEASURED:
+        return {**style, "fillstyle": "none"}
+    return {**style, "linestyle": "--", "linewidth": 1.0} if curve.symbols == ESTIMATED else style
+
+
+def _bars(axes: Any, panel: Panel) -> None:
+    bars = panel.bars
+    assert bars is not None
+    places = range(len(bars.categories))
+    width = 0.6 if bars.stacked else 0.8 / len(bars.values)
+    floor = [0.0] * len(bars.categories)
+    for index, (label, values) in enumerate(bars.values.items()):
+        heights = [value or 0.0 for value in values]
+        if bars.stacked:
+            axes.bar(places, heights, width, bottom=floor, label=label)
+            floor = [below + height for below, height in zip(floor, heights, strict=True)]
+        else:
+            axes.bar([x + (index - (len(bars.values) - 1) / 2) * width for x in places], heights, width, label=label)
+            floor = [max(pair) for pair in zip(floor, heights, strict=True)]
+    for place, category in zip(places, bars.categories, strict=True):
+        if category in bars.tops:
+            axes.annotate(bars.tops[category], (place, floor[place]), ha="center", va="bottom", fontsize="small")
+    long = max(map(len, bars.categories)) > 8
+    axes.set_xticks(places, bars.categories, rotation=25 if long else 0, ha="right" if long else "center")

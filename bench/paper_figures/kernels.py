@@ -1,0 +1,161 @@
+"""A 2.5, 3.15, 3.16, 5.10, 5.11 and 6.1 to 6.9: times and speedups of NPB's and JGF's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import median
+
+from common import mpi
+from common.kernel_runs import OBJECTS, WHOLE
+
+from .figure import Bars, Curve, Figure, Missing, Panel, with_data
+from .reading import peers_of
+from .records import Records
+
+SOURCE, OVER_TCP = "kernels", "kernels_tcp"
+NPB = ("cg", "ep", "ft", "is", "mg", "sp")
+ORDER = "SWABC"
+RANKS = "ranks"
+
+
+class Times:
+    """Median seconds of what was recorded, by kernel, class, way, MPI and number of ranks."""
+
+    def __init__(self, records: Records, source: str) -> None:
+        self.samples, _ = records.samples(source)
+        self.peers = peers_of(self.samples)
+        self._values: dict[tuple[str, str, str, str, int], list[float]] = {}
+        for sample in self.samples:
+            kernel, letter, way = sample.what.partition(",")[0].split(maxsplit=2)
+            ranks = int(sample.what.rpartition(", ")[2].split()[0])
+            self._values.setdefault((kernel, letter, way, sample.peer, ranks), []).append(sample.value / 1e6)
+
+    def of(self, kernel: str, letter: str, peer: str, way: str = WHOLE) -> dict[int, float]:
+        """Seconds by the number of ranks."""
+        return {
+            key[4]: median(values)
+            for key, values in sorted(self._values.items())
+            if key[:4] == (kernel, letter, way, peer)
+        }
+
+    def speedups(self, kernel: str, letter: str, peer: str, way: str = WHOLE) -> list[tuple[int, float]]:
+        """One rank's time over that of each number of ranks."""
+        times = self.of(kernel, letter, peer, way)
+        return [(ranks, times[1] / took) for ranks, took in times.items()] if 1 in times else []
+
+    def largest(self, kernels: Sequence[str], most: str) -> str:
+        """The largest class up to one that any of the kernels was run in on several ranks. Raises Missing."""
+        for letter in reversed(ORDER[: ORDER.index(most) + 1]):
+            if any(len(self.of(kernel, letter, peer)) > 1 for kernel in kernels for peer in self.peers):
+                return letter
+        raise Missing(f"the records hold no run of {', '.join(kernels)} up to class {most} on one rank and on more")
+
+    def letters(self, kernel: str, letters: str) -> str:
+        """Of the letters those that were recorded."""
+        return "".join(letter for letter in letters if any(self.of(kernel, letter, peer) for peer in self.peers))
+
+
+def _speedup_bars(records: Records) -> list[Panel]:
+    times = Times(records, SOURCE)
+    panels = []
+    for kernel, name in (("lufact", "LUFact"), ("series", "Series")):
+        by_peer = {
+            peer: {f"{letter}{ranks}": gain for letter in times.letters(kernel, "ABC")
+                   for ranks, gain in times.speedups(kernel, letter, peer) if ranks > 1}
+            for peer in times.peers
+        }  # fmt: skip
+        labels = sorted({label for gains in by_peer.values() for label in gains})
+        if labels:
+            bars = Bars(labels, {peer: [gains.get(label) for label in labels] for peer, gains in by_peer.items()})
+            panels.append(Panel(name, "size and number of ranks", "speedup", bars=bars))
+    return with_data(panels, "A 2.5")
+
+
+def _lines(times: Times, kernel: str, letter: str, points: Callable[..., list[tuple[int, float]]]) -> list[Curve]:
+    """A curve an MPI, and one for its lower-case calls, where these were run: what serialization costs."""
+    found = [Curve(peer, points(kernel, letter, peer)) for peer in times.peers]
+    found += [Curve(f"{peer} by objects", points(kernel, letter, peer, OBJECTS)) for peer in times.peers]
+    return [each for each in found if each.points]
+
+
+def _runtime_and_speedup(figure: str, kernel: str, name: str, records: Records) -> list[Panel]:
+    times = Times(records, SOURCE)
+    letter = times.largest([kernel], "C")
+    seconds = lambda *key: list(times.of(*key).items())  # noqa: E731
+    return with_data([
+        Panel(f"{name}, size {letter}", RANKS, "runtime, s", _lines(times, kernel, letter, seconds)),
+        Panel(f"{name}, size {letter}", RANKS, "speedup", _lines(times, kernel, letter, times.speedups)),
+    ], figure)  # fmt: skip
+
+
+def _speedup(figure: str, kernels: dict[str, str], records: Records) -> list[Panel]:
+    times = Times(records, SOURCE)
+    panels = []
+    for kernel, name in kernels.items():
+        letter = times.largest([kernel], "C")
+        lines = _lines(times, kernel, letter, times.speedups)
+        panels.append(Panel(f"{name}, size {letter}", RANKS, "speedup", lines))
+    return with_data(panels, figure)
+
+
+def _relative(figure: str, most: str, records: Records) -> list[Panel]:
+    times = Times(records, SOURCE)
+    beside = mpi.OPENMPI if mpi.OPENMPI in times.peers else mpi.MPICH
+    letter = times.largest(NPB, most)
+    panels = []
+    numbers = sorted({ranks for kernel in NPB for peer in times.peers for ranks in times.of(kernel, letter, peer)})
+    for ranks in [numbers[0], *numbers[1:][-2:]]:
+        kernels = [k for k in NPB if ranks in times.of(k, letter, beside)]
+        values: dict[str, list[float | None]] = {}
+        for peer in times.peers:
+            took = [times.of(kernel, letter, peer).get(ranks) for kernel in kernels]
+            values[peer] = [
+                times.of(kernel, letter, beside)[ranks] / each if each else None
+                for kernel, each in zip(kernels, took, strict=True)
+            ]
+        if kernels:
+            title = f"class {letter}, {ranks} rank{'s' if ranks > 1 else ''}"
+            bars = Bars([k.upper() for k in kernels], values)
+            panels.append(Panel(title, "NPB kernel", f"runtime of {beside} / runtime", bars=bars))
+    return with_data(panels, figure)
+
+
+def _npb(figure: str, most: str, source: str, records: Records) -> list[Panel]:
+    times = Times(records, source)
+    letter = times.largest(NPB, most)
+    return with_data([
+        Panel(f"{kernel.upper()}, class {letter}", RANKS, "speedup",
+              [Curve(peer, times.speedups(kernel, letter, peer)) for peer in times.peers])
+        for kernel in NPB
+    ], figure)  # fmt: skip
+
+
+_ONE_HOST = "One host: no network between the ranks. More than 2 ranks share the cores."
+_CLASS = "The largest recorded class up to the paper's."
+_TCP = f"{_ONE_HOST} The line `fastsock tcp` goes over TCP on loopback, the others through memory. {_CLASS}"
+
+
+def _scalability(name: str, letter: str, where: str, source: str, note: str) -> Figure:
+    title = f"NPB class {letter}, speedups ({where} in the thesis)"
+    return Figure(name, title, [source], partial(_npb, name, letter, source), across=3, note=note)
+
+
+FIGURES = [
+    Figure("A 2.5", "speedups of selected Java Grande kernels", [SOURCE], _speedup_bars, note=_ONE_HOST),
+    Figure("A 3.15", "LUFact, runtime and speedup", [SOURCE],
+           partial(_runtime_and_speedup, "A 3.15", "lufact", "LUFact"), note=_ONE_HOST),
+    Figure("A 3.16", "MolDyn, runtime and speedup", [SOURCE],
+           partial(_runtime_and_speedup, "A 3.16", "moldyn", "MolDyn"), note=_ONE_HOST),
+    Figure("A 5.10", "speedups of Crypt and LUFact", [SOURCE],
+           partial(_speedup, "A 5.10", {"crypt": "Crypt", "lufact": "LUFact"}), note=_ONE_HOST),
+    Figure("A 5.11", "speedups of MolDyn", [SOURCE], partial(_speedup, "A 5.11", {"moldyn": "MolDyn"}), note=_ONE_HOST),
+    Figure("A 6.1", "NPB class B, performance relative to MPI", [SOURCE], partial(_relative, "A 6.1", "B"), 1, _CLASS),
+    Figure("A 6.2", "NPB class C, performance relative to MPI", [SOURCE], partial(_relative, "A 6.2", "C"), 1, _CLASS),
+    _scalability("A 6.3", "A", "Gigabit Ethernet", OVER_TCP, _TCP),
+    _scalability("A 6.4", "B", "Gigabit Ethernet", OVER_TCP, _TCP),
+    *(_scalability(f"A 6.{number}", letter, where, SOURCE, f"{_ONE_HOST} {_CLASS}") for number, letter, where in (
+        (5, "A", "InfiniBand"), (6, "B", "InfiniBand"), (7, "A", "Finis Terrae"), (8, "B", "Finis Terrae"),
+        (9, "C", "Finis Terrae"),
+    )),
+]  # fmt: skip
