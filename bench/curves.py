@@ -194,7 +194,9 @@ def overhead(options: Options) -> list[Sample]:
                 options.skipped.add(name, str(error))
         count = options.times(200, 2000)
         for _ in range(options.times(2, 8)):
-            turns.take(NETWORK, 0, [(name, partial(_there_and_back, pair, length, count)) for name, pair in pairs.items()])
+            turns.take(NETWORK, 0, [
+                (name, partial(_there_and_back, pair, length, count)) for name, pair in pairs.items()
+            ])  # fmt: skip
             turns.take(SERIALIZATION, 0, [
                 (name, partial(_packed, packing[own], count)) for name, (_, _, own) in kinds.items() if name in pairs
             ])  # fmt: skip

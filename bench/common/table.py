@@ -8,14 +8,14 @@ from . import sizes
 from .summary import Row, in_words, smaller_is_better
 
 
-def lines(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    """Columns as wide as their content; the first is left-aligned, the others are right-aligned."""
+def lines(header: Sequence[str], body: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Columns as wide as their content; the first `left` are left-aligned, the others are right-aligned."""
     table = [list(header), *map(list, body)]
     widths = [max(len(row[i]) for row in table) for i in range(len(header))]
     text = []
     for row in table:
         cells = [
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         ]
         text.append("  ".join(cells).rstrip())
     text.insert(1, "  ".join("-" * w for w in widths))

@@ -57,14 +57,16 @@ def _communication(figure: str, size: int, records: Records) -> list[Panel]:
     return with_data([Panel(f"{size} x {size}, {most} workers", "", "time in communication, ms", bars=bars)], figure)
 
 
+def rates(records: Records, size: int) -> dict[tuple[int, str], float]:
+    """Mflop/s by the number of workers and the variant. Raises Missing."""
+    return {key: 2 * size**3 / took for key, took in _products(records, size, pmm.WHOLE).items()}
+
+
 def _rate(figure: str, size: int, records: Records) -> list[Panel]:
-    whole = _products(records, size, pmm.WHOLE)
-    numbers = sorted({workers for workers, _ in whole})
-    variants = [variant for variant in pmm.VARIANTS if any((n, variant) in whole for n in numbers)]
-    values: dict[str, list[float | None]] = {
-        variant: [2 * size**3 / whole[n, variant] if (n, variant) in whole else None for n in numbers]
-        for variant in variants
-    }
+    reached = rates(records, size)
+    numbers = sorted({workers for workers, _ in reached})
+    variants = [variant for variant in pmm.VARIANTS if any((n, variant) in reached for n in numbers)]
+    values = {variant: [reached.get((n, variant)) for n in numbers] for variant in variants}
     bars = Bars([str(n) for n in numbers], values)
     return with_data([Panel(f"{size} x {size}", "workers", "Mflop/s", bars=bars)], figure)
 

@@ -16,7 +16,17 @@ OWN = ("fastsock", "send_array", "buffer", "bulk", "bytes over shm")
 
 
 def write(figure: Figure, panels: Sequence[Panel], caption: str, file: Path) -> None:
-    """Draw the figure. Raises ImportError without matplotlib."""
+    """Draw the figure into a file. Raises ImportError without matplotlib."""
+    from matplotlib import pyplot
+
+    drawn = build(figure, panels, caption)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    drawn.savefig(file, dpi=90)
+    pyplot.close(drawn)
+
+
+def build(figure: Figure, panels: Sequence[Panel], caption: str) -> Any:
+    """matplotlib's figure. Raises ImportError without matplotlib."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -34,9 +44,7 @@ def write(figure: Figure, panels: Sequence[Panel], caption: str, file: Path) -> 
     drawn.suptitle(f"{figure.name}: {figure.title}")
     text = " ".join(filter(None, [caption, figure.note]))
     drawn.supxlabel(textwrap.fill(text, 110 if across > 1 else 80), fontsize="small")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(file, dpi=90)
-    pyplot.close(drawn)
+    return drawn
 
 
 def show(axes: Any, panel: Panel) -> None:
@@ -49,14 +57,16 @@ def show(axes: Any, panel: Panel) -> None:
     else:
         _curves(axes, panel)
     axes.grid(True, axis="y" if panel.bars else "both", alpha=0.25)
-    if axes.get_legend_handles_labels()[0]:
+    if len(axes.get_legend_handles_labels()[0]) > 1:
         axes.legend(fontsize="x-small")
 
 
 def _curves(axes: Any, panel: Panel) -> None:
+    from matplotlib.ticker import MultipleLocator
+
     colours: dict[str, str] = {}
     for curve in panel.curves:
-        stem = curve.label.split(",")[0]
+        stem = curve.label.partition(",")[0] if curve.symbols else curve.label  # what is measured and estimated
         colour = colours.setdefault(stem, f"C{len(colours) % 10}")
         if curve.points:
             axes.plot(*zip(*curve.points, strict=True), label=curve.label, color=colour, **_style(curve, colours))
@@ -69,6 +79,8 @@ def _curves(axes: Any, panel: Panel) -> None:
     if panel.lengths:
         axes.xaxis.set_major_formatter(lambda value, _: sizes.name(max(1, int(value))))
         axes.tick_params(axis="x", labelrotation=30)
+        if "x" not in panel.logarithmic:
+            axes.xaxis.set_major_locator(MultipleLocator(8 << 10))
     else:
         axes.set_xticks(sorted({x for curve in panel.curves for x, _ in curve.points}))
         axes.xaxis.set_major_formatter("{x:g}")

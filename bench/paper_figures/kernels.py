@@ -23,7 +23,7 @@ class Times:
     """Median seconds of what was recorded, by kernel, class, way, MPI and number of ranks."""
 
     def __init__(self, records: Records, source: str) -> None:
-        self.samples, _ = records.samples(source)
+        self.samples, self.distance = records.samples(source)
         self.peers = peers_of(self.samples)
         self._values: dict[tuple[str, str, str, str, int], list[float]] = {}
         for sample in self.samples:

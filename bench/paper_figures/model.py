@@ -48,7 +48,8 @@ def _curves(
     """For each MPI what was measured, with empty symbols, and what the models say, with filled ones."""
     found = []
     for mpi, (fit, samples) in of.items():
-        mine = sorted((s for s in samples if s.ranks == ranks and 0 < s.size <= longest), key=lambda s: s.size)
+        wanted = [s for s in samples if s.ranks == ranks and 0 < s.size <= longest and not s.edge]
+        mine = sorted(wanted, key=lambda s: s.size)
         found.append(Curve(f"{mpi}, {MEASURED}", [(s.size, value(s.size, s.least)) for s in mine], MEASURED))
         for model in models:
             points = [(s.size, value(s.size, fit.predict(model, s.size, ranks))) for s in mine]

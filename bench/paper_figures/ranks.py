@@ -12,6 +12,7 @@ from .figure import Curve, Figure, Panel, with_data
 from .reading import LATENCY, LENGTH, LONG, MBPS, SHORT, peers_of
 from .records import Records
 
+LONGEST = 1 << 40
 DEVICES, KINDS, COLLECTIVES = "devices", "kinds", "collectives"
 NAMES = {mpi.FASTSOCK: "fastsock iodev", mpi.FASTSOCK_TCP: "fastsock iodev over tcp"}
 ARRAYS = {BYTES: "bytes", DOUBLES: "doubles", OBJECTS: "doubles as objects"}
@@ -22,10 +23,12 @@ def _panels(
 ) -> list[Panel]:
     """Half of round trips: short messages in time, long ones in bandwidth."""
     def points(samples: list[Sample], low: int, high: int) -> list[Sample]:
-        return sorted((s for s in samples if low <= s.size <= high), key=lambda s: s.size)
+        return sorted((s for s in samples if low <= s.size <= high and not s.edge), key=lambda s: s.size)
 
     latency = [Curve(name, [(s.size, s.median) for s in points(of, 1, short)]) for name, of in named]
-    bandwidth = [Curve(name, [(s.size, 8 * s.size / s.median) for s in points(of, long, 1 << 40)]) for name, of in named]
+    bandwidth = [
+        Curve(name, [(s.size, 8 * s.size / s.median) for s in points(of, long, LONGEST)]) for name, of in named
+    ]
     return [
         Panel(titles[0] or "short messages", LENGTH, LATENCY, latency, logarithmic="x", lengths=True),
         Panel(titles[1] or "long messages", LENGTH, MBPS, bandwidth, logarithmic="x", lengths=True),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from .figure import Missing
 ROOT = Path(__file__).resolve().parents[2]
 SEND = "0,1,8,64,512,2k,4k,16k,64k,256k,1m,4m"
 DEVICES = "'fastsock,fastsock tcp,fastsock smpdev,fastsock sysvdev,mpich,openmpi'"
-MIXED = "mixed"
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class Source:
         return [f"python {step.format(file=folder / self.file, folder=folder)}" for step in steps]
 
 
-def _question(name: str, file: str = "") -> Source:
-    return Source(f"{file or name}.json", [f"bench/{name}.py --json {{file}}"], [f"bench/{name}.py --quick --json {{file}}"])
+def _question(name: str) -> Source:
+    command = f"bench/{name}.py --json {{file}}"
+    return Source(f"{name}.json", [command], [f"{command} --quick"])
 
 
 def _curves(what: str) -> Source:
@@ -120,10 +121,17 @@ class Records:
             self._tried.add(name)
             self._run(source)
         if not path.exists():
-            commands = " && ".join(source.commands(self.folder, False))
             tried = "could not be measured" if name in self._tried else "is not there"
-            raise Missing(f"{path} {tried}: run `{commands}`, or bench/figures.py with --quick")
+            raise Missing(f"{path} {tried}: run `{self.command(name)}`, or bench/figures.py with --quick")
         return path
+
+    def is_there(self, name: str) -> bool:
+        """Whether the source's file is."""
+        return (self.folder / SOURCES[name].file).exists()
+
+    def command(self, name: str) -> str:
+        """What writes the source's file, in full."""
+        return " && ".join(SOURCES[name].commands(self.folder, False))
 
     def _run(self, source: Source) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +145,10 @@ class Records:
 
     def document(self, name: str) -> dict[str, Any]:
         """A record as it is. Raises Missing."""
-        path = self.path(name)
+        return self.document_of(self.path(name))
+
+    def document_of(self, path: Path) -> dict[str, Any]:
+        """The record in a file. Raises Missing."""
         try:
             found: dict[str, Any] = json.loads(path.read_text())
         except ValueError as error:
@@ -157,17 +168,20 @@ class Records:
         return of_one_distance(found, [(s.what, s.peer, s.size) for s in found], [s.placement for s in found])
 
     def _model(self, name: str) -> tuple[list[model_samples.Sample], str]:
-        """The same of bench/model's records; always of one distance, as one fit wants it. Raises Missing."""
+        """The same of bench/model's records. Where no distance has everything, all are as of one: one fit wants that.
+
+        Raises Missing.
+        """
         try:
             found = model_samples.read(str(self.path(name)))
         except model_samples.Unfit as error:
             raise Missing(str(error)) from None
-        places = [s.distance for s in found]
-        most = max(dict.fromkeys(places), key=lambda place: (places.count(place), place == NEAR))
-        return [s for s in found if s.distance == most], most
+        cells = [(s.mpi, s.what, s.kind, s.ranks, s.asked) for s in found]
+        used, where = of_one_distance(found, cells, [s.distance for s in found])
+        return [replace(s, distance=where) for s in used], where
 
     def caption(self, names: Sequence[str]) -> str:
-        """The machine, the cores' distance, and whether the record was a quick one."""
+        """The machine, the cores' distance, and how often each point was measured."""
         told = []
         for name in names:
             if SOURCES[name].file.endswith("l"):
@@ -178,13 +192,11 @@ class Records:
             document = self.document(name)
             about = document["machine"]
             machine = f"{about['processor']}, {about['cores']} cores, Linux {about['kernel']}"
-            quick = " (quick run)" if self._is_quick(document) else ""
-            told.append((machine, self.samples(name)[1], f"medians, measured {about['when']}{quick}"))
+            samples, distance = self.samples(name)
+            times = max(Counter((s.what, s.peer, s.size) for s in samples).values())
+            told.append((machine, distance, f"medians of at most {times}, measured {about['when']}"))
         parts = ["; ".join(dict.fromkeys(each)) for each in zip(*told, strict=True)]
         return f"{parts[0]}. Cores {parts[1]}. {parts[2][:1].upper()}{parts[2][1:]}."
-
-    def _is_quick(self, document: dict[str, Any]) -> bool:
-        return "--quick" in document["command"] or "1" in document["command"][-20:] and "--turns" in document["command"]
 
 
 def of_one_distance(samples: list[Any], cells: list[Any], places: list[str]) -> tuple[list[Any], str]:

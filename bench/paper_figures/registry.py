@@ -47,5 +47,14 @@ def chosen(words: Sequence[str]) -> list[str]:
 
 
 def _near(name: str) -> list[str]:
-    paper = [each for each in NAMES if each[0] == name[:1]]
-    return difflib.get_close_matches(name, paper or NAMES, 4, 0.0)
+    """Four names: those of the same chapter first, and nearest by number."""
+    try:
+        paper, (*chapter, number) = _order(name)
+    except ValueError:
+        return difflib.get_close_matches(name, NAMES, 4, 0.0)
+
+    def distance(other: str) -> tuple[bool, bool, int]:
+        its_paper, (*its_chapter, its_number) = _order(other)
+        return its_paper != paper, its_chapter != chapter, abs(its_number - number)
+
+    return sorted(NAMES, key=distance)[:4]

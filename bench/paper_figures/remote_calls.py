@@ -89,8 +89,8 @@ FIGURES = [
            partial(_arrays, "A 4.15", OVER_TCP, "TCP on loopback"), note="Half of a call that gives the array back."),
     Figure("A 4.16", "remote calls with integer arrays (SCI in the thesis)", [ARRAYS],
            partial(_arrays, "A 4.16", IN_MEMORY, "shared memory"),
-           note="Half of a call that gives the array back. Under the launcher managers and Pyro5 are unchanged, but their"
-                " sockets use shared memory, as theirs did over JFS."),
+           note="Half of a call that gives the array back. Under the launcher managers and Pyro5 are unchanged; their"
+                " sockets use shared memory, as RMI's did over JFS."),
     Figure("A 4.17", "remote calls with lists of objects of 3 KB", [OBJECTS], _objects,
            note="Half of a call that gives the list back."),
     Figure("A 4.18", "a conjugate gradient on remote workers", [GRADIENT], _gradient,

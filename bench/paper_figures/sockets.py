@@ -10,8 +10,10 @@ from .reading import latency_and_bandwidth
 from .records import Records
 
 SOURCE = "arrays"
-LINES = [curves.BYTES_UNIX, curves.ARRAYS_SHM, curves.ARRAYS_UNIX, curves.ARRAYS_TCP, curves.BYTES_SHM, curves.BYTES_TCP,
-         curves.PICKLED]  # fmt: skip
+LINES = [
+    curves.BYTES_UNIX, curves.ARRAYS_SHM, curves.ARRAYS_UNIX, curves.ARRAYS_TCP, curves.BYTES_SHM, curves.BYTES_TCP,
+    curves.PICKLED,
+]  # fmt: skip
 
 
 def _latency(records: Records) -> list[Panel]:

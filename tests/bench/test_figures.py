@@ -1,0 +1,340 @@
+"""The papers' figures: each draws from small records, with its axes, panels and lines, or is told why not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+if str(ROOT / "bench") not in sys.path:
+    sys.path.insert(0, str(ROOT / "bench"))
+
+pytest.importorskip("matplotlib")
+
+import curves  # noqa: E402
+import pmm  # noqa: E402
+import rmi  # noqa: E402
+from common import mpi, record  # noqa: E402
+from common.interleave import Sample  # noqa: E402
+from common.kernel_runs import Case  # noqa: E402
+from common.target import Result  # noqa: E402
+from model import samples as model_samples  # noqa: E402
+from paper_figures import drawing, headlines, registry  # noqa: E402
+from paper_figures.figure import Missing  # noqa: E402
+from paper_figures.records import SOURCES, Records, of_one_distance  # noqa: E402
+from paper_figures.undrawn import UNDRAWN  # noqa: E402
+
+from fastsock import core  # noqa: E402
+
+THREE = (mpi.FASTSOCK, mpi.MPICH, mpi.OPENMPI)
+SIZES = (8, 1024, 4096, 1 << 20)
+# what the issue asks for, paper by paper
+ASKED = [
+    *(f"A 2.{n}" for n in range(1, 6)), *(f"A 3.{n}" for n in range(13, 17)), "A 4.9",
+    *(f"A 4.{n}" for n in range(14, 19)), *(f"A 5.{n}" for n in range(8, 12)), *(f"A 6.{n}" for n in range(1, 10)),
+    "D 9", "E 2", "E 3", *(f"E {n}" for n in range(5, 13)),
+]  # fmt: skip
+NEED_HARDWARE = ["B 10", "B 11", "C 2", "C 3"]
+BYTES, MBIT = "message length, bytes", "bandwidth, Mbit/s"
+# panels; of the first one: scales of x and y, labels of x and y, lines or bars
+SHAPES = {
+    "A 2.1": (2, "log", "linear", BYTES, "bandwidth, MB/s", 9),
+    "A 2.2": (2, "log", "linear", BYTES, "latency, us", 6),
+    "A 2.3": (4, "log", "linear", BYTES, "bandwidth, MB/s", 6),
+    "A 2.4": (4, "log", "linear", BYTES, "bandwidth, MB/s", 6),
+    "A 2.5": (2, "linear", "linear", "size and number of ranks", "speedup", 3),
+    "A 3.13": (1, "log", "linear", BYTES, "latency, us", 7),
+    "A 3.14": (1, "log", "linear", BYTES, MBIT, 7),
+    "A 3.15": (2, "linear", "linear", "ranks", "runtime, s", 4),
+    "A 3.16": (2, "linear", "linear", "ranks", "runtime, s", 3),
+    "A 4.9": (2, "log", "linear", BYTES, "latency, us", 4),
+    "A 4.14": (1, "linear", "linear", "", "overhead, us", 3),
+    "A 4.15": (2, "log", "linear", BYTES, "latency, us", 4),
+    "A 4.16": (2, "log", "linear", BYTES, "latency, us", 5),
+    "A 4.17": (2, "log", "log", "objects of 3 KB in a call", "latency, us", 2),
+    "A 4.18": (2, "linear", "linear", "workers", "ms a step", 2),
+    "A 5.8": (2, "log", "linear", BYTES, "latency, us", 9),
+    "A 5.9": (4, "linear", "linear", "ranks", "aggregated bandwidth, MB/s", 3),
+    "A 5.10": (2, "linear", "linear", "ranks", "speedup", 3),
+    "A 5.11": (1, "linear", "linear", "ranks", "speedup", 3),
+    "A 6.1": (3, "linear", "linear", "NPB kernel", "runtime of openmpi / runtime", 3),
+    "A 6.2": (3, "linear", "linear", "NPB kernel", "runtime of openmpi / runtime", 3),
+    **{f"A 6.{n}": (6, "linear", "linear", "ranks", "speedup", 4 if n < 5 else 3) for n in range(3, 10)},
+    "D 9": (2, "log", "linear", BYTES, "latency, us", 5),
+    "E 2": (1, "linear", "linear", BYTES, "us", 5),
+    "E 3": (1, "log", "linear", BYTES, "bandwidth, MB/s", 5),
+    "E 5": (1, "linear", "linear", BYTES, "us", 4),
+    "E 6": (1, "log", "linear", BYTES, "bandwidth, MB/s", 4),
+    **{f"E {n}": (1, "linear", "linear", "", "time in communication, ms", 1) for n in (7, 8)},
+    **{f"E {n}": (1, "linear", "linear", "workers", "Mflop/s", 5) for n in (9, 10)},
+    "E 11": (1, "linear", "linear", BYTES, "us", 5),
+    "E 12": (1, "log", "linear", BYTES, "bandwidth, MB/s", 5),
+}
+
+
+def taken(what, peer, size, value, turn=1, placement="near"):
+    return Sample(what, peer, size, float(value), turn, placement, 0.1, 0.1, False)
+
+
+def every(what, peers, sizes=SIZES):
+    return [taken(what, peer, n, 2 + i + n / 1e3) for i, peer in enumerate(peers) for n in sizes]
+
+
+def ranks_of(kernel):
+    return (1, 4, 9) if kernel == "sp" else (1, 2, 4)
+
+
+def of_kernels(peers, objects=True):
+    cases = [Case(k, "S", n) for k in ("cg", "ep", "ft", "is", "mg", "sp") for n in ranks_of(k)]
+    cases += [Case(k, "A", n) for k in ("lufact", "series", "crypt", "moldyn") for n in (1, 2, 4)]
+    found = [taken(c.name, peer, 0, (4 + i) * 1e6 / c.ranks) for c in cases for i, peer in enumerate(peers)]
+    if objects:
+        found += [taken(Case("lufact", "A", n, "objects").name, mpi.FASTSOCK, 0, 9e6 / n) for n in (1, 2)]
+    return found
+
+
+def of_products():
+    return [
+        taken(f"{workers} workers, {size} x {size}: {kind}", variant, size, took * size)
+        for workers in (2, 8)
+        for size in pmm.SIZES
+        for variant in pmm.VARIANTS
+        for kind, took in ((pmm.MOVING, 1), (pmm.WHOLE, 4))
+    ]
+
+
+SAMPLES = {
+    "arrays": lambda: every("ping-pong", [curves.BYTES_UNIX, curves.BYTES_TCP, curves.BYTES_SHM, curves.PICKLED,
+                                          curves.ARRAYS_SHM, curves.ARRAYS_UNIX, curves.ARRAYS_TCP]),
+    "buffers": lambda: [s for what in ("ping-pong", "stream") for s in every(what, [curves.RAW, *pmm.VARIANTS])],
+    "bulks": lambda: [s for what in ("ping-pong", "stream")
+                      for s in every(what, [curves.RAW, curves.HANDED, curves.POOL, curves.SEGMENT, curves.FRESH])],
+    "remote_arrays": lambda: every(curves.INTEGERS, [rmi.OWN, curves.OWN_TCP, rmi.TCP, rmi.LAUNCHED, rmi.PYRO,
+                                                     rmi.PYRO_LAUNCHED, rmi.GRPC]),
+    "remote_objects": lambda: every(curves.OBJECTS, [rmi.OWN, curves.OWN_TCP, rmi.TCP, rmi.LAUNCHED], (1, 4, 16)),
+    "overhead": lambda: [taken(what, peer, 0, value) for peer in (rmi.OWN, rmi.UNIX, rmi.TCP)
+                         for what, value in ((curves.WHOLE, 100), (curves.NETWORK, 40), (curves.SERIALIZATION, 25))],
+    "gradient": lambda: [taken(f"conjugate gradient on {n} workers", peer, 0, 1000 / n)
+                         for n in (1, 2) for peer in (rmi.OWN, rmi.TCP)],
+    "collectives": lambda: [taken(f"{call}, {n} ranks", peer, size, size / 100 + i)
+                            for call in ("bcast", "reduce") for n in (2, 4) for size in (1 << 10, 1 << 20)
+                            for i, peer in enumerate(THREE)],
+    "kernels": lambda: of_kernels(THREE),
+    "kernels_tcp": lambda: of_kernels([*THREE, mpi.FASTSOCK_TCP], objects=False),
+    "pmm": of_products,
+}  # fmt: skip
+RESULTS = {
+    "ping_pong": [Result("ping-pong 1 B, times faster than TCP", 91.0, "x", cores="near")],
+    "send_array": [Result("send_array, recv_array_into, 512 KiB float64, ping-pong, times pickle over tcp", 13.0, "x")],
+    "rmi": [Result("3 KB object: times as fast as managers, TCP", 8.0, "x", cores="far"),
+            Result("conjugate gradient on 2 workers: times as fast as managers, TCP", None, "x", note="no manager")],
+    "active": [Result("request and reply, no word, its time by that of 1 B over the socket", 2.25, "x")],
+}  # fmt: skip
+
+
+def of_model(peers, whats, kinds=(model_samples.BYTES,), ranks=(2, 4)):
+    return [
+        model_samples.Sample(name, what, kind, p, n, 2.0 + p + n / 1e3, 3.0 + p + n / 1e3, 4.0, 20, "near", "here", n,
+                             {"a": "1"}, edge=n == 256)
+        for name in peers for what in whats for kind in kinds
+        for p in ((2,) if what == "send" else ranks) for n in (0, 1, 256, 1024, 4096, 1 << 20)
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A record of each source, written as the benches write theirs."""
+    made = tmp_path_factory.mktemp("records")
+    for name, samples in SAMPLES.items():
+        record.write(str(made / SOURCES[name].file), {"samples": samples(), "results": []})
+    for name, results in RESULTS.items():
+        record.write(str(made / SOURCES[name].file), {"results": results})
+    model = of_model(THREE, ("send", "bcast", "reduce", "scatter", "alltoall"))
+    model_samples.append(str(made / "model.jsonl"), model)
+    devices = [mpi.FASTSOCK, mpi.FASTSOCK_TCP, *mpi.DEVICES, mpi.MPICH, mpi.OPENMPI]
+    model_samples.append(str(made / "devices.jsonl"), of_model(devices, ["send"]))
+    kinds = (model_samples.BYTES, model_samples.DOUBLES, model_samples.OBJECTS)
+    model_samples.append(str(made / "kinds.jsonl"), of_model(THREE, ["send"], kinds))
+    return made
+
+
+@pytest.fixture
+def draw(folder):
+    """Draws a figure without a file: its panels and matplotlib's axes."""
+    from matplotlib import pyplot
+
+    def drawn(name):
+        records, figure = Records(folder), registry.FIGURES[name]
+        panels = figure.panels(records)
+        whole = drawing.build(figure, panels, records.caption(figure.sources))
+        return panels, [axes for axes in whole.axes if axes.axison], whole
+
+    yield drawn
+    pyplot.close("all")
+
+
+def figures(*words):
+    command = [sys.executable, str(ROOT / "bench" / "figures.py"), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_every_figure_is_drawn_or_told_why_not():
+    assert set(ASKED) == set(registry.FIGURES)
+    assert set(NEED_HARDWARE) <= set(UNDRAWN)
+    assert not set(UNDRAWN) & set(registry.FIGURES)
+    assert all(reason for reason in UNDRAWN.values())
+
+
+@pytest.mark.parametrize("name", registry.FIGURES)
+def test_a_figure_has_its_axes_panels_and_lines(draw, name):
+    panels, axes, whole = draw(name)
+    number, x, y, x_label, y_label, lines = SHAPES[name]
+    assert len(panels) == len(axes) == number
+    first = axes[0]
+    assert (first.get_xscale(), first.get_yscale()) == (x, y)
+    assert (first.get_xlabel(), first.get_ylabel()) == (x_label, y_label)
+    assert len(first.lines or first.containers) == lines
+    assert name in whole.get_suptitle()
+    caption = " ".join(whole.get_supxlabel().split())
+    assert "Cores near" in caption
+
+
+def test_measured_and_estimated_differ_by_their_symbols(draw):
+    _, (latency, _), _ = draw("A 2.2")
+    empty = [line.get_label() for line in latency.lines if line.get_fillstyle() == "none"]
+    assert empty == [f"{name}, measured" for name in THREE]
+    assert len({line.get_color() for line in latency.lines}) == len(THREE)
+
+
+def test_the_parts_of_a_call_add_up_to_it(draw):
+    [panel], [axes], _ = draw("A 4.14")
+    assert [sum(values) for values in zip(*panel.bars.values.values(), strict=True)] == [100, 100, 100]
+    assert "100 us" in [text.get_text() for text in axes.texts]
+
+
+def test_a_share_stands_above_each_bar(draw):
+    [panel], _, _ = draw("E 8")
+    assert panel.title == "256 x 256, 8 workers"
+    assert set(panel.bars.tops.values()) == {"25%"}
+
+
+def test_speedups_and_relative_times(draw):
+    [cg, *_], _, _ = draw("A 6.5")
+    assert cg.title == "CG, class S"  # the largest that was recorded
+    assert cg.curves[0].points == [(1, 1.0), (2, 2.0), (4, 4.0)]
+    [one, *_], _, _ = draw("A 6.1")
+    assert one.bars.values["fastsock"][0] == pytest.approx(6 / 4)
+
+
+def test_aggregated_bandwidth_counts_what_all_ranks_get(draw):
+    [broadcast, *_], _, _ = draw("A 5.9")
+    assert broadcast.curves[0].points == [(2, 1024 / 10.24), (4, 3 * 1024 / 10.24)]
+
+
+def test_boundaries_of_protocols_are_left_out(draw):
+    panels, _, _ = draw("D 9")
+    assert {x for curve in panels[0].curves for x, _ in curve.points} == {1, 1024}
+
+
+def test_the_command_draws_into_files(folder, tmp_path):
+    status, _, said = figures("a2.1", "E-7", "--records", folder, "--out", tmp_path)
+    assert (status, said) == (0, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["A-2.1.png", "E-7.png"]
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["A", "2.1"], "run `python -m bench.model measure --samples "),
+        (["E 8"], "run `python bench/pmm.py --json "),
+        (["A 2.9"], "there is no figure A 2.9; near it: A 2.5, A 2.4, A 2.3, A 2.2"),
+        (["Z 1"], "there is no figure Z 1; near it: "),
+        (["nonsense"], "there is no figure NONSENSE; near it: "),
+        (["B 10"], "needs an RDMA device of hardware: run `python bench/rdma.py` there"),
+        (["A 3.5"], "needs the network SCI between two hosts"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line_that_says_what_to_do(words, text, tmp_path):
+    status, out, said = figures(*words, "--records", tmp_path)
+    assert (status, out) == (2, "")
+    assert len(said.splitlines()) == 1
+    assert text in said
+
+
+def test_a_record_of_something_else_is_refused(tmp_path):
+    (tmp_path / "pmm.json").write_text("[]")
+    with pytest.raises(Missing, match=r"pmm\.json is no record of a bench: delete it"):
+        registry.FIGURES["E 8"].panels(Records(tmp_path))
+
+
+def test_one_distance_where_it_has_everything():
+    assert of_one_distance([1, 2, 3, 4], ["a", "a", "b", "b"], ["far", "near", "far", "near"]) == ([2, 4], "near")
+    assert of_one_distance([1, 2, 3], ["a", "a", "b"], ["near", "far", "far"]) == ([2, 3], "far")
+    used, where = of_one_distance([1, 2], ["a", "b"], ["far", "near"])
+    assert used == [1, 2]
+    assert where == "changed: far in 1, near in 1 samples"
+
+
+def test_figures_are_chosen_by_paper_and_by_name():
+    assert registry.chosen([]) == list(registry.FIGURES)
+    assert registry.chosen(["A", "2.1", "d9", "A-2.1"]) == ["A 2.1", "D 9"]
+    assert registry.chosen(["E"]) == [name for name in registry.FIGURES if name[0] == "E"]
+
+
+def test_every_command_names_a_program_that_is_there(tmp_path):
+    for source in SOURCES.values():
+        for quick in (False, True):
+            for command in source.commands(tmp_path, quick):
+                program = command.split()[1]
+                assert program == "-m" or (ROOT / program).exists(), command
+
+
+@pytest.mark.skipif(not core.available, reason="remote calls between these workers need the native core")
+def test_what_is_missing_is_measured_first(tmp_path):
+    status, _, said = figures("A 4.18", "--quick", "--records", tmp_path / "new", "--out", tmp_path)
+    assert status == 0, said
+    command = f"python bench/curves.py gradient --json {tmp_path}/new/gradient.json --quick"
+    assert said.splitlines()[0] == f"measuring: {command}"
+    assert (tmp_path / "A-4.18.png").exists()
+
+
+def told(folder):
+    records = Records(folder)
+    return {each.what: headlines.line(each, records) for each in headlines.HEADLINES}
+
+
+def test_the_papers_ratios_stand_beside_the_recorded_ones(folder):
+    lines = told(folder)
+    assert len(lines) == len(headlines.HEADLINES)
+    assert lines["start-up in shared memory, beside plain sockets"][3] == "91.0 times (near)"
+    assert lines["a call with a 3 KB object"][3] == "88% less (far)"
+    assert lines["Broadcast, 1 KB and 1 MB"][3].endswith("times as fast as the better MPI, 4 ranks (near)")
+    assert lines["MolDyn"][3] == "1.25 times as fast as the better MPI, A on 4 ranks (near)"
+    assert lines["NPB, performance relative to MPI"][3].startswith("1.25 (")
+    assert lines["the same, rate"][3].startswith("32768 Mflop/s")
+    assert lines["CG on remote objects"][3].endswith("no manager")
+
+
+def test_what_was_not_recorded_says_what_to_run(tmp_path):
+    for where, what, theirs, ours, command in told(tmp_path).values():
+        assert where and what and theirs
+        assert (ours == "not recorded: run" and command) or ours.startswith("cannot be measured here: ")
+
+
+def test_one_record_of_all_targets_counts(tmp_path):
+    record.write(str(tmp_path / "targets.json"), {"results": {"ping_pong": RESULTS["ping_pong"]}})
+    assert told(tmp_path)["start-up in shared memory, beside plain sockets"][3] == "91.0 times (near)"
+
+
+def test_papers_prints_a_table():
+    done = subprocess.run([sys.executable, str(ROOT / "bench" / "papers.py"), "--records", "/nowhere"],
+                          capture_output=True, text=True, timeout=100)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["paper", "what", "theirs", "here", "command"]
+    assert len(lines) == len(headlines.HEADLINES) + 2
