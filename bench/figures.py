@@ -2,7 +2,7 @@
 
 python bench/figures.py --list                          which there are, and which cannot be drawn here
 python bench/figures.py A 2.1 E 5 --records DIR         draw these from the records in DIR
-python bench/figures.py --quick                         measure shortly what is missing, then draw all: three minutes at most
+python bench/figures.py --quick                         measure shortly what is missing, draw all: three minutes at most
 python bench/figures.py --run                           the same by full measurements, which take hours
 
 A figure goes to OUT/A-2.1.png. docs/figures.md says what the papers found and what is seen here. Needs matplotlib.
