@@ -129,9 +129,7 @@ def remote_objects(options: Options) -> list[Sample]:
     return _calls(options, callers, OBJECTS, {calls.objects(count): count for count in counts})
 
 
-def _calls(
-    options: Options, callers: Sequence[Callable[[], Caller]], what: str, named: dict[str, int]
-) -> list[Sample]:
+def _calls(options: Options, callers: Sequence[Callable[[], Caller]], what: str, named: dict[str, int]) -> list[Sample]:
     def able(make: Callable[[], Caller]) -> Caller:
         caller = make()
         caller.can = (*caller.can, *named)

@@ -22,6 +22,7 @@ def _panels(
     named: Sequence[tuple[str, list[Sample]]], short: int = SHORT, long: int = LONG, titles: tuple[str, str] = ("", "")
 ) -> list[Panel]:
     """Half of round trips: short messages in time, long ones in bandwidth."""
+
     def points(samples: list[Sample], low: int, high: int) -> list[Sample]:
         return sorted((s for s in samples if low <= s.size <= high and not s.edge), key=lambda s: s.size)
 

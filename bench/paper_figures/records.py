@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -34,7 +35,8 @@ class Source:
     def commands(self, folder: Path, quick: bool) -> list[str]:
         """As they are typed at the repository's root."""
         steps = self.quick if quick and self.quick else self.full
-        return [f"python {step.format(file=folder / self.file, folder=folder)}" for step in steps]
+        names = {"file": shlex.quote(str(folder / self.file)), "folder": shlex.quote(str(folder))}
+        return [f"python {step.format(**names)}" for step in steps]
 
 
 def _question(name: str) -> Source:
@@ -48,7 +50,10 @@ def _curves(what: str) -> Source:
 
 
 _KERNELS = "bench/kernels.py --json {file} --resume"
-_FIT = "-m bench.model fit --samples {folder}/model.jsonl --models {folder}/fits.json --distance near"
+_FITTED = [
+    "-m bench.model measure --samples {folder}/model.jsonl",
+    "-m bench.model fit --samples {folder}/model.jsonl --models {folder}/fits.json --distance near",
+]
 SOURCES = {
     **{name: _question(name) for name in ("ping_pong", "stream", "send_array", "rmi", "active", "pmm", "mpj", "rdma")},
     **{name: _curves(name) for name in ("arrays", "buffers", "bulks", "remote_arrays", "remote_objects", "overhead",
@@ -60,11 +65,13 @@ SOURCES = {
          " --sizes 0,1,64,1k,16k,64k,256k,1m --samples {file}"],
     ),
     "errors": Source(
-        "errors.json", [_FIT, "-m bench.model errors --samples {folder}/model.jsonl --models {folder}/fits.json"
-                              " --distance near --json {file}"],
+        "errors.json",
+        [*_FITTED, "-m bench.model errors --samples {folder}/model.jsonl --models {folder}/fits.json --distance near"
+                   " --json {file}"],
     ),
     "pairs": Source(
-        "pairs.json", [_FIT, "-m bench.model substitute --models {folder}/fits.json --distance near --json {file}"],
+        "pairs.json",
+        [*_FITTED, "-m bench.model substitute --models {folder}/fits.json --distance near --json {file}"],
     ),
     "devices": Source(
         "devices.jsonl",
@@ -135,10 +142,10 @@ class Records:
 
     def _run(self, source: Source) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for command in source.commands(self.folder, self.measure == "quick"):
+        for command in source.commands(self.folder.resolve(), self.measure == "quick"):
             print(f"measuring: {command}", file=sys.stderr, flush=True)
-            words = command.replace("python", f"'{sys.executable}'", 1)
-            done = subprocess.run(words, shell=True, cwd=ROOT, capture_output=True, text=True)
+            words = [sys.executable, *shlex.split(command)[1:]]
+            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
             if done.returncode > 1:  # 1: measured, with something skipped
                 last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
                 print(f"  failed: {last}", file=sys.stderr, flush=True)
