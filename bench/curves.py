@@ -3,6 +3,7 @@
 python bench/curves.py arrays              typed arrays by sockets, beside bytes and pickles: A 3.13, 3.14
 python bench/curves.py buffers             copied, pinned and handed over: E 2, 3, 5, 6
 python bench/curves.py bulks               active messages in bulk: E 11, 12
+python bench/curves.py devices             ranks on each device, beside MPICH and Open MPI: A 4.9, D 9
 python bench/curves.py remote_arrays       remote calls with arrays of integers: A 4.15, 4.16
 python bench/curves.py remote_objects      remote calls with lists of objects: A 4.17
 python bench/curves.py overhead            where the time of a remote call with an object of 3 KB goes: A 4.14
@@ -24,7 +25,7 @@ from typing import Any
 
 import rmi
 from buffers import COPY, COPY_NEW, DIRECT_FROM, HANDED, PIN, PIN_NEW
-from common import conjugate_gradient, exchange, question, record, sizes, summary, table
+from common import conjugate_gradient, exchange, mpi, question, record, sizes, summary, table
 from common.exchange import PING_PONG, STREAM
 from common.interleave import Sample, Turns
 from common.pair import Pair
@@ -100,6 +101,35 @@ def _exchange(options: Options, peers: Sequence[Callable[[], Any]], whats: Seque
         seconds=options.pick(0.005, 0.04),
         skipped=options.skipped,
     )
+
+
+def devices(options: Options) -> list[Sample]:
+    """Two ranks of one host, by each device of fastsock.mpj and by the other MPIs."""
+    turns = Turns(Placement(options.cores), options.skipped)
+    peers = []
+    for name in (mpi.FASTSOCK, mpi.FASTSOCK_TCP, *mpi.DEVICES, *mpi.OTHERS):
+        try:
+            peers.append(mpi.find(name))
+        except Unusable as error:
+            options.skipped.add(name, str(error))
+    lengths = sizes.parse(f"1,{QUICK_LENGTHS if options.quick else LENGTHS}")
+    said = ["--sizes", ",".join(map(str, lengths)), "--cores", ",".join(map(str, options.cores))]
+    said += ["--seconds", str(options.pick(0.01, 0.1))]
+    found: list[Sample] = []
+    for _ in range(options.times(1, 5)):
+        told: dict[str, list[dict]] = {}
+        turns.take(PING_PONG, 0, [(peer.name, partial(_of_all_sizes, peer, said, told)) for peer in peers])
+        found += [
+            replace(sample, size=line["size"], value=line["value"])
+            for sample in turns.samples[-len(told) :]
+            for line in told[sample.peer]
+        ]
+    return found
+
+
+def _of_all_sizes(peer: mpi.Mpi, said: Sequence[str], told: dict[str, list[dict]]) -> float:
+    told[peer.name] = mpi.run(peer, 2, "devices", said)
+    return 0.0
 
 
 def remote_arrays(options: Options) -> list[Sample]:
@@ -218,7 +248,7 @@ def gradient(options: Options) -> list[Sample]:
 
 
 SETS: dict[str, Callable[[Options], list[Sample]]] = {
-    each.__name__: each for each in (arrays, buffers, bulks, remote_arrays, remote_objects, overhead, gradient)
+    each.__name__: each for each in (arrays, buffers, bulks, devices, remote_arrays, remote_objects, overhead, gradient)
 }
 
 

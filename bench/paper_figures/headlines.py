@@ -164,13 +164,15 @@ def _serialization(records: Records) -> str:
 
 
 def _threads(records: Records) -> str:
-    samples, distance = records.model("devices")
-    times = {s.mpi: s.median for s in samples if s.asked == 1 << 20}
-    own = times.get("fastsock smpdev")
-    others = [times[name] for name in mpi.OTHERS if name in times]
-    if own is None or not others:
-        raise Missing("the record has no 1 MiB on smpdev and on another MPI")
-    return f"1 MiB in {_number(own)} us on smpdev, {_number(min(others))} us on the better MPI ({distance})"
+    samples, distance = records.samples("devices")
+    best = {}
+    for peer in ("fastsock smpdev", *mpi.OTHERS):
+        reached = [(megabits(size, took) / 1e3, peer) for size, took in medians(samples, PING_PONG, peer)]
+        if reached:
+            best[peer] = max(reached)
+    if len(best) < 2 or "fastsock smpdev" not in best:
+        raise Missing("the record has no smpdev beside another MPI")
+    return ", ".join(f"{_number(rate)} Gbit/s {peer}" for rate, peer in best.values()) + f" ({distance})"
 
 
 def _buffer(records: Records) -> str:

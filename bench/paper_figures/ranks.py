@@ -3,63 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from common import mpi, mpi_targets, sizes
-from model.samples import BYTES, DOUBLES, OBJECTS, Sample
+from common.exchange import PING_PONG
+from common.interleave import Sample
+from model.samples import BYTES, DOUBLES, OBJECTS
 
 from .figure import Curve, Figure, Panel, with_data
-from .reading import LATENCY, LENGTH, LONG, MBPS, SHORT, peers_of
+from .reading import LONG, SHORT, latency_and_bandwidth, peers_of
 from .records import Records
 
-LONGEST = 1 << 40
 DEVICES, KINDS, COLLECTIVES = "devices", "kinds", "collectives"
 NAMES = {mpi.FASTSOCK: "fastsock iodev", mpi.FASTSOCK_TCP: "fastsock iodev over tcp"}
 ARRAYS = {BYTES: "bytes", DOUBLES: "doubles", OBJECTS: "doubles as objects"}
 
 
-def _panels(
-    named: Sequence[tuple[str, list[Sample]]], short: int = SHORT, long: int = LONG, titles: tuple[str, str] = ("", "")
-) -> list[Panel]:
-    """Half of round trips: short messages in time, long ones in bandwidth."""
-
-    def points(samples: list[Sample], low: int, high: int) -> list[Sample]:
-        return sorted((s for s in samples if low <= s.size <= high and not s.edge), key=lambda s: s.size)
-
-    latency = [Curve(name, [(s.size, s.median) for s in points(of, 1, short)]) for name, of in named]
-    bandwidth = [
-        Curve(name, [(s.size, 8 * s.size / s.median) for s in points(of, long, LONGEST)]) for name, of in named
-    ]
-    return [
-        Panel(titles[0] or "short messages", LENGTH, LATENCY, latency, logarithmic="x", lengths=True),
-        Panel(titles[1] or "long messages", LENGTH, MBPS, bandwidth, logarithmic="x", lengths=True),
-    ]  # fmt: skip
-
-
-def _devices(records: Records, names: Sequence[str]) -> list[tuple[str, list[Sample]]]:
-    samples, _ = records.model(DEVICES)
-    return [(NAMES.get(name, name), [s for s in samples if s.mpi == name]) for name in names]
-
-
 def _of_devices(records: Records) -> list[Panel]:
-    names = [mpi.FASTSOCK_TCP, mpi.FASTSOCK, mpi.OPENMPI, mpi.MPICH]
-    return with_data(_panels(_devices(records, names)), "A 4.9")
+    return with_data(_devices(records, [mpi.FASTSOCK_TCP, mpi.FASTSOCK, mpi.OPENMPI, mpi.MPICH]), "A 4.9")
 
 
 def _shared_memory(records: Records) -> list[Panel]:
-    names = [*mpi.DEVICES, mpi.FASTSOCK, mpi.MPICH, mpi.OPENMPI]
-    titles = ("(a) transfer time", "(b) throughput")
-    return with_data(_panels(_devices(records, names), 2 << 10, 4 << 10, titles), "D 9")
+    time, throughput = _devices(records, [*mpi.DEVICES, mpi.FASTSOCK, mpi.MPICH, mpi.OPENMPI], 2 << 10, 4 << 10)
+    return with_data([replace(time, title="(a) transfer time"), replace(throughput, title="(b) throughput")], "D 9")
+
+
+def _devices(records: Records, peers: Sequence[str], short: int = SHORT, long: int = LONG) -> list[Panel]:
+    samples = [replace(s, peer=NAMES.get(s.peer, s.peer)) for s in records.samples(DEVICES)[0]]
+    return latency_and_bandwidth(samples, PING_PONG, [NAMES.get(peer, peer) for peer in peers], "", short, long)
 
 
 def _primitives(records: Records) -> list[Panel]:
-    samples, _ = records.model(KINDS)
-    named = [
-        (f"{name} {text}", [s for s in samples if (s.mpi, s.kind) == (name, kind)])
-        for name in peers_of(samples, "mpi")
-        for kind, text in ARRAYS.items()
+    samples = [
+        Sample(PING_PONG, f"{s.mpi} {ARRAYS[s.kind]}", s.size, 2 * s.median, 0, s.distance, None, None, False)
+        for s in records.model(KINDS)[0]
+        if not s.edge
     ]
-    return with_data(_panels(named), "A 5.8")
+    return with_data(latency_and_bandwidth(samples, PING_PONG, peers_of(samples)), "A 5.8")
 
 
 def _aggregated(records: Records) -> list[Panel]:
@@ -84,9 +65,9 @@ def _aggregated(records: Records) -> list[Panel]:
 FIGURES = [
     Figure("A 4.9", "message-passing devices on shared memory", [DEVICES], _of_devices,
            note="iodev over tcp stands for niodev, iodev for iodev on JFS, openmpi and mpich for mpiJava and MPICH2."
-                " Medians of half a round trip."),
+                " Half of a round trip."),
     Figure("A 5.8", "point-to-point primitives, byte and double arrays", [KINDS], _primitives,
-           note="Within one host. Objects are lower-case calls, which serialize. Medians of half a round trip."),
+           note="Within one host. Objects are lower-case calls, which serialize. Half of a round trip."),
     Figure("A 5.9", "collective primitives, aggregated bandwidth", [COLLECTIVES], _aggregated,
            note="message size x (ranks - 1) / time. More than 2 ranks share the cores."),
     Figure("D 9", "shared memory devices", [DEVICES], _shared_memory,

@@ -21,7 +21,6 @@ from .figure import Missing
 
 ROOT = Path(__file__).resolve().parents[2]
 SEND = "0,1,8,64,512,2k,4k,16k,64k,256k,1m,4m"
-DEVICES = "'fastsock,fastsock tcp,fastsock smpdev,fastsock sysvdev,mpich,openmpi'"
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ _FITTED = [
     "-m bench.model fit --samples {folder}/model.jsonl --models {folder}/fits.json --distance near",
 ]
 SOURCES = {
-    **{name: _question(name) for name in ("ping_pong", "stream", "send_array", "rmi", "active", "pmm", "mpj", "rdma")},
-    **{name: _curves(name) for name in ("arrays", "buffers", "bulks", "remote_arrays", "remote_objects", "overhead",
-                                        "gradient")},
+    **{name: _question(name) for name in ("ping_pong", "send_array", "rmi", "active", "pmm", "rdma")},
+    **{name: _curves(name) for name in ("arrays", "buffers", "bulks", "devices", "remote_arrays", "remote_objects",
+                                        "overhead", "gradient")},
     "model": Source(
         "model.jsonl",
         ["-m bench.model measure --samples {file}"],
@@ -72,11 +71,6 @@ SOURCES = {
     "pairs": Source(
         "pairs.json",
         [*_FITTED, "-m bench.model substitute --models {folder}/fits.json --distance near --json {file}"],
-    ),
-    "devices": Source(
-        "devices.jsonl",
-        [f"-m bench.model measure --what send --peers {DEVICES} --sizes {SEND} --samples {{file}}"],
-        [f"-m bench.model measure --what send --peers {DEVICES} --sizes {SEND} --samples {{file}} --quick --times 20"],
     ),
     "kinds": Source(
         "kinds.jsonl",

@@ -117,6 +117,7 @@ SAMPLES = {
     "remote_objects": lambda: every(curves.OBJECTS, [rmi.OWN, curves.OWN_TCP, rmi.TCP, rmi.LAUNCHED], (1, 4, 16)),
     "overhead": lambda: [taken(what, peer, 0, value) for peer in (rmi.OWN, rmi.UNIX, rmi.TCP)
                          for what, value in ((curves.WHOLE, 100), (curves.NETWORK, 40), (curves.SERIALIZATION, 25))],
+    "devices": lambda: every("ping-pong", [mpi.FASTSOCK, mpi.FASTSOCK_TCP, *mpi.DEVICES, mpi.MPICH, mpi.OPENMPI]),
     "gradient": lambda: [taken(f"conjugate gradient on {n} workers", peer, 0, 1000 / n)
                          for n in (1, 2) for peer in (rmi.OWN, rmi.TCP)],
     "collectives": lambda: [taken(f"{call}, {n} ranks", peer, size, size / 100 + i)
@@ -154,8 +155,6 @@ def folder(tmp_path_factory):
         record.write(str(made / SOURCES[name].file), {"results": results})
     model = of_model(THREE, ("send", "bcast", "reduce", "scatter", "alltoall"))
     model_samples.append(str(made / "model.jsonl"), model)
-    devices = [mpi.FASTSOCK, mpi.FASTSOCK_TCP, *mpi.DEVICES, mpi.MPICH, mpi.OPENMPI]
-    model_samples.append(str(made / "devices.jsonl"), of_model(devices, ["send"]))
     kinds = (model_samples.BYTES, model_samples.DOUBLES, model_samples.OBJECTS)
     model_samples.append(str(made / "kinds.jsonl"), of_model(THREE, ["send"], kinds))
     return made
@@ -236,7 +235,7 @@ def test_aggregated_bandwidth_counts_what_all_ranks_get(draw):
 
 
 def test_boundaries_of_protocols_are_left_out(draw):
-    panels, _, _ = draw("D 9")
+    panels, _, _ = draw("A 5.8")
     assert {x for curve in panels[0].curves for x, _ in curve.points} == {1, 1024}
 
 
