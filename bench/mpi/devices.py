@@ -1,4 +1,4 @@
-"""Messages there and back between two ranks. Ranks may be threads, which share modules: so this imports none of these."""
+"""Messages there and back between two ranks. Ranks may be threads, which share modules: this imports no such module."""
 
 from __future__ import annotations
 

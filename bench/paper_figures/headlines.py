@@ -118,7 +118,7 @@ def _best_other(times: Times, kernel: str, letter: str, ranks: int) -> float | N
 
 
 def _kernel(kernel: str, records: Records) -> str:
-    times = Times(records, "kernels")
+    times = Times(records)
     letter = times.largest([kernel], "C")
     ranks = max(n for n in times.of(kernel, letter, mpi.FASTSOCK))
     faster = _best_other(times, kernel, letter, ranks)
@@ -128,7 +128,7 @@ def _kernel(kernel: str, records: Records) -> str:
 
 
 def _relative(records: Records) -> str:
-    times = Times(records, "kernels")
+    times = Times(records)
     letter = times.largest(NPB, "C")
     ratios = {k: r for k in NPB if (r := _best_other(times, k, letter, 2)) is not None}
     if not ratios:

@@ -13,7 +13,7 @@ from .figure import Bars, Curve, Figure, Missing, Panel, with_data
 from .reading import peers_of
 from .records import Records
 
-SOURCE, OVER_TCP = "kernels", "kernels_tcp"
+SOURCE = "kernels"
 NPB = ("cg", "ep", "ft", "is", "mg", "sp")
 ORDER = "SWABC"
 RANKS = "ranks"
@@ -22,9 +22,9 @@ RANKS = "ranks"
 class Times:
     """Median seconds of what was recorded, by kernel, class, way, MPI and number of ranks."""
 
-    def __init__(self, records: Records, source: str) -> None:
-        self.samples, self.distance = records.samples(source)
-        self.peers = peers_of(self.samples)
+    def __init__(self, records: Records, tcp: bool = False) -> None:
+        self.samples, self.distance = records.samples(SOURCE)
+        self.peers = [peer for peer in peers_of(self.samples) if tcp or peer != mpi.FASTSOCK_TCP]
         self._values: dict[tuple[str, str, str, str, int], list[float]] = {}
         for sample in self.samples:
             kernel, letter, way = sample.what.partition(",")[0].split(maxsplit=2)
@@ -57,7 +57,7 @@ class Times:
 
 
 def _speedup_bars(records: Records) -> list[Panel]:
-    times = Times(records, SOURCE)
+    times = Times(records)
     panels = []
     for kernel, name in (("lufact", "LUFact"), ("series", "Series")):
         by_peer = {
@@ -80,7 +80,7 @@ def _lines(times: Times, kernel: str, letter: str, points: Callable[..., list[tu
 
 
 def _runtime_and_speedup(figure: str, kernel: str, name: str, records: Records) -> list[Panel]:
-    times = Times(records, SOURCE)
+    times = Times(records)
     letter = times.largest([kernel], "C")
     seconds = lambda *key: list(times.of(*key).items())  # noqa: E731
     return with_data([
@@ -90,7 +90,7 @@ def _runtime_and_speedup(figure: str, kernel: str, name: str, records: Records) 
 
 
 def _speedup(figure: str, kernels: dict[str, str], records: Records) -> list[Panel]:
-    times = Times(records, SOURCE)
+    times = Times(records)
     panels = []
     for kernel, name in kernels.items():
         letter = times.largest([kernel], "C")
@@ -100,7 +100,7 @@ def _speedup(figure: str, kernels: dict[str, str], records: Records) -> list[Pan
 
 
 def _relative(figure: str, most: str, records: Records) -> list[Panel]:
-    times = Times(records, SOURCE)
+    times = Times(records)
     beside = mpi.OPENMPI if mpi.OPENMPI in times.peers else mpi.MPICH
     letter = times.largest(NPB, most)
     panels = []
@@ -121,8 +121,8 @@ def _relative(figure: str, most: str, records: Records) -> list[Panel]:
     return with_data(panels, figure)
 
 
-def _npb(figure: str, most: str, source: str, records: Records) -> list[Panel]:
-    times = Times(records, source)
+def _npb(figure: str, most: str, tcp: bool, records: Records) -> list[Panel]:
+    times = Times(records, tcp)
     letter = times.largest(NPB, most)
     return with_data([
         Panel(f"{kernel.upper()}, class {letter}", RANKS, "speedup",
@@ -136,9 +136,9 @@ _CLASS = "The largest recorded class up to the paper's."
 _TCP = f"{_ONE_HOST} The line `fastsock tcp` goes over TCP on loopback, the others through memory. {_CLASS}"
 
 
-def _scalability(name: str, letter: str, where: str, source: str, note: str) -> Figure:
+def _scalability(name: str, letter: str, where: str, note: str, tcp: bool = False) -> Figure:
     title = f"NPB class {letter}, speedups ({where} in the thesis)"
-    return Figure(name, title, [source], partial(_npb, name, letter, source), across=3, note=note)
+    return Figure(name, title, [SOURCE], partial(_npb, name, letter, tcp), across=3, note=note)
 
 
 FIGURES = [
@@ -152,9 +152,9 @@ FIGURES = [
     Figure("A 5.11", "speedups of MolDyn", [SOURCE], partial(_speedup, "A 5.11", {"moldyn": "MolDyn"}), note=_ONE_HOST),
     Figure("A 6.1", "NPB class B, performance relative to MPI", [SOURCE], partial(_relative, "A 6.1", "B"), 1, _CLASS),
     Figure("A 6.2", "NPB class C, performance relative to MPI", [SOURCE], partial(_relative, "A 6.2", "C"), 1, _CLASS),
-    _scalability("A 6.3", "A", "Gigabit Ethernet", OVER_TCP, _TCP),
-    _scalability("A 6.4", "B", "Gigabit Ethernet", OVER_TCP, _TCP),
-    *(_scalability(f"A 6.{number}", letter, where, SOURCE, f"{_ONE_HOST} {_CLASS}") for number, letter, where in (
+    _scalability("A 6.3", "A", "Gigabit Ethernet", _TCP, tcp=True),
+    _scalability("A 6.4", "B", "Gigabit Ethernet", _TCP, tcp=True),
+    *(_scalability(f"A 6.{number}", letter, where, f"{_ONE_HOST} {_CLASS}") for number, letter, where in (
         (5, "A", "InfiniBand"), (6, "B", "InfiniBand"), (7, "A", "Finis Terrae"), (8, "B", "Finis Terrae"),
         (9, "C", "Finis Terrae"),
     )),

@@ -49,6 +49,7 @@ def _curves(what: str) -> Source:
 
 
 _KERNELS = "bench/kernels.py --json {file} --resume"
+_WITH_TCP = "'fastsock,fastsock tcp,mpich,openmpi'"
 _FITTED = [
     "-m bench.model measure --samples {folder}/model.jsonl",
     "-m bench.model fit --samples {folder}/model.jsonl --models {folder}/fits.json --distance near",
@@ -61,7 +62,7 @@ SOURCES = {
         "model.jsonl",
         ["-m bench.model measure --samples {file}"],
         ["-m bench.model measure --quick --what send,bcast,reduce,scatter,alltoall --ranks 2,4 --times 20"
-         " --sizes 0,1,64,1k,16k,64k,256k,1m --samples {file}"],
+         " --sizes 0,1,64,1k,16k,64k,256k,1m --peers fastsock,openmpi --samples {file}"],
     ),
     "errors": Source(
         "errors.json",
@@ -76,7 +77,7 @@ SOURCES = {
         "kinds.jsonl",
         [f"-m bench.model measure --what send --kind {kind} --sizes {SEND} --samples {{file}}"
          for kind in ("bytes", "doubles", "objects")],
-        [f"-m bench.model measure --what send --kind {kind} --sizes {SEND} --samples {{file}} --quick --times 20"
+        [f"-m bench.model measure --what send --kind {kind} --sizes {SEND} --samples {{file}} --quick --times 20 --peers fastsock,openmpi"
          for kind in ("bytes", "doubles", "objects")],
     ),
     "collectives": Source(
@@ -88,18 +89,10 @@ SOURCES = {
     "kernels": Source(
         "kernels.json",
         [_KERNELS,
-         _KERNELS + " --what cg,ep,ft,is,mg,sp --classes A,B --ranks 1,2,4",
-         _KERNELS + " --what lufact,series,crypt,moldyn --classes A,B --ranks 1,2,4 --objects"],
-        [_KERNELS + " --what cg,ep,ft,is,mg --classes S --ranks 1,2 --turns 1 --peers fastsock,openmpi",
-         _KERNELS + " --what sp --classes S --ranks 1,4 --turns 1 --peers fastsock,openmpi",
-         _KERNELS + " --what lufact,series,crypt,moldyn --classes A --ranks 1,2 --turns 1 --peers fastsock,openmpi"],
-    ),
-    "kernels_tcp": Source(
-        "kernels_tcp.json",
-        ["bench/kernels.py --json {file} --resume --what cg,ep,ft,is,mg,sp --classes A,B --ranks 1,2,4"
-         " --peers 'fastsock,fastsock tcp,mpich,openmpi'"],
-        ["bench/kernels.py --json {file} --resume --what cg,is,mg --classes S --ranks 1,2 --turns 1"
-         " --peers 'fastsock,fastsock tcp,openmpi'"],
+         f"{_KERNELS} --what cg,ep,ft,is,mg,sp --classes S,W,A,B --ranks 1,2,4 --peers {_WITH_TCP}",
+         f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A,B --ranks 1,2,4 --objects"],
+        [f"{_KERNELS} --what cg,ep,is --classes S --ranks 1,2 --turns 1 --peers 'fastsock,fastsock tcp,openmpi'",
+         f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A --ranks 1,2 --turns 1 --peers fastsock,openmpi"],
     ),
 }  # fmt: skip
 

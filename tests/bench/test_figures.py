@@ -87,13 +87,11 @@ def ranks_of(kernel):
     return (1, 4, 9) if kernel == "sp" else (1, 2, 4)
 
 
-def of_kernels(peers, objects=True):
+def of_kernels(peers):
     cases = [Case(k, "S", n) for k in ("cg", "ep", "ft", "is", "mg", "sp") for n in ranks_of(k)]
     cases += [Case(k, "A", n) for k in ("lufact", "series", "crypt", "moldyn") for n in (1, 2, 4)]
     found = [taken(c.name, peer, 0, (4 + i) * 1e6 / c.ranks) for c in cases for i, peer in enumerate(peers)]
-    if objects:
-        found += [taken(Case("lufact", "A", n, "objects").name, mpi.FASTSOCK, 0, 9e6 / n) for n in (1, 2)]
-    return found
+    return found + [taken(Case("lufact", "A", n, "objects").name, mpi.FASTSOCK, 0, 9e6 / n) for n in (1, 2)]
 
 
 def of_products():
@@ -123,8 +121,7 @@ SAMPLES = {
     "collectives": lambda: [taken(f"{call}, {n} ranks", peer, size, size / 100 + i)
                             for call in ("bcast", "reduce") for n in (2, 4) for size in (1 << 10, 1 << 20)
                             for i, peer in enumerate(THREE)],
-    "kernels": lambda: of_kernels(THREE),
-    "kernels_tcp": lambda: of_kernels([*THREE, mpi.FASTSOCK_TCP], objects=False),
+    "kernels": lambda: of_kernels([*THREE, mpi.FASTSOCK_TCP]),
     "pmm": of_products,
 }  # fmt: skip
 RESULTS = {
