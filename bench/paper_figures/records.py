@@ -48,6 +48,11 @@ def _curves(what: str) -> Source:
     return Source(f"{what}.json", [command], [f"{command} --quick"])
 
 
+def _kinds(more: str) -> list[str]:
+    command = f"-m bench.model measure --what send --sizes {SEND} --samples {{file}}{more} --kind"
+    return [f"{command} {kind}" for kind in ("bytes", "doubles", "objects")]
+
+
 _KERNELS = "bench/kernels.py --json {file} --resume"
 _WITH_TCP = "'fastsock,fastsock tcp,mpich,openmpi'"
 _FITTED = [
@@ -73,13 +78,7 @@ SOURCES = {
         "pairs.json",
         [*_FITTED, "-m bench.model substitute --models {folder}/fits.json --distance near --json {file}"],
     ),
-    "kinds": Source(
-        "kinds.jsonl",
-        [f"-m bench.model measure --what send --kind {kind} --sizes {SEND} --samples {{file}}"
-         for kind in ("bytes", "doubles", "objects")],
-        [f"-m bench.model measure --what send --kind {kind} --sizes {SEND} --samples {{file}} --quick --times 20 --peers fastsock,openmpi"
-         for kind in ("bytes", "doubles", "objects")],
-    ),
+    "kinds": Source("kinds.jsonl", _kinds(""), _kinds(" --quick --times 20 --peers fastsock,openmpi")),
     "collectives": Source(
         "collectives.json",
         ["bench/collectives.py --what bcast,reduce --ranks 2,4,8 --sizes 1k,1m --json {file}"],
