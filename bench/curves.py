@@ -220,7 +220,7 @@ def overhead(options: Options) -> list[Sample]:
                 pairs[name] = Pair(make(), options.cores)
             except (Broken, Unusable) as error:
                 options.skipped.add(name, str(error))
-        count = options.times(200, 2000)
+        count = options.times(1000, 4000)
         for _ in range(options.times(2, 8)):
             turns.take(NETWORK, 0, [
                 (name, partial(_there_and_back, pair, length, count)) for name, pair in pairs.items()
