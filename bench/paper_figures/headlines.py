@@ -152,8 +152,8 @@ def _serialization(records: Records) -> str:
     samples, distance = records.model("kinds")
     ratios = {}
     for name in dict.fromkeys(s.mpi for s in samples):
-        typed = {s.size: s.median for s in samples if (s.mpi, s.kind) == (mpi.FASTSOCK, BYTES)}
-        pickled = {s.size: s.median for s in samples if (s.mpi, s.kind) == (name, OBJECTS) and s.size >= 1 << 10}
+        typed = {s.size: s.least for s in samples if (s.mpi, s.kind) == (mpi.FASTSOCK, BYTES)}
+        pickled = {s.size: s.least for s in samples if (s.mpi, s.kind) == (name, OBJECTS) and s.size >= 1 << 10}
         both = [pickled[n] / typed[n] for n in pickled if typed.get(n)]
         if both:
             ratios[name] = max(both)

@@ -36,7 +36,7 @@ def _devices(records: Records, peers: Sequence[str], short: int = SHORT, long: i
 
 def _primitives(records: Records) -> list[Panel]:
     samples = [
-        Sample(PING_PONG, f"{s.mpi} {ARRAYS[s.kind]}", s.size, 2 * s.median, 0, s.distance, None, None, False)
+        Sample(PING_PONG, f"{s.mpi} {ARRAYS[s.kind]}", s.size, 2 * s.least, 0, s.distance, None, None, False)
         for s in records.model(KINDS)[0]
         if not s.edge
     ]
