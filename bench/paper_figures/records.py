@@ -20,7 +20,7 @@ from model import samples as model_samples
 from .figure import Missing
 
 ROOT = Path(__file__).resolve().parents[2]
-SEND = "0,1,8,64,512,2k,4k,16k,64k,256k,1m,4m"
+SEND, SEND_QUICK = "0,1,8,64,512,2k,4k,16k,64k,256k,1m,4m", "0,1,64,1k,16k,128k,1m"
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def _curves(what: str) -> Source:
     return Source(f"{what}.json", [command], [f"{command} --quick"])
 
 
-def _kinds(more: str) -> list[str]:
-    command = f"-m bench.model measure --what send --sizes {SEND} --samples {{file}}{more} --kind"
+def _kinds(sizes: str, more: str = "") -> list[str]:
+    command = f"-m bench.model measure --what send --sizes {sizes} --samples {{file}}{more} --kind"
     return [f"{command} {kind}" for kind in ("bytes", "doubles", "objects")]
 
 
@@ -78,19 +78,19 @@ SOURCES = {
         "pairs.json",
         [*_FITTED, "-m bench.model substitute --models {folder}/fits.json --distance near --json {file}"],
     ),
-    "kinds": Source("kinds.jsonl", _kinds(""), _kinds(" --quick --times 20 --peers fastsock,openmpi")),
+    "kinds": Source("kinds.jsonl", _kinds(SEND), _kinds(SEND_QUICK, " --quick --times 20 --peers fastsock,openmpi")),
     "collectives": Source(
         "collectives.json",
         ["bench/collectives.py --what bcast,reduce --ranks 2,4,8 --sizes 1k,1m --json {file}"],
         ["bench/collectives.py --what bcast,reduce --ranks 2,4 --sizes 1k,1m --turns 1 --seconds 0.01"
-         " --peers fastsock,mpich,openmpi --json {file}"],
+         " --peers fastsock,openmpi --json {file}"],
     ),
     "kernels": Source(
         "kernels.json",
         [_KERNELS,
          f"{_KERNELS} --what cg,ep,ft,is,mg,sp --classes S,W,A,B --ranks 1,2,4 --peers {_WITH_TCP}",
          f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A,B --ranks 1,2,4 --objects"],
-        [f"{_KERNELS} --what cg,ep,is --classes S --ranks 1,2 --turns 1 --peers 'fastsock,fastsock tcp,openmpi'",
+        [f"{_KERNELS} --what ft,is --classes S --ranks 1,2 --turns 1 --peers 'fastsock,fastsock tcp,openmpi'",
          f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A --ranks 1,2 --turns 1 --peers fastsock,openmpi"],
     ),
 }  # fmt: skip
