@@ -20,7 +20,7 @@ from struct import calcsize
 
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
-from fastsock.mpj.datatypes._memory cimport LETTERS_MOST, Py_buffer, Span, hold, letter_of, read_span
+from fastsock.mpj.datatypes._memory cimport LETTERS_MOST, Py_buffer, Span, hold, hold_nothing, letter_of, read_span
 from fastsock.mpj.messages._point_to_point cimport StartedCollective, handle_of
 
 from ..datatypes._memory import IN_PLACE, LETTERS, buffer
@@ -143,7 +143,7 @@ cdef int take_listed(object argument, bint writable, Taken *taken, int blocks) e
         kernel = kernel_of("REPLACE", record)
         known = record.known["team"] = (-1, 0) if kernel is None else (kernel[0], operations(record, kernel[0]))
     type_, taken.operations = known
-    if type_ < 0 or taken.span.view.len == 0:
+    if type_ < 0:
         PyBuffer_Release(&taken.span.view)
         return -1
     return type_

@@ -91,7 +91,9 @@ cdef bint take_layout(object argument, bint writable, Py_buffer *view, Layout *l
         itemsize = bytes_of_item(datatype)
         if itemsize == 0:
             return False
-    if isinstance(where, buffer) or not hold(where, writable, PyBUF_FORMAT, view):
+    if where is None and itemsize > 0:
+        hold_nothing(view)
+    elif isinstance(where, buffer) or not hold(where, writable, PyBUF_FORMAT, view):
         return False
     if itemsize == 0 and letter_of(view.format) >= 0:
         itemsize = view.itemsize

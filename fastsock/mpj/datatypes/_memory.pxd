@@ -67,6 +67,13 @@ cdef struct Span:
     int letter      # of a plain array, as letter_of() says; -1 where a datatype was named
 
 
+cdef inline void hold_nothing(Py_buffer *view) noexcept:
+    """Memory of no bytes, of nobody."""
+    view.obj = NULL
+    view.buf = NULL
+    view.len = 0
+
+
 cdef bint hold(object where, bint writable, int flags, Py_buffer *view) except -1
 # None where the general way is to look at the argument, and then nothing is held. Else the record of the datatype that
 # was named, or True for a plain array. A count given with a buffer of several blocks is that of each. Raises what is

@@ -10,7 +10,7 @@ LETTERS = (*PLAIN_FORMATS.decode(), "Zf", "Zd")
 
 cdef bint hold(object where, bint writable, int flags, Py_buffer *view) except -1:
     """Whether an object has contiguous memory that may be used so; then `view` is to be released."""
-    if not PyObject_CheckBuffer(where):
+    if not PyObject_CheckBuffer(where) or isinstance(where, _Place):
         return False
     if writable:
         flags |= PyBUF_WRITABLE
@@ -27,7 +27,7 @@ cdef object read_span(object argument, Span *span, bint writable, int blocks):
         if not hold(argument, writable, PyBUF_FORMAT, &span.view):
             return None
         span.letter = letter_of(span.view.format)
-        if span.letter < 0 or span.view.len == 0:
+        if span.letter < 0:
             PyBuffer_Release(&span.view)
             return None
         span.held = True
@@ -62,16 +62,20 @@ cdef object _listed(object argument, Span *span, bint writable, int blocks):
         if type(argument[1]) is not int:
             return None
         count = argument[1]
-        if count <= 0:
+        if count < 0:
             return None
-    if size <= 0 or not hold(argument[0], writable, 0, &span.view):
+    if size <= 0:
+        return None
+    if count == 0 and argument[0] is None:
+        hold_nothing(&span.view)
+    elif not hold(argument[0], writable, 0, &span.view):
         return None
     if blocks < 1:
         blocks = 1
     if number == 2:
         count = span.view.len // size // blocks
     # a large product would be another number
-    if count > 0 and count <= span.view.len // size // blocks and (number == 3 or count * size * blocks == span.view.len):
+    if count >= 0 and count <= span.view.len // size // blocks and (number == 3 or count * size * blocks == span.view.len):
         span.view.len, span.view.itemsize = count * size * blocks, size
         span.held = True
         return record
