@@ -1,5 +1,6 @@
 #include <errno.h>
 
+#include "copy.h"
 #include "internal.h"
 
 /* Nobody knows what passes between others.  So every member says in its cell how many rounds its blocks need, beside
@@ -112,7 +113,7 @@ static int exchange_all(struct fs_team *team, struct exchange *what)
     if (result == 0) result = read_directly(team, what);
     if (result == 0) result = fs_team_run(team, &rounds, 1);
     what->ways[team->index] = (uint64_t)what->direct;
-    return result == 0 ? fs_team_part_after(team, what->ways) : result;
+    return result;
 }
 
 int fs_team_alltoall(struct fs_team *team, const void *source, const struct fs_blocks *out, void *target,
@@ -134,6 +135,7 @@ int fs_team_alltoall(struct fs_team *team, const void *source, const struct fs_b
     if (team->size > 1) result = exchange_all(team, &what);
     size_t own = in->sizes[team->index];
     if (result == 0 && source != NULL && own > 0)
-        memcpy(what.target + in->offsets[team->index], what.source + what.out->offsets[team->index], own);
+        fs_copy(what.target + in->offsets[team->index], what.source + what.out->offsets[team->index], own);
+    if (result == 0 && team->size > 1) result = fs_team_part_after(team, what.ways);
     return fs_team_end(team, result);
 }

@@ -14,8 +14,11 @@
 #include "internal.h"
 
 #define PIECE (16u * 1024)
-#define LEARNING 8u    /* uses at the start, by turns */
-#define TRY_EVERY 128u /* uses, a few of which go the other way */
+#define LEARNING 8u            /* uses at the start, by turns, until one way is clearly better */
+#define LEARNING_LEAST 4u      /* of these: in the first one memory may be touched for the first time */
+#define LONG ((size_t)1 << 20) /* of so many bytes, buffers that cores far apart share take several times as long */
+#define LONG_FIRST 12u         /* uses before such a trial: what it may lose is little beside what they took */
+#define TRY_EVERY 128u         /* uses, a few of which go the other way */
 #define TRIES 3u
 #define SELDOM 16u /* times as seldom where it costs much */
 #define LONGEST_READ ((size_t)1 << 30)
@@ -69,16 +72,24 @@ static int class_of(size_t bytes)
     return class;
 }
 
+/* What has been seen says, or the turn of the way that is to be tried. */
+static int learned(const struct fs_team_ways *ways, uint32_t use)
+{
+    int better = ways->cost[1] < ways->cost[0];
+    uint64_t least = ways->cost[better], most = ways->cost[!better];
+    if (use < LEARNING) return use < LEARNING_LEAST || least > most / 2 ? use % 2 == 0 : better;
+    return use % (least < most / 3 ? TRY_EVERY * SELDOM : TRY_EVERY) < TRIES ? !better : better;
+}
+
 int fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes)
 {
     /* members that take turns on a core have what they share in its cache, and each system call is another turn */
     if (bytes < FS_TEAM_CMA || team->crowded || team->identities == NULL) return 0;
     if (atomic_load_explicit(&team->header->readers, memory_order_relaxed) != (uint32_t)team->size) return 0;
     struct fs_team_ways *ways = &team->ways[kind][class_of(bytes)];
-    uint32_t use = ways->uses++;
-    int better = ways->cost[1] < ways->cost[0], far_better = ways->cost[better] < ways->cost[!better] / 3;
-    uint32_t every = far_better ? TRY_EVERY * SELDOM : TRY_EVERY;
-    int direct = use < LEARNING ? use % 2 == 0 : use % every < TRIES ? !better : better;
+    int direct = bytes >= LONG && ways->uses < LONG_FIRST;
+    if (!direct) direct = learned(ways, ways->uses - (bytes >= LONG ? LONG_FIRST : 0));
+    ways->uses++;
     team->trial = (struct fs_team_trial){&ways->cost[direct], fs_ticks(), bytes};
     return direct;
 }
