@@ -3,10 +3,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* An ordinary store reads the target's line first, and drives out a line that another copy may need.  From this length
- * on the end of the copy drives out its beginning, so both are for nothing.  The C library knows that too, but takes a
- * virtual machine's cache for all of its host's. */
-#define PAST_CACHES ((size_t)16 << 20)
+/* An ordinary store reads the target's line first, and drives out a line that another copy may need.  From so many moved
+ * bytes on the end of the copy drives out its beginning, so both are for nothing.  The C library knows that too, but takes
+ * a virtual machine's cache for all of its host's. */
+#define PAST_CACHES ((size_t)24 << 20)
+#define WORTH_IT ((size_t)1 << 20) /* of one copy */
 
 #if defined(__x86_64__)
 #define LINE 64u
@@ -31,11 +32,11 @@ static void copy_past_caches(unsigned char *target, const unsigned char *source,
     __builtin_ia32_sfence();
 }
 
-void fs_copy(void *target, const void *source, size_t bytes)
+void fs_copy(void *target, const void *source, size_t bytes, size_t moved)
 {
     unsigned char *to = target;
     const unsigned char *from = source;
-    if (bytes >= PAST_CACHES) {
+    if (moved >= PAST_CACHES && bytes >= WORTH_IT) {
         size_t head = -(uintptr_t)to % LINE, lines = (bytes - head) / LINE;
         memcpy(to, from, head);
         copy_past_caches(to + head, from + head, lines);

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* As memcpy().  The bytes of a very long copy go past the caches. */
-void fs_copy(void *target, const void *source, size_t bytes);
+/* As memcpy(), beside other copies: `moved` bytes are read and written by all of them, this one too.  Where they are very
+ * many, the bytes go past the caches. */
+void fs_copy(void *target, const void *source, size_t bytes, size_t moved);
 
 #endif

@@ -17,7 +17,7 @@
 #define LEARNING 8u            /* uses at the start, by turns, until one way is clearly better */
 #define LEARNING_LEAST 4u      /* of these: in the first one memory may be touched for the first time */
 #define LONG ((size_t)1 << 20) /* of so many bytes, buffers that cores far apart share take several times as long */
-#define LONG_FIRST 12u         /* uses before such a trial: what it may lose is little beside what they took */
+#define LONG_FIRST 32u         /* uses before such a trial: what it may lose is little beside what they took */
 #define TRY_EVERY 128u         /* uses, a few of which go the other way */
 #define TRIES 3u
 #define SELDOM 16u /* times as seldom where it costs much */
