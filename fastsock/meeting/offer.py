@@ -222,7 +222,7 @@ class Offer:
             except OSError as error:
                 failure = error.errno or errno.EIO
         ahead = -1
-        accepted = core.accepted(local, self._where) if late and core.available else None
+        accepted = core.accepted(local, self._where)[0] if late and core.available else None
         if accepted is False and may_go_ahead:
             ahead = unix_calls.listen(connection_name("custody", *self._ends))
         if reservation is not None:
@@ -277,7 +277,7 @@ class Offer:
                 try:
                     self._asker = soon(self._accept, self._deadline, self._listener, descriptor)
                 except TimeoutError:
-                    accepted = core.accepted(local, self._where) if core.available else None
+                    accepted = core.accepted(local, self._where)[0] if core.available else None
                     after = f"after {(genuine.monotonic() - self._sent_at) * 1e3:.0f} ms"
                     detail = _WHAT_IT_DID[accepted].format(after)
                 except EOFError:

@@ -12,15 +12,21 @@
 struct tcp tcp_connect(int family, const char *ip)
 {
     struct tcp tcp = {-1, -1, {0}, {0}};
-    socklen_t size = sizeof tcp.listening, length = sizeof tcp.connecting;
+    socklen_t size = sizeof tcp.listening;
     CHECK_EQUAL(fs_put_address(&tcp.listening, family, ip, 0), 0);
     tcp.listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(bind(tcp.listener, (struct sockaddr *)&tcp.listening, size) == 0 && listen(tcp.listener, 16) == 0);
     CHECK(getsockname(tcp.listener, (struct sockaddr *)&tcp.listening, &size) == 0);
-    tcp.client = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(connect(tcp.client, (struct sockaddr *)&tcp.listening, size) == 0);
-    CHECK(getsockname(tcp.client, (struct sockaddr *)&tcp.connecting, &length) == 0);
+    tcp_connect_again(&tcp);
     return tcp;
+}
+
+void tcp_connect_again(struct tcp *tcp)
+{
+    socklen_t length = sizeof tcp->connecting;
+    tcp->client = socket(tcp->listening.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(connect(tcp->client, (struct sockaddr *)&tcp->listening, sizeof tcp->listening) == 0);
+    CHECK(getsockname(tcp->client, (struct sockaddr *)&tcp->connecting, &length) == 0);
 }
 
 int tcp_accept(const struct tcp *tcp)

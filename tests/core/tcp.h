@@ -12,6 +12,7 @@ struct tcp {
 };
 
 struct tcp tcp_connect(int family, const char *ip);
+void tcp_connect_again(struct tcp *tcp); /* what was the client is left to the caller */
 int tcp_accept(const struct tcp *tcp);
 void tcp_forget(struct tcp *tcp);
 

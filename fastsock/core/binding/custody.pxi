@@ -13,12 +13,21 @@ cdef int put_address(sockaddr_storage *where, object address) except -1:
 
 
 def accepted(connecting, listening):
-    """Whether the listener of a TCP connection within this host has accepted it; None where the kernel does not say."""
+    """Two answers about a TCP connection within this host: whether its listener has accepted it, None where the kernel
+    does not say; and whether it has the sign."""
     cdef sockaddr_storage one, other
     put_address(&one, connecting)
     put_address(&other, listening)
-    cdef int answer = fs_accepted(<sockaddr *>&one, <sockaddr *>&other)
-    return None if answer < 0 else answer != 0
+    cdef fs_acceptance found = fs_accepted(<sockaddr *>&one, <sockaddr *>&other)
+    return None if found.state < 0 else found.state != 0, found.is_signed != 0
+
+
+def sign(int descriptor, bint has_sign):
+    """Leaves the sign at a listener that accept() of it connects back; or at one connection, that this one does.
+
+    Raises OSError, also where this kernel has no place for it.
+    """
+    checked(fs_accepted_sign(descriptor, has_sign))
 
 
 @cython.final
@@ -27,7 +36,7 @@ cdef class Custody:
 
     channel is the connecting end's; the descriptors, all taken over, are the other end of its doorbell, its memory,
     TCP's and that of a listener at the name to connect back to.  hello: what whoever does so is told; any_user: whoever
-    that is; patience: seconds for one who accepted and does not.  Raises OSError, then nothing is taken over.
+    that is; patience: seconds for one who accepted, and neither does nor speaks nor reads.  Raises OSError, then nothing is taken over.
     """
     cdef _Shared shared
 
@@ -49,7 +58,9 @@ cdef class Custody:
         """CUSTODY_..., one who has data for us has joined."""
         # Data first: the thread notes what it handed over a moment after that, and a pump has its state before its data.
         cdef bint served = fs_end_was_served(self.shared.end)
-        cdef int state = fs_custody_state(self.shared.end.custody)
+        cdef int state
+        with nogil:
+            state = fs_custody_hear(self.shared.end.custody)
         return FS_CUSTODY_JOINED if served and state <= FS_CUSTODY_HANDED else state
 
     def joined_by(self):

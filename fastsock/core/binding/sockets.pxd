@@ -27,4 +27,8 @@ cdef extern from "sockets/ports.h" nogil:
 
 cdef extern from "sockets/accepted.h" nogil:
     int fs_put_address(sockaddr_storage *where, int family, const char *ip, int port)
-    int fs_accepted(const sockaddr *connecting, const sockaddr *listening)
+    struct fs_acceptance:
+        int state
+        int is_signed
+    int fs_accepted_sign(int descriptor, int has_sign)
+    fs_acceptance fs_accepted(const sockaddr *connecting, const sockaddr *listening)

@@ -122,6 +122,7 @@ cdef extern from "stream/custody.h" nogil:
     int fs_custody_fork(fs_custody *custody)
     void fs_custody_relay(fs_custody *custody)
     int fs_custody_state(const fs_custody *custody)
+    int fs_custody_hear(fs_custody *custody)
     int fs_custody_is_accepted(const fs_custody *custody)
     uint64_t fs_custody_lasted_ns(const fs_custody *custody)
     int fs_custody_joined_by(const fs_custody *custody)

@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,7 +31,8 @@
 #define RAREST_LOOK_NS 1000000000ull
 #define BETWEEN_LOOKS_NS 10000000ull /* however many connections are looked at: each look at them passes all of them */
 #define MOST_LOOKS 128               /* in one of these */
-#define SILENT_PATIENCE 25 /* times the patience, for one who accepted and neither speaks nor lets data pile up */
+#define SILENT_PATIENCE 25  /* times the patience, for one who accepted and neither speaks nor lets data pile up */
+#define SIGNED_PATIENCE 100 /* for one who will connect back: its thread may wait for an interpreter's lock */
 
 /* What an event belongs to, in the low bits of its pointer. */
 enum { STREAM, LISTENER, DOORBELL, ASKER, KINDS };
@@ -342,22 +346,44 @@ static void heed_pending(struct entry *custody, int kind, uint32_t events)
     }
 }
 
+/* Until when one who accepted may connect back.  Nothing waits for it unless data piles up: then one whose listener has
+ * the sign may take its time. */
+static uint64_t waits_until(const struct entry *custody, const struct fs_acceptance *found)
+{
+    const uint64_t patience = custody->terms.patience_ns;
+    if (found->state != FS_ACCEPTED) return custody->accepted_at + patience;
+    if (!atomic_load(&custody->stuck))
+        return found->is_signed ? UINT64_MAX : custody->accepted_at + patience * SILENT_PATIENCE;
+    return custody->accepted_at + patience * (found->is_signed ? SIGNED_PATIENCE : 1);
+}
+
+/* Bytes that TCP passed on before and that lie there no more.  One who will connect back reads nothing before. */
+static int has_read(const struct entry *custody, int unacknowledged, const struct fs_acceptance *found)
+{
+    return found->state == FS_ACCEPTED && custody->passed > (uint64_t)unacknowledged + found->unread;
+}
+
+static void look_again_after(struct entry *custody, uint64_t now)
+{
+    custody->look_after = custody->look_after * 2 < RAREST_LOOK_NS ? custody->look_after * 2 : RAREST_LOOK_NS;
+    if (atomic_load(&custody->stuck)) custody->look_after = FIRST_LOOK_NS;
+    custody->next_look = now + custody->look_after;
+}
+
 static void look(struct entry *custody, int netlink, uint64_t now)
 {
     const struct fs_custody_terms *terms = &custody->terms;
     const struct sockaddr *connecting = (const struct sockaddr *)&terms->connecting;
-    int accepted = fs_accepted_ask(netlink, connecting, (const struct sockaddr *)&terms->listening);
-    uint64_t patience = terms->patience_ns * (atomic_load(&custody->stuck) || accepted < 0 ? 1 : SILENT_PATIENCE);
-    if (accepted == FS_ACCEPTED_NOT_YET) {
-        custody->look_after = custody->look_after * 2 < RAREST_LOOK_NS ? custody->look_after * 2 : RAREST_LOOK_NS;
-        if (atomic_load(&custody->stuck)) custody->look_after = FIRST_LOOK_NS;
-        custody->next_look = now + custody->look_after;
-        return;
-    }
+    int unacknowledged = 0; /* asked for first: what is acknowledged later can only be more */
+    if (ioctl(custody->descriptor[STREAM], SIOCOUTQ, &unacknowledged) != 0) unacknowledged = INT_MAX;
+    struct fs_acceptance found = fs_accepted_ask(netlink, connecting, (const struct sockaddr *)&terms->listening);
+    look_again_after(custody, now);
+    if (found.state == FS_ACCEPTED_NOT_YET) return;
     if (custody->accepted_at == 0) custody->accepted_at = now;
-    atomic_store(&custody->accepted, accepted == FS_ACCEPTED);
-    custody->next_look = custody->accepted_at + patience;
-    if (now >= custody->next_look && !meet(custody)) start_relay(custody);
+    atomic_store(&custody->accepted, found.state == FS_ACCEPTED);
+    uint64_t until = waits_until(custody, &found);
+    if (until < custody->next_look) custody->next_look = until;
+    if ((now >= until || has_read(custody, unacknowledged, &found)) && !meet(custody)) start_relay(custody);
 }
 
 static void look_at_all(void)
@@ -614,6 +640,17 @@ int fs_custody_fork(struct fs_custody *shown)
     }
     pthread_mutex_unlock(&custody->lock);
     return error;
+}
+
+int fs_custody_hear(struct fs_custody *shown)
+{
+    struct entry *custody = entry_of(shown);
+    if (fs_custody_state(shown) == FS_CUSTODY_HANDED) {
+        pthread_mutex_lock(&custody->lock);
+        if (fs_custody_state(shown) == FS_CUSTODY_HANDED) hear_answer(custody);
+        pthread_mutex_unlock(&custody->lock);
+    }
+    return fs_custody_state(shown);
 }
 
 int fs_custody_is_accepted(const struct fs_custody *shown) { return atomic_load(&entry_of(shown)->accepted); }

@@ -6,7 +6,8 @@
  * One thread keeps the accepting side's things: doorbell, memory, TCP's descriptor, the name to connect back to.  It
  * hands them to an accepting end that connects back.  That end answers by one byte and has joined: TCP is done with,
  * but its port stays the connection's.  When the end says no, or other code accepted, the thread becomes the pump
- * between the ring and TCP (relay.c).
+ * between the ring and TCP (relay.c).  Other code shows itself: it speaks on TCP, or reads what TCP has.  Where it does
+ * neither, time tells, but not of a listener with the sign (sockets/accepted.h).
  */
 #ifndef FASTSOCK_CUSTODY_H
 #define FASTSOCK_CUSTODY_H
@@ -51,6 +52,8 @@ void fs_custody_relay(struct fs_custody *custody);
  * descriptor is kept only for its port. */
 int fs_custody_take_port(struct fs_custody *custody);
 
+/* The state, once the answer is heard that has come by now: the thread may not have come to that. */
+int fs_custody_hear(struct fs_custody *custody);
 int fs_custody_is_accepted(const struct fs_custody *custody);    /* as far as was seen */
 uint64_t fs_custody_lasted_ns(const struct fs_custody *custody); /* until it was decided, or now */
 pid_t fs_custody_joined_by(const struct fs_custody *custody);

@@ -8,10 +8,12 @@
 #include "connection.h"
 #include "tcp.h"
 
-static int told(const struct tcp *tcp)
+static struct fs_acceptance found(const struct tcp *tcp)
 {
     return fs_accepted((const struct sockaddr *)&tcp->connecting, (const struct sockaddr *)&tcp->listening);
 }
+
+static int told(const struct tcp *tcp) { return found(tcp).state; }
 
 static void run(int family, const char *ip)
 {
@@ -25,6 +27,35 @@ static void run(int family, const char *ip)
     CHECK_EQUAL(told(&tcp), FS_ACCEPTED_UNKNOWN); /* nothing of it is left */
     tcp_forget(&tcp);
 }
+
+/* Each later connection has it, in the backlog and when it was accepted. */
+static void run_signed(int family, const char *ip)
+{
+    struct tcp tcp = tcp_connect(family, ip);
+    CHECK_EQUAL(found(&tcp).is_signed, 0);
+    CHECK_EQUAL(fs_accepted_sign(tcp.listener, 1), 0);
+    CHECK_EQUAL(found(&tcp).is_signed, 0);
+    close(tcp.client);
+    close(tcp_accept(&tcp));
+    tcp_connect_again(&tcp);
+    CHECK_EQUAL(told(&tcp), FS_ACCEPTED_NOT_YET);
+    CHECK_EQUAL(found(&tcp).is_signed, 1);
+    CHECK_EQUAL(send(tcp.client, "12345", 5, 0), 5);
+    CHECK_EQUAL(found(&tcp).unread, 5);
+    int accepted = tcp_accept(&tcp);
+    CHECK_EQUAL(found(&tcp).is_signed, 1);
+    char two[2];
+    CHECK_EQUAL(recv(accepted, two, sizeof two, 0), 2);
+    CHECK_EQUAL(found(&tcp).unread, 3);
+    CHECK_EQUAL(fs_accepted_sign(accepted, 0), 0);
+    CHECK_EQUAL(found(&tcp).is_signed, 0);
+    close(accepted);
+    tcp_forget(&tcp);
+}
+
+TEST(signed_over_ipv4, 0) { run_signed(AF_INET, "127.0.0.1"); }
+TEST(signed_over_ipv6, 0) { run_signed(AF_INET6, "::1"); }
+TEST(signed_over_ipv4_mapped_into_ipv6, 0) { run_signed(AF_INET6, "::ffff:127.0.0.1"); }
 
 TEST(accepted_over_ipv4, 0) { run(AF_INET, "127.0.0.1"); }
 TEST(accepted_over_ipv6, 0) { run(AF_INET6, "::1"); }
@@ -45,9 +76,10 @@ TEST(accepted_asked_of_many, 0)
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < MANY; i++)
             CHECK_EQUAL(
-                fs_accepted_ask(netlink, (struct sockaddr *)&tcp[i].connecting, (struct sockaddr *)&tcp[i].listening),
+                fs_accepted_ask(netlink, (struct sockaddr *)&tcp[i].connecting, (struct sockaddr *)&tcp[i].listening)
+                    .state,
                 accepted[i] >= 0 ? FS_ACCEPTED : FS_ACCEPTED_NOT_YET);
-    CHECK_EQUAL(fs_accepted_ask(-1, (struct sockaddr *)&tcp[0].connecting, (struct sockaddr *)&tcp[0].listening),
+    CHECK_EQUAL(fs_accepted_ask(-1, (struct sockaddr *)&tcp[0].connecting, (struct sockaddr *)&tcp[0].listening).state,
                 FS_ACCEPTED_UNKNOWN);
     for (int i = 0; i < MANY; i++) {
         if (accepted[i] >= 0) close(accepted[i]);
@@ -59,7 +91,7 @@ TEST(accepted_asked_of_many, 0)
 TEST(accepted_of_two_families_is_unknown, 0)
 {
     struct tcp four = tcp_connect(AF_INET, "127.0.0.1"), six = tcp_connect(AF_INET6, "::1");
-    CHECK_EQUAL(fs_accepted((struct sockaddr *)&four.connecting, (struct sockaddr *)&six.listening),
+    CHECK_EQUAL(fs_accepted((struct sockaddr *)&four.connecting, (struct sockaddr *)&six.listening).state,
                 FS_ACCEPTED_UNKNOWN);
     tcp_forget(&four);
     tcp_forget(&six);

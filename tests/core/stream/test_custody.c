@@ -1,12 +1,14 @@
 /* Connections whose other end is still to come: whoever accepts, whenever, and whatever dies, each byte arrives once. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,10 +39,10 @@ struct behind {
 
 static pthread_mutex_t reaching = PTHREAD_MUTEX_INITIALIZER;
 
-static struct ahead go_ahead(void)
+static struct ahead go_ahead_on(struct tcp tcp)
 {
     static _Atomic int count;
-    struct ahead ahead = {.tcp = tcp_connect(AF_INET, "127.0.0.1")};
+    struct ahead ahead = {.tcp = tcp};
     const struct fs_limits limits = {0, 0, 0};
     struct fs_custody_terms terms = {.connecting = ahead.tcp.connecting,
                                      .listening = ahead.tcp.listening,
@@ -67,6 +69,19 @@ static struct ahead go_ahead(void)
     CHECK_EQUAL(fs_custody_begin(ahead.end, pair[1], memory, ahead.tcp.client, listener, &terms), 0);
     ahead.tcp.client = -1;
     return ahead;
+}
+
+static struct ahead go_ahead(void) { return go_ahead_on(tcp_connect(AF_INET, "127.0.0.1")); }
+
+/* The listener has the sign. */
+static struct ahead go_ahead_signed(void)
+{
+    struct tcp tcp = tcp_connect(AF_INET, "127.0.0.1");
+    CHECK_EQUAL(fs_accepted_sign(tcp.listener, 1), 0);
+    close(tcp.client);
+    close(tcp_accept(&tcp));
+    tcp_connect_again(&tcp);
+    return go_ahead_on(tcp);
 }
 
 static void close_ahead(struct ahead *ahead)
@@ -238,10 +253,167 @@ TEST(custody_of_one_who_only_listens, 0)
     join_thread(reader);
     await_state(&ahead, FS_CUSTODY_RELAYED);
     CHECK(fs_custody_is_accepted(ahead.end->custody));
-    CHECK(fs_custody_lasted_ns(ahead.end->custody) >= PATIENCE_NS);
     close_ahead(&ahead);
     tcp_expect_end(accepted);
     close(accepted);
+    tcp_forget(&ahead.tcp);
+}
+
+/* It neither speaks nor reads: where the listener has no sign, time tells. */
+TEST(custody_of_one_who_does_nothing, 0)
+{
+    struct ahead ahead = go_ahead();
+    send_ahead(&ahead, 0, 1000);
+    int accepted = tcp_accept(&ahead.tcp);
+    await_state(&ahead, FS_CUSTODY_RELAYED);
+    CHECK(fs_custody_lasted_ns(ahead.end->custody) >= PATIENCE_NS);
+    close_ahead(&ahead);
+    tcp_expect_stream(accepted, FORWARD, 0, 1000);
+    tcp_expect_end(accepted);
+    close(accepted);
+    tcp_forget(&ahead.tcp);
+}
+
+/* ---- the listener has the sign: whoever accepted may need long to connect back ---- */
+
+#define LONG_NS (40 * PATIENCE_NS) /* longer than anybody without the sign may need */
+
+static void await_long(const struct ahead *ahead)
+{
+    while (fs_custody_lasted_ns(ahead->end->custody) < LONG_NS) {
+        CHECK_EQUAL(fs_custody_state(ahead->end->custody), FS_CUSTODY_PENDING);
+        exact_sleep_us(1000);
+    }
+}
+
+TEST(custody_of_a_signed_one_who_joins_late, 0)
+{
+    struct ahead ahead = go_ahead_signed();
+    send_ahead(&ahead, 0, 1000);
+    int accepted = tcp_accept(&ahead.tcp);
+    await_long(&ahead);
+    CHECK(fs_custody_is_accepted(ahead.end->custody));
+    struct behind behind = connect_back(&ahead);
+    answer(&behind);
+    await_state(&ahead, FS_CUSTODY_JOINED);
+    expect(behind.end, behind.bell, FORWARD, 0, 1000);
+    close(accepted);
+    close_ahead(&ahead);
+    close_behind(&behind);
+    tcp_forget(&ahead.tcp);
+}
+
+static void *send_much(void *argument)
+{
+    send_ahead(argument, 0, 1u << 20);
+    return NULL;
+}
+
+TEST(custody_of_a_signed_one_whose_ring_is_full, 0)
+{
+    struct ahead ahead = go_ahead_signed();
+    int accepted = tcp_accept(&ahead.tcp);
+    pthread_t sender = start_thread(send_much, &ahead);
+    await_long(&ahead);
+    struct behind behind = connect_back(&ahead);
+    answer(&behind);
+    expect(behind.end, behind.bell, FORWARD, 0, 1u << 20);
+    join_thread(sender);
+    CHECK_EQUAL(fs_custody_state(ahead.end->custody), FS_CUSTODY_JOINED);
+    close(accepted);
+    close_ahead(&ahead);
+    close_behind(&behind);
+    tcp_forget(&ahead.tcp);
+}
+
+/* It never comes: a sender goes on as on TCP. */
+TEST(custody_of_a_signed_one_whose_ring_stays_full, 0)
+{
+    struct ahead ahead = go_ahead_signed();
+    int accepted = tcp_accept(&ahead.tcp);
+    send_ahead(&ahead, 0, 1u << 20);
+    CHECK_EQUAL(fs_custody_state(ahead.end->custody), FS_CUSTODY_RELAYED);
+    close_ahead(&ahead);
+    tcp_expect_stream(accepted, FORWARD, 0, 1u << 20);
+    tcp_expect_end(accepted);
+    close(accepted);
+    tcp_forget(&ahead.tcp);
+}
+
+/* Foreign code on a listener with the sign: it is found by what it read. */
+TEST(custody_of_a_signed_one_who_reads_from_tcp, 0)
+{
+    struct ahead ahead = go_ahead_signed();
+    send_ahead(&ahead, 0, 1000);
+    int accepted = tcp_accept(&ahead.tcp);
+    tcp_expect_stream(accepted, FORWARD, 0, 10);
+    await_state(&ahead, FS_CUSTODY_RELAYED);
+    send_ahead(&ahead, 1000, 20000);
+    CHECK_EQUAL(fs_end_shutdown(ahead.end, ahead.bell, SHUT_WR), 0);
+    tcp_expect_stream(accepted, FORWARD, 10, 20990);
+    tcp_expect_end(accepted);
+    tcp_send_stream(accepted, BACK, 0, 500);
+    expect(ahead.end, ahead.bell, BACK, 0, 500);
+    close(accepted);
+    close_ahead(&ahead);
+    tcp_forget(&ahead.tcp);
+}
+
+/* Nobody is taken for one who read while all of it lies there, the end of the stream included. */
+TEST(custody_of_a_signed_one_who_looks_only, 0)
+{
+    struct ahead ahead = go_ahead_signed();
+    char some[100];
+    send_ahead(&ahead, 0, 1000);
+    int accepted = tcp_accept(&ahead.tcp);
+    CHECK_EQUAL(recv(accepted, some, sizeof some, MSG_PEEK), sizeof some);
+    CHECK_EQUAL(fs_end_shutdown(ahead.end, ahead.bell, SHUT_WR), 0);
+    await_long(&ahead);
+    struct behind behind = connect_back(&ahead);
+    answer(&behind);
+    expect(behind.end, behind.bell, FORWARD, 0, 1000);
+    CHECK_EQUAL(receive_some(behind.end, behind.bell, some, 1), 0);
+    close(accepted);
+    close_ahead(&ahead);
+    close_behind(&behind);
+    tcp_forget(&ahead.tcp);
+}
+
+/* ---- the answer is heard by whoever asks, also where the thread does not come to it ---- */
+
+static int is_set_of_events(int descriptor)
+{
+    char name[64], path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    ssize_t length = readlink(path, name, sizeof name);
+    return length > 0 && strncmp(name, "anon_inode:[eventpoll]", (size_t)length) == 0;
+}
+
+TEST(custody_whose_answer_is_heard_without_the_thread, 0)
+{
+    struct ahead first = go_ahead();
+    close_ahead(&first);
+    tcp_forget(&first.tcp);
+    fs_custody_rest(); /* a sanitizer starts a thread of its own beside the first */
+    int threads = count_threads(), nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    struct ahead ahead = go_ahead();
+    send_ahead(&ahead, 0, 1000);
+    int accepted = tcp_accept(&ahead.tcp);
+    struct behind behind = connect_back(&ahead);
+    await_state(&ahead, FS_CUSTODY_HANDED);
+    for (int each = 3; each < 64; each++) /* a program that uses numbers which it does not know: so the thread ends */
+        if (is_set_of_events(each))
+            syscall(SYS_dup3, nothing, each, O_CLOEXEC); /* unseen by a sanitizer: it is a race */
+    while (count_threads() > threads) exact_sleep_us(1000);
+    CHECK_EQUAL(fs_custody_hear(ahead.end->custody), FS_CUSTODY_HANDED);
+    answer(&behind);
+    CHECK_EQUAL(fs_custody_hear(ahead.end->custody), FS_CUSTODY_JOINED);
+    CHECK_EQUAL(fs_custody_joined_by(ahead.end->custody), getpid());
+    expect(behind.end, behind.bell, FORWARD, 0, 1000);
+    close(nothing);
+    close(accepted);
+    close_ahead(&ahead);
+    close_behind(&behind);
     tcp_forget(&ahead.tcp);
 }
 
