@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     Where = tuple[str, int]
 
 _WAIT_SLICE = 2e-4
-_ANSWER_SECONDS = 0.1  # at most, for a server that was told everything and is about to join
 MOST_LISTENERS = 4096
 
 
@@ -69,7 +68,8 @@ class Kept:
         """The server's activity meanwhile, in plain words."""
         state, after = self._custody.state(), f"after {self._custody.lasted() * 1e3:.0f} ms"
         if state == core.CUSTODY_PENDING:
-            return f"the server has not called accept() {after}"
+            did = "accepted it, and not connected back" if self._custody.is_accepted() else "not called accept()"
+            return f"the server has {did} {after}"
         if state == core.CUSTODY_HANDED:
             return f"the server has called accept() and is about to join, {after}"
         if state == core.CUSTODY_JOINED:
@@ -102,12 +102,6 @@ class Kept:
         while not self.is_decided() and genuine.monotonic() < until:
             genuine.sleep(_WAIT_SLICE)
         return self.is_decided()
-
-    def settle(self) -> None:
-        """Waits a moment if the server has called accept() and is about to join, so that told() says which it is."""
-        until = genuine.monotonic() + _ANSWER_SECONDS
-        while self._custody.state() == core.CUSTODY_HANDED and genuine.monotonic() < until:
-            genuine.sleep(_WAIT_SLICE)
 
     def take_back(self, channel: Any) -> bool:
         """Makes the descriptor TCP's again. Returns False if it is too late, or if a poller watches the descriptor."""

@@ -46,8 +46,6 @@ def explain(sock: Any) -> Explanation:
     """The path of `sock` and the reason. Takes any socket: for one that is no TCP stream, transport is "plain"."""
     connection = getattr(sock, "_fast_connection", None)
     if connection is not None:
-        if connection.kept is not None:
-            connection.kept.settle()
         return _explained(connection)
     transport = getattr(sock, "transport", "plain")
     reason = Reason.NOT_CONNECTED if transport == "tcp" else Reason.NOT_A_TCP_STREAM
