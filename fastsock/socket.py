@@ -90,6 +90,7 @@ class socket(_Plain):  # type: ignore[misc]
     _fast_in_progress = False
     _fast_watched = False
     _fast_accepts = 0
+    _fast_is_unsigned = False  # a listener that the next accept() signs
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
         _Plain.__init__(self, family, type, proto, fileno)
@@ -134,6 +135,7 @@ class socket(_Plain):  # type: ignore[misc]
         if self._fast_opened is not None:
             self._fast_presence = presence.announce(local, self._fast_is_dual())[0] if paths else []
             return  # native code accepts for TCP only
+        self._fast_is_unsigned = bool(paths) and core.available
         if not paths:
             chain.log.debug("listener at %s stays on tcp: %s", local, reason)
             self._fast_presence, complete = [], False
@@ -171,6 +173,16 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_announce()
         self._fast_accepts += 1
 
+    def _fast_sign(self) -> None:
+        """Before the kernel accepts: tells connecting ends that this class accepts here.
+
+        Foreign code accepts by the listener's number, so it never comes by. Between the kernel's accept and the next
+        step here, a thread may have to wait for the interpreter's lock. The sign says that it will come.
+        """
+        self._fast_is_unsigned = False
+        with contextlib.suppress(OSError):  # such connections keep the bounded time, as with an older kernel
+            core.sign(_Base.fileno(self), True)
+
     def accept(self) -> tuple[socket, Any]:
         sock, address = self._fast_take()
         sock._fast_meet_from(self, address)
@@ -178,6 +190,8 @@ class socket(_Plain):  # type: ignore[misc]
 
     def _fast_take(self) -> tuple[socket, Any]:
         """The first half of accept(). It waits for the kernel only. The other half waits for the connecting end."""
+        if self._fast_is_unsigned:
+            self._fast_sign()
         descriptor, address = self._accept()
         sock = socket.__new__(socket)
         _Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
@@ -216,6 +230,9 @@ class socket(_Plain):  # type: ignore[misc]
         try:
             joined = answer.connect_back(address, local, paths, reached)
         except Refused as refused:
+            if core.available and refused.reason is not Reason.PEER_NOT_LOCAL:
+                with contextlib.suppress(OSError):  # an older kernel has no sign
+                    core.sign(_Base.fileno(self), False)  # else the other end would wait for this one
             self._fast_stay("accept", refused.reason, local, address, refused.detail)
             return
         if listening is not None:

@@ -437,6 +437,8 @@ cdef int make(object sock, object family, object kind, object proto, object desc
 def accept(self):
     if not is_ours(self):
         return plain_accept(self)
+    if self._fast_is_unsigned:
+        self._fast_sign()
     descriptor, address = self._accept()
     sock = (<Class *>fast_class).tp_new(<PyTypeObject *>fast_class, <PyObject *>NO_ARGUMENTS, NULL)
     make(sock, number(self, family_at), number(self, kind_at), number(self, proto_at), descriptor)

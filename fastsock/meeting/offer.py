@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SOURCE_OF_LOOPBACK = "7f000001"
+_SIGNED_PATIENCE = 100  # times the bounded time, for a thread that has accepted and waits for an interpreter's lock
+_BACKLOG_PATIENCE = 10  # and for one that has not called accept() yet
 _WHAT_IT_DID = {
     None: "the server had not connected back {}",
     False: "the server had not called accept() {}",
@@ -222,9 +224,9 @@ class Offer:
             except OSError as error:
                 failure = error.errno or errno.EIO
         ahead = -1
-        accepted = core.accepted(local, self._where)[0] if late and core.available else None
-        if accepted is False and may_go_ahead:
-            ahead = unix_calls.listen(connection_name("custody", *self._ends))
+        accepted, is_signed = core.accepted(local, self._where) if late and core.available else (None, False)
+        if may_go_ahead and (accepted is False or is_signed):
+            ahead = self._listen_ahead()
         if reservation is not None:
             # A doorbell without a claim belongs to an accepting end that knows nothing of the reservation.
             if not reservation.withdraw(useless=self._doorbell >= 0):
@@ -235,9 +237,7 @@ class Offer:
             if claimed:  # and given up: the other end may still come, as one that knows nothing of the reservation
                 return self._meet(descriptor, local, may_go_ahead)
         if ahead >= 0:
-            # An end that connected back to the first name meanwhile is hung up on. It tries the other name.
-            self._hidden.close()
-            self._listener, self._hidden, self._ahead = ahead, Hidden(ahead), True
+            self._turn_ahead(ahead)
             return None
         if late:
             history.lapsed(self._where)
@@ -245,7 +245,25 @@ class Offer:
             raise Refused(Reason.LISTENER_DID_NOT_ANSWER, _WHAT_IT_DID[accepted].format(after))
         if failure:
             raise OSError(failure, genuine.strerror(failure))
-        return self._join()
+        try:
+            return self._join()
+        except TimeoutError:
+            # It has fastsock, and its thread is kept from going on.
+            if not may_go_ahead:
+                raise Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
+        self._turn_ahead(self._listen_ahead())
+        return None
+
+    def _listen_ahead(self) -> int:
+        return unix_calls.listen(connection_name("custody", *self._ends))
+
+    def _turn_ahead(self, listener: int) -> None:
+        """An end that connected back to the first name meanwhile is hung up on. It tries the other name."""
+        self._hidden.close()
+        if self._doorbell >= 0:
+            genuine.close(self._doorbell)
+            self._doorbell = -1
+        self._listener, self._hidden, self._ahead = listener, Hidden(listener), True
 
     def _accept(self) -> int:
         if not self._hidden.is_ours():
@@ -277,7 +295,9 @@ class Offer:
                 try:
                     self._asker = soon(self._accept, self._deadline, self._listener, descriptor)
                 except TimeoutError:
-                    accepted = core.accepted(local, self._where)[0] if core.available else None
+                    accepted, is_signed = core.accepted(local, self._where) if core.available else (None, False)
+                    if accepted is not None and is_signed and self._is_worth_more(accepted):
+                        continue
                     after = f"after {(genuine.monotonic() - self._sent_at) * 1e3:.0f} ms"
                     detail = _WHAT_IT_DID[accepted].format(after)
                 except EOFError:
@@ -295,6 +315,18 @@ class Offer:
         if reason is Reason.LISTENER_DID_NOT_ANSWER:
             history.lapsed(self._where)
         raise Refused(reason, detail)
+
+    def _is_worth_more(self, accepted: bool) -> bool:
+        """Whether the end that accepts by fastsock has more time. A stream alone cannot go ahead of it."""
+        times = _SIGNED_PATIENCE if accepted else _BACKLOG_PATIENCE
+        bounded, now = settings().meeting_ms / 1e3, genuine.monotonic()
+        limit = self._sent_at + times * bounded
+        if now >= limit:
+            return False
+        if not accepted and history.who_accepts(self._where) == genuine.getpid():  # perhaps this very thread
+            return False
+        self._deadline = min(limit, now + bounded)  # then it is asked for again: an end that stays on TCP says so
+        return True
 
     def _hear(self, descriptor: int) -> tuple[int, Reason, str]:
         """Waits until the end that connected has passed the stream, or hung up. Returns its process as well."""
@@ -423,7 +455,9 @@ class Offer:
             data = soon(receive, self._deadline, doorbell)
             return self._heed(data, passed, pid, refused)
         except TimeoutError:
-            raise refused or Refused(Reason.LISTENER_DID_NOT_ANSWER) from None
+            if refused is None:
+                raise
+            raise refused from None
         finally:
             for descriptor in passed:
                 genuine.close(descriptor)

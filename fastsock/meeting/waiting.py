@@ -98,22 +98,26 @@ def soon(attempt: Any, deadline: float, descriptor: int, stream: int = -1) -> An
     It spins for a short time, then waits until `descriptor` is readable. Mostly the other end is about to answer, and
     a sleep would cost more than the whole meeting. Raises TimeoutError after `deadline` (monotonic seconds), and
     EOFError if the other end of `stream` hung up meanwhile.
+
+    The last attempt is made after the deadline: this thread itself may be late, where others hold the interpreter's
+    lock or the processor.
     """
-    spin_until = genuine.monotonic() + _SPIN_SECONDS
+    now = genuine.monotonic()
+    spin_until = now + _SPIN_SECONDS
     while True:
         try:
             return attempt()
         except BlockingIOError:
             pass
-        now = genuine.monotonic()
+        began, now = now, genuine.monotonic()
         if now < spin_until:
             continue
-        if now >= deadline:
+        if began >= deadline:
             raise TimeoutError
         poller = genuine.poll()
         poller.register(descriptor, POLLIN)
         if stream >= 0:
             poller.register(stream, POLLRDHUP)
-        found = poller.poll((deadline - now) * 1e3)
+        found = poller.poll(max(0.0, deadline - now) * 1e3)
         if [each for each, _ in found] == [stream]:
             raise EOFError
