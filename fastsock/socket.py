@@ -170,7 +170,13 @@ class socket(_Plain):  # type: ignore[misc]
             self._fast_withdraw()
             self._fast_accepts = 0
         if self._fast_accepts % 16 == 0:
-            self._fast_announce()
+            try:
+                self._fast_announce()
+            except OSError:  # another thread has closed it since the kernel accepted
+                if _Base.fileno(self) >= 0:
+                    raise
+            if _Base.fileno(self) < 0:
+                self._fast_withdraw()
         self._fast_accepts += 1
 
     def _fast_sign(self) -> None:
