@@ -21,7 +21,7 @@ def write(figure: Figure, panels: Sequence[Panel], caption: str, file: Path) -> 
 
     drawn = build(figure, panels, caption)
     file.parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(file, dpi=90)
+    drawn.savefig(file, dpi=80)
     pyplot.close(drawn)
 
 
