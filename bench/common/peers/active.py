@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
+from itertools import cycle, islice
 from typing import Any
 
 from ..process import Unusable
@@ -13,8 +15,20 @@ from .stream_sockets import require_paths
 REQUEST, REPLY, BULK = 1, 2, 3
 
 
+def _ask(token: Any) -> None:
+    token.reply(REPLY)
+
+
+def _ask_16(
+    token: Any, a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int,
+    i: int, j: int, k: int, m: int, n: int, o: int, p: int, q: int,
+) -> None:  # fmt: skip
+    token.reply(REPLY, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q)
+
+
 class Active(Peer):
-    """A request and its reply count as a message there and back, whatever the size: `words` are what they carry.
+    """A request and its reply count as a message there and back, whatever the size: `words`, 0 or 16, are what they
+    carry. The handlers name them, as those of a program do.
 
     into: where bulks arrive: "segment", "array" or "pool". entries: of the translation table, which requests take by
     turns; each is a connection.
@@ -37,11 +51,17 @@ class Active(Peer):
         self.bundle = active.Bundle()
         arrivals = active.Pool(8, 16 << 20) if self.into == "pool" else None
         self.endpoint = self.bundle.endpoint(segment=16 << 20, arrivals=arrivals)
-        self.endpoint.handle(REQUEST, lambda token, *words: token.reply(REPLY, *words))
-        self.endpoint.handle(REPLY, self._answered)
+        self.endpoint.handle(REQUEST, _ask_16 if self.words else _ask)
+        self.endpoint.handle(REPLY, self._answered_16 if self.words else self._answered)
         self.endpoint.handle(BULK, lambda token: None)
 
-    def _answered(self, token: Any, *words: int) -> None:
+    def _answered(self, token: Any) -> None:
+        self.answers += 1
+
+    def _answered_16(
+        self, token: Any, a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int,
+        i: int, j: int, k: int, m: int, n: int, o: int, p: int, q: int,
+    ) -> None:  # fmt: skip
         self.answers += 1
 
     def listen(self) -> Any:
@@ -67,10 +87,11 @@ class Active(Peer):
         return time.perf_counter() - start
 
     def _ask(self, count: int) -> None:
-        request, poll, words, entries = self.endpoint.request, self.bundle.poll, self.words, self.entries
-        for turn in range(count):
+        poll = self.bundle.poll
+        requests = [partial(self.endpoint.request, entry, REQUEST, *self.words) for entry in range(self.entries)]
+        for request in islice(cycle(requests), count):
             until = self.answers + 1
-            request(turn % entries, REQUEST, *words)
+            request()
             while self.answers < until:
                 poll(None)
 
