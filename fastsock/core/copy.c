@@ -1,8 +1,5 @@
 #include "copy.h"
 
-#include <stdint.h>
-#include <string.h>
-
 /* An ordinary store reads the target's line first, and drives out a line that another copy may need.  From so many moved
  * bytes on the end of the copy drives out its beginning, so both are for nothing.  The C library knows that too, but takes
  * a virtual machine's cache for all of its host's. */
@@ -32,18 +29,22 @@ static void copy_past_caches(unsigned char *target, const unsigned char *source,
     __builtin_ia32_sfence();
 }
 
-void fs_copy(void *target, const void *source, size_t bytes, size_t moved)
+void fs_copy_beside(void *target, const void *source, size_t bytes, size_t moved)
 {
     unsigned char *to = target;
     const unsigned char *from = source;
     if (moved >= PAST_CACHES && bytes >= WORTH_IT) {
         size_t head = -(uintptr_t)to % LINE, lines = (bytes - head) / LINE;
-        memcpy(to, from, head);
+        fs_copy(to, from, head);
         copy_past_caches(to + head, from + head, lines);
         to += head + lines * LINE, from += head + lines * LINE, bytes -= head + lines * LINE;
     }
-    memcpy(to, from, bytes);
+    fs_copy(to, from, bytes);
 }
 #else
-void fs_copy(void *target, const void *source, size_t bytes) { memcpy(target, source, bytes); }
+void fs_copy_beside(void *target, const void *source, size_t bytes, size_t moved)
+{
+    (void)moved;
+    fs_copy(target, source, bytes);
+}
 #endif

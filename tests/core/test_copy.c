@@ -19,7 +19,7 @@ static void copied_as_memcpy_does(struct random *random, size_t bytes, size_t mo
     memset(target, 0xa5, room);
     memset(expected, 0xa5, room);
     memcpy(expected + to, source + from, bytes);
-    fs_copy(target + to, source + from, bytes, moved);
+    fs_copy_beside(target + to, source + from, bytes, moved);
     CHECK(memcmp(target, expected, room) == 0);
     free(source);
     free(target);

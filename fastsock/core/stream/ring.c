@@ -1,7 +1,8 @@
 #include "ring.h"
 
 #include <errno.h>
-#include <string.h>
+
+#include "copy.h"
 
 #define MOST_LOOKS 1000
 #define LOAD(field) atomic_load_explicit(&ring->shared->field, memory_order_acquire)
@@ -75,7 +76,7 @@ void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *so
     while (length > 0) {
         struct run run = run_at(ring, position, grown_at);
         size_t part = run.length < length ? run.length : length;
-        memcpy(ring->data + run.offset, source, part);
+        fs_copy(ring->data + run.offset, source, part);
         source += part, position += part, length -= part;
     }
 }
@@ -161,7 +162,7 @@ void fs_ring_copy_out(struct fs_ring *ring, uint64_t offset, unsigned char *targ
     while (length > 0) {
         struct run run = run_at(ring, position, grown_at);
         size_t part = run.length < length ? run.length : length;
-        memcpy(target, ring->data + run.offset, part);
+        fs_copy(target, ring->data + run.offset, part);
         target += part, position += part, length -= part;
     }
 }
