@@ -89,24 +89,34 @@ class Bundle(Progress):
         finally:
             self.release()
 
-    def hand_over(self, endpoint: Endpoint, other: Bundle) -> None:
-        """An endpoint moves to another bundle."""
-        self.heard()
-        own = [connection for connection in self.connections if connection.endpoint is endpoint]
-        for connection in own:
-            self.connections.remove(connection)
-            if connection in self.lost:
-                self.lost.remove(connection)
-                other.lost.append(connection)
-        for told in [each for each in self.returned if each[0] in own]:
-            self.returned.remove(told)
-            other.returned.append(told)
-        self.endpoints.remove(endpoint)
-        with endpoint.moving:
-            endpoint.bundle = other
-        other.endpoints.append(endpoint)
-        other.connections.extend(own)
-        self.heard()  # what was accepted meanwhile belongs to the other one
+    def hand_over(self, endpoint: Endpoint, other: Bundle) -> bool:
+        """An endpoint moves to another bundle; whether it was here still. Who waits in either looks anew."""
+        first, second = sorted((self, other), key=id)  # two that move endpoints to each other wait for no circle
+        first.hold()
+        second.hold()
+        try:
+            if endpoint not in self.endpoints:
+                return False
+            self.heard()
+            own = [connection for connection in self.connections if connection.endpoint is endpoint]
+            for connection in own:
+                self.connections.remove(connection)
+                if connection in self.lost:
+                    self.lost.remove(connection)
+                    other.lost.append(connection)
+            for told in [each for each in self.returned if each[0] in own]:
+                self.returned.remove(told)
+                other.returned.append(told)
+            self.endpoints.remove(endpoint)
+            with endpoint.moving:
+                endpoint.bundle = other
+            other.endpoints.append(endpoint)
+            other.connections.extend(own)
+            self.heard()  # what was accepted meanwhile belongs to the other one
+            return True
+        finally:
+            second.release()
+            first.release()
 
     def forget(self, endpoint: Endpoint) -> None:
         """An endpoint has been closed."""

@@ -121,7 +121,7 @@ class Endpoint(Requests):
         except BaseException:
             sock.close()
             raise
-        self.bundle.hold()
+        bundle = self._held()
         try:
             if index < len(self.entries) and self.entries[index] is not None:
                 self.unmap(index)
@@ -129,21 +129,30 @@ class Endpoint(Requests):
                 self.entries.append(None)
             connection.index = index
             self.entries[index] = connection
-            self.bundle.took(connection)
+            bundle.took(connection)
         finally:
-            self.bundle.release()
+            bundle.release()
 
     def unmap(self, index: int) -> None:
         """Entry `index` is free. Requests that were not answered come back."""
-        self.bundle.hold()
+        bundle = self._held()
         try:
             connection = self.entries[index] if 0 <= index < len(self.entries) else None
             if connection is None:
                 raise NoEntry(f"entry {index} of the translation table is not mapped")
             self.entries[index] = None
-            self.bundle.dropped(connection)
+            bundle.dropped(connection)
         finally:
-            self.bundle.release()
+            bundle.release()
+
+    def _held(self) -> Any:
+        """Its bundle, which nobody else uses until release(). Another thread may move the endpoint before that."""
+        while True:
+            bundle = self.bundle
+            bundle.hold()
+            if bundle is self.bundle:
+                return bundle
+            bundle.release()
 
     def terms(self, wanted: Wanted) -> Terms:
         """What whoever maps this endpoint is granted. Raises HelloError where the tag is another."""
@@ -175,19 +184,23 @@ class Endpoint(Requests):
     def move(self, bundle: Any) -> None:
         """The endpoint, its entries and its names belong to another bundle from now on.
 
-        Neither bundle may be polled meanwhile."""
-        before = self.bundle
-        if bundle is before:
-            return
-        if bundle.door is not before.door and self.names:
-            raise ValueError("an endpoint with names moves only between bundles of one door: unregister them first")
-        before.hand_over(self, bundle)
+        A bundle that is not shared may not be polled meanwhile. Of shared ones a poll() that waits looks anew, and a
+        request that waits for credit raises NotReady."""
+        while bundle is not self.bundle:
+            before = self.bundle
+            if bundle.door is not before.door and self.names:
+                raise ValueError("an endpoint with names moves only between bundles of one door: unregister them first")
+            before.hand_over(self, bundle)
 
     def close(self) -> None:
         """Ends its names and connections. Requests that were not answered come back."""
         for name in list(self.names):
             self.unregister(name)
-        self.bundle.forget(self)
+        bundle = self._held()
+        try:
+            bundle.forget(self)
+        finally:
+            bundle.release()
 
 
 def _address(machine: str) -> tuple[str, int]:

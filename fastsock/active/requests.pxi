@@ -37,13 +37,27 @@ cdef class Requests:
             raise connection.lost
         return connection
 
+    cdef Turn enter(self):
+        """No other thread uses a shared bundle until leave() of what this returns; None where it is not shared."""
+        cdef Progress bundle = <Progress>self.bundle
+        while bundle.turn is not None:
+            bundle.turn.take()
+            if self.bundle is bundle:
+                return bundle.turn
+            bundle.turn.leave()  # the endpoint has moved meanwhile
+            bundle = <Progress>self.bundle
+        return None
+
     cdef uint32_t credit(self, Connection connection, int kind) except 0:
         """The number of a new request, when there is credit for it."""
         cdef uint32_t number = fs_am_ask(&connection.am, kind)
+        bundle = self.bundle
         while number == 0:
             if connection.am.limits[FS_AM_SHORT if kind == FS_AM_REQUEST else FS_AM_LONG] == 0:
                 raise NotReady(f"{connection.peer} grants no credit for bulks")
-            self.bundle.poll(None)
+            bundle.poll(None)
+            if bundle is not self.bundle:  # whose turn it is there this thread does not know
+                raise NotReady("the endpoint has moved to another bundle: nothing was sent, ask again")
             if connection.lost is not None:
                 raise connection.lost
             number = fs_am_ask(&connection.am, kind)
@@ -57,11 +71,10 @@ cdef class Requests:
         cdef Turn turn
         if am_handling:
             may_send()
-        turn = (<Progress>self.bundle).turn
+        turn = self.enter()
         if turn is None:
             self.ask(index, handler, words, data)
             return
-        turn.take()
         try:
             self.ask(index, handler, words, data)
         finally:
@@ -89,7 +102,7 @@ cdef class Requests:
     def begin_bulk(self, Py_ssize_t index, int handler, data, *words, offset=None):
         """As request_bulk(), but returns at once (but for credit) a Transfer; the data must not change until it is sent."""
         cdef Transfer transfer = Transfer.__new__(Transfer)
-        transfer.bundle = self.bundle
+        transfer.endpoint = self
         transfer.data = data
         self.ask_bulk(index, handler, data, words, offset, False, transfer)
         return transfer
@@ -104,9 +117,7 @@ cdef class Requests:
         cdef Turn turn
         if am_handling:
             may_send()
-        turn = (<Progress>self.bundle).turn
-        if turn is not None:
-            turn.take()
+        turn = self.enter()
         try:
             connection = self.entry(index)
             count = take_words(words, numbers)
@@ -133,9 +144,7 @@ cdef class Requests:
             into = memoryview(into).cast("B")
             if into.nbytes != nbytes or into.readonly:
                 raise ValueError(f"`into` must be writable and have {nbytes} bytes, not {into.nbytes}")
-        turn = (<Progress>self.bundle).turn
-        if turn is not None:
-            turn.take()
+        turn = self.enter()
         try:
             self.ask_get(index, handler, words, offset, nbytes, into)
         finally:

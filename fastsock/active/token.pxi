@@ -119,7 +119,7 @@ cdef class Transfer:
     cdef readonly bint sent
     cdef readonly object failure
     cdef object data
-    cdef object bundle
+    cdef object endpoint  # which may move to another bundle
 
     def wait(self, timeout=None):
         """Polls until the data may change again. Raises LostPeer, TimeoutError."""
@@ -129,4 +129,4 @@ cdef class Transfer:
                 raise self.failure
             if timeout is not None and genuine.monotonic() >= deadline:
                 raise TimeoutError("the bulk is not sent yet")
-            self.bundle.poll(None if timeout is None else max(deadline - genuine.monotonic(), 0.0))
+            self.endpoint.bundle.poll(None if timeout is None else max(deadline - genuine.monotonic(), 0.0))

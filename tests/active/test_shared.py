@@ -165,6 +165,43 @@ def test_an_endpoint_moves_to_another_shared_bundle(shared):
         other.close()
 
 
+def test_an_endpoint_moves_while_others_use_it(shared):
+    """To and fro while threads ask over it and wait in both bundles: no reply is lost, repeated or out of order."""
+    bundles = [shared.bundle, active.Bundle(shared=True)]
+    left = [THREADS - 1]
+    lock = threading.Lock()
+
+    def work(who: int) -> None:
+        if who == 0:
+            turn = 0
+            while left[0]:
+                turn += 1
+                shared.endpoint.move(bundles[turn % 2])
+                shared.endpoint.bundle.poll(1e-4)
+            assert turn > 10
+            return
+        for i in range(500):
+            while True:
+                try:
+                    shared.endpoint.request(0, 1, who, i, data=bytes(i % 50))
+                    break
+                except active.NotReady:  # it has moved while this thread waited for credit
+                    continue
+            while i % 7 == 0 and len(shared.got[who]) <= i:
+                shared.endpoint.bundle.poll(None)
+        while len(shared.got[who]) < 500:
+            shared.endpoint.bundle.poll(None)
+        with lock:
+            left[0] -= 1
+
+    try:
+        shared.run(work)
+        assert shared.got[1:] == [[(i,) for i in range(500)]] * (THREADS - 1)
+    finally:
+        shared.endpoint.move(bundles[0])
+        bundles[1].close()
+
+
 def test_the_peer_of_a_shared_bundle_is_killed(near, shared):
     """Each thread that waits for a reply goes on, and each request comes back once."""
     returned: list[active.Returned] = []
