@@ -18,6 +18,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.errno cimport EAGAIN, EALREADY, EINTR, ENOBUFS, errno as last_error
@@ -25,8 +26,8 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from ..core.binding._core cimport c_end, c_receive, c_send, c_settle, c_spin
-from ..core.binding.stream cimport fs_end, fs_end_has_data
+from ..core.binding._core cimport c_end, c_receive, c_send, c_send_together, c_settle, c_spin
+from ..core.binding.stream cimport FS_TOGETHER, fs_end, fs_end_has_data
 from ..core.binding.system cimport atomic_int, atomic_store
 
 from _thread import allocate_lock

@@ -108,9 +108,9 @@ cdef class Connection(Arriving):
             handled += self.take()
             if self.in_bulk:
                 continue
-            if handled:
-                break
             wait = 0
+            if handled:  # more is taken only if it is there: of a stream as much as a round may
+                surely = False
         if self.done_count and self.lost is None and not self.has_data():
             self.put_dones()
         return handled
@@ -155,7 +155,8 @@ cdef class Connection(Arriving):
         self.in_bulk = False
         self.bulk_known = None
         if self.bulk_reason == 0:
-            return self.deliver(&frame, self.bulk_words, array, known)
+            return self.deliver(&frame, self.bulk_words, array, known,
+                                (<Requests>self.endpoint).handler_of(frame.handler))
         if frame.kind <= FS_AM_GET:
             return self.turn_away(frame.number, self.bulk_reason)
         return self.report(known, self.bulk_reason)
@@ -171,21 +172,21 @@ cdef class Connection(Arriving):
             return self.give(frame, words)
         if frame.kind == FS_AM_RETURNED:
             return self.report(self.recall(frame.number), frame.handler)
-        if frame.kind == FS_AM_REPLY and not (<Requests>self.endpoint).has_handler(frame.handler):
+        handler = (<Requests>self.endpoint).handler_of(frame.handler)
+        if frame.kind == FS_AM_REPLY and handler is None:
             return self.report(self.recall(frame.number), FS_AM_NO_HANDLER)
         if frame.kind > FS_AM_GET:
             self.forget(frame.number)
             if frame.kind == FS_AM_DONE:
                 return 0
         return self.deliver(frame, words, None if frame.length == 0 else
-                            PyBytes_FromStringAndSize(<const char *>frame.payload, frame.length), None)
+                            PyBytes_FromStringAndSize(<const char *>frame.payload, frame.length), None, handler)
 
-    cdef int deliver(self, const fs_am_frame *frame, const int64_t *words, data, tuple known) except -1:
-        """Runs the handler. known: the request, of a reply in bulk."""
-        cdef Requests endpoint = <Requests>self.endpoint
+    cdef int deliver(self, const fs_am_frame *frame, const int64_t *words, data, tuple known, handler) except -1:
+        """Runs the handler, where there is one. known: the request, of a reply in bulk."""
         cdef Token token
         cdef uint32_t number = frame.number
-        if not endpoint.has_handler(frame.handler):
+        if handler is None:
             if frame.kind < FS_AM_GET:
                 return self.turn_away(number, FS_AM_NO_HANDLER)
             return self.report(known, FS_AM_NO_HANDLER)
@@ -197,9 +198,9 @@ cdef class Connection(Arriving):
         token.number = number
         if frame.kind > FS_AM_GET:
             token.state = TOKEN_REPLY
-            return run(endpoint.handlers[frame.handler], token, words, frame.words, IN_REPLY)
+            return run(handler, token, words, frame.words, IN_REPLY)
         try:
-            run(endpoint.handlers[frame.handler], token, words, frame.words, IN_REQUEST)
+            run(handler, token, words, frame.words, IN_REQUEST)
         except BaseException:
             if token.state == TOKEN_OPEN:
                 token.state = TOKEN_OVER

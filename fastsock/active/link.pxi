@@ -41,6 +41,11 @@ cdef class Link:
             self.lose(error)
             return -1
 
+    cdef bint send_together(self, const void *head, Py_ssize_t head_length, const void *data, Py_ssize_t length) except -1:
+        """Both in one step of a ring; whether they went."""
+        return self.end != NULL and head_length + length <= FS_TOGETHER and c_send_together(
+            self.channel, head, head_length, data, length)
+
     cdef Py_ssize_t receive(self, void *target, Py_ssize_t length, double wait) except -2:
         """Bytes that came, 0: none yet, -1: the connection is lost. wait: seconds, on a channel alone."""
         cdef ssize_t result

@@ -109,8 +109,14 @@ cdef class Outgoing(Link):
         alone, if `transfer` is given; else what cannot go now is copied."""
         cdef unsigned char head[FS_AM_HEAD]
         cdef Py_ssize_t done = 0, part
+        cdef size_t size = fs_am_put(head, kind, handler, number, words, count, view.len, offset)
+        if not self.queued and not self.done_count and self.lost is None and self.send_together(
+                head, size, view.buf, view.len):
+            if transfer is not None:
+                transfer.sent = True
+            return 0
         try:
-            self.transmit(head, fs_am_put(head, kind, handler, number, words, count, view.len, offset))
+            self.transmit(head, size)
             while not self.queued and done < view.len and self.lost is None:
                 part = self.send_some(<const char *>view.buf + done, view.len - done, view.len > FS_AM_ROOM)
                 if part > 0:

@@ -25,8 +25,9 @@ cdef class Requests:
     cdef object part(self, uint64_t offset, uint64_t nbytes):
         return self.segment_memory[offset:offset + nbytes]
 
-    cdef bint has_handler(self, int number) noexcept:
-        return number < len(self.handlers) and self.handlers[number] is not None
+    cdef object handler_of(self, int number):
+        """None: there is none."""
+        return <object>PyList_GET_ITEM(self.handlers, number) if number < PyList_GET_SIZE(self.handlers) else None
 
     cdef Connection entry(self, Py_ssize_t index):
         cdef Connection connection

@@ -31,15 +31,41 @@ cdef ssize_t c_send(object channel_, const void *data, Py_ssize_t length, double
             channel.timeout = before
 
 
+cdef bint c_send_together(object channel_, const void *head, Py_ssize_t head_length, const void *data,
+                          Py_ssize_t length) except -1:
+    """Sends both, FS_TOGETHER bytes at most, so that the other end finds them at once. False: nothing went, c_send() may."""
+    cdef Channel channel = <Channel>channel_
+    cdef iovec parts[2]
+    cdef int sent = 0
+    parts[0].iov_base, parts[0].iov_len = <void *>head, head_length
+    parts[1].iov_base, parts[1].iov_len = <void *>data, length
+    with cython.critical_section(channel):
+        if channel.descriptor < 0 or channel.closing:
+            return False
+        if length < LONG_COPY:
+            return fs_end_send_together(channel.shared.end, channel.descriptor, parts, FS_AT_ONCE)
+        note_block(length)
+        channel.users += 1
+        with nogil:
+            sent = fs_end_send_together(channel.shared.end, channel.descriptor, parts, 0)
+        channel.leave()
+        return sent
+
+
 cdef ssize_t c_receive(object channel_, void *target, Py_ssize_t length, double seconds) except -1:
     """As recv_into(): bytes that came, 0 at their end; -EAGAIN where none came within `seconds`."""
     cdef Channel channel = <Channel>channel_
     cdef ssize_t result
     cdef double before
+    cdef uint64_t ticks
     with cython.critical_section(channel):
-        if seconds == 0 and channel.descriptor >= 0 and not channel.closing:
-            result = channel.receive_some(<char *>target, length, DONT_WAIT, True)
-            if result >= 0 or result == -EAGAIN:
+        if channel.descriptor >= 0 and not channel.closing and (seconds == 0 or not contended):
+            result = channel.receive_some(<char *>target, length, DONT_WAIT, seconds == 0)
+            if result == -EAGAIN and seconds > 0:  # an answer mostly comes within a short look
+                ticks = channel.worth_looking(FS_READABLE)
+                if ticks != 0 and fs_end_look(channel.shared.end, FS_READABLE, ticks):
+                    result = channel.receive_some(<char *>target, length, DONT_WAIT, False)
+            if result >= 0 or result == -EAGAIN and seconds == 0:
                 return result
         before, channel.timeout = channel.timeout, seconds
         try:

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "cma_guard.h"
 #include "exclusion.h"
@@ -229,6 +230,10 @@ static inline int fs_end_other_left(const struct fs_end *end) /* it was closed i
 
 /* transfer.c */
 ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags);
+/* Two parts, which become readable together: 1.  0: nothing was sent, for there is no room for both, or no ring takes
+ * them.  fs_end_send() tells which.  They have FS_TOGETHER bytes at most. */
+enum { FS_TOGETHER = 64 * 1024 + 256 };
+int fs_end_send_together(struct fs_end *end, int doorbell, const struct iovec parts[2], int flags);
 ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end);
 ssize_t fs_end_unread(struct fs_end *end, int doorbell);
 /* For a pump whose device reads and writes the rings itself (fs_ring_run()).

@@ -329,6 +329,35 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     return result;
 }
 
+int fs_end_send_together(struct fs_end *end, int doorbell, const struct iovec parts[2], int flags)
+{
+    const struct fs_direction *out = end->out.shared;
+    size_t length = parts[0].iov_len + parts[1].iov_len;
+    int sent = 0;
+    if (lock(end->exclusion.sender, flags) != 0) return 0;
+    if (look_is_due(end)) look_at_doorbell(end, doorbell);
+    int over = atomic_load_explicit(&out->producer_shut, memory_order_relaxed) || end->gone || has_shut_both(end);
+    int passed_on = end->custody != NULL && fs_custody_is_pending(end->custody);
+    if (!over && !passed_on && !goes_raw(end, doorbell)) {
+        fs_ring_shrink(&end->out);
+        if (fs_ring_space(&end->out, length) >= (ssize_t)length) {
+            fs_show_cpu(&end->header->cpu[end->side]);
+            if (fs_end_shared(end)) fs_cma_abandon(end);
+            fs_ring_fill(&end->out, 0, parts[0].iov_base, parts[0].iov_len);
+            fs_ring_fill(&end->out, parts[0].iov_len, parts[1].iov_base, parts[1].iov_len);
+            sent = fs_ring_publish(&end->out, length) == 0;
+        }
+    }
+    if (sent) {
+        wake_reader(end);
+        fs_end_assist(end);
+        fs_doorbell_ring(end, doorbell, 0);
+        fs_count(&end->statistics.bytes_sent, length);
+    }
+    fs_unlock(end->exclusion.sender);
+    return sent;
+}
+
 int fs_end_place(struct fs_end *end, int doorbell, const void *data, size_t length)
 {
     int result = lock(end->exclusion.sender, 0);
