@@ -71,6 +71,25 @@ def test_scipy(buffer):
     assert not is_held(buffer)
 
 
+def test_pillow(buffer):
+    image_of = pytest.importorskip("PIL.Image").frombuffer
+    image = image_of("L", (40, 20), buffer, "raw", "L", 0, 1)
+    assert image.tobytes() == bytes(buffer) and is_held(buffer)
+    part = image.crop((0, 0, 8, 1))  # a copy
+    del image
+    assert part.tobytes() == bytes(8) and not is_held(buffer)
+
+
+def test_h5py(buffer):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("buffer.h5", "w", driver="core", backing_store=False) as file:
+        written = file.create_dataset("written", data=buffer.view("f8"))
+        assert not is_held(buffer)  # the file has a copy
+        file["twice"] = written[:] * 2
+        file["twice"].read_direct(buffer.view("f8"))
+    assert buffer.view("f8")[99] == 198.0 and not is_held(buffer)
+
+
 def test_torch(buffer):
     torch = pytest.importorskip("torch")
     tensor = torch.from_numpy(buffer.view("f8"))

@@ -86,7 +86,7 @@ static void call(struct schedule *s, struct connection *c, struct fs_end *end, i
     uint64_t start = fs_now_ns(), deadline = start + take(s, 1) * 2000;
     size_t size = take_size(s);
     ssize_t result = 0;
-    switch (take(s, 1) % 14) {
+    switch (take(s, 1) % 15) {
     case 0:
     case 1: result = fs_end_send(end, bell, block, size, FS_PATIENT | FS_NO_SIGNAL); break;
     case 2: result = fs_end_send(end, bell, block, size, FS_NO_SIGNAL); break;
@@ -100,6 +100,12 @@ static void call(struct schedule *s, struct connection *c, struct fs_end *end, i
     case 10: fs_end_settle(end, bell, 0), fs_end_unread(end, bell), fs_end_take_error(end, bell); break;
     case 11: fs_end_release(end, bell); break;
     case 12: fs_end_knock(end, bell); break;
+    case 13: {
+        struct iovec parts[2] = {{block, size / 2}, {block, size - size / 2}};
+        if (size <= FS_TOGETHER) result = fs_end_send_together(end, bell, parts, 0);
+        if (result > 0) result = (ssize_t)size;
+        break;
+    }
     default:
         if (take(s, 1) % 8 == 0) fs_end_shutdown(end, bell, SHUT_WR);
     }

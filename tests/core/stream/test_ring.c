@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copy.h"
 #include "connection.h"
 
 #define SMALL 64u /* smaller than a segment allows, so that every position is met */
@@ -173,4 +174,22 @@ TEST(ring_bounds_impossible_indices, 0)
         for (int j = 0; j < 64; j++) CHECK(f->before[j] == 0xEE && f->after[j] == 0xEE);
     }
     free(f);
+}
+
+/* Targets at each small distance behind the source within a page, where large copies go in pieces. */
+TEST(copies_are_exact_at_any_distance, 0)
+{
+    enum { LONGEST = 3 * FS_COPY_PIECE + 5 };
+    unsigned char *source = malloc(3 * FS_COPY_PAGE + LONGEST), *target = malloc(3 * FS_COPY_PAGE + LONGEST);
+    for (size_t i = 0; i < 3 * FS_COPY_PAGE + LONGEST; i++) source[i] = (unsigned char)(i * 7 + i / 256);
+    unsigned char *from = source + (FS_COPY_PAGE - (uintptr_t)source % FS_COPY_PAGE);
+    unsigned char *to = target + (FS_COPY_PAGE - (uintptr_t)target % FS_COPY_PAGE);
+    for (size_t length = FS_COPY_PIECE - 1; length <= LONGEST; length += FS_COPY_PIECE / 2 + 1)
+        for (size_t behind = 0; behind <= FS_COPY_NEAR + 1; behind++) {
+            memset(to, 0, LONGEST + FS_COPY_PAGE);
+            fs_copy(to + behind, from, length);
+            CHECK(memcmp(to + behind, from, length) == 0 && to[behind + length] == 0);
+        }
+    free(source);
+    free(target);
 }
