@@ -50,12 +50,9 @@ class Connection:
         self._view = memoryview(self._memory)
         self._start = self._end = 0
         weakref.finalize(self, sock.close).atexit = False  # a thread that ends leaves its connection
+        self.closed = False
         self.busy = False  # an exchange is under way: a finalizer of this thread must not begin another one
 
-    @property
-    def closed(self) -> bool:
-        """Whether close() was called."""
-        return bool(self._sock.fileno() < 0)
 
     def fileno(self) -> int:
         """The socket's descriptor."""
@@ -63,6 +60,7 @@ class Connection:
 
     def close(self) -> None:
         """Closes the socket. Idempotent."""
+        self.closed = True
         self._sock.close()
 
     def __enter__(self) -> Connection:
