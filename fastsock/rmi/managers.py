@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from itertools import count
 from multiprocessing import managers, process, util
@@ -27,7 +26,9 @@ from typing import Any, ClassVar
 
 from ..system.genuine import genuine
 from .errors import add_remote_traceback
-from .pickled import Client, Connection, Listener, loaded
+from ._answering import LOST, serve
+from ._messages import Connection
+from .pickled import Client, Listener
 
 plain: Any = managers  # its own types tell little of what is built upon here
 _Key: Any = getattr(process, "AuthenticationString")  # noqa: B009
@@ -63,7 +64,6 @@ __all__ = [
 
 IN_TRANSIT = 60.0  # seconds that a pickled proxy holds its object
 SWEEP = 1.0
-_LOST = (EOFError, OSError)
 
 
 class Server(plain.Server):
@@ -148,57 +148,11 @@ class Server(plain.Server):
 
     def serve_client(self, conn: Any) -> None:
         """Answers what one thread of a client asks."""
-        while not self.stop_event.is_set():
-            try:
-                message = conn.receive()
-                try:
-                    request = loaded(*message)
-                except Exception:
-                    answer: tuple[str, Any] = ("#TRACEBACK", traceback.format_exc())
-                else:
-                    answer = self._answer(conn, request)
-                    del request  # an argument may be the last reference to what it is
-                del message
-                try:
-                    told = conn.pickled(answer)
-                except Exception:
-                    told = conn.pickled(("#UNSERIALIZABLE", traceback.format_exc()))
-                del answer
-                conn.send_pickled(*told)
-                del told
-            except _LOST:
-                return
+        serve(self, conn)
 
-    def _answer(self, conn: Any, request: Any) -> tuple[str, Any]:
-        found: Any = None
-        try:
-            ident, name, arguments, keywords = request
-            if ident is None:
-                if name not in self.public:
-                    raise AssertionError(f"{name!r} unrecognized")
-                return "#RETURN", getattr(self, name)(conn, *arguments, **keywords)
-            found, exposed, method_to_typeid = self.id_to_obj[ident]
-            if name not in exposed:
-                fallback = self.fallback_mapping.get(name)
-                if fallback is None:
-                    raise AttributeError(f"method {name!r} of {type(found)!r} object is not in exposed={exposed!r}")
-                return "#RETURN", fallback(self, conn, ident, found, *arguments, **keywords)
-            method = getattr(found, name)
-        except Exception:
-            return "#TRACEBACK", traceback.format_exc()
-        try:
-            value = method(*arguments, **keywords)
-        except Exception as error:
-            trace = error.__traceback__
-            told = traceback.format_exception(type(error), error, trace.tb_next if trace is not None else None)
-            return "#ERROR", (error.with_traceback(None), "".join(told))
-        typeid = method_to_typeid and method_to_typeid.get(name)
-        if not typeid:
-            return "#RETURN", value
-        try:
-            ident, exposed = self.create(conn, typeid, value)
-        except Exception:
-            return "#TRACEBACK", traceback.format_exc()
+    def proxied(self, c: Any, typeid: str, value: Any) -> tuple[str, Any]:
+        """The answer of a method whose value stays here."""
+        ident, exposed = self.create(c, typeid, value)
         return "#PROXY", (exposed, Token(typeid, self.address, ident))
 
 
@@ -263,16 +217,20 @@ def _proxy_of(proxytype: Any, token: Any, exposed: Any, manager: Any, authkey: b
 
 
 def _local_of(address: Any) -> Any:
-    with plain.BaseProxy._mutex:
-        found = plain.BaseProxy._address_to_local.get(address)
-        if found is None:
-            found = plain.BaseProxy._address_to_local[address] = util.ForkAwareLocal(), plain.ProcessLocalSet()
+    known = plain.BaseProxy._address_to_local
+    found = known.get(address)
+    if found is None:
+        with plain.BaseProxy._mutex:
+            found = known.setdefault(address, (util.ForkAwareLocal(), plain.ProcessLocalSet()))
     return found[0]
 
 
 def _connection_to(address: Any, authkey: bytes) -> Connection:
     """This thread's connection to a server."""
-    local = _local_of(address)
+    return _connection_of(_local_of(address), address, authkey)
+
+
+def _connection_of(local: Any, address: Any, authkey: bytes) -> Connection:
     found: Connection | None = getattr(local, "connection", None)
     if found is None or found.closed:
         name = process.current_process().name
@@ -302,7 +260,7 @@ def _ask(
             raise
         try:  # the connection was one to a server that is gone: whatever it did there is gone too
             kind, result = _connection_to(address, authkey).exchange(request)
-        except _LOST:
+        except LOST:
             _drop(local)
             raise
     if kind == "#RETURN":
@@ -338,12 +296,14 @@ class BaseProxy(plain.BaseProxy):
     def _Client(self, _: Any) -> None:
         """multiprocessing's own __init__ sets another one, and calls _incref, which a program may have overridden."""
 
-    def _connect(self) -> None:
-        _connection_to(self._token.address, self._authkey)
+    def _connect(self) -> Connection:
+        return _connection_of(self._tls, self._token.address, self._authkey)
 
     def _callmethod(self, methodname: str, args: tuple[Any, ...] = (), kwds: dict[str, Any] = {}) -> Any:  # noqa: B006
         """Calls a method of the referent. Raises what it raised, with the server's traceback."""
-        conn = _connection_to(self._token.address, self._authkey)
+        conn: Connection | None = getattr(self._tls, "connection", None)
+        if conn is None or conn.closed:
+            conn = self._connect()
         request = self._id, methodname, args, kwds
         try:
             if conn.busy:  # a finalizer calls a method
@@ -352,8 +312,8 @@ class BaseProxy(plain.BaseProxy):
                     kind, result = own.exchange(request)
             else:
                 kind, result = conn.exchange(request)
-        except _LOST:
-            _drop(_local_of(self._token.address))
+        except LOST:
+            _drop(self._tls)
             raise
         if kind == "#RETURN":
             return result
@@ -416,7 +376,7 @@ class BaseProxy(plain.BaseProxy):
                 transit = server.transit(None, token.id)
             else:
                 transit = _ask(token.address, self._authkey, "transit", (token.id,))
-        except (*_LOST, RemoteError):  # the server has ended, or has lost the object: then whoever unpickles it is told
+        except (*LOST, RemoteError):  # the server has ended, or has lost the object: then whoever unpickles it is told
             transit = None
         if kind is plain.AutoProxy:
             kind = AutoProxy
