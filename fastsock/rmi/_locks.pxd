@@ -5,56 +5,70 @@ cdef extern from *:
     """
     #include <pythread.h>
 
+    /* FREE, HELD, or AWAITED: held, and others wait. Where there is an interpreter's lock it guards this word. */
+    enum { RMI_FREE, RMI_HELD, RMI_AWAITED };
+
     typedef struct {
-        PyThread_type_lock lock;
-        int taken;
+        PyThread_type_lock bell; /* rung once for each release of a lock that others wait for */
+        int state;
     } rmi_lock;
+
+    #ifdef Py_GIL_DISABLED
+    static inline int rmi_swap(int *state, int next) { return __atomic_exchange_n(state, next, __ATOMIC_ACQ_REL); }
+    static inline int rmi_take_free(int *state) {
+        int expected = RMI_FREE;
+        return __atomic_compare_exchange_n(state, &expected, RMI_HELD, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    }
+    #else
+    static inline int rmi_swap(int *state, int next) {
+        int before = *state;
+        *state = next;
+        return before;
+    }
+    static inline int rmi_take_free(int *state) { return *state == RMI_FREE ? (*state = RMI_HELD) : 0; }
+    #endif
 
     static inline rmi_lock *new_lock(void) {
         rmi_lock *made = PyMem_Calloc(1, sizeof *made);
-        if (made != NULL) made->lock = PyThread_allocate_lock();
-        if (made == NULL || made->lock == NULL) {
+        if (made != NULL) made->bell = PyThread_allocate_lock();
+        if (made == NULL || made->bell == NULL) {
             PyMem_Free(made);
             PyErr_NoMemory();
             return NULL;
         }
+        PyThread_acquire_lock(made->bell, NOWAIT_LOCK);
         return made;
     }
 
     static inline void free_lock(rmi_lock *held) {
         if (held == NULL) return;
-        if (held->taken) PyThread_release_lock(held->lock);
-        PyThread_free_lock(held->lock);
+        PyThread_release_lock(held->bell);
+        PyThread_free_lock(held->bell);
         PyMem_Free(held);
     }
 
-    static inline int take_patiently(rmi_lock *held) {
-        for (;;) {
-            PyLockStatus found;
+    static int take_patiently(rmi_lock *held) {
+        PyLockStatus rung;
+        while (rmi_swap(&held->state, RMI_AWAITED) != RMI_FREE) {
             Py_BEGIN_ALLOW_THREADS
-            found = PyThread_acquire_lock_timed(held->lock, -1, 1);
+            rung = PyThread_acquire_lock_timed(held->bell, -1, 1);
             Py_END_ALLOW_THREADS
-            if (found == PY_LOCK_ACQUIRED) break;
-            if (Py_MakePendingCalls() < 0) return -1; /* of signals */
+            /* of signals: the lock stays AWAITED, which costs whoever waits next one look too many */
+            if (rung != PY_LOCK_ACQUIRED && Py_MakePendingCalls() < 0) return -1;
         }
-        __atomic_store_n(&held->taken, 1, __ATOMIC_RELAXED);
         return 1;
     }
 
     static inline int take(rmi_lock *held, int waits) {
-        if (PyThread_acquire_lock(held->lock, NOWAIT_LOCK)) {
-            __atomic_store_n(&held->taken, 1, __ATOMIC_RELAXED);
-            return 1;
-        }
+        if (rmi_take_free(&held->state)) return 1;
         return waits ? take_patiently(held) : 0;
     }
 
     static inline void let_go(rmi_lock *held) {
-        __atomic_store_n(&held->taken, 0, __ATOMIC_RELAXED);
-        PyThread_release_lock(held->lock);
+        if (rmi_swap(&held->state, RMI_FREE) == RMI_AWAITED) PyThread_release_lock(held->bell);
     }
 
-    static inline int is_taken(rmi_lock *held) { return __atomic_load_n(&held->taken, __ATOMIC_RELAXED); }
+    static inline int is_taken(rmi_lock *held) { return __atomic_load_n(&held->state, __ATOMIC_RELAXED) != RMI_FREE; }
     """
     ctypedef struct rmi_lock:
         pass

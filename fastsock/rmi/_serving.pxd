@@ -5,7 +5,7 @@ from fastsock.core.binding._core cimport now_ns
 from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._packing cimport Packer
-from fastsock.rmi._records cimport Call, Entry, Request, enter_context, goes_on, leave_context, new_request
+from fastsock.rmi._records cimport Call, Entry, Request, context_of, enter_context, goes_on, leave_context, new_request
 from fastsock.rmi._sending cimport Sender
 from fastsock.rmi._unpacking cimport Unpacker
 

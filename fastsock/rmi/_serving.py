@@ -20,7 +20,7 @@ from fastsock.rmi.errors import BadFrame, LimitExceeded, LostPeer, RmiError, Unk
 from fastsock.rmi.interrupts import interrupted
 
 if not cython.compiled:
-    from fastsock.rmi._interpreted import enter_context, goes_on, leave_context
+    from fastsock.rmi._interpreted import context_of, enter_context, goes_on, leave_context
     from fastsock.rmi._records import Call, Request
     from fastsock.rmi._records import Request as new_request
     from fastsock.rmi._sending import Sender
@@ -206,7 +206,10 @@ class Servant(Sender):
         if exported.flags and request.kind != BATCH:
             self.session.execute(request)
             return
-        token = enter_context(self._current, request)
+        token = None
+        # a one-way call without a deadline has nothing to tell those that it makes, but must hide an outer request
+        if request.kind != ONEWAY or request.deadline or context_of(self._current) is not None:
+            token = enter_context(self._current, request)
         try:
             if request.kind == BATCH:
                 value = self._run_batch(request)
@@ -217,12 +220,14 @@ class Servant(Sender):
                 else:
                     value = function(*request.arguments, **request.keywords)
         except BaseException as error:
-            leave_context(self._current, token)
+            if token is not None:
+                leave_context(self._current, token)
             self.session.failed(request, error)
             if interrupted(error):
                 raise
             return
-        leave_context(self._current, token)
+        if token is not None:
+            leave_context(self._current, token)
         if goes_on(value):
             self.session.special(request, value)
         elif request.kind != ONEWAY and not request.cancelled:
