@@ -11,6 +11,7 @@ from fastsock.rmi._unpacking cimport Unpacker
 
 cdef enum:
     COUNT_MASK = 0xFFFFFF
+    MOST_ITEMS = 32  # of a stream that are taken before the first of them is given
     IS_ONEWAY = 2  # as ONEWAY of marks.py
 
 
@@ -44,6 +45,8 @@ cdef class Connection(Servant):
     cdef bint _counted_all
     cdef object _stream
     cdef unsigned int _stream_number
+    cdef bint _is_serving
+    cdef object _resumed
 
     cpdef object call(self, Method method, object arguments, object keywords, double deadline)
     @cython.locals(call=Call, request=Request, count=cython.uint, number=cython.uint, behalf=cython.uint,
@@ -67,6 +70,7 @@ cdef class Connection(Servant):
     cdef Request _handle(self, Call mine)
     @cython.locals(number=cython.uint, size=Py_ssize_t, stream=Inflow, unpacker=Unpacker)
     cdef object _item(self)
+    cdef object _take_items(self, unsigned int number)
     @cython.locals(flags=int, call=Call, unpacker=Unpacker)
     cdef object _answer(self, int kind)
     cdef int _special_answer(self, int kind, int flags, Call call, object value) except -1
@@ -75,5 +79,7 @@ cdef class Connection(Servant):
 
     @cython.locals(request=Request)
     cpdef bint serve(self, bint lingers) except -1
+    cpdef object resume(self, object producer)
+    cdef object _go_on(self)
     @cython.locals(call=Call)
     cpdef object fail(self, object error)

@@ -63,6 +63,7 @@ if not cython.compiled:
     from fastsock.rmi.marks import ONEWAY as IS_ONEWAY
 
     COUNT_MASK = 0xFFFFFF
+    MOST_ITEMS = 32  # of a stream that are taken before the first of them is given
 
 __all__ = ["FOR_EVER", "NOT_AT_ALL", "Connection", "Method", "Target", "poll_descriptor"]
 
@@ -136,6 +137,8 @@ class Connection(Servant):
         self._counted_all = False
         self._stream: Any = None  # the stream that an item came for last, if it lives
         self._stream_number = 0
+        self._is_serving = False  # a thread that serves handles a frame
+        self._resumed: Any = None  # the producer that it goes on with
 
     # ---- calling ----
 
@@ -257,6 +260,8 @@ class Connection(Servant):
                     while not call.done and request is None:
                         if self._read_frame(deadline):
                             request = self._handle(call)
+                    if self._end > self._start and request is None:
+                        self._take_items(call.number)
                 except (OSError, RmiError) as error:
                     if interrupted(error) or (deadline and isinstance(error, TimeoutError)):
                         raise
@@ -406,6 +411,13 @@ class Connection(Servant):
             self._stream_number = number
         stream.arrived(value, size)
 
+    def _take_items(self, number: int) -> None:
+        """Takes the items of a stream that are in the scratch already: a reader that is behind waits once for many."""
+        for _ in range(MOST_ITEMS):
+            if not self.is_whole(ITEM, number) or not self._read_frame(NOT_AT_ALL):
+                return
+            self._item()
+
     def _answer(self, kind: int) -> None:
         flags = self._flags
         call = self.calls.pop(self._number, None)
@@ -487,7 +499,19 @@ class Connection(Servant):
                     deadline = NOT_AT_ALL
                 if not self._read_frame(deadline):
                     return True
-                request = self._handle(None)
+                self._is_serving = True
+                try:
+                    request = self._handle(None)
+                finally:
+                    self._is_serving = False
+                if self._resumed is not None:
+                    self.receiving.release()
+                    held = False
+                    self._go_on()
+                    if not self.receiving.acquire(False):
+                        return False
+                    held = True
+                    continue
                 if request is None:
                     continue
                 if not self.claim(request):
@@ -507,6 +531,17 @@ class Connection(Servant):
                 self.receiving.release()
                 if self._parked:
                     self._wake_next()
+
+    def resume(self, producer: Any) -> None:
+        """A stream has credit again. The receiver calls it: who serves goes on with it as soon as it has let go."""
+        if self._is_serving and self._resumed is None:
+            self._resumed = producer
+        else:
+            self.session.submit(producer.go_on)
+
+    def _go_on(self) -> None:
+        producer, self._resumed = self._resumed, None
+        producer.go_on()
 
     # ---- the end ----
 

@@ -16,14 +16,18 @@ cdef class Outflow:
     cdef Lock _credit
 
     cpdef object credited(self, long long items, long long size)
+    cdef int _use(self, long long items, long long size) except -1
     cpdef bint has_credit(self) noexcept
+    @cython.locals(connection=Sender)
     cpdef int pour(self) except -1
-    @cython.locals(size="long long")
     cpdef object send_item(self, object item)
+    @cython.locals(size="long long")
+    cdef object _send(self, object item)
 
 
 cdef class Inflow:
     cdef public object session, method, items, error, told
+    cdef public Sender connection
     cdef public unsigned int number
     cdef public bint over
     cdef list _pulses
@@ -35,3 +39,10 @@ cdef class Inflow:
     @cython.locals(pulse=Call)
     cdef object _next(self)
     cpdef object take(self)
+
+
+cdef class Stream(Inflow):
+    cdef object __weakref__
+
+    cpdef object ended(self, object error)
+    cpdef object close(self)

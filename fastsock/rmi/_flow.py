@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import Any
 
@@ -14,7 +15,7 @@ except ModuleNotFoundError:
 from fastsock.rmi._locks import Lock
 from fastsock.rmi._receiving import FOR_EVER
 from fastsock.rmi.errors import LostPeer
-from fastsock.rmi.frames import CREDIT
+from fastsock.rmi.frames import CLOSE, CREDIT
 
 if not cython.compiled:
     from fastsock.rmi._records import Call as new_call
@@ -38,10 +39,14 @@ class Outflow:
         self._credit = Lock()
 
     def credited(self, items: int, size: int) -> None:
-        """The reader has room for more, or an item has used some (negative)."""
+        """The reader has room for more."""
+        self._use(-items, -size)
+
+    @cython.final
+    def _use(self, items: int, size: int) -> None:
         self._credit.acquire()
-        self.items += items
-        self.size += size
+        self.items -= items
+        self.size -= size
         self._credit.release()
 
     def has_credit(self) -> bool:
@@ -53,24 +58,30 @@ class Outflow:
 
         Raises what the generator raises, and what cannot be sent.
         """
-        while self.has_credit():
-            if self.closed or self.connection.lost is not None:
+        connection = self.connection
+        source = self.source
+        while self.items > 0 and self.size > 0:
+            if self.closed or connection.lost is not None:
                 return LEFT
             self.is_taking = True
-            item = next(self.source, _DONE)
+            item = next(source, _DONE)
             self.is_taking = False
             if item is _DONE:
                 return ENDED
-            self.send_item(item)
+            self._send(item)
         return WAITING
 
     def send_item(self, item: Any) -> None:
         """Sends one item, and notes what credit it used."""
+        self._send(item)
+
+    @cython.final
+    def _send(self, item: Any) -> None:
         try:
-            size = self.connection.send_plain(ITEM, 0, self.number, 0, 0, (item,))
+            size = self.connection.send_value(ITEM, self.number, item)
         except LostPeer:  # the next look finds that
             return
-        self.credited(-1, -size)
+        self._use(1, size)
 
 
 class Inflow:
@@ -78,6 +89,7 @@ class Inflow:
 
     def __init__(self, session: Any, number: int, method: Any) -> None:
         self.session = session
+        self.connection = session.connection
         self.method = method
         self.number = number
         self.items: deque[tuple[Any, int]] = deque()
@@ -98,7 +110,7 @@ class Inflow:
         """Those who wait look again."""
         if self._pulses:
             for pulse in list(self._pulses):
-                self.session.connection.settle(pulse, None, False)
+                self.connection.settle(pulse, None, False)
         if self.told is not None:
             self.told()
 
@@ -124,7 +136,7 @@ class Inflow:
             self._pulses.append(pulse)
             try:
                 if not self.items and not self.over:
-                    self.session.connection.wait_on(pulse, FOR_EVER)
+                    self.connection.wait_on(pulse, FOR_EVER)
             finally:
                 self._pulses.remove(pulse)
 
@@ -141,3 +153,73 @@ class Inflow:
             if not self.over:
                 self.session.send(CREDIT, self.number, (taken, taken_size))
         return item
+
+
+class Stream(Inflow):
+    """The end that reads a stream: an iterator. Leaving it early (close(), `with`, dropping it) closes the other."""
+
+    def __repr__(self) -> str:
+        return f"<stream of {self.session.told(self.method)}>"
+
+    def ended(self, error: BaseException | None) -> None:
+        """No more will come. The receiver calls it."""
+        self.error = error
+        self.over = True
+        self.beat()
+
+    def close(self) -> None:
+        """Leaves the stream: the generator at the other end is closed, and what came is dropped. Idempotent."""
+        if self.over:
+            return
+        self.over = True
+        self.items.clear()
+        if self.session.streams.pop(self.number, None) is not None:
+            self.session.send(CLOSE, self.number, ())
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.over:
+            self.over = True
+            if self.connection.lost is None:
+                # a collection may happen anywhere, also where a lock is held
+                self.session.submit(self.session.send, CLOSE, self.number, ())
+
+    # ---- the same in an event loop ----
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> Any:
+        while not self.items:
+            if self.over:
+                error, self.error = self.error, None
+                if error is not None:
+                    raise error
+                raise StopAsyncIteration
+            loop = asyncio.get_running_loop()
+            arrived = loop.create_future()
+
+            def tell(waiting: asyncio.Future[None] = arrived, loop: Any = loop) -> None:
+                loop.call_soon_threadsafe(_settle_future, waiting)
+
+            self.told = tell
+            try:
+                if not self.items and not self.over:
+                    await arrived
+            finally:
+                self.told = None
+        return self.take()
+
+    async def aclose(self) -> None:
+        """As close()."""
+        self.close()
+
+
+def _settle_future(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -71,3 +71,5 @@ cdef class Receiver:
     @cython.locals(size=Py_ssize_t)
     cpdef Py_ssize_t frame_bytes(self) except -1
     cpdef bint has_more(self) noexcept
+    @cython.locals(at=Py_ssize_t, have=Py_ssize_t, memory=bytearray)
+    cdef bint is_whole(self, int kind, unsigned int number) noexcept

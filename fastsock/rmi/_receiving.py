@@ -250,3 +250,14 @@ class Receiver:
     def has_more(self) -> bool:
         """Whether bytes that were received are not read yet."""
         return self._end > self._start or self._stage != 0
+
+    def is_whole(self, kind: int, number: int) -> bool:
+        """Whether the scratch holds all of the next frame, and it is of this kind and number."""
+        at = self._start
+        have = self._end - at
+        if self._stage or have < HEADER_BYTES:
+            return False
+        memory = self._memory
+        if byte_at(memory, at + 4) != kind or word_32(memory, at + 8) != number or word_16(memory, at + 6):
+            return False
+        return word_32(memory, at) <= have - HEADER_BYTES

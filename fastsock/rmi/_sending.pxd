@@ -5,6 +5,7 @@ from fastsock.core.binding._core cimport channel_send
 from fastsock.rmi._frames cimport HEADER_BYTES, put_header
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._packing cimport Packer
+from fastsock.rmi._records cimport Call
 from fastsock.rmi._receiving cimport PyMemoryView_GET_BUFFER, Receiver
 
 
@@ -28,6 +29,8 @@ cdef class Sender(Receiver):
     @cython.locals(packer=Packer)
     cpdef Py_ssize_t send_plain(self, int kind, int flags, unsigned int number, unsigned int object_number,
                                 unsigned int method, object values) except -1
+    @cython.locals(packer=Packer)
+    cpdef Py_ssize_t send_value(self, int kind, unsigned int number, object value) except -1
     cdef int _abandon(self) except -1
     @cython.locals(length=Py_ssize_t, count=Py_ssize_t, sent=Py_ssize_t, packer=Packer)
     cdef Py_ssize_t _send_frame(self, int kind, int flags, unsigned int number, unsigned int object_number,
@@ -42,4 +45,6 @@ cdef class Sender(Receiver):
     @cython.locals(received=cython.ulonglong)
     cdef int _await_room(self) except -1
     cpdef object receive_what_came(self)
+    cpdef object wait_on(self, Call call, double deadline)
+    cpdef object settle(self, Call call, object value, bint failed)
     cpdef object fail(self, object error)

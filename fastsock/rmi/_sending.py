@@ -63,6 +63,23 @@ class Sender(Receiver):
         finally:
             self.sending.release()
 
+    def send_value(self, kind: int, number: int, value: Any) -> int:
+        """As send_plain(), of one value."""
+        self.sending.acquire()
+        try:
+            if self.lost is not None:
+                raise self.session.gone(None, False)
+            packer = self._packer
+            packer.start(HEADER_BYTES)
+            try:
+                packer.pack(value)
+            except BaseException:
+                self._abandon()
+                raise
+            return self._send_frame(kind, 0, number, 0, 0)
+        finally:
+            self.sending.release()
+
     def _abandon(self) -> None:
         """What was packed does not go."""
         self._packer.abandon()
@@ -179,6 +196,14 @@ class Sender(Receiver):
 
     def receive_what_came(self) -> None:
         """Receives without waiting, unless another thread receives."""
+        raise NotImplementedError
+
+    def wait_on(self, call: Any, deadline: float) -> None:
+        """Receives until the call is done. Raises TimeoutError: then the call goes on."""
+        raise NotImplementedError
+
+    def settle(self, call: Any, value: Any, failed: bool) -> None:
+        """The call is done."""
         raise NotImplementedError
 
     def fail(self, error: Any) -> None:

@@ -40,7 +40,7 @@ cdef class Servant(Sender):
     cpdef object execute(self, Request request)
     @cython.locals(found=list, given=tuple, at=Py_ssize_t, count=Py_ssize_t)
     cdef list _run_batch(self, Request request)
-    @cython.locals(exported=Entry, one=Request, arguments=object)
+    @cython.locals(exported=Entry, one=Request, arguments=object, number=Py_ssize_t)
     cdef object _run_row(self, Request request, tuple given, Py_ssize_t at)
     @cython.locals(packer=Packer)
     cpdef object answer(self, Request request, object value)

@@ -259,9 +259,9 @@ class Servant(Sender):
         exported = self.exports.get(given[at])
         if exported is None:
             raise UnknownObject(f"{self.peer}: there is no object of number {given[at]} on this connection")
+        if type(given[at + 1]) is not int or not 0 <= given[at + 1] < exported.count:
+            raise UnknownMethod(f"{self.peer}: {exported.name} has no method of number {given[at + 1]}")
         number = given[at + 1]
-        if type(number) is not int or not 0 <= number < exported.count:
-            raise UnknownMethod(f"{self.peer}: {exported.name} has no method of number {number}")
         arguments = given[at + 2]
         if type(arguments) is not tuple:
             raise BadFrame(f"{self.peer}: the arguments of a call are no tuple")

@@ -323,7 +323,8 @@ class Session:
                 raise BadFrame(f"{self.where}: credit for stream {number} that is no number")
             if producer is not None:
                 producer.credited(items, size)
-                self.submit(producer.go_on)
+                if producer.stands():
+                    self.connection.resume(producer)
         elif kind == CLOSE:
             producer = self.producers.pop(number, None)
             if producer is not None:

@@ -6,14 +6,15 @@ of the window is used. Without credit the generator stands still. It runs in one
 
 from __future__ import annotations
 
-import asyncio
 from _thread import allocate_lock
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
-from ._flow import ENDED, LEFT, WAITING, Inflow, Outflow
-from .frames import CLOSE, END
+from ._flow import ENDED, LEFT, WAITING, Outflow, Stream
+from .frames import END
 from .interrupts import interrupted
+
+__all__ = ["Producer", "Stream", "close_source", "is_coroutine", "is_stream"]
 
 _DONE = object()
 
@@ -44,6 +45,12 @@ class Producer(Outflow):
         self._lock = allocate_lock()
         self._running = False
         self._again = False
+
+    def stands(self) -> bool:
+        """Whether nobody sends items of it. Who does looks for credit once more."""
+        with self._lock:
+            self._again = self._running
+            return not self._running
 
     def go_on(self) -> None:
         """Sends items while there is credit. Another thread that comes meanwhile leaves it to this one."""
@@ -123,73 +130,3 @@ async def _next_of(source: Any) -> Any:
         return await source.__anext__()
     except StopAsyncIteration:
         return _DONE
-
-
-class Stream(Inflow):
-    """The end that reads a stream: an iterator. Leaving it early (close(), `with`, dropping it) closes the other."""
-
-    def __repr__(self) -> str:
-        return f"<stream of {self.session.told(self.method)}>"
-
-    def ended(self, error: BaseException | None) -> None:
-        """No more will come. The receiver calls it."""
-        self.error = error
-        self.over = True
-        self.beat()
-
-    def close(self) -> None:
-        """Leaves the stream: the generator at the other end is closed, and what came is dropped. Idempotent."""
-        if self.over:
-            return
-        self.over = True
-        self.items.clear()
-        if self.session.streams.pop(self.number, None) is not None:
-            self.session.send(CLOSE, self.number, ())
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not self.over:
-            self.over = True
-            if self.session.connection.lost is None:
-                # a collection may happen anywhere, also where a lock is held
-                self.session.submit(self.session.send, CLOSE, self.number, ())
-
-    # ---- the same in an event loop ----
-
-    def __aiter__(self) -> Stream:
-        return self
-
-    async def __anext__(self) -> Any:
-        while not self.items:
-            if self.over:
-                error, self.error = self.error, None
-                if error is not None:
-                    raise error
-                raise StopAsyncIteration
-            loop = asyncio.get_running_loop()
-            arrived = loop.create_future()
-
-            def tell(waiting: asyncio.Future[None] = arrived, loop: Any = loop) -> None:
-                loop.call_soon_threadsafe(_settle_future, waiting)
-
-            self.told = tell
-            try:
-                if not self.items and not self.over:
-                    await arrived
-            finally:
-                self.told = None
-        return self.take()
-
-    async def aclose(self) -> None:
-        """As close()."""
-        self.close()
-
-
-def _settle_future(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)
