@@ -30,6 +30,13 @@ cdef class Recording:
 
 
 @cython.final
+cdef class Calls:
+    cdef dict __dict__
+    cdef object _proxy
+    cdef Recorder _recorder
+
+
+@cython.final
 cdef class Recorder:
     cdef public list results
 

@@ -11,6 +11,8 @@ try:
 except ModuleNotFoundError:
     from fastsock.rmi import _interpreted as cython
 
+from fastsock.rmi.proxy import method_named
+
 if not cython.compiled:
     from fastsock.rmi._connection import Method
 
@@ -65,6 +67,22 @@ class Recording:
             later._keywords = keywords
         self._recorder.results.append(later)
         return later
+
+
+class Calls:
+    """What the block of a batch calls. A method is made at its first use."""
+
+    def __init__(self, proxy: Any, recorder: Recorder) -> None:
+        self._proxy = proxy
+        self._recorder = recorder
+
+    def __getattr__(self, name: str) -> Recording:
+        found = None if name.startswith("_") else method_named(self._proxy, name)
+        if found is None:
+            raise AttributeError(f"{self._proxy!r} exposes no method {name!r}")
+        made = Recording(self._recorder, found)
+        setattr(self, name, made)
+        return made
 
 
 class Recorder:

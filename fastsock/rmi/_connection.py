@@ -541,7 +541,7 @@ class Connection(Servant):
 
     def _go_on(self) -> None:
         producer, self._resumed = self._resumed, None
-        producer.go_on()
+        self.session.go_on(producer)
 
     # ---- the end ----
 

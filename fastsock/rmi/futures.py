@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..system.genuine import genuine
 from . import proxy as proxies
-from ._batching import Recorder, Recording
+from ._batching import Calls, Recorder
 from ._connection import FOR_EVER, Connection, Method
 from ._records import Call, current
 from .frames import BATCH, CALL, FREE, ONEWAY
@@ -192,21 +192,6 @@ def _method_of(method: Any) -> Method:
     return method
 
 
-class _Calls:
-    """What the block of a batch calls. A method is made at its first use."""
-
-    def __init__(self, proxy: proxies.Proxy, recorder: Recorder) -> None:
-        self._rmi_proxy = proxy
-        self._rmi_recorder = recorder
-
-    def __getattr__(self, name: str) -> Recording:
-        found = None if name.startswith("_") else proxies.method_named(self._rmi_proxy, name)
-        if found is None:
-            raise AttributeError(f"{self._rmi_proxy!r} exposes no method {name!r}")
-        made = self.__dict__[name] = Recording(self._rmi_recorder, found)
-        return made
-
-
 class Batch:
     """Calls of one proxy that go in one message, in their order, and come back in one."""
 
@@ -217,7 +202,7 @@ class Batch:
         self._recorder = Recorder()
 
     def __enter__(self) -> Any:
-        return _Calls(self._proxy, self._recorder)
+        return Calls(self._proxy, self._recorder)
 
     def __exit__(self, kind: object, *_: object) -> None:
         recorder = self._recorder

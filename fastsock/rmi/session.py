@@ -286,6 +286,15 @@ class Session:
         known = isinstance(error, Exception) and self._is_packable(error)
         return error if known else None, name, text, remote
 
+    def go_on(self, producer: Any) -> None:
+        """Goes on with a stream in the thread that serves. What its generator raises at its end is no connection's."""
+        try:
+            producer.go_on()
+        except Exception as error:
+            if interrupted(error):
+                raise
+            log.exception("a stream for %s met an error", self.where)
+
     # ---- sending ----
 
     def send(self, kind: int, number: int, values: Any, flags: int = 0) -> int:
