@@ -69,7 +69,7 @@ cdef class Connection(Servant):
     @cython.locals(kind=int, request=Request, call=Call)
     cdef Request _handle(self, Call mine)
     @cython.locals(number=cython.uint, size=Py_ssize_t, stream=Inflow, unpacker=Unpacker)
-    cdef object _item(self)
+    cdef bint _item(self) except -1
     cdef object _take_items(self, unsigned int number)
     @cython.locals(flags=int, call=Call, unpacker=Unpacker)
     cdef object _answer(self, int kind)

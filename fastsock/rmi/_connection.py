@@ -380,8 +380,8 @@ class Connection(Servant):
         self._taken()
         return None
 
-    def _item(self) -> None:
-        """An item of a stream. One that nobody reads is dropped."""
+    def _item(self) -> bool:
+        """An item of a stream. One that nobody reads is dropped: False."""
         number = self._number
         unpacker = self._unpacker
         failure: Any = None
@@ -401,22 +401,22 @@ class Connection(Servant):
         self._taken()
         if failure is not None:
             self.session.item_failed(number, failure)
-            return
+            return False
         stream = self._stream() if self._stream is not None and number == self._stream_number else None
         if stream is None:
             stream = self.session.streams.get(number)
             if stream is None:
-                return
+                return False
             self._stream = ref(stream)
             self._stream_number = number
         stream.arrived(value, size)
+        return True
 
     def _take_items(self, number: int) -> None:
         """Takes the items of a stream that are in the scratch already: a reader that is behind waits once for many."""
         for _ in range(MOST_ITEMS):
-            if not self.is_whole(ITEM, number) or not self._read_frame(NOT_AT_ALL):
+            if not self.is_whole(ITEM, number) or not self._read_frame(NOT_AT_ALL) or not self._item():
                 return
-            self._item()
 
     def _answer(self, kind: int) -> None:
         flags = self._flags

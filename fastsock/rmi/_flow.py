@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from typing import Any
 
@@ -189,37 +188,14 @@ class Stream(Inflow):
                 # a collection may happen anywhere, also where a lock is held
                 self.session.submit(self.session.send, CLOSE, self.number, ())
 
-    # ---- the same in an event loop ----
+    # ---- the same in an event loop: coroutines are those of streams.py, which stays Python ----
 
     def __aiter__(self) -> Stream:
         return self
 
-    async def __anext__(self) -> Any:
-        while not self.items:
-            if self.over:
-                error, self.error = self.error, None
-                if error is not None:
-                    raise error
-                raise StopAsyncIteration
-            loop = asyncio.get_running_loop()
-            arrived = loop.create_future()
+    def __anext__(self) -> Any:
+        return self.session.next_of(self)
 
-            def tell(waiting: asyncio.Future[None] = arrived, loop: Any = loop) -> None:
-                loop.call_soon_threadsafe(_settle_future, waiting)
-
-            self.told = tell
-            try:
-                if not self.items and not self.over:
-                    await arrived
-            finally:
-                self.told = None
-        return self.take()
-
-    async def aclose(self) -> None:
+    def aclose(self) -> Any:
         """As close()."""
-        self.close()
-
-
-def _settle_future(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)
+        return self.session.leave(self)

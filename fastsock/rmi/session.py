@@ -116,6 +116,9 @@ class Session:
         self.descriptor = -1  # that the pool watches
         self.line: Any = None  # that makes a connection in its place (lines.py)
 
+    next_of = staticmethod(streams.next_of)
+    leave = staticmethod(streams.leave)
+
     @property
     def where(self) -> str:
         """Peer and path, for messages."""

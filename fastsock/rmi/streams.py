@@ -6,6 +6,7 @@ of the window is used. Without credit the generator stands still. It runs in one
 
 from __future__ import annotations
 
+import asyncio
 from _thread import allocate_lock
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
@@ -14,7 +15,7 @@ from ._flow import ENDED, LEFT, WAITING, Outflow, Stream
 from .frames import END
 from .interrupts import interrupted
 
-__all__ = ["Producer", "Stream", "close_source", "is_coroutine", "is_stream"]
+__all__ = ["Producer", "Stream", "close_source", "is_coroutine", "is_stream", "leave", "next_of"]
 
 _DONE = object()
 
@@ -130,3 +131,36 @@ async def _next_of(source: Any) -> Any:
         return await source.__anext__()
     except StopAsyncIteration:
         return _DONE
+
+
+async def next_of(stream: Stream) -> Any:
+    """The next item of a stream that an event loop reads."""
+    while not stream.items:
+        if stream.over:
+            error, stream.error = stream.error, None
+            if error is not None:
+                raise error
+            raise StopAsyncIteration
+        loop = asyncio.get_running_loop()
+        arrived = loop.create_future()
+
+        def tell(waiting: asyncio.Future[None] = arrived, loop: Any = loop) -> None:
+            loop.call_soon_threadsafe(_settle_future, waiting)
+
+        stream.told = tell
+        try:
+            if not stream.items and not stream.over:
+                await arrived
+        finally:
+            stream.told = None
+    return stream.take()
+
+
+async def leave(stream: Stream) -> None:
+    """As close() of a stream."""
+    stream.close()
+
+
+def _settle_future(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
