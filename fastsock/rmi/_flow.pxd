@@ -26,6 +26,7 @@ cdef class Outflow:
 
 
 cdef class Inflow:
+    cdef object __weakref__  # here, not of Stream: a class without other fields of its own would not clear it
     cdef public object session, method, items, error, told
     cdef public Sender connection
     cdef public unsigned int number
@@ -42,7 +43,5 @@ cdef class Inflow:
 
 
 cdef class Stream(Inflow):
-    cdef object __weakref__
-
     cpdef object ended(self, object error)
     cpdef object close(self)

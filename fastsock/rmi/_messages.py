@@ -281,7 +281,7 @@ class Connection:
             got = self._sock.recv_into(view[at:])
         if not got:
             raise EOFError
-        return got
+        return got  # type: ignore[no-any-return]
 
 
 def loaded(body: Any, buffers: Any) -> Any:

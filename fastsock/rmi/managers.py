@@ -25,9 +25,9 @@ from multiprocessing import managers, process, util
 from typing import Any, ClassVar
 
 from ..system.genuine import genuine
-from .errors import add_remote_traceback
 from ._answering import LOST, serve
 from ._messages import Connection
+from .errors import add_remote_traceback
 from .pickled import Client, Listener
 
 plain: Any = managers  # its own types tell little of what is built upon here
