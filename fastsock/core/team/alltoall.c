@@ -135,7 +135,8 @@ int fs_team_alltoall(struct fs_team *team, const void *source, const struct fs_b
     if (team->size > 1) result = exchange_all(team, &what);
     size_t own = in->sizes[team->index];
     if (result == 0 && source != NULL && own > 0)
-        fs_copy_beside(what.target + in->offsets[team->index], what.source + what.out->offsets[team->index], own, total);
+        fs_copy_beside(what.target + in->offsets[team->index], what.source + what.out->offsets[team->index], own,
+                       total);
     if (result == 0 && team->size > 1) result = fs_team_part_after(team, what.ways);
     return fs_team_end(team, result);
 }
