@@ -415,6 +415,9 @@ TEST(custody_whose_answer_is_heard_without_the_thread, 0)
     close_ahead(&ahead);
     close_behind(&behind);
     tcp_forget(&ahead.tcp);
+    struct ahead next = go_ahead(); /* with a thread of its own again */
+    close_ahead(&next);
+    tcp_forget(&next.tcp);
 }
 
 TEST(custody_of_one_who_declines, 0)
