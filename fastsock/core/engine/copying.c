@@ -1,5 +1,4 @@
-#include <string.h>
-
+#include "copy.h"
 #include "internal.h"
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -14,7 +13,7 @@ void fs_copy_in(const struct fs_request *request, size_t offset, const void *sou
             continue;
         }
         size_t size = MIN(part->iov_len - offset, length);
-        memcpy((unsigned char *)part->iov_base + offset, from, size);
+        fs_copy((unsigned char *)part->iov_base + offset, from, size);
         from += size, length -= size, offset = 0;
     }
 }
@@ -29,7 +28,7 @@ void fs_copy_out(const struct fs_request *request, size_t offset, void *target, 
             continue;
         }
         size_t size = MIN(part->iov_len - offset, length);
-        memcpy(to, (const unsigned char *)part->iov_base + offset, size);
+        fs_copy(to, (const unsigned char *)part->iov_base + offset, size);
         to += size, length -= size, offset = 0;
     }
 }

@@ -18,7 +18,7 @@ static void show(struct fs_team *team, void *context, size_t round, unsigned cha
 {
     const struct gathering *what = context;
     size_t length = length_of(what, team->index, round);
-    if (length > 0) memcpy(buffer, what->own + round * what->piece, length);
+    if (length > 0) fs_copy(buffer, what->own + round * what->piece, length);
 }
 
 static void take(struct fs_team *team, void *context, size_t round)
@@ -27,7 +27,7 @@ static void take(struct fs_team *team, void *context, size_t round)
     for (int i = 0; i < team->size; i++) {
         size_t length = length_of(what, i, round);
         if (i == team->index || length == 0) continue;
-        memcpy(what->target + what->blocks->offsets[i] + round * what->piece, fs_team_buffer(team, i, round), length);
+        fs_copy(what->target + what->blocks->offsets[i] + round * what->piece, fs_team_buffer(team, i, round), length);
     }
 }
 
@@ -105,6 +105,6 @@ int fs_team_allgather(struct fs_team *team, const void *source, void *target, co
     if (largest <= FS_TEAM_INLINE) result = allgather_small(team, &what);
     else if (largest < FS_TEAM_CMA) result = fs_team_run(team, &rounds, 0);
     else result = allgather_large(team, &what, largest);
-    if (result == 0 && what.own != place && size > 0) memcpy(place, what.own, size);
+    if (result == 0 && what.own != place && size > 0) fs_copy(place, what.own, size);
     return fs_team_end(team, result);
 }

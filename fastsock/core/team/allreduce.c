@@ -11,7 +11,8 @@ static int allreduce_small(struct fs_team *team, const void *source, void *targe
     if (result == 0 && !in_line) result = fs_team_claim(team, 0, -1, fs_place(team->number + 1, 0));
     if (result != 0) return result;
     for (int i = 0; i < team->size; i++) pieces[i] = in_line ? fs_team_cell(team, i)->data : fs_team_buffer(team, i, 0);
-    memcpy((unsigned char *)pieces[team->index], source, bytes);
+    unsigned char *own = in_line ? fs_team_cell(team, team->index)->data : fs_team_buffer(team, team->index, 0);
+    fs_copy(own, source, bytes);
     fs_team_publish_cell(team);
     result = fs_team_await_cells(team);
     if (result == 0) fs_reduce_pieces(what->kernel, what->element, pieces, team->size, target, what->count);
@@ -59,7 +60,7 @@ int fs_team_allreduce(struct fs_team *team, const void *source, void *target, si
     int result = fs_team_begin(team, bytes);
     if (result != 0) return result;
     if (source == NULL) source = target;
-    if (team->size == 1 && source != target) memcpy(target, source, bytes);
+    if (team->size == 1 && source != target) fs_copy(target, source, bytes);
     if (team->size > 1 && bytes <= fs_team_small_reduction(team)) result = allreduce_small(team, source, target, &what);
     else if (team->size > 1 && bytes / (size_t)team->size < FS_TEAM_CMA)
         result = fs_allreduce_buffered(team, source, target, &what);

@@ -36,8 +36,8 @@ static int show(struct fs_team *team, const struct round *round, const unsigned 
     unsigned char *buffer = fs_team_buffer(team, team->index, round->number);
     size_t from = slice_start(round, team->index) * element, to = slice_start(round, team->index + 1) * element;
     source += round->first * element;
-    memcpy(buffer, source, from);
-    memcpy(buffer + to, source + to, round->count * element - to);
+    fs_copy(buffer, source, from);
+    fs_copy(buffer + to, source + to, round->count * element - to);
     fs_team_publish_ready(team, shown_at(round->number));
     return 0;
 }
@@ -55,7 +55,7 @@ static int reduce_slice(struct fs_team *team, const struct round *round, const u
     pieces[team->index] = source + (round->first + start) * element;
     fs_reduce_pieces(what->kernel, element, pieces, team->size, own, length);
     fs_team_publish_ready(team, reduced_at(round->number));
-    memcpy(target + (round->first + start) * element, own, length * element);
+    fs_copy(target + (round->first + start) * element, own, length * element);
     return 0;
 }
 
@@ -67,7 +67,7 @@ static int collect(struct fs_team *team, const struct round *round, unsigned cha
         if (i == team->index || length == 0) continue;
         result = fs_team_await_ready(team, i, reduced_at(round->number));
         if (result != 0) return result;
-        memcpy(target + (round->first + start) * element, fs_team_buffer(team, i, round->number) + start * element,
+        fs_copy(target + (round->first + start) * element, fs_team_buffer(team, i, round->number) + start * element,
                length * element);
     }
     return result;

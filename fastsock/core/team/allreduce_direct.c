@@ -36,7 +36,7 @@ int fs_team_reduce_block(struct fs_team *team, const struct fs_reduction *what, 
         if (i == 1) what->kernel(team->index == 0 ? own + at : first_one, piece, sum, count);
         else if (i > 1) what->kernel(sum, piece, sum, count);
     }
-    if (sum != target + at) memcpy(target + at, sum, bytes);
+    if (sum != target + at) fs_copy(target + at, sum, bytes);
     return 0;
 }
 

@@ -1,6 +1,5 @@
 #include <errno.h>
 
-#include "copy.h"
 #include "internal.h"
 
 /* Nobody knows what passes between others.  So every member says in its cell how many rounds its blocks need, beside
@@ -26,7 +25,7 @@ static void show(struct fs_team *team, void *context, size_t round, unsigned cha
     for (int i = 0; i < team->size && !what->direct; i++) {
         size_t size = what->out->sizes[i];
         if (i == team->index || is_in_cell(what, size) || at >= size) continue;
-        memcpy(buffer + (size_t)i * what->part, what->source + what->out->offsets[i] + at,
+        fs_copy(buffer + (size_t)i * what->part, what->source + what->out->offsets[i] + at,
                fs_smaller(size - at, what->part));
     }
     if (!what->direct || round > 0) return;
@@ -43,7 +42,7 @@ static void take(struct fs_team *team, void *context, size_t round)
     for (int i = 0; i < team->size; i++) {
         size_t size = what->in->sizes[i];
         if (i == team->index || is_in_cell(what, size) || at >= size || what->ways[i]) continue;
-        memcpy(what->target + what->in->offsets[i] + at, fs_team_buffer(team, i, round) + mine,
+        fs_copy(what->target + what->in->offsets[i] + at, fs_team_buffer(team, i, round) + mine,
                fs_smaller(size - at, what->part));
     }
 }

@@ -28,12 +28,12 @@ static int bcast_buffered(struct fs_team *team, unsigned char *data, size_t byte
         if (team->index == root) {
             result = fs_team_claim(team, (uint64_t)step, -1, fs_place(team->number, (uint64_t)step + 1));
             if (result != 0) return result;
-            memcpy(buffer, data + at, part);
+            fs_copy(buffer, data + at, part);
             fs_team_publish_ready(team, (uint64_t)step + 1);
         } else {
             result = fs_team_await_ready(team, root, (uint64_t)step + 1);
             if (result != 0) return result;
-            memcpy(data + at, buffer, part);
+            fs_copy(data + at, buffer, part);
             fs_team_publish_done(team, (uint64_t)step + 1);
         }
     }

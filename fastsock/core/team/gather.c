@@ -17,7 +17,7 @@ static int give(struct fs_team *team, const unsigned char *source, size_t bytes,
         size_t at = (size_t)step * piece;
         result = fs_team_claim(team, (uint64_t)step, root, fs_place(team->number, (uint64_t)step + 1));
         if (result != 0) return result;
-        memcpy(fs_team_buffer(team, team->index, (uint64_t)step), source + at, fs_smaller(bytes - at, piece));
+        fs_copy(fs_team_buffer(team, team->index, (uint64_t)step), source + at, fs_smaller(bytes - at, piece));
         fs_team_publish_ready(team, (uint64_t)step + 1);
     }
     return result;
@@ -46,7 +46,7 @@ static int take_large(struct fs_team *team, unsigned char *target, const struct 
             if (i == team->index || bytes <= FS_TEAM_INLINE || at >= bytes) continue;
             result = fs_team_await_ready(team, i, step + 1);
             if (result != 0) return result;
-            memcpy(target + blocks->offsets[i] + at, fs_team_buffer(team, i, step), fs_smaller(bytes - at, piece));
+            fs_copy(target + blocks->offsets[i] + at, fs_team_buffer(team, i, step), fs_smaller(bytes - at, piece));
             more = 1;
         }
         if (more) fs_team_publish_done(team, step + 1);
@@ -61,7 +61,7 @@ static int gather_as_root(struct fs_team *team, const void *source, unsigned cha
     int result = take_small(team, target, blocks);
     if (result == 0) result = take_large(team, target, blocks);
     if (result == 0 && source != NULL && source != own && blocks->sizes[team->index] > 0)
-        memcpy(own, source, blocks->sizes[team->index]);
+        fs_copy(own, source, blocks->sizes[team->index]);
     return result;
 }
 

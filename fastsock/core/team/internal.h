@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "copy.h"
 #include "waiting.h"
 
 static inline size_t fs_smaller(size_t one, size_t other) { return one < other ? one : other; }

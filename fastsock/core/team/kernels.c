@@ -2,7 +2,8 @@
 
 #include <float.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "copy.h"
 
 #define BLOCK 4096 /* bytes of an intermediate result: it stays in the nearest cache */
 
@@ -197,7 +198,7 @@ void fs_reduce_pieces(fs_kernel *kernel, size_t element, const unsigned char *co
                       unsigned char *target, size_t count)
 {
     _Alignas(64) unsigned char block[BLOCK];
-    if (many == 1 && target != pieces[0]) memcpy(target, pieces[0], count * element);
+    if (many == 1 && target != pieces[0]) fs_copy(target, pieces[0], count * element);
     if (many == 2) kernel(pieces[0], pieces[1], target, count);
     if (many <= 2) return;
     size_t most = BLOCK / element;

@@ -26,7 +26,7 @@ static int give(struct fs_team *team, const unsigned char *source, size_t bytes,
 {
     int result = fs_team_claim(team, step, root, fs_place(team->number, step + 1));
     if (result != 0) return result;
-    memcpy(fs_team_buffer(team, team->index, step), source, bytes);
+    fs_copy(fs_team_buffer(team, team->index, step), source, bytes);
     fs_team_publish_ready(team, step + 1);
     return 0;
 }
@@ -114,7 +114,7 @@ int fs_team_reduce(struct fs_team *team, const void *source, void *target, size_
     int result = fs_team_begin(team, bytes);
     if (result != 0) return result;
     if (source == NULL) source = target;
-    if (team->size == 1 && source != target) memcpy(target, source, bytes);
+    if (team->size == 1 && source != target) fs_copy(target, source, bytes);
     if (team->size > 1 && bytes <= FS_TEAM_INLINE) result = reduce_small(team, source, target, &what, root);
     else if (team->size > 1 && bytes < FS_TEAM_CMA) result = reduce_buffered(team, source, target, &what, root);
     else if (team->size > 1 && team->index == root) result = reduce_large_as_root(team, source, target, &what);

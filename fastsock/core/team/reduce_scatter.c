@@ -28,7 +28,7 @@ static void show(struct fs_team *team, void *context, size_t round, unsigned cha
     size_t part = fs_team_part(team);
     for (int i = 0; i < team->size; i++) {
         size_t bytes = length_of(what, i, round) * what->element;
-        if (i != team->index && bytes > 0) memcpy(buffer + (size_t)i * part, source_of(what, i, round), bytes);
+        if (i != team->index && bytes > 0) fs_copy(buffer + (size_t)i * part, source_of(what, i, round), bytes);
     }
 }
 
@@ -92,7 +92,7 @@ int fs_team_reduce_scatter(struct fs_team *team, const void *source, void *targe
     if (result == 0) {
         if (total * what.element <= FS_TEAM_INLINE) result = scatter_small(team, &what, total * what.element);
         else result = scatter_rounds(team, &what);
-        if (result == 0 && aside != NULL) memcpy(target, aside, own);
+        if (result == 0 && aside != NULL) fs_copy(target, aside, own);
         result = fs_team_end(team, result);
     }
     free(aside);

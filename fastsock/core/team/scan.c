@@ -40,7 +40,7 @@ static int scan_step(struct fs_team *team, const struct scan *scan, size_t first
     const unsigned char *pieces[FS_TEAM_MOST];
     int result = fs_team_claim(team, step, -1, fs_place(team->number, step + 1));
     if (result != 0) return result;
-    memcpy(fs_team_buffer(team, team->index, step), scan->source + first * scan->element, count * scan->element);
+    fs_copy(fs_team_buffer(team, team->index, step), scan->source + first * scan->element, count * scan->element);
     fs_team_publish_ready(team, step + 1);
     for (int i = 0; i < team->index && result == 0; i++) {
         result = fs_team_await_ready(team, i, step + 1);

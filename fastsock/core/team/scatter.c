@@ -24,7 +24,7 @@ static void fill(struct fs_team *team, const unsigned char *source, const struct
     for (int i = 0; i < team->size; i++) {
         size_t bytes = blocks->sizes[i];
         if (i == team->index || bytes <= share || at >= bytes) continue;
-        memcpy(buffer + (size_t)i * part, source + blocks->offsets[i] + at, fs_smaller(bytes - at, part));
+        fs_copy(buffer + (size_t)i * part, source + blocks->offsets[i] + at, fs_smaller(bytes - at, part));
     }
 }
 
@@ -51,7 +51,7 @@ static int scatter_as_root(struct fs_team *team, const unsigned char *source, co
     int result = give_small(team, source, blocks);
     if (result == 0) result = give_large(team, source, blocks);
     if (result == 0 && target != NULL && target != own && blocks->sizes[team->index] > 0)
-        memcpy(target, own, blocks->sizes[team->index]);
+        fs_copy(target, own, blocks->sizes[team->index]);
     return result;
 }
 
@@ -69,7 +69,7 @@ static int take(struct fs_team *team, unsigned char *target, size_t bytes, int r
         size_t at = (size_t)step * part;
         result = fs_team_await_ready(team, root, (uint64_t)step + 1);
         if (result != 0) return result;
-        memcpy(target + at, fs_team_buffer(team, root, (uint64_t)step) + (size_t)team->index * part,
+        fs_copy(target + at, fs_team_buffer(team, root, (uint64_t)step) + (size_t)team->index * part,
                fs_smaller(bytes - at, part));
         fs_team_publish_done(team, (uint64_t)step + 1);
     }
