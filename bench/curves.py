@@ -113,7 +113,7 @@ def devices(options: Options) -> list[Sample]:
         except Unusable as error:
             options.skipped.add(name, str(error))
     lengths = sizes.parse(f"1,{QUICK_LENGTHS if options.quick else LENGTHS}")
-    said = ["--sizes", ",".join(map(str, lengths)), "--cores", ",".join(map(str, options.cores))]
+    said = ["--what", "latency", "--sizes", ",".join(map(str, lengths)), "--cores", ",".join(map(str, options.cores))]
     said += ["--seconds", str(options.pick(0.01, 0.1))]
     found: list[Sample] = []
     for _ in range(options.times(1, 5)):
@@ -128,7 +128,7 @@ def devices(options: Options) -> list[Sample]:
 
 
 def _of_all_sizes(peer: mpi.Mpi, said: Sequence[str], told: dict[str, list[dict]]) -> float:
-    told[peer.name] = mpi.run(peer, 2, "devices", said)
+    told[peer.name] = mpi.run(peer, 2, "point_to_point", said)
     return 0.0
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy
 from mpi4py import MPI
-from timing import SIZE, WORLD, arguments, repeat, tell
+from timing import arguments, repeat, tell
 
 DOUBLE = 8
 
@@ -25,12 +25,13 @@ def _share(size, parts):
     return size // parts or min(size, 1)
 
 
-def _part(size):
-    return _share(size, SIZE)
+def _part(size, comm):
+    return _share(size, comm.Get_size())
 
 
-def _counts(each):
-    return [each] * SIZE, [each * rank for rank in range(SIZE)]
+def _counts(each, comm):
+    ranks = range(comm.Get_size())
+    return [each for _ in ranks], [each * rank for rank in ranks]
 
 
 def barrier(size, comm):
@@ -42,44 +43,44 @@ def bcast(size, comm):
 
 
 def scatter(size, comm):
-    return (_bytes(_part(size) * SIZE), _bytes(_part(size)), 0)
+    return (_bytes(_part(size, comm) * comm.Get_size()), _bytes(_part(size, comm)), 0)
 
 
 def gather(size, comm):
-    return (_bytes(_part(size)), _bytes(_part(size) * SIZE), 0)
+    return (_bytes(_part(size, comm)), _bytes(_part(size, comm) * comm.Get_size()), 0)
 
 
 def scatterv(size, comm):
-    each = _part(size)
-    return ([_bytes(each * SIZE), *_counts(each), MPI.BYTE], _bytes(each), 0)
+    each = _part(size, comm)
+    return ([_bytes(each * comm.Get_size()), *_counts(each, comm), MPI.BYTE], _bytes(each), 0)
 
 
 def gatherv(size, comm):
-    each = _part(size)
-    return (_bytes(each), [_bytes(each * SIZE), *_counts(each), MPI.BYTE], 0)
+    each = _part(size, comm)
+    return (_bytes(each), [_bytes(each * comm.Get_size()), *_counts(each, comm), MPI.BYTE], 0)
 
 
 def allgather(size, comm):
-    return (_bytes(_part(size)), _bytes(_part(size) * SIZE))
+    return (_bytes(_part(size, comm)), _bytes(_part(size, comm) * comm.Get_size()))
 
 
 def allgatherv(size, comm):
-    each = _part(size)
-    return (_bytes(each), [_bytes(each * SIZE), *_counts(each), MPI.BYTE])
+    each = _part(size, comm)
+    return (_bytes(each), [_bytes(each * comm.Get_size()), *_counts(each, comm), MPI.BYTE])
 
 
 def alltoall(size, comm):
-    return (_bytes(_part(size) * SIZE), _bytes(_part(size) * SIZE))
+    return (_bytes(_part(size, comm) * comm.Get_size()), _bytes(_part(size, comm) * comm.Get_size()))
 
 
 def alltoallv(size, comm):
-    each = _part(size)
-    return tuple([_bytes(each * SIZE), *_counts(each), MPI.BYTE] for _ in range(2))
+    each = _part(size, comm)
+    return tuple([_bytes(each * comm.Get_size()), *_counts(each, comm), MPI.BYTE] for _ in range(2))
 
 
 def alltoallw(size, comm):
-    each = _part(size)
-    return tuple([_bytes(each * SIZE), *_counts(each), [MPI.BYTE] * SIZE] for _ in range(2))
+    each = _part(size, comm)
+    return tuple([_bytes(each * comm.Get_size()), *_counts(each, comm), [MPI.BYTE] * comm.Get_size()] for _ in range(2))
 
 
 def reduce(size, comm):
@@ -91,13 +92,13 @@ def allreduce(size, comm):
 
 
 def reduce_scatter_block(size, comm):
-    each = _share(size, DOUBLE * SIZE)
-    return (numpy.ones(each * SIZE), numpy.ones(each), MPI.SUM)
+    each = _share(size, DOUBLE * comm.Get_size())
+    return (numpy.ones(each * comm.Get_size()), numpy.ones(each), MPI.SUM)
 
 
 def reduce_scatter(size, comm):
-    each = _share(size, DOUBLE * SIZE)
-    return (numpy.ones(each * SIZE), numpy.ones(each), [each] * SIZE, MPI.SUM)
+    each = _share(size, DOUBLE * comm.Get_size())
+    return (numpy.ones(each * comm.Get_size()), numpy.ones(each), [each] * comm.Get_size(), MPI.SUM)
 
 
 def scan(size, comm):
@@ -121,12 +122,13 @@ COLLECTIVES = (
     reduce, allreduce, reduce_scatter, reduce_scatter_block, scan, exscan, neighbor_allgather, neighbor_alltoall,
 )  # fmt: skip
 SMALL = {"step": 17, "loss": 0.25}
+DEALT = object()  # as many of them as there are ranks
 OBJECTS = {
     "object_bcast": (SMALL, 0),
-    "object_scatter": ([SMALL] * SIZE, 0),
+    "object_scatter": (DEALT, 0),
     "object_gather": (SMALL, 0),
     "object_allgather": (SMALL,),
-    "object_alltoall": ([SMALL] * SIZE,),
+    "object_alltoall": (DEALT,),
     "object_reduce": (0.25, MPI.SUM, 0),
     "object_allreduce": (0.25, MPI.SUM),
     "object_scan": (0.25, MPI.SUM),
@@ -137,16 +139,18 @@ SIZELESS = ("barrier", "ibarrier", "barrier_init")
 def main():
     options = arguments(__doc__)
     known = {function.__name__: function for function in COLLECTIVES}
-    ring = WORLD.Create_cart([SIZE], periods=[True])
+    world = MPI.COMM_WORLD
+    ring = world.Create_cart([world.Get_size()], periods=[True])
     for name in options.what.split(",") if options.what else [*known, *OBJECTS]:
         if name in OBJECTS:
-            method = getattr(WORLD, name.removeprefix("object_"))
-            tell(name, 0, repeat(_called(method, OBJECTS[name]), options.seconds))
+            method = getattr(world, name.removeprefix("object_"))
+            given = [[SMALL] * world.Get_size() if one is DEALT else one for one in OBJECTS[name]]
+            tell(name, 0, repeat(_called(method, given), options.seconds))
             continue
         again = name.endswith("_init")  # bcast_init: start, then wait
         begins = name not in known and not again  # ibcast: begin, then wait
         function = known[name.removesuffix("_init")[begins:]]
-        comm = ring if "neighbor" in name else WORLD
+        comm = ring if "neighbor" in name else world
         method = getattr(comm, name.capitalize())
         for size in [0] if name in SIZELESS else options.sizes:
             given = function(size, comm)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import numpy
 from mpi4py import MPI
-from timing import SIZE, WORLD, arguments, repeat, tell
+from timing import arguments, repeat, tell
 
+WORLD = MPI.COMM_WORLD
+SIZE = WORLD.Get_size()
 PIECES = 8
 BLOCK = 4096  # doubles of the work: they stay in the nearest cache
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy
 from mpi4py import MPI
-from timing import RANK, SIZE, WORLD, arguments, repeat, tell
+from timing import arguments, repeat, tell
 
+WORLD = MPI.COMM_WORLD
+RANK, SIZE = WORLD.Get_rank(), WORLD.Get_size()
 WINDOW = 64  # messages under way
 HALF = SIZE // 2
 FIRST = RANK < HALF

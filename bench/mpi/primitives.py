@@ -16,8 +16,10 @@ import mpi4py
 import numpy
 from collectives import COLLECTIVES, SIZELESS
 from mpi4py import MPI
-from timing import RANK, SIZE, WORLD, arguments
+from timing import arguments
 
+WORLD = MPI.COMM_WORLD
+RANK, SIZE = WORLD.Get_rank(), WORLD.Get_size()
 CHUNK = 10  # calls; then all ranks agree whether there is time for more
 FEWEST = 20
 LONGEST_WARMING = 0.02  # seconds

@@ -9,11 +9,13 @@ from tempfile import TemporaryDirectory
 
 import numpy
 from mpi4py import MPI
-from timing import RANK, WORLD, arguments, tell
+from timing import arguments, tell
 
 sys.path.append(str(Path(__file__).parent.parent))
 from common import system_calls
 
+WORLD = MPI.COMM_WORLD
+RANK = WORLD.Get_rank()
 COUNT = 50
 
 

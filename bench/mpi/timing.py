@@ -1,4 +1,8 @@
-"""What the measured programs share: where a rank runs, how often a thing is repeated, how it is told."""
+"""What the measured programs share: where a rank runs, how often a thing is repeated, how it is told.
+
+Ranks may be threads. They share this module, so it makes no MPI call and keeps nothing of a rank when it is imported:
+each rank's program has its own.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,6 @@ import os
 from collections.abc import Callable
 
 from mpi4py import MPI
-
-WORLD = MPI.COMM_WORLD
-RANK, SIZE = WORLD.Get_rank(), WORLD.Get_size()
 
 
 def arguments(text: str | None, more: Callable[[argparse.ArgumentParser], object] | None = None) -> argparse.Namespace:
@@ -26,7 +27,7 @@ def arguments(text: str | None, more: Callable[[argparse.ArgumentParser], object
     words = parser.parse_args()
     words.sizes = [int(size) for size in words.sizes.split(",")]
     cores = [int(core) for core in words.cores.split(",")]
-    os.sched_setaffinity(0, {cores[RANK % len(cores)]})
+    os.sched_setaffinity(0, {cores[MPI.COMM_WORLD.Get_rank() % len(cores)]})
     gc.disable()
     return words
 
@@ -41,21 +42,21 @@ def repeat(once: Callable[[], object], seconds: float) -> float:
             break
         times *= 4
     times = max(1, int(times * seconds / took)) if took > 0 else times
-    times = WORLD.bcast(times, 0)
+    times = MPI.COMM_WORLD.bcast(times, 0)
     return _timed(once, times) / times * 1e6
 
 
 def _timed(once: Callable[[], object], times: int) -> float:
-    calls = range(times)
-    WORLD.Barrier()
+    calls, world = range(times), MPI.COMM_WORLD
+    world.Barrier()
     start = MPI.Wtime()
     for _ in calls:
         once()
     took = MPI.Wtime() - start
-    return WORLD.allreduce(took, MPI.MAX)
+    return world.allreduce(took, MPI.MAX)
 
 
 def tell(what: str, size: int, value: float) -> None:
     """Print one result, on rank 0."""
-    if RANK == 0:
+    if MPI.COMM_WORLD.Get_rank() == 0:
         print(json.dumps({"what": what, "size": size, "value": value}), flush=True)
