@@ -1,5 +1,6 @@
 /* Through the ring or out of the sender's memory?  Which is faster depends on where the two cores sit, and changes while
- * we run.  So both are timed, and the one that lost is tried again from time to time.
+ * we run.  So both are timed, and the one that lost is tried again: soon at first, as the first times are those of memory
+ * that is touched for the first time, then more and more seldom.
  *
  * Costs are ticks for 64 KiB.  Through the ring both ends copy; what the sender's half took is told in the segment. */
 #include "cost.h"
@@ -9,26 +10,49 @@
 #define UNIT (64u * 1024)
 #define SHORTEST (16u * 1024) /* what is shorter says little */
 #define SHORTEST_BITS 14
-#define TRY_AGAIN (64u << 20)    /* bytes */
+#define TRY_FIRST (512u << 10)   /* bytes that go the other way before a trial; twice as many before the next one */
+#define DOUBLINGS 7u             /* up to 64 MiB */
+#define TRY_AGAIN ((uint64_t)TRY_FIRST << DOUBLINGS)
+#define CLEARLY 3u               /* times as slow: then the next few trials fall out */
+#define FALL_OUT 3u
+#define FEWEST_BETWEEN 4u        /* messages of that length */
 #define OVERHEAD_US 3.0          /* of a fetch: announcement, call, acknowledgement */
 #define ONE_CHUNK (64u * 1024)   /* of longer messages both ends copy at once */
 #define HELPED_FROM (64u * 1024) /* the sender copies a part of such fetches */
 
-static void note(uint64_t *cost, size_t length, uint64_t ticks)
+static uint64_t put_there(const struct fs_link *link)
 {
-    fs_cost_learn(cost, (uint64_t)((double)ticks * UNIT / (double)length) + 1, FS_COST_HALF);
+    return atomic_load_explicit(&link->end->in.shared->put_cost, memory_order_relaxed);
+}
+
+static uint64_t patience(const struct fs_link *link) { return (uint64_t)TRY_FIRST << link->trials; }
+
+/* While little is known, the best time seen says the most. */
+static void note(const struct fs_link *link, uint64_t *cost, size_t length, uint64_t ticks)
+{
+    int much = link->trials < DOUBLINGS ? FS_COST_ALL : FS_COST_HALF;
+    fs_cost_learn(cost, (uint64_t)((double)ticks * UNIT / (double)length) + 1, (uint64_t)much);
+}
+
+/* `waited`: what went the other way before.  `cost` and `other`: of both now. */
+static void tried(struct fs_link *link, uint64_t waited, uint64_t cost, uint64_t other)
+{
+    if (waited <= patience(link)) return;
+    link->trials += cost / CLEARLY > other ? 1 + FALL_OUT : 1;
+    if (link->trials > DOUBLINGS) link->trials = DOUBLINGS;
 }
 
 void fs_note_put(struct fs_link *link, size_t length, uint64_t ticks)
 {
-    note(&link->put_cost, length, ticks);
+    note(link, &link->put_cost, length, ticks);
     uint32_t told = link->put_cost < UINT32_MAX ? (uint32_t)link->put_cost : UINT32_MAX;
     atomic_store_explicit(&link->end->out.shared->put_cost, told, memory_order_relaxed);
 }
 
 void fs_note_take(struct fs_link *link, size_t length, uint64_t ticks)
 {
-    note(&link->take_cost, length, ticks);
+    note(link, &link->take_cost, length, ticks);
+    tried(link, link->fetched, link->take_cost, link->pull_cost);
     link->streamed += length;
     link->fetched = 0;
     fs_costs_changed(link);
@@ -36,15 +60,11 @@ void fs_note_take(struct fs_link *link, size_t length, uint64_t ticks)
 
 void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks)
 {
-    note(&link->pull_cost, length, ticks);
+    note(link, &link->pull_cost, length, ticks);
+    tried(link, link->streamed, link->pull_cost, put_there(link) + link->take_cost);
     link->fetched += length;
     link->streamed = 0;
     fs_costs_changed(link);
-}
-
-static uint64_t put_there(const struct fs_link *link)
-{
-    return atomic_load_explicit(&link->end->in.shared->put_cost, memory_order_relaxed);
 }
 
 int fs_fetch_is_faster(struct fs_link *link, size_t length)
@@ -54,14 +74,15 @@ int fs_fetch_is_faster(struct fs_link *link, size_t length)
     uint64_t put = put_there(link), slower = put > link->take_cost ? put : link->take_cost;
     uint64_t pull = length >= HELPED_FROM ? link->pull_cost * 7 / 10 : link->pull_cost;
     int faster = pull < (length > ONE_CHUNK ? slower : put + link->take_cost);
-    if (faster) return link->fetched <= TRY_AGAIN || length > TRY_AGAIN;
-    return link->streamed > TRY_AGAIN;
+    uint64_t many = (uint64_t)FEWEST_BETWEEN * length, until = many > patience(link) ? many : patience(link);
+    if (faster) return link->fetched <= until || length > TRY_AGAIN;
+    return link->streamed > until;
 }
 
 static uint8_t limit_now(const struct fs_link *link)
 {
-    if (link->pull_cost == 0 || link->streamed > TRY_AGAIN) return SHORTEST_BITS;
-    if (link->take_cost == 0 || link->fetched > TRY_AGAIN) return 0;
+    if (link->pull_cost == 0 || link->streamed > patience(link)) return SHORTEST_BITS;
+    if (link->take_cost == 0 || link->fetched > patience(link)) return 0;
     double ring = (double)(put_there(link) + link->take_cost), gain = ring - (double)link->pull_cost;
     if (gain <= 0) return 0;
     double from = OVERHEAD_US * fs_ticks_per_us() * UNIT / gain;

@@ -75,6 +75,7 @@ struct fs_link {
     uint8_t limit;                           /* what our frames say of that */
     uint64_t take_cost, put_cost, pull_cost; /* costs.c */
     uint64_t streamed, fetched;              /* bytes since the other way was measured */
+    uint32_t trials;                         /* of the way that lost, so far */
     /* share.c: a fetch that the sender helps with, as receiver and as sender */
     struct fs_request *sharing, *pushing;
     uint32_t share_number, push_number, push_to, push_done;
