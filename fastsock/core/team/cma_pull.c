@@ -17,6 +17,7 @@
 #define LEARNING 8u            /* uses at the start, by turns, until one way is clearly better */
 #define LEARNING_LEAST 4u      /* of these: in the first one memory may be touched for the first time */
 #define LONG ((size_t)1 << 20) /* of so many bytes, buffers that cores far apart share take several times as long */
+#define CROWDED ((size_t)128 << 10) /* of so many bytes, a turn more is little */
 #define LONG_FIRST 32u         /* uses before such a trial: what it may lose is little beside what they took */
 #define TRY_EVERY 128u         /* uses, a few of which go the other way */
 #define TRIES 3u
@@ -81,10 +82,16 @@ static int learned(const struct fs_team_ways *ways, uint32_t use)
     return use % (least < most / 3 ? TRY_EVERY * SELDOM : TRY_EVERY) < TRIES ? !better : better;
 }
 
+/* Members that take turns on a core have in its cache what all of them read, and each system call is another turn.  Not so
+ * in an alltoall: of a block that one member alone reads the second copy is for nothing. */
+static int is_better_shared(const struct fs_team *team, enum fs_team_kind kind, size_t bytes)
+{
+    return team->crowded && (kind != FS_KIND_ALLTOALL || bytes < CROWDED);
+}
+
 int fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes)
 {
-    /* members that take turns on a core have what they share in its cache, and each system call is another turn */
-    if (bytes < FS_TEAM_CMA || team->crowded || team->identities == NULL) return 0;
+    if (bytes < FS_TEAM_CMA || team->identities == NULL || is_better_shared(team, kind, bytes)) return 0;
     if (atomic_load_explicit(&team->header->readers, memory_order_relaxed) != (uint32_t)team->size) return 0;
     struct fs_team_ways *ways = &team->ways[kind][class_of(bytes)];
     int direct = bytes >= LONG && ways->uses < LONG_FIRST;
