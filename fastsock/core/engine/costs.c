@@ -10,10 +10,10 @@
 #define UNIT (64u * 1024)
 #define SHORTEST (16u * 1024) /* what is shorter says little */
 #define SHORTEST_BITS 14
-#define TRY_FIRST (512u << 10)   /* bytes that go the other way before a trial; twice as many before the next one */
-#define DOUBLINGS 7u             /* up to 64 MiB */
+#define TRY_FIRST (512u << 10) /* bytes that go the other way before a trial; twice as many before the next one */
+#define DOUBLINGS 7u           /* up to 64 MiB */
 #define TRY_AGAIN ((uint64_t)TRY_FIRST << DOUBLINGS)
-#define CLEARLY 3u               /* times as slow: then the next few trials fall out */
+#define CLEARLY 3u /* times as slow: then the next few trials fall out */
 #define FALL_OUT 3u
 #define FEWEST_BETWEEN 4u        /* messages of that length */
 #define OVERHEAD_US 3.0          /* of a fetch: announcement, call, acknowledgement */

@@ -68,7 +68,7 @@ static int collect(struct fs_team *team, const struct round *round, unsigned cha
         result = fs_team_await_ready(team, i, reduced_at(round->number));
         if (result != 0) return result;
         fs_copy(target + (round->first + start) * element, fs_team_buffer(team, i, round->number) + start * element,
-               length * element);
+                length * element);
     }
     return result;
 }

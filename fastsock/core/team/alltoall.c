@@ -26,7 +26,7 @@ static void show(struct fs_team *team, void *context, size_t round, unsigned cha
         size_t size = what->out->sizes[i];
         if (i == team->index || is_in_cell(what, size) || at >= size) continue;
         fs_copy(buffer + (size_t)i * what->part, what->source + what->out->offsets[i] + at,
-               fs_smaller(size - at, what->part));
+                fs_smaller(size - at, what->part));
     }
     if (!what->direct || round > 0) return;
     for (int i = 0; i < team->size; i++) {
@@ -43,7 +43,7 @@ static void take(struct fs_team *team, void *context, size_t round)
         size_t size = what->in->sizes[i];
         if (i == team->index || is_in_cell(what, size) || at >= size || what->ways[i]) continue;
         fs_copy(what->target + what->in->offsets[i] + at, fs_team_buffer(team, i, round) + mine,
-               fs_smaller(size - at, what->part));
+                fs_smaller(size - at, what->part));
     }
 }
 

@@ -14,12 +14,12 @@
 #include "internal.h"
 
 #define PIECE (16u * 1024)
-#define LEARNING 8u            /* uses at the start, by turns, until one way is clearly better */
-#define LEARNING_LEAST 4u      /* of these: in the first one memory may be touched for the first time */
-#define LONG ((size_t)1 << 20) /* of so many bytes, buffers that cores far apart share take several times as long */
-#define CROWDED ((size_t)128 << 10) /* of so many bytes, a turn more is little */
-#define LONG_FIRST 32u         /* uses before such a trial: what it may lose is little beside what they took */
-#define TRY_EVERY 128u         /* uses, a few of which go the other way */
+#define LEARNING 8u                /* uses at the start, by turns, until one way is clearly better */
+#define LEARNING_LEAST 4u          /* of these: in the first one memory may be touched for the first time */
+#define LONG ((size_t)1 << 20)     /* of so many bytes, buffers that cores far apart share take several times as long */
+#define CROWDED ((size_t)32 << 10) /* of so many bytes, a turn more is little */
+#define LONG_FIRST 32u             /* uses before such a trial: what it may lose is little beside what they took */
+#define TRY_EVERY 128u             /* uses, a few of which go the other way */
 #define TRIES 3u
 #define SELDOM 16u /* times as seldom where it costs much */
 #define LONGEST_READ ((size_t)1 << 30)

@@ -70,7 +70,7 @@ static int take(struct fs_team *team, unsigned char *target, size_t bytes, int r
         result = fs_team_await_ready(team, root, (uint64_t)step + 1);
         if (result != 0) return result;
         fs_copy(target + at, fs_team_buffer(team, root, (uint64_t)step) + (size_t)team->index * part,
-               fs_smaller(bytes - at, part));
+                fs_smaller(bytes - at, part));
         fs_team_publish_done(team, (uint64_t)step + 1);
     }
     return result;
