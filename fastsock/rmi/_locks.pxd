@@ -9,17 +9,20 @@ cdef extern from *:
     enum { RMI_FREE, RMI_HELD, RMI_AWAITED };
 
     typedef struct {
-        PyThread_type_lock bell; /* rung once for each release of a lock that others wait for */
+        PyThread_type_lock bell; /* rung where a lock is released that others wait for; held until then */
         int state;
+        int rung; /* and nobody has heard it yet: whoever does looks at the state after that, so one ring will do */
     } rmi_lock;
 
     #ifdef Py_GIL_DISABLED
     static inline int rmi_swap(int *state, int next) { return __atomic_exchange_n(state, next, __ATOMIC_ACQ_REL); }
+    static inline void rmi_order(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
     static inline int rmi_take_free(int *state) {
         int expected = RMI_FREE;
         return __atomic_compare_exchange_n(state, &expected, RMI_HELD, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
     }
     #else
+    static inline void rmi_order(void) {}
     static inline int rmi_swap(int *state, int next) {
         int before = *state;
         *state = next;
@@ -42,7 +45,7 @@ cdef extern from *:
 
     static inline void free_lock(rmi_lock *held) {
         if (held == NULL) return;
-        PyThread_release_lock(held->bell);
+        if (!held->rung) PyThread_release_lock(held->bell);
         PyThread_free_lock(held->bell);
         PyMem_Free(held);
     }
@@ -53,8 +56,9 @@ cdef extern from *:
             Py_BEGIN_ALLOW_THREADS
             rung = PyThread_acquire_lock_timed(held->bell, -1, 1);
             Py_END_ALLOW_THREADS
+            if (rung == PY_LOCK_ACQUIRED) rmi_swap(&held->rung, 0);
             /* of signals: the lock stays AWAITED, which costs whoever waits next one look too many */
-            if (rung != PY_LOCK_ACQUIRED && Py_MakePendingCalls() < 0) return -1;
+            else if (Py_MakePendingCalls() < 0) return -1;
         }
         return 1;
     }
@@ -65,10 +69,16 @@ cdef extern from *:
     }
 
     static inline void let_go(rmi_lock *held) {
-        if (rmi_swap(&held->state, RMI_FREE) == RMI_AWAITED) PyThread_release_lock(held->bell);
+        if (rmi_swap(&held->state, RMI_FREE) == RMI_AWAITED && !rmi_swap(&held->rung, 1))
+            PyThread_release_lock(held->bell);
+        rmi_order();
     }
 
-    static inline int is_taken(rmi_lock *held) { return __atomic_load_n(&held->state, __ATOMIC_RELAXED) != RMI_FREE; }
+    /* One thread puts itself down to be woken, then asks this. Another lets go, then looks who is put down. */
+    static inline int is_taken(rmi_lock *held) {
+        rmi_order();
+        return __atomic_load_n(&held->state, __ATOMIC_RELAXED) != RMI_FREE;
+    }
     """
     ctypedef struct rmi_lock:
         pass
