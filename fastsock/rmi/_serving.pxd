@@ -30,6 +30,8 @@ cdef class Servant(Sender):
     @cython.locals(key=cython.uint, first=Request)
     cdef bint claim(self, Request request) except -1
     cpdef object run_claimed(self, Request request)
+    @cython.locals(following=Request)
+    cpdef object make_way(self, Request request)
     @cython.locals(key=cython.uint, following=Request)
     cdef Request _following(self, Request request)
     @cython.locals(key=cython.uint, first=Request, each=Request)

@@ -143,13 +143,19 @@ class Servant(Sender):
                 return
             following = self._following(request)
 
+    def make_way(self, request: Request) -> None:
+        """The method has returned, though its work goes on: the calls behind it need not wait for that."""
+        following = self._following(request)
+        if following is not None:
+            self.session.submit(self.run_claimed, following)
+
     def _following(self, request: Request) -> Any:
         """The next one of the thread whose request is done. None: there is none, or another thread runs it."""
         key = request.number >> THREAD_SHIFT
         self._order.acquire()
         try:
             if self._running[key] is not request:
-                return None  # it was cancelled, and those behind it have gone on
+                return None  # those behind it have gone on already
             behind = request.behind
             request.behind = None
             while behind:

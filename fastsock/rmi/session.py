@@ -261,6 +261,7 @@ class Session:
             producer = streams.Producer(self, request.number, value)
             self.producers[request.number] = producer
             self.send(RESULT, request.number, (None,), STREAM)
+            self.connection.make_way(request)
             producer.go_on()
 
     def failed(self, request: Request, error: BaseException) -> None:

@@ -199,7 +199,20 @@ class Store:
 
     def arrays(self, number: int, size: int) -> Iterator[Any]:
         for each in range(number):
+            self.produced = each
             yield numpy.full(size, each)
+
+    def count_gated(self, number: int, at: int) -> Iterator[int]:
+        """Stands still before one item until the gate is open."""
+        try:
+            for each in range(number):
+                if each == at:
+                    self.entered.set()
+                    if not self.gate.wait(30):
+                        raise TimeoutError("nobody has opened the gate")
+                yield each
+        finally:
+            self.closed_streams += 1
 
     async def count_later(self, number: int) -> AsyncIterator[int]:
         for each in range(number):
