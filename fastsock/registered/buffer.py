@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ASKED_BEFORE = 16 << 20  # bytes from which on it is asked whether the host has them
 _SLICE_SECONDS = 0.02  # of a wait; in between a look whether the other process lives
 
-_Exporter: Any = core.Exporter if core.available else object
+_Lendable: Any = core.Lendable if core.available else object
 
 
 _NOT_REGISTERED = {
@@ -48,7 +48,7 @@ def need_core() -> None:
         raise NotImplementedError(f"registered buffers need the native core, and {core.why_not}")
 
 
-class RegisteredBuffer(_Exporter):  # type: ignore[misc]
+class RegisteredBuffer(_Lendable):  # type: ignore[misc]
     """`nbytes` bytes of sealed shared memory, zeroes at first: Javia-II's ViBuffer (section 4).
 
     It exports the buffer protocol: as bytes itself, and as arrays by `view`. Exports are counted, views of views too.
@@ -59,17 +59,11 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
         need_core()
         if nbytes < 1:
             raise ValueError(f"a buffer has at least one byte, not {nbytes}")
-        self._loans: list[lending.Loan] = []
-        self._borrowed: Any = None
-        self._spent = False  # others may have its memory for ever
-        self._released = False
-        self._callbacks: list[Callable[[RegisteredBuffer], Any]] = []
-        self._pool: Any = None
-        self._registered: Any = None
-        if self._takes_memory:
-            self.set_memory(new_memory(nbytes), 0, nbytes)
+        self.set_memory(new_memory(nbytes), 0, nbytes)
 
-    _takes_memory = True
+    _lock = lending.lock
+    _callbacks: tuple[Callable[[RegisteredBuffer], Any], ...] = ()
+    _pool: Any = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.nbytes} bytes{', ' + self._why_closed() if self._is_closed() else ''}>"
@@ -106,13 +100,13 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
 
     def unref(self, callback: Callable[[RegisteredBuffer], Any]) -> None:
         """Calls `callback(buffer)` once no view is left: at once, or in the thread that drops the last one."""
-        self._callbacks.append(callback)
+        self._callbacks = (*self._callbacks, callback)
         if not self.exports:
             self.unreferenced()
 
     def unreferenced(self) -> None:
         """Called when the last view is gone."""
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback(self)
 
@@ -192,31 +186,12 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
             if ledger is not None:
                 ledger.wait(seen, left)
 
-    def look(self) -> None:
-        """Takes back what others have finished with."""
-        if not self._loans:
-            return
-        with lending.lock:
-            for loan in list(self._loans):
-                state = loan.look()
-                if state == lending.AWAY:
-                    continue
-                self._loans.remove(loan)
-                loan.settled()
-                if state == lending.LOST and not loan.only_read:
-                    self._spent = True
-            if not self._loans and not self._released:
-                self._came_home()
-
-    def _came_home(self) -> None:
-        if self._spent and self._borrowed is None:
-            if self._registered is not None:
-                self.deregister()
-            # somebody may write to it still, a child of that process even: nobody shall see that here
-            self.set_memory(new_memory(self.nbytes), 0, self.nbytes)
-            self._spent = False
-        self.closed = self._spent
-        self.readonly = self._borrowed is not None and self._borrowed.only_read
+    def _renew(self) -> None:
+        if self._registered is not None:
+            self.deregister()
+        # somebody may write to it still, a child of that process even: nobody shall see that here
+        self.set_memory(new_memory(self.nbytes), 0, self.nbytes)
+        self._spent = False
 
     # ---- for send_buffer() ----
 
@@ -238,15 +213,6 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
             why = "writable views of it live" if lend and not self.closed else "views of it live"
             raise ReferencedError(f"the buffer cannot be sent: {self._why_closed() if self.closed else why}")
 
-    def lent(self, loan: lending.Loan) -> None:
-        """Another process has it."""
-        self._loans.append(loan)
-
-    def settle(self) -> None:
-        """The sending is over."""
-        if not self._loans and not self._released:
-            self._came_home()
-
     # ---- the end ----
 
     def release(self) -> None:
@@ -254,7 +220,7 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
 
         Raises ReferencedError while a view lives, or while another process has what this one has borrowed.
         """
-        if self._released:
+        if self.give_back():
             return
         if self.is_inherited():
             self._released = True
@@ -298,10 +264,8 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
     ) -> None:
         self.release()
 
-    def __del__(self) -> None:
-        # nobody sees it any more; a borrowed one goes back
-        if getattr(self, "_released", True) or self.is_inherited():
-            return
+    def _left(self) -> None:
+        """Nobody sees it any more. A borrowed one goes back."""
         if self._borrowed is not None:
             self._borrowed.give_back(self._spent or bool(self._loans))
         for loan in self._loans:
@@ -313,15 +277,6 @@ class RegisteredBuffer(_Exporter):  # type: ignore[misc]
 
 class BorrowedBuffer(RegisteredBuffer):
     """One that another process owns. Its release gives it back."""
-
-    _takes_memory = False
-
-    def __init__(self, memory: Any, offset: int, nbytes: int, borrowed: Any, only_read: bool) -> None:
-        super().__init__(nbytes)
-        self.set_memory(memory, offset, nbytes)
-        borrowed.only_read = only_read
-        self._borrowed = borrowed
-        self.readonly = only_read
 
 
 def new_memory(nbytes: int) -> Any:

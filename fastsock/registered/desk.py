@@ -12,7 +12,6 @@ import atexit
 import errno
 import os
 import struct
-import weakref
 
 from .. import core
 from ..system.forkable import new_recursive_lock
@@ -25,20 +24,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+
 _MOST_WAITING = 128
 _SPACE = _socket.CMSG_SPACE(struct.calcsize("i"))
 
 
-class Owner:
+_Creditor: Any = core.Creditor if core.available else object
+
+
+class Owner(_Creditor):  # type: ignore[misc]
     """A process that passes memory to this one: the other side of a Link (lending.py)."""
 
     def __init__(self, sock: Any) -> None:
+        super().__init__()
         self._sock = sock
         self._file = Hidden(sock.fileno())
         self.process, self.user = peer_of(sock)
         self.number = -1  # until it has said hello
-        self.ledger: Any = None
-        self.memories: dict[int, Any] = {}
         self._wrong = ""  # what it did that none does
         self._is_closed = False
 
@@ -119,26 +121,6 @@ class Owner:
             self._sock.detach()
 
 
-class Borrowed:
-    """What this process has of another one's."""
-
-    __slots__ = ("only_read", "owner", "serial", "slot")
-
-    def __init__(self, owner: Owner, slot: int, serial: int) -> None:
-        self.owner = owner
-        self.slot = slot
-        self.serial = serial
-        self.only_read = False
-
-    def take(self) -> bool:
-        """Whether it was still there."""
-        return self.owner.ledger.take(self.slot, self.serial)  # type: ignore[no-any-return]
-
-    def give_back(self, spent: bool) -> None:
-        """The owner may use the memory again. spent: it may not, for somebody else may have it for ever."""
-        self.owner.ledger.give_back(self.slot, self.serial, spent)
-
-
 class Desk:
     """Where other processes pass memory to this one."""
 
@@ -161,17 +143,15 @@ class Desk:
         self._file = Hidden(self._sock.fileno())
         self._connections = 0
         self._open: set[int] = set()  # the words of connections that are
-        self._shown: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._unnamed: list[Owner] = []
         self.owners: dict[int, Owner] = {}
 
     def show(self, channel: Any) -> None:
         """The other end of that connection may hand buffers over from now on."""
-        if channel in self._shown:
+        if channel.shown_desk() >> CONNECTION_BITS == self.number:
             return
         self._connections = (self._connections + 1) % (1 << CONNECTION_BITS)
         word = self.number << CONNECTION_BITS | self._connections
-        self._shown[channel] = word
         self._open.add(word)
         channel.show_desk(word, lambda: self._closed(word))
 
@@ -212,8 +192,8 @@ class Desk:
         sock.setblocking(False)
         return sock
 
-    def take(self, word: int, link: int, number: int, slot: int, serial: int) -> tuple[Any, Borrowed]:
-        """The memory that the stream announced. Raises LostBufferError, BufferFormatError, OSError."""
+    def find(self, word: int, link: int, number: int) -> Owner:
+        """Whose memory the stream announced, when it is here. Raises LostBufferError, BufferFormatError, OSError."""
         if word >> CONNECTION_BITS != self.number:
             raise LostBufferError(
                 "the buffer was handed to another process of this connection: the one that called recv_buffer() before"
@@ -226,10 +206,9 @@ class Desk:
             raise BufferFormatError("a buffer of nobody's: no process has passed memory over that link")
         if number not in owner.memories:
             owner.look()
-        memory = owner.memories.get(number)
-        if memory is None:
+        if number not in owner.memories:
             raise BufferFormatError(f"a buffer without memory: process {owner.process} has passed none of that number")
-        return memory, Borrowed(owner, slot, serial)
+        return owner
 
     def close(self) -> None:
         if self._file.is_ours():

@@ -13,7 +13,6 @@ import errno
 import os
 import struct
 import weakref
-from collections import deque
 
 from .. import core
 from ..system.forkable import new_recursive_lock
@@ -24,14 +23,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+
 NAME = "\0fastsock-buffers-{:09x}"
-CONNECTION_BITS = 28  # of a desk's word: the low bits tell its connections apart
+CONNECTION_BITS: int = core.DESK_CONNECTION_BITS if core.available else 0
 MOST_NUMBERS = 4096  # memories that one process passes to another
 SEQUENCED = _socket.SOCK_SEQPACKET | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _CREDENTIALS = struct.Struct("iII")
 _BUSY = (errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS)
-
-HOME, AWAY, LOST = 0, 1, 2
 
 
 def peer_of(sock: Any) -> tuple[int, int]:
@@ -41,41 +39,10 @@ def peer_of(sock: Any) -> tuple[int, int]:
     return process, user
 
 
-class Loan:
-    """A buffer that another process has, or will have. memory: stays until the loan is settled."""
-
-    __slots__ = ("link", "memory", "only_read", "serial", "slot")
-
-    def __init__(self, link: Link, memory: Any, slot: int, serial: int, only_read: bool) -> None:
-        self.link = link
-        self.memory = memory
-        self.slot = slot
-        self.serial = serial
-        self.only_read = only_read
-
-    def look(self) -> int:
-        """HOME, AWAY or LOST. LOST: that process has ended, and somebody may have the memory for ever."""
-        state = self.link.ledger.state(self.slot, self.serial)
-        if state == core.LOAN_RETURNED or state == core.LOAN_FREE:
-            return HOME
-        if state == core.LOAN_SPENT:
-            return LOST
-        if self.link.is_dead():
-            # what it did last counts: it may have returned the buffer and died then
-            state = self.link.ledger.state(self.slot, self.serial)
-            return HOME if state == core.LOAN_RETURNED else LOST
-        return AWAY
-
-    def cancel(self) -> bool:
-        """Takes it back; whether nobody had taken it."""
-        return self.link.ledger.cancel(self.slot, self.serial)  # type: ignore[no-any-return]
-
-    def settled(self) -> None:
-        """It is over: its slot is free for another one."""
-        self.link.free(self)
+_Lender: Any = core.Lender if core.available else object
 
 
-class Link:
+class Link(_Lender):  # type: ignore[misc]
     """This process's way to the desk of another one."""
 
     def __init__(self, desk: int) -> None:
@@ -90,16 +57,10 @@ class Link:
         except BaseException:
             sock.close()
             raise
-        self.number = int.from_bytes(genuine.urandom(8), "little")
-        self.ledger = core.Ledger(memory)
+        super().__init__(memory, int.from_bytes(genuine.urandom(8), "little"))
         self._sock = sock
         self._file = Hidden(sock.fileno())
-        self._free = deque(range(core.LEDGER_SLOTS))
-        self._serial = 0
-        self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._next_number = 0
-        self._forgotten: deque[int] = deque()
-        self._abandoned: deque[Loan] = deque()
         self._is_dead = False
         self._pass(core.pack_memo(core.MEMO_HELLO, self.number, core.LEDGER_BYTES), memory)
 
@@ -121,56 +82,50 @@ class Link:
             self._is_dead = bool(poll.poll(0))
         return self._is_dead
 
-    def _number_of(self, memory: Any) -> int:
-        number = self._numbers.get(memory)
-        if number is None:
-            if len(self._numbers) >= MOST_NUMBERS:
-                raise OSError(errno.ENOBUFS, "too many buffers for one process")
-            number = self._next_number
-            self._pass(core.pack_memo(core.MEMO_MEMORY, self.number, memory.nbytes, number), memory)
-            self._next_number += 1
-            self._numbers[memory] = number
-            weakref.finalize(memory, self._forgotten.append, number).atexit = False
-        return number
-
-    def _tell_forgotten(self) -> None:
-        while self._forgotten:
-            self._pass(core.pack_memo(core.MEMO_FORGET, self.number, 0, self._forgotten[0]))
-            self._forgotten.popleft()
-
-    def lend(self, memory: Any, only_read: bool, desk: int) -> tuple[Loan, int] | None:
-        """A loan, and the memory's number there. None: the other process must look first, so it is to be copied."""
+    def prepare(self, memory: Any) -> bool:
+        """Whether the memory can be lent: it has a number there. False: the other process must look first."""
         try:
-            if self._abandoned:
-                self._sweep()
-            if self._forgotten:
-                self._tell_forgotten()
-            number = self._number_of(memory)
+            self._sweep()
+            self._tell_forgotten()
+            self._pass_memory(memory)
         except OSError as error:
             if error.errno in _BUSY or self.is_dead():
-                return None
+                return False
             raise
-        if not self._free:
-            return None
-        self._serial += 1
-        loan = Loan(self, memory, self._free.popleft(), self._serial, only_read)
-        self.ledger.send(loan.slot, loan.serial, desk & (1 << CONNECTION_BITS) - 1)
-        return loan, number
+        return True
 
-    def free(self, loan: Loan) -> None:
-        """The loan is settled."""
-        self._free.append(loan.slot)
+    def _pass_memory(self, memory: Any) -> None:
+        key = id(memory)
+        if key in self.numbers:
+            return
+        if len(self.numbers) >= MOST_NUMBERS:
+            raise OSError(errno.ENOBUFS, "too many buffers for one process")
+        number = self._next_number
+        self._pass(core.pack_memo(core.MEMO_MEMORY, self.number, memory.nbytes, number), memory)
+        self._next_number += 1
+        numbers, forgotten = self.numbers, self.forgotten
 
-    def abandon(self, loan: Loan) -> None:
+        def gone(reference: Any) -> None:
+            del numbers[key]
+            forgotten.append(number)
+
+        numbers[key] = number, weakref.ref(memory, gone)
+
+    def _tell_forgotten(self) -> None:
+        while self.forgotten:
+            self._pass(core.pack_memo(core.MEMO_FORGET, self.number, 0, self.forgotten[0]))
+            self.forgotten.popleft()
+
+    def abandon(self, loan: Any) -> None:
         """Nobody will settle the loan."""
-        self._abandoned.append(loan)
+        self.abandoned.append(loan)
 
     def _sweep(self) -> None:
         """Settles the abandoned loans that are over."""
-        for _ in range(len(self._abandoned)):
-            loan = self._abandoned.popleft()
-            if loan.look() == AWAY:
-                self._abandoned.append(loan)
+        for _ in range(len(self.abandoned)):
+            loan = self.abandoned.popleft()
+            if loan.look() == core.LOAN_AWAY:
+                self.abandoned.append(loan)
             else:
                 self.free(loan)
 
@@ -190,10 +145,14 @@ _links: dict[int, Link] = {}
 
 def link_to(desk: int) -> Link | None:
     """The link to the process whose desk's word that is; None where it cannot be had, so buffers are copied."""
-    identity = desk >> CONNECTION_BITS
-    link = _links.get(identity)
+    link = _links.get(desk >> CONNECTION_BITS)
     if link is not None:
         return link
+    with lock:
+        return _links.get(desk >> CONNECTION_BITS) or _new_link(desk >> CONNECTION_BITS)
+
+
+def _new_link(identity: int) -> Link | None:
     for known in [known for known, each in _links.items() if each.is_dead()]:
         _links.pop(known).close()
     try:

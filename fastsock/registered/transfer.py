@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any, NoReturn
 
+_PARCEL_BYTES: int = core.PARCEL_BYTES if core.available else 0
 _LARGEST_PIECE = 1 << 30  # bytes of one call: TLS takes less than 2 GiB
 
 # What came of an announcement whose rest had not come when the timeout passed, or that could not be taken then.
@@ -31,8 +32,15 @@ def expect(sock: socket) -> None:
     need_core()
     channel = _channel_of(sock)
     if channel is not None:
+        _desk_shown(channel)
+
+
+def _desk_shown(channel: Any) -> desks.Desk:
+    desk = desks.desk()
+    if channel.shown_desk() >> lending.CONNECTION_BITS != desk.number:
         with desks.lock:
-            desks.desk().show(channel)
+            desk.show(channel)
+    return desk
 
 
 def send_buffer(sock: socket, buffer: RegisteredBuffer, region: Any = None, lend: bool = False) -> bool:
@@ -50,8 +58,9 @@ def send_buffer(sock: socket, buffer: RegisteredBuffer, region: Any = None, lend
     if not isinstance(buffer, RegisteredBuffer):
         kind = type(buffer).__name__
         raise TypeError(f"send_buffer() takes a RegisteredBuffer, not {kind}; send_array() takes arrays")
-    offset, nbytes = _bounds(buffer, region)
-    buffer.close_for(lend)
+    offset, nbytes = (0, buffer.nbytes) if region is None else _bounds(buffer, region)
+    if not buffer.close_to_send(lend):
+        buffer.close_for(lend)
     try:
         channel = _channel_of(sock)
         word = channel.other_desk() if channel is not None else 0
@@ -64,8 +73,6 @@ def send_buffer(sock: socket, buffer: RegisteredBuffer, region: Any = None, lend
 
 
 def _bounds(buffer: RegisteredBuffer, region: Any) -> tuple[int, int]:
-    if region is None:
-        return 0, buffer.nbytes
     if isinstance(region, slice):
         start, stop, step = region.indices(buffer.nbytes)
         if step != 1:
@@ -81,30 +88,13 @@ def _bounds(buffer: RegisteredBuffer, region: Any) -> tuple[int, int]:
 def _hand_over(
     sock: Any, channel: Any, word: int, buffer: RegisteredBuffer, offset: int, nbytes: int, lend: bool
 ) -> bool:
-    with lending.lock:
-        link = lending.link_to(word)
-        lent = None if link is None else link.lend(buffer.get_memory(), lend, word)
-    if lent is None:
+    link = lending.link_to(word)
+    if link is None:
         return False
-    loan, number = lent
-    # behind that: whoever closed the connection before has not seen the loan
-    if channel.other_desk() != word:
-        loan.cancel()
-        loan.settled()
-        return False
-    kind = core.PARCEL_LEND if lend else core.PARCEL_HAND
-    parcel = core.pack_parcel(
-        kind, nbytes, buffer.offset + offset, word, loan.link.number, number, loan.slot, loan.serial
-    )
-    buffer.lent(loan)
     try:
-        sock.sendall(parcel)
-    except OSError as error:
-        loan.cancel()
-        if isinstance(error, (TimeoutError, BlockingIOError)):
-            _stopped("sending", error)
-        raise
-    return True
+        return link.hand_over(sock, channel, word, buffer, offset, nbytes, lend)  # type: ignore[no-any-return]
+    except (TimeoutError, BlockingIOError) as error:
+        _stopped("sending", error)
 
 
 def _send_copy(sock: Any, buffer: RegisteredBuffer, offset: int, nbytes: int) -> None:
@@ -127,11 +117,21 @@ def recv_buffer(sock: socket, *, max_bytes: int = 1 << 32) -> RegisteredBuffer:
     If the socket's timeout passes before the whole announcement of a buffer has come, or if there is no descriptor or
     memory for it, the call may be repeated. Raises LostBufferError where the owner took the buffer back.
     """
-    expect(sock)
-    data = _begun.pop(sock, b"")
-    while len(data) < core.PARCEL_BYTES:
+    need_core()
+    channel = _channel_of(sock)
+    desk = desks.desk() if channel is None else _desk_shown(channel)
+    data = _begun.pop(sock, b"") if len(_begun) else b""
+    data = data or sock.recv(_PARCEL_BYTES)
+    if len(data) < _PARCEL_BYTES:
+        data = _rest_of_parcel(sock, data)
+    buffer = core.borrow(BorrowedBuffer, data, desk.number, desk.owners, max_bytes)
+    return _received(sock, data, desk, max_bytes) if buffer is None else buffer
+
+
+def _rest_of_parcel(sock: Any, data: bytes) -> bytes:
+    while len(data) < _PARCEL_BYTES:
         try:
-            more = sock.recv(core.PARCEL_BYTES - len(data))
+            more = sock.recv(_PARCEL_BYTES - len(data))
         except BaseException:
             if data:
                 _begun[sock] = data
@@ -141,32 +141,39 @@ def recv_buffer(sock: socket, *, max_bytes: int = 1 << 32) -> RegisteredBuffer:
                 raise MidBufferError("the stream ended within the announcement of a buffer")
             raise EOFError("the other end sends no more buffers")
         data += more
+    return data
+
+
+def _received(sock: Any, data: bytes, desk: desks.Desk, max_bytes: int) -> RegisteredBuffer:
+    """What could not be borrowed at once: a copy, the first of a link or of a memory, and what is wrong."""
     try:
-        kind, nbytes, offset, word, link, number, slot, serial = core.unpack_parcel(data)
+        kind, nbytes, offset, word, link, number, _, _ = core.unpack_parcel(data)
     except ValueError as error:
         raise BufferFormatError(f"{error}; close this connection") from None
     if nbytes > max_bytes:
         raise BufferFormatError(f"a buffer of {nbytes} bytes comes, more than {max_bytes}: close this connection")
     try:
         if kind == core.PARCEL_COPY:
-            buffer = RegisteredBuffer(nbytes)
+            copy = RegisteredBuffer(nbytes)
         else:
             with desks.lock:
-                memory, borrowed = desks.desk().take(word, link, number, slot, serial)
+                owner = desk.find(word, link, number)
     except (OSError, MemoryError) as error:
         if not isinstance(error, ConnectionError):
             _begun[sock] = data
         raise
     if kind == core.PARCEL_COPY:
-        _fill(sock, buffer)
-        return buffer
+        _fill(sock, copy)
+        return copy
+    memory = owner.memories[number]
     if nbytes > memory.nbytes - offset or offset > memory.nbytes:
         raise BufferFormatError(
             f"{nbytes} bytes at {offset} are no region of memory of {memory.nbytes} bytes: close this connection"
         )
-    if not borrowed.take():
-        raise LostBufferError(f"process {borrowed.owner.process} took the buffer back before it was received")
-    return BorrowedBuffer(memory, offset, nbytes, borrowed, kind == core.PARCEL_LEND)
+    buffer = core.borrow(BorrowedBuffer, data, desk.number, desk.owners, max_bytes)
+    if buffer is None:
+        raise LostBufferError(f"process {owner.process} took the buffer back before it was received")
+    return buffer  # type: ignore[no-any-return]
 
 
 def _fill(sock: Any, buffer: RegisteredBuffer) -> None:

@@ -31,6 +31,7 @@ from .team cimport *
 
 import errno as _errno
 import posix as _os  # what test tools replace in os is genuine there
+from collections import deque
 
 
 class ProtocolViolation(ConnectionAbortedError):
@@ -105,3 +106,4 @@ include "engine.pxi"
 include "schedule.pxi"
 include "team.pxi"
 include "registered.pxi"
+include "lending.pxi"

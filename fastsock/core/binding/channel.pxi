@@ -29,6 +29,7 @@ cdef class _Shared:
     cdef fs_end *end
     cdef atomic_int open_channels
     cdef object closed  # called once this process has closed its end
+    cdef uint64_t desk  # where buffers for this end go, as it was shown; 0: nowhere
 
     def __dealloc__(self):
         if self.end != NULL:
@@ -674,7 +675,12 @@ cdef class Channel:
         """Tells the other end where buffers for this one go. closed() is called once this process has closed its end."""
         self.alive()
         self.shared.closed = closed
+        self.shared.desk = desk
         fs_end_show_desk(self.shared.end, desk)
+
+    def shown_desk(self):
+        """The desk that was shown last; 0: none."""
+        return self.shared.desk
 
     @cython.critical_section
     def other_desk(self):

@@ -1,0 +1,251 @@
+# A buffer on its way to another process and back: what its owner notes, and what its borrower does.
+#
+# What is rare is written in fastsock/registered, in subclasses: new links, new memories, processes that have ended.
+
+cdef enum:
+    HOME = 0
+    AWAY = 1
+    LOST = 2
+    CONNECTION_BITS = 28  # of a desk's word: the low bits tell its connections apart
+
+LOAN_HOME, LOAN_AWAY, LOAN_LOST = HOME, AWAY, LOST
+DESK_CONNECTION_BITS = CONNECTION_BITS
+
+
+cdef class Lender:
+    """The owner's side of a link to another process: which slots of the ledger are free, which memories went there.
+
+    A subclass has is_dead(), and prepare(memory): what is to be done before a loan; whether that one is possible now.
+    One thread at a time calls lend() and free().
+    """
+    cdef readonly Ledger ledger
+    cdef readonly uint64_t number   # of the link
+    cdef readonly dict numbers      # id of a memory: (its number there, a weak reference that ends the entry)
+    cdef readonly object forgotten  # a deque: numbers of memories that are no more
+    cdef readonly object abandoned  # a deque: loans that nobody will settle
+    cdef list slots                 # that are free
+    cdef uint64_t serial
+
+    def __init__(self, Memory ledger not None, uint64_t number):
+        self.ledger = Ledger(ledger)
+        self.number = number
+        self.numbers = {}
+        self.forgotten = deque()
+        self.abandoned = deque()
+        self.slots = list(range(FS_LEDGER_SLOTS))
+
+    def prepare(self, Memory memory):
+        return False
+
+    def is_dead(self):
+        return False
+
+    cdef Loan lend(self, Memory memory, bint only_read, uint64_t desk):
+        """None: the other process must look first."""
+        cdef Loan loan
+        known = self.numbers.get(<size_t><PyObject *>memory)
+        if known is None or self.forgotten or self.abandoned:
+            if not self.prepare(memory):
+                return None
+            known = self.numbers[<size_t><PyObject *>memory]
+        if not self.slots:
+            return None
+        self.serial += 1
+        loan = Loan.__new__(Loan)
+        loan.link = self
+        loan.memory = memory
+        loan.number = (<tuple>known)[0]
+        loan.slot = self.slots.pop()
+        loan.serial = self.serial
+        loan.only_read = only_read
+        fs_ledger_send(self.ledger.at(loan.slot), loan.slot, loan.serial, <uint32_t>(desk & ((1 << CONNECTION_BITS) - 1)))
+        return loan
+
+    def free(self, Loan loan not None):
+        """The loan is settled."""
+        self.slots.append(loan.slot)
+
+    def hand_over(self, sock, Channel channel not None, uint64_t desk, Lendable buffer not None, uint64_t offset,
+                  uint64_t nbytes, bint lend):
+        """Announces the region to that desk over the socket; whether it did. Raises what sock.sendall() raises: then
+        nothing was lent."""
+        cdef Loan loan
+        cdef fs_parcel parcel
+        cdef unsigned char bytes_[FS_PARCEL_BYTES]
+        with buffer._lock:
+            loan = self.lend(buffer.memory, lend, desk)
+        if loan is None:
+            return False
+        # behind that: whoever closed the connection before has not seen the loan
+        if channel.other_desk() != desk:
+            loan.cancel()
+            with buffer._lock:
+                self.free(loan)
+            return False
+        parcel.kind = FS_PARCEL_LEND if lend else FS_PARCEL_HAND
+        parcel.length, parcel.offset, parcel.desk, parcel.link = nbytes, buffer.offset + offset, desk, self.number
+        parcel.number, parcel.slot, parcel.serial = loan.number, loan.slot, loan.serial
+        fs_parcel_put(bytes_, &parcel)
+        buffer._loans.append(loan)
+        try:
+            sock.sendall(PyBytes_FromStringAndSize(<char *>bytes_, FS_PARCEL_BYTES))
+        except OSError:
+            loan.cancel()
+            raise
+        return True
+
+
+@cython.final
+cdef class Loan:
+    """A buffer that another process has, or will have. memory: stays until the loan is settled."""
+    cdef readonly Lender link
+    cdef readonly Memory memory
+    cdef readonly uint32_t number, slot
+    cdef readonly uint64_t serial
+    cdef readonly bint only_read
+
+    cpdef int look(self) except -1:
+        """LOAN_HOME, LOAN_AWAY or LOAN_LOST. LOST: that process has ended, and somebody may have the memory for ever."""
+        cdef fs_ledger *ledger = self.link.ledger.at(self.slot)
+        cdef int state = fs_ledger_state(ledger, self.slot, self.serial)
+        if state == FS_LOAN_RETURNED or state == FS_LOAN_FREE:
+            return HOME
+        if state == FS_LOAN_SPENT:
+            return LOST
+        if self.link.is_dead():
+            # what it did last counts: it may have returned the buffer and died then
+            return HOME if fs_ledger_state(ledger, self.slot, self.serial) == FS_LOAN_RETURNED else LOST
+        return AWAY
+
+    def cancel(self):
+        """Takes it back; whether nobody had taken it."""
+        return fs_ledger_cancel(self.link.ledger.at(self.slot), self.slot, self.serial) != 0
+
+
+cdef class Creditor:
+    """The borrower's side of a link: another process's ledger, None before its hello, and its memories by number."""
+    cdef public Ledger ledger
+    cdef readonly dict memories
+
+    def __init__(self):
+        self.memories = {}
+
+
+@cython.final
+cdef class Borrowed:
+    """What this process has of another one's."""
+    cdef readonly Creditor owner
+    cdef readonly bint only_read
+    cdef uint32_t slot
+    cdef uint64_t serial
+
+    cpdef give_back(self, bint spent):
+        """The owner may use the memory again. spent: it may not, for somebody else may have it for ever."""
+        fs_ledger_return(self.owner.ledger.at(self.slot), self.slot, self.serial, spent)
+
+
+cdef class Lendable(Exporter):
+    """An exporter whose memory other processes can have, or that has another one's.
+
+    A subclass has `_lock`, which all loans of the process share, _renew() for memory that others may have for ever, and
+    _left() for a buffer that nobody released.
+    """
+    cdef public list _loans
+    cdef readonly Borrowed _borrowed
+    cdef public bint _spent      # others may have its memory for ever
+    cdef public bint _released
+    cdef public object _registered  # the device that has it pinned, and the memory
+
+    def __cinit__(self):
+        self._loans = []
+
+    cpdef look(self):
+        """Takes back what others have finished with."""
+        cdef Loan loan
+        cdef int state
+        if not self._loans:
+            return
+        with self._lock:
+            for loan in list(self._loans):
+                state = loan.look()
+                if state == AWAY:
+                    continue
+                self._loans.remove(loan)
+                loan.link.free(loan)
+                if state == LOST and not loan.only_read:
+                    self._spent = True
+            if not self._loans and not self._released:
+                self._came_home()
+
+    cpdef _came_home(self):
+        """No other process has it."""
+        if self._spent and self._borrowed is None:
+            self._renew()
+        self.closed = self._spent
+        self.readonly = self._borrowed is not None and self._borrowed.only_read
+
+    def close_to_send(self, bint lend):
+        """Nobody here writes to it from now on, or sees it at all, until settle(); whether it is so. False where more
+        is to be asked, or it cannot be sent."""
+        if self._loans:
+            self.look()
+        if self._loans or self._released or self._borrowed is not None or self.process != fs_generation():
+            return False
+        return self.close_if_unexported(lend)
+
+    def give_back(self):
+        """Whether it was released before, or was borrowed and is given back now. False where more is to be asked."""
+        if self._released:
+            return True
+        if self._borrowed is None or self._loans or self._registered is not None or self.process != fs_generation():
+            return False
+        if not self.close_if_unexported():
+            return False
+        self._released = True
+        self._borrowed.give_back(self._spent)
+        self.memory = None
+        return True
+
+    def __del__(self):
+        if not self._released and self.memory is not None and self.process == fs_generation():
+            self._left()
+
+    def settle(self):
+        """A sending is over."""
+        if not self._loans and not self._released:
+            self._came_home()
+
+
+def borrow(kind, bytes data not None, uint64_t desk, dict owners not None, most):
+    """A buffer of that class, a Lendable, which the bytes announce; taken from its owner with that. most: bytes of it.
+
+    None where it is to be copied, where desk or owner do not know it, and where it was taken back.
+    """
+    cdef fs_parcel parcel
+    cdef Lendable buffer
+    cdef Borrowed borrowed
+    cdef Creditor owner
+    cdef Memory memory
+    if len(data) != FS_PARCEL_BYTES or fs_parcel_take(<const unsigned char *>PyBytes_AS_STRING(data), &parcel) != NULL:
+        return None
+    if parcel.kind == FS_PARCEL_COPY or parcel.desk >> CONNECTION_BITS != desk or parcel.length > most:
+        return None
+    owner = owners.get(parcel.link)
+    if owner is None or owner.ledger is None:
+        return None
+    memory = owner.memories.get(parcel.number)
+    if memory is None or not fs_region_is_within(memory.nbytes, parcel.offset, parcel.length):
+        return None
+    buffer = kind.__new__(kind)
+    borrowed = Borrowed.__new__(Borrowed)
+    borrowed.owner = owner
+    borrowed.slot, borrowed.serial = parcel.slot, parcel.serial
+    borrowed.only_read = parcel.kind == FS_PARCEL_LEND
+    buffer.set_memory(memory, parcel.offset, parcel.length)
+    buffer.readonly = borrowed.only_read
+    buffer._released = True  # so far
+    if not fs_ledger_take(owner.ledger.at(parcel.slot), parcel.slot, parcel.serial):
+        return None
+    buffer._borrowed = borrowed
+    buffer._released = False
+    return buffer
