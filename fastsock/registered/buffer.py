@@ -61,6 +61,13 @@ class RegisteredBuffer(_Lendable):  # type: ignore[misc]
             raise ValueError(f"a buffer has at least one byte, not {nbytes}")
         self.set_memory(new_memory(nbytes), 0, nbytes)
 
+    if TYPE_CHECKING:  # the native core has them
+        _loans: list[Any]
+        _borrowed: Any
+        _spent: bool
+        _released: bool
+        _registered: Any
+
     _lock = lending.lock
     _callbacks: tuple[Callable[[RegisteredBuffer], Any], ...] = ()
     _pool: Any = None
