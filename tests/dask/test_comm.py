@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib.util
 import os
 import signal
 import subprocess
@@ -19,6 +20,8 @@ import dask
 from distributed.comm import CommClosedError, connect, get_local_address_for, listen, resolve_address
 from distributed.comm.registry import get_backend
 from distributed.protocol import Serialized, to_serialize
+
+from fastsock.testing import FarProcess
 
 SERVER = """
 import asyncio, sys
@@ -249,9 +252,8 @@ def test_connections_share_a_loop_without_disturbing_others(server):
     run(main())
 
 
-def test_on_uvloop(path):
-    """Its loops watch descriptors by themselves."""
-    uvloop = pytest.importorskip("uvloop")
+def _send_on_uvloop(here):
+    import uvloop
 
     async def main():
         async def handle(comm):
@@ -266,6 +268,13 @@ def test_on_uvloop(path):
                 await comm.close()
 
     uvloop.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("uvloop"), reason="uvloop is not installed")
+def test_on_uvloop(path):
+    """Its loops watch descriptors by themselves. Once imported it closes numbers at each fork: so in another process."""
+    with FarProcess() as far:
+        far.begin(_send_on_uvloop).result(90)
 
 
 CLUSTER = """

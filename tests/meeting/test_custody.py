@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import importlib.util
 import os
 import random
 import re
@@ -855,19 +856,26 @@ async def _ask_by_loop(address, number):
         assert answer == question
 
 
-@pytest.mark.parametrize("raw", [False, True], ids=["ours", "foreign"])
-def test_uvloop(installed, server, near, raw):
-    uvloop = pytest.importorskip("uvloop")
+def _ask_by_uvloop(here, address):
+    import uvloop
 
     async def ask_all():
-        await asyncio.gather(*[_ask_by_loop(server.address, number) for number in range(BURST)])
+        await asyncio.gather(*[_ask_by_loop(address, number) for number in range(BURST)])
 
-    serving = server.begin(_echo_all, BURST, 1, raw)
     loop = uvloop.new_event_loop()
     try:
         loop.run_until_complete(ask_all())
     finally:
         loop.close()
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("uvloop"), reason="uvloop is not installed")
+@pytest.mark.parametrize("raw", [False, True], ids=["ours", "foreign"])
+def test_uvloop(installed, server, near, raw):
+    """In a process of its own: once imported, uvloop closes numbers of its own at each fork, whosever they are then."""
+    serving = server.begin(_echo_all, BURST, 1, raw)
+    with FarProcess() as client:
+        client.run(_ask_by_uvloop, server.address)
     serving.result()
 
 
