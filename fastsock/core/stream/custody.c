@@ -470,6 +470,17 @@ static int ends(void)
     return over;
 }
 
+/* Somebody closed every number: nobody will join this thread. */
+static void end_without_numbers(void)
+{
+    pthread_mutex_lock(&keeper.lock);
+    if (keeper.runs && pthread_equal(pthread_self(), keeper.thread)) {
+        pthread_detach(keeper.thread);
+        keeper.runs = 0;
+    }
+    pthread_mutex_unlock(&keeper.lock);
+}
+
 static void *serve(void *argument)
 {
     struct epoll_event events[EVENTS];
@@ -479,7 +490,10 @@ static void *serve(void *argument)
     pthread_mutex_unlock(&keeper.lock);
     for (;;) {
         int count = epoll_wait(descriptor, events, EVENTS, -1);
-        if (count < 0 && errno != EINTR) break; /* somebody closed every number */
+        if (count < 0 && errno != EINTR) {
+            end_without_numbers();
+            break;
+        }
         for (int i = 0; i < count; i++) {
             uint64_t word = events[i].data.u64;
             if (word == 0) look_at_all();
