@@ -272,8 +272,8 @@ def _send_on_uvloop(here):
 
 @pytest.mark.skipif(not importlib.util.find_spec("uvloop"), reason="uvloop is not installed")
 def test_on_uvloop(path):
-    """Its loops watch descriptors by themselves. Once imported it closes numbers at each fork: so in another process."""
-    with FarProcess() as far:
+    """Its loops watch descriptors by themselves. Once imported it closes numbers at each fork: so elsewhere."""
+    with FarProcess(fresh=True) as far:
         far.begin(_send_on_uvloop).result(90)
 
 

@@ -112,7 +112,7 @@ def test_signals_that_raise_in_a_thread_that_waits(alarms):
             target = generator.choice(targets)
             if target.is_alive():
                 signal.pthread_kill(target.ident, signal.SIGUSR1)
-            time.sleep(generator.random() * 1e-4)
+            time.sleep(generator.random() * 1e-4)  # the signals' random times are the test
 
     ringing = begun(ring)
     generator = random.Random(CONTENDERS)
@@ -154,7 +154,7 @@ def test_a_wait_that_is_interrupted(alarms):
     def ring():
         while not stopped.is_set():
             signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-            time.sleep(1e-5)
+            time.sleep(1e-5)  # between two signals: synchronises nothing
 
     ringing = begun(ring)
     interruptions = 0

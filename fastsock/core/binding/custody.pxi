@@ -36,7 +36,8 @@ cdef class Custody:
 
     channel is the connecting end's; the descriptors, all taken over, are the other end of its doorbell, its memory,
     TCP's and that of a listener at the name to connect back to.  hello: what whoever does so is told; any_user: whoever
-    that is; patience: seconds for one who accepted, and neither does nor speaks nor reads.  Raises OSError, then nothing is taken over.
+    that is; patience: seconds for one who accepted, and neither does nor speaks nor reads.  Raises OSError, then nothing
+    is taken over.
     """
     cdef _Shared shared
 

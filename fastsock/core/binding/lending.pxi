@@ -8,7 +8,7 @@ cdef enum:
     LOST = 2
     CONNECTION_BITS = 28  # of a desk's word: the low bits tell its connections apart
 
-LOAN_HOME, LOAN_AWAY, LOAN_LOST = HOME, AWAY, LOST
+LOAN_AWAY = AWAY
 DESK_CONNECTION_BITS = CONNECTION_BITS
 
 
@@ -105,7 +105,7 @@ cdef class Loan:
     cdef readonly bint only_read
 
     cpdef int look(self) except -1:
-        """LOAN_HOME, LOAN_AWAY or LOAN_LOST. LOST: that process has ended, and somebody may have the memory for ever."""
+        """HOME, AWAY or LOST. LOST: that process has ended, and somebody may have the memory for ever."""
         cdef fs_ledger *ledger = self.link.ledger.at(self.slot)
         cdef int state = fs_ledger_state(ledger, self.slot, self.serial)
         if state == FS_LOAN_RETURNED or state == FS_LOAN_FREE:

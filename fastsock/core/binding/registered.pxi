@@ -5,8 +5,7 @@ PARCEL_BYTES = FS_PARCEL_BYTES
 MEMO_BYTES = FS_MEMO_BYTES
 LEDGER_SLOTS = FS_LEDGER_SLOTS
 LEDGER_BYTES = fs_ledger_bytes()
-LOAN_FREE, LOAN_SENT, LOAN_TAKEN = FS_LOAN_FREE, FS_LOAN_SENT, FS_LOAN_TAKEN
-LOAN_RETURNED, LOAN_SPENT = FS_LOAN_RETURNED, FS_LOAN_SPENT
+LOAN_RETURNED = FS_LOAN_RETURNED
 PARCEL_COPY, PARCEL_HAND, PARCEL_LEND = FS_PARCEL_COPY, FS_PARCEL_HAND, FS_PARCEL_LEND
 MEMO_HELLO, MEMO_MEMORY, MEMO_FORGET = FS_MEMO_HELLO, FS_MEMO_MEMORY, FS_MEMO_FORGET
 
@@ -205,12 +204,8 @@ cdef class Ledger:
         """The owner lends."""
         fs_ledger_send(self.at(slot), slot, serial, connection)
 
-    def cancel(self, uint32_t slot, uint64_t serial):
-        """The owner takes back what nobody took; whether it could."""
-        return fs_ledger_cancel(self.at(slot), slot, serial) != 0
-
     def state(self, uint32_t slot, uint64_t serial):
-        """A LOAN_ state, or -1 where the other process wrote what this loan cannot have."""
+        """A state: LOAN_RETURNED or another; -1 where the other process wrote what this loan cannot have."""
         return fs_ledger_state(self.at(slot), slot, serial)
 
     def news(self):
@@ -224,14 +219,6 @@ cdef class Ledger:
         with nogil:
             fs_ledger_wait(ledger, seen, limit)
         PyErr_CheckSignals()
-
-    def take(self, uint32_t slot, uint64_t serial):
-        """The other end takes what was lent; whether it still was."""
-        return fs_ledger_take(self.at(slot), slot, serial) != 0
-
-    def give_back(self, uint32_t slot, uint64_t serial, bint spent):
-        """The other end has finished. spent: somebody may have that memory for ever."""
-        return fs_ledger_return(self.at(slot), slot, serial, spent) != 0
 
     def decline(self, uint32_t connection):
         """Gives back what came over that connection and was not taken; how many."""

@@ -14,8 +14,10 @@
 enum { FS_ACCEPTED_UNKNOWN = -1, FS_ACCEPTED_NOT_YET = 0, FS_ACCEPTED = 1 };
 
 struct fs_acceptance {
-    int state;     /* FS_ACCEPTED...; UNKNOWN also where this kernel does not say */
-    int is_signed; /* its listener had the sign when TCP connected, and nobody took it away; 0 also where this kernel does not say (before 5.10) */
+    int state; /* FS_ACCEPTED...; UNKNOWN also where this kernel does not say */
+    /* Its listener had the sign when TCP connected, and nobody took it away.  0 also where this kernel does not say:
+     * before 5.10. */
+    int is_signed;
     uint32_t unread; /* bytes that TCP has for the listening end */
 };
 
