@@ -62,6 +62,7 @@ __all__ = [
     "Value",
 ]
 
+_numbers = count(1)  # of proxies: several may hold one object
 IN_TRANSIT = 60.0  # seconds that a pickled proxy holds its object
 SWEEP = 1.0
 
@@ -216,18 +217,19 @@ def _proxy_of(proxytype: Any, token: Any, exposed: Any, manager: Any, authkey: b
         _ask(token.address, authkey, "decref", (token.id,))
 
 
-def _local_of(address: Any) -> Any:
-    known = plain.BaseProxy._address_to_local
+def _at(address: Any) -> tuple[Any, Any]:
+    """Of a server: what each thread has, and the numbers of the proxies that hold references there."""
+    known: dict[Any, tuple[Any, Any]] = plain.BaseProxy._address_to_local
     found = known.get(address)
     if found is None:
         with plain.BaseProxy._mutex:
             found = known.setdefault(address, (util.ForkAwareLocal(), plain.ProcessLocalSet()))
-    return found[0]
+    return found
 
 
 def _connection_to(address: Any, authkey: bytes) -> Connection:
     """This thread's connection to a server."""
-    return _connection_of(_local_of(address), address, authkey)
+    return _connection_of(_at(address)[0], address, authkey)
 
 
 def _connection_of(local: Any, address: Any, authkey: bytes) -> Connection:
@@ -246,7 +248,7 @@ def _ask(
     address: Any, authkey: bytes, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any] | None = None
 ) -> Any:
     """Has the server itself do something."""
-    local = _local_of(address)
+    local, _ = _at(address)
     known: Connection | None = getattr(local, "connection", None)
     if known is not None and known.busy and not known.closed:  # a finalizer, or a proxy that is being pickled
         with Client(address, authkey=authkey) as own:
@@ -265,7 +267,10 @@ def _ask(
             raise
     if kind == "#RETURN":
         return result
-    raise convert_to_error(kind, result)
+    try:
+        raise convert_to_error(kind, result)
+    finally:
+        del result  # as in _callmethod
 
 
 def _drop(local: Any) -> None:
@@ -326,8 +331,12 @@ class BaseProxy(plain.BaseProxy):
         if kind == "#ERROR":
             raised, told = result
             add_remote_traceback(raised, f"Traceback of the server of {self._token.typeid}:\n{told.rstrip()}")
+        else:
+            raised = convert_to_error(kind, result)
+        try:
             raise raised
-        raise convert_to_error(kind, result)
+        finally:
+            del raised, result  # the error holds this frame: what it holds goes when it is handled
 
     def _type_of(self, typeid: str) -> Any:
         """The class of proxies for a typeid. Where the manager's class is not known here: one by what is exposed."""
@@ -348,10 +357,12 @@ class BaseProxy(plain.BaseProxy):
             self._close = util.Finalize(self, _decref_here, args=(server, self._id))
             return
         _ask(self._token.address, self._authkey, "incref", (self._id,))
-        self._idset.add(self._id)
+        _, held = _at(self._token.address)
+        number = next(_numbers)
+        held.add(number)
         state = self._manager and self._manager._state
         self._close = util.Finalize(
-            self, _decref, args=(self._token, self._authkey, state, self._idset), exitpriority=10
+            self, _decref, args=(self._token, self._authkey, state, held, number), exitpriority=10
         )
 
     def _after_fork(self) -> None:
@@ -405,16 +416,16 @@ def _decref_here(server: Server, ident: str) -> None:
     server.decref(None, ident)
 
 
-def _decref(token: Any, authkey: bytes, state: Any, idset: Any) -> None:
+def _decref(token: Any, authkey: bytes, state: Any, held: Any, number: int) -> None:
     """A proxy was collected."""
-    idset.discard(token.id)
+    held.discard(number)
     if state is None or state.value == State.STARTED:
         try:
             _ask(token.address, authkey, "decref", (token.id,))
         except Exception as error:  # the server has ended
             util.debug("... decref failed: %s", error)
-    if not idset:
-        local = _local_of(token.address)
+    if not held:
+        local, _ = _at(token.address)
         known = getattr(local, "connection", None)
         if known is not None and not known.busy:
             _drop(local)

@@ -39,6 +39,7 @@ IF_POSSIBLE = {
 # The core's tests know no Python: what they gain here is a newer compiler and C library, not another round of ASan.
 QUICK = (
     ("CPython's own tests, plain against launcher", ("tests/cpython/run.py", "--quick", "--times", "1")),
+    ("CPython's own tests of managers, on fastsock.rmi.managers", ("tests/rmi/cpython_managers.py", "fork")),
     ("the C core's tests", ("-m", "tests.core.run", "--short", "--twice", "plain")),
 )
 WHOLE = (
@@ -46,7 +47,10 @@ WHOLE = (
     ("CPython's own tests, plain against launcher", ("tests/cpython/run.py",)),
     ("mpi4py's own tests over fastsock.mpj", ("tests/mpi4py_suite/run.py", "--quick")),
 )
-THREADS = (("the tests of threads", ("-m", "pytest", "tests/paths/test_threads.py")),)
+THREADS = (
+    ("the tests of threads", ("-m", "pytest", "tests/paths/test_threads.py")),
+    ("remote calls, active messages, buffers", ("-m", "pytest", "tests/rmi", "tests/active", "tests/buffers")),
+)
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:

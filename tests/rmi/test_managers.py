@@ -11,6 +11,7 @@ import pickle
 import resource
 import signal
 import threading
+import weakref
 from multiprocessing import managers as plain_managers
 from pathlib import Path
 
@@ -33,6 +34,9 @@ class Calculator:
     def fail(self):
         raise ValueError("no", 42)
 
+    def fail_oddly(self):
+        raise Odd
+
     def child(self):
         return Calculator()
 
@@ -45,6 +49,10 @@ class Calculator:
 
     def hard_to_pickle(self):
         return BadPickle()
+
+
+class Odd(Exception):
+    """Can be referred to weakly, as builtin exceptions cannot."""
 
 
 class BadPickle:
@@ -343,9 +351,35 @@ def test_a_handler_that_raises_does_not_repeat_what_the_server_does(tmp_path):
 
 def test_an_argument_that_cannot_be_pickled_leaves_the_connection_free(forked):
     forked.Calculator()
-    with pytest.raises(AttributeError):
+    with pytest.raises((AttributeError, pickle.PicklingError)):  # of Pythons before and after 3.14
         forked.list([lambda: None])
     assert not managers._connection_to(forked.address, forked._authkey).busy
+
+
+def test_an_error_goes_when_it_was_handled(forked):
+    """What it held goes too, before any collection."""
+    calculator, gone = forked.Calculator(), []
+    gc.disable()
+    try:
+        for call in (calculator.fail_oddly, lambda: forked._create("of no such type")):
+            with pytest.raises((Odd, managers.RemoteError)) as caught:
+                call()
+            gone.append(weakref.ref(caught.value))
+            del caught
+        assert [each() for each in gone] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_proxies_of_one_object_are_counted_one_by_one(forked):
+    """The connection stays while a thread has one of them."""
+    first = forked.Calculator()
+    second = pickle.loads(pickle.dumps(first))
+    connection = managers._connection_to(forked.address, forked._authkey)
+    del first
+    gc.collect()
+    assert second.same(1) == 1
+    assert managers._connection_to(forked.address, forked._authkey) is connection
 
 
 def test_errors_of_pickling_are_told_whatever_their_class(forked):
