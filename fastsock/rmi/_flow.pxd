@@ -33,12 +33,14 @@ cdef class Inflow:
     cdef public bint over
     cdef list _pulses
     cdef long long _taken, _taken_size
+    cdef Lock _counting
 
     cpdef object arrived(self, object item, Py_ssize_t size)
     @cython.locals(pulse=Call)
     cpdef object beat(self)
     @cython.locals(pulse=Call)
     cdef object _next(self)
+    @cython.locals(taken="long long", taken_size="long long")
     cpdef object take(self)
 
 

@@ -98,6 +98,7 @@ class Inflow:
         self._pulses: list[Any] = []
         self._taken = 0
         self._taken_size = 0
+        self._counting = Lock()
 
     def arrived(self, item: Any, size: int) -> None:
         """An item came. The receiver calls it."""
@@ -141,16 +142,21 @@ class Inflow:
 
     def take(self) -> Any:
         """The next item. Half of the window is given back at once. Raises IndexError."""
-        item, size = self.items.popleft()
-        self._taken += 1
-        self._taken_size += size
-        if self._taken * 2 >= WINDOW or self._taken_size * 2 >= WINDOW_BYTES:
-            taken = self._taken
-            taken_size = self._taken_size
-            self._taken = 0
-            self._taken_size = 0
-            if not self.over:
-                self.session.send(CREDIT, self.number, (taken, taken_size))
+        taken = taken_size = 0
+        self._counting.acquire()
+        try:
+            item, size = self.items.popleft()
+            self._taken += 1
+            self._taken_size += size
+            if self._taken * 2 >= WINDOW or self._taken_size * 2 >= WINDOW_BYTES:
+                taken = self._taken
+                taken_size = self._taken_size
+                self._taken = 0
+                self._taken_size = 0
+        finally:
+            self._counting.release()
+        if taken and not self.over:
+            self.session.send(CREDIT, self.number, (taken, taken_size))
         return item
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 
 import pytest
@@ -17,6 +18,8 @@ from .objects import Fragile, Store
 AT_ONCE = 32  # items that a reader takes at one wait
 AROUND = (0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, WINDOW // 2, WINDOW, 3 * WINDOW + 1)
 HANGS_AFTER = 30.0
+LOCKED = getattr(sys, "_is_gil_enabled", lambda: True)()
+SHARED = 20 * WINDOW if LOCKED else 5000 * WINDOW  # without the interpreter's lock threads meet anywhere, if seldom
 
 
 def arrived(store, index):
@@ -38,7 +41,7 @@ def test_items_keep_their_order(store):
 
 
 def test_two_threads_share_a_stream(store):
-    stream = store.count_to(20 * WINDOW)
+    stream = store.count_to(SHARED)
     found: list[list[int]] = [[], []]
     threads = [threading.Thread(target=each.extend, args=(stream,)) for each in found]
     for each in threads:
@@ -47,7 +50,7 @@ def test_two_threads_share_a_stream(store):
         each.join(HANGS_AFTER)
         assert not each.is_alive()
     assert all(each == sorted(each) for each in found)
-    assert sorted(found[0] + found[1]) == list(range(20 * WINDOW))
+    assert sorted(found[0] + found[1]) == list(range(SHARED))
 
 
 def test_a_stream_behind_a_full_one(store):
