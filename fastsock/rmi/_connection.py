@@ -401,6 +401,7 @@ class Connection(Servant):
         self._taken()
         if failure is not None:
             self.session.item_failed(number, failure)
+            self._stream = None  # it has ended: its items are not taken ahead
             return False
         stream = self._stream() if self._stream is not None and number == self._stream_number else None
         if stream is None:
@@ -414,6 +415,8 @@ class Connection(Servant):
 
     def _take_items(self, number: int) -> None:
         """Takes the items of a stream that are in the scratch already: a reader that is behind waits once for many."""
+        if self._stream is None:
+            return
         for _ in range(MOST_ITEMS):
             if not self.is_whole(ITEM, number) or not self._read_frame(NOT_AT_ALL) or not self._item():
                 return
