@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 # cython: binding=False, embedsignature=True, embedsignature.format=clinic
 """The path of each message: from a request to its frame, from a frame to its handler.
 
