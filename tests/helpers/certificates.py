@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import ssl
+from typing import TYPE_CHECKING
 
 import pytest
 
-trustme = pytest.importorskip("trustme")
+if TYPE_CHECKING:
+    import trustme
 
 
 @functools.cache
 def authority() -> trustme.CA:
-    """Who signs the certificates of this run."""
-    return trustme.CA()
+    """Who signs the certificates of this run. Without the package that makes them, what asks for one is skipped."""
+    made: trustme.CA = pytest.importorskip("trustme").CA()
+    return made
 
 
 @functools.cache

@@ -15,9 +15,10 @@ _SOURCES = """
 mirror=$(sed -n 's/^deb \\([^ ]*\\) .*/\\1/p' /etc/apt/sources.list | head -n 1)
 printf 'deb-src %s sid main\\ndeb-src %s stable main\\n' "$mirror" "$mirror" > /etc/apt/sources.list.d/source.list
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -q && apt-get install -q -y --no-install-recommends "$@" || exit 1
+# a mirror may stand still: its signature holds beyond the date of its release file
+apt-get update -q -o Acquire::Check-Valid-Until=false && apt-get install -q -y --no-install-recommends "$@" || exit 1
 mkdir -p /opt/source && cd /opt/source
-for package in python3.14 python3.13; do
+for package in python3.14 python3.13 python3.14/stable python3.13/stable; do
     if apt-get source -q --download-only "$package"; then break; fi
 done
 mkdir -p tree && tar xf python3.*.orig.tar.xz -C tree --strip-components=1
