@@ -11,6 +11,7 @@ and all are gone when the connection ends, or when its lease is over (leases.py,
 from __future__ import annotations
 
 from _thread import allocate_lock
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +22,6 @@ from .frames import FIRST_OBJECT, MOST_OBJECTS, RELEASE
 from .marks import from_description, interface_of, is_exposed
 
 HERE, THERE, NAMED = 0, 1, 2
-BATCH = 64  # references let go, before the other end is told at once
 
 _Function = TypeVar("_Function")
 _by_reference: dict[type, bool] = {}
@@ -89,7 +89,7 @@ class References:
         self._next = FIRST_OBJECT
         self._stamped: list[tuple[int, int]] = []  # (frames sent before, number) of the newest
         self._held: dict[int, proxies.Held] = {}  # what this end holds of the other's objects
-        self._let_go: dict[int, int] = {}
+        self._dropped: deque[proxies.Held] = deque()
 
     # ---- the codec's part ----
 
@@ -299,21 +299,23 @@ class References:
     def dropped(self, held: proxies.Held) -> None:
         """A proxy was collected. This may happen anywhere, so another thread tells the other end."""
         if self._session.connection.lost is None:
-            self._session.submit(self._tell, held)
+            self._dropped.append(held)
+            self._session.submit(self._tell)
 
-    def _tell(self, held: proxies.Held) -> None:
+    def _tell(self) -> None:
+        """Tells of all that were collected until now: the jobs of the later ones then find nothing."""
+        counts: list[int] = []
         with self._lock:
-            if held.told:
-                return
-            held.told = True
-            if self._held.get(held.number) is held:
-                del self._held[held.number]
-            self._let_go[held.number] = self._let_go.get(held.number, 0) + held.count
-            if len(self._let_go) < BATCH and self._session.pool.has_jobs():
-                return  # more may follow
-            counts = tuple(each for pair in self._let_go.items() for each in pair)
-            self._let_go.clear()
-        self._session.send(RELEASE, 0, (counts,))
+            while self._dropped:
+                held = self._dropped.popleft()
+                if held.told:
+                    continue
+                held.told = True
+                if self._held.get(held.number) is held:
+                    del self._held[held.number]
+                counts += held.number, held.count
+        if counts:
+            self._session.send(RELEASE, 0, (tuple(counts),))
 
 
 def _name_of(target: Any) -> str:

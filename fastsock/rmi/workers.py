@@ -150,10 +150,6 @@ class Pool:
         self._need_a_thread()
         self._ring()
 
-    def has_jobs(self) -> bool:
-        """Whether somebody waits for a thread."""
-        return bool(self._jobs)
-
     def _ring(self) -> None:
         if self._asleep and not self._closed:
             genuine.eventfd_write(self._bell, 1)

@@ -11,6 +11,7 @@ import pytest
 from fastsock import rmi
 
 from . import objects
+from .conftest import until
 
 
 def test_an_exposed_object_goes_by_reference(store):
@@ -35,6 +36,16 @@ def test_a_collected_proxy_lets_the_object_go(store):
     gc.collect()
     while store.living():
         pass
+
+
+def test_proxies_of_several_connections_are_collected_at_once(begin):
+    stores = [begin().connect(timeout=30.0) for _ in range(3)]
+    for _ in range(10):
+        counters = [store.counter() for store in stores]
+        del counters
+        gc.collect()
+        for store in stores:
+            until(lambda living=store.living: living() == 0)
 
 
 def test_objects_end_with_the_connection(served):
