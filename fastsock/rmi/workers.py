@@ -112,6 +112,7 @@ class Pool:
     def _arm(self, session: Any) -> bool:
         """Watches a silent connection. False: something has come."""
         connection, channel = session.connection, session.channel
+        before = connection.activity
         descriptor = getattr(session, "descriptor", -1)
         if descriptor < 0:
             descriptor = session.descriptor = session.sock.fileno()
@@ -128,6 +129,9 @@ class Pool:
             self.watch(descriptor, self.serve, session)
         except (OSError, ValueError):  # closed meanwhile
             return True
+        if connection.activity != before or connection.receiving.locked():  # another thread has come to it meanwhile
+            self._loose[session] = -1
+            self._ring()
         return True
 
     def _look_at_loose(self) -> None:
