@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, annotation_typing=False, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Calls that go together: what a batch notes of each, and how the results come to their places."""
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from fastsock.rmi.proxy import method_named
 
 if not cython.compiled:
     from fastsock.rmi._connection import Method
+    from fastsock.rmi._interpreted import accept_calls
+    from fastsock.rmi._interpreted import no_vectorcall as vectorcall_of_recording
+    from fastsock.rmi._packing_values import Writer
 
     def new_later(method: Any) -> Later:
         return Later(method)
@@ -56,6 +59,7 @@ class Recording:
     def __init__(self, recorder: Recorder, method: Method) -> None:
         self._recorder = recorder
         self._method = method
+        self._vectorcall = vectorcall_of_recording()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Later:
         return self._note(arguments, keywords)
@@ -85,34 +89,43 @@ class Calls:
         return made
 
 
-class Recorder:
-    """The calls of a batch, in their order."""
+class Recorder(Writer):
+    """The calls of a batch, in their order. object_number: of the object that they are made on, when they are sent."""
 
     def __init__(self) -> None:
+        self.object_number = 0
         self.results: list[Later] = []
 
-    def rows(self, number: int) -> tuple[Any, ...]:
-        """What is sent of the calls. They keep nothing of it: what is held here alone is packed faster."""
-        rows: list[Any] = []
+    def write_to(self, packer: Any) -> None:
+        """A tuple: object, method, arguments, keywords of each call. The calls keep nothing of it."""
+        packer.put_tuple_of(4 * len(self.results))
+        packer.enter()
         for each in self.results:
             later = each
-            rows.append(number)
-            rows.append(later._method.number)
-            rows.append(later._arguments)
-            rows.append(later._keywords)
+            packer.ready()
+            packer.put_int(self.object_number)
+            packer.put_int(later._method.number)
+            packer.write(later._arguments)
+            packer.write(later._keywords)
             later._arguments = None
             later._keywords = None
-        return tuple(rows)
+        packer.leave()
+        packer.count += 1
 
     def settle(self, values: Any, error_of: Callable[..., BaseException]) -> None:
         """The batch has come back: a value for each call behind True, or the parts of an error behind False."""
-        results = self.results
-        if type(values) is not list or len(values) != 2 * len(results):
-            raise ValueError(f"{len(results)} calls of a batch had another number of results")
-        for at in range(len(results)):
-            later = results[at]
-            if values[2 * at] is True:
-                later._value = values[2 * at + 1]
+        if type(values) is not list or len(values) != 2 * len(self.results):
+            raise ValueError(f"{len(self.results)} calls of a batch had another number of results")
+        found = values
+        at = 0
+        for each in self.results:
+            later = each
+            if found[at] is True:
+                later._value = found[at + 1]
             else:
-                later._error = error_of(*values[2 * at + 1])
+                later._error = error_of(*found[at + 1])
             later._done = True
+            at += 2
+
+
+accept_calls()

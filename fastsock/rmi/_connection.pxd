@@ -1,5 +1,6 @@
 # The C types of _connection.py.
 cimport cython
+from cpython.object cimport PyObject
 
 from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, CANCEL, DEADLINE, ERROR, FREE, GOODBYE, HEADER_BYTES, ITEM, KEYWORDS, ONEWAY, RESULT
 from fastsock.rmi._flow cimport Inflow
@@ -8,6 +9,7 @@ from fastsock.rmi._packing cimport Packer
 from fastsock.rmi._records cimport Call, Request, _Process, context_of, get_ident, new_call
 from fastsock.rmi._serving cimport THREAD_SHIFT, Servant, now
 from fastsock.rmi._unpacking cimport Unpacker
+from fastsock.rmi._vectorcall cimport accept_vectorcall, given_by_name, given_by_place
 
 cdef enum:
     COUNT_MASK = 0xFFFFFF
@@ -29,9 +31,24 @@ cdef class Method:
     cdef public str name
     cdef public unsigned int number
     cdef public int flags
+    cdef void *_vectorcall
 
     @cython.locals(target=Target, connection=Connection, deadline=double)
     cdef object _call(self, object arguments, object keywords)
+
+
+cdef inline object call_method(object method, PyObject **given, size_t flagged, PyObject *names):
+    return (<Method>method)._call(given_by_place(given, flagged), given_by_name(given, flagged, names))
+
+
+cdef inline void *vectorcall_of_method() noexcept:
+    return <void *>call_method
+
+
+cdef inline int accept_calls() except -1:
+    cdef Method made = Method.__new__(Method)
+    accept_vectorcall(made, <char *>&made._vectorcall - <char *><void *>made)
+    return 0
 
 
 cdef class Connection(Servant):
@@ -49,9 +66,14 @@ cdef class Connection(Servant):
     cdef object _resumed
 
     cpdef object call(self, Method method, object arguments, object keywords, double deadline)
-    @cython.locals(call=Call, request=Request, count=cython.uint, number=cython.uint, behalf=cython.uint,
-                   thread=cython.ulong, slot=cython.uint, left=double, packer=Packer)
+    @cython.locals(call=Call)
     cpdef Call start(self, int kind, Method method, object arguments, object keywords, double deadline, int flags)
+    cpdef object tell(self, Method method, object arguments, object keywords, double deadline)
+    @cython.locals(request=Request, number=cython.uint, behalf=cython.uint, left=double, packer=Packer)
+    cdef int _send_call(self, int kind, Method method, object arguments, object keywords, double deadline, int flags,
+                        Call call) except -1
+    @cython.locals(thread=cython.ulong, slot=cython.uint)
+    cdef unsigned int _next_number(self) except? 0
     @cython.locals(number=cython.uint)
     cdef unsigned int _unused(self, unsigned int slot) except? 0
     cdef object _slot(self, unsigned long thread)

@@ -41,7 +41,8 @@ from fastsock.rmi.interrupts import interrupted
 if not cython.compiled:
     from _thread import get_ident
 
-    from fastsock.rmi._interpreted import context_of
+    from fastsock.rmi._interpreted import accept_calls, context_of
+    from fastsock.rmi._interpreted import no_vectorcall as vectorcall_of_method
     from fastsock.rmi._records import Call
     from fastsock.rmi._records import Call as new_call
     from fastsock.rmi._serving import THREAD_SHIFT, Servant, now
@@ -90,6 +91,7 @@ class Method:
         self.name = name
         self.number = number
         self.flags = flags
+        self._vectorcall = vectorcall_of_method()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self._call(arguments, keywords)
@@ -103,7 +105,7 @@ class Method:
         if target.timeout:
             deadline = now() + target.timeout
         if self.flags == IS_ONEWAY:
-            connection.start(ONEWAY, self, arguments, keywords, deadline, 0)
+            connection.tell(self, arguments, keywords, deadline)
             return None
         if self.flags:
             return target.home.call(self, connection, arguments, keywords, deadline)
@@ -155,9 +157,26 @@ class Connection(Servant):
         return call.value
 
     def start(self, kind: int, method: Any, arguments: Any, keywords: Any, deadline: float, flags: int) -> Any:
-        """Sends a call. Returns what to wait for (it is done at once where nothing comes back)."""
+        """Sends a call. Returns what to wait for (it is done at once where nothing comes back).
+
+        arguments: a tuple, or of a batch what writes itself.
+        """
+        call = new_call(0, method)
+        if kind == ONEWAY:
+            call.done = True
+        else:
+            call.awaited = not flags & FREE
+        self._send_call(kind, method, arguments, keywords, deadline, flags, call)
+        return call
+
+    def tell(self, method: Any, arguments: Any, keywords: Any, deadline: float) -> None:
+        """Sends a one-way call."""
+        self._send_call(ONEWAY, method, arguments, keywords, deadline, 0, None)
+
+    def _send_call(
+        self, kind: int, method: Any, arguments: Any, keywords: Any, deadline: float, flags: int, call: Any
+    ) -> None:
         sending = self.sending
-        thread = get_ident()
         behalf = 0
         running = context_of(self._current)
         if running is not None:
@@ -171,14 +190,7 @@ class Connection(Servant):
         try:
             if self.lost is not None:
                 raise self.session.gone(method, False)
-            if thread != self._last_thread:
-                self._last_slot = self._slot(thread)
-                self._last_thread = thread
-            slot = self._last_slot
-            self._count = count = (self._count + 1) & COUNT_MASK
-            number = slot << THREAD_SHIFT | count
-            if count == 0 or self._counted_all:
-                number = self._unused(slot)
+            number = self._next_number()
             packer = self._packer
             packer.start(HEADER_BYTES)
             try:
@@ -192,29 +204,38 @@ class Connection(Servant):
                     packer.pack(left)
                 if flags & BEHALF:
                     packer.pack(behalf)
-                packer.pack(arguments)
+                if kind == BATCH:
+                    packer.pack_written(arguments)
+                else:
+                    packer.pack(arguments)
                 if keywords:
                     flags |= KEYWORDS
                     packer.pack(keywords)
-            except BaseException:
-                self._abandon()
-                raise
-            call = new_call(number, method)
-            if kind != ONEWAY:
-                call.awaited = not flags & FREE
-                self.calls[number] = call
-            else:
-                call.done = True
-            try:
+                if kind != ONEWAY:
+                    call.number = number
+                    self.calls[number] = call
                 self._send_frame(kind, flags, number, method.target.object_number, method.number)
-            except LostPeer:
-                raise self.session.gone(method, True) from None
-            except BaseException:
+            except BaseException as error:
+                if packer.is_open:
+                    self._abandon()
+                elif isinstance(error, LostPeer):
+                    raise self.session.gone(method, True) from None
                 self.calls.pop(number, None)
                 raise
         finally:
             sending.release()
-        return call
+
+    def _next_number(self) -> int:
+        """The number of this thread's next call. The caller holds `sending`."""
+        thread = get_ident()
+        if thread != self._last_thread:
+            self._last_slot = self._slot(thread)
+            self._last_thread = thread
+        slot = self._last_slot
+        self._count = (self._count + 1) & COUNT_MASK
+        if self._count == 0 or self._counted_all:
+            return self._unused(slot)
+        return slot << THREAD_SHIFT | self._count
 
     def _unused(self, slot: int) -> int:
         """A number that no call and no stream has. All were given once, and some may live long."""
@@ -569,3 +590,6 @@ def poll_descriptor(descriptor: int, events: int, seconds: float) -> int:
     poller.register(descriptor, events)
     found = poller.poll(max(seconds, 0.0) * 1000)
     return found[0][1] if found else 0
+
+
+accept_calls()

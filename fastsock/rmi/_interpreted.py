@@ -90,13 +90,22 @@ def move_up(data: bytearray, at: int, end: int) -> None:
     data[at + 1 : end + 1] = data[at:end]
 
 
-def fits_word(value: int) -> bool:
-    """Whether it is an int64."""
-    return -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF
+def put_word(packer: Any, value: int) -> bool:
+    """Packs an int64. False: it is larger."""
+    if -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+        packer.put_int(value)
+        return True
+    return False
 
 
-def is_shared(value: object) -> bool:
-    """False where one container alone holds the value, so that it cannot be met again. Only C can say."""
+tuple_size = len
+
+
+def is_shared(value: object, level: int) -> bool:
+    """False where one container alone holds the value, so that it cannot be met again. Only C can say.
+
+    level: 0 for what is in no container. One that can be met again holds itself.
+    """
     return True
 
 
@@ -224,6 +233,17 @@ def leave_context(variable: Any, token: Any) -> None:
 def goes_on(value: Any) -> bool:
     """Whether it is a generator or a coroutine, so that its function has not done its work yet."""
     return type(value) in (GeneratorType, CoroutineType, AsyncGeneratorType)
+
+
+# Calls: only a compiled class can say how it is called without a tuple and a dict being made first
+
+
+def accept_calls() -> None:
+    pass
+
+
+def no_vectorcall() -> Any:
+    return None
 
 
 # Locks

@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memmove, memset
 
 cdef extern from "Python.h":
     enum: PyBUF_SIMPLE
-    long long PyLong_AsLongLongAndOverflow(object, int *) except? -1
+    int64_t word_of "PyLong_AsLongLongAndOverflow"(object, int *) except? -1
     Py_buffer *PyMemoryView_GET_BUFFER(object)
     int PyObject_GetBuffer(object, Py_buffer *, int) except -1
     void PyBuffer_Release(Py_buffer *)
@@ -31,11 +31,11 @@ cdef extern from *:
     #define little_64(word) (word)
     #endif
 
-    /* One reference of the container, one of the loop over it. */
+    /* One reference of the container, one of the loop over it; of what is in none, one of whoever packs it. */
     #ifdef Py_GIL_DISABLED
-    #define is_shared(value) ((void)(value), 1) /* other threads count for themselves */
+    #define is_shared(value, level) ((void)(value), (void)(level), 1) /* other threads count for themselves */
     #else
-    #define is_shared(value) (Py_REFCNT(value) > 2)
+    #define is_shared(value, level) (Py_REFCNT(value) > ((level) == 0 ? 1 : 2))
     #endif
 
     static PyObject *codec_no_arguments;
@@ -182,7 +182,7 @@ cdef extern from *:
     uint16_t little_16(uint16_t) noexcept
     uint32_t little_32(uint32_t) noexcept
     uint64_t little_64(uint64_t) noexcept
-    bint is_shared(object) noexcept
+    bint is_shared(object, Py_ssize_t) noexcept
     enum: CODEC_KEYS
     object new_instance(object)
     object new_tuple(object, tuple)
@@ -260,11 +260,6 @@ cdef inline int copy_in(unsigned char *data, Py_ssize_t at, object source, Py_ss
 
 cdef inline void move_up(unsigned char *data, Py_ssize_t at, Py_ssize_t end) noexcept:
     memmove(data + at + 1, data + at, end - at)
-
-cdef inline bint fits_word(object value) except -1:
-    cdef int overflow = 0
-    PyLong_AsLongLongAndOverflow(value, &overflow)
-    return overflow == 0
 
 cdef inline const unsigned char *memory_of(object view) noexcept:
     return <const unsigned char *>PyMemoryView_GET_BUFFER(view).buf

@@ -3,6 +3,7 @@ cimport cython
 from fastsock.rmi._memory cimport store_64
 from fastsock.rmi._numbers cimport *
 from fastsock.rmi._packing_objects cimport ObjectPacker, Outgoing
+from fastsock.rmi._packing_values cimport Writer
 
 
 @cython.final
@@ -12,6 +13,7 @@ cdef class Packer(ObjectPacker):
 
     cpdef start(self, Py_ssize_t reserved=*)
     cpdef pack(self, object value)
+    cpdef pack_written(self, Writer writer)
     cpdef finish(self)
     cpdef pack_frame(self, Py_ssize_t reserved, object values)
     cpdef close(self)

@@ -86,6 +86,16 @@ class Packer(ObjectPacker):
         finally:
             self.is_packing = False
 
+    def pack_written(self, writer: Any) -> None:
+        """Pack one more value, which `writer` writes. As `pack`."""
+        if self.is_packing or not self.is_open:
+            raise RuntimeError("a value is packed between start and finish, and not by a pack function")
+        self.is_packing = True
+        try:
+            writer.write_to(self)
+        finally:
+            self.is_packing = False
+
     def finish(self) -> tuple[memoryview, list[Buffer]]:
         """The frame: the scratch, header room first, and the buffers that follow it. They are valid until `start`."""
         self.close()

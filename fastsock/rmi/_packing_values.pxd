@@ -1,11 +1,19 @@
 # The C types of _packing_values.py.
 cimport cython
+from cpython.tuple cimport PyTuple_GET_SIZE as tuple_size
 from libc.stdint cimport int64_t
 
 from fastsock.rmi._kinds cimport UNCOUNTED
 from fastsock.rmi._memo cimport Memo, free_memo, memo_clear, memo_get, memo_set, new_memo
-from fastsock.rmi._memory cimport copy_in, copy_utf8, fits_word, is_shared, move_up, store_16, store_32, store_64, store_double, utf8_size
+from fastsock.rmi._memory cimport copy_in, copy_utf8, is_shared, word_of, move_up, store_16, store_32, store_64, store_double, utf8_size
 from fastsock.rmi._numbers cimport *
+
+
+cdef class ValuePacker
+
+
+cdef class Writer:
+    cdef int write_to(self, ValuePacker packer) except -1
 
 
 cdef class ValuePacker:
@@ -47,15 +55,26 @@ cdef class ValuePacker:
     @cython.locals(size=Py_ssize_t)
     cdef int write_str(self, object value) except -1
     cdef void put_str(self, Py_ssize_t size) noexcept
-    @cython.locals(count=Py_ssize_t)
-    cdef int write_list(self, list values) except -1
+    cdef int write_list(self, object values) except -1
     @cython.locals(count=Py_ssize_t, before=Py_ssize_t)
-    cdef int write_tuple(self, tuple values) except -1
+    cdef int write_tuple(self, object values) except -1
     cdef int put_tuple(self, tuple values, Py_ssize_t count) except -1
+    cdef int put_tuple_of(self, Py_ssize_t count) except -1
     @cython.locals(count=Py_ssize_t)
-    cdef int write_dict(self, dict values) except -1
+    cdef int put_list(self, list values) except -1
+    @cython.locals(count=Py_ssize_t)
+    cdef int put_dict(self, dict values) except -1
+    cdef int write_dict(self, object values) except -1
     cdef int write_fields(self, object value, Py_ssize_t number, tuple fields) except -1
     cdef void put_class(self, Py_ssize_t number) noexcept
     @cython.locals(size=Py_ssize_t)
     cdef int write_bytes(self, object value) except -1
     cdef int write_other(self, object value, object kind) except -1
+
+
+cdef inline bint put_word(ValuePacker packer, object value) except -1:
+    cdef int overflow = 0
+    cdef int64_t word = word_of(value, &overflow)
+    if overflow == 0:
+        packer.put_int(word)
+    return overflow == 0

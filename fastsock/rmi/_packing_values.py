@@ -46,7 +46,6 @@ if not cython.compiled:
     from fastsock.rmi._interpreted import (
         copy_in,
         copy_utf8,
-        fits_word,
         free_memo,
         is_shared,
         memo_clear,
@@ -54,15 +53,25 @@ if not cython.compiled:
         memo_set,
         move_up,
         new_memo,
+        put_word,
         store_16,
         store_32,
         store_64,
         store_double,
+        tuple_size,
         utf8_size,
     )
     from fastsock.rmi._kinds import UNCOUNTED
 
 Buffer = Any
+
+
+class Writer:
+    """What packs itself as one value, without the parts of that being made first."""
+
+    def write_to(self, packer: Any) -> None:
+        """Packs it. Each part finds its bytes free by `write` or `ready`."""
+        raise NotImplementedError
 
 
 class ValuePacker:
@@ -95,7 +104,8 @@ class ValuePacker:
     @cython.final
     def _forget_numbers(self) -> None:
         memo_clear(self.memo)
-        self.made.clear()
+        if self.made:
+            self.made.clear()
         self.count = 0
 
     @cython.final
@@ -164,8 +174,8 @@ class ValuePacker:
 
     @cython.final
     def is_memorable(self, value: Any) -> bool:
-        """Whether the value can be met again. One that stands alone can hold itself."""
-        return self.level == 0 or is_shared(value)
+        """Whether the value can be met again."""
+        return is_shared(value, self.level)
 
     @cython.final
     def was_written(self, value: Any) -> bool:
@@ -268,9 +278,7 @@ class ValuePacker:
 
     @cython.final
     def write_int(self, value: int) -> None:
-        if fits_word(value):
-            self.put_int(value)
-        else:
+        if not put_word(self, value):
             size = value.bit_length() // 8 + 1
             self.put(BIG_INT)
             self.put_bytes(value.to_bytes(size, "little", signed=True), size)
@@ -325,27 +333,33 @@ class ValuePacker:
             self.put(STR)
             self.put_length(size)
 
-    @cython.final
-    def write_list(self, values: list[Any]) -> None:
-        if not self.is_again(values):
-            self.count += 1
-            count = len(values)
-            if count < 16:
-                self.put(0xB0 + count)
-            else:
-                self.put(LIST)
-                self.put_length(count)
-            self.enter()
-            for item in values:
-                self.write(item)
-                count -= 1
-            if count:
-                raise RuntimeError("a list changed while it was packed")
-            self.leave()
+    # Until is_memorable() has counted the references, a container has the type of any value: a conversion adds one.
 
     @cython.final
-    def write_tuple(self, values: tuple[Any, ...]) -> None:
+    def write_list(self, values: Any) -> None:
+        if not self.is_again(values):
+            self.count += 1
+            self.put_list(values)
+
+    @cython.final
+    def put_list(self, values: list[Any]) -> None:
         count = len(values)
+        if count < 16:
+            self.put(0xB0 + count)
+        else:
+            self.put(LIST)
+            self.put_length(count)
+        self.enter()
+        for item in values:
+            self.write(item)
+            count -= 1
+        if count:
+            raise RuntimeError("a list changed while it was packed")
+        self.leave()
+
+    @cython.final
+    def write_tuple(self, values: Any) -> None:
+        count = tuple_size(values)
         if not count:
             self.put(0xA0)
         elif not self.is_memorable(values):
@@ -358,34 +372,43 @@ class ValuePacker:
 
     @cython.final
     def put_tuple(self, values: tuple[Any, ...], count: int) -> None:
-        if count < 16:
-            self.put(0xA0 + count)
-        else:
-            self.put(TUPLE)
-            self.put_length(count)
+        self.put_tuple_of(count)
         self.enter()
         for item in values:
             self.write(item)
         self.leave()
 
     @cython.final
-    def write_dict(self, values: dict[Any, Any]) -> None:
+    def put_tuple_of(self, count: int) -> None:
+        """The beginning of a tuple of so many items."""
+        if count < 16:
+            self.put(0xA0 + count)
+        else:
+            self.put(TUPLE)
+            self.put_length(count)
+
+    @cython.final
+    def write_dict(self, values: Any) -> None:
         if not self.is_again(values):
             self.count += 1
-            count = len(values)
-            if count < 16:
-                self.put(0xE0 + count)
-            else:
-                self.put(DICT)
-                self.put_length(count)
-            self.enter()
-            for key, item in values.items():
-                self.write(key)
-                self.write(item)
-                count -= 1
-            if count:
-                raise RuntimeError("a dict changed while it was packed")
-            self.leave()
+            self.put_dict(values)
+
+    @cython.final
+    def put_dict(self, values: dict[Any, Any]) -> None:
+        count = len(values)
+        if count < 16:
+            self.put(0xE0 + count)
+        else:
+            self.put(DICT)
+            self.put_length(count)
+        self.enter()
+        for key, item in values.items():
+            self.write(key)
+            self.write(item)
+            count -= 1
+        if count:
+            raise RuntimeError("a dict changed while it was packed")
+        self.leave()
 
     @cython.final
     def write_fields(self, value: Any, number: int, fields: tuple[str, ...]) -> None:

@@ -5,7 +5,6 @@ from cpython.ref cimport Py_DECREF
 
 
 @cython.final
-@cython.freelist(16)
 cdef class Call:
     cdef public unsigned int number
     cdef public bint done, failed, awaited
@@ -19,7 +18,6 @@ cdef class Entry:
 
 
 @cython.final
-@cython.freelist(16)
 cdef class Request:
     cdef public object connection, arguments, keywords, behind, task
     cdef public Entry exported

@@ -213,8 +213,8 @@ class Batch:
         connection = proxies.connected(method)
         limit = target.timeout
         until = genuine.monotonic() + limit if limit else FOR_EVER
-        rows = recorder.rows(target.object_number)  # of the connection that is used now
-        call = connection.start(BATCH, method, rows, None, until, 0)
+        recorder.object_number = target.object_number  # of the connection that is used now
+        call = connection.start(BATCH, method, recorder, None, until, 0)
         connection.wait(call, until)
         if call.failed:
             raise connection.session.raised(call)

@@ -15,7 +15,6 @@ from typing import Any
 from ._connection import Connection, Method, Target
 from ._records import process
 from .errors import LostPeer, UnknownMethod, VersionMismatch
-from .frames import ONEWAY
 from .marks import GETTER, IDEMPOTENT, METHOD, SETTER, SPECIAL, Interface
 from .marks import ONEWAY as IS_ONEWAY
 
@@ -67,7 +66,7 @@ class Home:
     def call(self, method: Method, connection: Connection, arguments: Any, keywords: Any, deadline: float) -> Any:
         """A call of a method with marks."""
         if method.flags & IS_ONEWAY:
-            connection.start(ONEWAY, method, arguments, keywords, deadline, 0)
+            connection.tell(method, arguments, keywords, deadline)
             return None
         try:
             return connection.call(method, arguments, keywords, deadline)
