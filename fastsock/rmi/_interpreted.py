@@ -218,6 +218,11 @@ def is_channel(channel: Any) -> bool:
 # Of Python's C interface
 
 
+def whole_number(value: Any) -> int:
+    """The number that it is. -1: it is none, or none of 8 bytes."""
+    return value if type(value) is int and value < 1 << 63 else -1
+
+
 def context_of(variable: Any) -> Any:
     return variable.get()
 

@@ -56,6 +56,17 @@ cdef inline Request new_request(object connection, int kind, int flags, unsigned
     return made
 
 
+cdef extern from *:
+    """
+    static inline Py_ssize_t number_of(PyObject *value) {
+        int overflow = 0;
+        long long word = PyLong_AsLongLongAndOverflow(value, &overflow);
+        return overflow ? -1 : (Py_ssize_t)word;
+    }
+    """
+    Py_ssize_t number_of(object) except? -1
+
+
 cdef extern from "Python.h":
     unsigned long get_ident "PyThread_get_thread_ident"() noexcept
     int PyContextVar_Get(object variable, PyObject *default, PyObject **value) except -1
@@ -64,6 +75,12 @@ cdef extern from "Python.h":
     bint PyGen_CheckExact(object) noexcept
     bint PyCoro_CheckExact(object) noexcept
     int PyAsyncGen_CheckExact(object) noexcept
+
+
+cdef inline Py_ssize_t whole_number(object value) except? -1:
+    if type(value) is not int:
+        return -1
+    return number_of(value)
 
 
 cdef inline object context_of(object variable):

@@ -5,7 +5,7 @@ from fastsock.core.binding._core cimport now_ns
 from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._packing cimport Packer
-from fastsock.rmi._records cimport Call, Entry, Request, context_of, enter_context, goes_on, leave_context, new_request
+from fastsock.rmi._records cimport Call, Entry, Request, context_of, enter_context, goes_on, leave_context, new_request, whole_number
 from fastsock.rmi._sending cimport Sender
 from fastsock.rmi._unpacking cimport Unpacker
 
@@ -23,8 +23,11 @@ cdef class Servant(Sender):
     cdef Lock _order
     cdef list _running
 
-    @cython.locals(flags=int, number=cython.uint, request=Request, exported=Entry, unpacker=Unpacker)
+    @cython.locals(flags=int, number=cython.uint, request=Request, exported=Entry, unpacker=Unpacker, deadline=double,
+                   behalf=cython.uint)
     cdef Request _request(self)
+    cdef double _deadline_told(self, object left) except? -1
+    cdef unsigned int _behalf_told(self, object number) except? 0
     cpdef bint is_half_read(self, object error) except -1
     cdef int _half_handled(self, object error) except -1
     @cython.locals(key=cython.uint, first=Request)
@@ -42,7 +45,7 @@ cdef class Servant(Sender):
     cpdef object execute(self, Request request)
     @cython.locals(found=list, given=tuple, at=Py_ssize_t, count=Py_ssize_t)
     cdef list _run_batch(self, Request request)
-    @cython.locals(exported=Entry, one=Request, arguments=object, number=Py_ssize_t)
+    @cython.locals(exported=Entry, one=Request, arguments=object, keywords=object, number=Py_ssize_t)
     cdef object _run_row(self, Request request, tuple given, Py_ssize_t at)
     @cython.locals(packer=Packer)
     cpdef object answer(self, Request request, object value)

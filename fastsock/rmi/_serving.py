@@ -20,7 +20,7 @@ from fastsock.rmi.errors import BadFrame, LimitExceeded, LostPeer, RmiError, Unk
 from fastsock.rmi.interrupts import interrupted
 
 if not cython.compiled:
-    from fastsock.rmi._interpreted import context_of, enter_context, goes_on, leave_context
+    from fastsock.rmi._interpreted import context_of, enter_context, goes_on, leave_context, whole_number
     from fastsock.rmi._records import Call, Request
     from fastsock.rmi._records import Request as new_request
     from fastsock.rmi._sending import Sender
@@ -55,12 +55,14 @@ class Servant(Sender):
         try:
             self._begin()
             if flags & DEADLINE:
-                deadline = unpacker.unpack()
+                deadline = self._deadline_told(unpacker.unpack())
             if flags & BEHALF:
-                behalf = unpacker.unpack()
+                behalf = self._behalf_told(unpacker.unpack())
             arguments = unpacker.unpack()
             if flags & KEYWORDS:
                 keywords = unpacker.unpack()
+                if type(keywords) is not dict:
+                    raise BadFrame(f"{self.peer}: the keyword arguments of a call are no dict")
             unpacker.end()
         except (BadFrame, LimitExceeded):
             raise
@@ -72,12 +74,8 @@ class Servant(Sender):
             self._taken()
             self.session.refuse(request, error)
             return None
-        if type(arguments) is not tuple or type(deadline) is not float or type(behalf) is not int:
+        if type(arguments) is not tuple:
             raise BadFrame(f"{self.peer}: the arguments of a call are no tuple")
-        if keywords is not None and type(keywords) is not dict:
-            raise BadFrame(f"{self.peer}: the keyword arguments of a call are no dict")
-        if deadline:
-            deadline += now()
         exported = self.exports.get(self._object)
         request = new_request(
             self, self._kind, flags, self._number, exported, self._method, arguments, keywords, deadline, behalf
@@ -93,6 +91,18 @@ class Servant(Sender):
             self.session.refuse(request, unknown)
             return None
         return request
+
+    def _deadline_told(self, left: Any) -> float:
+        """When the caller waits no more. 0: it waits for ever."""
+        if type(left) is not float:
+            raise BadFrame(f"{self.peer}: the time of a call is no number")
+        return left + now() if left else 0.0
+
+    def _behalf_told(self, number: Any) -> int:
+        """The number of the call on whose behalf this one is made."""
+        if not 0 <= whole_number(number) <= 0xFFFFFFFF:
+            raise BadFrame(f"{self.peer}: a call on behalf of what is no call")
+        return number  # type: ignore[no-any-return]
 
     def is_half_read(self, error: BaseException) -> bool:
         """Whether the frame cannot be gone on with: what was raised is no error of one of its values."""
@@ -265,16 +275,15 @@ class Servant(Sender):
         exported = self.exports.get(given[at])
         if exported is None:
             raise UnknownObject(f"{self.peer}: there is no object of number {given[at]} on this connection")
-        if type(given[at + 1]) is not int or not 0 <= given[at + 1] < exported.count:
+        number = whole_number(given[at + 1])
+        if not 0 <= number < exported.count:
             raise UnknownMethod(f"{self.peer}: {exported.name} has no method of number {given[at + 1]}")
-        number = given[at + 1]
         arguments = given[at + 2]
         if type(arguments) is not tuple:
             raise BadFrame(f"{self.peer}: the arguments of a call are no tuple")
-        if exported.flags or given[at + 3] is not None:
-            one = new_request(
-                self, CALL, 0, request.number, exported, number, arguments, given[at + 3], request.deadline, 0
-            )
+        keywords = given[at + 3]
+        if exported.flags or keywords is not None:
+            one = new_request(self, CALL, 0, request.number, exported, number, arguments, keywords, request.deadline, 0)
             value = exported.run(one)
         else:
             value = exported.functions[number](*arguments)

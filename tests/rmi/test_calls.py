@@ -61,6 +61,28 @@ def test_shared_references_and_cycles_keep_identity(store):
     assert found[2] is found
 
 
+def test_a_call_takes_its_arguments_in_every_form(store):
+    add = store.add
+    assert add(1, 2) == add(1, b=2) == add(b=2, a=1) == add(*(1, 2)) == add(1, **{"b": 2}) == 3
+    assert type(add).__call__(add, 1, b=2) == 3
+    with pytest.raises(TypeError, match="multiple values"):
+        add(1, 2, b=2)
+    with pytest.raises(TypeError, match="missing"):
+        add()
+
+
+def test_arguments_that_hold_themselves(store):
+    inner = []
+    ring = (inner, inner)
+    inner.append(ring)
+    found = store.same(*ring[:1])
+    assert found[0][0] is found[0][1] is found
+    with rmi.batch(store) as calls:
+        first, second = calls.same(*ring[:1]), calls.same(ring)
+    assert first.result()[0][0] is first.result()
+    assert second.result()[0][0] is second.result()
+
+
 @pytest.mark.parametrize("count", [0, 1, 511, 512, 100_000, 3_000_000])
 def test_arrays(store, count):
     """rpyc #236, #350, #398."""
