@@ -148,12 +148,20 @@ def _file(descriptor: int) -> tuple[int, int]:
 
 def _look_at_some() -> None:
     """Looks at the oldest held ports. Their numbers may have been closed unseen. The caller holds the lock."""
-    for stands_for in [*itertools.islice(_held, _LOOKS)]:
+    for stands_for in _oldest():
         held = _held.pop(stands_for, None)
         if held is None:  # a collection closed its socket meanwhile, in this thread
             continue
         _held[stands_for] = held  # behind all others
         held.look()
+
+
+def _oldest() -> list[tuple[int, int]]:
+    while True:
+        try:
+            return [*itertools.islice(_held, _LOOKS)]
+        except RuntimeError:  # a collection closed a socket while the iterator was made, in this thread
+            continue
 
 
 def _forked() -> None:

@@ -16,6 +16,7 @@ and Python runs it where there is no compiler:
     _connection     what is called there: calls, their answers, the threads that wait for them
     _records        what is noted of a call
     _locks          the locks of these; the numbers of frames.py in C: _frames.pxd
+    _vectorcall.pxd how compiled methods take their arguments, for this file and _batching
 """
 
 from __future__ import annotations

@@ -263,3 +263,28 @@ def test_sockets_are_collected_while_another_one_connects(near, server):
         assert receive(sock, 1) == b"x"
     for each in collected:
         each.close()
+
+
+def test_sockets_are_collected_while_the_oldest_ports_are_listed(near, server):
+    """A collection may also run where an iterator is made."""
+    count = 8
+    accepting = server.begin(_accept, count + 1)
+    left = [near.connect(server.address) for _ in range(count)]
+
+    def collect(phase, _told):
+        if phase == "stop" and left and sys._getframe(1).f_code.co_name in ("_look_at_some", "_oldest"):
+            left.pop().close()
+
+    before = gc.get_threshold()
+    gc.callbacks.append(collect)
+    gc.set_threshold(1)
+    try:
+        sock = near.connect(server.address)
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(collect)
+    with closing(sock):
+        assert len(accepting.result()) == count + 1
+        near.check(sock)
+    for each in left:
+        each.close()
