@@ -5,6 +5,7 @@
 Frames, credits and their turns are the core's (core/active). Here bytes go out and come in, and Python's objects begin.
 Each part stands on those above it:
 
+    words.pxi        the arguments of a call, and of a handler
     turn.pxi         who may use a shared bundle now
     token.pxi        what handlers get
     link.pxi         the bytes of a connection, in shared memory or over a descriptor
@@ -16,11 +17,12 @@ Each part stands on those above it:
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.number cimport PyNumber_Index
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.errno cimport EAGAIN, EALREADY, EINTR, ENOBUFS, errno as last_error
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -37,7 +39,7 @@ from ..system.genuine import genuine
 from .errors import BadFrame, HandlerRule, LostPeer, NoEntry, NotReady, Returned, reason_text
 
 cdef extern from "active/active.h" nogil:
-    enum: FS_AM_HEADER, FS_AM_WORDS, FS_AM_MEDIUM, FS_AM_HEAD, FS_AM_ROOM, FS_AM_MOST_SLOTS
+    enum: FS_AM_HEADER, FS_AM_WORDS, FS_AM_WORD, FS_AM_MEDIUM, FS_AM_HEAD, FS_AM_ROOM, FS_AM_MOST_SLOTS
     enum: FS_AM_ASKS, FS_AM_ANSWERS, FS_AM_SHORT, FS_AM_LONG
     enum: FS_AM_REQUEST, FS_AM_BULK, FS_AM_PUT, FS_AM_GET, FS_AM_REPLY, FS_AM_BULK_REPLY, FS_AM_PUT_REPLY
     enum: FS_AM_DONE, FS_AM_RETURNED
@@ -50,7 +52,11 @@ cdef extern from "active/active.h" nogil:
         uint32_t number
         uint64_t length
         uint64_t offset
+        const unsigned char *body
         const unsigned char *payload
+
+    struct fs_am_short:
+        int64_t words[FS_AM_WORDS]
 
     struct fs_am:
         int side
@@ -72,6 +78,7 @@ cdef extern from "active/active.h" nogil:
     size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, const int64_t *words, int count,
                      uint64_t length, uint64_t offset)
     void fs_am_words(const fs_am_frame *frame, int64_t *words)
+    int64_t fs_am_word(const unsigned char *at)
     unsigned char *fs_am_space(fs_am *am, size_t *length)
     void fs_am_received(fs_am *am, size_t length)
     int fs_am_take(fs_am *am, fs_am_frame *frame)
@@ -102,6 +109,16 @@ cdef extern from "Python.h":
     PyObject *call "PyObject_Vectorcall" (PyObject *callable, PyObject **arguments, size_t count, PyObject *names)
     PyObject *new_int "PyLong_FromLongLong" (long long value)
     void drop "Py_DECREF" (PyObject *counted)
+    PyObject **items_of "PySequence_Fast_ITEMS" (tuple items)
+    enum: METH_FASTCALL, METH_KEYWORDS
+    ctypedef void *PyCFunction
+    struct PyMethodDef:
+        const char *ml_name
+        PyCFunction ml_meth
+        int ml_flags
+        const char *ml_doc
+    object PyDescr_NewMethod(type owner, PyMethodDef *method)
+    void PyType_Modified(type changed)
     unsigned long PyThread_get_thread_ident()
 
 cdef enum:
@@ -127,6 +144,7 @@ cdef double SPIN_US = 50.0    # the rings of many connections, before a sleep
 cdef double PATIENCE = LOOK   # seconds for a receiver to take a part of a bulk, before this end looks what has come
 
 
+include "words.pxi"
 include "turn.pxi"
 include "token.pxi"
 include "link.pxi"
@@ -135,3 +153,5 @@ include "arriving.pxi"
 include "connection.pxi"
 include "progress.pxi"
 include "requests.pxi"
+
+find_small()

@@ -9,7 +9,7 @@ cdef class Arriving(Outgoing):
     """One bulk at a time comes in, behind its head."""
     cdef bint in_bulk
     cdef fs_am_frame bulk
-    cdef int64_t bulk_words[FS_AM_WORDS]
+    cdef unsigned char bulk_body[FS_AM_WORDS * FS_AM_WORD]
     cdef tuple bulk_known     # of a reply: the request
     cdef int bulk_reason      # not 0: its bytes are dropped, and it goes back
     cdef char *bulk_target    # of the next byte

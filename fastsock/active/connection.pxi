@@ -1,7 +1,8 @@
 # Frames that have come, and their handlers.
 
 cdef struct Asked:  # a request that is under way; its objects stand in `kept`
-    int kind, handler
+    int kind, handler, count
+    int64_t words[FS_AM_WORDS]
 
 
 @cython.final
@@ -13,7 +14,7 @@ cdef class Connection(Arriving):
     """
     cdef public int index
     cdef Asked *asked
-    cdef list kept  # of each request under way: its words, its data, and where a get's bytes go
+    cdef list kept  # of each request under way: its data, and where a get's bytes go
 
     def __cinit__(self):
         self.index = -1
@@ -26,7 +27,7 @@ cdef class Connection(Arriving):
         self.asked = <Asked *>calloc(shorts + longs, sizeof(Asked))
         if self.asked == NULL:
             raise MemoryError()
-        self.kept = [None] * (3 * (shorts + longs))
+        self.kept = [None] * (2 * (shorts + longs))
         self.endpoint = endpoint
         self.peer = peer
         self.most_there = most_there
@@ -56,30 +57,31 @@ cdef class Connection(Arriving):
 
     # ---- requests under way ----
 
-    cdef int remember(self, uint32_t number, int kind, int handler, tuple words, data, into) except -1:
+    cdef int remember(self, uint32_t number, int kind, int handler, const int64_t *words, int count, data,
+                      into) except -1:
         cdef Py_ssize_t index = fs_am_index(number)
-        self.asked[index].kind = kind
-        self.asked[index].handler = handler
-        self.kept[3 * index] = words
+        cdef Asked *asked = self.asked + index
+        asked.kind, asked.handler, asked.count = kind, handler, count
+        memcpy(asked.words, words, count * sizeof(words[0]))
         if data is not None:
-            self.kept[3 * index + 1] = data
+            self.kept[2 * index] = data
         if into is not None:
-            self.kept[3 * index + 2] = into
+            self.kept[2 * index + 1] = into
         return 0
 
     cdef int forget(self, uint32_t number) except -1:
         cdef Py_ssize_t index = fs_am_index(number)
-        self.kept[3 * index] = None
-        if self.asked[index].kind != FS_AM_REQUEST or self.kept[3 * index + 1] is not None:
-            self.kept[3 * index + 1] = self.kept[3 * index + 2] = None
+        if self.asked[index].kind != FS_AM_REQUEST or self.kept[2 * index] is not None:
+            self.kept[2 * index] = self.kept[2 * index + 1] = None
         self.asked[index].kind = 0
         return 0
 
     cdef tuple recall(self, uint32_t number):
         """Kind, handler, words, data, into; and forgets it."""
         cdef Py_ssize_t index = fs_am_index(number)
-        known = (self.asked[index].kind, self.asked[index].handler, self.kept[3 * index], self.kept[3 * index + 1],
-                 self.kept[3 * index + 2])
+        cdef Asked *asked = self.asked + index
+        words = tuple([asked.words[i] for i in range(asked.count)])
+        known = (asked.kind, asked.handler, words, self.kept[2 * index], self.kept[2 * index + 1])
         self.forget(number)
         return known
 
@@ -118,7 +120,6 @@ cdef class Connection(Arriving):
     cdef int take(self) except -1:
         """Runs the handlers of the frames that are there."""
         cdef fs_am_frame frame
-        cdef int64_t words[FS_AM_WORDS]
         cdef int handled = 0, result
         while self.lost is None:
             if self.in_bulk:
@@ -139,12 +140,12 @@ cdef class Connection(Arriving):
                 break
             if fs_am_has_bulk(frame.kind):
                 self.bulk = frame
-                fs_am_words(&frame, self.bulk_words)
+                self.bulk.body = self.bulk_body  # its bytes may come where its head was received
+                memcpy(self.bulk_body, frame.body, frame.words * FS_AM_WORD)
                 # a reply's slot is free: the next request may have it before the bulk is whole
                 self.place_bulk(self.recall(frame.number) if frame.kind > FS_AM_GET else None)
             else:
-                fs_am_words(&frame, words)
-                self.handle(&frame, words)
+                self.handle(&frame)
                 handled += 1
         return handled
 
@@ -155,8 +156,7 @@ cdef class Connection(Arriving):
         self.in_bulk = False
         self.bulk_known = None
         if self.bulk_reason == 0:
-            return self.deliver(&frame, self.bulk_words, array, known,
-                                (<Requests>self.endpoint).handler_of(frame.handler))
+            return self.deliver(&frame, array, known, (<Requests>self.endpoint).handler_of(frame.handler))
         if frame.kind <= FS_AM_GET:
             return self.turn_away(frame.number, self.bulk_reason)
         return self.report(known, self.bulk_reason)
@@ -166,10 +166,10 @@ cdef class Connection(Arriving):
         self.answer(number)
         return self.transmit(head, fs_am_put(head, FS_AM_RETURNED, reason, number, NULL, 0, 0, 0))
 
-    cdef int handle(self, fs_am_frame *frame, const int64_t *words) except -1:
+    cdef int handle(self, fs_am_frame *frame) except -1:
         """A frame that is no bulk."""
         if frame.kind == FS_AM_GET:
-            return self.give(frame, words)
+            return self.give(frame)
         if frame.kind == FS_AM_RETURNED:
             return self.report(self.recall(frame.number), frame.handler)
         handler = (<Requests>self.endpoint).handler_of(frame.handler)
@@ -179,10 +179,10 @@ cdef class Connection(Arriving):
             self.forget(frame.number)
             if frame.kind == FS_AM_DONE:
                 return 0
-        return self.deliver(frame, words, None if frame.length == 0 else
+        return self.deliver(frame, None if frame.length == 0 else
                             PyBytes_FromStringAndSize(<const char *>frame.payload, frame.length), None, handler)
 
-    cdef int deliver(self, const fs_am_frame *frame, const int64_t *words, data, tuple known, handler) except -1:
+    cdef int deliver(self, const fs_am_frame *frame, data, tuple known, handler) except -1:
         """Runs the handler, where there is one. known: the request, of a reply in bulk."""
         cdef Token token
         cdef uint32_t number = frame.number
@@ -198,9 +198,9 @@ cdef class Connection(Arriving):
         token.number = number
         if frame.kind > FS_AM_GET:
             token.state = TOKEN_REPLY
-            return run(handler, token, words, frame.words, IN_REPLY)
+            return run(handler, token, frame, IN_REPLY)
         try:
-            run(handler, token, words, frame.words, IN_REQUEST)
+            run(handler, token, frame, IN_REQUEST)
         except BaseException:
             if token.state == TOKEN_OPEN:
                 token.state = TOKEN_OVER
@@ -212,15 +212,17 @@ cdef class Connection(Arriving):
             self.put_done(number)
         return 0
 
-    cdef int give(self, const fs_am_frame *frame, const int64_t *words) except -1:
+    cdef int give(self, const fs_am_frame *frame) except -1:
         """Answers a get out of the segment, without a handler."""
         cdef Requests endpoint = <Requests>self.endpoint
+        cdef int64_t words[FS_AM_WORDS]
         cdef Py_buffer view
         cdef uint32_t number = frame.number
         if not endpoint.holds(frame.offset, frame.length):
             return self.turn_away(number, FS_AM_OUTSIDE)
         self.answer(number)
         part = endpoint.part(frame.offset, frame.length)
+        fs_am_words(frame, words)
         PyObject_GetBuffer(part, &view, PyBUF_SIMPLE)
         try:
             self.put_bulk(FS_AM_BULK_REPLY, frame.handler, number, words, frame.words, part, &view, 0, False, None)
@@ -240,7 +242,7 @@ cdef class Connection(Arriving):
         cdef Py_ssize_t index
         cdef list left = []
         self.finish_sending()
-        for index in range(len(self.kept) // 3):
+        for index in range(len(self.kept) // 2):
             if self.asked[index].kind:
                 left.append(self.recall(<uint32_t>index))
         if self.in_bulk and self.bulk_known is not None:
@@ -258,25 +260,18 @@ def returned(Connection connection, tuple known, int reason):
     return Returned(reason, reason_text(reason), connection.index, handler, words, data, connection.peer)
 
 
-cdef int run(handler, Token token, const int64_t *words, int count, int how) except -1:
+cdef int run(handler, Token token, const fs_am_frame *frame, int how) except -1:
     """Calls it with the token and the words. Their ints are made from the frame at once."""
     global am_handling
     cdef PyObject *arguments[FS_AM_WORDS + 2]  # the first is the callee's to use
-    cdef PyObject *result = NULL
-    cdef int made = 0
+    cdef PyObject *made[FS_AM_WORDS]
+    cdef PyObject *result
+    cdef int new = make_ints(frame, arguments + 2, made)
     arguments[1] = <PyObject *>token
-    while made < count:
-        arguments[made + 2] = new_int(words[made])
-        if arguments[made + 2] == NULL:
-            break
-        made += 1
-    if made == count:
-        am_handling = how
-        result = call(<PyObject *>handler, arguments + 1, (count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL)
-        am_handling = 0
-    while made > 0:
-        made -= 1
-        drop(arguments[made + 2])
+    am_handling = how
+    result = call(<PyObject *>handler, arguments + 1, (frame.words + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL)
+    am_handling = 0
+    drop_ints(made, new)
     if result == NULL:
         return -1  # with the exception that is set
     drop(result)

@@ -10,7 +10,7 @@ cdef class Outgoing(Link):
     cdef unsigned char dones[MOST_DONE * FS_AM_HEADER]  # answers without a handler, that go together
     cdef int done_count
 
-    cdef int check_handler(self, int handler) except -1:
+    cdef int check_handler(self, Py_ssize_t handler) except -1:
         if not 0 <= handler < 65536:
             raise ValueError(f"a handler's number is from 0 to 65535, not {handler}")
         return 0
@@ -30,18 +30,14 @@ cdef class Outgoing(Link):
             raise HandlerRule("this request was answered already")
         return 0
 
-    cdef int put_short(self, int kind, int handler, uint32_t number, const int64_t *words, int count, data) except -1:
-        cdef unsigned char frame[FS_AM_HEAD + FS_AM_MEDIUM]
-        cdef Py_buffer view
-        cdef size_t size, length
-        if data is None:
-            return self.transmit(frame, fs_am_put(frame, kind, handler, number, words, count, 0, 0))
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        length = view.len
-        size = fs_am_put(frame, kind, handler, number, words, count, length, 0)
-        memcpy(frame + size, view.buf, length)
-        PyBuffer_Release(&view)
-        return self.transmit(frame, size + length)
+    cdef int put_short(self, fs_am_short *frame, int kind, int handler, uint32_t number, int count, data) except -1:
+        """Its words are in the frame: they are not copied once more."""
+        cdef unsigned char *out = <unsigned char *>frame
+        cdef size_t length = 0 if data is None else len(<bytes>data)
+        cdef size_t size = fs_am_put(out, kind, handler, number, frame.words, count, length, 0)
+        if length:
+            memcpy(out + size, PyBytes_AS_STRING(data), length)
+        return self.transmit(out, size + length)
 
     cdef int transmit(self, const unsigned char *data, size_t length) except -1:
         """Sends, or keeps for later. It never waits."""

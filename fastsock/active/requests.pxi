@@ -64,43 +64,26 @@ cdef class Requests:
             number = fs_am_ask(&connection.am, kind)
         return number
 
-    def request(self, Py_ssize_t index, int handler, *words, data=None):
-        """Runs the handler of that number at the endpoint of entry `index`, with up to 16 words of 64 bits and up to 8192
-        bytes of data. Waits for credit, and polls meanwhile.
-
-        Raises NoEntry, LostPeer, HandlerRule within a handler, ValueError for what is too long, OverflowError."""
-        cdef Turn turn
-        if am_handling:
-            may_send()
-        turn = self.enter()
-        if turn is None:
-            self.ask(index, handler, words, data)
-            return
-        try:
-            self.ask(index, handler, words, data)
-        finally:
-            turn.leave()
-
-    cdef int ask(self, Py_ssize_t index, int handler, tuple words, data) except -1:
-        cdef int64_t numbers[FS_AM_WORDS]
+    cdef int ask(self, Py_ssize_t index, Py_ssize_t handler, PyObject **given, Py_ssize_t given_count, data) except -1:
+        cdef fs_am_short frame
         cdef Connection connection = self.entry(index)
         cdef uint32_t number
-        cdef int count = take_words(words, numbers)
+        cdef int count = take_words(given, given_count, frame.words)
         connection.check_handler(handler)
         if data is not None:
             data = checked_data(data)
         number = self.credit(connection, FS_AM_REQUEST)
-        connection.remember(number, FS_AM_REQUEST, handler, words, data, None)
-        return connection.put_short(FS_AM_REQUEST, handler, number, numbers, count, data)
+        connection.remember(number, FS_AM_REQUEST, handler, frame.words, count, data, None)
+        return connection.put_short(&frame, FS_AM_REQUEST, handler, number, count, data)
 
-    def request_bulk(self, Py_ssize_t index, int handler, data, *words, offset=None):
+    def request_bulk(self, Py_ssize_t index, Py_ssize_t handler, data, *words, offset=None):
         """As request(), with contiguous data of any size, up to what the other endpoint takes.
 
         offset: bytes from the start of the other endpoint's segment; None: it goes into a fresh array, or one of a pool.
         Returns when the data may change again."""
         self.ask_bulk(index, handler, data, words, offset, True, None)
 
-    def begin_bulk(self, Py_ssize_t index, int handler, data, *words, offset=None):
+    def begin_bulk(self, Py_ssize_t index, Py_ssize_t handler, data, *words, offset=None):
         """As request_bulk(), but returns at once (but for credit) a Transfer; the data must not change until it is sent."""
         cdef Transfer transfer = Transfer.__new__(Transfer)
         transfer.endpoint = self
@@ -108,7 +91,8 @@ cdef class Requests:
         self.ask_bulk(index, handler, data, words, offset, False, transfer)
         return transfer
 
-    cdef int ask_bulk(self, Py_ssize_t index, int handler, data, tuple words, offset, bint wait, Transfer transfer) except -1:
+    cdef int ask_bulk(self, Py_ssize_t index, Py_ssize_t handler, data, tuple words, offset, bint wait,
+                      Transfer transfer) except -1:
         cdef int64_t numbers[FS_AM_WORDS]
         cdef Connection connection
         cdef Py_buffer view
@@ -121,12 +105,12 @@ cdef class Requests:
         turn = self.enter()
         try:
             connection = self.entry(index)
-            count = take_words(words, numbers)
+            count = take_words(items_of(words), PyTuple_GET_SIZE(words), numbers)
             connection.check_handler(handler)
             connection.open_bulk(data, &view)
             try:
                 number = self.credit(connection, kind)
-                connection.remember(number, kind, handler, words, data, None)
+                connection.remember(number, kind, handler, numbers, count, data, None)
                 connection.put_bulk(kind, handler, number, numbers, count, data, &view, place, wait, transfer)
             finally:
                 PyBuffer_Release(&view)
@@ -135,7 +119,7 @@ cdef class Requests:
                 turn.leave()
         return 0
 
-    def get(self, Py_ssize_t index, int handler, uint64_t offset, uint64_t nbytes, *words, into=None):
+    def get(self, Py_ssize_t index, Py_ssize_t handler, uint64_t offset, uint64_t nbytes, *words, into=None):
         """Reads `nbytes` at `offset` of the other endpoint's segment; then this endpoint's handler of that number runs
         with the words and the data. into: a writable contiguous buffer of `nbytes`; None: an array, as for bulks."""
         cdef Turn turn
@@ -152,15 +136,47 @@ cdef class Requests:
             if turn is not None:
                 turn.leave()
 
-    cdef int ask_get(self, Py_ssize_t index, int handler, tuple words, uint64_t offset, uint64_t nbytes, into) except -1:
+    cdef int ask_get(self, Py_ssize_t index, Py_ssize_t handler, tuple words, uint64_t offset, uint64_t nbytes, into) except -1:
         cdef int64_t numbers[FS_AM_WORDS]
         cdef unsigned char head[FS_AM_HEAD]
         cdef Connection connection = self.entry(index)
         cdef uint32_t number
-        cdef int count = take_words(words, numbers)
+        cdef int count = take_words(items_of(words), PyTuple_GET_SIZE(words), numbers)
         connection.check_handler(handler)
         if nbytes > connection.most_here():
             raise ValueError(f"this endpoint takes bulks of {connection.most_here()} bytes at most: set most_bulk")
         number = self.credit(connection, FS_AM_GET)
-        connection.remember(number, FS_AM_GET, handler, words, None, into)
+        connection.remember(number, FS_AM_GET, handler, numbers, count, None, into)
         return connection.transmit(head, fs_am_put(head, FS_AM_GET, handler, number, numbers, count, nbytes, offset))
+
+
+cdef object request(Requests self, PyObject **given, Py_ssize_t count, PyObject *names):
+    cdef PyObject *found[3]
+    cdef Py_ssize_t index, handler
+    cdef Turn turn
+    count = read_arguments("request", ("index", "handler"), given, count, names, found)
+    index = <object>found[0]
+    handler = <object>found[1]
+    data = None if found[2] == NULL else <object>found[2]
+    if am_handling:
+        may_send()
+    turn = self.enter()
+    if turn is None:
+        self.ask(index, handler, given + 2, count, data)
+        return None
+    try:
+        self.ask(index, handler, given + 2, count, data)
+    finally:
+        turn.leave()
+    return None
+
+
+cdef PyMethodDef request_method
+add_method(Requests, &request_method, "request", <PyCFunction>request, b"""\
+request($self, index, handler, *words, data=None)
+--
+
+Runs the handler of that number at the endpoint of entry `index`, with up to 16 words of 64 bits and up to 8192
+bytes of data. Waits for credit, and polls meanwhile.
+
+Raises NoEntry, LostPeer, HandlerRule within a handler, ValueError for what is too long, OverflowError.""")

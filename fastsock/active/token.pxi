@@ -52,21 +52,7 @@ cdef class Token:
             raise HandlerRule("a reply handler may send nothing: a reply that is answered could wait for ever (deadlock)")
         raise HandlerRule("the handler of this request has returned, so the asking end was told that there is no reply")
 
-    def reply(self, int handler, *words, data=None):
-        """Answers the request: runs the handler of that number at the end that asked, with up to 16 words (64 bit) and
-        up to 8192 bytes of data. Never waits. Raises HandlerRule for a second reply."""
-        cdef Connection connection = <Connection>self.connection
-        cdef int64_t numbers[FS_AM_WORDS]
-        cdef int count
-        self.use()
-        count = take_words(words, numbers)
-        connection.check_handler(handler)
-        data = checked_data(data)
-        connection.answer(self.number)
-        self.state = TOKEN_USED
-        connection.put_short(FS_AM_REPLY, handler, self.number, numbers, count, data)
-
-    def reply_bulk(self, int handler, data, *words, offset=None):
+    def reply_bulk(self, Py_ssize_t handler, data, *words, offset=None):
         """As reply(), with data of any size: into the asking endpoint's segment at `offset`, or into a fresh array.
 
         Only a request in bulk has the credit that this takes. What cannot go at once is copied."""
@@ -78,7 +64,7 @@ cdef class Token:
         self.use()
         if self.frame_kind == FS_AM_REQUEST:
             raise HandlerRule("a short request has no credit for a bulk: ask with request_bulk(), its data may be empty")
-        count = take_words(words, numbers)
+        count = take_words(items_of(words), PyTuple_GET_SIZE(words), numbers)
         connection.check_handler(handler)
         connection.open_bulk(data, &view)
         try:
@@ -93,6 +79,33 @@ cdef class Token:
         return f"<active message from {self.peer}>"
 
 
+cdef object reply(Token self, PyObject **given, Py_ssize_t count, PyObject *names):
+    cdef Connection connection = <Connection>self.connection
+    cdef fs_am_short frame
+    cdef PyObject *found[2]
+    cdef Py_ssize_t handler
+    count = read_arguments("reply", ("handler",), given, count, names, found)
+    handler = <object>found[0]
+    data = None if found[1] == NULL else <object>found[1]
+    self.use()
+    count = take_words(given + 1, count, frame.words)
+    connection.check_handler(handler)
+    data = checked_data(data)
+    connection.answer(self.number)
+    self.state = TOKEN_USED
+    connection.put_short(&frame, FS_AM_REPLY, handler, self.number, <int>count, data)
+    return None
+
+
+cdef PyMethodDef reply_method
+add_method(Token, &reply_method, "reply", <PyCFunction>reply, b"""\
+reply($self, handler, *words, data=None)
+--
+
+Answers the request: runs the handler of that number at the end that asked, with up to 16 words (64 bit) and
+up to 8192 bytes of data. Never waits. Raises HandlerRule for a second reply.""")
+
+
 cdef object checked_data(data):
     """Of a message without a bulk."""
     if data is None:
@@ -102,15 +115,6 @@ cdef object checked_data(data):
     if len(<bytes>data) > FS_AM_MEDIUM:
         raise ValueError(f"a message without a bulk has at most {FS_AM_MEDIUM} bytes of data, not {len(data)}")
     return data
-
-
-cdef int take_words(tuple words, int64_t *numbers) except -1:
-    cdef Py_ssize_t count = PyTuple_GET_SIZE(words), i
-    if count > FS_AM_WORDS:
-        raise ValueError(f"a message has {count} words, and {FS_AM_WORDS} is the most: send data")
-    for i in range(count):
-        numbers[i] = <object>PyTuple_GET_ITEM(words, i)
-    return <int>count
 
 
 @cython.final

@@ -8,12 +8,86 @@ from fastsock import active
 
 from .far import end, look
 
-WORDS = ((), (1,), (-1, 2**63 - 1, -(2**63)), tuple(range(16)))
+WORDS = (
+    (),
+    (1,),
+    (-1, 2**63 - 1, -(2**63)),
+    tuple(range(16)),
+    (-6, -5, 0, 256, 257),  # about the ints that the interpreter makes once
+    tuple(sign * 2**bits + one for bits in (30, 60) for sign in (-1, 1) for one in (-1, 0, 1)),  # about its digits
+)
 
 
 @pytest.mark.parametrize("words", WORDS)
 def test_words_come_back(near, words):
     assert near.call(1, *words) == words
+
+
+class Index:
+    """As numpy's integers, it is no int."""
+
+    def __index__(self):
+        return 2**40
+
+
+class Int(int):
+    pass
+
+
+def test_what_is_a_word(near):
+    """What Python takes for an index arrives as a plain int."""
+    got = near.call(1, True, Int(-7), Index(), Int(2**62))
+    assert got == (1, -7, 2**40, 2**62) and {type(word) for word in got} == {int}
+    before = near.endpoint.entries[0].credits
+    for wrong in (1.0, "1", None, 1j):
+        with pytest.raises(TypeError):
+            near.endpoint.request(0, 1, 5, wrong)
+    for wrong in (2**63, -(2**63) - 1, 2**200, Int(2**64)):
+        with pytest.raises(OverflowError):
+            near.endpoint.request(0, 1, 5, wrong)
+    assert near.endpoint.entries[0].credits == before
+    assert near.call(1, 5) == (5,)
+
+
+def test_words_behind_data_of_any_length(near):
+    """Frames that come together begin anywhere in what was received."""
+    for length in range(24):
+        near.endpoint.request(0, 1, length, 2**50 + length, -length, data=bytes(length))
+    near.until(24)
+    assert near.got == [(length, 2**50 + length, -length) for length in range(24)]
+    assert [data or b"" for data in near.data] == [bytes(length) for length in range(24)]
+
+
+def test_arguments_by_name(near):
+    request = near.endpoint.request
+    request(handler=1, index=0)
+    request(0, data=b"text", handler=1)
+    request(0, 1, 5, data=None)
+    near.until(3)
+    assert near.got == [(), (), (5,)] and near.data == [None, b"text", None]
+    for wrong, said in (
+        (lambda: request(), "index"),
+        (lambda: request(0), "handler"),
+        (lambda: request(data=b""), "index"),
+        (lambda: request(0, 1, handler=1), "multiple values for argument 'handler'"),
+        (lambda: request(0, 1, words=5), "unexpected keyword argument 'words'"),
+        (lambda: request("0", 1), "int"),
+        (lambda: request(0, 1.5), "int"),
+        (lambda: near.endpoint.request_bulk(0, 1.5, b""), "int"),
+        (lambda: active.Token.reply(near, 1), "Token"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            wrong()
+    assert near.call(1, 5) == (5,)
+
+
+def test_the_signatures_are_told():
+    import inspect
+
+    assert str(inspect.signature(active.Endpoint.request)) == "(self, /, index, handler, *words, data=None)"
+    assert str(inspect.signature(active.Token.reply)) == "(self, /, handler, *words, data=None)"
+    assert "up to 16 words" in active.Endpoint.request.__doc__
+    assert "Answers the request" in active.Token.reply.__doc__
 
 
 @pytest.mark.parametrize("length", (0, 1, 500, active.MEDIUM))
@@ -32,6 +106,8 @@ def test_what_is_too_much_is_refused_where_it_is_sent(near):
         near.endpoint.request(0, 1, 2**63)
     with pytest.raises(ValueError, match="65535"):
         near.endpoint.request(0, 65536)
+    with pytest.raises(ValueError, match="65535"):
+        near.endpoint.request(0, -1)
     with pytest.raises(active.NoEntry, match="entry 3"):
         near.endpoint.request(3, 1)
     assert near.endpoint.entries[0].credits == (32, 8)  # none was spent
@@ -62,6 +138,9 @@ def test_a_number_without_a_handler_comes_back(near):
     (message,) = near.returned
     assert message.reason == active.Reason.NO_HANDLER
     assert (message.entry, message.handler, message.words, message.data) == (0, 200, (4, 5), b"text")
+    near.endpoint.request(0, 200, *range(-1, 15))
+    near.until(2)
+    assert near.returned[1].words == tuple(range(-1, 15)) and near.returned[1].data is None
     assert near.call(1, 5) == (5,)
 
 

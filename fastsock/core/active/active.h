@@ -22,6 +22,17 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define fs_am_little_32(word) __builtin_bswap32(word)
+#define fs_am_little_64(word) __builtin_bswap64(word)
+enum { FS_AM_IS_LITTLE = 0 };
+#else
+#define fs_am_little_32(word) (word)
+#define fs_am_little_64(word) (word)
+enum { FS_AM_IS_LITTLE = 1 };
+#endif
 
 enum {
     FS_AM_HEADER = 16,
@@ -76,6 +87,13 @@ struct fs_am_frame {
     const unsigned char *payload; /* of a frame that is no bulk; valid until fs_am_space() */
 };
 
+/* A message without a bulk, which is written where it is sent from: behind its words comes its payload. */
+struct fs_am_short {
+    unsigned char header[FS_AM_HEADER];
+    int64_t words[FS_AM_WORDS];
+    unsigned char rest[FS_AM_MEDIUM];
+};
+
 struct fs_am_slot {
     uint16_t turn; /* counts the slot's uses; 0 never */
     uint16_t next; /* of the free ones */
@@ -107,10 +125,17 @@ static inline uint32_t fs_am_index(uint32_t number) { return number & 0xFFFF; }
 uint32_t fs_am_under_way(const struct fs_am *am);
 
 /* frames.c */
-/* Bytes that were written to `out`, which has FS_AM_HEAD bytes. `offset` counts where the kind has one. */
+/* Bytes that were written to `out`, which has FS_AM_HEAD bytes. `offset` counts where the kind has one. The words may
+ * lie behind the header already, where they belong. */
 size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, const int64_t *words, int count,
                  uint64_t length, uint64_t offset);
 void fs_am_words(const struct fs_am_frame *frame, int64_t *words); /* as many as it has */
+static inline int64_t fs_am_word(const unsigned char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return (int64_t)fs_am_little_64(word);
+}
 /* Where to receive, and how many bytes at most. It is called only after all that was received has been taken. */
 unsigned char *fs_am_space(struct fs_am *am, size_t *length);
 void fs_am_received(struct fs_am *am, size_t length);

@@ -5,19 +5,9 @@
 
 #include "active.h"
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#define little_32(word) __builtin_bswap32(word)
-#define little_64(word) __builtin_bswap64(word)
-static const int is_little = 0;
-#else
-#define little_32(word) (word)
-#define little_64(word) (word)
-static const int is_little = 1;
-#endif
-
 static void store_64(unsigned char *to, uint64_t value)
 {
-    value = little_64(value);
+    value = fs_am_little_64(value);
     memcpy(to, &value, sizeof value);
 }
 
@@ -25,14 +15,14 @@ static uint64_t load_64(const unsigned char *from)
 {
     uint64_t value;
     memcpy(&value, from, sizeof value);
-    return little_64(value);
+    return fs_am_little_64(value);
 }
 
 static uint32_t load_32(const unsigned char *from)
 {
     uint32_t value;
     memcpy(&value, from, sizeof value);
-    return little_32(value);
+    return fs_am_little_32(value);
 }
 
 size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, const int64_t *words, int count,
@@ -43,12 +33,12 @@ size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, con
     out[1] = (unsigned char)count;
     out[2] = (unsigned char)handler;
     out[3] = (unsigned char)(handler >> 8);
-    number = little_32(number);
+    number = fs_am_little_32(number);
     memcpy(out + 4, &number, sizeof number);
     store_64(out + 8, length);
-    if (is_little && count) memcpy(out + size, words, FS_AM_WORD * (size_t)count);
-    else
+    if (!FS_AM_IS_LITTLE)
         for (int i = 0; i < count; i++) store_64(out + size + FS_AM_WORD * i, (uint64_t)words[i]);
+    else if (count && out + size != (const unsigned char *)words) memcpy(out + size, words, FS_AM_WORD * (size_t)count);
     size += FS_AM_WORD * (size_t)count;
     if (fs_am_has_offset(kind)) {
         store_64(out + size, offset);
@@ -59,9 +49,7 @@ size_t fs_am_put(unsigned char *out, int kind, int handler, uint32_t number, con
 
 void fs_am_words(const struct fs_am_frame *frame, int64_t *words)
 {
-    if (is_little && frame->words) memcpy(words, frame->body, FS_AM_WORD * (size_t)frame->words);
-    else
-        for (int i = 0; i < frame->words; i++) words[i] = (int64_t)load_64(frame->body + FS_AM_WORD * i);
+    for (int i = 0; i < frame->words; i++) words[i] = fs_am_word(frame->body + FS_AM_WORD * i);
 }
 
 unsigned char *fs_am_space(struct fs_am *am, size_t *length)

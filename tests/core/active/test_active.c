@@ -60,6 +60,11 @@ TEST(active_frames_arrive_in_any_pieces, 0)
         uint32_t number = fs_am_ask(&asking, kind);
         CHECK(number != 0);
         size_t size = fs_am_put(bytes, kind, handler, number, words, count, length, offset);
+        struct fs_am_short in_place = {0};
+        memcpy(in_place.words, words, (size_t)count * sizeof words[0]);
+        unsigned char *out = (unsigned char *)&in_place;
+        CHECK_EQUAL(fs_am_put(out, kind, handler, number, in_place.words, count, length, offset), size);
+        CHECK(memcmp(out, bytes, size) == 0);
         memcpy(bytes + size, payload, length);
         struct fs_am_frame frame = {0};
         size_t given = 0, spilled = 0;
