@@ -6,8 +6,8 @@
 #include "engine/engine.h"
 #include "engine/link.h"
 
-#define LIAR_LIMIT 100000u      /* bytes that go with their envelope */
-#define LIAR_LONG (256u * 1024) /* bytes that both ends copy */
+#define LIAR_LIMIT 100000u       /* bytes that go with their envelope */
+#define LIAR_LONG (1024u * 1024) /* bytes that both ends copy */
 
 struct liar {
     struct fs_engine *engine; /* rank 0; the liar is rank 1 */

@@ -15,10 +15,9 @@
 #define TRY_AGAIN ((uint64_t)TRY_FIRST << DOUBLINGS)
 #define CLEARLY 3u /* times as slow: then the next few trials fall out */
 #define FALL_OUT 3u
-#define FEWEST_BETWEEN 4u        /* messages of that length */
-#define OVERHEAD_US 3.0          /* of a fetch: announcement, call, acknowledgement */
-#define ONE_CHUNK (64u * 1024)   /* of longer messages both ends copy at once */
-#define HELPED_FROM (64u * 1024) /* the sender copies a part of such fetches */
+#define FEWEST_BETWEEN 4u      /* messages of that length */
+#define OVERHEAD_US 3.0        /* of a fetch: announcement, call, acknowledgement */
+#define ONE_CHUNK (64u * 1024) /* of longer messages both ends copy at once */
 
 static uint64_t put_there(const struct fs_link *link)
 {
@@ -67,13 +66,26 @@ void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks)
     fs_costs_changed(link);
 }
 
-int fs_fetch_is_faster(struct fs_link *link, size_t length)
+static double ticks_for(size_t length, uint64_t cost) { return (double)length / UNIT * (double)cost; }
+
+/* Both ends copy at once, unless they have other messages to copy too. */
+static double ring_ticks(const struct fs_link *link, size_t length, int busy)
+{
+    uint64_t put = put_there(link), take = link->take_cost, slower = put > take ? put : take;
+    return ticks_for(length, busy || length <= ONE_CHUNK ? put + take : slower);
+}
+
+static double fetch_ticks(const struct fs_link *link, size_t length, int busy)
+{
+    int helped = !busy && length >= FS_SHARED_FROM;
+    return OVERHEAD_US * fs_ticks_per_us() + ticks_for(length, helped ? link->pull_cost * 7 / 10 : link->pull_cost);
+}
+
+int fs_fetch_is_faster(struct fs_link *link, size_t length, int busy)
 {
     if (link->pull_cost == 0) return 1;
-    if (link->take_cost == 0) return 0;
-    uint64_t put = put_there(link), slower = put > link->take_cost ? put : link->take_cost;
-    uint64_t pull = length >= HELPED_FROM ? link->pull_cost * 7 / 10 : link->pull_cost;
-    int faster = pull < (length > ONE_CHUNK ? slower : put + link->take_cost);
+    if (link->take_cost == 0 || put_there(link) == 0) return 0;
+    int faster = fetch_ticks(link, length, busy) < ring_ticks(link, length, busy);
     uint64_t many = (uint64_t)FEWEST_BETWEEN * length, until = many > patience(link) ? many : patience(link);
     if (faster) return link->fetched <= until || length > TRY_AGAIN;
     return link->streamed > until;
@@ -82,7 +94,7 @@ int fs_fetch_is_faster(struct fs_link *link, size_t length)
 static uint8_t limit_now(const struct fs_link *link)
 {
     if (link->pull_cost == 0 || link->streamed > patience(link)) return SHORTEST_BITS;
-    if (link->take_cost == 0 || link->fetched > patience(link)) return 0;
+    if (link->take_cost == 0 || put_there(link) == 0 || link->fetched > patience(link)) return 0;
     double ring = (double)(put_there(link) + link->take_cost), gain = ring - (double)link->pull_cost;
     if (gain <= 0) return 0;
     double from = OVERHEAD_US * fs_ticks_per_us() * UNIT / gain;

@@ -88,6 +88,7 @@ struct fs_peer {
     struct fs_link *link;
     struct fs_engine *local; /* held */
     struct fs_queue waiting; /* sends to a peer that is missing still */
+    uint32_t given;          /* sends that it knows by a number, long ones above all */
     size_t buffered;         /* bytes of a local peer's messages that wait here */
     char *reason;
 };

@@ -104,6 +104,7 @@ struct fs_link {
 #define FS_MOST_CREDIT (1ull << 48)
 #define FS_MOST_GRANTED (64ull << 20)  /* of bookkeeping for one peer's announcements that nobody waits for */
 #define FS_LEAST_TRANSFER (16u * 1024) /* by the device: shorter ones are copied faster than memory is registered */
+#define FS_SHARED_FROM (512u * 1024)   /* shorter ones are copied by one end before both know of it */
 #define FS_STAMPS 4096u                /* sends that can be fetched at the same time */
 
 static inline struct fs_frame fs_frame_of(int kind, uint32_t id, uint64_t length, uint64_t word)
@@ -145,8 +146,15 @@ struct fs_slot *fs_slot_abandon(struct fs_engine *engine, uint32_t id, int state
 void fs_note_put(struct fs_link *link, size_t length, uint64_t ticks);
 void fs_note_take(struct fs_link *link, size_t length, uint64_t ticks);
 void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks);
-int fs_fetch_is_faster(struct fs_link *link, size_t length);
+/* `busy`: as fs_ends_are_busy() says. */
+int fs_fetch_is_faster(struct fs_link *link, size_t length, int busy);
 void fs_costs_changed(struct fs_link *link);
+
+/* Neither end has time to copy for the other: both send, or they share a core. */
+static inline int fs_ends_are_busy(const struct fs_engine *engine, const struct fs_link *link)
+{
+    return engine->peers[link->peer].given != 0 || engine->options.crowded || link->calls->is_near(link);
+}
 
 /* pieces.c: of a message that both ends copy */
 uint64_t fs_share_word(uint32_t number, uint32_t front, uint32_t back);

@@ -6,7 +6,8 @@ void fs_rendezvous(struct fs_engine *engine, struct fs_link *link, struct fs_req
 {
     size_t wanted = fs_accept_announced(engine, link, request, id);
     if (wanted == 0) return;
-    if (fs_fetch_is_possible(link, request, id, source->address) && fs_fetch_is_faster(link, wanted))
+    if (fs_fetch_is_possible(link, request, id, source->address) &&
+        fs_fetch_is_faster(link, wanted, fs_ends_are_busy(engine, link)))
         fs_fetch_begin(link, request, id, source->address);
     else if (!fs_read_begin(engine, link, request, id, wanted, source) &&
              !fs_place_ask(engine, link, request, id, wanted))

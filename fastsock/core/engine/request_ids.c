@@ -32,6 +32,7 @@ uint32_t fs_slot_take(struct fs_engine *engine, struct fs_request *request, int 
     slot->request = request;
     slot->peer = peer;
     slot->kind = request->kind;
+    if (slot->kind == FS_SENDING) engine->peers[peer].given++;
     request->id = slot->generation << INDEX_BITS | index;
     return request->id;
 }
@@ -59,7 +60,10 @@ void fs_slot_give(struct fs_engine *engine, uint32_t id)
 {
     struct fs_slot *slot = &engine->slots[id & INDEX_MASK];
     if (slot->request) slot->request->id = 0;
-    if (slot->kind == FS_SENDING) fs_unstamp(engine, id);
+    if (slot->kind == FS_SENDING) {
+        fs_unstamp(engine, id);
+        engine->peers[slot->peer].given--;
+    }
     *slot = (struct fs_slot){.peer = -1, .generation = slot->generation + 1, .next_free = engine->free_slot};
     engine->free_slot = id & INDEX_MASK;
 }

@@ -10,7 +10,6 @@
 #include "link.h"
 #include "stream/end.h"
 
-#define LEAST (64u * 1024)
 #define MOST_PIECES 60000u
 
 /* ---- the receiver ---- */
@@ -19,10 +18,10 @@
 int fs_share_begin(struct fs_engine *engine, struct fs_link *link, struct fs_request *request, uint32_t id)
 {
     size_t wanted = fs_wanted(request, request->envelope.length);
-    if (!link->guard.gate || link->sharing || request->count != 1 || wanted < LEAST ||
+    if (!link->guard.gate || link->sharing || request->count != 1 || wanted < FS_SHARED_FROM ||
         fs_pieces_of(wanted) > MOST_PIECES)
         return 0;
-    if (link->calls->is_near(link) || !fs_slot_take(engine, request, link->peer)) return 0;
+    if (fs_ends_are_busy(engine, link) || !fs_slot_take(engine, request, link->peer)) return 0;
     fs_queue_remove(&link->fetches, request); /* before anything is written: the link may be lost by that */
     link->sharing = request;
     link->share_failed = link->share_waits = 0;

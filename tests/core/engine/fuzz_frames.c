@@ -15,7 +15,7 @@
 
 #define REQUESTS 8
 #define SHORT 5000
-#define LONG 300000
+#define LONG 600000
 #define STEPS 300
 #define MOST_LEFT 4 /* requests abandoned in a schedule: one whose sender does not answer takes its time */
 

@@ -15,6 +15,7 @@ struct path {
     struct fs_end end;
     struct fs_link link;
     struct way ring, direct;
+    int busy;
 };
 
 static void start(struct path *path, uint64_t ring, uint64_t direct)
@@ -29,7 +30,7 @@ static void count(struct way *way, size_t length) { way->bytes += length, way->m
 /* One message by the way that is chosen; its time comes in as it does on a link. */
 static int moved_directly(struct path *path, size_t length)
 {
-    int direct = fs_fetch_is_faster(&path->link, length);
+    int direct = fs_fetch_is_faster(&path->link, length, path->busy);
     count(direct ? &path->direct : &path->ring, length);
     if (direct) fs_note_pull(&path->link, length, path->direct.ticks * length / CHUNK);
     for (size_t at = 0; !direct && at < length; at += CHUNK) {
@@ -96,4 +97,45 @@ TEST(costs_change_is_seen, 0)
     path.ring.ticks = 20000, path.direct.messages = 0;
     for (int i = 0; i < 2000; i++) moved_directly(&path, 2 * CHUNK);
     CHECK(path.direct.messages > 1000);
+}
+
+static void learn(struct path *path, uint64_t ring, uint64_t direct)
+{
+    start(path, ring, direct);
+    atomic_store(&path->in.put_cost, (uint32_t)ring);
+    fs_note_take(&path->link, CHUNK, ring);
+    fs_note_pull(&path->link, CHUNK, direct);
+}
+
+/* One end copies into the ring while the other copies out of it, unless each has both to do. */
+TEST(costs_ring_is_dearer_where_both_send, 0)
+{
+    struct path path;
+    learn(&path, 800000, 1300000);
+    CHECK_EQUAL(fs_fetch_is_faster(&path.link, 16 * CHUNK, 0), 0);
+    CHECK_EQUAL(fs_fetch_is_faster(&path.link, 16 * CHUNK, 1), 1);
+}
+
+/* A fetch is announced, called for and acknowledged: short messages do not win that back. */
+TEST(costs_of_a_fetch_are_more_than_its_copy, 0)
+{
+    struct path path;
+    uint64_t microsecond = (uint64_t)fs_ticks_per_us() + 1;
+    learn(&path, 2 * microsecond, 2 * microsecond);
+    CHECK_EQUAL(fs_fetch_is_faster(&path.link, CHUNK / 2, 1), 0);
+    CHECK_EQUAL(fs_fetch_is_faster(&path.link, 16 * CHUNK, 1), 1);
+}
+
+/* What the ring costs is not known before its memory was touched. */
+TEST(costs_unknown_ring_is_tried, 0)
+{
+    struct path path;
+    start(&path, 40000, 2000);
+    fs_note_pull(&path.link, CHUNK, 2000);
+    CHECK_EQUAL(fs_fetch_is_faster(&path.link, CHUNK, 0), 0);
+    CHECK_EQUAL(path.link.limit, 0);
+    fs_note_take(&path.link, CHUNK, 40000);
+    CHECK_EQUAL(fs_fetch_is_faster(&path.link, CHUNK, 0), 0); /* the sender has told nothing yet */
+    atomic_store(&path.in.put_cost, 40000);
+    CHECK_EQUAL(fs_fetch_is_faster(&path.link, CHUNK, 0), 1);
 }

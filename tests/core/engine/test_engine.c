@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "connection.h"
-#include "engine/internal.h"
+#include "engine/link.h"
 
 enum path { LOCAL, RING, TINY_RING, STREAM, PATHS };
 
@@ -65,7 +65,7 @@ static void await(struct fs_engine *engine, struct fs_request *request)
 #define TAGS 3
 #define LARGEST largest
 
-static size_t largest = 40000; /* of a message; longer ones are copied by both ends */
+static size_t shortest = 4, largest = 40000; /* of a message; both ends copy very long ones */
 
 struct rank {
     struct fs_engine *engine;
@@ -111,7 +111,7 @@ static void *send_traffic(void *argument)
             await(rank->engine, &slot->request);
             CHECK_EQUAL(slot->request.error, FS_FINE);
         }
-        size_t length = 4 + random_size(&random, LARGEST - 4);
+        size_t length = shortest + random_size(&random, LARGEST - shortest);
         fill(slot->data, number, length);
         split(slot, length, &random);
         if (random_below(&random, 2)) {
@@ -181,7 +181,8 @@ static void *receive_traffic(void *argument)
     return NULL;
 }
 
-static void run_traffic(enum path path, int messages)
+/* In one context one engine sends and the other receives, in two both do both. */
+static void run_ways(enum path path, int messages, int contexts)
 {
     struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
     join(engines, path);
@@ -189,11 +190,16 @@ static void run_traffic(enum path path, int messages)
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) /* each context has one sender and one receiver */
         ranks[i] = (struct rank){engines[i % 2], !(i % 2), i == 0 || i == 3 ? 0 : 2, messages, (uint64_t)i};
-    for (int i = 0; i < 4; i++) threads[i] = start_thread(i < 2 ? send_traffic : receive_traffic, &ranks[i]);
-    for (int i = 0; i < 4; i++) join_thread(threads[i]);
+    for (int i = 0; i < 4; i++)
+        if (ranks[i].context < contexts * 2 - 1)
+            threads[i] = start_thread(i < 2 ? send_traffic : receive_traffic, &ranks[i]);
+    for (int i = 0; i < 4; i++)
+        if (ranks[i].context < contexts * 2 - 1) join_thread(threads[i]);
     for (int i = 0; i < 2; i++) fs_engine_close(engines[i]);
     for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
 }
+
+static void run_traffic(enum path path, int messages) { run_ways(path, messages, 2); }
 
 TEST(messages_of_threads_between_engines_of_one_process, 0) { run_traffic(LOCAL, scaled(20000)); }
 TEST(messages_of_threads_over_a_ring, 0) { run_traffic(RING, scaled(20000)); }
@@ -204,6 +210,13 @@ TEST(long_messages_of_threads_over_a_ring, 0)
 {
     largest = 700000;
     run_traffic(RING, scaled(3000));
+}
+
+/* Both ends copy them, where they run on different cores. */
+TEST(long_messages_in_one_direction_over_a_ring, 0)
+{
+    shortest = FS_SHARED_FROM, largest = 1500000;
+    run_ways(RING, scaled(500), 1);
 }
 
 /* ---- what ends before its time ---- */
@@ -223,7 +236,7 @@ static void run_abandoning(enum path path)
     for (int round = 0; round < scaled(largest > 100000 ? 300 : 3000); round++) {
         unsigned char *from = malloc(LARGEST), *into = malloc(LARGEST);
         CHECK(from && into);
-        size_t length = 4 + random_size(&random, LARGEST - 4);
+        size_t length = shortest + random_size(&random, LARGEST - shortest);
         fill(from, (uint32_t)round, length);
         struct fs_request send, receive;
         send.one = (struct iovec){from, length};
@@ -272,6 +285,11 @@ TEST(requests_are_abandoned_over_a_tiny_ring, 0) { run_abandoning(TINY_RING); }
 TEST(long_requests_are_abandoned_over_a_ring, 0)
 {
     largest = 700000;
+    run_abandoning(RING);
+}
+TEST(requests_that_both_ends_copy_are_abandoned, 0)
+{
+    shortest = FS_SHARED_FROM, largest = 1500000;
     run_abandoning(RING);
 }
 TEST(requests_are_abandoned_over_a_stream, 0) { run_abandoning(STREAM); }

@@ -172,8 +172,8 @@ TEST(the_ring_turns_impossible_when_both_ends_are_to_copy, 0)
 {
     struct scene scene = {.liar = liar_new()};
     liar_greet(scene.liar);
-    send_behind_a_full_ring(&scene); /* so that what follows looks how far the liar has read */
-    struct held sent = scene.held;
+    struct held sent = held_new(FS_SENDING, 90000); /* fills the ring: what follows looks how far the liar has read */
+    fs_engine_send(scene.liar->engine, sent.request, 1, 7, 0, FS_STANDARD);
     scene.held = held_new(FS_RECEIVING, LIAR_LONG);
     scene.held.request->owner = &scene;
     fs_engine_receive(scene.liar->engine, scene.held.request, 1, 7, 0);
