@@ -1,9 +1,16 @@
+#define _GNU_SOURCE
 #include "ring.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "copy.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define PAGE 4096u
 #define MOST_LOOKS 1000
 #define LOAD(field) atomic_load_explicit(&ring->shared->field, memory_order_acquire)
 
@@ -57,6 +64,13 @@ ssize_t fs_ring_room(const struct fs_ring *ring)
 uint64_t fs_ring_capacity(const struct fs_ring *ring)
 {
     return LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;
+}
+
+void fs_ring_touch(struct fs_ring *ring)
+{
+    unsigned char *data = ring->data + -(uintptr_t)ring->data % PAGE, *end = ring->data + ring->small;
+    /* an older kernel, or no memory: then each page is made when it is written */
+    if (data < end) (void)madvise(data, (size_t)(end - data), MADV_POPULATE_WRITE);
 }
 
 ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted)

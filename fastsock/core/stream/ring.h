@@ -37,6 +37,7 @@ int fs_ring_agree(struct fs_ring *ring);        /* 1: it did, and it can take th
 void fs_ring_shrink(struct fs_ring *ring);      /* back to the small area once all was read: that one is in cache */
 int fs_ring_say_farewell(struct fs_ring *ring); /* 1: nobody can ask for raw payload any more; 0: somebody has */
 int fs_ring_grow(struct fs_ring *ring);         /* 1 if it grew now */
+void fs_ring_touch(struct fs_ring *ring);       /* has the kernel make the small area's memory now, where it can */
 
 /* Consumer's side. */
 int fs_ring_ask_raw(struct fs_ring *ring);       /* 1: nothing is unread, and nothing more will be published */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "copy.h"
 #include "connection.h"
@@ -61,6 +62,25 @@ static void check_views(struct fixture *f)
     CHECK(used <= (ssize_t)unread && (unread == 0 || used > 0));
     CHECK_EQUAL(fs_ring_capacity(&f->producer), grown_at == FS_NOT_GROWN ? SMALL : LARGE);
     for (int i = 0; i < 64; i++) CHECK(f->before[i] == 0xEE && f->after[i] == 0xEE);
+}
+
+/* Its memory is made page by page otherwise; what lies there stays, and so does what lies around it. */
+TEST(ring_is_touched_without_a_change, 0)
+{
+    const size_t pages = 8, size = pages * 4096;
+    unsigned char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), made[8];
+    CHECK(memory != MAP_FAILED);
+    memory[3 * 4096] = 7;
+    struct fs_direction shared = {.grown_at = FS_NOT_GROWN};
+    struct fs_ring ring = {&shared, memory + 4096 + 64, 4096 * 4, 4096 * 4 * FS_GROWTH, 0, 0};
+    fs_ring_touch(&ring);
+    CHECK_EQUAL(memory[3 * 4096], 7);
+    CHECK_EQUAL(mincore(memory, size, made), 0);
+    CHECK_EQUAL(made[0] & 1, 0);
+    CHECK_EQUAL(made[6] & 1, 0);
+    struct fs_ring tiny = {&shared, memory + 4096 + 64, SMALL, LARGE, 0, 0};
+    fs_ring_touch(&tiny); /* no whole page: nothing to do */
+    munmap(memory, size);
 }
 
 TEST(ring_wraps_at_every_position, 0)
