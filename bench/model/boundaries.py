@@ -12,7 +12,7 @@ DIRECT_FROM = 8 << 10  # FS_TEAM_CMA, there: reading another's memory may be wor
 COPYING_WAITS = 32 << 10  # FS_TEAM_LONG, there
 BUFFER = 128 << 10  # FS_TEAM_BUFFER, there
 CHUNK = 64 << 10  # CHUNK of fastsock/core/engine/link_shm.c: published at once
-ALONE = 256 << 10  # ALONE of fastsock/core/engine/cma_fetch.c: from here on both ends copy
+SHARED_FROM = 512 << 10  # FS_SHARED_FROM of fastsock/core/engine/link.h: from here on both ends copy
 # the others' own defaults, as `ompi_info --param btl sm --level 9` and `mpivars` tell them
 OTHERS = {
     mpi.OPENMPI: (4 << 10, 32 << 10),  # btl_sm_eager_limit, btl_sm_max_send_size
@@ -50,7 +50,7 @@ def _team() -> Sequence[int]:
 def _messages() -> Sequence[int]:
     from fastsock.xxdev import settings
 
-    return CHUNK, settings.Settings().eager_limit, ALONE
+    return CHUNK, settings.Settings().eager_limit, SHARED_FROM
 
 
 def _switches(primitive: str, ranks: int) -> list[int]:

@@ -144,7 +144,8 @@ def test_the_boundaries_are_those_of_the_core():
         ("BUFFER", boundaries.BUFFER),
     ):
         assert f"FS_TEAM_{name} = {value // 1024} * 1024" in header
-    assert f"ALONE ({boundaries.ALONE // 1024}u * 1024)" in (ROOT / "fastsock/core/engine/cma_fetch.c").read_text()
+    shared = f"FS_SHARED_FROM ({boundaries.SHARED_FROM // 1024}u * 1024)"
+    assert shared in (ROOT / "fastsock/core/engine/link.h").read_text()
     assert f"CHUNK ({boundaries.CHUNK // 1024}u * 1024)" in (ROOT / "fastsock/core/engine/link_shm.c").read_text()
 
 

@@ -4,7 +4,6 @@
 #define PIECE (1024u * 1024) /* then others have a turn */
 #define PARTS 8
 #define SHORTEST_TIMED (16u * 1024)
-#define ALONE (256u * 1024) /* where others wait, shorter ones go faster without the sender's help */
 
 int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address)
 {
@@ -29,8 +28,7 @@ int fs_fetch_some(struct fs_engine *engine, struct fs_link *link)
     uint32_t id = (uint32_t)request->sequence;
     if (link->sharing) return 0; /* that one first */
     size_t all = fs_wanted(request, request->envelope.length);
-    int helped = !request->next || all >= ALONE;
-    if (request->moved == 0 && helped && fs_share_begin(engine, link, request, id)) return 1;
+    if (request->moved == 0 && fs_share_begin(engine, link, request, id)) return 1;
     struct iovec parts[PARTS + 1];
     size_t left = all - request->moved, length = 0;
     int count = fs_parts_from(request, request->moved, left < PIECE ? left : PIECE, parts, PARTS);
