@@ -89,7 +89,7 @@ class Skeleton(Numpy):
         pass
 
     def generate(self, order: int) -> np.ndarray:
-        return np.zeros((order, order + 1))
+        return np.full((order, order + 1), 0.0)  # written, as the numbers would be: page faults are no calls
 
     def right_side(self, columns: np.ndarray) -> np.ndarray:
         return np.zeros(0)
