@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 
 from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, CANCEL, DEADLINE, ERROR, FREE, GOODBYE, HEADER_BYTES, ITEM, KEYWORDS, ONEWAY, RESULT
 from fastsock.rmi._flow cimport Inflow
-from fastsock.rmi._locks cimport Lock
+from fastsock.rmi._locks cimport Lock, order
 from fastsock.rmi._packing cimport Packer
 from fastsock.rmi._records cimport Call, Request, _Process, context_of, get_ident, new_call
 from fastsock.rmi._serving cimport THREAD_SHIFT, Servant, now
@@ -57,6 +57,7 @@ cdef class Connection(Servant):
     cdef public long forks
     cdef public _Process process
     cdef dict _parked, _threads
+    cdef Lock _end_begun
     cdef unsigned long _last_thread
     cdef unsigned int _last_slot, _count
     cdef bint _counted_all
@@ -102,6 +103,5 @@ cdef class Connection(Servant):
     @cython.locals(request=Request)
     cpdef bint serve(self, bint lingers) except -1
     cpdef object resume(self, object producer)
-    cdef object _go_on(self)
     @cython.locals(call=Call)
     cpdef object fail(self, object error)

@@ -33,6 +33,7 @@ try:
 except ModuleNotFoundError:
     from fastsock.rmi import _interpreted as cython
 
+from fastsock.rmi._locks import Lock
 from fastsock.rmi._receiving import FOR_EVER, NOT_AT_ALL
 from fastsock.rmi._records import process
 from fastsock.rmi._serving import THREADS
@@ -42,7 +43,7 @@ from fastsock.rmi.interrupts import interrupted
 if not cython.compiled:
     from _thread import get_ident
 
-    from fastsock.rmi._interpreted import accept_calls, context_of
+    from fastsock.rmi._interpreted import accept_calls, context_of, order
     from fastsock.rmi._interpreted import no_vectorcall as vectorcall_of_method
     from fastsock.rmi._records import Call
     from fastsock.rmi._records import Call as new_call
@@ -134,6 +135,7 @@ class Connection(Servant):
         self.calls: dict[int, Call] = {}
         self._parked: dict[Call, Call] = {}
         self._threads: dict[int, int] = {}
+        self._end_begun = Lock()  # the first error that ends it takes it, for good
         self._last_thread = 0
         self._last_slot = 0
         self._count = 0
@@ -215,6 +217,9 @@ class Connection(Servant):
                 if kind != ONEWAY:
                     call.number = number
                     self.calls[number] = call
+                    order()
+                    if self.lost is not None:  # meanwhile: who ends it has perhaps not seen the call
+                        raise self.session.gone(method, False)
                 self._send_frame(kind, flags, number, method.target.object_number, method.number)
             except BaseException as error:
                 if packer.is_open:
@@ -488,6 +493,7 @@ class Connection(Servant):
         call.value = value
         call.failed = failed
         call.done = True
+        order()  # who waits notes that, then looks whether it is done
         if self._parked:
             self._wake(call)
         if call.on_done is not None:
@@ -530,9 +536,12 @@ class Connection(Servant):
                 finally:
                     self._is_serving = False
                 if self._resumed is not None:
+                    producer = self._resumed
+                    self._resumed = None
                     self.receiving.release()
                     held = False
-                    self._go_on()
+                    self.session.go_on(producer)
+                    producer = None
                     if not self.receiving.acquire(False):
                         return False
                     held = True
@@ -564,22 +573,19 @@ class Connection(Servant):
         else:
             self.session.submit(producer.go_on)
 
-    def _go_on(self) -> None:
-        producer, self._resumed = self._resumed, None
-        self.session.go_on(producer)
-
     # ---- the end ----
 
     def fail(self, error: Any) -> None:
         """The connection is of no use any more: all calls on their way end with the error. Idempotent."""
-        if self.lost is not None:
+        if not self._end_begun.acquire(False):
             return
         error.__traceback__ = None  # its frames hold what was called last
         self.lost = error
-        calls = list(self.calls.values())
-        self.calls.clear()
-        for call in calls:
-            self.settle(call, self.session.gone(call.method, True), True)
+        order()  # whoever notes a call looks after that whether the connection is lost
+        for number in list(self.calls):
+            call = self.calls.pop(number, None)
+            if call is not None:
+                self.settle(call, self.session.gone(call.method, True), True)
         for call in list(self._parked):
             self._wake(call)
         self.session.was_lost(error)

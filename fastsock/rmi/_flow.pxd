@@ -2,7 +2,7 @@
 cimport cython
 
 from fastsock.rmi._frames cimport ITEM, WINDOW, WINDOW_BYTES
-from fastsock.rmi._locks cimport Lock
+from fastsock.rmi._locks cimport Lock, order
 from fastsock.rmi._records cimport Call, new_call
 from fastsock.rmi._sending cimport Sender
 
@@ -27,7 +27,8 @@ cdef class Outflow:
 
 cdef class Inflow:
     cdef object __weakref__  # here, not of Stream: a class without other fields of its own would not clear it
-    cdef public object session, method, items, error, told
+    cdef public object session, method, items, error
+    cdef object told
     cdef public Sender connection
     cdef public unsigned int number
     cdef public bint over
@@ -38,6 +39,7 @@ cdef class Inflow:
     cpdef object arrived(self, object item, Py_ssize_t size)
     @cython.locals(pulse=Call)
     cpdef object beat(self)
+    cpdef bint tells(self, object function) except -1
     @cython.locals(pulse=Call)
     cdef object _next(self)
     @cython.locals(taken="long long", taken_size="long long")

@@ -17,6 +17,7 @@ from fastsock.rmi.errors import LostPeer
 from fastsock.rmi.frames import CLOSE, CREDIT
 
 if not cython.compiled:
+    from fastsock.rmi._interpreted import order
     from fastsock.rmi._records import Call as new_call
     from fastsock.rmi.frames import ITEM, WINDOW, WINDOW_BYTES
 
@@ -112,7 +113,20 @@ class Inflow:
             for pulse in list(self._pulses):
                 self.connection.settle(pulse, None, False)
         if self.told is not None:
-            self.told()
+            self._counting.acquire()
+            told = self.told
+            self._counting.release()
+            if told is not None:
+                told()
+
+    def tells(self, function: Any) -> bool:
+        """The receiver will call it, if it is not None, when something comes. Whether there is something already."""
+        self._counting.acquire()
+        before = self.told  # lives until nobody reads it any more
+        self.told = function
+        self._counting.release()
+        del before
+        return self.over or len(self.items) > 0
 
     def __iter__(self) -> Any:
         return self
@@ -170,6 +184,7 @@ class Stream(Inflow):
         """No more will come. The receiver calls it."""
         self.error = error
         self.over = True
+        order()  # who waits notes that, then looks whether it is over
         self.beat()
 
     def close(self) -> None:

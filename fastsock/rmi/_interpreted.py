@@ -270,4 +270,8 @@ def is_taken(held: Any) -> bool:
     return bool(held.locked())
 
 
+def order() -> None:
+    """Code that the interpreter runs is in order."""
+
+
 new_lock = allocate_lock

@@ -16,6 +16,7 @@ cdef extern from *:
 
     #ifdef Py_GIL_DISABLED
     static inline int rmi_swap(int *state, int next) { return __atomic_exchange_n(state, next, __ATOMIC_ACQ_REL); }
+    /* What was written before is seen by whoever does not see yet what is read behind it. */
     static inline void rmi_order(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
     static inline int rmi_take_free(int *state) {
         int expected = RMI_FREE;
@@ -87,6 +88,7 @@ cdef extern from *:
     int take(rmi_lock *held, bint waits) except -1
     void let_go(rmi_lock *held) noexcept
     bint is_taken(rmi_lock *held) noexcept
+    void order "rmi_order" () noexcept
 
 
 @cython.final

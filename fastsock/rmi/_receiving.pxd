@@ -31,7 +31,7 @@ cdef inline Py_ssize_t into_view(object channel, object view, double deadline) e
 
 
 cdef class Receiver:
-    cdef public object sock, session, peer
+    cdef public object sock, session, peer, lost
     cdef public Lock receiving
     cdef public Py_ssize_t limit
     cdef public unsigned long long activity, bytes_received

@@ -41,6 +41,7 @@ class Receiver:
         self.session = session
         self.peer = peer
         self.limit = limit
+        self.lost: Any = None  # the error that ended it
         self.activity = 0
         self.bytes_received = 0
         self.receiving = Lock()
@@ -92,6 +93,8 @@ class Receiver:
                 raise BadFrame(f"{self.peer}: a frame of {self._length} bytes names {self._segment_count} segments")
             self._start += HEADER_BYTES
             self._stage = 1
+        elif self._stage == 3 and self.lost is not None:  # it was handled in part: never a second time
+            raise self.session.gone(None, True)
         if self._stage == 1:
             if self._length <= RECEIVE_BYTES:
                 while self._end - self._start < self._length:

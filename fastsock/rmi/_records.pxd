@@ -3,12 +3,16 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 
+from fastsock.rmi._locks cimport order
+
 
 @cython.final
 cdef class Call:
     cdef public unsigned int number
     cdef public bint done, failed, awaited
     cdef public object method, value, wake, inbox, on_done
+
+    cpdef bint calls_when_done(self, object function) except -1
 
 
 cdef class Entry:

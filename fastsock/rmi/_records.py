@@ -6,6 +6,14 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
+try:
+    import cython
+except ModuleNotFoundError:
+    from fastsock.rmi import _interpreted as cython
+
+if not cython.compiled:
+    from fastsock.rmi._interpreted import order
+
 current: ContextVar[Any] = ContextVar("fastsock.rmi.request", default=None)
 """The request that this thread or task runs, or None."""
 
@@ -23,6 +31,12 @@ class Call:
         self.wake: Any = None
         self.inbox: Any = None  # requests that the waiting thread is to run
         self.on_done: Any = None
+
+    def calls_when_done(self, function: Any) -> bool:
+        """The receiver will call it with this. Whether the answer is there already: then perhaps nobody calls it."""
+        self.on_done = function
+        order()
+        return self.done
 
 
 class Entry:

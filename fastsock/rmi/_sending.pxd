@@ -19,7 +19,7 @@ cdef inline Py_ssize_t send_view(object channel, object view, bint patient) exce
 
 
 cdef class Sender(Receiver):
-    cdef public object on_blocked, lost
+    cdef public object on_blocked
     cdef public Lock sending
     cdef public unsigned long long frames_sent, bytes_sent
     cdef Packer _packer

@@ -36,7 +36,6 @@ class Sender(Receiver):
         self, sock: Any, channel: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
     ) -> None:
         Receiver.__init__(self, sock, channel, session, unpacker, peer, limit)
-        self.lost: Any = None  # the error that ended it
         self.frames_sent = 0
         self.bytes_sent = 0
         self.sending = Lock()

@@ -141,8 +141,7 @@ class Answer:
                 else:
                     loop.call_soon_threadsafe(_settle, answered)
 
-            call.on_done = tell
-            if call.done:
+            if call.calls_when_done(tell):
                 _settle(answered)
             timer = None
             if self._deadline:

@@ -117,7 +117,8 @@ class Future(Generic[_Returned]):
         with self._lock:
             if not self._call.done:
                 self._callbacks.append(function)
-                self._call.on_done = self._on_done
+                if self._call.on_done is None:  # never another one: the receiver may be reading it
+                    self._call.on_done = self._on_done
                 function = None  # type: ignore[assignment]
         if function is None:
             self._connection.session.serve()

@@ -177,6 +177,8 @@ class Session:
             raise BadFrame(f"{self.where}: a result with unknown flags {flags}")
         found = streams.Stream(self, call.number, call.method)
         self.streams[call.number] = found
+        if self.connection.lost is not None:  # by a sender: who ends it has perhaps not seen the stream
+            found.ended(self.gone(call.method, True))
         return found
 
     def item_failed(self, number: int, error: BaseException) -> None:

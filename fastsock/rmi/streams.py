@@ -147,12 +147,11 @@ async def next_of(stream: Stream) -> Any:
         def tell(waiting: asyncio.Future[None] = arrived, loop: Any = loop) -> None:
             loop.call_soon_threadsafe(_settle_future, waiting)
 
-        stream.told = tell
         try:
-            if not stream.items and not stream.over:
+            if not stream.tells(tell):
                 await arrived
         finally:
-            stream.told = None
+            stream.tells(None)
     return stream.take()
 
 

@@ -63,11 +63,10 @@ class Pool:
 
     def watch(self, descriptor: int, ready: Callable[..., object], what: Any) -> None:
         """Calls `ready(what)` in a thread, once, when the descriptor can be read. The same call goes on watching it."""
-        known = descriptor in self._ready
         self._ready[descriptor] = ready, what
-        if known:
+        try:
             self._poller.modify(descriptor, _READ)
-        else:
+        except FileNotFoundError:  # the first time. The kernel knows best: it forgets what is closed
             self._poller.register(descriptor, _READ)
         self._need_a_thread()
 
@@ -129,7 +128,8 @@ class Pool:
             self.watch(descriptor, self.serve, session)
         except (OSError, ValueError):  # closed meanwhile
             return True
-        if connection.activity != before or connection.receiving.locked():  # another thread has come to it meanwhile
+        # A thread that has come to it meanwhile has it still, or has read something before it let go: so in this order.
+        if connection.receiving.locked() or connection.activity != before:
             self._loose[session] = -1
             self._ring()
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -241,6 +242,7 @@ class Store:
         return value is self.kept
 
     def living(self) -> int:
+        gc.collect()  # without an interpreter's lock an object waits for the thread that made it, which may sleep
         return Counter.living
 
     # callbacks

@@ -144,10 +144,11 @@ def test_an_item_that_cannot_be_unpacked_ends_its_stream(store, monkeypatch):
 def test_a_request_for_whose_values_there_is_no_memory(store):
     """It is not unpacked again: the connection ends, and the call says so."""
     assert store.size({Brittle(): 1}) == 1
-    before = store.break_keys(True)
-    with pytest.raises(rmi.LostPeer, match="can have run"):
-        store.size({Brittle(): 1})
-    assert store.break_keys(False) == before + 1
+    for _ in range(30):  # other threads may come to the connection while it ends
+        before = store.break_keys(True)
+        with pytest.raises(rmi.LostPeer, match="can have run"):
+            store.size({Brittle(): 1})
+        assert store.break_keys(False) == before + 1
 
 
 def test_an_answer_for_whose_values_there_is_no_memory(store, monkeypatch):

@@ -52,6 +52,31 @@ def test_a_killed_daemon_ends_the_call(served, store):
         store.add(1, 2)
 
 
+class Told:
+    """An argument whose packing takes its time."""
+
+    packed = staticmethod(lambda: None)
+
+
+rmi.register(Told, pack=lambda value: value.packed(), unpack=lambda _: Told())
+
+
+def test_a_connection_that_ends_while_a_call_is_packed(served, store):
+    """The call is one of a lost connection then, and nobody waits for its answer."""
+    waiting = rmi.future(store.wait)()
+    assert store.has_entered()
+
+    def end():
+        served.far.kill()
+        with pytest.raises(rmi.LostPeer, match="can have run"):
+            waiting.result(30)
+
+    told = Told()
+    told.packed = end
+    with pytest.raises(rmi.LostPeer, match="the call has not run"):
+        store.same(told)
+
+
 def test_a_stopped_daemon_ends_no_call_but_by_its_timeout(served):
     store = served.connect()
     assert store.add(1, 2) == 3
