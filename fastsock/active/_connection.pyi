@@ -59,6 +59,7 @@ class Requests:
 
 class Progress:
     connections: list[Connection]
+    brought: list[Connection]
     lost: list[Connection]
     returned: list[Any]
     bell: int

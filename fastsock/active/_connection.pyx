@@ -19,7 +19,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.list cimport PyList_GET_SIZE
 from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.tuple cimport PyTuple_GET_SIZE
@@ -103,6 +103,22 @@ cdef extern from * nogil:
     int poll(pollfd *list, unsigned long count, int timeout)
     ssize_t send(int descriptor, const void *data, size_t length, int flags)
     ssize_t recv(int descriptor, void *target, size_t length, int flags)
+
+cdef extern from *:
+    """
+    /* Without an interpreter's lock another thread may put something else there meanwhile. */
+    #ifdef Py_GIL_DISABLED
+    #define am_item_of PyList_GetItemRef
+    #else
+    static inline PyObject *am_item_of(PyObject *list, Py_ssize_t at)
+    {
+        PyObject *item = PyList_GET_ITEM(list, at);
+        Py_INCREF(item);
+        return item;
+    }
+    #endif
+    """
+    object item_of "am_item_of" (list items, Py_ssize_t at)
 
 cdef extern from "Python.h":
     size_t PY_VECTORCALL_ARGUMENTS_OFFSET

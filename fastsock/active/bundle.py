@@ -28,7 +28,7 @@ class Bundle(Progress):
         self.returned: list[Any] = []
         self.endpoints: list[Endpoint] = []
         self.bell = genuine.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._brought: list[Connection] = []
+        self.brought: list[Connection] = []
         self._lock = allocate_lock()
         if shared:
             self.share()
@@ -51,7 +51,7 @@ class Bundle(Progress):
         """A connection for the next poll. Any thread may call it."""
         with self._lock:
             if self.bell >= 0:
-                self._brought.append(connection)
+                self.brought.append(connection)
                 genuine.eventfd_write(self.bell, 1)
                 return
         connection.bury()  # the bundle was closed meanwhile
@@ -63,7 +63,7 @@ class Bundle(Progress):
         except BlockingIOError:  # somebody else has heard it
             return
         with self._lock:
-            brought, self._brought = self._brought, []
+            brought, self.brought = self.brought, []
         for connection in brought:
             if connection.endpoint.bundle is self:
                 connection.endpoint.answering.append(connection)

@@ -3,9 +3,10 @@
 cdef class Progress:
     """What a bundle does with its connections. `Bundle` is the rest of it.
 
-    bell: a descriptor that can be read when another thread has something for this bundle.
+    bell: a descriptor that can be read when another thread has something for this bundle. brought: connections that
+    others have made to it.
     """
-    cdef public list connections, lost, returned
+    cdef public list connections, lost, returned, brought
     cdef public int bell
     cdef bint inside
     cdef Turn turn  # of a shared bundle
@@ -121,6 +122,8 @@ cdef class Progress:
         """One round: each connection that has something has its turn. surely: descriptors are asked too."""
         cdef Connection connection
         cdef int handled = 0
+        if surely and self.brought:
+            self.heard()
         for connection in self.connections:
             if connection.has_input() or connection.queued or connection.done_count or (
                     surely and connection.end == NULL and connection.lost is None):

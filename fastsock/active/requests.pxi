@@ -27,7 +27,7 @@ cdef class Requests:
 
     cdef object handler_of(self, int number):
         """None: there is none."""
-        return <object>PyList_GET_ITEM(self.handlers, number) if number < PyList_GET_SIZE(self.handlers) else None
+        return item_of(self.handlers, number) if number < PyList_GET_SIZE(self.handlers) else None
 
     cdef Connection entry(self, Py_ssize_t index):
         cdef Connection connection
@@ -66,12 +66,13 @@ cdef class Requests:
 
     cdef int ask(self, Py_ssize_t index, Py_ssize_t handler, PyObject **given, Py_ssize_t given_count, data) except -1:
         cdef fs_am_short frame
-        cdef Connection connection = self.entry(index)
         cdef uint32_t number
         cdef int count = take_words(given, given_count, frame.words)
-        connection.check_handler(handler)
+        cdef Connection connection
         if data is not None:
             data = checked_data(data)
+        connection = self.entry(index)  # now: a word's __index__ may have ended it
+        connection.check_handler(handler)
         number = self.credit(connection, FS_AM_REQUEST)
         connection.remember(number, FS_AM_REQUEST, handler, frame.words, count, data, None)
         return connection.put_short(&frame, FS_AM_REQUEST, handler, number, count, data)
@@ -104,8 +105,8 @@ cdef class Requests:
             may_send()
         turn = self.enter()
         try:
-            connection = self.entry(index)
             count = take_words(items_of(words), PyTuple_GET_SIZE(words), numbers)
+            connection = self.entry(index)
             connection.check_handler(handler)
             connection.open_bulk(data, &view)
             try:
@@ -139,9 +140,9 @@ cdef class Requests:
     cdef int ask_get(self, Py_ssize_t index, Py_ssize_t handler, tuple words, uint64_t offset, uint64_t nbytes, into) except -1:
         cdef int64_t numbers[FS_AM_WORDS]
         cdef unsigned char head[FS_AM_HEAD]
-        cdef Connection connection = self.entry(index)
         cdef uint32_t number
         cdef int count = take_words(items_of(words), PyTuple_GET_SIZE(words), numbers)
+        cdef Connection connection = self.entry(index)
         connection.check_handler(handler)
         if nbytes > connection.most_here():
             raise ValueError(f"this endpoint takes bulks of {connection.most_here()} bytes at most: set most_bulk")

@@ -116,3 +116,18 @@ def test_a_door_at_another_address(near):
         endpoint.map(0, near.name, TAG)
     bundle.close()
     door.close()
+
+
+def test_a_program_that_only_polls_without_waiting_can_be_mapped(path):
+    name, got = fresh_name(), []
+    with active.Bundle() as bundle, active.Bundle() as asking:
+        answering = bundle.endpoint()
+        answering.handle(1, lambda token, *words: got.append(words))
+        answering.register(name)
+        endpoint = asking.endpoint()
+        endpoint.map(0, name)
+        endpoint.request(0, 1, 5)
+        while endpoint.entries[0].under_way:
+            bundle.poll()
+            asking.poll()
+    assert got == [(5,)]

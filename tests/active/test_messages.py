@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from fastsock import active
 
+from .conftest import fresh_name
 from .far import end, look
 
 WORDS = (
@@ -42,11 +45,93 @@ def test_what_is_a_word(near):
     for wrong in (1.0, "1", None, 1j):
         with pytest.raises(TypeError):
             near.endpoint.request(0, 1, 5, wrong)
-    for wrong in (2**63, -(2**63) - 1, 2**200, Int(2**64)):
+    for wrong in (2**63, -(2**63) - 1, 2**64 - 1, 2**200, Int(2**64)):
         with pytest.raises(OverflowError):
             near.endpoint.request(0, 1, 5, wrong)
     assert near.endpoint.entries[0].credits == before
     assert near.call(1, 5) == (5,)
+
+
+def test_integers_of_numpy_are_words(near):
+    numpy = pytest.importorskip("numpy")
+    most, least = 2**63 - 1, -(2**63)
+    given = (numpy.int8(-128), numpy.uint16(65535), numpy.int64(least), numpy.int64(most), numpy.uint64(most))
+    got = near.call(1, *given)
+    assert got == tuple(map(int, given)) and {type(word) for word in got} == {int}
+    with pytest.raises(OverflowError):
+        near.endpoint.request(0, 1, numpy.uint64(2**64 - 1))
+    for wrong in (numpy.float64(1), numpy.bool_(True), numpy.zeros(2, int)):
+        with pytest.raises(TypeError):
+            near.endpoint.request(0, 1, wrong)
+    assert near.call(1, 5) == (5,)
+
+
+def test_a_word_that_ends_its_entry(near):
+    class Ends:
+        def __index__(self):
+            near.endpoint.unmap(0)
+            return 1
+
+    for send in (
+        lambda: near.endpoint.request(0, 1, 2, Ends()),
+        lambda: near.endpoint.request_bulk(0, 3, b"data", Ends()),
+        lambda: near.endpoint.get(0, 3, 0, 8, Ends()),
+    ):
+        with pytest.raises(active.NoEntry):
+            send()
+        near.map()
+    assert near.call(1, 5) == (5,)
+
+
+def test_a_word_that_replies(near):
+    """The reply that it belongs to is the second one then."""
+
+    class Replies:
+        def __init__(self, token):
+            self.token = token
+
+        def __index__(self):
+            self.token.reply(9, 1)
+            return 2
+
+    name = fresh_name()
+    raised = []
+
+    def handler(token):
+        with pytest.raises(active.HandlerRule) as caught:
+            token.reply(9, Replies(token))
+        raised.append(str(caught.value))
+
+    with active.Bundle() as bundle:
+        endpoint = bundle.endpoint()
+        endpoint.handle(1, handler)
+        endpoint.register(name)
+        near.endpoint.map(1, name)
+        near.endpoint.request(1, 1)
+        while not near.got:
+            bundle.poll()
+            near.bundle.poll()
+        near.endpoint.unmap(1)
+    assert near.got == [(1,)] and "answered already" in raised[0]
+
+
+def test_small_ints_are_borrowed_and_come_back(near):
+    """Of those that the interpreter makes once no reference is lost, nor one too many let go."""
+    before = [sys.getrefcount(word) for word in range(-5, 257)]
+
+    near.endpoint.handle(9, lambda token, *words: None)
+    for _ in range(50):
+        for first in range(-5, 257, 16):
+            words = [*range(first, first + 16)]
+            near.endpoint.request(0, 1, *words)
+            near.bundle.poll(30)
+            near.endpoint.request(0, 1, *words[1:], 2**40)
+            near.bundle.poll(30)
+            with pytest.raises(OverflowError):
+                near.endpoint.request(0, 1, *words[1:], 2**63)
+    del words
+    after = [sys.getrefcount(word) for word in range(-5, 257)]
+    assert max(abs(now - then) for now, then in zip(after, before, strict=True)) < 200
 
 
 def test_words_behind_data_of_any_length(near):

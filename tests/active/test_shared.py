@@ -77,6 +77,23 @@ def test_more_requests_than_credits(shared):
     assert shared.got == [[(i,) for i in range(1000)]] * THREADS
 
 
+def test_a_handler_changes_while_others_poll(shared):
+    """A thread that runs the one that was there before has it as long as it runs."""
+
+    def work(who: int) -> None:
+        if who == 0:
+            while min(map(len, shared.got[1:])) < 2000:
+                shared.endpoint.handle(9, lambda token, asking, *words: shared.got[asking].append(words))
+            return
+        for i in range(2000):
+            shared.endpoint.request(0, 1, who, i)
+            while len(shared.got[who]) <= i:
+                shared.bundle.poll(None)
+
+    shared.run(work)
+    assert shared.got[1:] == [[(i,) for i in range(2000)]] * (THREADS - 1)
+
+
 def test_bulks_stay_whole_among_short_requests(shared):
     """A bulk is longer than its ring: what other threads send must not come in between."""
 
