@@ -20,9 +20,6 @@ static size_t length_of(const struct iovec *parts, int count)
     return length;
 }
 
-/* Memory that nobody has touched yet takes many times as long, and only once. */
-static int is_touched(const struct fs_ring *ring, uint64_t position) { return position >= fs_ring_capacity(ring); }
-
 static int published(struct fs_link *link, size_t length)
 {
     if (fs_ring_publish(&link->end->out, length) != 0) return -EPROTO; /* no rank lets go of a link's ring */
@@ -40,7 +37,7 @@ static ssize_t end_write(struct fs_link *link, const struct iovec *parts, int co
         if (space < 0) return space;
         if ((size_t)space < limit) limit = (size_t)space;
         if (limit == 0) break;
-        int timed = limit >= SHORTEST_TIMED && is_touched(ring, fs_published(link->end->out.shared));
+        int timed = limit >= SHORTEST_TIMED && fs_ring_is_touched(ring, fs_published(link->end->out.shared), limit);
         uint64_t start = timed ? fs_ticks() : 0;
         for (filled = 0; filled < limit;) {
             size_t part = parts[i].iov_len - offset;
@@ -79,7 +76,7 @@ static ssize_t end_read(struct fs_link *link, void *target, size_t length)
     if (length > (uint64_t)used - lag) length = (size_t)((uint64_t)used - lag);
     if (length == 0) return 0;
     if (length > CHUNK) length = CHUNK;
-    uint64_t start = length >= SHORTEST_TIMED && is_touched(ring, position) ? fs_ticks() : 0;
+    uint64_t start = length >= SHORTEST_TIMED && fs_ring_is_touched(ring, position, length) ? fs_ticks() : 0;
     if (target) fs_ring_copy_out(ring, lag, target, length);
     if (target && start) fs_note_take(link, length, fs_ticks() - start);
     atomic_store_explicit(&link->position, position + length, memory_order_relaxed);

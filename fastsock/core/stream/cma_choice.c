@@ -3,14 +3,29 @@
 #include "cost.h"
 #include "system.h"
 
-#define TRY_AGAIN (64u << 20) /* bytes */
-#define PROBE (512u * 1024)   /* enough to measure; with as much through the ring the choice is made within 1 MiB */
-#define SHORT (256u * 1024)   /* handshakes count: buffers up to this size, */
-#define LONG (1024u * 1024)   /* those from this one, and those between have costs of their own */
+#define TRY_FIRST (1ull << 20) /* bytes that go the other way before a trial; twice as many before the next one */
+#define FEWEST_BETWEEN 4u      /* buffers of that size, as many times as those bytes */
+#define DOUBLINGS 4            /* up to 16 MiB, and 64 buffers: a trial may be five times as slow */
+#define OVERHEAD_US 3.0        /* of a direct copy: the asking, the offer, its first bytes */
+#define PROBE (512u * 1024)    /* enough to measure; with as much through the ring the choice is made within 1 MiB */
+#define SHORT (256u * 1024)    /* handshakes count: buffers up to this size, */
+#define LONG (1024u * 1024)    /* those from this one, and those between have costs of their own */
 
 static void note(uint64_t *cost, size_t length, uint64_t ticks)
 {
     fs_cost_learn(cost, (uint64_t)((double)ticks * FS_COST_UNIT / (double)length) + 1, FS_COST_HALF);
+}
+
+static int is_due(const struct fs_trials *trials, uint64_t now, size_t buffer)
+{
+    uint64_t few = (uint64_t)FEWEST_BETWEEN * buffer, least = few > TRY_FIRST ? few : TRY_FIRST;
+    return now - trials->last > least << trials->done;
+}
+
+static void tried(struct fs_trials *trials, uint64_t now)
+{
+    if (is_due(trials, now, 0) && trials->done < DOUBLINGS) trials->done++;
+    trials->last = now;
 }
 
 /* Whether either end runs on another core than when this was asked last. */
@@ -42,7 +57,7 @@ static uint64_t received(const struct fs_end *end)
 void fs_cma_note_take(struct fs_end *end, size_t length, uint64_t ticks)
 {
     note(&end->costs.take, length, ticks);
-    end->costs.took_at = received(end);
+    tried(&end->costs.ring_trials, received(end));
 }
 
 static int class_of(size_t buffer) { return buffer < SHORT ? 0 : buffer < LONG ? 1 : 2; }
@@ -51,21 +66,33 @@ void fs_cma_note_direct(struct fs_end *end, size_t length, uint64_t ticks)
 {
     int size = end->costs.asked;
     note(&end->costs.direct[size], length, ticks);
-    end->costs.went_at[size] = received(end);
+    tried(&end->costs.direct_trials[size], received(end));
 }
 
-/* Through the ring, both ends copy at once: the slower one counts. */
-static int is_cheaper(const struct fs_end *end, uint64_t direct)
+static uint64_t put_there(const struct fs_end *end)
 {
-    uint64_t put = atomic_load_explicit(&end->in.shared->put_cost, memory_order_relaxed);
-    uint64_t ring = put > end->costs.take ? put : end->costs.take;
-    return direct < ring - ring / 8;
+    return atomic_load_explicit(&end->in.shared->put_cost, memory_order_relaxed);
+}
+
+static double ticks_for(size_t length, uint64_t cost) { return (double)length / FS_COST_UNIT * (double)cost; }
+
+/* Through the ring both ends copy at once, but for the first unit: until that is there the receiver waits. */
+static double ring_ticks(const struct fs_end *end, size_t length)
+{
+    uint64_t put = put_there(end), take = end->costs.take, slower = put > take ? put : take;
+    return ticks_for(length, slower) + ticks_for(length < FS_COST_UNIT ? length : FS_COST_UNIT, put + take - slower);
+}
+
+static int is_cheaper(const struct fs_end *end, uint64_t direct, size_t length)
+{
+    return OVERHEAD_US * fs_ticks_per_us() + ticks_for(length, direct) < ring_ticks(end, length) * 7 / 8;
 }
 
 static void forget(struct fs_copy_costs *costs)
 {
     costs->take = 0;
-    for (int i = 0; i < FS_COST_CLASSES; i++) costs->direct[i] = 0;
+    costs->ring_trials.done = 0;
+    for (int i = 0; i < FS_COST_CLASSES; i++) costs->direct[i] = costs->direct_trials[i].done = 0;
 }
 
 size_t fs_cma_worth_asking(struct fs_end *end, size_t length)
@@ -77,8 +104,9 @@ size_t fs_cma_worth_asking(struct fs_end *end, size_t length)
     int size = costs->asked = class_of(length); /* an answer to it counts for the same class, whatever came before it */
     uint64_t direct = costs->direct[size], now = received(end);
     if (direct == 0) return length < enough ? length : enough;
+    if (costs->take == 0 || put_there(end) == 0) return 0;
     /* whichever way is taken, the other one is measured from time to time */
-    if (is_cheaper(end, direct)) return now - costs->took_at > TRY_AGAIN ? 0 : length;
-    if (costs->take == 0 || now - costs->went_at[size] <= TRY_AGAIN) return 0;
-    return length < enough ? length : enough;
+    int cheaper = is_cheaper(end, direct, length);
+    if (is_due(cheaper ? &costs->ring_trials : &costs->direct_trials[size], now, length)) cheaper = !cheaper;
+    return cheaper ? length : 0;
 }

@@ -353,7 +353,9 @@ ssize_t fs_cma_take(struct fs_end *end, unsigned char *target, size_t length)
         move(word, &seen, withdrawn(next, 0));
         return 0;
     }
+    int is_first = end->guard.gate == NULL;
     next.joined = lay_open(end, target);
+    is_first &= next.joined; /* the guard was made just now: that takes longer than the copy */
     next.receivers = next.claimed = 1;
     if (!move(word, &seen, next)) return 0; /* withdrawn: it comes through the ring */
     if (copy_pieces(end, &source, target, seen)) await_sender(end);
@@ -362,7 +364,7 @@ ssize_t fs_cma_take(struct fs_end *end, unsigned char *target, size_t length)
     if (last.generation != next.generation || last.claimed > fs_pieces_of(source.length)) return -EPROTO;
     size_t delivered = bytes_of(source.length, last.claimed);
     size_t least = fs_length_of_piece(source.length, 0); /* what was broken off was slow */
-    fs_cma_note_direct(end, delivered > least ? delivered : least, fs_ticks() - began);
+    if (!is_first) fs_cma_note_direct(end, delivered > least ? delivered : least, fs_ticks() - began);
     size_t copied = bytes_of(source.length, source.copied);
     if (copied < delivered) fs_count(&end->statistics.bytes_written, delivered - copied);
     fs_count(&end->statistics.bytes_direct, delivered);

@@ -58,13 +58,19 @@ struct fs_feint {
 enum { FS_BY_NOBODY_YET = 0, FS_BY_RING = 1, FS_BY_RECEIVER = 2, FS_BY_BOTH = 3 };
 enum { FS_COST_CLASSES = 3 };
 
+/* Of a way to copy, against the one that is faster. */
+struct fs_trials {
+    uint64_t last; /* bytes received by then */
+    uint8_t done;  /* no more are counted than the time between two of them grows by */
+};
+
 /* What copying costs lately, in ticks a unit (cma_choice.c); 0: unknown. */
 struct fs_copy_costs {
-    uint64_t take, put;                         /* out of the ring, into it */
-    uint64_t direct[FS_COST_CLASSES];           /* past it, for buffers of that class */
-    uint64_t took_at, went_at[FS_COST_CLASSES]; /* bytes received by then */
-    int asked;                                  /* the class of the buffer that was asked for last */
-    uint32_t cpu_in[2], cpu_out[2];             /* where this end and the other one ran then */
+    uint64_t take, put;               /* out of the ring, into it */
+    uint64_t direct[FS_COST_CLASSES]; /* past it, for buffers of that class */
+    struct fs_trials ring_trials, direct_trials[FS_COST_CLASSES];
+    int asked;                      /* the class of the buffer that was asked for last */
+    uint32_t cpu_in[2], cpu_out[2]; /* where this end and the other one ran then */
 };
 
 struct fs_statistics {

@@ -66,6 +66,17 @@ uint64_t fs_ring_capacity(const struct fs_ring *ring)
     return LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;
 }
 
+static void note_touched(struct fs_ring *ring, uint64_t offset, uint64_t length)
+{
+    if (offset <= ring->touched && offset + length > ring->touched) ring->touched = offset + length;
+}
+
+int fs_ring_is_touched(const struct fs_ring *ring, uint64_t position, size_t length)
+{
+    struct run run = run_at(ring, position, LOAD(grown_at));
+    return length <= run.length && run.offset + length <= ring->touched;
+}
+
 void fs_ring_touch(struct fs_ring *ring)
 {
     unsigned char *data = ring->data + -(uintptr_t)ring->data % PAGE, *end = ring->data + ring->small;
@@ -91,6 +102,7 @@ void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *so
         struct run run = run_at(ring, position, grown_at);
         size_t part = run.length < length ? run.length : length;
         fs_copy(ring->data + run.offset, source, part);
+        note_touched(ring, run.offset, part);
         source += part, position += part, length -= part;
     }
 }
@@ -177,6 +189,7 @@ void fs_ring_copy_out(struct fs_ring *ring, uint64_t offset, unsigned char *targ
         struct run run = run_at(ring, position, grown_at);
         size_t part = run.length < length ? run.length : length;
         fs_copy(target, ring->data + run.offset, part);
+        note_touched(ring, run.offset, part);
         target += part, position += part, length -= part;
     }
 }

@@ -24,6 +24,7 @@ struct fs_ring {
     uint64_t small, large;   /* powers of two, in bytes */
     uint64_t cached;         /* the other side's index as last seen; only ever too cautious */
     _Atomic int keeps_small; /* its producer asked for less than the small area: it never grows */
+    uint64_t touched;        /* bytes at the front of `data` that this end has copied into or out of */
 };
 
 /* Producer's side.  All return -EPROTO when the indices are impossible. */
@@ -55,5 +56,9 @@ const unsigned char *fs_ring_run(const struct fs_ring *ring, uint64_t offset, si
 ssize_t fs_ring_unread(const struct fs_ring *ring);
 ssize_t fs_ring_room(const struct fs_ring *ring);
 uint64_t fs_ring_capacity(const struct fs_ring *ring);
+
+/* Whether this end has been at the memory of these bytes before.  The first time takes many times as long, so it says
+ * nothing about what a copy costs.  Where that is uncertain the answer is no. */
+int fs_ring_is_touched(const struct fs_ring *ring, uint64_t position, size_t length);
 
 #endif

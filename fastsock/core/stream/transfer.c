@@ -196,9 +196,10 @@ static void wake_reader(struct fs_end *end)
 
 static int publish(struct fs_end *end, const unsigned char *data, size_t length)
 {
-    uint64_t start = length == CHUNK ? fs_ticks() : 0;
+    int timed = length == CHUNK && fs_ring_is_touched(&end->out, fs_published(end->out.shared), length);
+    uint64_t start = timed ? fs_ticks() : 0;
     int error = fs_ring_put(&end->out, data, length);
-    if (length == CHUNK) fs_cma_note_put(end, length, fs_ticks() - start);
+    if (timed) fs_cma_note_put(end, length, fs_ticks() - start);
     wake_reader(end);
     return error;
 }
@@ -417,13 +418,13 @@ static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned cha
         }
         size_t part = length - done < (size_t)used ? length - done : (size_t)used;
         if (part > CHUNK) part = CHUNK;
-        uint64_t start = part == CHUNK ? fs_ticks() : 0;
+        uint64_t position = atomic_load_explicit(&end->in.shared->tail, memory_order_relaxed);
+        int timed = part == CHUNK && fs_ring_is_touched(&end->in, position, part);
+        uint64_t start = timed ? fs_ticks() : 0;
         fs_ring_copy_out(&end->in, 0, target + done, part);
         fs_ring_consume(&end->in, part);
-        if (part == CHUNK) {
-            fs_cma_note_take(end, part, fs_ticks() - start);
-            fs_end_assist(end); /* more comes meanwhile, and the other end needs the room */
-        }
+        if (timed) fs_cma_note_take(end, part, fs_ticks() - start);
+        if (part == CHUNK) fs_end_assist(end); /* more comes meanwhile, and the other end needs the room */
         done += part;
         relieve_writer(end, doorbell);
     }

@@ -26,7 +26,7 @@ static struct fixture *ring_at(uint64_t start)
     memset(&f->shared, 0, sizeof f->shared);
     f->shared.grown_at = FS_NOT_GROWN;
     f->shared.head = f->shared.tail = f->sent = f->received = start;
-    f->producer = f->consumer = (struct fs_ring){&f->shared, f->data, SMALL, LARGE, start, 0};
+    f->producer = f->consumer = (struct fs_ring){&f->shared, f->data, SMALL, LARGE, start, 0, 0};
     return f;
 }
 
@@ -72,15 +72,40 @@ TEST(ring_is_touched_without_a_change, 0)
     CHECK(memory != MAP_FAILED);
     memory[3 * 4096] = 7;
     struct fs_direction shared = {.grown_at = FS_NOT_GROWN};
-    struct fs_ring ring = {&shared, memory + 4096 + 64, 4096 * 4, 4096 * 4 * FS_GROWTH, 0, 0};
+    struct fs_ring ring = {&shared, memory + 4096 + 64, 4096 * 4, 4096 * 4 * FS_GROWTH, 0, 0, 0};
     fs_ring_touch(&ring);
     CHECK_EQUAL(memory[3 * 4096], 7);
     CHECK_EQUAL(mincore(memory, size, made), 0);
     CHECK_EQUAL(made[0] & 1, 0);
     CHECK_EQUAL(made[6] & 1, 0);
-    struct fs_ring tiny = {&shared, memory + 4096 + 64, SMALL, LARGE, 0, 0};
+    struct fs_ring tiny = {&shared, memory + 4096 + 64, SMALL, LARGE, 0, 0, 0};
     fs_ring_touch(&tiny); /* no whole page: nothing to do */
     munmap(memory, size);
+}
+
+/* Memory that this end meets for the first time is slow once: what it took tells nothing. */
+TEST(ring_knows_what_it_has_touched, 0)
+{
+    struct fixture *f = ring_at(0);
+    for (uint64_t lap = 0; lap < 2; lap++)
+        for (int i = 0; i < 4; i++) {
+            CHECK_EQUAL(fs_ring_is_touched(&f->producer, f->sent, SMALL / 4), lap != 0);
+            put(f, SMALL / 4);
+            CHECK_EQUAL(fs_ring_is_touched(&f->consumer, f->received, SMALL / 4), lap != 0);
+            take(f, SMALL / 4);
+        }
+    CHECK_EQUAL(fs_ring_is_touched(&f->producer, f->sent + SMALL - 1, 2), 0); /* in two parts: uncertain */
+    put(f, SMALL);
+    CHECK_EQUAL(fs_ring_grow(&f->producer), 1);
+    CHECK_EQUAL(fs_ring_is_touched(&f->producer, f->sent, SMALL / 4), 0);
+    put(f, SMALL / 4);
+    take(f, SMALL + SMALL / 4);
+    fs_ring_shrink(&f->producer);
+    put(f, SMALL);
+    CHECK_EQUAL(fs_ring_grow(&f->producer), 1);
+    CHECK_EQUAL(fs_ring_is_touched(&f->producer, f->sent, SMALL / 4), 1);
+    CHECK_EQUAL(fs_ring_is_touched(&f->producer, f->sent, SMALL / 2), 0);
+    free(f);
 }
 
 TEST(ring_wraps_at_every_position, 0)
