@@ -301,11 +301,11 @@ class Connection(Servant):
                     self.execute(request)
             else:
                 self._park(call, deadline)
-        if (self._parked or self._end > self._start) and not self.receiving.locked():
+        if (self._parked or self.has_bytes()) and not self.receiving.locked():
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """This thread receives no more. Frames may be in the scratch, of which the kernel tells nobody."""
+        """This thread receives no more. Frames may have come of which the kernel tells nobody."""
         if self._parked:
             self._wake_next()
         elif self.session.served:

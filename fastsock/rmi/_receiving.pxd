@@ -36,7 +36,7 @@ cdef class Receiver:
     cdef public Py_ssize_t limit
     cdef public unsigned long long activity, bytes_received
     cdef Unpacker _unpacker
-    cdef object _channel, _receive
+    cdef object _channel, _receive, _buffered
     cdef bint _is_native
     cdef bytearray _memory
     cdef object _view
@@ -70,6 +70,7 @@ cdef class Receiver:
     cdef int _taken(self) except -1
     @cython.locals(size=Py_ssize_t)
     cpdef Py_ssize_t frame_bytes(self) except -1
-    cpdef bint has_more(self) noexcept
+    cdef bint has_bytes(self) except -1
+    cpdef bint has_more(self) except -1
     @cython.locals(at=Py_ssize_t, have=Py_ssize_t, memory=bytearray)
     cdef bint is_whole(self, int kind, unsigned int number) noexcept

@@ -49,6 +49,7 @@ class Receiver:
         self._channel = channel
         self._is_native = is_channel(channel)
         self._receive = sock.recv_into
+        self._buffered = session.buffered  # of TLS
         self._memory = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._memory)
         self._start = 0
@@ -250,9 +251,13 @@ class Receiver:
             size += len(each)
         return size
 
+    def has_bytes(self) -> bool:
+        """Whether bytes have come of which the kernel tells nobody any more: in the scratch, or in TLS's memory."""
+        return self._end > self._start or (self._buffered is not None and self._buffered())
+
     def has_more(self) -> bool:
         """Whether bytes that were received are not read yet."""
-        return self._end > self._start or self._stage != 0
+        return self._stage != 0 or self.has_bytes()
 
     def is_whole(self, kind: int, number: int) -> bool:
         """Whether the scratch holds all of the next frame, and it is of this kind and number."""

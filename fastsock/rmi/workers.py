@@ -121,7 +121,7 @@ class Pool:
             channel.set_lazy(False)
             if channel.settle():
                 return False
-        if connection.has_more() or (session.buffered is not None and session.buffered()):
+        if connection.has_more():
             return False
         self._loose.pop(session, None)
         try:

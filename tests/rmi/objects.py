@@ -164,6 +164,10 @@ class Store:
     def open(self) -> None:
         self.gate.set()
 
+    def shut(self) -> None:
+        self.entered.clear()
+        self.gate.clear()
+
     def began(self) -> bool:
         return self.entered.is_set()
 

@@ -96,6 +96,18 @@ def test_an_answer_behind_another_is_not_left_in_memory(store):
         assert told.wait(30)
 
 
+def test_an_answer_that_comes_together_with_another_is_told(store):
+    """Over TLS each is a record, and one look at the kernel takes both: nobody looks a second time by itself."""
+    for _ in range(200):
+        told = threading.Event()
+        waiting = rmi.future(store.wait)()
+        waiting.add_done_callback(lambda future, told=told: told.set())
+        assert store.has_entered()
+        store.open()
+        assert told.wait(30)
+        store.shut()
+
+
 def test_cancelling_a_future_cancels_the_call(store):
     """zerorpc #221."""
     waiting = rmi.future(store.wait_cancelled)()
