@@ -440,6 +440,7 @@ def test_hostile_bytes_give_an_array_or_a_clear_error(data: bytes, magic: bool) 
         assert recv_array(stream, max_bytes=10_000).nbytes <= 10_000  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of an array of long items
 @unhurried
 @given(any_array(), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), max_size=3), st.integers(0, 1000))
 def test_damaged_arrays_give_an_array_or_a_clear_error(
