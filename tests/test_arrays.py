@@ -41,6 +41,8 @@ Pair = tuple[socket.socket, socket.socket]
 class Memory:
     """One end of a stream, held in memory: what is sent to it comes out in pieces as a list says."""
 
+    transport = "memory"
+
     def __init__(self, data: bytes = b"", pieces: tuple[int, ...] = ()) -> None:
         self.data = bytearray(data)
         self.pieces = list(pieces)
