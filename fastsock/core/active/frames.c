@@ -11,13 +11,6 @@ static void store_64(unsigned char *to, uint64_t value)
     memcpy(to, &value, sizeof value);
 }
 
-static uint64_t load_64(const unsigned char *from)
-{
-    uint64_t value;
-    memcpy(&value, from, sizeof value);
-    return fs_am_little_64(value);
-}
-
 static uint32_t load_32(const unsigned char *from)
 {
     uint32_t value;
@@ -93,7 +86,7 @@ int fs_am_take(struct fs_am *am, struct fs_am_frame *frame)
     frame->words = at[1];
     frame->handler = at[2] | at[3] << 8;
     frame->number = load_32(at + 4);
-    frame->length = load_64(at + 8);
+    frame->length = (uint64_t)fs_am_word(at + 8);
     frame->offset = 0;
     am->wrong = fault(am, frame);
     if (am->wrong) return -EPROTO;
@@ -105,7 +98,7 @@ int fs_am_take(struct fs_am *am, struct fs_am_frame *frame)
         return 0;
     }
     frame->body = at + FS_AM_HEADER;
-    if (fs_am_has_offset(frame->kind)) frame->offset = load_64(at + head - FS_AM_WORD);
+    if (fs_am_has_offset(frame->kind)) frame->offset = (uint64_t)fs_am_word(at + head - FS_AM_WORD);
     frame->payload = bulk || frame->kind == FS_AM_GET ? NULL : at + head;
     int asks = frame->kind <= FS_AM_GET;
     int result = asks ? fs_am_asked(am, frame) : fs_am_replied(am, frame);

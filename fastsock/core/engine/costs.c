@@ -7,7 +7,6 @@
 #include "link.h"
 #include "stream/end.h"
 
-#define UNIT (64u * 1024)
 #define SHORTEST (16u * 1024) /* what is shorter says little */
 #define SHORTEST_BITS 14
 #define TRY_FIRST (512u << 10) /* bytes that go the other way before a trial; twice as many before the next one */
@@ -16,7 +15,6 @@
 #define CLEARLY 3u /* times as slow: then the next few trials fall out */
 #define FALL_OUT 3u
 #define FEWEST_BETWEEN 4u      /* messages of that length */
-#define OVERHEAD_US 3.0        /* of a fetch: announcement, call, acknowledgement */
 #define ONE_CHUNK (64u * 1024) /* of longer messages both ends copy at once */
 
 static uint64_t put_there(const struct fs_link *link)
@@ -30,7 +28,7 @@ static uint64_t patience(const struct fs_link *link) { return (uint64_t)TRY_FIRS
 static void note(const struct fs_link *link, uint64_t *cost, size_t length, uint64_t ticks)
 {
     int much = link->trials < DOUBLINGS ? FS_COST_ALL : FS_COST_HALF;
-    fs_cost_learn(cost, (uint64_t)((double)ticks * UNIT / (double)length) + 1, (uint64_t)much);
+    fs_cost_note(cost, length, ticks, (uint64_t)much);
 }
 
 /* `waited`: what went the other way before.  `cost` and `other`: of both now. */
@@ -66,19 +64,18 @@ void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks)
     fs_costs_changed(link);
 }
 
-static double ticks_for(size_t length, uint64_t cost) { return (double)length / UNIT * (double)cost; }
-
 /* Both ends copy at once, unless they have other messages to copy too. */
 static double ring_ticks(const struct fs_link *link, size_t length, int busy)
 {
     uint64_t put = put_there(link), take = link->take_cost, slower = put > take ? put : take;
-    return ticks_for(length, busy || length <= ONE_CHUNK ? put + take : slower);
+    return fs_cost_of(length, busy || length <= ONE_CHUNK ? put + take : slower);
 }
 
 static double fetch_ticks(const struct fs_link *link, size_t length, int busy)
 {
     int helped = !busy && length >= FS_SHARED_FROM;
-    return OVERHEAD_US * fs_ticks_per_us() + ticks_for(length, helped ? link->pull_cost * 7 / 10 : link->pull_cost);
+    return FS_DIRECT_OVERHEAD_US * fs_ticks_per_us() +
+           fs_cost_of(length, helped ? link->pull_cost * 7 / 10 : link->pull_cost);
 }
 
 int fs_fetch_is_faster(struct fs_link *link, size_t length, int busy)
@@ -97,7 +94,7 @@ static uint8_t limit_now(const struct fs_link *link)
     if (link->take_cost == 0 || put_there(link) == 0 || link->fetched > patience(link)) return 0;
     double ring = (double)(put_there(link) + link->take_cost), gain = ring - (double)link->pull_cost;
     if (gain <= 0) return 0;
-    double from = OVERHEAD_US * fs_ticks_per_us() * UNIT / gain;
+    double from = FS_DIRECT_OVERHEAD_US * fs_ticks_per_us() * FS_COST_UNIT / gain;
     uint8_t bits = SHORTEST_BITS;
     while (bits < 31 && (double)(1ull << bits) < from) bits++;
     return bits;

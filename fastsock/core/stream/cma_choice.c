@@ -1,20 +1,15 @@
 #include "cma_choice.h"
 
-#include "cost.h"
 #include "system.h"
 
 #define TRY_FIRST (1ull << 20) /* bytes that go the other way before a trial; twice as many before the next one */
 #define FEWEST_BETWEEN 4u      /* buffers of that size, as many times as those bytes */
 #define DOUBLINGS 4            /* up to 16 MiB, and 64 buffers: a trial may be five times as slow */
-#define OVERHEAD_US 3.0        /* of a direct copy: the asking, the offer, its first bytes */
 #define PROBE (512u * 1024)    /* enough to measure; with as much through the ring the choice is made within 1 MiB */
 #define SHORT (256u * 1024)    /* handshakes count: buffers up to this size, */
 #define LONG (1024u * 1024)    /* those from this one, and those between have costs of their own */
 
-static void note(uint64_t *cost, size_t length, uint64_t ticks)
-{
-    fs_cost_learn(cost, (uint64_t)((double)ticks * FS_COST_UNIT / (double)length) + 1, FS_COST_HALF);
-}
+static void note(uint64_t *cost, size_t length, uint64_t ticks) { fs_cost_note(cost, length, ticks, FS_COST_HALF); }
 
 static int is_due(const struct fs_trials *trials, uint64_t now, size_t buffer)
 {
@@ -74,18 +69,16 @@ static uint64_t put_there(const struct fs_end *end)
     return atomic_load_explicit(&end->in.shared->put_cost, memory_order_relaxed);
 }
 
-static double ticks_for(size_t length, uint64_t cost) { return (double)length / FS_COST_UNIT * (double)cost; }
-
 /* Through the ring both ends copy at once, but for the first unit: until that is there the receiver waits. */
 static double ring_ticks(const struct fs_end *end, size_t length)
 {
     uint64_t put = put_there(end), take = end->costs.take, slower = put > take ? put : take;
-    return ticks_for(length, slower) + ticks_for(length < FS_COST_UNIT ? length : FS_COST_UNIT, put + take - slower);
+    return fs_cost_of(length, slower) + fs_cost_of(length < FS_COST_UNIT ? length : FS_COST_UNIT, put + take - slower);
 }
 
 static int is_cheaper(const struct fs_end *end, uint64_t direct, size_t length)
 {
-    return OVERHEAD_US * fs_ticks_per_us() + ticks_for(length, direct) < ring_ticks(end, length) * 7 / 8;
+    return FS_DIRECT_OVERHEAD_US * fs_ticks_per_us() + fs_cost_of(length, direct) < ring_ticks(end, length) * 7 / 8;
 }
 
 static void forget(struct fs_copy_costs *costs)

@@ -3,9 +3,8 @@
 #ifndef FASTSOCK_CMA_CHOICE_H
 #define FASTSOCK_CMA_CHOICE_H
 
+#include "cost.h"
 #include "end.h"
-
-#define FS_COST_UNIT (64u * 1024) /* costs are ticks for so many bytes */
 
 /* The sender's side, with the producer's lock held. */
 void fs_cma_note_put(struct fs_end *end, size_t length, uint64_t ticks); /* into the ring */

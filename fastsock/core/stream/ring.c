@@ -81,7 +81,7 @@ void fs_ring_touch(struct fs_ring *ring)
 {
     unsigned char *data = ring->data + -(uintptr_t)ring->data % PAGE, *end = ring->data + ring->small;
     /* an older kernel, or no memory: then each page is made when it is written */
-    if (data < end) (void)madvise(data, (size_t)(end - data), MADV_POPULATE_WRITE);
+    if (data < end && madvise(data, (size_t)(end - data), MADV_POPULATE_WRITE) == 0) note_touched(ring, 0, ring->small);
 }
 
 ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted)
