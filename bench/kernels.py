@@ -5,16 +5,20 @@ python bench/kernels.py --quick                      a few short ones, under thr
 python bench/kernels.py --json FILE --resume         all targets, under an hour; goes on where FILE ends
 python bench/kernels.py --what cg,is,lufact --classes S,W,A --ranks 1,2,4 [--skeleton] [--plain-numpy] [--objects]
 
-No verified result, no number. Times are those of the slowest rank. Each turn runs a case on every MPI.
+No verified result, no number. Times are those of the slowest rank. Each turn runs a case on every MPI. Unless cases are
+named, those run once whose times no target divides: SP, DT, most on four ranks, plain numpy.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from common import (
@@ -70,8 +74,9 @@ class Runs:
             after = self.placement.probe()
             where = self.placement.name(before, after)
             value = told["seconds"] * 1e6
-            self.samples.append(Sample(case.name, peer.name, 0, value, turn, where, before, after, disturbed))
+            # what was interrupted between the two has no sample, so it is measured again
             self.told.append({"what": case.name, "peer": peer.name, "turn": turn, **told})
+            self.samples.append(Sample(case.name, peer.name, 0, value, turn, where, before, after, disturbed))
             before = after
         if case in self.native and (case.name, native_npb.NATIVE) not in have:
             try:
@@ -148,15 +153,19 @@ def measure(options: Options) -> list[Result]:
     cases = kernel_runs.usable(kernel_targets.quick() if options.quick else kernel_targets.full(), kernels)
     for turn in range(options.times(2, 5)):
         for case in cases:
-            runs.take(case, kernels[case.kernel], turn)
+            if turn < kernel_targets.turns(case, options.times(2, 5)):
+                runs.take(case, kernels[case.kernel], turn)
     return kernel_targets.results(runs.samples, two_busy_cores(options.cores))
 
 
 def main() -> int:
     words = _arguments()
     skipped = Skipped()
-    peers = mpi_command.find(words, skipped)
     try:
+        peers = mpi_command.find(words, skipped)
+        if not peers:
+            raise Unusable("none of these MPIs can run here")
+        _check_files(words)
         kernels = kernel_runs.known(mpi.find(mpi.FASTSOCK))
         cases = _cases(words, kernels)
         runs = Runs(words.pin, skipped, peers)
@@ -167,19 +176,27 @@ def main() -> int:
     except (Broken, Unusable) as error:
         print(f"kernels.py: {error}", file=sys.stderr)
         return 2
-    for turn in range(words.turns):
-        for case in cases:
-            runs.take(case, kernels[case.kernel], turn)
-            if words.json and words.json != "-":
-                _write(words, runs, [], skipped)
+    try:
+        for turn in range(words.turns):
+            for case in cases:
+                if not words.asked and turn >= kernel_targets.turns(case, words.turns):
+                    continue
+                runs.take(case, kernels[case.kernel], turn)
+                if words.json and words.json != "-":
+                    _write(words, runs, [], skipped)
+    except KeyboardInterrupt:
+        if words.json and words.json != "-":
+            _write(words, runs, [], skipped)
+            print(f"kernels.py: interrupted; --json {words.json} --resume goes on", file=sys.stderr)
+        return 128 + signal.SIGINT
     peers_told = [*words.peers, native_npb.NATIVE] if words.native else words.peers
     print(runs.lines(peers_told) + "\n")
     results = kernel_targets.results(runs.samples, two_busy_cores(words.pin))
     mpi_command.report(argparse.Namespace(json=None), runs.samples, results, skipped)
     if words.json:
         _write(words, runs, results, skipped)
-    if words.plot:
-        kernel_bars.write(words.plot, runs.samples, f"cores {words.pin[0]} and {words.pin[1]}")
+    if words.plot and runs.samples:
+        kernel_bars.write(words.plot, runs.samples, words.pin)
     return 0 if runs.samples and not skipped else 1
 
 
@@ -191,13 +208,28 @@ def _resume(file: str, runs: Runs) -> None:
     """What an earlier run of the same machine has measured. Raises Unusable."""
     if not Path(file).exists():
         return
-    found = json.loads(Path(file).read_text())
+    try:
+        found = json.loads(Path(file).read_text())
+        samples = [Sample(**sample) for sample in found["samples"]]
+        told, recorded = found["told"], found["machine"]
+    except (ValueError, KeyError, TypeError):
+        raise Unusable(f"{file} is no record of this program: name another file, or leave --resume out") from None
     here = machine.description()
     for what in ("processor", "cores", "kernel", "python", "packages"):
-        if found["machine"][what] != here[what]:
+        if recorded.get(what) != here[what]:
             raise Unusable(f"{file} is of another {what}: name another file, or leave --resume out")
-    runs.samples = [Sample(**sample) for sample in found["samples"]]
-    runs.told = found["told"]
+    taken = {(sample.what, sample.peer, sample.turn) for sample in samples}
+    runs.samples = samples
+    runs.told = [each for each in told if (each["what"], each["peer"], each["turn"]) in taken]
+
+
+def _check_files(words: argparse.Namespace) -> None:
+    """What is written at the end can be written. Raises Unusable."""
+    for file in filter(None, (words.json, words.plot)):
+        if file != "-" and not os.access(Path(file).absolute().parent, os.W_OK):
+            raise Unusable(f"{file} cannot be written: make its folder first")
+    if words.plot and find_spec("matplotlib") is None:
+        raise Unusable("--plot needs matplotlib: pip install matplotlib, or fastsock with its extra `bench`")
 
 
 def _cases(words: argparse.Namespace, kernels: dict[str, Known]) -> list[Case]:
@@ -205,12 +237,15 @@ def _cases(words: argparse.Namespace, kernels: dict[str, Known]) -> list[Case]:
     names = words.what.split(",") if words.what else list(kernels)
     if unknown := [name for name in names if name not in kernels]:
         raise Unusable(f"there is no kernel {unknown[0]!r}; there are {', '.join(kernels)}")
-    ways = [way for way in kernel_runs.OPTIONS if getattr(words, way.replace(" ", "_"), False)]
-    if not (words.what or words.classes or words.ranks or ways):
+    if not words.asked:
         wanted = kernel_targets.quick() if words.quick else kernel_targets.full()
         return kernel_runs.usable(wanted, kernels)
     letters = (words.classes or ("S,A" if words.quick else "S,W,A")).upper().replace(",", "")
-    asked = kernel_runs.product(names, letters, words.ranks or [1, 2, 4], [kernel_runs.WHOLE, *ways])
+    for letter in letters:
+        if not any(letter in kernels[name].ranks for name in names):
+            has = ", ".join(dict.fromkeys(each for name in names for each in kernels[name].ranks))
+            raise Unusable(f"there is no class {letter!r} of {', '.join(names)}; there are {has}")
+    asked = kernel_runs.product(names, letters, words.ranks or [1, 2, 4], [kernel_runs.WHOLE, *words.ways])
     found = kernel_runs.usable(asked, kernels)
     if not found:
         could = "; ".join(f"{name} {letter}: {of[:6]}" for name in names for letter, of in kernels[name].ranks.items())
@@ -222,9 +257,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--what", default="", help="kernels, with commas (default: all)")
     parser.add_argument("--classes", default="", help="with commas (default: S,W,A)")
-    parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")], help="default: 1,2,4")
+    parser.add_argument("--ranks", type=mpi_command.numbers, help="default: 1,2,4")
     parser.add_argument("--peers", default=",".join(PEERS), type=lambda text: text.split(","))
-    parser.add_argument("--turns", type=int, default=None, help="runs of each case on each MPI (default: 5)")
+    parser.add_argument("--turns", type=int, help="runs of each case on each MPI (default: 5)")
     parser.add_argument("--pin", default="0,1", type=machine.two_cores, help="the cores (default: 0,1)")
     parser.add_argument("--skeleton", action="store_true", help="also the same calls with nothing computed")
     parser.add_argument("--plain-numpy", action="store_true", help="also without compiled loops")
@@ -240,6 +275,8 @@ def _arguments() -> argparse.Namespace:
     if words.resume and not words.json:
         parser.error("--resume wants --json FILE")
     words.turns = words.turns or (2 if words.quick else 5)
+    words.ways = [way for way in kernel_runs.OPTIONS if getattr(words, way.replace(" ", "_"), False)]
+    words.asked = bool(words.what or words.classes or words.ranks or words.ways)
     return words
 
 

@@ -53,6 +53,17 @@ def full() -> list[Case]:
     return [*verified, *SKELETONS, *CROWDED, *plain, *told]
 
 
+def turns(case: Case, most: int) -> int:
+    """How many turns of `full` and `quick` a case takes part in: one where no line divides its times by others'.
+
+    Such a run shows that the result is right, or what numpy alone takes. SP and DT are the longest, and have no line.
+    """
+    if case.way == PLAIN:
+        return 1
+    scales = case.ranks in (1, 2) and case.kernel in (*NPB, *JGF) and case.kernel != "sp"
+    return most if scales or case in CROWDED else 1
+
+
 def results(samples: Sequence[Sample], busy: float | None) -> list[Result]:
     """One line for each question that the samples answer. busy: what two busy cores give over one."""
     there = {sample.what for sample in samples}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import resources, util
 from pathlib import Path
 
-from . import venvs
+from . import machine, venvs
 from .process import Broken, Unusable
 
 PROGRAMS = Path(__file__).parent.parent / "mpi"
@@ -49,6 +49,8 @@ def find(name: str) -> Mpi:
         device = ("--device", DEVICES[name]) if name in DEVICES else ()
         run = (sys.executable, "-m", "fastsock.mpj.run", "-n", "{ranks}", *device, "--as-mpi4py")
         return Mpi(name, run, sys.executable, tcp)
+    if name not in OTHERS:
+        raise Unusable(f"there is no MPI {name!r}; there are {', '.join((FASTSOCK, FASTSOCK_TCP, *DEVICES, *OTHERS))}")
     folder = venvs.FOLDER / name / "bin"
     if not (folder / "mpiexec").exists():
         raise Unusable(f"{name} is not installed: run with --install")
@@ -81,15 +83,17 @@ def run(mpi: Mpi, ranks: int, program: str | Path, arguments: Sequence[str], tim
             stderr=errors,
             env={**os.environ, **dict(mpi.environment)},
             start_new_session=True,
+            preexec_fn=machine.die_with_parent,
         )
         lapsed = False
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             lapsed = True
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        finally:  # they are a session of their own, which no Ctrl-C reaches
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         out.seek(0)
         errors.seek(0)
         told = out.read().splitlines()

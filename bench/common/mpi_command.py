@@ -18,7 +18,7 @@ def options(text: str | None, quick: str, plot: str) -> argparse.ArgumentParser:
     """The options of all; ``quick`` and ``plot`` are what these two do in this command."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--ranks", default="2,4,8", type=_numbers, help="numbers of ranks, with commas (default: %(default)s)"
+        "--ranks", default="2,4,8", type=numbers, help="numbers of ranks, with commas (default: %(default)s)"
     )
     parser.add_argument("--sizes", default="8,1k,16k,64k,256k,1m,4m,16m", type=sizes.parse)
     parser.add_argument("--peers", default=",".join(PEERS), type=lambda text: text.split(","))
@@ -31,7 +31,8 @@ def options(text: str | None, quick: str, plot: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _numbers(text: str) -> list[int]:
+def numbers(text: str) -> list[int]:
+    """Numbers with commas between. Raises ValueError."""
     return [int(number) for number in text.split(",")]
 
 

@@ -77,7 +77,7 @@ def _curves(axes: Any, panel: Panel) -> None:
     else:
         axes.set_ylim(bottom=0)
     if panel.lengths:
-        axes.xaxis.set_major_formatter(lambda value, _: sizes.name(max(1, int(value))))
+        axes.xaxis.set_major_formatter(lambda value, _: sizes.name(round(value)))
         axes.tick_params(axis="x", labelrotation=30)
         if "x" not in panel.logarithmic:
             axes.xaxis.set_major_locator(MultipleLocator(8 << 10))

@@ -83,7 +83,7 @@ def _run(kernels: Mapping[str, str], argv: Sequence[str], world: Any) -> int:
     name = _arithmetic(kernel_type, words)
     interpreters = world.Get_size() * (COMPILING if name == "numba" else INTERPRETER)
     _check_memory(kernel_type.memory(letter, world.Get_size()) + interpreters, world)
-    _pin(words.cores, world.Get_rank())
+    _pin(words.cores, world)
     arithmetic = kernel_type.arithmetics[name]()
     outcome = _measure(kernel_type, letter, name, arithmetic, words, world)
     if world.Get_rank() == 0:
@@ -206,12 +206,17 @@ def available_memory() -> int:
     raise Unusable("/proc/meminfo does not tell MemAvailable")
 
 
-def _pin(cores: Sequence[int], rank: int) -> None:
-    if cores:
-        allowed = os.sched_getaffinity(0)
-        if not set(cores) <= allowed:
-            raise Unusable(f"--cores: this process may only use the cores {','.join(map(str, sorted(allowed)))}")
-        os.sched_setaffinity(0, {cores[rank % len(cores)]})
+def _pin(cores: Sequence[int], world: Any) -> None:
+    """This rank on its core. Raises Unusable on every rank where one lacks a core: hosts may differ."""
+    from mpi4py import MPI
+
+    if not cores:
+        return
+    rank, allowed = world.Get_rank(), os.sched_getaffinity(0)
+    lacks, lacking, its = world.allreduce((not set(cores) <= allowed, rank, sorted(allowed)), MPI.MAX)
+    if lacks:
+        raise Unusable(f"--cores: rank {lacking} may only use the cores {','.join(map(str, its))}")
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
 
 
 def _arithmetic(kernel_type: type[Kernel], words: argparse.Namespace) -> str:

@@ -206,6 +206,11 @@ def test_measured_and_estimated_differ_by_their_symbols(draw):
     assert len({line.get_color() for line in latency.lines}) == len(THREE)
 
 
+def test_a_linear_axis_of_lengths_begins_at_no_byte(draw):
+    _, [axes], _ = draw("E 2")
+    assert axes.xaxis.get_major_formatter()(0.0) == "0 B"
+
+
 def test_the_parts_of_a_call_add_up_to_it(draw):
     [panel], [axes], _ = draw("A 4.14")
     assert [sum(values) for values in zip(*panel.bars.values.values(), strict=True)] == [100, 100, 100]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,111 @@ def test_what_cannot_run_is_told_in_one_line(suite, ranks, words, text):
     assert len(own) == 1, said
     assert text in own[0]
     assert "Traceback" not in said
+
+
+PATCHED = """
+import dataclasses, sys
+sys.path.insert(0, {bench!r})
+from npb import constants
+from ranks import program
+{change}
+program.main({{"cg": "npb.cg:CG"}}, ["cg", "S"])
+"""
+
+
+@pytest.fixture
+def patched(tmp_path):
+    """Runs CG on two ranks after a change of the program: the status, what was told, what was said."""
+
+    def run_it(change):
+        program = tmp_path / "patched.py"
+        program.write_text(PATCHED.format(bench=str(ROOT / "bench"), change=change))
+        command = [sys.executable, "-m", "fastsock.mpj.run", "-n", "2", "--as-mpi4py", str(program)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        return done.returncode, done.stdout, done.stderr
+
+    return run_it
+
+
+def test_too_little_memory_is_told_before_anything_is_allocated(patched):
+    status, told, said = patched("program.available_memory = lambda: 1 << 20")
+    assert (status, told) == (2, "")
+    [line] = [line for line in said.splitlines() if line.startswith("patched.py: ")]
+    assert "GiB of memory are needed on a host that has 0.00 GiB left" in line
+
+
+def test_a_wrong_result_is_told_beside_the_right_one(patched):
+    status, told, said = patched("constants.CG['S'] = dataclasses.replace(constants.CG['S'], zeta=8.5)")
+    assert status == 1, said
+    [line] = [line for line in told.splitlines() if "FAILURE" in line]
+    assert line.startswith(" FAILURE: zeta: 8.5971775078") and "expected 8.5," in line
+    assert json.loads(told.splitlines()[-1])["verified"] is False
+
+
+def kernels(*words, **named):
+    """bench/kernels.py on fastsock alone."""
+    command = [sys.executable, "bench/kernels.py", "--peers", "fastsock", *words]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **named)
+
+
+def descendants(pid):
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            found += [child, *descendants(child)]
+    return found
+
+
+def test_what_was_interrupted_goes_on_and_leaves_no_rank(tmp_path):
+    file = tmp_path / "kernels.json"
+    words = ["--what", "ep", "--classes", "S", "--ranks", "1", "--json", str(file), "--resume", "--turns"]
+    interrupted = kernels(*words, "1000")
+    while not file.exists():
+        assert interrupted.poll() is None, interrupted.communicate()
+        time.sleep(0.01)
+    begun = descendants(interrupted.pid)
+    interrupted.send_signal(signal.SIGINT)
+    _, said = interrupted.communicate(timeout=60)
+    assert interrupted.returncode == 130
+    assert said == f"kernels.py: interrupted; --json {file} --resume goes on\n"
+    while any(Path(f"/proc/{pid}").exists() for pid in begun):  # the kernel may still be ending them
+        time.sleep(0.01)
+    before = json.loads(file.read_text())["samples"]
+    assert [sample["turn"] for sample in before] == list(range(len(before)))
+    resumed = kernels(*words, str(len(before) + 1))
+    told, said = resumed.communicate(timeout=60)
+    assert resumed.returncode == 0, told + said
+    after = json.loads(file.read_text())
+    assert after["samples"][: len(before)] == before
+    assert [sample["turn"] for sample in after["samples"]] == list(range(len(before) + 1))
+    assert [told["turn"] for told in after["told"]] == list(range(len(before) + 1))
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--classes", "Z"], "there is no class 'Z' of ep; there are S, W, A, B, C"),
+        (["--json", "nowhere/kernels.json"], "nowhere/kernels.json cannot be written: make its folder first"),
+        (["--json", "README.md", "--resume"], "README.md is no record of this program: name another file, or leave"),
+        (["--peers", "nonsense"], "none of these MPIs can run here"),
+    ],
+)
+def test_what_the_runner_cannot_do_is_told_before_anything_runs(words, text):
+    refused = kernels("--what", "ep", *words)
+    told, said = refused.communicate(timeout=60)
+    assert (refused.returncode, told) == (2, "")
+    assert said.splitlines()[-1].startswith(f"kernels.py: {text}"), said
+
+
+def test_cases_whose_times_a_line_divides_take_part_in_every_turn(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from common import kernel_targets as targets
+
+    divided = [case for case in (*targets.NEVER_SLOWER, *targets.SKELETONS, *targets.CROWDED) if case.kernel != "sp"]
+    divided += [targets.Case("cg", "S", 1), targets.Case("moldyn", "A", 1)]  # a speedup's
+    assert {targets.turns(case, 5) for case in divided} == {5}
+    once = {case.name for case in targets.full() if targets.turns(case, 5) == 1}
+    assert {"sp A whole, 4 ranks", "dt-sh S whole, 12 ranks", "cg W plain numpy, 1 ranks"} <= once
 
 
 def test_a_compiled_program_stands_beside_ours(tmp_path):
