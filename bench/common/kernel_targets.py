@@ -135,8 +135,10 @@ def _those(samples: Sequence[Sample], cases: Iterable[Case]) -> list[Case]:
 
 def _line(samples: Sequence[Sample], case: Case, text: str, least: float, noise: float) -> Result:
     cores = summary.placements(samples, case.name, 0)
-    near = [sample for sample in samples if sample.placement in (NEAR, UNKNOWN)]
-    measured = mpi_targets.against_best(near, case.name, 0)
+    mine = [sample for sample in samples if sample.what == case.name]
+    # of a turn all or nothing: else the better MPI could be the one that is left out
+    moved = {sample.turn for sample in mine if sample.placement not in (NEAR, UNKNOWN)}
+    measured = mpi_targets.against_best([sample for sample in mine if sample.turn not in moved], case.name, 0)
     if measured is not None:
         return Result(text, measured, "x", least, None, cores, "", noise)
     # the bars are those of near cores

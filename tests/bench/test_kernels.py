@@ -193,6 +193,23 @@ def test_cases_whose_times_a_line_divides_take_part_in_every_turn(monkeypatch):
     assert {"sp A whole, 4 ranks", "dt-sh S whole, 12 ranks", "cg W plain numpy, 1 ranks"} <= once
 
 
+def test_a_turn_counts_only_where_the_cores_were_near_for_every_mpi(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from common import kernel_targets as targets
+    from common.interleave import Sample
+
+    def line(*rows):
+        case = targets.Case("cg", "S", 2, "skeleton")
+        taken = [Sample(case.name, peer, 0, value, turn, place, None, None, False) for turn, peer, value, place in rows]
+        [found] = targets.results(taken, None)
+        return found.measured, found.at_least, found.note
+
+    moved = [(0, "fastsock", 2.0, "near"), (0, "mpich", 8.0, "near"), (0, "openmpi", 3.0, "mixed")]
+    near = [(1, "fastsock", 2.0, "near"), (1, "mpich", 8.0, "near"), (1, "openmpi", 4.0, "near")]
+    assert line(*moved) == (1.5, None, "never near")
+    assert line(*moved, *near)[0] == 2.0
+
+
 def test_a_compiled_program_stands_beside_ours(tmp_path):
     program = tmp_path / "ep.S.x"
     program.write_text("#!/bin/sh\necho ' Time in seconds =  2.50'\necho ' Verification    =  SUCCESSFUL'\n")
