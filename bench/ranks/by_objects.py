@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,23 @@ from . import counting
 from .kernel import Unusable
 
 DERIVING = ("Split", "Split_type", "Dup", "Create_cart", "Sub")
+
+
+_replacing = Lock()
+
+
+def by_objects(comm: Any) -> ByObjects:
+    """The communicator by objects; MPI.Request, too, knows their requests from now on."""
+    with _replacing:
+        _replace()
+    return ByObjects(comm)
+
+
+@cache  # ranks that are threads share the module
+def _replace() -> None:
+    from mpi4py import MPI
+
+    MPI.Request = RequestCalls(MPI.Request)
 
 
 class ByObjects:
@@ -116,6 +135,22 @@ class ObjectRequest:
         got = self._request.wait(status)
         if self._buffer is not None:
             _received(self._buffer, got)
+        return True
+
+
+class RequestCalls:
+    """Stands for MPI.Request: what waits for many requests waits for each, since an object's fills its array then."""
+
+    def __init__(self, requests: Any) -> None:
+        self._requests = requests
+
+    def __getattr__(self, name: str) -> Any:
+        communicates = name.endswith(("all", "any", "some"))
+        return _refusing(f"Request.{name}") if communicates else getattr(self._requests, name)
+
+    def Waitall(self, requests: list[Any]) -> bool:
+        for each in requests:
+            each.Wait()
         return True
 
 

@@ -99,7 +99,7 @@ def _measure(kernel_type: type[Kernel], letter: str, name: str, arithmetic: Any,
 
     from . import by_objects, counting
 
-    comm = by_objects.ByObjects(world) if words.objects else world
+    comm = by_objects.by_objects(world) if words.objects else world
     tally = counting.Tally()
     if not words.no_count:
         comm = counting.counted(comm, tally)

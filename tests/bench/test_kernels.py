@@ -51,6 +51,13 @@ def test_compiled_loops_and_numpy_are_both_verified(kernel, ranks):
         assert (status, told["arithmetic"]) == (0, arithmetic), said
 
 
+@pytest.mark.parametrize(("kernel", "ranks"), [("mg", 2), ("is", 2), ("sp", 4)])
+def test_the_same_through_objects_is_verified(kernel, ranks):
+    status, [told], said = run("npb", ranks, kernel, "S", "--objects", "--plain-numpy")
+    assert (status, told["verified"]) == (0, True), said
+    assert "Warning" not in said
+
+
 @pytest.mark.parametrize(("kernel", "ranks"), JGF)
 def test_jgf_size_a_is_verified(kernel, ranks):
     status, [told], said = run("jgf", ranks, kernel, "A")

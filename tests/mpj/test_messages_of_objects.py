@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastsock.mpj import MPI  # noqa: F401  (which initializes)
+from fastsock.mpj import MPI
 from fastsock.mpj.messages._plain import dump_plain, load_plain
 from fastsock.mpj.messages.pickling import CODEC, Codec, Pickle
 
@@ -113,3 +113,18 @@ def test_a_program_may_choose_how_objects_are_pickled():
     codec = Codec(lambda: chosen, 1)
     assert codec.message([1, 2]) == b"[1, 2]"
     assert codec.load(b"[1, 2]") == [1, 2]
+
+
+def test_memory_for_an_object_is_deprecated_only_where_the_call_blocks(recwarn):
+    """As in mpi4py: `irecv` needs it."""
+    comm = MPI.COMM_SELF
+    request = comm.irecv(bytearray(1000), 0, 1)
+    comm.send([1], 0, 1)
+    assert request.wait() == [1]
+    assert not recwarn.list
+    request = comm.isend([2], 0, 2)
+    with pytest.warns(UserWarning, match="the 'buf' argument is deprecated"):
+        assert comm.recv(bytearray(1000), 0, 2) == [2]
+    request.wait()
+    with pytest.warns(UserWarning, match="the 'buf' argument is deprecated"):
+        assert comm.sendrecv([3], 0, 3, bytearray(1000), 0, 3) == [3]

@@ -46,9 +46,13 @@ def _start_buffered(communicator: Any, codec: Codec, obj: Any, dest: int, tag: i
     return Nothing(receives=False)
 
 
-def _start_receive(communicator: Any, codec: Codec, source: int, tag: int, buf: Any = None) -> Operation:
+def _warn_of(buf: Any) -> None:
+    """As mpi4py does for a blocking receive into memory of the program. For `irecv` it does not: there memory helps."""
     if buf is not None:
         warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)
+
+
+def _start_receive(communicator: Any, codec: Codec, source: int, tag: int, buf: Any = None) -> Operation:
     if source == PROC_NULL:
         communicator.alive()
         return Nothing(receives=True)
@@ -110,6 +114,7 @@ class Objects(Handle):
         """Wait for an object and return it. `buf` is deprecated: memory for the message, or its length in bytes."""
         communicator = self.ob
         if buf is not None or source == PROC_NULL:
+            _warn_of(buf)
             operation = _start_receive(communicator, self._codec, source, tag, buf)
             operation.wait_and_finish(status)
             return operation.result()
@@ -134,6 +139,7 @@ class Objects(Handle):
     ) -> Any:
         """Send an object and receive another at the same time; return the one that arrived."""
         communicator = self.ob
+        _warn_of(recvbuf)
         prepared = _prepare(communicator, self._codec, sendobj, dest, sendtag)
         incoming = _start_receive(communicator, self._codec, source, recvtag, recvbuf)
         operation = Pair.beside(incoming, lambda: _start_prepared(communicator, prepared, sendtag, STANDARD))
@@ -153,7 +159,7 @@ class Objects(Handle):
         return Request.of(_start_send(self.ob, self._codec, obj, dest, tag, SYNCHRONOUS))
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        """Start to receive an object; `Request.wait` returns it. `buf` is deprecated, as in `recv`."""
+        """Start to receive an object; `Request.wait` returns it. `buf`: memory for it, or its length in bytes."""
         return Request.of(_start_receive(self.ob, self._codec, source, tag, buf))
 
     def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
