@@ -26,6 +26,11 @@ def program(name: str) -> Path:
     return _built(HERE / f"{name}.c", ["-pthread"])
 
 
+def library(name: str) -> Path:
+    """A library for ctypes, compiled from NAME.c beside this file."""
+    return _built(HERE / f"{name}.c", ["-shared", "-fPIC", "-pthread"])
+
+
 def extension(name: str) -> types.ModuleType:
     """The extension module compiled from NAME.c beside this file, for the running interpreter."""
     include = sysconfig.get_paths()["include"]

@@ -37,5 +37,10 @@ class Placement:
         """The placement during something measured between two probes."""
         if before is None or after is None:
             return ONE_CORE if self.cores[0] == self.cores[1] else UNKNOWN
-        near = (before < NEAR_BELOW, after < NEAR_BELOW)
-        return NEAR if all(near) else MIXED if any(near) else FAR
+        return between(before, after)
+
+
+def between(before: float, after: float) -> str:
+    """The placement between two probes."""
+    near = (before < NEAR_BELOW, after < NEAR_BELOW)
+    return NEAR if all(near) else MIXED if any(near) else FAR
