@@ -9,8 +9,9 @@ from common import mpi
 
 INLINE = 120  # FS_TEAM_INLINE of fastsock/core/team/memory.h: bytes in the line that announces them
 DIRECT_FROM = 8 << 10  # FS_TEAM_CMA, there: reading another's memory may be worth a system call
-COPYING_WAITS = 32 << 10  # FS_TEAM_LONG, there
+STEP = 32 << 10  # FS_TEAM_LONG, there: to copy so much is a wait; and a quarter of a buffer goes in each step
 BUFFER = 128 << 10  # FS_TEAM_BUFFER, there
+FETCHED_FROM = 16 << 10  # SHORTEST of fastsock/core/engine/costs.c: the receiver may read the sender's memory
 CHUNK = 64 << 10  # CHUNK of fastsock/core/engine/link_shm.c: published at once
 SHARED_FROM = 512 << 10  # FS_SHARED_FROM of fastsock/core/engine/link.h: from here on both ends copy
 # the others' own defaults, as `ompi_info --param btl sm --level 9` and `mpivars` tell them
@@ -19,6 +20,7 @@ OTHERS = {
     mpi.MPICH: ((8 << 10) - 1,),  # CH4_IPC_CMA_P2P_THRESHOLD: from there on directly; a cell has as many bytes
 }
 CACHE = 512 << 10  # a core's second cache, on most machines: no protocol's, but all copies slow down there
+ONE_LINE = ("scatter", "alltoall", "reduce_scatter")  # all members' parts share one member's line or buffer
 BY_BLOCKS = ("scatter", "gather", "allgather", "alltoall", "reduce_scatter")
 POINT_TO_POINT = ("send", "ssend", "bsend", "rsend", "sendrecv", "isend")
 
@@ -33,24 +35,27 @@ def of(name: str, what: str, ranks: int) -> list[int]:
     parts = ranks if stem.startswith(BY_BLOCKS) else 1
     if stem.startswith("neighbo"):
         parts = 2
-    if name in (mpi.FASTSOCK, mpi.FASTSOCK_TCP):
-        of_one = [*_team(), *_messages()] if stem not in POINT_TO_POINT else [*_messages()]
-        whole = [*_switches(stem, ranks)] if blocking else []
-        if ":" in what:
-            whole = []  # one algorithm throughout
-    else:
-        of_one, whole = list(OTHERS.get(name, ())), []
-    return sorted({*(bound * parts for bound in of_one), *whole, CACHE * parts})
+    if name not in (mpi.FASTSOCK, mpi.FASTSOCK_TCP):
+        return sorted({*(bound * parts for bound in OTHERS.get(name, ())), CACHE * parts})
+    if stem in POINT_TO_POINT or not blocking:
+        return sorted({*(bound * parts for bound in _messages()), CACHE * parts})
+    if ":" in what:  # one algorithm throughout
+        return sorted({*_team(stem, ranks, parts), *(bound * parts for bound in _messages()), CACHE * parts})
+    return sorted({*_team(stem, ranks, parts), *_switches(stem, ranks), CACHE * parts})
 
 
-def _team() -> Sequence[int]:
-    return INLINE, DIRECT_FROM, COPYING_WAITS, BUFFER
+def _team(stem: str, ranks: int, parts: int) -> list[int]:
+    if stem.startswith(ONE_LINE):
+        return [INLINE // ranks // 8 * 8 * ranks, DIRECT_FROM * parts - 1, STEP * parts, BUFFER]
+    if stem == "allreduce":  # short ones are reduced by all; of long ones each member reduces a slice
+        return [INLINE, DIRECT_FROM, DIRECT_FROM * ranks - 1, STEP * ranks, BUFFER]
+    return [INLINE * parts, DIRECT_FROM * parts - 1, STEP * parts, BUFFER * parts]
 
 
 def _messages() -> Sequence[int]:
     from fastsock.xxdev import settings
 
-    return CHUNK, settings.Settings().eager_limit, SHARED_FROM
+    return FETCHED_FROM - 1, CHUNK, settings.Settings().eager_limit, SHARED_FROM
 
 
 def _switches(primitive: str, ranks: int) -> list[int]:
