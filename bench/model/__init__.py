@@ -8,7 +8,7 @@ Times are microseconds, lengths bytes of the longest buffer that a rank has, p t
     lines.py       a parameter as a line in p or log2 p, and the regressions that find it
     boundaries.py  where each MPI changes its protocol
     fits.py        the models of one primitive: the thesis's, Hockney's, and one in pieces
-    errors.py      lengths that no fit has seen
+    errors.py      how wrong the models are at lengths that no fit has seen
     metrics.py     bandwidths and specific performances: tables 2.1 to 2.4
     substitute.py  primitives replaced by cheaper combinations: table 2.5
     choosing.py    a selection table from models of the algorithms, beside the tuned one

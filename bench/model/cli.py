@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--peers", default=",".join(PEERS), help="MPIs, with commas (default: all three)")
         one.add_argument("--ranks", default="", help="numbers of ranks, with commas (default: 2,3,4; quick: 2,4)")
         one.add_argument("--sizes", default="", help="lengths, with commas (default: 0 and powers of four)")
-        one.add_argument("--longest", default="", help="of the powers of four (default: 16m; quick: 1m)")
+        one.add_argument("--longest", default="", help="of the powers of four (default: 4m; quick: 1m)")
         one.add_argument("--what", default="", help="calls, with commas")
         one.add_argument("--kind", default="", help="bytes, doubles or objects")
         one.add_argument("--times", type=int, default=0, help="measurements of each length (default: 150; quick: 50)")
@@ -48,6 +48,13 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--quick", action="store_true", help="ten calls, 2 and 4 ranks, up to 1 MiB, 50 measurements")
         one.add_argument("--install", action="store_true", help="first install MPICH and Open MPI into bench/.venvs")
         one.add_argument("--distance", default="", help="near or far: measure and fit these alone")
+        one.add_argument(
+            "--patience",
+            type=float,
+            default=12.0,
+            metavar="SECONDS",
+            help="for the cores to be at one distance and full speed; 0: as they are (default: 5)",
+        )
         one.add_argument("--statistic", default=fits.LEAST, choices=(fits.LEAST, fits.MEDIAN))
         one.add_argument("--write", metavar="FILE", help="table: write it (the shipped one only where it is named)")
         one.add_argument("--bytes", default="64K", help="predict: the length")
@@ -72,7 +79,7 @@ def _measure(said: argparse.Namespace) -> int:
 
 def _fit(said: argparse.Namespace) -> int:
     """fit the models to the samples"""
-    found = _fitted(_chosen(said))
+    found = fits.both(_chosen(said))
     fits.write(said.models, found)
     print(f"{len(found)} fits in {said.models}")
     print(metrics.report([each for each in found if each.statistic == said.statistic]))
@@ -80,14 +87,14 @@ def _fit(said: argparse.Namespace) -> int:
 
 
 def _errors(said: argparse.Namespace) -> int:
-    """measure random lengths that no fit has seen beside the predictions"""
+    """tell how wrong the models are at random lengths that no fit has seen"""
     known = fits.read(said.models)
     known = [f for f in known if not said.what or f.what in said.what.split(",")]
+    taken = samples.read(said.samples)
     suite, peers = _suite(said)
-    seen = {s.size for s in samples.read(said.samples)}
-    found = errors.run(suite, known, peers, seen)
+    found = errors.run(suite, known, peers, taken)
     if not found:
-        raise Unfit("nothing could be measured: see what was skipped above")
+        raise Unfit(f"{said.samples} has no unseen lengths of these calls: see what was skipped above, measure again")
     print(errors.report(found))
     if said.json:
         record.write(said.json, {"errors": found, "skipped": suite.skipped})
@@ -165,7 +172,8 @@ def _suite(said: argparse.Namespace) -> tuple[measure.Suite, list[mpi.Mpi]]:
     if not peers:
         raise Unfit(f"none of {said.peers} can run here: name others with --peers, or --install them")
     times = said.times or (50 if said.quick else 150)
-    return measure.Suite(measure.Plan(said.pin, times, 0.05 if said.quick else 0.5, said.distance), skipped), peers
+    plan = measure.Plan(said.pin, times, measure.seconds(said.quick), said.distance, said.patience)
+    return measure.Suite(plan, skipped), peers
 
 
 def _chosen(said: argparse.Namespace) -> list[Sample]:
@@ -177,10 +185,6 @@ def _chosen(said: argparse.Namespace) -> list[Sample]:
     if not found:
         raise Unfit(f"{said.samples} has no such samples: leave --peers, --distance and --what out, or measure them")
     return found
-
-
-def _fitted(found: Sequence[Sample]) -> list[fits.Fit]:
-    return [each for statistic in (fits.LEAST, fits.MEDIAN) for each in fits.fit(found, statistic)]
 
 
 def _ranks(said: argparse.Namespace) -> list[int]:
@@ -209,4 +213,4 @@ def _lengths(text: str) -> list[int]:
 
 
 def _longest(said: argparse.Namespace) -> int:
-    return _length(said.longest or ("1m" if said.quick else "16m"))
+    return _length(said.longest or ("1m" if said.quick else "4m"))

@@ -89,11 +89,17 @@ def time(t0: float, ti: float, tb: float, size: float) -> float:
 
 def fit(samples: Sequence[Sample], statistic: str = LEAST) -> list[Fit]:
     """The models of every call among the samples. Raises Unfit where samples do not belong together or are too few."""
+    samples = [sample for sample in samples if not sample.unseen]
     alike(samples)
     groups: dict[tuple[str, str, str], list[Sample]] = {}
     for sample in samples:
         groups.setdefault((sample.mpi, sample.what, sample.kind), []).append(sample)
     return [_fit(group, statistic) for group in groups.values()]
+
+
+def both(samples: Sequence[Sample]) -> list[Fit]:
+    """Those of the least times and those of the medians."""
+    return [each for statistic in (LEAST, MEDIAN) for each in fit(samples, statistic)]
 
 
 def _fit(samples: Sequence[Sample], statistic: str) -> Fit:

@@ -1,10 +1,14 @@
 """The micro-benchmark suite: each start of ranks measures one call on one MPI, and the MPIs take turns.
 
-The cores' distance is probed around each start. What was measured while it changed is measured again.
+Within a start all lengths take turns. The cores' distance is probed in between: what was measured while it changed, or
+was another one, does not count.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+import random
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -12,15 +16,11 @@ from dataclasses import dataclass
 
 from common import machine, mpi
 from common.interleave import Skipped
-from common.placement import MIXED, Placement
 from common.process import Broken
 
 from . import boundaries, samples
 from .samples import BYTES, DOUBLES, OBJECTS, Sample
 
-PATIENCE = 3  # starts, until the cores stay where they are
-AGAIN = 1.0  # seconds
-LONGER = 12  # where they are to be at one distance
 REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan")
 COLLECTIVES = (
     "barrier", "bcast", "scatter", "scatterv", "gather", "gatherv", "allgather", "allgatherv", "alltoall", "alltoallv",
@@ -31,6 +31,7 @@ BLOCKING = ("send", "ssend", "bsend", "rsend", "sendrecv", *COLLECTIVES)
 NON_BLOCKING = ("isend", *(f"i{name}" for name in COLLECTIVES))
 PLAIN = ("send", "bcast", "scatter", "gather", "allgather", "alltoall")  # those whose type of data is chosen
 OF_OBJECTS = (*PLAIN, "reduce", "allreduce", "scan")
+UNSEEN = 20  # random lengths of each call
 KINDS = (BYTES, DOUBLES, OBJECTS)
 QUICK = ("send", "barrier", "bcast", "scatter", "gather", "allgather", "reduce", "allreduce", "reduce_scatter",
          "scatterv")  # fmt: skip
@@ -56,8 +57,9 @@ class Plan:
 
     cores: tuple[int, int] = (0, 1)
     times: int = 150
-    seconds: float = 1.0  # at most, for one length: fewer measurements where ranks share cores and calls take long
+    seconds: float = 0.15  # at most, for one length: fewer measurements where ranks share cores and calls take long
     distance: str = ""  # the only one that counts; else any
+    patience: float = 12.0  # seconds, for each start, until the cores are at one distance and at full speed
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,11 @@ class Start:
     ranks: int
 
 
+def seconds(quick: bool) -> float:
+    """At most, for one length."""
+    return 0.05 if quick else 0.15
+
+
 def powers(longest: int, base: int = 4) -> list[int]:
     """0, 1, 4, 16, ... up to the longest."""
     found = [0, 1]
@@ -78,10 +85,44 @@ def powers(longest: int, base: int = 4) -> list[int]:
     return found
 
 
-def edges(start: Start, longest: int) -> list[int]:
-    """Lengths at the known boundaries of protocols, and just behind."""
+def edges(start: Start, longest: int, plain: Sequence[int]) -> list[int]:
+    """Lengths for the model in pieces alone: at the known boundaries of protocols, just behind, and in between.
+
+    Powers of two are no fair sample: what lies so far apart meets in the same places of a cache.
+    """
+    step = 8 * start.ranks
     ends = [end for end in boundaries.of(start.mpi.name, start.what, start.ranks) if end < longest]
-    return [length for end in ends for length in (end, end + 8 * start.ranks)]
+    found = {length for end in ends for length in (end, end + step)}
+    known = sorted(length for length in {*plain, *found} if length >= step)
+    for left, right in itertools.pairwise(known):
+        if right >= 2 * left:
+            found.add(round(left**0.4 * right**0.6) // step * step)
+    return sorted(found - set(plain))
+
+
+def random_lengths(longest: int, ranks: int, seen: Iterable[int], count: int = UNSEEN) -> list[int]:
+    """As many short as long ones: their logarithms are equally distributed. None is among ``seen``.
+
+    They are fewer where there are not so many.
+    """
+    chance = random.Random(f"{longest} {ranks}")
+    step = 8 * ranks  # doubles that can be dealt to all ranks
+    taken, found = set(seen), set()
+    count = min(count, len(set(range(step, longest + 1, step)) - taken))
+    while len(found) < count:
+        length = round(math.exp(chance.uniform(math.log(step), math.log(longest)))) // step * step
+        if length and length not in taken:
+            found.add(length)
+    return sorted(found)
+
+
+def deal(start: Start, longest: int, sizes: Sequence[int] = ()) -> tuple[list[int], list[int], list[int]]:
+    """The lengths of one start: those of all models, those beside boundaries, and those that no fit sees."""
+    if "barrier" in start.what:
+        return [0], [], []
+    plain = list(sizes) or powers(longest)
+    beside = edges(start, longest, plain)
+    return plain, beside, random_lengths(longest, start.ranks, [*plain, *beside])
 
 
 def starts(peers: Sequence[mpi.Mpi], wanted: Sequence[tuple[str, str]], ranks: Sequence[int]) -> Iterable[Start]:
@@ -99,44 +140,40 @@ class Suite:
 
     def __init__(self, plan: Plan, skipped: Skipped) -> None:
         self.plan, self.skipped = plan, skipped
-        self.placement = Placement(plan.cores)
         self.machine = described()
+        self.full = 0.0  # microseconds of the probe's work at the cores' full speed, once known
 
-    def take(self, start: Start, sizes: Sequence[int], plain: Sequence[int] = ()) -> list[Sample]:
-        """The samples of one start; none where the MPI cannot do it. plain: the lengths that are no edges."""
+    def take(
+        self, start: Start, sizes: Sequence[int], beside: Sequence[int] = (), unseen: Sequence[int] = ()
+    ) -> list[Sample]:
+        """The samples of one start; none where the MPI cannot do it.
+
+        beside: lengths at boundaries of protocols. unseen: lengths that no fit is to see. All lengths take turns.
+        """
+        sizes = sorted({*sizes, *beside, *unseen})
         said = ["--what", start.what, "--kind", start.kind, "--sizes", ",".join(map(str, sizes))]
         said += ["--times", str(self.plan.times), "--seconds", str(self.plan.seconds)]
         said += ["--cores", ",".join(map(str, self.plan.cores))]
-        wanted = self.plan.distance
-        for attempt in range(LONGER if wanted else PATIENCE):
-            machine.wait_until_idle()
-            before = self.placement.probe()
-            if wanted and self.placement.name(before, before) != wanted:
-                time.sleep(AGAIN)
-                continue
-            begun = time.perf_counter()
-            try:
-                told = mpi.run(start.mpi, start.ranks, "primitives", said, timeout=600)
-            except Broken as error:
-                self.skipped.add(f"{start.what} ({start.kind}), {start.ranks} ranks, {start.mpi.name}", str(error))
-                return []
-            took = time.perf_counter() - begun
-            after = self.placement.probe()
-            distance = self.placement.name(before, after)
-            if distance == wanted or (not wanted and distance != MIXED):
-                break
-            print(f"  the cores moved during {start.what}, attempt {attempt + 1}", file=sys.stderr, flush=True)
-        else:
-            where = f"were not {wanted}" if wanted else "moved each time"
-            self.skipped.add(f"{start.what}, {start.ranks} ranks, {start.mpi.name}", f"the cores {where}")
+        said += ["--distance", self.plan.distance, "--pace", str(self.full), "--patience", str(self.plan.patience)]
+        name = f"{start.what} ({start.kind}), {start.ranks} ranks, {start.mpi.name}"
+        machine.wait_until_idle()
+        begun = time.perf_counter()
+        try:
+            told = mpi.run(start.mpi, start.ranks, "primitives", said, timeout=600)
+        except Broken as error:
+            self.skipped.add(name, str(error))
             return []
-        versions = told[0]["versions"]
-        known = set(plain or sizes)
+        took = time.perf_counter() - begun
+        if len(told) < 2:
+            self.skipped.add(name, f"the cores were not {self.plan.distance or 'at one distance'} for long enough")
+            return []
+        versions, self.full = told[0]["versions"], told[1]["full"]
         return [
             Sample(
                 start.mpi.name, line["what"], line["kind"], start.ranks, line["size"], line["least"], line["median"],
-                line["ninety"], line["count"], distance, self.machine, line["asked"], versions, line["clock"], after,
-                line["asked"] not in known, line.get("hidden"), took / (len(told) - 1),
+                line["ninety"], line["count"], line["distance"], self.machine, line["asked"], versions, line["clock"],
+                line["probe"], line["asked"] in beside, line["asked"] in unseen, line.get("hidden"),
+                took / (len(told) - 1), line["pace"], line["full"],
             )
             for line in told[1:]
         ]  # fmt: skip
@@ -155,16 +192,16 @@ def run(suite: Suite, todo: Sequence[Start], longest: int, sizes: Sequence[int],
     except samples.Unfit:
         there = []
     wanted_distance = suite.plan.distance
+    suite.full = min((s.full for s in there if s.machine == suite.machine and s.full), default=0.0)
     have = {(s.mpi, s.what, s.kind, s.ranks, s.asked) for s in there if wanted_distance in ("", s.distance)}
     for number, start in enumerate(todo, 1):
-        plain = sizes or powers(longest)
-        wanted = sorted({*plain, *edges(start, longest)}) if "barrier" not in start.what else [0]
-        missing = [n for n in wanted if (start.mpi.name, start.what, start.kind, start.ranks, n) not in have]
-        if not missing:
+        plain, beside, unseen = deal(start, longest, sizes)
+        asked = {*plain, *beside, *unseen}
+        if all((start.mpi.name, start.what, start.kind, start.ranks, n) in have for n in asked):
             continue
         print(f"{number}/{len(todo)}  {start.mpi.name}: {start.what} ({start.kind}), {start.ranks} ranks",
               file=sys.stderr, flush=True)  # fmt: skip
-        found = suite.take(start, wanted, plain)
+        found = suite.take(start, plain, beside, unseen)
         samples.append(file, found)
         there += found
     return there

@@ -34,8 +34,11 @@ class Sample:
     clock: float = 0.0  # microseconds of reading the clock, already subtracted
     probe: float | None = None  # microseconds of a cache line there and back
     edge: bool = False  # beside a boundary of protocols: for the model in pieces alone
+    unseen: bool = False  # at a random length: tells how wrong the models are, and no fit sees it
     hidden: float | None = None  # share of a non-blocking call that work hides
     took: float = 0.0  # seconds of the whole start that measured it, shared among its samples
+    pace: float = 0.0  # microseconds of the probe's work, at most, while it was measured
+    full: float = 0.0  # and at the cores' full speed
 
 
 def read(file: str) -> list[Sample]:

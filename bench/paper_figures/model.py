@@ -48,7 +48,7 @@ def _curves(
     """For each MPI what was measured, with empty symbols, and what the models say, with filled ones."""
     found = []
     for mpi, (fit, samples) in of.items():
-        wanted = [s for s in samples if s.ranks == ranks and 0 < s.size <= longest and not s.edge]
+        wanted = [s for s in samples if s.ranks == ranks and 0 < s.size <= longest and not (s.edge or s.unseen)]
         mine = sorted(wanted, key=lambda s: s.size)
         found.append(Curve(f"{mpi}, {MEASURED}", [(s.size, value(s.size, s.least)) for s in mine], MEASURED))
         for model in models:

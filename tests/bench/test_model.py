@@ -140,12 +140,14 @@ def test_the_boundaries_are_those_of_the_core():
     assert "FS_TEAM_INLINE = FS_LINE - 8" in header
     for name, value in (
         ("CMA", boundaries.DIRECT_FROM),
-        ("LONG", boundaries.COPYING_WAITS),
+        ("LONG", boundaries.STEP),
         ("BUFFER", boundaries.BUFFER),
     ):
         assert f"FS_TEAM_{name} = {value // 1024} * 1024" in header
     shared = f"FS_SHARED_FROM ({boundaries.SHARED_FROM // 1024}u * 1024)"
     assert shared in (ROOT / "fastsock/core/engine/link.h").read_text()
+    shortest = f"SHORTEST ({boundaries.FETCHED_FROM // 1024}u * 1024)"
+    assert shortest in (ROOT / "fastsock/core/engine/costs.c").read_text()
     assert f"CHUNK ({boundaries.CHUNK // 1024}u * 1024)" in (ROOT / "fastsock/core/engine/link_shm.c").read_text()
 
 
@@ -156,16 +158,35 @@ def test_models_come_back_from_their_file(tmp_path):
 
 
 def test_random_lengths_are_new_and_can_be_dealt_to_all_ranks():
-    found = errors.lengths(1 << 20, 4, [64, 4096])
-    assert len(set(found)) == errors.LENGTHS
+    found = measure.random_lengths(1 << 20, 4, [64, 4096])
+    assert len(set(found)) == measure.UNSEEN
     assert not {64, 4096} & set(found)
     assert all(length % 32 == 0 and 0 < length <= 1 << 20 for length in found)
+    assert measure.random_lengths(100, 4, [64]) == [32, 96]  # there are no more
+
+
+def test_between_boundaries_lie_lengths_that_are_no_powers_of_two():
+    start = measure.Start(measure.mpi.Mpi("openmpi", (), ""), "bcast", "bytes", 2)
+    plain, beside, unseen = measure.deal(start, 1 << 20)
+    assert plain == measure.powers(1 << 20)
+    assert set(boundaries.of("openmpi", "bcast", 2)) - set(plain) < set(beside)
+    assert any(256 << 10 < length < 1 << 20 and length & (length - 1) for length in beside)
+    assert len({*plain, *beside, *unseen}) == len(plain) + len(beside) + len(unseen)
+
+
+def test_no_fit_sees_the_lengths_that_tell_its_errors():
+    good = made_up(lines.Line(2, 1, "p"), lines.Line(5), lines.Line(1e-3))
+    unseen = [sample("bcast", 2, n, 1e6, unseen=True) for n in (1000, 3000)]
+    assert fits.fit([*good, *unseen]) == fits.fit(good)
 
 
 def test_errors_are_those_of_each_model():
     known = fits.fit(made_up(lines.Line(2, 1, "p"), lines.Line(0.0), lines.Line(1e-3)))
     new = [sample("bcast", 2, n, 2 * (4 + 1e-3 * n)) for n in (1000, 3000)]
-    found = errors.of(known[0], new, 2)
+    again = [sample("bcast", 2, n, 3 * (4 + 1e-3 * n)) for n in (1000, 3000)]
+    found = errors.of(known[0], new, 2, again)
+    assert found.again == pytest.approx(0.5)
+    assert errors.of(known[0], new, 2).again is None
     assert found.mean[fits.PROPOSED] == pytest.approx(0.5, abs=1e-3)
     assert found.largest[fits.HOCKNEY][0] == pytest.approx(0.5, abs=1e-3)
 
@@ -269,14 +290,16 @@ def test_bad_words_are_told_in_one_line(tmp_path, capsys, words):
 
 def test_calls_are_measured_and_what_is_there_is_not_measured_again(tmp_path):
     words = ["measure", "--samples", str(tmp_path / "samples"), "--peers", "fastsock", "--ranks", "2", "--times", "20"]
-    words += ["--what", "send,bcast,iallreduce,bcast=scatter+allgather", "--sizes", "0,8,4k"]
+    words += ["--patience", "0", "--what", "send,bcast,iallreduce,bcast=scatter+allgather", "--sizes", "0,8,4k"]
     for _ in range(2):
         command = [sys.executable, "-m", "bench.model", *words]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
         found = samples.read(str(tmp_path / "samples"))
-        plain = [s for s in found if not s.edge]
+        plain = [s for s in found if not s.edge and not s.unseen]
         assert len(plain) == 4 * 3
     assert {s.asked for s in plain} == {0, 8, 4096}
+    assert len([s for s in found if s.unseen]) == 4 * measure.UNSEEN
+    assert all((s.pace >= s.full > 0) == (s.probe is not None) for s in found)
     assert all(0 < s.least <= s.median <= s.ninety and s.versions["python"] for s in found)
     assert {s.what for s in plain if s.hidden is not None} == {"iallreduce"}
