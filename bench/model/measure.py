@@ -141,6 +141,7 @@ class Suite:
     def __init__(self, plan: Plan, skipped: Skipped) -> None:
         self.plan, self.skipped = plan, skipped
         self.machine = described()
+        self.patience = plan.patience
         self.full = 0.0  # microseconds of the probe's work at the cores' full speed, once known
 
     def take(
@@ -154,7 +155,7 @@ class Suite:
         said = ["--what", start.what, "--kind", start.kind, "--sizes", ",".join(map(str, sizes))]
         said += ["--times", str(self.plan.times), "--seconds", str(self.plan.seconds)]
         said += ["--cores", ",".join(map(str, self.plan.cores))]
-        said += ["--distance", self.plan.distance, "--pace", str(self.full), "--patience", str(self.plan.patience)]
+        said += ["--distance", self.plan.distance, "--pace", str(self.full), "--patience", str(self.patience)]
         name = f"{start.what} ({start.kind}), {start.ranks} ranks, {start.mpi.name}"
         machine.wait_until_idle()
         begun = time.perf_counter()
@@ -168,6 +169,8 @@ class Suite:
             self.skipped.add(name, f"the cores were not {self.plan.distance or 'at one distance'} for long enough")
             return []
         versions, self.full = told[0]["versions"], told[1]["full"]
+        in_vain = told[1]["hurried"] and not self.plan.distance  # then the next start waits less for the same
+        self.patience = self.patience / 2 if in_vain else self.plan.patience
         return [
             Sample(
                 start.mpi.name, line["what"], line["kind"], start.ranks, line["size"], line["least"], line["median"],

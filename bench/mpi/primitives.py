@@ -254,7 +254,8 @@ def tell(suite, name, kind, asked, size, case, more):
             "what": name, "kind": kind, "asked": asked, "size": size, "count": len(ordered),
             "least": float(ordered[0]), "median": float(numpy.median(ordered)),
             "ninety": float(ordered[int(0.9 * (len(ordered) - 1))]), "clock": suite.clock * 1e6,
-            "distance": suite.distance, "probe": suite.line, "pace": suite.pace, "full": suite.full, **more,
+            "distance": suite.distance, "probe": suite.line, "pace": suite.pace, "full": suite.full,
+            "hurried": suite.hurried, **more,
         }  # fmt: skip
         print(json.dumps(line), flush=True)
 
