@@ -51,9 +51,8 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument(
             "--patience",
             type=float,
-            default=12.0,
             metavar="SECONDS",
-            help="for the cores to be at one distance and full speed; 0: as they are (default: 5)",
+            help="for the cores to be at one distance and full speed; 0: as they are (default: 2; quick: 1)",
         )
         one.add_argument("--statistic", default=fits.LEAST, choices=(fits.LEAST, fits.MEDIAN))
         one.add_argument("--write", metavar="FILE", help="table: write it (the shipped one only where it is named)")
@@ -172,7 +171,8 @@ def _suite(said: argparse.Namespace) -> tuple[measure.Suite, list[mpi.Mpi]]:
     if not peers:
         raise Unfit(f"none of {said.peers} can run here: name others with --peers, or --install them")
     times = said.times or (50 if said.quick else 150)
-    plan = measure.Plan(said.pin, times, measure.seconds(said.quick), said.distance, said.patience)
+    patience = said.patience if said.patience is not None else 1.0 if said.quick else 2.0
+    plan = measure.Plan(said.pin, times, measure.seconds(said.quick), said.distance, patience)
     return measure.Suite(plan, skipped), peers
 
 
