@@ -41,7 +41,7 @@ int fs_fetch_some(struct fs_engine *engine, struct fs_link *link)
         fs_ask_instead(engine, link, request, id);
         return 1;
     }
-    if (length >= SHORTEST_TIMED) fs_note_pull(link, length, fs_ticks() - start);
+    if (length >= SHORTEST_TIMED) fs_note_pull(link, all, length, fs_ticks() - start);
     request->moved += length;
     if (length < left) return 1;
     fs_queue_remove(&link->fetches, request);

@@ -1,103 +1,105 @@
-/* Through the ring or out of the sender's memory?  Which is faster depends on where the two cores sit, and changes while
- * we run.  So both are timed, and the one that lost is tried again: soon at first, as the first times are those of memory
- * that is touched for the first time, then more and more seldom.
+/* Through the ring or out of the sender's memory?  Which is faster depends on where the two cores sit and how long the
+ * message is, and changes while we run.  So both are timed for each class of length, and the one that lost is tried again.
  *
  * Costs are ticks for 64 KiB.  Through the ring both ends copy; what the sender's half took is told in the segment. */
 #include "cost.h"
 #include "link.h"
 #include "stream/end.h"
 
-#define SHORTEST (16u * 1024) /* what is shorter says little */
-#define SHORTEST_BITS 14
-#define TRY_FIRST (512u << 10) /* bytes that go the other way before a trial; twice as many before the next one */
-#define DOUBLINGS 7u           /* up to 64 MiB */
-#define TRY_AGAIN ((uint64_t)TRY_FIRST << DOUBLINGS)
-#define CLEARLY 3u /* times as slow: then the next few trials fall out */
-#define FALL_OUT 3u
-#define FEWEST_BETWEEN 4u      /* messages of that length */
 #define ONE_CHUNK (64u * 1024) /* of longer messages both ends copy at once */
 
-static uint64_t put_there(const struct fs_link *link)
+static struct fs_link_costs *costs_of(struct fs_link *link, size_t message)
 {
-    return atomic_load_explicit(&link->end->in.shared->put_cost, memory_order_relaxed);
+    return &link->costs[fs_cost_class(message)];
 }
 
-static uint64_t patience(const struct fs_link *link) { return (uint64_t)TRY_FIRST << link->trials; }
+static uint64_t put_there(const struct fs_link *link, const struct fs_link_costs *costs)
+{
+    return atomic_load_explicit(&link->end->in.shared->put_cost[costs - link->costs], memory_order_relaxed);
+}
 
 /* While little is known, the best time seen says the most. */
-static void note(const struct fs_link *link, uint64_t *cost, size_t length, uint64_t ticks)
+static void note(const struct fs_link_costs *costs, uint64_t *cost, size_t length, uint64_t ticks)
 {
-    int much = link->trials < DOUBLINGS ? FS_COST_ALL : FS_COST_HALF;
-    fs_cost_note(cost, length, ticks, (uint64_t)much);
+    unsigned trials = costs->ring.done + costs->fetch.done;
+    fs_cost_note(cost, length, ticks, trials < FS_TRY_DOUBLINGS ? FS_COST_ALL : FS_COST_HALF);
 }
 
-/* `waited`: what went the other way before.  `cost` and `other`: of both now. */
-static void tried(struct fs_link *link, uint64_t waited, uint64_t cost, uint64_t other)
+void fs_note_put(struct fs_link *link, size_t message, size_t length, uint64_t ticks)
 {
-    if (waited <= patience(link)) return;
-    link->trials += cost / CLEARLY > other ? 1 + FALL_OUT : 1;
-    if (link->trials > DOUBLINGS) link->trials = DOUBLINGS;
+    struct fs_link_costs *costs = costs_of(link, message);
+    note(costs, &costs->put, length, ticks);
+    uint32_t told = costs->put < UINT32_MAX ? (uint32_t)costs->put : UINT32_MAX;
+    atomic_store_explicit(&link->end->out.shared->put_cost[costs - link->costs], told, memory_order_relaxed);
 }
 
-void fs_note_put(struct fs_link *link, size_t length, uint64_t ticks)
+void fs_note_take(struct fs_link *link, size_t message, size_t length, uint64_t ticks)
 {
-    note(link, &link->put_cost, length, ticks);
-    uint32_t told = link->put_cost < UINT32_MAX ? (uint32_t)link->put_cost : UINT32_MAX;
-    atomic_store_explicit(&link->end->out.shared->put_cost, told, memory_order_relaxed);
-}
-
-void fs_note_take(struct fs_link *link, size_t length, uint64_t ticks)
-{
-    note(link, &link->take_cost, length, ticks);
-    tried(link, link->fetched, link->take_cost, link->pull_cost);
-    link->streamed += length;
-    link->fetched = 0;
+    struct fs_link_costs *costs = costs_of(link, message);
+    note(costs, &costs->take, length, ticks);
+    fs_trial_done(&costs->ring, costs->moved, costs->take, costs->pull);
+    costs->moved += length;
+    costs->ring.last += length;
     fs_costs_changed(link);
 }
 
-void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks)
+void fs_note_pull(struct fs_link *link, size_t message, size_t length, uint64_t ticks)
 {
-    note(link, &link->pull_cost, length, ticks);
-    tried(link, link->streamed, link->pull_cost, put_there(link) + link->take_cost);
-    link->fetched += length;
-    link->streamed = 0;
+    struct fs_link_costs *costs = costs_of(link, message);
+    note(costs, &costs->pull, length, ticks);
+    fs_trial_done(&costs->fetch, costs->moved, costs->pull, put_there(link, costs) + costs->take);
+    costs->moved += length;
+    costs->fetch.last += length;
     fs_costs_changed(link);
 }
 
 /* Both ends copy at once, unless they have other messages to copy too. */
-static double ring_ticks(const struct fs_link *link, size_t length, int busy)
+static double ring_ticks(const struct fs_link *link, const struct fs_link_costs *costs, size_t length, int busy)
 {
-    uint64_t put = put_there(link), take = link->take_cost, slower = put > take ? put : take;
+    uint64_t put = put_there(link, costs), take = costs->take, slower = put > take ? put : take;
     return fs_cost_of(length, busy || length <= ONE_CHUNK ? put + take : slower);
 }
 
-static double fetch_ticks(const struct fs_link *link, size_t length, int busy)
+static double fetch_ticks(const struct fs_link_costs *costs, size_t length, int busy)
 {
     int helped = !busy && length >= FS_SHARED_FROM;
-    return FS_DIRECT_OVERHEAD_US * fs_ticks_per_us() +
-           fs_cost_of(length, helped ? link->pull_cost * 7 / 10 : link->pull_cost);
+    return FS_DIRECT_OVERHEAD_US * fs_ticks_per_us() + fs_cost_of(length, helped ? costs->pull * 7 / 10 : costs->pull);
 }
 
 int fs_fetch_is_faster(struct fs_link *link, size_t length, int busy)
 {
-    if (link->pull_cost == 0) return 1;
-    if (link->take_cost == 0 || put_there(link) == 0) return 0;
-    int faster = fetch_ticks(link, length, busy) < ring_ticks(link, length, busy);
-    uint64_t many = (uint64_t)FEWEST_BETWEEN * length, until = many > patience(link) ? many : patience(link);
-    if (faster) return link->fetched <= until || length > TRY_AGAIN;
-    return link->streamed > until;
+    const struct fs_link_costs *costs = costs_of(link, length);
+    if (costs->pull == 0) return 1;
+    if (costs->take == 0 || put_there(link, costs) == 0) return 0;
+    int faster = fetch_ticks(costs, length, busy) < ring_ticks(link, costs, length, busy);
+    if (faster) return length > FS_TRY_MOST || !fs_trial_is_due(&costs->ring, costs->moved, length);
+    return fs_trial_is_due(&costs->fetch, costs->moved, length);
 }
 
-static uint8_t limit_now(const struct fs_link *link)
+/* From which length on messages of that class are better fetched, in bits; 0: from none. */
+static uint8_t limit_of(const struct fs_link *link, int class)
 {
-    if (link->pull_cost == 0 || link->streamed > patience(link)) return SHORTEST_BITS;
-    if (link->take_cost == 0 || put_there(link) == 0 || link->fetched > patience(link)) return 0;
-    double ring = (double)(put_there(link) + link->take_cost), gain = ring - (double)link->pull_cost;
+    const struct fs_link_costs *costs = &link->costs[class];
+    uint8_t bits = (uint8_t)fs_cost_class_bits(class);
+    if (costs->pull == 0 || fs_trial_is_due(&costs->fetch, costs->moved, 0)) return bits;
+    if (costs->take == 0 || put_there(link, costs) == 0 || fs_trial_is_due(&costs->ring, costs->moved, 0)) return 0;
+    double gain = (double)(put_there(link, costs) + costs->take) - (double)costs->pull;
     if (gain <= 0) return 0;
     double from = FS_DIRECT_OVERHEAD_US * fs_ticks_per_us() * FS_COST_UNIT / gain;
-    uint8_t bits = SHORTEST_BITS;
-    while (bits < 31 && (double)(1ull << bits) < from) bits++;
-    return bits;
+    while (bits < fs_cost_class_bits(class + 1) && (double)(1ull << bits) < from) bits++;
+    return bits < fs_cost_class_bits(class + 1) ? bits : 0;
+}
+
+/* Of what may come without being asked for.  The other end hears one length: longer ones are better fetched too. */
+static uint8_t limit_now(const struct fs_link *link)
+{
+    uint8_t limit = 0, longer = 0;
+    for (int class = fs_cost_class((size_t)link->greeting.eager_limit); class >= 0; class --) {
+        limit = limit_of(link, class);
+        if (limit != fs_cost_class_bits(class)) return limit != 0 ? limit : longer;
+        longer = limit;
+    }
+    return limit;
 }
 
 void fs_costs_changed(struct fs_link *link) { link->limit = link->process > 0 ? limit_now(link) : 0; }

@@ -6,6 +6,7 @@
 
 #include "cma_guard.h"
 #include "cma_pieces.h"
+#include "cost.h"
 #include "internal.h"
 
 struct fs_ibvx_pair;
@@ -33,6 +34,14 @@ struct fs_greeting {
     uint64_t credit, eager_limit;
     uint64_t nonce, stamps; /* where its stamps lie (stamps.c) */
     uint64_t calls, gate;   /* pages that whoever writes its memory must pass (cma_guard.h), or 0 */
+};
+
+/* Of messages of one class (costs.c). */
+struct fs_link_costs {
+    uint64_t put, take; /* ticks for a unit: into the ring, out of it */
+    uint64_t pull;      /* and past it */
+    uint64_t moved;     /* bytes that came, either way */
+    struct fs_trials ring, fetch;
 };
 
 struct fs_link {
@@ -70,12 +79,10 @@ struct fs_link {
     uint64_t credit, extra, sent, acknowledged; /* ours over there; `extra`: for announcements alone */
     uint64_t received, consumed, told, granted; /* theirs here; `granted`: their extra */
     /* the other process's memory */
-    int process;                             /* 0: cannot be read */
-    size_t fetch_from;                       /* bytes from which the other end would rather fetch than be sent to */
-    uint8_t limit;                           /* what our frames say of that */
-    uint64_t take_cost, put_cost, pull_cost; /* costs.c */
-    uint64_t streamed, fetched;              /* bytes since the other way was measured */
-    uint32_t trials;                         /* of the way that lost, so far */
+    int process;       /* 0: cannot be read */
+    size_t fetch_from; /* bytes from which the other end would rather fetch than be sent to */
+    uint8_t limit;     /* what our frames say of that */
+    struct fs_link_costs costs[FS_COST_CLASSES];
     /* share.c: a fetch that the sender helps with, as receiver and as sender */
     struct fs_request *sharing, *pushing;
     uint32_t share_number, push_number, push_to, push_done;
@@ -142,10 +149,10 @@ void fs_slot_give(struct fs_engine *engine, uint32_t id);
 /* The request goes.  Its number stays, in that state. */
 struct fs_slot *fs_slot_abandon(struct fs_engine *engine, uint32_t id, int state, size_t left);
 
-/* costs.c: which way is faster, by what they took lately */
-void fs_note_put(struct fs_link *link, size_t length, uint64_t ticks);
-void fs_note_take(struct fs_link *link, size_t length, uint64_t ticks);
-void fs_note_pull(struct fs_link *link, size_t length, uint64_t ticks);
+/* costs.c: which way is faster, by what they took lately.  `message`: the length of all of it, `length`: what was copied. */
+void fs_note_put(struct fs_link *link, size_t message, size_t length, uint64_t ticks);
+void fs_note_take(struct fs_link *link, size_t message, size_t length, uint64_t ticks);
+void fs_note_pull(struct fs_link *link, size_t message, size_t length, uint64_t ticks);
 /* `busy`: as fs_ends_are_busy() says. */
 int fs_fetch_is_faster(struct fs_link *link, size_t length, int busy);
 void fs_costs_changed(struct fs_link *link);

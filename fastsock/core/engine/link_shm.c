@@ -20,6 +20,12 @@ static size_t length_of(const struct iovec *parts, int count)
     return length;
 }
 
+/* The length of the message whose bytes follow that frame. */
+static size_t whole(const struct fs_request *request, const struct fs_frame *frame)
+{
+    return request && frame->kind == FS_FRAME_DATA ? request->envelope.length : (size_t)frame->length;
+}
+
 static int published(struct fs_link *link, size_t length)
 {
     if (fs_ring_publish(&link->end->out, length) != 0) return -EPROTO; /* no rank lets go of a link's ring */
@@ -46,7 +52,7 @@ static ssize_t end_write(struct fs_link *link, const struct iovec *parts, int co
             filled += part, offset += part;
             if (offset == parts[i].iov_len) i++, offset = 0;
         }
-        if (start) fs_note_put(link, filled, fs_ticks() - start);
+        if (start) fs_note_put(link, whole(link->out_request, &link->out_frame), filled, fs_ticks() - start);
         if (published(link, filled) != 0) return -EPROTO;
         done += filled;
     }
@@ -78,7 +84,7 @@ static ssize_t end_read(struct fs_link *link, void *target, size_t length)
     if (length > CHUNK) length = CHUNK;
     uint64_t start = length >= SHORTEST_TIMED && fs_ring_is_touched(ring, position, length) ? fs_ticks() : 0;
     if (target) fs_ring_copy_out(ring, lag, target, length);
-    if (target && start) fs_note_take(link, length, fs_ticks() - start);
+    if (target && start) fs_note_take(link, whole(link->in_request, &link->frame), length, fs_ticks() - start);
     atomic_store_explicit(&link->position, position + length, memory_order_relaxed);
     if (lag + length >= LAG) show_taken(link);
     return (ssize_t)length;

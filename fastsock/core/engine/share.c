@@ -68,7 +68,7 @@ int fs_share_some(struct fs_engine *engine, struct fs_link *link)
         struct iovec part[2] = {{(char *)request->parts[0].iov_base + offset, length}};
         uint64_t start = fs_ticks();
         if (fs_pull(link, (uint32_t)request->sequence, request->there, offset, part, 1)) {
-            fs_note_pull(link, length, fs_ticks() - start);
+            fs_note_pull(link, wanted, length, fs_ticks() - start);
             return 1;
         }
         link->share_failed = 1;

@@ -2,26 +2,10 @@
 
 #include "system.h"
 
-#define TRY_FIRST (1ull << 20) /* bytes that go the other way before a trial; twice as many before the next one */
-#define FEWEST_BETWEEN 4u      /* buffers of that size, as many times as those bytes */
-#define DOUBLINGS 4            /* up to 16 MiB, and 64 buffers: a trial may be five times as slow */
-#define PROBE (512u * 1024)    /* enough to measure; with as much through the ring the choice is made within 1 MiB */
-#define SHORT (256u * 1024)    /* handshakes count: buffers up to this size, */
-#define LONG (1024u * 1024)    /* those from this one, and those between have costs of their own */
+#define PROBE (512u * 1024)   /* enough to measure; with as much through the ring the choice is made within 1 MiB */
+#define MOST_TRIED (2u << 20) /* of a longer buffer: what is asked for comes in whole messages, however short */
 
 static void note(uint64_t *cost, size_t length, uint64_t ticks) { fs_cost_note(cost, length, ticks, FS_COST_HALF); }
-
-static int is_due(const struct fs_trials *trials, uint64_t now, size_t buffer)
-{
-    uint64_t few = (uint64_t)FEWEST_BETWEEN * buffer, least = few > TRY_FIRST ? few : TRY_FIRST;
-    return now - trials->last > least << trials->done;
-}
-
-static void tried(struct fs_trials *trials, uint64_t now)
-{
-    if (is_due(trials, now, 0) && trials->done < DOUBLINGS) trials->done++;
-    trials->last = now;
-}
 
 /* Whether either end runs on another core than when this was asked last. */
 static int has_moved(const struct fs_end *end, uint32_t *seen)
@@ -41,7 +25,7 @@ void fs_cma_note_put(struct fs_end *end, size_t length, uint64_t ticks)
     if (has_moved(end, end->costs.cpu_out)) *put = 0;
     note(put, length, ticks);
     uint32_t told = *put < UINT32_MAX ? (uint32_t)*put : UINT32_MAX;
-    atomic_store_explicit(&end->out.shared->put_cost, told, memory_order_relaxed);
+    atomic_store_explicit(&end->out.shared->put_cost[0], told, memory_order_relaxed);
 }
 
 static uint64_t received(const struct fs_end *end)
@@ -49,24 +33,24 @@ static uint64_t received(const struct fs_end *end)
     return atomic_load_explicit(&end->statistics.bytes_received, memory_order_relaxed);
 }
 
+static uint64_t put_there(const struct fs_end *end)
+{
+    return atomic_load_explicit(&end->in.shared->put_cost[0], memory_order_relaxed);
+}
+
 void fs_cma_note_take(struct fs_end *end, size_t length, uint64_t ticks)
 {
     note(&end->costs.take, length, ticks);
-    tried(&end->costs.ring_trials, received(end));
+    fs_trial_done(&end->costs.ring_trials, received(end), put_there(end) + end->costs.take,
+                  end->costs.direct[end->costs.asked]);
 }
-
-static int class_of(size_t buffer) { return buffer < SHORT ? 0 : buffer < LONG ? 1 : 2; }
 
 void fs_cma_note_direct(struct fs_end *end, size_t length, uint64_t ticks)
 {
     int size = end->costs.asked;
     note(&end->costs.direct[size], length, ticks);
-    tried(&end->costs.direct_trials[size], received(end));
-}
-
-static uint64_t put_there(const struct fs_end *end)
-{
-    return atomic_load_explicit(&end->in.shared->put_cost, memory_order_relaxed);
+    fs_trial_done(&end->costs.direct_trials[size], received(end), end->costs.direct[size],
+                  put_there(end) + end->costs.take);
 }
 
 /* Through the ring both ends copy at once, but for the first unit: until that is there the receiver waits. */
@@ -94,12 +78,13 @@ size_t fs_cma_worth_asking(struct fs_end *end, size_t length)
     if (least == 0 || length < least || end->peer <= 0 || end->unreadable) return 0;
     struct fs_copy_costs *costs = &end->costs;
     if (has_moved(end, costs->cpu_in)) forget(costs);
-    int size = costs->asked = class_of(length); /* an answer to it counts for the same class, whatever came before it */
+    int size = costs->asked =
+        fs_cost_class(length); /* an answer to it counts for the same class, whatever came before it */
     uint64_t direct = costs->direct[size], now = received(end);
     if (direct == 0) return length < enough ? length : enough;
     if (costs->take == 0 || put_there(end) == 0) return 0;
     /* whichever way is taken, the other one is measured from time to time */
-    int cheaper = is_cheaper(end, direct, length);
-    if (is_due(cheaper ? &costs->ring_trials : &costs->direct_trials[size], now, length)) cheaper = !cheaper;
-    return cheaper ? length : 0;
+    size_t tried = length < MOST_TRIED ? length : MOST_TRIED;
+    if (is_cheaper(end, direct, length)) return fs_trial_is_due(&costs->ring_trials, now, tried) ? 0 : length;
+    return fs_trial_is_due(&costs->direct_trials[size], now, tried) ? tried : 0;
 }

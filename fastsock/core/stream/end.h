@@ -56,13 +56,6 @@ struct fs_feint {
 
 /* How a large block was copied. */
 enum { FS_BY_NOBODY_YET = 0, FS_BY_RING = 1, FS_BY_RECEIVER = 2, FS_BY_BOTH = 3 };
-enum { FS_COST_CLASSES = 3 };
-
-/* Of a way to copy, against the one that is faster. */
-struct fs_trials {
-    uint64_t last; /* bytes received by then */
-    uint8_t done;  /* no more are counted than the time between two of them grows by */
-};
 
 /* What copying costs lately, in ticks a unit (cma_choice.c); 0: unknown. */
 struct fs_copy_costs {

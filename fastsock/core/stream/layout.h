@@ -9,10 +9,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "cost.h"
 #include "system.h"
 
 #define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
-#define FS_VERSION 5u
+#define FS_VERSION 6u
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
@@ -75,7 +76,9 @@ struct fs_direction {
     _Alignas(FS_LINE) _Atomic uint64_t offer_from; /* the ring's position at which it comes */
     _Atomic uint64_t offer_address, nonce_address, nonce;
     _Atomic uint32_t offer_length;
-    _Atomic uint32_t put_cost; /* ticks, lately, to put a unit into the ring; a hint */
+    /* ticks, lately, to put a unit of a message of that class into the ring; hints.  Sockets know no messages: one class
+     * serves them all */
+    _Atomic uint32_t put_cost[FS_COST_CLASSES];
     _Alignas(FS_LINE) _Atomic uint64_t place_address;
     _Atomic uint64_t place_calls, place_gate; /* pages that whoever writes there must pass (cma_guard.h) */
 };
