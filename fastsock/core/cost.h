@@ -2,6 +2,7 @@
 #ifndef FASTSOCK_COST_H
 #define FASTSOCK_COST_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,11 @@ static inline void fs_cost_learn(uint64_t *cost, uint64_t ticks, uint64_t faster
 static inline void fs_cost_note(uint64_t *cost, size_t length, uint64_t ticks, uint64_t faster)
 {
     fs_cost_learn(cost, (uint64_t)((double)ticks * FS_COST_UNIT / (double)length) + 1, faster);
+}
+
+static inline void fs_cost_tell(_Atomic uint32_t *told, uint64_t cost)
+{
+    atomic_store_explicit(told, cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX, memory_order_relaxed);
 }
 
 /* What so many bytes take. */

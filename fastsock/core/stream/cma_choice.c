@@ -24,8 +24,7 @@ void fs_cma_note_put(struct fs_end *end, size_t length, uint64_t ticks)
     uint64_t *put = &end->costs.put;
     if (has_moved(end, end->costs.cpu_out)) *put = 0;
     note(put, length, ticks);
-    uint32_t told = *put < UINT32_MAX ? (uint32_t)*put : UINT32_MAX;
-    atomic_store_explicit(&end->out.shared->put_cost[0], told, memory_order_relaxed);
+    fs_cost_tell(&end->out.shared->costs[0].put, *put);
 }
 
 static uint64_t received(const struct fs_end *end)
@@ -35,7 +34,7 @@ static uint64_t received(const struct fs_end *end)
 
 static uint64_t put_there(const struct fs_end *end)
 {
-    return atomic_load_explicit(&end->in.shared->put_cost[0], memory_order_relaxed);
+    return atomic_load_explicit(&end->in.shared->costs[0].put, memory_order_relaxed);
 }
 
 void fs_cma_note_take(struct fs_end *end, size_t length, uint64_t ticks)

@@ -50,6 +50,11 @@ enum { FS_WATCHED_NOT = 0, FS_WATCHED_EXACTLY = 1, FS_WATCHED_LAZILY = 2 };
  * comes behind payload that went over the doorbell itself. */
 enum { FS_SHUT_NOT = 0, FS_SHUT = 1, FS_SHUT_UNSHOWN = 2, FS_SHUT_RAW = 3 };
 
+/* Ticks, lately, for a unit: into the ring; out of the ring, and past it, of what comes the other way. */
+struct fs_told_costs {
+    _Atomic uint32_t put, take, pull;
+};
+
 struct fs_direction {
     /* written by the producer */
     _Alignas(FS_LINE) _Atomic uint64_t head; /* bytes published since the start, and FS_RAW_... */
@@ -76,11 +81,10 @@ struct fs_direction {
     _Alignas(FS_LINE) _Atomic uint64_t offer_from; /* the ring's position at which it comes */
     _Atomic uint64_t offer_address, nonce_address, nonce;
     _Atomic uint32_t offer_length;
-    /* ticks, lately, to put a unit of a message of that class into the ring; hints.  Sockets know no messages: one class
-     * serves them all */
-    _Atomic uint32_t put_cost[FS_COST_CLASSES];
     _Alignas(FS_LINE) _Atomic uint64_t place_address;
     _Atomic uint64_t place_calls, place_gate; /* pages that whoever writes there must pass (cma_guard.h) */
+    /* of the producing end, by class of a message's length; hints.  Sockets know no messages: one class serves them all */
+    _Alignas(FS_LINE) struct fs_told_costs costs[FS_COST_CLASSES];
 };
 
 static inline uint64_t fs_published(const struct fs_direction *direction)

@@ -201,7 +201,7 @@ static void lie(struct bytes *bytes)
     struct fs_direction *d = &header->direction[how & 1];
     _Atomic uint64_t *wide[] = {&d->offer, &d->offer, &d->offer, &d->head, &d->tail, &d->grown_at, &d->bell, &d->eaten};
     _Atomic uint32_t *narrow[] = {&d->producer_shut, &d->reader_sleeps, &d->writer_sleeps, &d->notice,
-                                  &d->stuffed,       &d->watched,       &d->raw,           &d->put_cost[how >> 1 & 1]};
+                                  &d->stuffed,       &d->watched,       &d->raw,           &d->costs[how >> 1 & 1].put};
     if (which & 8) atomic_store(narrow[which & 7], (uint32_t)take(bytes, 4));
     else if ((which & 7) < 2)
         *wide[0] += take(bytes, 1) << (how >> 1 & 0x20) << (how & 0x10); /* a claim, or another copy */

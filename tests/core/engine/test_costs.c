@@ -30,7 +30,7 @@ static void count(struct way *way, size_t length) { way->bytes += length, way->m
 /* What a copy through the ring took at both ends. */
 static void take(struct path *path, size_t message, uint64_t ticks)
 {
-    atomic_store(&path->in.put_cost[fs_cost_class(message)], (uint32_t)ticks);
+    atomic_store(&path->in.costs[fs_cost_class(message)].put, (uint32_t)ticks);
     fs_note_take(&path->link, message, CHUNK, ticks);
 }
 
@@ -141,7 +141,7 @@ TEST(costs_unknown_ring_is_tried, 0)
     CHECK_EQUAL(path.link.limit, 0);
     fs_note_take(&path.link, CHUNK, CHUNK, 40000);
     CHECK_EQUAL(fs_fetch_is_faster(&path.link, CHUNK, 0), 0); /* the sender has told nothing yet */
-    atomic_store(&path.in.put_cost[fs_cost_class(CHUNK)], 40000);
+    atomic_store(&path.in.costs[fs_cost_class(CHUNK)].put, 40000);
     CHECK_EQUAL(fs_fetch_is_faster(&path.link, CHUNK, 0), 1);
 }
 
@@ -167,9 +167,9 @@ TEST(costs_of_the_sender_are_told_by_class, 0)
     start(&path, 0, 0);
     fs_note_put(&path.link, CHUNK / 2, CHUNK / 2, 1000);
     fs_note_put(&path.link, 128 * CHUNK, CHUNK, 7000);
-    CHECK_EQUAL(atomic_load(&path.out.put_cost[fs_cost_class(CHUNK / 2)]), 2001);
-    CHECK_EQUAL(atomic_load(&path.out.put_cost[fs_cost_class(128 * CHUNK)]), 7001);
-    CHECK_EQUAL(atomic_load(&path.out.put_cost[fs_cost_class(2 * CHUNK)]), 0);
+    CHECK_EQUAL(atomic_load(&path.out.costs[fs_cost_class(CHUNK / 2)].put), 2001);
+    CHECK_EQUAL(atomic_load(&path.out.costs[fs_cost_class(128 * CHUNK)].put), 7001);
+    CHECK_EQUAL(atomic_load(&path.out.costs[fs_cost_class(2 * CHUNK)].put), 0);
 }
 
 /* The other end hears one length: what it may send at once goes through the ring from the longest class on that is better
@@ -191,4 +191,21 @@ TEST(costs_of_what_comes_unasked_give_one_limit, 0)
     learn(&path, CHUNK / 2, millisecond, 3 * millisecond);
     learn(&path, 2 * CHUNK, millisecond, millisecond);
     CHECK_EQUAL(path.link.limit, fs_cost_class_bits(1));
+}
+
+/* Where both send, one end alone does not take another way than the other one. */
+TEST(costs_of_both_ends_decide_where_both_send, 0)
+{
+    struct path path;
+    const size_t length = 8u << 20;
+    struct fs_told_costs *theirs = &path.in.costs[fs_cost_class(length)];
+    start(&path, 0, 0);
+    fs_note_put(&path.link, length, CHUNK, 400000);
+    learn(&path, length, 400000, 700000);
+    CHECK_EQUAL(fs_fetch_is_faster(&path.link, length, 1), 1);
+    atomic_store(&theirs->take, 400000);
+    atomic_store(&theirs->pull, 1000000);
+    CHECK_EQUAL(fs_fetch_is_faster(&path.link, length, 1), 0);
+    CHECK_EQUAL(atomic_load(&path.out.costs[fs_cost_class(length)].pull), 700001);
+    CHECK_EQUAL(atomic_load(&path.out.costs[fs_cost_class(length)].take), 400001);
 }

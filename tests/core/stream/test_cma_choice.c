@@ -159,7 +159,7 @@ TEST(choice_does_not_learn_from_fresh_memory, 0)
     for (int lap = 0; lap < 2; lap++) {
         CHECK_EQUAL(send_everything(c.end[SENDER], c.bell[SENDER], block, LEAST), LEAST);
         CHECK_EQUAL(receive_some(c.end[RECEIVER], c.bell[RECEIVER], block, LEAST), LEAST);
-        CHECK_EQUAL(atomic_load(&c.end[RECEIVER]->in.shared->put_cost[0]) != 0, lap != 0);
+        CHECK_EQUAL(atomic_load(&c.end[RECEIVER]->in.shared->costs[0].put) != 0, lap != 0);
         CHECK_EQUAL(c.end[RECEIVER]->costs.take != 0, lap != 0);
     }
     free(block);
@@ -177,7 +177,7 @@ TEST(choice_is_made_anew_when_an_end_moves, 0)
         size_t probe = asked(&c, 16 * MIB);
         CHECK(probe > 0 && probe <= MIB / 2);
         fs_cma_note_put(c.end[SENDER], FS_COST_UNIT, 9);
-        CHECK_EQUAL(atomic_load(&c.end[RECEIVER]->in.shared->put_cost[0]), 10); /* nothing is left of 1000 */
+        CHECK_EQUAL(atomic_load(&c.end[RECEIVER]->in.shared->costs[0].put), 10); /* nothing is left of 1000 */
     }
     close_both(&c);
 }
