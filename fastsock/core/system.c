@@ -10,11 +10,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 #define NS_PER_S 1000000000ull
 #define SHARE_OF_SPACE 64
@@ -205,6 +210,13 @@ int fs_may_map(size_t bytes)
     if (got <= 0 || sscanf(text, "%llu", &pages) != 1) return 0;
     unsigned long long taken = pages * (unsigned long long)sysconf(_SC_PAGESIZE);
     return taken < limit.rlim_cur && bytes <= (limit.rlim_cur - taken) / SHARE_OF_SPACE;
+}
+
+int fs_populate(void *start, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *end = (unsigned char *)start + bytes, *first = (unsigned char *)start + -(uintptr_t)start % page;
+    return first < end && madvise(first, (size_t)(end - first), MADV_POPULATE_WRITE) == 0;
 }
 
 int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument)

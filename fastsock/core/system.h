@@ -62,6 +62,12 @@ size_t fs_expect_blocks(size_t bytes);
  * own allocations. */
 int fs_may_map(size_t bytes);
 
+/* Has the kernel make the memory of all whole pages there now.  0: an older kernel, or no memory; then each page is made
+ * when it is touched. */
+int fs_populate(void *start, size_t bytes);
+
+enum { FS_FEW_RANKS = 8 }; /* what so many share is memory that a host can spare, also where little of it is used */
+
 /* A thread that takes no signals: handlers stay with the threads of the program.  0 or -errno. */
 int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);
 /* Waits until the kernel does not count the thread any more.  That is a little after the join.  number: its gettid(). */

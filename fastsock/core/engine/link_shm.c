@@ -10,7 +10,6 @@
 
 #define CHUNK (64u * 1024) /* published at once, so that both ends' copies overlap */
 #define SHORTEST_TIMED (16u * 1024)
-#define FEW_RANKS 8      /* their rings are memory that a host can spare */
 #define LAG (16u * 1024) /* bytes read before the other end hears of it, within a round */
 
 static size_t length_of(const struct iovec *parts, int count)
@@ -140,7 +139,7 @@ int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end,
     if (!link) return -ENOMEM;
     link->end = fs_end_hold(end);
     /* the first messages do not wait for memory to be made, which takes longer than they do */
-    if (engine->size <= FEW_RANKS) fs_ring_touch(&link->end->out);
+    if (engine->size <= FS_FEW_RANKS) fs_ring_touch(&link->end->out);
     link->process = end->peer;
     link->published = atomic_load(&end->in.shared->tail);
     link->position = link->published;

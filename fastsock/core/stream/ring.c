@@ -2,15 +2,9 @@
 #include "ring.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "copy.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
-
-#define PAGE 4096u
 #define MOST_LOOKS 1000
 #define LOAD(field) atomic_load_explicit(&ring->shared->field, memory_order_acquire)
 
@@ -79,9 +73,7 @@ int fs_ring_is_touched(const struct fs_ring *ring, uint64_t position, size_t len
 
 void fs_ring_touch(struct fs_ring *ring)
 {
-    unsigned char *data = ring->data + -(uintptr_t)ring->data % PAGE, *end = ring->data + ring->small;
-    /* an older kernel, or no memory: then each page is made when it is written */
-    if (data < end && madvise(data, (size_t)(end - data), MADV_POPULATE_WRITE) == 0) note_touched(ring, 0, ring->small);
+    if (fs_populate(ring->data, ring->small)) note_touched(ring, 0, ring->small);
 }
 
 ssize_t fs_ring_space(struct fs_ring *ring, size_t wanted)

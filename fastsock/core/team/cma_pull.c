@@ -41,6 +41,15 @@ static int read_there(const struct fs_cma_identity *there, uint64_t address, voi
     return fs_cma_read(there, address, parts, 1);
 }
 
+/* The way through buffers is timed, so they are no memory that is touched for the first time.  A crowded team has nothing
+ * to compare, and of many members few would use theirs. */
+static void make_buffers(struct fs_team *team)
+{
+    if (team->crowded || team->size > FS_FEW_RANKS) return;
+    for (uint64_t step = 0; step < FS_TEAM_BUFFERS; step++)
+        fs_populate(fs_team_buffer(team, team->index, step), FS_TEAM_FRONT);
+}
+
 int fs_team_meet(struct fs_team *team, const struct fs_cma_identity *all)
 {
     for (int i = 0; i < team->size; i++) {
@@ -50,6 +59,7 @@ int fs_team_meet(struct fs_team *team, const struct fs_cma_identity *all)
     team->identities = malloc((size_t)team->size * sizeof *all);
     if (team->identities == NULL) return 0;
     memcpy(team->identities, all, (size_t)team->size * sizeof *all);
+    make_buffers(team);
     atomic_fetch_add(&team->header->readers, 1);
     return 1;
 }

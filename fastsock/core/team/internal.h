@@ -15,7 +15,7 @@ static inline size_t fs_smaller(size_t one, size_t other) { return one < other ?
 static inline size_t fs_team_piece(const struct fs_team *team, size_t bytes)
 {
     (void)bytes;
-    return team->crowded ? FS_TEAM_BUFFER : FS_TEAM_BUFFER / 4;
+    return team->crowded ? FS_TEAM_BUFFER : FS_TEAM_FRONT;
 }
 
 /* Up to this size all members reduce everything: that is one exchange instead of two. */

@@ -13,8 +13,9 @@ enum {
     FS_TEAM_INLINE = FS_LINE - 8, /* bytes that travel in the line that announces them */
     FS_TEAM_BUFFERS = 8,
     FS_TEAM_BUFFER = 128 * 1024,
-    FS_TEAM_LONG = 32 * 1024, /* bytes: to copy so many is a wait too */
-    FS_TEAM_LOOKS = 64,       /* before a wait begins to cost anything else */
+    FS_TEAM_FRONT = FS_TEAM_BUFFER / 4, /* of it, filled at once */
+    FS_TEAM_LONG = 32 * 1024,           /* bytes: to copy so many is a wait too */
+    FS_TEAM_LOOKS = 64,                 /* before a wait begins to cost anything else */
     FS_TEAM_STEP_BITS = 20,
     FS_TEAM_LAST_STEP = (1 << FS_TEAM_STEP_BITS) - 1,
     FS_TEAM_CMA = 8 * 1024,    /* bytes from which reading another's memory may be worth a system call */

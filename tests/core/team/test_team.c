@@ -15,6 +15,7 @@
 #include "check.h"
 #include "connection.h"
 #include "system.h"
+#include "team/memory.h"
 #include "team/team.h"
 
 #define MOST 6
@@ -363,6 +364,34 @@ TEST(team_forked_child_is_no_member, NEEDS_PROCESSES)
 
 static const int with_sum[] = {FS_INT8,   FS_INT16,  FS_INT32, FS_INT64,  FS_UINT8,      FS_UINT16,
                                FS_UINT32, FS_UINT64, FS_FLOAT, FS_DOUBLE, FS_LONG_DOUBLE};
+
+static void *only_meets(void *argument)
+{
+    struct member *member = argument;
+    const struct fs_team_hooks hooks = {0};
+    open_member(member, &hooks);
+    close_member(member);
+    return NULL;
+}
+
+/* The first use of a buffer is timed, and compared with a read that finds its memory made. */
+TEST(team_buffers_are_made_before_they_are_timed, 0)
+{
+    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!fs_populate(page, 4096)) return; /* this kernel cannot */
+    for (int crowded = 0; crowded < 2; crowded++) {
+        struct shared shared = {.direct = 1};
+        struct member members[2];
+        struct stat status;
+        prepare(&shared, 2, crowded);
+        in_threads(&shared, members, only_meets);
+        CHECK_EQUAL(fstat(shared.memory, &status), 0);
+        CHECK_EQUAL(status.st_blocks * 512 >= 2 * FS_TEAM_BUFFERS * FS_TEAM_FRONT, !crowded);
+        for (int i = 0; i < 2; i++) close(shared.bells[i]);
+        close(shared.memory);
+    }
+    munmap(page, 4096);
+}
 
 TEST(kernels_at_any_address, 0)
 {
