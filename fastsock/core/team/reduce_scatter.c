@@ -87,6 +87,7 @@ int fs_team_reduce_scatter(struct fs_team *team, const void *source, void *targe
         what.source = target;
         what.target = aside = malloc(own + 1);
         if (aside == NULL) return -ENOMEM;
+        if (own > 0) memcpy(aside, target, own); /* the bytes between values, where a type has some, stay */
     }
     int result = fs_team_begin(team, total * what.element);
     if (result == 0) {

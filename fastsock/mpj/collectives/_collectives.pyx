@@ -200,6 +200,8 @@ cdef class Calls:
         So many equal blocks a buffer has; none: here the call has no such buffer."""
         cdef Taken *out = &memory.out
         cdef Taken *into = &memory.into
+        cdef Taken *first = into if into_blocks else out
+        cdef int many = into_blocks if into_blocks else out_blocks
         cdef Py_ssize_t block
         out.span.view.buf = into.span.view.buf = NULL
         memory.operation = -1
@@ -209,13 +211,13 @@ cdef class Calls:
             memory.type = memory.out_type = take(send, False, out, out_blocks)
         if memory.type < 0:
             return -1
-        block = into.span.view.len if into_blocks else out.span.view.len
-        if into_blocks > 1:
-            if block % (into_blocks * into.span.view.itemsize):
+        block = first.span.view.len
+        if many > 1:
+            if block % (many * first.span.view.itemsize):
                 return -1
-            block //= into_blocks
+            block //= many
         if which >= FIRST_REDUCING:
-            memory.operation = self.kernel(op, into.operations if into_blocks else out.operations)
+            memory.operation = self.kernel(op, first.operations)
             if memory.operation < 0:
                 return -1
         if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
@@ -311,19 +313,21 @@ cdef class TeamCalls(Calls):
 
     def reduce_scatter_block(self, send, receive, op):
         """Reduce_scatter_block."""
-        return not is_in_place(send) and self.call(REDUCE_SCATTER_BLOCK, send, self.size, receive, 1, op, 0)
+        return self.call(REDUCE_SCATTER_BLOCK, send, self.size, receive, self.size if is_in_place(send) else 1, op, 0)
 
     def gather(self, send, receive, root):
         """Gather."""
         cdef int target = self.member(root)
-        cdef int blocks = self.size if target == self.rank else 0
-        return target >= 0 and self.call(GATHER, send, 1, receive, blocks, None, target)
+        if target != self.rank:
+            return target >= 0 and self.call(GATHER, send, 1, None, 0, None, target)
+        return self.call(GATHER, send, not is_in_place(send), receive, self.size, None, target)
 
     def scatter(self, send, receive, root):
         """Scatter."""
         cdef int source = self.member(root)
-        cdef int blocks = self.size if source == self.rank else 0
-        return source >= 0 and self.call(SCATTER, send, blocks, receive, 1, None, source)
+        if source != self.rank:
+            return source >= 0 and self.call(SCATTER, None, 0, receive, 1, None, source)
+        return self.call(SCATTER, send, self.size, receive, not is_in_place(receive), None, source)
 
     def allgather(self, send, receive):
         """Allgather."""
@@ -425,39 +429,42 @@ cdef class TeamCalls(Calls):
 
     def reduce_scatter(self, send, receive, counts, op):
         """Reduce_scatter."""
-        cdef Taken out, into
+        cdef Taken whole, into
+        cdef bint in_place = is_in_place(send)
         cdef int type_, into_type = -1, operation
         cdef size_t[FS_TEAM_MOST] sizes
         cdef size_t total = 0, elements
         cdef int i
-        if is_in_place(send):
-            return False
-        type_ = take(send, False, &out)
+        type_ = take(receive if in_place else send, in_place, &whole)
         if type_ < 0:
             return False
         try:
-            operation = self.kernel(op, out.operations)
-            if operation < 0 or not self.prefers(REDUCE_SCATTER, out.span.view.len):
+            operation = self.kernel(op, whole.operations)
+            if operation < 0 or not self.prefers(REDUCE_SCATTER, whole.span.view.len):
                 return False
-            if not take_numbers(counts, sizes, self.size, out.span.view.len // out.span.view.itemsize):
+            if not take_numbers(counts, sizes, self.size, whole.span.view.len // whole.span.view.itemsize):
                 return False
-            elements = out.span.view.itemsize // element_sizes[type_]
+            elements = whole.span.view.itemsize // element_sizes[type_]
             for i in range(self.size):
                 sizes[i] *= elements
                 total += sizes[i]
-            if total * element_sizes[type_] != <size_t>out.span.view.len:
+            if total * element_sizes[type_] != <size_t>whole.span.view.len:
                 return False
-            into_type = take(receive, True, &into)
-            if into_type != type_ or into.operations != out.operations:
-                return False
-            if <size_t>into.span.view.len != sizes[self.rank] * element_sizes[type_]:
-                return False
+            if not in_place:
+                into_type = take(receive, True, &into)
+                if into_type != type_ or into.operations != whole.operations:
+                    return False
+                if <size_t>into.span.view.len != sizes[self.rank] * element_sizes[type_]:
+                    return False
             next(self.numbers)
-            self.team.c_reduce_scatter(out.span.view.buf, into.span.view.buf, sizes, type_, operation)
+            if in_place:
+                self.team.c_reduce_scatter(NULL, whole.span.view.buf, sizes, type_, operation)
+            else:
+                self.team.c_reduce_scatter(whole.span.view.buf, into.span.view.buf, sizes, type_, operation)
         except MessageError as error:
             self.failed(error)
         finally:
-            PyBuffer_Release(&out.span.view)
+            PyBuffer_Release(&whole.span.view)
             if into_type >= 0:
                 PyBuffer_Release(&into.span.view)
         return True

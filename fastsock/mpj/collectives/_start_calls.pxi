@@ -263,21 +263,22 @@ cdef class StartCalls(Calls):
 
     def reduce_scatter_block(self, send, receive, op, again=False):
         """Ireduce_scatter_block."""
-        if is_in_place(send):
-            return None
-        return self.call(REDUCE_SCATTER_BLOCK, send, self.size, receive, 1, op, 0, again)
+        cdef int blocks = self.size if is_in_place(send) else 1
+        return self.call(REDUCE_SCATTER_BLOCK, send, self.size, receive, blocks, op, 0, again)
 
     def gather(self, send, receive, root, again=False):
         """Igather."""
         cdef int target = self.member(root)
-        cdef int blocks = self.size if target == self.rank else 0
-        return None if target < 0 else self.call(GATHER, send, 1, receive, blocks, None, target, again)
+        if target == self.rank:
+            return self.call(GATHER, send, not is_in_place(send), receive, self.size, None, target, again)
+        return None if target < 0 else self.call(GATHER, send, 1, None, 0, None, target, again)
 
     def scatter(self, send, receive, root, again=False):
         """Iscatter."""
         cdef int source = self.member(root)
-        cdef int blocks = self.size if source == self.rank else 0
-        return None if source < 0 else self.call(SCATTER, send, blocks, receive, 1, None, source, again)
+        if source == self.rank:
+            return self.call(SCATTER, send, self.size, receive, not is_in_place(receive), None, source, again)
+        return None if source < 0 else self.call(SCATTER, None, 0, receive, 1, None, source, again)
 
     def allgather(self, send, receive, again=False):
         """Iallgather."""
@@ -320,20 +321,27 @@ cdef class StartCalls(Calls):
     def reduce_scatter(self, send, receive, counts, op, again=False):
         """Ireduce_scatter."""
         cdef Kept kept = Kept.__new__(Kept)
+        cdef Memory *memory = &kept.memory
+        cdef bint in_place = is_in_place(send)
+        cdef Taken *whole = &memory.into if in_place else &memory.out
         cdef size_t[FS_TEAM_MOST] sizes
         cdef int operation
-        if is_in_place(send) or self.size > FS_TEAM_MOST:
+        if self.size > FS_TEAM_MOST:
             return None
-        kept.memory.out_type = take(send, False, &kept.memory.out)
-        if kept.memory.out_type < 0:
+        memory.type = take(receive if in_place else send, in_place, whole)
+        if memory.type < 0:
             return None
-        operation = self.kernel(op, kept.memory.out.operations)
-        if operation < 0 or not take_numbers(
-                counts, sizes, self.size, kept.memory.out.span.view.len // kept.memory.out.span.view.itemsize):
+        if in_place:
+            memory.into_type = memory.type
+        else:
+            memory.out_type = memory.type
+        operation = self.kernel(op, whole.operations)
+        if operation < 0 or not take_numbers(counts, sizes, self.size, whole.span.view.len // whole.span.view.itemsize):
             return None
-        kept.memory.into_type = take(receive, True, &kept.memory.into)
-        if kept.memory.into_type != kept.memory.out_type or kept.memory.into.operations != kept.memory.out.operations:
-            return None
-        key = (REDUCE_SCATTER, kept.memory.out.span.view.len, kept.memory.into.span.view.len, kept.memory.out_type,
-               operation, (<char *>sizes)[:self.size * sizeof(size_t)])
+        if not in_place:
+            memory.into_type = take(receive, True, &memory.into)
+            if memory.into_type != memory.type or memory.into.operations != whole.operations:
+                return None
+        key = (REDUCE_SCATTER, whole.span.view.len, -1 if in_place else memory.into.span.view.len, memory.type, operation,
+               (<char *>sizes)[:self.size * sizeof(size_t)])
         return self.follow(key, kept, REDUCE_SCATTER, send, receive, op, counts, 0, again)

@@ -70,6 +70,24 @@ def moved(kind, count, seed, root):
         WORLD.Allgather(MPI.IN_PLACE, into)
         return into
 
+    def gather_in_place():
+        into = all_.copy()
+        if root == RANK:
+            WORLD.Gather(MPI.IN_PLACE, into, root)
+            assert (into[count * RANK : count * (RANK + 1)] == all_[count * RANK : count * (RANK + 1)]).all()
+        else:
+            WORLD.Gather(own, None, root)
+        return into
+
+    def scatter_in_place():
+        into = all_.copy()
+        if root == RANK:
+            WORLD.Scatter(into, MPI.IN_PLACE, root)
+            assert (into == all_).all()
+        else:
+            WORLD.Scatter(None, into[:count], root)
+        return into
+
     def alltoall():
         into = np.zeros(count * SIZE, kind)
         WORLD.Alltoall(all_, into)
@@ -93,7 +111,7 @@ def moved(kind, count, seed, root):
         return into
 
     def pieces():
-        pair = MPI.BYTE.Create_contiguous(own.nbytes // count).Commit()
+        pair = MPI.BYTE.Create_contiguous(own.itemsize).Commit()
         into = np.zeros(count, kind)
         WORLD.Scatter([all_, count, pair] if root == RANK else None, [into, pair], root)
         pair.Free()
@@ -105,6 +123,8 @@ def moved(kind, count, seed, root):
         scatter,
         allgather,
         allgather_in_place,
+        gather_in_place,
+        scatter_in_place,
         alltoall,
         alltoall_in_place,
         with_types,
@@ -205,6 +225,14 @@ def moved_in_blocks(kind, seed, root, form, gap):
         WORLD.Reduce_scatter(values(kind, sum(counts), seed), into, np.array(counts) if form % 2 else counts, MPI.MAX)
         return into
 
+    def reduce_scatter_in_place():
+        counts = firsts[0]
+        before = values(kind, sum(counts), seed)
+        into = before.copy()
+        WORLD.Reduce_scatter(MPI.IN_PLACE, into, np.array(counts) if form % 2 else counts, MPI.MAX)
+        assert (into[counts[RANK] :] == before[counts[RANK] :]).all()
+        return into
+
     for call in (
         gatherv,
         scatterv,
@@ -214,6 +242,7 @@ def moved_in_blocks(kind, seed, root, form, gap):
         alltoallv_in_place,
         alltoallw,
         reduce_scatter,
+        reduce_scatter_in_place,
     ):
         both(call)
 
@@ -302,6 +331,24 @@ def blocks_go_the_fast_way():
     assert fast.alltoallw(typed, typed)
 
 
+def calls_in_place_go_the_fast_way():
+    """Of each, where it may be: at the root of the first ones."""
+    fast, data, own, root = WORLD.ob.team_calls, np.zeros(3 * SIZE), np.zeros(3), RANK == 0
+    counts = [3] * SIZE
+    assert fast.gather(MPI.IN_PLACE if root else own, data if root else None, 0)
+    assert fast.scatter(data if root else None, MPI.IN_PLACE if root else own, 0)
+    assert fast.gatherv(MPI.IN_PLACE if root else own, [data, counts] if root else None, 0)
+    assert fast.scatterv([data, counts] if root else None, MPI.IN_PLACE if root else own, 0)
+    assert fast.reduce(MPI.IN_PLACE if root else own, own if root else None, MPI.SUM, 0)
+    assert fast.allgather(MPI.IN_PLACE, data)
+    assert fast.allgatherv(MPI.IN_PLACE, [data, counts])
+    assert fast.alltoall(MPI.IN_PLACE, data)
+    assert fast.alltoallv(MPI.IN_PLACE, [data, counts])
+    for call in (fast.allreduce, fast.scan, fast.exscan, fast.reduce_scatter_block):
+        assert call(MPI.IN_PLACE, data, MPI.SUM)
+    assert fast.reduce_scatter(MPI.IN_PLACE, data, counts, MPI.SUM)
+
+
 def the_selection_table_decides():
     """Also where it changes after the first call."""
     fast, data = WORLD.ob.team_calls, np.zeros(3)
@@ -354,6 +401,12 @@ def reduced(kind, count, seed, root, op):
         WORLD.Reduce_scatter_block(long, into, op)
         return into
 
+    def blocks_in_place():
+        into = long.copy()
+        WORLD.Reduce_scatter_block(MPI.IN_PLACE, into, op)
+        assert (into[count:] == long[count:]).all()
+        return into
+
     def symmetric(method, in_place):
         into = own.copy()
         method(MPI.IN_PLACE if in_place else own, into, op)
@@ -367,7 +420,7 @@ def reduced(kind, count, seed, root, op):
         WORLD.Reduce([own, spec], [into, spec], op, root)
         return into
 
-    for call in (reduce, reduce_in_place, blocks, with_types):
+    for call in (reduce, reduce_in_place, blocks, blocks_in_place, with_types):
         both(call)
     for method, in_place in itertools.product((WORLD.Allreduce, WORLD.Scan, WORLD.Exscan), (False, True)):
         both(lambda method=method, in_place=in_place: symmetric(method, in_place))
@@ -404,9 +457,11 @@ for seed, (kind, count) in enumerate(itertools.product(TYPES, (1, 33))):
 for seed, op in enumerate(OPERATIONS):
     reduced("ld"[seed % 2], 20000, seed, seed % SIZE, op)
 moved("d", 50000, 1, 0)
+moved("d", 0, 1, 0)
 for seed, (form, kind, gap) in enumerate(itertools.product(range(len(FORMS)), "dbH", (0, 3))):
     moved_in_blocks(kind, seed, seed % SIZE, form, gap)
 blocks_go_the_fast_way()
+calls_in_place_go_the_fast_way()
 the_selection_table_decides()
 neighbours()
 wrong_blocks()

@@ -85,6 +85,47 @@ def test_the_engine_follows_the_schedules_of_plain_arrays(ranks, device):
 
 
 @PATHS
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_the_engine_follows_the_schedules_of_calls_in_place(ranks, device):
+    def body():
+        from fastsock.mpj.messages._point_to_point import StartedCollective
+
+        def check(count):
+            every = np.arange(count * size, dtype="d") + 100 * rank
+            mine = slice(rank * count, (rank + 1) * count)
+            data, own, root = every.copy(), np.zeros(count), size - 1
+            here, counts = MPI.IN_PLACE, [count] * size
+            gathered = np.concatenate([np.arange(i * count, (i + 1) * count) + 100.0 * i for i in range(size)])
+            scattered = np.arange(rank * count, (rank + 1) * count) + 100.0 * root
+            summed = every.copy()
+            summed[:count] = np.arange(count * size)[mine] * size + 50.0 * size * (size - 1)
+            at_root = rank == root
+            gives = (here, data, root) if at_root else (every[mine], None, root)
+            forms = {
+                "gather": (gives, gathered if at_root else every),
+                "scatter": ((data, here, root) if at_root else (None, own, root), every),
+                "reduce_scatter_block": ((here, data, MPI.SUM), summed),
+                "reduce_scatter": ((here, data, counts, MPI.SUM), summed),
+            }
+            for name, (given, expected) in forms.items():
+                again = getattr(comm, name.capitalize() + "_init")(*given)
+                for begin in (lambda: getattr(comm, "I" + name)(*given), again.Start, again.Start):  # noqa: B023
+                    data[:] = every
+                    own[:] = -1
+                    request = begin() or again
+                    assert type(getattr(request.ob, "current", request.ob)) is StartedCollective, name
+                    request.Wait()
+                    assert (data == expected).all(), (name, count)
+                    assert name != "scatter" or at_root or (own == scattered).all(), (name, count)
+                again.Free()
+
+        for count in (1, 7, 40000):
+            check(count)
+
+    run(body, ranks, device)
+
+
+@PATHS
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_several_at_once_end_in_any_order_among_blocking_calls_and_messages(ranks, device):
     def body():
