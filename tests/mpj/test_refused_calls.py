@@ -66,6 +66,36 @@ def test_a_rank_that_is_none_in_an_exchange(device):
     run(body, 2, device)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_no_operation(device):
+    def body():
+        own, total = np.full(size, rank + 1.0), np.zeros(size)
+        part = np.zeros(1)
+        shapes = {
+            "Reduce": lambda op: (own, total, op),
+            "Allreduce": lambda op: (own, total, op),
+            "Scan": lambda op: (own, total, op),
+            "Exscan": lambda op: (own, total, op),
+            "Reduce_scatter_block": lambda op: (own, part, op),
+            "Reduce_scatter": lambda op: (own, part, None, op),
+        }
+        for _ in range(3):
+            for bad in 0, None, "SUM", sum, MPI.INT, comm:
+                for name, shape in shapes.items():
+                    if rank == 0:  # the others find nothing of it
+                        for form in name, "I" + name.lower(), name + "_init":
+                            try:
+                                getattr(comm, form)(*shape(bad))
+                            except TypeError as error:
+                                assert "MPI.Op" in str(error) and type(bad).__name__ in str(error), error
+                            else:
+                                raise AssertionError(f"{form} took {bad}")
+            comm.Allreduce(own, total)
+            assert (total == size * (size + 1) / 2).all()
+
+    run(body, 2, device)
+
+
 @pytest.mark.parametrize("ranks", [2, 3, 5])
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_object_that_cannot_be_pickled_in_a_collective_call(device, ranks):

@@ -26,7 +26,7 @@ from fastsock.mpj.messages._point_to_point cimport StartedCollective, handle_of
 from ..datatypes._memory import IN_PLACE, LETTERS, buffer
 from ..datatypes.buffers import of_format
 from ..datatypes.datatype import Datatype
-from ..datatypes.native_kernels import kernel_of
+from ..datatypes.native_kernels import NUMBERS, kernel_of
 from ..tags import NOBODYS, TAGS
 from .exchange import ANY, PATIENCE_S, Exchange
 from .scratch import scratch
@@ -180,9 +180,9 @@ cdef class Calls:
     @cython.critical_section
     cdef int kernel(self, object op, uint32_t defined) except -2:
         """The operation's number, or -1 where it is none of these (see operations())."""
-        record = op.ob
+        record = getattr(op, "ob", self)  # what is no operation has no such record
         if record is not self.operation:
-            self.operation_number = OPERATIONS.get(record.name, -1)
+            self.operation_number = NUMBERS.get(record, -1)
             self.operation = record
         return self.operation_number if self.operation_number >= 0 and defined >> self.operation_number & 1 else -1
 

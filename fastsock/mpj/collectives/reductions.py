@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..constants import PROC_NULL
 from ..datatypes import buffers
-from ..datatypes.op import Op
+from ..datatypes.op import Op, check_op
 from ..messages.pickling import CODEC
 from . import blocks, views
 from .call import Call, check_root, is_root
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 def reduce(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Call:
     """Brings the reduction of all messages to the root."""
+    check_op(op)
     check_root(communicator, root)
     if communicator.inter and root == PROC_NULL:
         return Call(communicator, "reduce", lambda: ((None, None, None, root), None))
@@ -44,6 +45,7 @@ def reduce(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> 
 
 def _symmetric(communicator: Any, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Call:
     """Reductions in which every rank sends as much as it receives."""
+    check_op(op)
     communicator.alive()
     result = buffers.simple(recvbuf, False)
     own = None if not communicator.inter and buffers.is_in_place(sendbuf) else buffers.simple(sendbuf, True)
@@ -78,6 +80,7 @@ def exscan(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op) -> Call:
 
 def reduce_scatter_block(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op) -> Call:
     """Brings to each its block of the reduction; all blocks have one size."""
+    check_op(op)
     size = communicator.size
     if not communicator.inter and buffers.is_in_place(sendbuf):
         result = buffers.simple(recvbuf, False, size)
@@ -91,6 +94,7 @@ def reduce_scatter_block(communicator: Any, sendbuf: Any, recvbuf: Any, op: Op) 
 
 def reduce_scatter(communicator: Any, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None, op: Op) -> Call:
     """Brings to each its block of the reduction."""
+    check_op(op)
     size, rank = communicator.size, communicator.rank
     result = buffers.simple(recvbuf, False)
     in_place = not communicator.inter and buffers.is_in_place(sendbuf)

@@ -8,7 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .typemap import TypeRecord
 
-__all__ = ["kernel_of", "reduce_local"]
+__all__ = ["NUMBERS", "kernel_of", "reduce_local"]
+
+NUMBERS: dict[object, int] = {}
+"""Of the predefined operations that the kernels do, by their records."""
 
 _BY_KIND = {
     **{("i", size): f"INT{8 * size}" for size in (1, 2, 4, 8)},

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import operator
 
+from fastsock.core.binding._core import OPERATIONS
+
 from ..constants import ERR_OP
 from ..exceptions import Exception
 from ..handle import Handle, Record, public
 from . import _memory, buffers
 from ._memory import buffer
 from .datatype import Datatype
-from .native_kernels import kernel_of, reduce_local
+from .native_kernels import NUMBERS, kernel_of, reduce_local
 from .typemap import TypeRecord, pack_into, span, unpack_from
 
 TYPE_CHECKING = False
@@ -207,6 +209,12 @@ class Op(Handle):
         return self.ob
 
 
+def check_op(op: object) -> None:
+    """Raises TypeError for what is no operation."""
+    if not isinstance(op, Op):
+        raise TypeError(f"op: an MPI.Op is needed, not {op!r} ({type(op).__name__})")
+
+
 def _maximum(x: Any, y: Any) -> Any:
     return y if y > x else x
 
@@ -252,5 +260,7 @@ constants_by_name: dict[str, Op] = {"OP_NULL": OP_NULL}
 for _name, _function in _FUNCTIONS.items():
     _commutative = _name not in ("REPLACE", "NO_OP")
     constants_by_name[_name] = Op.named(OpRecord(_name, _function, _commutative), _name)
+    if _name in OPERATIONS:
+        NUMBERS[constants_by_name[_name].ob] = OPERATIONS[_name]
 
 SUM = constants_by_name["SUM"]
