@@ -11,7 +11,7 @@ INLINE = 120  # FS_TEAM_INLINE of fastsock/core/team/memory.h: bytes in the line
 DIRECT_FROM = 8 << 10  # FS_TEAM_CMA, there: reading another's memory may be worth a system call
 STEP = 32 << 10  # FS_TEAM_LONG, there: to copy so much is a wait; and a quarter of a buffer goes in each step
 BUFFER = 128 << 10  # FS_TEAM_BUFFER, there
-FETCHED_FROM = 16 << 10  # SHORTEST of fastsock/core/engine/costs.c: the receiver may read the sender's memory
+FETCHED_FROM = 16 << 10  # FS_COST_SHORT_BITS of fastsock/core/cost.h: the receiver may read the sender's memory
 CHUNK = 64 << 10  # CHUNK of fastsock/core/engine/link_shm.c: published at once
 SHARED_FROM = 512 << 10  # FS_SHARED_FROM of fastsock/core/engine/link.h: from here on both ends copy
 # the others' own defaults, as `ompi_info --param btl sm --level 9` and `mpivars` tell them

@@ -68,8 +68,10 @@ class Near:
 
     def call(self, handler: int, *words: int, data=None):
         """A request, and its reply's words."""
+        came = len(self.got)
         self.endpoint.request(0, handler, *words, data=data)
         self.until(len(self.got) + len(self.returned) + 1)
+        assert len(self.got) > came, f"it came back: {self.returned[-1]}"
         return self.got[-1]
 
 

@@ -146,8 +146,8 @@ def test_the_boundaries_are_those_of_the_core():
         assert f"FS_TEAM_{name} = {value // 1024} * 1024" in header
     shared = f"FS_SHARED_FROM ({boundaries.SHARED_FROM // 1024}u * 1024)"
     assert shared in (ROOT / "fastsock/core/engine/link.h").read_text()
-    shortest = f"SHORTEST ({boundaries.FETCHED_FROM // 1024}u * 1024)"
-    assert shortest in (ROOT / "fastsock/core/engine/costs.c").read_text()
+    shortest = f"FS_COST_SHORT_BITS {boundaries.FETCHED_FROM.bit_length() - 1}"
+    assert shortest in (ROOT / "fastsock/core/cost.h").read_text()
     assert f"CHUNK ({boundaries.CHUNK // 1024}u * 1024)" in (ROOT / "fastsock/core/engine/link_shm.c").read_text()
 
 
