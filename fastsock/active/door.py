@@ -162,23 +162,25 @@ class Door:
         threading.Thread(target=self._meet, args=(sock, where), name="fastsock.active hello", daemon=True).start()
 
     def _meet(self, sock: Any, where: Any) -> None:
+        admitted: list[Mapped] = []  # whoever is admitted stays, also when the name goes before this thread goes on
+
+        def admit(wanted: Wanted) -> Terms:
+            found = self._names.get(wanted.name)
+            if found is None:
+                raise proof.HelloError(f"no endpoint has the name {wanted.name!r}")
+            admitted.append(found[0])
+            return found[0].terms(wanted)
+
         try:
-            end = Acceptor(self.key, self._admit)
+            end = Acceptor(self.key, admit)
             proof.drive(sock, end, b"", HELLO_WITHIN)
             sock.settimeout(None)
             assert end.wanted is not None
-            endpoint = self._names[end.wanted.name][0]
-            endpoint.accepted(sock, f"{where[0]}:{where[1]}", end.wanted.most_bulk)
-        except (OSError, KeyError):  # a stranger, or the endpoint has gone meanwhile: only that connection ends
+            admitted[0].accepted(sock, f"{where[0]}:{where[1]}", end.wanted.most_bulk)
+        except OSError:  # a stranger: only that connection ends
             sock.close()
         finally:
             self._hellos.release()
-
-    def _admit(self, wanted: Wanted) -> Terms:
-        found = self._names.get(wanted.name)
-        if found is None:
-            raise proof.HelloError(f"no endpoint has the name {wanted.name!r}")
-        return found[0].terms(wanted)
 
 
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # from this host

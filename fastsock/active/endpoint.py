@@ -64,6 +64,7 @@ class Endpoint(Requests):
         self.names: list[str] = []
         self.answering: list[Connection] = []
         self.moving = allocate_lock()  # whoever brings a connection finds the bundle that will be polled
+        self._closed = False
         self._credits = credits, bulk_credits
         self._error_handler: Callable[[Returned], Any] | None = None
 
@@ -164,7 +165,10 @@ class Endpoint(Requests):
         """Somebody mapped this endpoint. Called by the door's threads."""
         connection = Connection(sock, self, False, *self._credits, self.most_bulk, most_there, peer)
         with self.moving:
-            self.bundle.bring(connection)
+            if not self._closed:
+                self.bundle.bring(connection)
+                return
+        connection.bury()
 
     # ---- ending, moving ----
 
@@ -196,6 +200,8 @@ class Endpoint(Requests):
         """Ends its names and connections. Requests that were not answered come back."""
         for name in list(self.names):
             self.unregister(name)
+        with self.moving:
+            self._closed = True
         bundle = self._held()
         try:
             bundle.forget(self)

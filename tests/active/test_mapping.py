@@ -28,6 +28,22 @@ def test_only_registered_names(near):
     assert near.call(1, 1) == (1,)  # what is mapped stays
 
 
+def test_what_is_mapped_stays_when_the_name_goes_at_once(near):
+    """The far end's thread of the hello may be behind: it must not look for the name again."""
+    for index in range(1, 41):
+        name = f"{near.name}-{index}"
+        near.far.run(register, name)
+        near.endpoint.map(index, name, TAG)
+        near.far.run(unregister, name)
+        near.endpoint.request(index, 1, index)
+        near.until(index)
+        assert near.got[-1:] == [(index,)], f"it came back: {near.returned}"
+
+
+def register(here, name):
+    here.endpoint.register(name)
+
+
 def unregister(here, name):
     here.endpoint.unregister(name)
 
