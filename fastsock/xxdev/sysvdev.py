@@ -108,9 +108,13 @@ class _Segments(Connections):
             segment, sock.fileno(), side, spin_us=self.settings.spin_us, direct_min=direct_min, peer_pid=pid,
             peer=f"rank {peer}",
         )  # fmt: skip
-        sock.detach()  # the doorbell's descriptor is the channel's now
         self.standing[peer] = channel  # before the first message over it can be received
-        self.engine.attach_channel(peer, channel)
+        try:
+            self.engine.attach_channel(peer, channel)
+        except BaseException:  # the engine was closed, or the peer is lost: the doorbell is the caller's still
+            del self.standing[peer]
+            raise
+        sock.detach()  # the doorbell's descriptor is the engine's now
 
     def where(self, peer: int) -> str:
         return "System V shared memory"

@@ -183,6 +183,19 @@ def test_a_message_is_not_taken_for_one_before_it_that_was_lost(maker, source, e
         assert ranks.run(0, _wait_for, source, 1) == "after it"
 
 
+def _close_engine(here):
+    """As finish() does first. Connections are accepted still."""
+    here.device.engine.close(timeout=0)
+
+
+def test_who_connects_to_a_rank_that_is_finishing_is_told(maker):
+    """The doorbell of a connection that cannot be attached must not stay open: nothing would ever come over it."""
+    with maker.ranks(2) as ranks:
+        ranks.run(1, _close_engine)
+        peer, text, _ = ranks.run(0, _first_use, 1)
+        assert peer == 1 and "rank 1" in text
+
+
 def test_a_rank_that_has_finished_is_told_apart_from_a_dead_one(maker):
     with maker.ranks(2) as ranks:
         ranks.run(1, _send, "last", 0, 1)
