@@ -55,11 +55,11 @@ def named(text: str, kind: str) -> list[tuple[str, str]]:
 class Plan:
     """How much is measured, and where."""
 
-    cores: tuple[int, int] = (0, 1)
-    times: int = 150
-    seconds: float = 0.15  # at most, for one length: fewer measurements where ranks share cores and calls take long
-    distance: str = ""  # the only one that counts; else any
-    patience: float = 12.0  # seconds, for each start, until the cores are at one distance and at full speed
+    cores: tuple[int, int]
+    times: int
+    seconds: float  # at most, for one length: fewer measurements where ranks share cores and calls take long
+    distance: str  # the only one that counts; "": any
+    patience: float  # seconds, for each start, until the cores are at one distance and at full speed
 
 
 @dataclass(frozen=True)

@@ -329,7 +329,7 @@ def more(parser):
     parser.add_argument("--times", type=int, default=150, help="measurements of each length")
     parser.add_argument("--kind", default="bytes", help="bytes, doubles or objects")
     parser.add_argument("--distance", default="", help="of the cores: near or far (default: as they are at the start)")
-    parser.add_argument("--patience", type=float, default=12.0, help="seconds for the cores to be there at full speed")
+    parser.add_argument("--patience", type=float, default=2.0, help="seconds for the cores to be there at full speed")
     parser.add_argument("--pace", type=float, default=0.0, help="microseconds of the probe's work at full speed")
 
 

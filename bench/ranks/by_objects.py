@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from . import counting
+from . import counting, replacing
 from .kernel import Unusable
 
 DERIVING = ("Split", "Split_type", "Dup", "Create_cart", "Sub")
 
 
-_replacing = Lock()
-
-
 def by_objects(comm: Any) -> ByObjects:
     """The communicator by objects; MPI.Request, too, knows their requests from now on."""
-    with _replacing:
-        _replace()
+    replacing.replace("Request", RequestCalls)
     return ByObjects(comm)
-
-
-@cache  # ranks that are threads share the module
-def _replace() -> None:
-    from mpi4py import MPI
-
-    MPI.Request = RequestCalls(MPI.Request)
 
 
 class ByObjects:

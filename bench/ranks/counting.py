@@ -8,9 +8,10 @@ told as Wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from threading import Lock
 from time import perf_counter
 from typing import Any
+
+from . import replacing
 
 # the argument whose buffer is counted; None: a call without one
 POINT = {"Send": 0, "Ssend": 0, "Bsend": 0, "Rsend": 0, "Recv": 0, "Sendrecv": 0, "Sendrecv_replace": 0}
@@ -23,9 +24,6 @@ PREPARING = {f"{name}_init": at for name, at in (POINT | COLLECTIVE).items() if 
 COMMUNICATING = {**POINT, **COLLECTIVE, **BEGINNING, **PREPARING}
 DERIVING = ("Split", "Split_type", "Dup", "Clone", "Create", "Create_group", "Create_cart", "Sub", "Create_graph",
             "Create_dist_graph", "Create_dist_graph_adjacent")  # fmt: skip
-
-
-_replacing = Lock()
 
 
 class Tally:
@@ -67,12 +65,8 @@ class Tally:
 
 def counted(comm: Any, tally: Tally) -> Counted:
     """The communicator, with all that it and those derived from it do counted in ``tally``."""
-    from mpi4py import MPI
-
-    with _replacing:
-        if not isinstance(MPI.Request, RequestCalls):
-            MPI.Request = RequestCalls(MPI.Request)
-            MPI.Prequest = RequestCalls(MPI.Prequest)
+    for name in ("Request", "Prequest"):
+        replacing.replace(name, RequestCalls)
     return Counted(comm, tally)
 
 

@@ -23,7 +23,7 @@ def block(outcome: Outcome) -> str:
         for what, computed, expected, error, accepted in outcome.verification.rows:
             if not outcome.verification.passed or len(outcome.verification.rows) <= 10:
                 mark = "" if error <= accepted else "FAILURE: "
-                computed = getattr(computed, "item", lambda value=computed: value)()  # numpy's, or Python's own
+                computed = computed.item() if hasattr(computed, "item") else computed  # numpy's says its type too
                 lines.append(f" {mark}{what}: {computed!r}, expected {expected!r}, error {error:.3e} of {accepted:g}")
         verdict = "SUCCESSFUL" if outcome.verification.passed else "UNSUCCESSFUL"
     else:

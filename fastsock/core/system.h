@@ -66,7 +66,7 @@ int fs_may_map(size_t bytes);
  * when it is touched. */
 int fs_populate(void *start, size_t bytes);
 
-enum { FS_FEW_RANKS = 8 }; /* what so many share is memory that a host can spare, also where little of it is used */
+enum { FS_FEW_PROCESSES = 8 }; /* what so many share is memory that a host can spare, also where little of it is used */
 
 /* A thread that takes no signals: handlers stay with the threads of the program.  0 or -errno. */
 int fs_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);

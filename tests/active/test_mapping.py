@@ -40,6 +40,28 @@ def test_what_is_mapped_stays_when_the_name_goes_at_once(near):
         assert near.got[-1:] == [(index,)], f"it came back: {near.returned}"
 
 
+def test_an_endpoint_that_closes_while_it_is_mapped_ends_the_connection(near):
+    near.far.run(closes_when_asked, near.name + "-closing")
+    near.endpoint.map(1, near.name + "-closing", TAG)
+    near.endpoint.request(1, 1, 7)
+    near.until()
+    assert [each.reason for each in near.returned] == [active.Reason.LOST]
+
+
+def closes_when_asked(here, name):
+    """An endpoint that has granted its terms, and is gone when the connection comes."""
+    here.another = active.Bundle()
+    endpoint = here.another.endpoint(tag=TAG)
+
+    def terms(wanted, granted=endpoint.terms):
+        found = granted(wanted)
+        endpoint.close()
+        return found
+
+    endpoint.terms = terms
+    endpoint.register(name)
+
+
 def register(here, name):
     here.endpoint.register(name)
 

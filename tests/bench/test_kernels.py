@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from fastsock import core
+from fastsock.testing.waiting import until_readable
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not core.available, reason="ranks need the native core")
@@ -134,34 +136,50 @@ def test_a_wrong_result_is_told_beside_the_right_one(patched):
     assert json.loads(told.splitlines()[-1])["verified"] is False
 
 
-def kernels(*words, **named):
+def kernels(*words, program=("bench/kernels.py",)):
     """bench/kernels.py on fastsock alone."""
-    command = [sys.executable, "bench/kernels.py", "--peers", "fastsock", *words]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **named)
+    command = [sys.executable, *program, "--peers", "fastsock", *words]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def descendants(pid):
+    """Descriptors of those processes: readable when they have ended."""
     found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            found += [child, *descendants(child)]
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                found += [os.pidfd_open(child), *descendants(child)]
     return found
+
+
+TELLING = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "bench")!r})
+import kernels
+from common import record
+
+def write(*words, write=record.write):
+    write(*words)
+    print("written", flush=True)
+
+record.write = write
+sys.exit(kernels.main())
+"""
 
 
 def test_what_was_interrupted_goes_on_and_leaves_no_rank(tmp_path):
     file = tmp_path / "kernels.json"
     words = ["--what", "ep", "--classes", "S", "--ranks", "1", "--json", str(file), "--resume", "--turns"]
-    interrupted = kernels(*words, "1000")
-    while not file.exists():
-        assert interrupted.poll() is None, interrupted.communicate()
-        time.sleep(0.01)
+    interrupted = kernels(*words, "1000", program=("-c", TELLING))
+    assert interrupted.stdout.readline() == "written\n", interrupted.communicate()
     begun = descendants(interrupted.pid)
     interrupted.send_signal(signal.SIGINT)
     _, said = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
     assert said == f"kernels.py: interrupted; --json {file} --resume goes on\n"
-    while any(Path(f"/proc/{pid}").exists() for pid in begun):  # the kernel may still be ending them
-        time.sleep(0.01)
+    for number in begun:
+        until_readable(number)
+        os.close(number)
     before = json.loads(file.read_text())["samples"]
     assert [sample["turn"] for sample in before] == list(range(len(before)))
     resumed = kernels(*words, str(len(before) + 1))

@@ -139,7 +139,7 @@ int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end,
     if (!link) return -ENOMEM;
     link->end = fs_end_hold(end);
     /* the first messages do not wait for memory to be made, which takes longer than they do */
-    if (engine->size <= FS_FEW_RANKS) fs_ring_touch(&link->end->out);
+    if (engine->size <= FS_FEW_PROCESSES) fs_ring_touch(&link->end->out);
     link->process = end->peer;
     link->published = atomic_load(&end->in.shared->tail);
     link->position = link->published;

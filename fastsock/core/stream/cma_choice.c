@@ -77,8 +77,8 @@ size_t fs_cma_worth_asking(struct fs_end *end, size_t length)
     if (least == 0 || length < least || end->peer <= 0 || end->unreadable) return 0;
     struct fs_copy_costs *costs = &end->costs;
     if (has_moved(end, costs->cpu_in)) forget(costs);
-    int size = costs->asked =
-        fs_cost_class(length); /* an answer to it counts for the same class, whatever came before it */
+    /* an answer to it counts for the same class, whatever came before it */
+    int size = costs->asked = fs_cost_class(length);
     uint64_t direct = costs->direct[size], now = received(end);
     if (direct == 0) return length < enough ? length : enough;
     if (costs->take == 0 || put_there(end) == 0) return 0;

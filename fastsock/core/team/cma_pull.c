@@ -45,7 +45,7 @@ static int read_there(const struct fs_cma_identity *there, uint64_t address, voi
  * to compare, and of many members few would use theirs. */
 static void make_buffers(struct fs_team *team)
 {
-    if (team->crowded || team->size > FS_FEW_RANKS) return;
+    if (team->crowded || team->size > FS_FEW_PROCESSES) return;
     for (uint64_t step = 0; step < FS_TEAM_BUFFERS; step++)
         fs_populate(fs_team_buffer(team, team->index, step), FS_TEAM_FRONT);
 }
