@@ -322,3 +322,94 @@ def test_a_call_that_a_signal_ends(device):
             comm.Recv(bytearray(100), 0, 2)
 
     run(body, 2, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_counts_without_memory_and_counts_below_none(device):
+    """The forms with counts refuse them as the others do: they do not write to where the displacement points."""
+
+    def body():
+        mine, every = np.full(3, rank + 1.0), np.zeros(3 * size)
+        counts, displs = [3] * size, [3 * each for each in range(size)]
+        types = [MPI.DOUBLE] * size
+
+        def refused(word, call, *args):
+            for _ in range(2):
+                try:
+                    call(*args)
+                except ValueError as error:
+                    assert word in str(error), error
+                else:
+                    raise AssertionError("not refused")
+
+        for bad, word in ([None, (counts, displs), MPI.DOUBLE], "None"), ([every, ([-3] * size, displs)], "negative"):
+            if rank == 0:
+                refused(word, comm.Gatherv, mine, bad)
+                refused(word, comm.Igatherv, mine, bad)
+                refused(word, comm.Scatterv, bad, mine)
+            refused(word, comm.Allgatherv, mine, bad)
+            refused(word, comm.Alltoallv, bad, [every, (counts, displs)])
+            refused(word, comm.Alltoallv, [every, (counts, displs)], bad)
+        for bad, word in ([None, counts, displs, types], "None"), ([every, [-3] * size, displs, types], "negative"):
+            refused(word, comm.Alltoallw, bad, [every, counts, [8 * each for each in displs], types])
+            refused(word, comm.Ialltoallw, [every, counts, [8 * each for each in displs], types], bad)
+        comm.Gatherv(mine, [None, ([0] * size, displs), MPI.DOUBLE] if rank == 1 else [every, (counts, displs)])
+        if rank == 0:
+            assert (every.reshape(size, 3) == np.arange(1, size + 1)[:, None]).all()
+
+    run(body, 2, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_in_place_where_it_means_nothing(device):
+    """Only the root's message may be in place in a call with a root."""
+
+    def body():
+        mine, every = np.full(2, rank + 1), np.zeros(2 * size, int)
+        counts = [2] * size
+
+        def refused(call, *args, **named):
+            try:
+                call(*args, **named)
+            except (TypeError, ValueError, MPI.Exception):
+                return
+            raise AssertionError(f"{call.__name__} took it")
+
+        for root in range(size):
+            for nothing in MPI.IN_PLACE, None:
+                if rank != root:
+                    refused(comm.Gather, nothing, None, root)
+                    refused(comm.Igather, nothing, None, root)
+                    refused(comm.Gatherv, nothing, None, root)
+                    refused(comm.Scatter, None, nothing, root)
+                    refused(comm.Scatterv, None, nothing, root)
+                    refused(comm.Reduce, nothing, None, root=root)
+                    refused(comm.Ireduce, nothing, None, root=root)
+            comm.Gather(mine, every if rank == root else None, root)
+            comm.Gatherv(mine, [every, counts] if rank == root else None, root)
+            assert rank != root or (every.reshape(size, 2) == np.arange(1, size + 1)[:, None]).all()
+            comm.Scatter(every if rank == root else None, mine, root)
+            assert (mine == rank + 1).all()
+
+    run(body, 2, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_reduce_scatter_counts_items_of_a_type(device):
+    """Items of two doubles, then single ones: as many bytes and the same counts, but another call."""
+
+    def body():
+        pair = MPI.DOUBLE.Create_contiguous(2).Commit()
+        for call in comm.Reduce_scatter, lambda *args: comm.Ireduce_scatter(*args).Wait():
+            for _ in range(3):
+                own, part = np.full(8, rank + 1.0), np.zeros(4)
+                call([own, 4, pair], [part, 2, pair], [2, 2])
+                assert (part == 3).all(), part
+                try:
+                    call(own, part, [2, 2])
+                except ValueError:
+                    pass
+                else:
+                    raise AssertionError("four of eight items were enough")
+
+    run(body, 2, device)

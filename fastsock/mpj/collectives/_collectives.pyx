@@ -129,6 +129,19 @@ cdef inline int take(object argument, bint writable, Taken *taken, int blocks=1)
     return type_
 
 
+cdef bint take_parts(object counts, size_t *sizes, int many, Taken *whole, int type_) except -1:
+    """How many elements of its type each part of a buffer has, out of counts of its items; False where the parts are
+    not the whole."""
+    cdef size_t total = 0, elements = whole.span.view.itemsize // element_sizes[type_]
+    cdef int i
+    if not take_numbers(counts, sizes, many, whole.span.view.len // whole.span.view.itemsize):
+        return False
+    for i in range(many):
+        sizes[i] *= elements
+        total += sizes[i]
+    return total * element_sizes[type_] == <size_t>whole.span.view.len
+
+
 cdef int take_listed(object argument, bint writable, Taken *taken, int blocks) except -2:
     """As take(), of memory with a datatype."""
     cdef int type_
@@ -433,8 +446,6 @@ cdef class TeamCalls(Calls):
         cdef bint in_place = is_in_place(send)
         cdef int type_, into_type = -1, operation
         cdef size_t[FS_TEAM_MOST] sizes
-        cdef size_t total = 0, elements
-        cdef int i
         type_ = take(receive if in_place else send, in_place, &whole)
         if type_ < 0:
             return False
@@ -442,13 +453,7 @@ cdef class TeamCalls(Calls):
             operation = self.kernel(op, whole.operations)
             if operation < 0 or not self.prefers(REDUCE_SCATTER, whole.span.view.len):
                 return False
-            if not take_numbers(counts, sizes, self.size, whole.span.view.len // whole.span.view.itemsize):
-                return False
-            elements = whole.span.view.itemsize // element_sizes[type_]
-            for i in range(self.size):
-                sizes[i] *= elements
-                total += sizes[i]
-            if total * element_sizes[type_] != <size_t>whole.span.view.len:
+            if not take_parts(counts, sizes, self.size, &whole, type_):
                 return False
             if not in_place:
                 into_type = take(receive, True, &into)

@@ -336,7 +336,7 @@ cdef class StartCalls(Calls):
         else:
             memory.out_type = memory.type
         operation = self.kernel(op, whole.operations)
-        if operation < 0 or not take_numbers(counts, sizes, self.size, whole.span.view.len // whole.span.view.itemsize):
+        if operation < 0 or not take_parts(counts, sizes, self.size, whole, memory.type):
             return None
         if not in_place:
             memory.into_type = take(receive, True, &memory.into)

@@ -62,7 +62,7 @@ cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
             count = message[1]
             if count < 0:
                 return _general(message, readonly, blocks)
-    if not PyObject_CheckBuffer(where) or where is BOTTOM:
+    if not PyObject_CheckBuffer(where) or isinstance(where, _Place):
         return _general(message, readonly, blocks)
     memory = acquire(where, readonly, datatype is None)
     with cython.critical_section(memory):  # one that was given as such may be released meanwhile

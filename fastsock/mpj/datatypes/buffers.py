@@ -102,10 +102,7 @@ def _simple(message: Any, readonly: bool, blocks: int) -> Simple:
                 )
     if count is not None:
         count = index(count)
-        if count < 0:
-            raise ValueError(f"message: negative count {count}")
-        if count > 0 and where is None:
-            raise ValueError(f"message: buffer is None but count is {count}")
+        _check_counts(where, (count,))
         if count and memory is not None:
             _check(memory, offset, count * blocks if blocks > 1 else count, datatype.ob)
     elif length > offset:
@@ -149,6 +146,7 @@ def vector(message: Any, readonly: bool, blocks: int) -> Vector:
         displs = [step * number for number in range(blocks)]
     else:
         displs = _list(displs, blocks)
+    _check_counts(where, counts)
     if memory is None:
         return Vector(0, counts, displs, datatype, None)
     extent = datatype.ob.extent
@@ -180,7 +178,7 @@ def vector_w(message: Any, readonly: bool, blocks: int) -> VectorW:
         if displs is None:
             raise ValueError("message: BOTTOM requires displs")
     else:
-        memory = acquire(where, readonly, False)
+        memory = _memory(where, readonly, False)
     if counts is None and displs is None:
         counts, displs = [1] * blocks, [0] * blocks
     else:
@@ -190,6 +188,7 @@ def vector_w(message: Any, readonly: bool, blocks: int) -> VectorW:
     for datatype in types:
         if not isinstance(datatype, Datatype):
             raise TypeError(f"expected a Datatype, got a {type(datatype).__name__}")
+    _check_counts(where, counts)
     if memory is None:
         return VectorW(0, counts, displs, types, None)
     for count, displ, datatype in zip(counts, displs, types, strict=True):
@@ -275,10 +274,16 @@ def _split(message: Any, pairs: Any) -> tuple[Any, Any, Any, Any]:
 def _resolve(where: Any, type_: Any, readonly: bool) -> tuple[buffer | None, Datatype]:
     if where is None or where is BOTTOM:
         return None, _datatype(type_)
-    memory = acquire(where, readonly, type_ is None)
+    memory = _memory(where, readonly, type_ is None)
     if type_ is None:
         return memory, of_format(format_of(memory))
     return memory, _datatype(type_)
+
+
+def _memory(where: Any, readonly: bool, want_format: bool) -> buffer:
+    if where is IN_PLACE:
+        raise TypeError("message: IN_PLACE is for the root of a call, or for calls without one: a buffer is wanted here")
+    return acquire(where, readonly, want_format)
 
 
 def _datatype(type_: Any) -> Datatype:
@@ -363,6 +368,15 @@ def _check(memory: buffer, offset: int, count: int, type_: TypeRecord) -> None:
                 f"message: {count} items of {type_.name or 'a derived datatype'} take the bytes {low} to {high} "
                 f"of a buffer of {memory.nbytes}"
             )
+
+
+def _check_counts(where: Any, counts: Sequence[int]) -> None:
+    """Raises ValueError for less than no items, and for items without memory. BOTTOM has memory: all of it."""
+    for count in counts:
+        if count < 0:
+            raise ValueError(f"message: negative count {count}")
+        if count and where is None:
+            raise ValueError(f"message: buffer is None but count is {count}")
 
 
 def _reach(memory: buffer) -> tuple[int, int]:
