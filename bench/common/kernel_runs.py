@@ -13,6 +13,7 @@ from .process import Broken
 BENCH = Path(__file__).resolve().parent.parent
 SUITES = ("npb", "jgf")
 WHOLE, SKELETON, PLAIN, OBJECTS, UNCOUNTED = "whole", "skeleton", "plain numpy", "objects", "uncounted"
+REPEATED = 0.5  # seconds in which a short kernel is run again and again, in one start
 # A skeleton's calls take little time each: the wrapper around them would be seen.
 OPTIONS = {
     WHOLE: [],
@@ -65,7 +66,7 @@ def known(one: mpi.Mpi) -> dict[str, Known]:
 
 def run(case: Case, of: Known, one: mpi.Mpi, cores: Sequence[int], limit: float) -> dict[str, Any]:
     """What the kernel told. Raises Broken, also where the result is not right."""
-    words = [case.kernel, case.letter, "--cores", ",".join(map(str, cores)), *OPTIONS[case.way]]
+    words = [case.kernel, case.letter, "--cores", ",".join(map(str, cores)), f"--repeat={REPEATED}", *OPTIONS[case.way]]
     told = mpi.run(one, case.ranks, of.program, words, limit)
     if len(told) != 1 or told[0]["verified"] is False:
         raise Broken(f"{one.name}: {case.name}: told nothing that is verified")

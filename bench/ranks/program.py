@@ -22,20 +22,23 @@ from . import one_thread  # noqa: F401  before numpy
 from .kernel import Kernel, Unusable, Verification
 
 VERIFIED, WRONG, MISTAKE = 0, 1, 2
+MOST_RUNS = 25
 MOST_LISTED = 64  # ranks that --list tries
 INTERPRETER, COMPILING = 64 << 20, 192 << 20  # bytes of a rank before it has data: with numpy; with Numba, too
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What rank 0 tells. Seconds are those of the slowest rank; counts and bytes those of all ranks together."""
+    """What rank 0 tells of the median run. Seconds are those of the slowest rank; counts and bytes those of all ranks
+    together."""
 
     kernel: Kernel
     letter: str
     arithmetic: str
     ranks: int
     seconds: float
-    verification: Verification | None  # a skeleton has none
+    runs: int
+    verification: Verification | None  # a skeleton has none; of several runs the one that failed, if any did
     communication: Mapping[str, Any] | None  # None: nothing was counted
 
 
@@ -84,8 +87,7 @@ def _run(kernels: Mapping[str, str], argv: Sequence[str], world: Any) -> int:
     interpreters = world.Get_size() * (COMPILING if name == "numba" else INTERPRETER)
     _check_memory(kernel_type.memory(letter, world.Get_size()) + interpreters, world)
     _pin(words.cores, world)
-    arithmetic = kernel_type.arithmetics[name]()
-    outcome = _measure(kernel_type, letter, name, arithmetic, words, world)
+    outcome = _measure(kernel_type, letter, name, words, world)
     if world.Get_rank() == 0:
         from . import telling
 
@@ -94,7 +96,8 @@ def _run(kernels: Mapping[str, str], argv: Sequence[str], world: Any) -> int:
     return VERIFIED if right else WRONG
 
 
-def _measure(kernel_type: type[Kernel], letter: str, name: str, arithmetic: Any, words: Any, world: Any) -> Outcome:
+def _measure(kernel_type: type[Kernel], letter: str, name: str, words: Any, world: Any) -> Outcome:
+    """Run it, and again where it is short: single runs of milliseconds differ by more than what is compared."""
     from mpi4py import MPI
 
     from . import by_objects, counting
@@ -103,8 +106,24 @@ def _measure(kernel_type: type[Kernel], letter: str, name: str, arithmetic: Any,
     tally = counting.Tally()
     if not words.no_count:
         comm = counting.counted(comm, tally)
-    kernel = kernel_type(comm, letter, arithmetic)
     _connect(world)
+    begun, runs, elapsed, failed = MPI.Wtime(), [], 0.0, None
+    while not runs or (elapsed < words.repeat and len(runs) < MOST_RUNS and failed is None):
+        kernel = kernel_type(comm, letter, kernel_type.arithmetics[name]())
+        seconds, communication = _run_once(kernel, tally, world, not words.no_count)
+        runs.append((seconds, communication))
+        verification = None if name == "skeleton" else world.bcast(kernel.verify(), 0)
+        if verification is not None and not verification.passed:
+            failed = verification
+        elapsed = world.allreduce(MPI.Wtime() - begun, MPI.MAX)  # all ranks decide alike
+    seconds, communication = sorted(runs, key=lambda run: run[0])[len(runs) // 2]
+    return Outcome(kernel, letter, name, world.Get_size(), seconds, len(runs), failed or verification, communication)
+
+
+def _run_once(kernel: Kernel, tally: Any, world: Any, count: bool) -> tuple[float, Mapping[str, Any] | None]:
+    """Seconds of the slowest rank, and what was counted."""
+    from mpi4py import MPI
+
     kernel.prepare()
     tally.clear()
     gc.collect()
@@ -114,12 +133,8 @@ def _measure(kernel_type: type[Kernel], letter: str, name: str, arithmetic: Any,
     kernel.run()
     took = MPI.Wtime() - start
     gc.enable()
-    communication = None if words.no_count else tally.summed(world, took)
-    verification = None if name == "skeleton" else kernel.verify()
-    if verification is not None:
-        verification = world.bcast(verification, 0)
-    seconds = world.allreduce(took, MPI.MAX)
-    return Outcome(kernel, letter, name, world.Get_size(), seconds, verification, communication)
+    communication = tally.summed(world, took) if count else None
+    return world.allreduce(took, MPI.MAX), communication
 
 
 def _connect(world: Any) -> None:
@@ -146,6 +161,8 @@ def _words(kernels: Mapping[str, str], argv: Sequence[str], rank: int) -> argpar
     what.add_argument("--plain-numpy", action="store_true", help="no compiled loops")
     what.add_argument("--skeleton", action="store_true", help="the same calls and lengths, nothing computed")
     parser.add_argument("--objects", action="store_true", help="the same by lower-case calls: arrays are pickled")
+    parser.add_argument("--repeat", type=float, default=0.0, metavar="SECONDS",
+                        help="run it again until so much time is over; the median run is told")  # fmt: skip
     parser.add_argument("--no-count", action="store_true", help="without the wrapper that times and counts calls")
     parser.add_argument("--list", action="store_true", help="the kernels, each with its classes, as JSON")
     parser.add_argument("--help", action="store_true")

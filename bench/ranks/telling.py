@@ -33,6 +33,7 @@ def block(outcome: Outcome) -> str:
         ("Size", kernel.size),
         ("Iterations", kernel.iterations),
         ("Time in seconds", f"{outcome.seconds:.4f}"),
+        ("Runs", outcome.runs),
         ("Total processes", outcome.ranks),
         ("Mop/s total", f"{rate:.2f}"),
         ("Mop/s/process", f"{rate / outcome.ranks:.2f}"),
@@ -54,6 +55,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "ranks": outcome.ranks,
         "arithmetic": outcome.arithmetic,
         "seconds": outcome.seconds,
+        "runs": outcome.runs,
         "mops": _mops(outcome),
         "verified": None if outcome.verification is None else outcome.verification.passed,
     }

@@ -282,7 +282,7 @@ def _resolve(where: Any, type_: Any, readonly: bool) -> tuple[buffer | None, Dat
 
 def _memory(where: Any, readonly: bool, want_format: bool) -> buffer:
     if where is IN_PLACE:
-        raise TypeError("message: IN_PLACE is for the root of a call, or for calls without one: a buffer is wanted here")
+        raise TypeError("message: IN_PLACE is for the root, or for calls without one: a buffer is wanted here")
     return acquire(where, readonly, want_format)
 
 
