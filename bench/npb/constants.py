@@ -1,7 +1,7 @@
 """All constants of NPB's problems, each with the file of NPB 3.4-MPI that it is from.
 
-Compared with the serial C++ versions of NPB-CPP (CG, EP, FT, IS, MG, SP: they agree in these classes) but for DT, of
-which those have none.
+Compared with the serial C++ versions of NPB-CPP (CG, EP, FT, IS, MG, SP: they agree in these classes). Those have no
+DT: its values were compared with a second copy of NPB.
 """
 
 from __future__ import annotations
