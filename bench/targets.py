@@ -7,7 +7,6 @@ python bench/targets.py --only ping_pong,stream --json out.json
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 
@@ -30,9 +29,12 @@ import stream
 import unix_path
 import whole_programs
 from common import machine, question, record, target
+from common.process import Broken, Unusable
 from common.question import Options, Question
 from common.target import Result
+from common.words import Parser
 from model import targets as model
+from model.samples import Unfit
 
 QUESTIONS: dict[str, Question] = {
     "ping_pong": ping_pong.measure,
@@ -59,7 +61,7 @@ NOT_QUICK = ["dask_comm", "kernels", "model", "rmi", "whole_programs"]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     question.add_options(parser)
     parser.add_argument("--only", help=f"which, separated by commas, of: {', '.join(QUESTIONS)}")
     words = parser.parse_args()
@@ -72,12 +74,16 @@ def main() -> int:
     answers: dict[str, list[Result]] = {}
     for name in chosen:
         start = time.monotonic()
-        answers[name] = QUESTIONS[name](options)
+        try:
+            answers[name] = QUESTIONS[name](options)
+        except (Broken, Unusable, Unfit) as error:  # the others can be answered
+            options.skipped.add(name, str(error))
+            answers[name] = [Result(name, None, "", note=str(error))]
         print(f"{name}  ({time.monotonic() - start:.0f} s)\n{target.report(answers[name])}\n", flush=True)
+        if words.json:  # what was measured is kept, whatever comes
+            record.write(words.json, {"results": answers, "skipped": options.skipped})
     results = [result for answer in answers.values() for result in answer]
     print(target.count(results))
-    if words.json:
-        record.write(words.json, {"results": answers, "skipped": options.skipped})
     return 0 if results else 1
 
 

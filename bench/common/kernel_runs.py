@@ -12,6 +12,7 @@ from .process import Broken
 
 BENCH = Path(__file__).resolve().parent.parent
 SUITES = ("npb", "jgf")
+ORDER = "SWABC"  # classes, rising
 WHOLE, SKELETON, PLAIN, OBJECTS, UNCOUNTED = "whole", "skeleton", "plain numpy", "objects", "uncounted"
 REPEATED = 0.5  # seconds in which a short kernel is run again and again, in one start
 # A skeleton's calls take little time each: the wrapper around them would be seen.
@@ -41,26 +42,40 @@ class Case:
 
 @dataclass(frozen=True)
 class Known:
-    """A kernel that is there: its program, its arithmetics, and for each class the numbers of ranks that it can use."""
+    """A kernel that is there: its program, its arithmetics, and what it makes of the numbers of ranks in question."""
 
     program: Path
-    ranks: dict[str, list[int]]
+    nearest: dict[str, dict[int, int]]  # by class: to each number, and to each nearest one, the nearest that it can use
     arithmetics: list[str]
 
-    def can(self, case: Case) -> bool:
-        """Whether the case can be run at all."""
+    def why_not(self, case: Case) -> str:
+        """What keeps the case from being run, with the nearest that can be; empty where nothing does."""
+        if case.letter not in self.nearest:
+            letter = min(self.nearest, key=lambda each: abs(ORDER.find(each) - ORDER.find(case.letter)))
+            return f"{case.kernel} has no class {case.letter}; the nearest that it has is {letter}"
+        nearest = self.nearest[case.letter][case.ranks]
+        if nearest != case.ranks:
+            return (
+                f"{case.kernel} {case.letter} cannot use {case.ranks} ranks;"
+                f" the nearest number that it can is {nearest}"
+            )
         if case.way == PLAIN and "numba" not in self.arithmetics:
-            return False
-        return case.ranks in self.ranks.get(case.letter, [])
+            return f"{case.kernel} has no compiled loops; all its runs are of plain numpy"
+        return ""
 
 
-def known(one: mpi.Mpi) -> dict[str, Known]:
-    """The kernels there are, by name. Raises Broken."""
+def known(one: mpi.Mpi, numbers: Iterable[int]) -> dict[str, Known]:
+    """The kernels there are, by name, asked about these numbers of ranks. Raises Broken."""
     found = {}
+    asked = ",".join(map(str, sorted(set(numbers))))
     for suite in SUITES:
         program = BENCH / suite / "run.py"
-        for line in mpi.run(one, 1, program, ["--list"]):
-            found[line["kernel"]] = Known(program, line["ranks"], line["arithmetics"])
+        for line in mpi.run(one, 1, program, [f"--list={asked}"]):
+            nearest = {
+                letter: {near: near for near in of.values()} | {int(n): near for n, near in of.items()}
+                for letter, of in line["nearest"].items()
+            }
+            found[line["kernel"]] = Known(program, nearest, line["arithmetics"])
     return found
 
 
@@ -81,4 +96,9 @@ def product(names: Iterable[str], letters: str, ranks: Iterable[int], ways: Coll
 
 def usable(cases: Iterable[Case], kernels: dict[str, Known]) -> list[Case]:
     """Each case once, where its kernel can run it."""
-    return [case for case in dict.fromkeys(cases) if case.kernel in kernels and kernels[case.kernel].can(case)]
+    return [case for case in dict.fromkeys(cases) if not kernels[case.kernel].why_not(case)]
+
+
+def way(what: str) -> str:
+    """The way of a case, by its name."""
+    return what.partition(",")[0].split(maxsplit=2)[2]

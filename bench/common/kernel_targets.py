@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from . import kernel_runs, mpi, mpi_targets, native_npb, summary
 from .interleave import Sample
@@ -16,6 +16,7 @@ JGF = ("crypt", "lufact", "series", "sor", "sparse", "moldyn")
 NOISE = 0.03
 LESS, LITTLE_LESS = 1.3, 1.1
 FASTER_SHORT_OF_CORES = 1.3  # beside Open MPI: four ranks on two cores
+COMPARED = (mpi.FASTSOCK, *mpi.OTHERS)
 SCALES, TWO_CORES = 1.7, 1.8  # without communication, where two busy cores give that
 
 SKELETONS = {
@@ -64,10 +65,21 @@ def turns(case: Case, most: int) -> int:
     return most if scales or case in CROWDED else 1
 
 
-def results(samples: Sequence[Sample], busy: float | None) -> list[Result]:
-    """One line for each question that the samples answer. busy: what two busy cores give over one."""
+def by_device(case: Case) -> bool:
+    """Whether it runs once on each other device of fastsock.mpj too, to be verified there: the shortest of a kernel."""
+    return case.way == WHOLE and case.letter == ("A" if case.kernel in JGF else "S")
+
+
+def results(
+    samples: Sequence[Sample], failed: Collection[tuple[str, str]], skipped: Mapping[str, str], busy: float | None
+) -> list[Result]:
+    """One line for each question that the samples answer.
+
+    failed: names of cases with the MPI. skipped: MPIs that cannot run here, and why. busy: what two busy cores give
+    over one.
+    """
     there = {sample.what for sample in samples}
-    lines = [*_never_slower(samples), *_skeletons(samples), *_crowded(samples)]
+    lines = [*_verified(samples, failed, skipped), *_never_slower(samples), *_skeletons(samples), *_crowded(samples)]
     lines += [line for name, letter in _measured_pairs(samples) for line in _speedup(samples, name, letter, busy)]
     for what in dict.fromkeys(sample.what for sample in samples if sample.peer == native_npb.NATIVE):
         ours = summary.compare(samples, what, 0, mpi.FASTSOCK, native_npb.NATIVE)
@@ -83,6 +95,23 @@ def results(samples: Sequence[Sample], busy: float | None) -> list[Result]:
                 if {whole.name, case.name} <= there:
                     gain = _over(samples, case.name, whole.name, mpi.FASTSOCK)
                     lines.append(Result(f"{kernel} {letter}, {ranks} ranks, {text}: times less", gain, "x"))
+    return lines
+
+
+def _verified(
+    samples: Sequence[Sample], failed: Collection[tuple[str, str]], skipped: Mapping[str, str]
+) -> list[Result]:
+    """For each MPI and each device, how many of its cases were right in every turn: a wrong result has no sample."""
+    ran = {(sample.what, sample.peer) for sample in samples}
+    lines = []
+    for peer in (mpi.FASTSOCK, mpi.FASTSOCK_TCP, *mpi.DEVICES, *mpi.OTHERS):
+        every = [run for run in ran | {*failed} if run[1] == peer and kernel_runs.way(run[0]) != SKELETON]
+        passed = sum(run not in failed for run in every)
+        text = f"verified on {peer}"
+        if every:
+            lines.append(Result(text, passed / len(every), "of all", 1.0, note=f"{passed} of {len(every)} cases"))
+        elif peer in skipped:
+            lines.append(Result(text, None, "of all", 1.0, note=skipped[peer]))
     return lines
 
 
@@ -109,17 +138,28 @@ def _crowded(samples: Sequence[Sample]) -> list[Result]:
 
 def _speedup(samples: Sequence[Sample], kernel: str, letter: str, busy: float | None) -> list[Result]:
     one, two = Case(kernel, letter, 1).name, Case(kernel, letter, 2).name
-    reached = {peer: _over(samples, one, two, peer) for peer in (mpi.FASTSOCK, *mpi.OTHERS)}
-    ours = reached[mpi.FASTSOCK]
-    others = [gain for peer, gain in reached.items() if peer != mpi.FASTSOCK and gain is not None]
+    reached, near = _reached(_near(samples, one, two), one, two), True
+    if mpi.FASTSOCK not in reached:  # the bars are those of near cores
+        reached, near = _reached(samples, one, two), False
+    ours = reached.get(mpi.FASTSOCK)
+    others = [gain for peer, gain in reached.items() if peer != mpi.FASTSOCK]
     cores = summary.placements(samples, two, 0)
     beside = ours / max(others) if ours is not None and others else None
-    told = ", ".join(f"{peer} {gain:.2f}" for peer, gain in reached.items() if gain is not None)
-    lines = [Result(f"{kernel} {letter}, speedup of 2 ranks", beside, "x", 1.0, None, cores, told, NOISE)]
+    told = ", ".join(f"{peer} {gain:.2f}" for peer, gain in reached.items())
+    note = told if near else f"never near: {told}"
+    least = 1.0 if near else None
+    lines = [Result(f"{kernel} {letter}, speedup of 2 ranks", beside, "x", least, None, cores, note, NOISE)]
     if kernel in ("ep", "series", "crypt"):
-        bound = SCALES if busy is not None and busy >= TWO_CORES else None
-        lines.append(Result(f"{kernel} {letter}, 2 ranks over 1", ours, "x", bound, None, cores))
+        bound = SCALES if near and busy is not None and busy >= TWO_CORES else None
+        note = "" if near else "never near"
+        lines.append(Result(f"{kernel} {letter}, 2 ranks over 1", ours, "x", bound, None, cores, note))
     return lines
+
+
+def _reached(samples: Sequence[Sample], slower: str, faster: str) -> dict[str, float]:
+    """The speedup from one to the other, for those that have one."""
+    found = {peer: _over(samples, slower, faster, peer) for peer in COMPARED}
+    return {peer: gain for peer, gain in found.items() if gain is not None}
 
 
 def _measured_pairs(samples: Sequence[Sample]) -> list[tuple[str, str]]:
@@ -135,15 +175,22 @@ def _those(samples: Sequence[Sample], cases: Iterable[Case]) -> list[Case]:
 
 def _line(samples: Sequence[Sample], case: Case, text: str, least: float, noise: float) -> Result:
     cores = summary.placements(samples, case.name, 0)
-    mine = [sample for sample in samples if sample.what == case.name]
-    # of a turn all or nothing: else the better MPI could be the one that is left out
-    moved = {sample.turn for sample in mine if sample.placement not in (NEAR, UNKNOWN)}
-    measured = mpi_targets.against_best([sample for sample in mine if sample.turn not in moved], case.name, 0)
+    measured = mpi_targets.against_best(_near(samples, case.name), case.name, 0)
     if measured is not None:
         return Result(text, measured, "x", least, None, cores, "", noise)
     # the bars are those of near cores
     measured = mpi_targets.against_best(samples, case.name, 0)
     return Result(text, measured, "x", None, None, cores, "never near" if measured is not None else "not measured")
+
+
+def _near(samples: Sequence[Sample], *names: str) -> list[Sample]:
+    """Those by these names in turns that were near for each MPI that a bar compares.
+
+    Of a turn all or nothing: else the better MPI could be the one that is left out.
+    """
+    mine = [sample for sample in samples if sample.what in names and sample.peer in COMPARED]
+    moved = {sample.turn for sample in mine if sample.placement not in (NEAR, UNKNOWN)}
+    return [sample for sample in mine if sample.turn not in moved]
 
 
 def _over(samples: Sequence[Sample], slower: str, faster: str, peer: str) -> float | None:

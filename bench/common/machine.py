@@ -21,7 +21,10 @@ def pin(cores: int | set[int] | None) -> None:
 
 def two_cores(text: str) -> tuple[int, int]:
     """``0,1`` as two cores that this process may use. Raises ValueError for anything else."""
-    first, second = (int(word) for word in text.split(","))
+    try:
+        first, second = (int(word) for word in text.split(","))
+    except ValueError:
+        raise ValueError(f"{text}: say two cores, as 0,1") from None
     if not {first, second} <= os.sched_getaffinity(0):
         raise ValueError(f"this process may only use the cores {sorted(os.sched_getaffinity(0))}")
     return first, second

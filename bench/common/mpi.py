@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources, util
+from importlib import metadata, resources, util
 from pathlib import Path
 
 from . import machine, venvs
@@ -36,8 +36,12 @@ class Mpi:
 
 
 def install(name: str) -> None:
-    """Make a virtual environment of this interpreter with mpi4py, Numba and that MPI's wheel. Raises Unusable."""
-    venvs.make(name, ("numpy", "mpi4py", "numba", name))
+    """Make a virtual environment of this interpreter with mpi4py and that MPI's wheel. Raises Unusable.
+
+    What computes is what this interpreter has: the same numpy, and the same Numba or none.
+    """
+    there = [package for package in ("numpy", "numba") if util.find_spec(package) is not None]
+    venvs.make(name, [*(f"{package}=={metadata.version(package)}" for package in there), "mpi4py", name])
 
 
 def find(name: str) -> Mpi:
@@ -45,6 +49,8 @@ def find(name: str) -> Mpi:
     if name in (FASTSOCK, FASTSOCK_TCP, *DEVICES):
         if util.find_spec("fastsock") is None or util.find_spec("fastsock.mpj") is None:
             raise Unusable("fastsock.mpj cannot be imported")
+        if DEVICES.get(name) == "sysvdev" and util.find_spec("sysv_ipc") is None:
+            raise Unusable("sysvdev needs sysv_ipc: pip install sysv_ipc, or fastsock with its extra `sysv`")
         tcp = _plain_tcp() if name == FASTSOCK_TCP else ()
         device = ("--device", DEVICES[name]) if name in DEVICES else ()
         run = (sys.executable, "-m", "fastsock.mpj.run", "-n", "{ranks}", *device, "--as-mpi4py")

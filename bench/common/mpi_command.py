@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from . import machine, mpi, mpi_targets, record, sizes, summary, table, target
 from .interleave import Sample, Skipped
 from .placement import Placement
 from .process import Broken, Unusable
 from .target import Result
+from .words import Parser
 
 PEERS = (mpi.FASTSOCK, mpi.FASTSOCK_TCP, mpi.MPICH, mpi.OPENMPI)
 
 
 def options(text: str | None, quick: str, plot: str) -> argparse.ArgumentParser:
     """The options of all; ``quick`` and ``plot`` are what these two do in this command."""
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=text)
     parser.add_argument(
         "--ranks", default="2,4,8", type=numbers, help="numbers of ranks, with commas (default: %(default)s)"
     )
@@ -32,8 +33,11 @@ def options(text: str | None, quick: str, plot: str) -> argparse.ArgumentParser:
 
 
 def numbers(text: str) -> list[int]:
-    """Numbers with commas between. Raises ValueError."""
-    return [int(number) for number in text.split(",")]
+    """Numbers of at least 1 with commas between. Raises ValueError."""
+    found = [int(number) if number.strip().isdecimal() else 0 for number in text.split(",")]
+    if min(found) < 1:
+        raise ValueError(f"{text}: numbers are wanted, with commas, as 1,2,4")
+    return found
 
 
 def find(words: argparse.Namespace, skipped: Skipped) -> list[mpi.Mpi]:
@@ -41,8 +45,13 @@ def find(words: argparse.Namespace, skipped: Skipped) -> list[mpi.Mpi]:
     if words.install:
         for name in mpi.OTHERS:
             mpi.install(name)
+    return those(words.peers, skipped)
+
+
+def those(names: Iterable[str], skipped: Skipped) -> list[mpi.Mpi]:
+    """The MPIs of these names that can run here; the others are told."""
     peers = []
-    for name in words.peers:
+    for name in names:
         try:
             peers.append(mpi.find(name))
         except Unusable as error:

@@ -14,16 +14,16 @@ FOLDER = Path(__file__).parent.parent / ".venvs"
 
 
 def make(name: str, packages: Sequence[str]) -> None:
-    """One of that name with these packages. Raises Unusable."""
+    """One of that name with these packages and no others, whatever was there. Raises Unusable."""
     folder = FOLDER / name
     steps = [
-        [sys.executable, "-m", "venv", str(folder)],
+        [sys.executable, "-m", "venv", "--clear", str(folder)],
         [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages],
     ]
     for step in steps:
         done = subprocess.run(step, capture_output=True, text=True)
         if done.returncode:
-            raise Unusable(f"{' '.join(step[:4])} failed: {done.stderr.strip()[-300:]}")
+            raise Unusable(f"{' '.join(step)} failed: {done.stderr.strip()[-300:]}")
 
 
 def enter(name: str) -> None:

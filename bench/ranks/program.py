@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import util
 from typing import Any, NoReturn
@@ -23,7 +23,6 @@ from .kernel import Kernel, Unusable, Verification
 
 VERIFIED, WRONG, MISTAKE = 0, 1, 2
 MOST_RUNS = 25
-MOST_LISTED = 64  # ranks that --list tries
 INTERPRETER, COMPILING = 64 << 20, 192 << 20  # bytes of a rank before it has data: with numpy; with Numba, too
 
 
@@ -74,7 +73,7 @@ def _run(kernels: Mapping[str, str], argv: Sequence[str], world: Any) -> int:
         return VERIFIED
     if words.list:
         if world.Get_rank() == 0:
-            _list(kernels)
+            _list(kernels, words.list)
         return VERIFIED
     if words.kernel not in kernels:
         raise Unusable(f"there is no kernel {words.kernel!r}; there are {', '.join(kernels)}")
@@ -164,7 +163,14 @@ def _words(kernels: Mapping[str, str], argv: Sequence[str], rank: int) -> argpar
     parser.add_argument("--repeat", type=float, default=0.0, metavar="SECONDS",
                         help="run it again until so much time is over; the median run is told")  # fmt: skip
     parser.add_argument("--no-count", action="store_true", help="without the wrapper that times and counts calls")
-    parser.add_argument("--list", action="store_true", help="the kernels, each with its classes, as JSON")
+    parser.add_argument(
+        "--list",
+        nargs="?",
+        const="1,2,4",
+        default="",
+        metavar="N,N",
+        help="as JSON the kernels, each with the nearest that it can use to these numbers of ranks",
+    )
     parser.add_argument("--help", action="store_true")
     words = parser.parse_args(argv)
     if words.help:
@@ -173,28 +179,33 @@ def _words(kernels: Mapping[str, str], argv: Sequence[str], rank: int) -> argpar
         return None
     if words.problem is None and not words.list:
         parser.error("a kernel and a class are wanted")
-    try:
-        words.cores = [int(core) for core in words.cores.split(",") if core]
-    except ValueError:
-        parser.error(f"--cores {words.cores}: numbers are wanted, with commas")
+    for name in ("cores", "list"):
+        text = getattr(words, name)
+        try:
+            setattr(words, name, [int(number) for number in text.split(",") if number])
+        except ValueError:
+            parser.error(f"--{name} {text}: numbers are wanted, with commas")
     return words
 
 
-def _list(kernels: Mapping[str, str]) -> None:
+def _list(kernels: Mapping[str, str], numbers: Sequence[int]) -> None:
     for name, where in kernels.items():
         found = load(where)
-        usable = {letter: [n for n in range(1, MOST_LISTED + 1) if found.ranks(letter)(n)] for letter in found.problems}
-        print(json.dumps({"kernel": name, "ranks": usable, "arithmetics": list(found.arithmetics)}), flush=True)
+        nearest = {letter: {n: _nearest(found.ranks(letter), n) for n in numbers} for letter in found.problems}
+        print(json.dumps({"kernel": name, "nearest": nearest, "arithmetics": list(found.arithmetics)}), flush=True)
+
+
+def _nearest(usable: Callable[[int], bool], ranks: int) -> int | None:
+    """The nearest number of ranks that can be used, of two the smaller; itself where it can."""
+    return next((n for away in range(ranks + 4096) for n in (ranks - away, ranks + away) if n > 0 and usable(n)), None)
 
 
 def _check_ranks(kernel_type: type[Kernel], letter: str, ranks: int) -> None:
-    usable = kernel_type.ranks(letter)
-    if usable(ranks):
-        return
-    nearest = next(
-        (n for away in range(1, ranks + 4096) for n in (ranks - away, ranks + away) if n > 0 and usable(n)), None
-    )
-    raise Unusable(f"{kernel_type.name} {letter} cannot use {ranks} ranks; the nearest number that it can is {nearest}")
+    nearest = _nearest(kernel_type.ranks(letter), ranks)
+    if nearest != ranks:
+        raise Unusable(
+            f"{kernel_type.name} {letter} cannot use {ranks} ranks; the nearest number that it can is {nearest}"
+        )
 
 
 def _check_memory(needed: int, world: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -54,12 +56,32 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "class": outcome.letter,
         "ranks": outcome.ranks,
         "arithmetic": outcome.arithmetic,
+        "versions": versions(),
         "seconds": outcome.seconds,
         "runs": outcome.runs,
         "mops": _mops(outcome),
         "verified": None if outcome.verification is None else outcome.verification.passed,
     }
     return told | (dict(counted) if counted is not None else {})
+
+
+def versions() -> dict[str, str | None]:
+    """Of what computes and of what carries, on this rank. None: Numba is not installed."""
+    import mpi4py
+    import numpy
+    from mpi4py import MPI
+
+    try:
+        numba = metadata.version("numba")
+    except metadata.PackageNotFoundError:
+        numba = None
+    return {
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "numba": numba,
+        "mpi4py": mpi4py.__version__,
+        "mpi": MPI.Get_library_version().splitlines()[0].strip("\0 "),
+    }
 
 
 def _mops(outcome: Outcome) -> float:

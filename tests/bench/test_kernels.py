@@ -23,10 +23,15 @@ NPB += [("sp", 1), ("sp", 4), ("dt-bh", 5), ("dt-wh", 5), ("dt-sh", 12)]
 JGF = [(kernel, ranks) for kernel in ("lufact", "crypt", "sor") for ranks in (1, 2, 4)]
 
 
-def run(suite, ranks, *words):
+# of each suite all that take a second; SP wants a square, DT a rank for each node
+ON_DEVICES = [("npb", kernel, 2) for kernel in ("cg", "ep", "ft", "is", "mg")] + [("npb", "sp", 4), ("npb", "dt-bh", 5)]
+ON_DEVICES += [("jgf", kernel, 2) for kernel in ("lufact", "crypt", "sor")]
+
+
+def run(suite, ranks, *words, options=()):
     """Runs a kernel on ranks: the status, the lines of JSON, what was said."""
     program = [str(ROOT / "bench" / suite / "run.py"), *words]
-    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--as-mpi4py", *program]
+    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), *options, "--as-mpi4py", *program]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return done.returncode, lines, done.stdout + done.stderr
@@ -43,6 +48,16 @@ def test_npb_class_s_is_verified(kernel, ranks):
 def test_nine_ranks_share_a_cube():
     status, [told], said = run("npb", 9, "sp", "S", "--plain-numpy")  # nine compilers would take a minute of two cores
     assert (status, told["verified"]) == (0, True), said
+
+
+@pytest.mark.parametrize("device", ["smpdev", "sysvdev"])
+@pytest.mark.parametrize(("suite", "kernel", "ranks"), ON_DEVICES)
+def test_each_device_gives_right_results(device, suite, kernel, ranks):
+    if device == "sysvdev":
+        pytest.importorskip("sysv_ipc")
+    words = [kernel, "A" if suite == "jgf" else "S", "--plain-numpy"]
+    status, [told], said = run(suite, ranks, *words, options=["--device", device])
+    assert (status, told["verified"], told["ranks"]) == (0, True, ranks), said
 
 
 @pytest.mark.parametrize(("kernel", "ranks"), [("cg", 2), ("is", 2), ("mg", 2), ("sp", 1)])
@@ -209,13 +224,130 @@ def test_what_was_interrupted_goes_on_and_leaves_no_rank(tmp_path):
         (["--json", "nowhere/kernels.json"], "nowhere/kernels.json cannot be written: make its folder first"),
         (["--json", "README.md", "--resume"], "README.md is no record of this program: name another file, or leave"),
         (["--peers", "nonsense"], "none of these MPIs can run here"),
+        (["--json", "bench"], "bench is a folder: name a file"),
+        (["--what", "dt-sh", "--classes", "A", "--ranks", "79"],
+         "none of these can be run: dt-sh A cannot use 79 ranks; the nearest number that it can is 80"),
+        (["--what", "sp", "--classes", "S", "--ranks", "2"],
+         "none of these can be run: sp S cannot use 2 ranks; the nearest number that it can is 1"),
     ],
-)
+)  # fmt: skip
 def test_what_the_runner_cannot_do_is_told_before_anything_runs(words, text):
     refused = kernels("--what", "ep", *words)
     told, said = refused.communicate(timeout=60)
     assert (refused.returncode, told) == (2, "")
     assert said.splitlines()[-1].startswith(f"kernels.py: {text}"), said
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--pin", "0,9999"], "argument --pin: this process may only use the cores ["),
+        (["--ranks", "0"], "argument --ranks: 0: numbers are wanted, with commas, as 1,2,4"),
+        (["--limit", "-1"], "argument --limit: -1: a number above 0 is wanted"),
+        (["--turns", "many"], "argument --turns: many: a number above 0 is wanted"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_a_mistake_in_the_words_is_one_line(words, text):
+    refused = kernels(*words)
+    told, said = refused.communicate(timeout=60)
+    assert (refused.returncode, told, len(said.splitlines())) == (2, "", 1)
+    assert said.startswith(f"kernels.py: {text}"), said
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"machine": "here"}, "is no record of this program"),
+        ({"told": [{"what": "ep S whole, 1 ranks", "peer": "fastsock", "turn": 0}]}, "is no record of this program"),
+        ({"pin": [1, 0]}, "is of other cores, --pin 1,0"),
+    ],
+)
+def test_a_record_that_is_another_is_not_gone_on_with(change, text, tmp_path):
+    file = tmp_path / "kernels.json"
+    here = (sys.executable, "-c", HERE.format(bench=str(ROOT / "bench")))
+    machine = json.loads(subprocess.run(here, capture_output=True, text=True, check=True).stdout)
+    file.write_text(json.dumps({"machine": machine, "samples": [], "told": [], "pin": [0, 1], **change}))
+    refused = kernels("--what", "ep", "--json", str(file), "--resume")
+    told, said = refused.communicate(timeout=60)
+    assert (refused.returncode, told) == (2, "")
+    assert said.startswith(f"kernels.py: {file} {text}"), said
+
+
+def test_what_is_left_out_and_what_takes_too_long_is_told():
+    words = ["--what", "ep,lufact", "--classes", "S", "--ranks", "1,300", "--turns", "1", "--limit", "0.01"]
+    limited = kernels(*words)
+    told, said = limited.communicate(timeout=60)
+    assert limited.returncode == 1
+    assert [line.strip() for line in said.splitlines()[:2]] == [
+        "left out: ep S cannot use 300 ranks; the nearest number that it can is 256",
+        "left out: lufact has no class S; the nearest that it has is A",
+    ]
+    assert "skipped: ep S whole, 1 ranks on fastsock: fastsock: run did not end within 0.01 s" in said
+    assert "0 of 1 cases" in next(line for line in told.splitlines() if line.startswith("verified on fastsock"))
+
+
+OLD_MPICH = """#!/bin/sh
+shift 3
+{python} -m fastsock.mpj.run -n 5 --as-mpi4py "$@" | sed 's/"numpy": "[^"]*"/"numpy": "1.23.0"/'
+"""
+WITH_FOLDER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {bench!r})
+import kernels
+from common import venvs
+venvs.FOLDER = Path({folder!r})
+sys.exit(kernels.main())
+"""
+HERE = """
+import json, sys
+sys.path.insert(0, {bench!r})
+from common import machine
+print(json.dumps(machine.description()))
+"""
+
+
+def test_mpis_that_do_not_compute_alike_are_not_compared(tmp_path):
+    """The stand-in for another MPI says that its numpy is old. DT has its own number of ranks where none is named."""
+    mpiexec = tmp_path / "mpich" / "bin" / "mpiexec"
+    mpiexec.parent.mkdir(parents=True)
+    mpiexec.write_text(OLD_MPICH.format(python=sys.executable))
+    mpiexec.chmod(0o755)
+    program = WITH_FOLDER.format(bench=str(ROOT / "bench"), folder=str(tmp_path))
+    words = ["--what", "dt-bh", "--classes", "S", "--peers", "fastsock,mpich", "--turns", "1"]
+    refused = kernels(*words, "--json", str(tmp_path / "out"), program=("-c", program))
+    told, said = refused.communicate(timeout=60)
+    assert (refused.returncode, told) == (2, "")
+    assert said.startswith("kernels.py: fastsock and mpich do not compute alike (numpy "), said
+    assert said.endswith(", 1.23.0): run --install again\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_mpi_that_changed_is_no_part_of_the_same_record(tmp_path):
+    file = tmp_path / "kernels.json"
+    words = ["--what", "ep", "--classes", "S", "--ranks", "1", "--json", str(file), "--resume", "--turns"]
+    first = kernels(*words, "1")
+    told, said = first.communicate(timeout=60)
+    assert first.returncode == 0, told + said
+    file.write_text(file.read_text().replace('"mpi": "', '"mpi": "older than '))
+    refused = kernels(*words, "2")
+    _, said = refused.communicate(timeout=60)
+    assert refused.returncode == 2
+    assert said.startswith("kernels.py: fastsock has changed since the record began (mpi older than "), said
+
+
+def test_what_computes_is_installed_as_it_is_here(monkeypatch):
+    import numpy
+
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from common import mpi, venvs
+
+    made = []
+    monkeypatch.setattr(venvs, "make", lambda name, packages: made.append((name, list(packages))))
+    mpi.install("mpich")
+    [(name, packages)] = made
+    assert name == "mpich" and {f"numpy=={numpy.__version__}", "mpi4py", "mpich"} <= set(packages)
 
 
 def test_cases_whose_times_a_line_divides_take_part_in_every_turn(monkeypatch):
@@ -237,13 +369,78 @@ def test_a_turn_counts_only_where_the_cores_were_near_for_every_mpi(monkeypatch)
     def line(*rows):
         case = targets.Case("cg", "S", 2, "skeleton")
         taken = [Sample(case.name, peer, 0, value, turn, place, None, None, False) for turn, peer, value, place in rows]
-        [found] = targets.results(taken, None)
+        [found] = targets.results(taken, (), {}, None)
         return found.measured, found.at_least, found.note
 
     moved = [(0, "fastsock", 2.0, "near"), (0, "mpich", 8.0, "near"), (0, "openmpi", 3.0, "mixed")]
     near = [(1, "fastsock", 2.0, "near"), (1, "mpich", 8.0, "near"), (1, "openmpi", 4.0, "near")]
     assert line(*moved) == (1.5, None, "never near")
     assert line(*moved, *near)[0] == 2.0
+
+
+def test_speedups_are_those_of_near_cores(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from common import kernel_targets as targets
+    from common.interleave import Sample
+
+    def lines(*turns):
+        taken = [
+            Sample(targets.Case("ep", "W", ranks).name, peer, 0, value, turn, place, None, None, False)
+            for turn, (place, ours, theirs) in enumerate(turns)
+            for peer, values in (("fastsock", ours), ("mpich", theirs))
+            for ranks, value in zip((1, 2), values, strict=True)
+        ]
+        found = {line.what: line for line in targets.results(taken, (), {}, 1.9)}
+        return found["ep W, speedup of 2 ranks"], found["ep W, 2 ranks over 1"]
+
+    far, near = ("far", (8.0, 8.0), (8.0, 4.0)), ("near", (8.0, 4.0), (8.0, 4.0))
+    beside, alone = lines(far, near, far)
+    assert (beside.measured, beside.at_least, alone.measured, alone.at_least) == (1.0, 1.0, 2.0, 1.7)
+    beside, alone = lines(far, far)
+    assert (beside.measured, beside.at_least, beside.note) == (0.5, None, "never near: fastsock 1.00, mpich 2.00")
+    assert (alone.measured, alone.at_least, alone.note) == (1.0, None, "never near")
+
+
+def test_all_cases_must_be_verified_on_each_device(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from common import kernel_targets as targets
+    from common.interleave import Sample
+
+    names = [targets.Case("ep", "S", n).name for n in (1, 2)] + [targets.Case("cg", "S", 2, "skeleton").name]
+    taken = [Sample(name, peer, 0, 1.0, 0, "near", None, None, False)
+             for name in names for peer in ("fastsock", "fastsock smpdev")]  # fmt: skip
+    failed = [(names[0], "fastsock smpdev"), (names[2], "fastsock")]
+    found = targets.results(taken, failed, {"fastsock sysvdev": "needs sysv_ipc"}, None)
+    told = {line.what: (line.met, line.note) for line in found if line.what.startswith("verified on")}
+    assert told == {
+        "verified on fastsock": (True, "2 of 2 cases"),
+        "verified on fastsock smpdev": (False, "1 of 2 cases"),
+        "verified on fastsock sysvdev": (None, "needs sysv_ipc"),
+    }
+    verified = {case.kernel for case in targets.full() if targets.by_device(case)}
+    assert verified == {*targets.NPB, *targets.DT, *targets.JGF}
+
+
+ONE_BREAKS = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "bench")!r})
+import targets
+from common.process import Broken
+
+def broken(options):
+    raise Broken("no rank came up")
+
+targets.QUESTIONS = {{"kernels": broken, "model": lambda options: [targets.Result("the other", 1.0, "x", 1.0)]}}
+sys.exit(targets.main())
+"""
+
+
+def test_a_question_that_cannot_be_answered_leaves_the_others(tmp_path):
+    command = [sys.executable, "-c", ONE_BREAKS, "--json", str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "no rank came up" in done.stdout and "1 targets met" in done.stdout
+    assert json.loads((tmp_path / "out").read_text())["results"]["model"][0]["measured"] == 1.0
 
 
 def test_a_compiled_program_stands_beside_ours(tmp_path):
