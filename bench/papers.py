@@ -8,17 +8,17 @@ questions: --json DIR/targets.json.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 from common import table
+from common.words import Parser
 from paper_figures import headlines
 from paper_figures.records import Records
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     parser.add_argument("--records", type=Path, default=Path("paper-records"), metavar="DIR",
                         help="default: %(default)s")  # fmt: skip
     records = Records(parser.parse_args().records)

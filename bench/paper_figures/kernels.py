@@ -11,7 +11,7 @@ from common.kernel_runs import OBJECTS, WHOLE
 
 from .figure import Bars, Curve, Figure, Missing, Panel, with_data
 from .reading import peers_of
-from .records import Records
+from .records import Records, reading
 
 SOURCE = "kernels"
 NPB = ("cg", "ep", "ft", "is", "mg", "sp")
@@ -26,10 +26,11 @@ class Times:
         self.samples, self.distance = records.samples(SOURCE)
         self.peers = [peer for peer in peers_of(self.samples) if tcp or peer != mpi.FASTSOCK_TCP]
         self._values: dict[tuple[str, str, str, str, int], list[float]] = {}
-        for sample in self.samples:
-            kernel, letter, way = sample.what.partition(",")[0].split(maxsplit=2)
-            ranks = int(sample.what.rpartition(", ")[2].split()[0])
-            self._values.setdefault((kernel, letter, way, sample.peer, ranks), []).append(sample.value / 1e6)
+        with reading(records.path(SOURCE)):
+            for sample in self.samples:
+                kernel, letter, way = sample.what.partition(",")[0].split(maxsplit=2)
+                ranks = int(sample.what.rpartition(", ")[2].split()[0])
+                self._values.setdefault((kernel, letter, way, sample.peer, ranks), []).append(sample.value / 1e6)
 
     def of(self, kernel: str, letter: str, peer: str, way: str = WHOLE) -> dict[int, float]:
         """Seconds by the number of ranks."""
@@ -44,12 +45,24 @@ class Times:
         times = self.of(kernel, letter, peer, way)
         return [(ranks, times[1] / took) for ranks, took in times.items()] if 1 in times else []
 
-    def largest(self, kernels: Sequence[str], most: str) -> str:
-        """The largest class up to one that any of the kernels was run in on several ranks. Raises Missing."""
+    def largest(self, kernel: str, most: str) -> str:
+        """The largest class up to one that the kernel was run in on several ranks. Raises Missing."""
         for letter in reversed(ORDER[: ORDER.index(most) + 1]):
-            if any(len(self.of(kernel, letter, peer)) > 1 for kernel in kernels for peer in self.peers):
+            if any(len(self.of(kernel, letter, peer)) > 1 for peer in self.peers):
                 return letter
-        raise Missing(f"the records hold no run of {', '.join(kernels)} up to class {most} on one rank and on more")
+        raise Missing(f"the records hold no run of {kernel} up to class {most} on one rank and on more")
+
+    def classes(self, kernels: Sequence[str], most: str) -> dict[str, str]:
+        """The largest class of each kernel that has one. Raises Missing where none has."""
+        found, lacking = {}, None
+        for kernel in kernels:
+            try:
+                found[kernel] = self.largest(kernel, most)
+            except Missing as error:
+                lacking = error
+        if lacking is not None and not found:
+            raise lacking
+        return found
 
     def letters(self, kernel: str, letters: str) -> str:
         """Of the letters those that were recorded."""
@@ -60,28 +73,33 @@ def _speedup_bars(records: Records) -> list[Panel]:
     times = Times(records)
     panels = []
     for kernel, name in (("lufact", "LUFact"), ("series", "Series")):
-        by_peer = {
-            peer: {f"{letter}{ranks}": gain for letter in times.letters(kernel, "ABC")
-                   for ranks, gain in times.speedups(kernel, letter, peer) if ranks > 1}
-            for peer in times.peers
+        by_line = {
+            line: {f"{letter}{ranks}": gain for letter in times.letters(kernel, "ABC")
+                   for ranks, gain in times.speedups(kernel, letter, peer, way) if ranks > 1}
+            for line, peer, way in _drawn(times)
         }  # fmt: skip
-        labels = sorted({label for gains in by_peer.values() for label in gains})
+        labels = sorted({label for gains in by_line.values() for label in gains})
         if labels:
-            bars = Bars(labels, {peer: [gains.get(label) for label in labels] for peer, gains in by_peer.items()})
+            values = {line: [gains.get(label) for label in labels] for line, gains in by_line.items() if gains}
+            bars = Bars(labels, values)
             panels.append(Panel(name, "size and number of ranks", "speedup", bars=bars))
     return with_data(panels, "A 2.5")
 
 
+def _drawn(times: Times) -> list[tuple[str, str, str]]:
+    """A line an MPI, and one for its lower-case calls: what serialization costs. Its name, the MPI, the way."""
+    return [*((peer, peer, WHOLE) for peer in times.peers),
+            *((f"{peer} by objects", peer, OBJECTS) for peer in times.peers)]  # fmt: skip
+
+
 def _lines(times: Times, kernel: str, letter: str, points: Callable[..., list[tuple[int, float]]]) -> list[Curve]:
-    """A curve an MPI, and one for its lower-case calls, where these were run: what serialization costs."""
-    found = [Curve(peer, points(kernel, letter, peer)) for peer in times.peers]
-    found += [Curve(f"{peer} by objects", points(kernel, letter, peer, OBJECTS)) for peer in times.peers]
+    found = [Curve(line, points(kernel, letter, peer, way)) for line, peer, way in _drawn(times)]
     return [each for each in found if each.points]
 
 
 def _runtime_and_speedup(figure: str, kernel: str, name: str, records: Records) -> list[Panel]:
     times = Times(records)
-    letter = times.largest([kernel], "C")
+    letter = times.largest(kernel, "C")
     seconds = lambda *key: list(times.of(*key).items())  # noqa: E731
     return with_data([
         Panel(f"{name}, size {letter}", RANKS, "runtime, s", _lines(times, kernel, letter, seconds)),
@@ -92,47 +110,46 @@ def _runtime_and_speedup(figure: str, kernel: str, name: str, records: Records) 
 def _speedup(figure: str, kernels: dict[str, str], records: Records) -> list[Panel]:
     times = Times(records)
     panels = []
-    for kernel, name in kernels.items():
-        letter = times.largest([kernel], "C")
+    for kernel, letter in times.classes([*kernels], "C").items():
         lines = _lines(times, kernel, letter, times.speedups)
-        panels.append(Panel(f"{name}, size {letter}", RANKS, "speedup", lines))
+        panels.append(Panel(f"{kernels[kernel]}, size {letter}", RANKS, "speedup", lines))
     return with_data(panels, figure)
 
 
 def _relative(figure: str, most: str, records: Records) -> list[Panel]:
     times = Times(records)
     beside = mpi.OPENMPI if mpi.OPENMPI in times.peers else mpi.MPICH
-    letter = times.largest(NPB, most)
+    classes = times.classes(NPB, most)
     panels = []
-    numbers = sorted({ranks for kernel in NPB for peer in times.peers for ranks in times.of(kernel, letter, peer)})
+    numbers = sorted({n for kernel, letter in classes.items() for peer in times.peers
+                      for n in times.of(kernel, letter, peer)})  # fmt: skip
     for ranks in [numbers[0], *numbers[1:][-2:]]:
-        kernels = [k for k in NPB if ranks in times.of(k, letter, beside)]
+        kernels = {k: letter for k, letter in classes.items() if ranks in times.of(k, letter, beside)}
         values: dict[str, list[float | None]] = {}
         for peer in times.peers:
-            took = [times.of(kernel, letter, peer).get(ranks) for kernel in kernels]
+            took = [times.of(kernel, letter, peer).get(ranks) for kernel, letter in kernels.items()]
             values[peer] = [
                 times.of(kernel, letter, beside)[ranks] / each if each else None
-                for kernel, each in zip(kernels, took, strict=True)
+                for (kernel, letter), each in zip(kernels.items(), took, strict=True)
             ]
         if kernels:
-            title = f"class {letter}, {ranks} rank{'s' if ranks > 1 else ''}"
-            bars = Bars([k.upper() for k in kernels], values)
+            title = f"{ranks} rank{'s' if ranks > 1 else ''}"
+            bars = Bars([f"{kernel.upper()} {letter}" for kernel, letter in kernels.items()], values)
             panels.append(Panel(title, "NPB kernel", f"runtime of {beside} / runtime", bars=bars))
     return with_data(panels, figure)
 
 
 def _npb(figure: str, most: str, tcp: bool, records: Records) -> list[Panel]:
     times = Times(records, tcp)
-    letter = times.largest(NPB, most)
     return with_data([
         Panel(f"{kernel.upper()}, class {letter}", RANKS, "speedup",
               [Curve(peer, times.speedups(kernel, letter, peer)) for peer in times.peers])
-        for kernel in NPB
+        for kernel, letter in times.classes(NPB, most).items()
     ], figure)  # fmt: skip
 
 
 _ONE_HOST = "One host: no network between the ranks. More than 2 ranks share the cores."
-_CLASS = "The largest recorded class up to the paper's."
+_CLASS = "Of each kernel the largest recorded class up to the paper's."
 _TCP = f"{_ONE_HOST} The line `fastsock tcp` goes over TCP on loopback, the others through memory. {_CLASS}"
 
 

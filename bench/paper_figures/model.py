@@ -29,7 +29,7 @@ def _of(records: Records, what: str) -> dict[str, tuple[Fit, list[Sample]]]:
         except Unfit as error:
             refused = str(error)
     if not found:
-        raise Missing(refused or f"{records.path(SOURCE)} has no {what} with {distance} cores: measure --what {what}")
+        raise Missing(refused or f"{records.path(SOURCE)} has no {what} (cores {distance}): measure --what {what}")
     return found
 
 
@@ -87,11 +87,18 @@ def _send(records: Records) -> list[Panel]:
 
 def _collectives(name: str, calls: dict[str, str]) -> Callable[[Records], list[Panel]]:
     def panels(records: Records) -> list[Panel]:
-        of = {call: _of(records, call) for call in calls}
+        of, lacking = {}, None
+        for call in calls:  # one is drawn where the other was not measured
+            try:
+                of[call] = _of(records, call)
+            except Missing as error:
+                lacking = error
+        if lacking is not None and not of:
+            raise lacking
         numbers = sorted({ranks for each in of.values() for ranks in _numbers(each)})
         return with_data([
             _bandwidth(of[call], ranks, f"{calls[call]}, {ranks} ranks", [PROPOSED])
-            for ranks in numbers for call in calls
+            for ranks in numbers for call in of
         ], name)  # fmt: skip
 
     return panels

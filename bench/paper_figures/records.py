@@ -7,19 +7,21 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from common import kernel_runs, mpi, sizes
 from common.interleave import Sample
-from common.placement import NEAR
+from common.placement import MIXED, NEAR
 from model import samples as model_samples
 
 from .figure import Missing
 
 ROOT = Path(__file__).resolve().parents[2]
+QUICK, FULL, LARGE = "quick", "full", "large"
 SEND, SEND_QUICK = "0,1,8,64,512,2k,4k,16k,64k,256k,1m,4m", "0,1,64,1k,16k,128k,1m"
 
 
@@ -30,22 +32,26 @@ class Source:
     file: str
     full: Sequence[str]
     quick: Sequence[str] = ()
+    large: Sequence[str] = ()  # beside `full`: what takes hours
+    minutes: float = 2.0  # that `full` takes on two cores, about
+    rest: float = 0.0  # the same where the file is there; 0: then nothing is measured, else the commands go on there
+    drawn: Callable[[Any], bool] = lambda sample: True  # whether a figure is to show the sample
 
-    def commands(self, folder: Path, quick: bool) -> list[str]:
-        """As they are typed at the repository's root."""
-        steps = self.quick if quick and self.quick else self.full
+    def commands(self, folder: Path, measure: str) -> list[str]:
+        """As they are typed at the repository's root, for QUICK, FULL or LARGE."""
+        steps = self.quick or self.full if measure == QUICK else [*self.full, *(self.large if measure == LARGE else ())]
         names = {"file": shlex.quote(str(folder / self.file)), "folder": shlex.quote(str(folder))}
         return [f"python {step.format(**names)}" for step in steps]
 
 
-def _question(name: str) -> Source:
+def _question(name: str, minutes: float) -> Source:
     command = f"bench/{name}.py --json {{file}}"
-    return Source(f"{name}.json", [command], [f"{command} --quick"])
+    return Source(f"{name}.json", [command], [f"{command} --quick"], minutes=minutes)
 
 
-def _curves(what: str) -> Source:
+def _curves(what: str, minutes: float) -> Source:
     command = f"bench/curves.py {what} --json {{file}}"
-    return Source(f"{what}.json", [command], [f"{command} --quick"])
+    return Source(f"{what}.json", [command], [f"{command} --quick"], minutes=minutes)
 
 
 def _kinds(sizes: str, more: str = "") -> list[str]:
@@ -53,21 +59,33 @@ def _kinds(sizes: str, more: str = "") -> list[str]:
     return [f"{command} {kind}" for kind in ("bytes", "doubles", "objects")]
 
 
+def _of_kernels(sample: Sample) -> bool:
+    """Not the devices, which were verified once, and no skeleton."""
+    peers = (mpi.FASTSOCK, mpi.FASTSOCK_TCP, *mpi.OTHERS)
+    return sample.peer in peers and kernel_runs.way(sample.what) in (kernel_runs.WHOLE, kernel_runs.OBJECTS)
+
+
 _KERNELS = "bench/kernels.py --json {file} --resume"
-_WITH_TCP = "'fastsock,fastsock tcp,mpich,openmpi'"
+_NPB, _JGF = "--what cg,ep,ft,is,mg,sp", "--what lufact,series,crypt,moldyn"
+_TCP, _WITH_TCP = "'fastsock tcp'", "'fastsock,fastsock tcp,mpich,openmpi'"
 _FITTED = [
     "-m bench.model measure --samples {folder}/model.jsonl",
     "-m bench.model fit --samples {folder}/model.jsonl --models {folder}/fits.json --distance near",
 ]
 SOURCES = {
-    **{name: _question(name) for name in ("ping_pong", "send_array", "rmi", "active", "pmm", "rdma")},
-    **{name: _curves(name) for name in ("arrays", "buffers", "bulks", "devices", "remote_arrays", "remote_objects",
-                                        "overhead", "gradient")},
+    **{name: _question(name, minutes) for name, minutes in (
+        ("ping_pong", 1), ("send_array", 1), ("rmi", 4), ("active", 2), ("pmm", 4), ("rdma", 5),
+    )},
+    **{name: _curves(name, minutes) for name, minutes in (
+        ("arrays", 2), ("buffers", 3), ("bulks", 3), ("devices", 3), ("remote_arrays", 6), ("remote_objects", 2),
+        ("overhead", 2), ("gradient", 1),
+    )},
     "model": Source(
         "model.jsonl",
         ["-m bench.model measure --samples {file}"],
         ["-m bench.model measure --quick --what send,bcast,reduce,scatter,alltoall --ranks 2,4 --times 20"
          " --sizes 0,1,64,1k,16k,256k --peers fastsock,openmpi --samples {file}"],
+        minutes=60, rest=1,
     ),
     "errors": Source(
         "errors.json",
@@ -78,7 +96,8 @@ SOURCES = {
         "pairs.json",
         [*_FITTED, "-m bench.model substitute --models {folder}/fits.json --distance near --json {file}"],
     ),
-    "kinds": Source("kinds.jsonl", _kinds(SEND), _kinds(SEND_QUICK, " --quick --times 20 --peers fastsock,openmpi")),
+    "kinds": Source("kinds.jsonl", _kinds(SEND), _kinds(SEND_QUICK, " --quick --times 20 --peers fastsock,openmpi"),
+                    minutes=3, rest=0.2),
     "collectives": Source(
         "collectives.json",
         ["bench/collectives.py --what bcast,reduce --ranks 2,4,8 --sizes 1k,1m --json {file}"],
@@ -87,30 +106,54 @@ SOURCES = {
     ),
     "kernels": Source(
         "kernels.json",
+        # the first has the most of it; by objects and over TCP once
         [_KERNELS,
-         f"{_KERNELS} --what cg,ep,ft,is,mg,sp --classes S,W,A,B --ranks 1,2,4 --peers {_WITH_TCP}",
-         f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A,B --ranks 1,2,4 --objects"],
+         f"{_KERNELS} {_NPB} --classes S,W,A --ranks 1,2,4 --turns 1 --peers {_TCP}",
+         f"{_KERNELS} {_JGF} --classes A --ranks 1,2,4 --turns 1 --objects"],
         [f"{_KERNELS} --what ft,is --classes S --ranks 1,2 --turns 1 --peers 'fastsock,fastsock tcp,openmpi'",
          f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A --ranks 1,2 --turns 1 --peers fastsock,openmpi"],
+        [f"{_KERNELS} {_NPB} --classes B,C --ranks 1,2,4 --turns 1 --limit 7200 --peers {_WITH_TCP}",
+         f"{_KERNELS} {_JGF} --classes B,C --ranks 1,2,4 --turns 1 --limit 7200 --objects"],
+        minutes=60, rest=8, drawn=_of_kernels,
     ),
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """The samples of one distance, and the points that have none of it."""
+
+    samples: list[Any]
+    distance: str
+    left_out: list[str]
+    points: int
+
+    @property
+    def words(self) -> str:
+        """The distance, and how much is left out."""
+        less = f", without {len(self.left_out)} of {self.points} points" if self.left_out else ""
+        return f"{self.distance}{less}"
+
+    def lacking(self) -> str:
+        """The points that are left out, in a few words."""
+        more = f" and {len(self.left_out) - 3} more" if len(self.left_out) > 3 else ""
+        return f"no {self.distance} sample of {'; '.join(self.left_out[:3])}{more}" if self.left_out else ""
+
+
 class Records:
-    """The records of a folder. measure: "quick" or "full" measures what is missing first; "" does not."""
+    """The records of a folder. measure: QUICK, FULL or LARGE measures what is missing first; "" does not."""
 
     def __init__(self, folder: Path, measure: str = "") -> None:
         self.folder = folder
         self.measure = measure
         self._tried: set[str] = set()
-        self.samples = cache(self._samples)
-        self.model = cache(self._model)
+        self._read: dict[str, Chosen] = {}
 
     def path(self, name: str) -> Path:
         """The file of a source. Raises Missing where there is none and none can be measured."""
         source = SOURCES[name]
         path = self.folder / source.file
-        if not path.exists() and self.measure and name not in self._tried:
+        if name not in self._tried and self._minutes(source):
             self._tried.add(name)
             self._run(source)
         if not path.exists():
@@ -118,17 +161,30 @@ class Records:
             raise Missing(f"{path} {tried}: run `{self.command(name)}`, or bench/figures.py with --quick")
         return path
 
+    def estimate(self, names: Iterable[str]) -> dict[str, float]:
+        """About how many minutes each of these sources takes, where something is missing."""
+        found = {name: self._minutes(SOURCES[name]) for name in dict.fromkeys(names)}
+        return {name: minutes for name, minutes in found.items() if minutes}
+
+    def _minutes(self, source: Source) -> float:
+        """For measuring what is missing; 0: nothing is."""
+        if not self.measure:
+            return 0.0
+        if not (self.folder / source.file).exists():
+            return source.minutes
+        return 0.0 if self.measure == QUICK else source.rest
+
     def is_there(self, name: str) -> bool:
         """Whether the source's file is."""
         return (self.folder / SOURCES[name].file).exists()
 
     def command(self, name: str) -> str:
         """What writes the source's file, in full."""
-        return " && ".join(SOURCES[name].commands(self.folder, False))
+        return " && ".join(SOURCES[name].commands(self.folder, FULL))
 
     def _run(self, source: Source) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for command in source.commands(self.folder.resolve(), self.measure == "quick"):
+        for command in source.commands(self.folder.resolve(), self.measure):
             print(f"measuring: {command}", file=sys.stderr, flush=True)
             words = [sys.executable, *shlex.split(command)[1:]]
             done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
@@ -144,63 +200,90 @@ class Records:
         """The record in a file. Raises Missing."""
         try:
             found: dict[str, Any] = json.loads(path.read_text())
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise Missing(f"{path} is no record ({error}): delete it and measure again") from None
-        if not isinstance(found, dict) or "machine" not in found:
+        if not isinstance(found, dict) or not isinstance(found.get("machine"), dict):
             raise Missing(f"{path} is no record of a bench: delete it and measure again")
         return found
 
-    def _samples(self, name: str) -> tuple[list[Sample], str]:
-        """Samples of one distance where one covers everything, and the distances in words. Raises Missing."""
-        try:
-            found = [Sample(**each) for each in self.document(name)["samples"]]
-        except (KeyError, TypeError):
-            raise Missing(f"{self.path(name)} holds no samples: delete it and measure again") from None
-        if not found:
-            raise Missing(f"{self.path(name)} has no samples: delete it and measure again")
-        return of_one_distance(found, [(s.what, s.peer, s.size) for s in found], [s.placement for s in found])
+    def samples(self, name: str) -> tuple[list[Sample], str]:
+        """Samples of the one distance that has most points, and the distance in words. Raises Missing."""
+        if name not in self._read:
+            path = self.path(name)
+            with reading(path):
+                found = [Sample(**each) for each in self.document(name)["samples"]]
+                drawn = [sample for sample in found if SOURCES[name].drawn(sample)]
+            if not drawn:
+                raise Missing(f"{path} has no samples: delete it and measure again")
+            points = [_named(s.what, s.peer, s.size) for s in drawn]
+            self._read[name] = of_one_distance(drawn, points, [s.placement for s in drawn])
+        chosen = self._read[name]
+        return chosen.samples, chosen.words
 
-    def _model(self, name: str) -> tuple[list[model_samples.Sample], str]:
-        """The same of bench/model's records. Where no distance has everything, all are as of one: one fit wants that.
+    def model(self, name: str) -> tuple[list[model_samples.Sample], str]:
+        """The same of bench/model's records. Raises Missing."""
+        if name not in self._read:
+            try:
+                found = model_samples.read(str(self.path(name)))
+            except model_samples.Unfit as error:
+                raise Missing(str(error)) from None
+            points = [_named(f"{s.what} ({s.kind}), {s.ranks} ranks", s.mpi, max(s.asked, 0)) for s in found]
+            self._read[name] = of_one_distance(found, points, [s.distance for s in found])
+        chosen = self._read[name]
+        return chosen.samples, chosen.words
 
-        Raises Missing.
-        """
-        try:
-            found = model_samples.read(str(self.path(name)))
-        except model_samples.Unfit as error:
-            raise Missing(str(error)) from None
-        cells = [(s.mpi, s.what, s.kind, s.ranks, s.asked) for s in found]
-        used, where = of_one_distance(found, cells, [s.distance for s in found])
-        return [replace(s, distance=where) for s in used], where
+    def advice(self, names: Iterable[str]) -> str:
+        """For a figure that lacks points: those that were left out, and the command."""
+        told = ""
+        for name in names:
+            if name in self._read and self._read[name].left_out:
+                path = self.folder / SOURCES[name].file
+                told += f" ({self._read[name].lacking()}: delete {path}, and run `{self.command(name)}` again)"
+        return told
 
     def caption(self, names: Sequence[str]) -> str:
-        """The machine, the cores' distance, and how often each point was measured."""
-        told = []
+        """The machine, the cores' distance, how often each point was measured, and what is left out."""
+        told, lacking = [], []
         for name in names:
             if SOURCES[name].file.endswith("l"):
                 samples, distance = self.model(name)
                 times = max(s.count for s in samples)
                 told.append((samples[0].machine, distance, f"the least of at most {times} measurements"))
-                continue
-            document = self.document(name)
-            about = document["machine"]
-            machine = f"{about['processor']}, {about['cores']} cores, Linux {about['kernel']}"
-            samples, distance = self.samples(name)
-            times = max(Counter((s.what, s.peer, s.size) for s in samples).values())
-            told.append((machine, distance, f"medians of at most {times}, measured {about['when']}"))
+            else:
+                with reading(self.path(name)):
+                    about = self.document(name)["machine"]
+                    machine = f"{about['processor']}, {about['cores']} cores, Linux {about['kernel']}"
+                    when = about["when"]
+                measured, distance = self.samples(name)
+                times = max(Counter((s.what, s.peer, s.size) for s in measured).values())
+                told.append((machine, distance, f"medians of at most {times}, measured {when}"))
+            lacking.append(self._read[name].lacking())
         parts = ["; ".join(dict.fromkeys(each)) for each in zip(*told, strict=True)]
-        return f"{parts[0]}. Cores {parts[1]}. {parts[2][:1].upper()}{parts[2][1:]}."
+        left_out = "; ".join(dict.fromkeys(filter(None, lacking)))
+        whole = f"{parts[0]}. Cores {parts[1]}. {parts[2][:1].upper()}{parts[2][1:]}."
+        return f"{whole} Left out: {left_out}." if left_out else whole
 
 
-def of_one_distance(samples: list[Any], cells: list[Any], places: list[str]) -> tuple[list[Any], str]:
-    """The samples of the one distance that has every cell; all of them, and how many are of which, where none has."""
-    covered: dict[str, set[Any]] = {}
-    for cell, place in zip(cells, places, strict=True):
-        covered.setdefault(place, set()).add(cell)
-    wanted = set(cells)
-    whole = [place for place, of in covered.items() if of == wanted]
-    if whole:
-        place = NEAR if NEAR in whole else max(whole, key=places.count)
-        return [s for s, where in zip(samples, places, strict=True) if where == place], place
-    order = sorted(covered, key=places.count, reverse=True)
-    return samples, "changed: " + ", ".join(f"{place} in {places.count(place)}" for place in order) + " samples"
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What is read inside is a bench's record. Raises Missing where it has another shape."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, ArithmeticError) as error:
+        raise Missing(f"{path} has another shape than a bench writes ({error!r}): delete it, measure again") from None
+
+
+def _named(what: str, peer: str, size: int) -> str:
+    return f"{what} on {peer}" + (f", {sizes.name(size)}" if size else "")
+
+
+def of_one_distance(samples: list[Any], points: list[str], places: list[str]) -> Chosen:
+    """The samples of the one distance that most points have: near and far never mix."""
+    covered: dict[str, set[str]] = {}
+    for point, place in zip(points, places, strict=True):
+        covered.setdefault(place, set()).add(point)
+    # what was measured while the cores moved is of no distance
+    best = max(covered, key=lambda place: (place != MIXED, len(covered[place]), place == NEAR))
+    left_out = [point for point in dict.fromkeys(points) if point not in covered[best]]
+    kept = [sample for sample, place in zip(samples, places, strict=True) if place == best]
+    return Chosen(kept, best, left_out, len(set(points)))

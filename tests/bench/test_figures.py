@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from common.target import Result  # noqa: E402
 from model import samples as model_samples  # noqa: E402
 from paper_figures import drawing, headlines, registry  # noqa: E402
 from paper_figures.figure import Missing  # noqa: E402
-from paper_figures.records import SOURCES, Records, of_one_distance  # noqa: E402
+from paper_figures.records import FULL, LARGE, QUICK, SOURCES, Records, of_one_distance  # noqa: E402
 from paper_figures.undrawn import UNDRAWN  # noqa: E402
 
 from fastsock import core  # noqa: E402
@@ -45,7 +46,7 @@ SHAPES = {
     "A 2.2": (2, "log", "linear", BYTES, "latency, us", 6),
     "A 2.3": (4, "log", "linear", BYTES, "bandwidth, MB/s", 6),
     "A 2.4": (4, "log", "linear", BYTES, "bandwidth, MB/s", 6),
-    "A 2.5": (2, "linear", "linear", "size and number of ranks", "speedup", 3),
+    "A 2.5": (2, "linear", "linear", "size and number of ranks", "speedup", 4),
     "A 3.13": (1, "log", "linear", BYTES, "latency, us", 7),
     "A 3.14": (1, "log", "linear", BYTES, MBIT, 7),
     "A 3.15": (2, "linear", "linear", "ranks", "runtime, s", 4),
@@ -273,12 +274,60 @@ def test_a_record_of_something_else_is_refused(tmp_path):
         registry.FIGURES["E 8"].panels(Records(tmp_path))
 
 
-def test_one_distance_where_it_has_everything():
-    assert of_one_distance([1, 2, 3, 4], ["a", "a", "b", "b"], ["far", "near", "far", "near"]) == ([2, 4], "near")
-    assert of_one_distance([1, 2, 3], ["a", "a", "b"], ["near", "far", "far"]) == ([2, 3], "far")
-    used, where = of_one_distance([1, 2], ["a", "b"], ["far", "near"])
-    assert used == [1, 2]
-    assert where == "changed: far in 1, near in 1 samples"
+def test_the_distance_that_has_most_points():
+    def chosen(points, places):
+        found = of_one_distance(list(range(1, len(points) + 1)), points, places)
+        return found.samples, found.words, found.left_out
+
+    assert chosen(["a", "a", "b", "b"], ["far", "near", "far", "near"]) == ([2, 4], "near", [])
+    assert chosen(["a", "a", "b"], ["near", "far", "far"]) == ([2, 3], "far", [])
+    assert chosen(["a", "b"], ["far", "near"]) == ([2], "near, without 1 of 2 points", ["a"])
+    assert chosen(["a", "b", "c"], ["mixed", "near", "mixed"]) == ([2], "near, without 2 of 3 points", ["a", "c"])
+    assert chosen(["a"], ["mixed"]) == ([1], "mixed", [])
+
+
+def test_near_and_far_never_mix_in_a_fit(tmp_path):
+    """What one distance lacks is left out, and told in the caption, or in one line where nothing is left."""
+    near = of_model(THREE, ["send", "bcast"])
+    far = [replace(s, distance="far", least=9 * s.least) for s in of_model([mpi.FASTSOCK], ["reduce"])]
+    model_samples.append(str(tmp_path / "model.jsonl"), [*near, *far])
+    records = Records(tmp_path)
+    panels = registry.FIGURES["A 2.3"].panels(records)
+    assert [panel.title for panel in panels] == ["Broadcast, 2 ranks", "Broadcast, 4 ranks"]
+    assert {s.distance for s in records.model("model")[0]} == {"near"}
+    caption = records.caption(["model"])
+    assert "Cores near, without 12 of 66 points." in caption
+    assert "Left out: no near sample of reduce (bytes), 2 ranks on fastsock; " in caption
+    status, _, said = figures("A 2.4", "--records", tmp_path, "--out", tmp_path)
+    assert (status, len(said.splitlines())) == (2, 1)
+    assert (
+        "has no alltoall (cores near, without 12 of 66 points): measure --what alltoall" in said
+        and "run `python -m bench.model measure" in said
+    )
+
+
+def write_kernels(folder, samples):
+    record.write(str(folder / "kernels.json"), {"samples": samples, "results": []})
+    return Records(folder)
+
+
+def test_class_c_is_drawn_where_it_was_run(tmp_path):
+    cases = [Case("cg", letter, n) for letter in "BC" for n in (1, 2)] + [Case("ft", "B", n) for n in (1, 2)]
+    records = write_kernels(tmp_path, [taken(c.name, p, 0, 4e6 / c.ranks) for c in cases for p in THREE])
+    titles = [panel.title for panel in registry.FIGURES["A 6.9"].panels(records)]
+    assert titles == ["CG, class C", "FT, class B"]
+    [one, *_] = registry.FIGURES["A 6.2"].panels(records)
+    assert one.bars.categories == ["CG C", "FT B"]
+
+
+def test_devices_and_skeletons_are_no_lines(tmp_path):
+    ways = [("cg", "S", n) for n in (1, 2)]
+    samples = [taken(Case(*of).name, peer, 0, 1e6) for of in ways for peer in (*THREE, *mpi.DEVICES, "native")]
+    samples += [taken(Case("cg", "S", 2, "skeleton").name, mpi.FASTSOCK, 0, 1e6, placement="far")]
+    records = write_kernels(tmp_path, samples)
+    [panel] = registry.FIGURES["A 6.5"].panels(records)
+    assert [curve.label for curve in panel.curves] == list(THREE)
+    assert records.samples("kernels")[1] == "near"
 
 
 def test_figures_are_chosen_by_paper_and_by_name():
@@ -289,8 +338,8 @@ def test_figures_are_chosen_by_paper_and_by_name():
 
 def test_every_command_names_a_program_that_is_there(tmp_path):
     for source in SOURCES.values():
-        for quick in (False, True):
-            for command in source.commands(tmp_path, quick):
+        for measure in (QUICK, FULL, LARGE):
+            for command in source.commands(tmp_path, measure):
                 program = command.split()[1]
                 assert program == "-m" or (ROOT / program).exists(), command
 
@@ -315,10 +364,62 @@ def test_the_papers_ratios_stand_beside_the_recorded_ones(folder):
     assert lines["start-up in shared memory, beside plain sockets"][3] == "91.0 times (near)"
     assert lines["a call with a 3 KB object"][3] == "88% less (far)"
     assert lines["Broadcast, 1 KB and 1 MB"][3].endswith("times as fast as the better MPI, 4 ranks (near)")
-    assert lines["MolDyn"][3] == "1.25 times as fast as the better MPI, A on 4 ranks (near)"
+    told_of = "1.00 times the better MPI's speedup: 4.00 by 4.00, A on 4 ranks (near)"
+    assert lines["MolDyn, speedup beside other libraries"][3] == told_of
     assert lines["NPB, performance relative to MPI"][3].startswith("1.25 (")
     assert lines["the same, rate"][3].startswith("32768 Mflop/s")
     assert lines["CG on remote objects"][3].endswith("no manager")
+
+
+def test_a_ratio_of_speedups_is_no_ratio_of_times(tmp_path):
+    """Twice as fast on one rank and on two: the speedups are alike."""
+    times = {mpi.FASTSOCK: (1e6, 5e5), mpi.MPICH: (2e6, 1e6), mpi.OPENMPI: (2e6, 16e5)}
+    named = [(Case("crypt", "A", n + 1).name, peer, both[n]) for peer, both in times.items() for n in (0, 1)]
+    write_kernels(tmp_path, [taken(name, peer, 0, took) for name, peer, took in named])
+    ours = told(tmp_path)["Crypt, speedup beside other libraries"][3]
+    assert ours == "1.00 times the better MPI's speedup: 2.00 by 2.00, A on 2 ranks (near)"
+
+
+def test_a_kernel_that_only_others_ran_has_no_ratio(tmp_path):
+    samples = [taken(Case("moldyn", "A", n).name, mpi.MPICH, 0, 1e6) for n in (1, 2)]
+    write_kernels(tmp_path, samples)
+    ours = told(tmp_path)["MolDyn, speedup beside other libraries"][3]
+    assert ours == "the record has no speedup of moldyn on fastsock and on another MPI"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "what"),
+    [
+        ("errors.json", {"errors": [{"mpi": mpi.FASTSOCK}]}, "error of the model, Send"),
+        ("errors.json", {}, "error of the model, collectives"),
+        ("pairs.json", {"pairs": [{"predicted": {}}]}, "calls replaced by cheaper combinations"),
+        ("rmi.json", {"results": [{"name": "other"}]}, "a call with a 3 KB object"),
+        ("targets.json", {"results": []}, "start-up in shared memory, beside plain sockets"),
+        ("kernels.json", {"samples": [{"what": "cg"}]}, "MolDyn, speedup beside other libraries"),
+        ("collectives.json", {"samples": [vars(taken("ping-pong", "x", 1, 1.0))]}, "Reduce, 1 KB and 1 MB"),
+    ],
+)
+def test_a_record_of_another_shape_is_told(file, content, what, tmp_path):
+    record.write(str(tmp_path / file), content)
+    _, _, _, ours, command = told(tmp_path)[what]
+    assert "another shape than a bench writes" in ours or (ours == "not recorded: run" and command)
+
+
+def test_a_run_measures_what_is_missing_and_says_how_long(tmp_path):
+    """An hour where the two longest records are there, and these go on where they end."""
+    every = [source for figure in registry.FIGURES.values() for source in figure.sources]
+    for file in ("kernels.json", "model.jsonl"):
+        (tmp_path / file).touch()
+    minutes = Records(tmp_path, FULL).estimate(every)
+    assert sum(minutes.values()) < 60
+    assert {"kernels", "model", "arrays"} <= set(minutes)
+    assert "arrays" in Records(tmp_path, QUICK).estimate(every)
+    assert not {"kernels", "model"} & set(Records(tmp_path, QUICK).estimate(every))
+    kernels = SOURCES["kernels"]
+    assert not any("--classes B,C" in command for command in kernels.commands(tmp_path, FULL))
+    assert any("--classes B,C" in command for command in kernels.commands(tmp_path, LARGE))
+    for source in (SOURCES[name] for name in ("kernels", "model", "kinds")):
+        assert source.rest and all("--resume" in c or "--samples" in c for c in source.commands(tmp_path, LARGE))
 
 
 def test_what_was_not_recorded_says_what_to_run(tmp_path):
