@@ -115,14 +115,15 @@ class Runs:
     def lines(self, peers: Sequence[str]) -> str:
         """The table: milliseconds, and the share of communication on fastsock.mpj."""
         rows = []
-        for what in dict.fromkeys(s.what for s in self.samples):
+        told = [sample for sample in self.samples if sample.peer in peers]
+        for what in dict.fromkeys(s.what for s in told):
             row = [what]
             for peer in peers:
-                values = [s.value / 1e3 for s in self.samples if (s.what, s.peer) == (what, peer)]
+                values = [s.value / 1e3 for s in told if (s.what, s.peer) == (what, peer)]
                 row.append(table.number(summary.median(values)) if values else "-")
-            row.append(table.number(mpi_targets.against_best(self.samples, what, 0)))
+            row.append(table.number(mpi_targets.against_best(told, what, 0)))
             row.append(self._share(what))
-            row.append(summary.placements(self.samples, what, 0))
+            row.append(summary.placements(told, what, 0))
             rows.append(row)
         return table.lines(["ms", *peers, "times the best other", "communicating", "cores"], rows)
 

@@ -78,8 +78,10 @@ def results(
     failed: names of cases with the MPI. skipped: MPIs that cannot run here, and why. busy: what two busy cores give
     over one.
     """
+    lines = _verified(samples, failed, skipped)
+    samples = [sample for sample in samples if sample.peer not in mpi.DEVICES]  # whose times no line divides
     there = {sample.what for sample in samples}
-    lines = [*_verified(samples, failed, skipped), *_never_slower(samples), *_skeletons(samples), *_crowded(samples)]
+    lines += [*_never_slower(samples), *_skeletons(samples), *_crowded(samples)]
     lines += [line for name, letter in _measured_pairs(samples) for line in _speedup(samples, name, letter, busy)]
     for what in dict.fromkeys(sample.what for sample in samples if sample.peer == native_npb.NATIVE):
         ours = summary.compare(samples, what, 0, mpi.FASTSOCK, native_npb.NATIVE)
