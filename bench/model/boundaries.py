@@ -22,7 +22,10 @@ OTHERS = {
 CACHE = 512 << 10  # a core's second cache, on most machines: no protocol's, but all copies slow down there
 ONE_LINE = ("scatter", "alltoall", "reduce_scatter")  # all members' parts share one member's line or buffer
 BY_BLOCKS = ("scatter", "gather", "allgather", "alltoall", "reduce_scatter")
-POINT_TO_POINT = ("send", "ssend", "bsend", "rsend", "sendrecv", "isend")
+SENDS = ("send", "ssend", "bsend", "rsend")
+EXCHANGES = ("sendrecv", "sendrecv_replace")
+BETWEEN_TWO = (*SENDS, *EXCHANGES)
+POINT_TO_POINT = (*BETWEEN_TWO, *(f"i{name}" for name in BETWEEN_TWO), *(f"{name}_init" for name in SENDS))
 
 
 def of(name: str, what: str, ranks: int) -> list[int]:

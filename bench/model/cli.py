@@ -68,7 +68,8 @@ def _measure(said: argparse.Namespace) -> int:
     if said.what:
         wanted = measure.named(said.what, said.kind or samples.BYTES)
     else:
-        wanted = [(name, samples.BYTES) for name in measure.QUICK] if said.quick else list(measure.FULL)
+        quick = [measure.Call(name, samples.BYTES) for name in measure.QUICK]
+        wanted = quick if said.quick else list(measure.FULL)
     plain = sorted({0, *_lengths(said.sizes)}) if said.sizes else []
     longest = max(plain) if plain else _longest(said)
     there = measure.run(suite, list(measure.starts(peers, wanted, ranks)), longest, plain, said.samples)

@@ -6,13 +6,15 @@ was another one, does not count.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import random
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from common import machine, mpi
 from common.interleave import Skipped
@@ -22,33 +24,96 @@ from . import boundaries, samples
 from .samples import BYTES, DOUBLES, OBJECTS, Sample
 
 REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan")
-COLLECTIVES = (
+AMONG_ALL = (
     "barrier", "bcast", "scatter", "scatterv", "gather", "gatherv", "allgather", "allgatherv", "alltoall", "alltoallv",
-    "alltoallw", *REDUCTIONS, "neighbor_allgather", "neighbor_alltoall",
+    "alltoallw", *REDUCTIONS,
 )  # fmt: skip
+COLLECTIVES = (*AMONG_ALL, "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv",
+               "neighbor_alltoallw")  # fmt: skip
 POINT_TO_POINT = boundaries.POINT_TO_POINT
-BLOCKING = ("send", "ssend", "bsend", "rsend", "sendrecv", *COLLECTIVES)
-NON_BLOCKING = ("isend", *(f"i{name}" for name in COLLECTIVES))
+BLOCKING = (*boundaries.BETWEEN_TWO, *COLLECTIVES)
+NON_BLOCKING = tuple(f"i{name}" for name in BLOCKING)
+PERSISTENT = tuple(f"{name}_init" for name in (*boundaries.SENDS, *COLLECTIVES))
+CALLS = (*BLOCKING, *NON_BLOCKING, *PERSISTENT)
 PLAIN = ("send", "bcast", "scatter", "gather", "allgather", "alltoall")  # those whose type of data is chosen
 OF_OBJECTS = (*PLAIN, "reduce", "allreduce", "scan")
+# All that have a lower-case call in mpi4py.
+WITH_OBJECTS = (*OF_OBJECTS, "ssend", "bsend", "sendrecv", "isend", "issend", "ibsend", "exscan", "neighbor_allgather",
+                "neighbor_alltoall")  # fmt: skip
+# Those whose buffers can be dealt in whole doubles; reductions add doubles always.
+WITH_DOUBLES = (*boundaries.BETWEEN_TWO, *PLAIN, *REDUCTIONS)
 UNSEEN = 20  # random lengths of each call
 KINDS = (BYTES, DOUBLES, OBJECTS)
+ALGORITHMS = "algorithms"  # all of them
+BETWEEN_HOSTS = "two_level"  # the algorithm that ranks of one host cannot use
 QUICK = ("send", "barrier", "bcast", "scatter", "gather", "allgather", "reduce", "allreduce", "reduce_scatter",
          "scatterv")  # fmt: skip
-FULL = tuple([(name, BYTES) for name in (*BLOCKING, *NON_BLOCKING)] + [(name, DOUBLES) for name in PLAIN]
-             + [(name, OBJECTS) for name in OF_OBJECTS])  # fmt: skip
+OFTEN = (*AMONG_ALL, "neighbor_allgather", "neighbor_alltoall")
+MANY = (*boundaries.SENDS, "sendrecv", "isend", *OFTEN, *(f"i{name}" for name in OFTEN))
+FEW = (0, 1 << 10, 64 << 10)  # the lengths of all others, in the whole suite
+SET_UP = 1.5  # seconds of a start of ranks, about
+TAKEN = 0.6  # of the seconds that one length may take, about
 
 
-def named(text: str, kind: str) -> list[tuple[str, str]]:
-    """The calls that a user named. Raises Unfit for one that the suite does not know."""
+class Call(NamedTuple):
+    """What is measured. few: at few lengths and numbers of ranks."""
+
+    what: str
+    kind: str
+    few: bool = False
+
+
+FULL = (
+    *(Call(name, BYTES) for name in MANY), *(Call(name, DOUBLES) for name in PLAIN),
+    *(Call(name, OBJECTS) for name in OF_OBJECTS), *(Call(name, BYTES, few=True) for name in CALLS if name not in MANY),
+)  # fmt: skip
+
+
+def named(text: str, kind: str) -> list[Call]:
+    """The calls that a user named. Raises Unfit for one that the suite does not know, or not with that kind of data."""
     if kind not in KINDS:
         raise samples.Unfit(f"--kind {kind}: say one of {', '.join(KINDS)}")
-    for name in text.split(","):
-        whole, _, parts = name.partition("=")
-        for each in (whole.removesuffix("_init"), *(parts.split("+") if parts else ())):
-            if each not in BLOCKING and (each not in NON_BLOCKING or name != each):
-                raise samples.Unfit(f"--what {name} is no call of the suite; it has {', '.join(BLOCKING)}, and i forms")
-    return [(name, kind) for name in text.split(",")]
+    found = [name for word in text.split(",") for name in _each(word)]
+    for name in found:
+        known = kinds(name)
+        if kind not in known:
+            raise samples.Unfit(f"--kind {kind}: {name} can be measured with {' and '.join(known)} alone")
+    return [Call(name, kind) for name in found]
+
+
+def kinds(name: str) -> list[str]:
+    """The kinds of data that a call can be measured with. Raises Unfit for one that the suite does not know."""
+    whole, is_pair, parts = name.partition("=")
+    stem, is_algorithm, algorithm = name.partition(":")
+    if is_pair and whole in AMONG_ALL and len(both := parts.split("+")) == 2 and {*both} <= {*AMONG_ALL}:
+        return [BYTES]
+    if is_algorithm and stem in AMONG_ALL:
+        if algorithm not in (known := algorithms(stem)):
+            raise samples.Unfit(f"--what {name}: ranks of one host have these algorithms of {stem}: {', '.join(known)}")
+        return [kind for kind in kinds(stem) if kind != OBJECTS]
+    if name not in CALLS:
+        raise samples.Unfit(
+            f"--what {name} is no call of the suite; it has {', '.join(BLOCKING)}, i forms, _init forms, "
+            "combinations as bcast=scatter+allgather, and algorithms as bcast:binomial_tree, bcast:*, "
+            f"{ALGORITHMS}"
+        )
+    plain = name.removesuffix("_init") if name in PERSISTENT else name[1:] if name in NON_BLOCKING else name
+    fit = {BYTES: True, DOUBLES: plain in WITH_DOUBLES, OBJECTS: name in WITH_OBJECTS}
+    return [kind for kind in KINDS if fit[kind]]
+
+
+def algorithms(primitive: str) -> list[str]:
+    """Those of a collective of fastsock.mpj that ranks of one host can use."""
+    module = importlib.import_module(f"fastsock.mpj.collectives.{primitive}")
+    return [name for name in module.PRIMITIVE.algorithms if name != BETWEEN_HOSTS]
+
+
+def _each(word: str) -> list[str]:
+    """The calls that a word names: ``bcast:*`` all algorithms of one, ``algorithms`` those of all."""
+    stem, _, algorithm = word.partition(":")
+    if word != ALGORITHMS and not (stem in AMONG_ALL and algorithm == "*"):
+        return [word]
+    return [f"{name}:{each}" for name in (AMONG_ALL if word == ALGORITHMS else [stem]) for each in algorithms(name)]
 
 
 @dataclass(frozen=True)
@@ -70,6 +135,7 @@ class Start:
     what: str
     kind: str
     ranks: int
+    few: bool = False
 
 
 def seconds(quick: bool) -> float:
@@ -120,19 +186,25 @@ def deal(start: Start, longest: int, sizes: Sequence[int] = ()) -> tuple[list[in
     """The lengths of one start: those of all models, those beside boundaries, and those that no fit sees."""
     if "barrier" in start.what:
         return [0], [], []
+    if start.few and not sizes:
+        return sorted({min(length, longest) for length in FEW}), [], []
     plain = list(sizes) or powers(longest)
     beside = edges(start, longest, plain)
     return plain, beside, random_lengths(longest, start.ranks, [*plain, *beside])
 
 
-def starts(peers: Sequence[mpi.Mpi], wanted: Sequence[tuple[str, str]], ranks: Sequence[int]) -> Iterable[Start]:
-    """All starts, the MPIs by turns."""
+def starts(peers: Sequence[mpi.Mpi], wanted: Sequence[Call | tuple[str, str]], ranks: Sequence[int]) -> Iterable[Start]:
+    """All starts, the MPIs by turns; only fastsock's algorithms have names."""
     for p in ranks:
-        for what, kind in wanted:
+        for call in wanted:
+            what, kind, few = Call(*call)
             if what in POINT_TO_POINT and p != min(ranks):
                 continue  # two ranks, however many there are
+            if few and p not in (min(ranks), max(ranks)):
+                continue
             for peer in peers:
-                yield Start(peer, what, kind, 2 if what in POINT_TO_POINT else p)
+                if ":" not in what or peer.name == mpi.FASTSOCK:
+                    yield Start(peer, what, kind, 2 if what in POINT_TO_POINT else p, few)
 
 
 class Suite:
@@ -160,7 +232,7 @@ class Suite:
         machine.wait_until_idle()
         begun = time.perf_counter()
         try:
-            told = mpi.run(start.mpi, start.ranks, "primitives", said, timeout=600)
+            told = mpi.run(forced(start), start.ranks, "primitives", said, timeout=600)
         except Broken as error:
             self.skipped.add(name, str(error))
             return []
@@ -181,6 +253,23 @@ class Suite:
             for line in told[1:]
         ]  # fmt: skip
 
+    def versions(self, peer: mpi.Mpi) -> dict[str, str]:
+        """Those that samples of an MPI have now. Raises Broken where it does not start."""
+        said = ["--cores", ",".join(map(str, self.plan.cores))]
+        found: dict[str, str] = mpi.run(peer, 1, "primitives", said)[0]["versions"]
+        return found
+
+
+def forced(start: Start) -> mpi.Mpi:
+    """The MPI, told in its environment to use the algorithm that the call names."""
+    primitive, _, algorithm = start.what.partition(":")
+    if not algorithm:
+        return start.mpi
+    from fastsock.mpj.collectives import table
+
+    variable = table.PRIMITIVE_VARIABLE + primitive.upper()
+    return replace(start.mpi, environment=(*start.mpi.environment, (variable, algorithm)))
+
 
 def described() -> str:
     """The machine in one line; samples of different ones are never mixed."""
@@ -189,22 +278,47 @@ def described() -> str:
 
 
 def run(suite: Suite, todo: Sequence[Start], longest: int, sizes: Sequence[int], file: str) -> list[Sample]:
-    """Measure what the file does not have yet, and add it there after each start."""
-    try:
-        there = samples.read(file)
-    except samples.Unfit:
-        there = []
+    """Measure what the file does not have yet, and add it there after each start.
+
+    Raises Unfit where the file has something else, or samples that the new ones must not be mixed with.
+    """
+    if not todo:
+        raise samples.Unfit(f"only {mpi.FASTSOCK} has algorithms with names: name it with --peers")
+    there = samples.resumed(file)
+    _check_alike(suite, there, {start.mpi.name: start.mpi for start in todo}, file)
     wanted_distance = suite.plan.distance
-    suite.full = min((s.full for s in there if s.machine == suite.machine and s.full), default=0.0)
+    suite.full = min((s.full for s in there if s.full), default=0.0)
     have = {(s.mpi, s.what, s.kind, s.ranks, s.asked) for s in there if wanted_distance in ("", s.distance)}
-    for number, start in enumerate(todo, 1):
-        plain, beside, unseen = deal(start, longest, sizes)
-        asked = {*plain, *beside, *unseen}
-        if all((start.mpi.name, start.what, start.kind, start.ranks, n) in have for n in asked):
-            continue
-        print(f"{number}/{len(todo)}  {start.mpi.name}: {start.what} ({start.kind}), {start.ranks} ranks",
+    left = []
+    for start in todo:
+        lengths = deal(start, longest, sizes)
+        if not all((start.mpi.name, start.what, start.kind, start.ranks, n) in have for n in itertools.chain(*lengths)):
+            left.append((start, lengths))
+    expected = sum(SET_UP + TAKEN * suite.plan.seconds * sum(map(len, lengths)) for _, lengths in left)
+    if left:
+        print(f"{len(left)} starts of ranks, about {max(1, round(expected / 60))} minutes", file=sys.stderr, flush=True)
+    for number, (start, lengths) in enumerate(left, 1):
+        print(f"{number}/{len(left)}  {start.mpi.name}: {start.what} ({start.kind}), {start.ranks} ranks",
               file=sys.stderr, flush=True)  # fmt: skip
-        found = suite.take(start, plain, beside, unseen)
+        found = suite.take(start, *lengths)
         samples.append(file, found)
         there += found
     return there
+
+
+def _check_alike(suite: Suite, there: Sequence[Sample], peers: Mapping[str, mpi.Mpi], file: str) -> None:
+    """Raise Unfit where a file's samples are of another machine, or of other versions of these MPIs."""
+    advice = "name another file with --samples"
+    others = sorted({s.machine for s in there} - {suite.machine})
+    if others:
+        raise samples.Unfit(f"{file} has samples of another machine ({'; '.join(others)}): {advice}")
+    for name, peer in peers.items():
+        known = [s.versions for s in there if s.mpi == name]
+        if not known:
+            continue
+        try:
+            now = suite.versions(peer)
+        except Broken as error:
+            raise samples.Unfit(f"{error}: leave it out with --peers") from None
+        if differ := samples.difference([*known, now]):
+            raise samples.Unfit(f"{file} has samples of other versions of {name} ({differ}): {advice}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 BYTES, DOUBLES, OBJECTS = "bytes", "doubles", "objects"
+BEGINNING = b'{"mpi": "'  # of each line
 
 
 class Unfit(Exception):
@@ -44,16 +46,44 @@ class Sample:
 def read(file: str) -> list[Sample]:
     """The records of a file. Raises Unfit where there are none."""
     try:
-        lines = Path(file).read_text().splitlines()
+        whole = Path(file).read_bytes()
     except OSError as error:
         raise Unfit(f"{file}: {error.strerror}: run `python -m bench.model measure --samples {file}` first") from None
-    try:
-        found = [Sample(**json.loads(line)) for line in lines if line.strip()]
-    except (ValueError, TypeError) as error:
-        raise Unfit(f"{file} holds something else than samples ({error}): name a file that measure wrote") from None
+    found, _ = _records(file, whole)
     if not found:
         raise Unfit(f"{file} is empty: run `python -m bench.model measure --samples {file}` first")
     return found
+
+
+def resumed(file: str) -> list[Sample]:
+    """The records that a run goes on behind: none where the file is missing or empty.
+
+    The unfinished last line of a run that was killed is cut off. Raises Unfit where the file holds anything else, or
+    cannot be written, and leaves it as it is.
+    """
+    try:
+        with open(file, "ab+") as out:
+            out.seek(0)
+            whole = out.read()
+            found, length = _records(file, whole)
+            if length < len(whole):
+                os.truncate(out.fileno(), length)
+    except OSError as error:
+        raise Unfit(f"{file}: {error.strerror}: name a file that can be written with --samples") from None
+    return found
+
+
+def _records(file: str, whole: bytes) -> tuple[list[Sample], int]:
+    """The records in a file's bytes, and where the last whole line ends. Raises Unfit where there is anything else."""
+    length = whole.rfind(b"\n") + 1
+    try:
+        found = [Sample(**json.loads(line)) for line in whole[:length].decode().splitlines() if line.strip()]
+    except (ValueError, TypeError) as error:
+        raise Unfit(f"{file} holds something else than samples ({error}): name a file that measure wrote") from None
+    begun = whole[length : length + len(BEGINNING)]
+    if begun and not BEGINNING.startswith(begun):
+        raise Unfit(f"{file} holds something else than samples: name a file that measure wrote")
+    return found, length
 
 
 def append(file: str, samples: Iterable[Sample]) -> None:
@@ -75,11 +105,12 @@ def alike(samples: Sequence[Sample]) -> None:
     for mpi in dict.fromkeys(sample.mpi for sample in samples):
         versions = {json.dumps(sample.versions, sort_keys=True) for sample in samples if sample.mpi == mpi}
         if len(versions) > 1:
-            differ = _difference([json.loads(text) for text in versions])
+            differ = difference([json.loads(text) for text in versions])
             raise Unfit(f"the samples of {mpi} are of different versions ({differ}): measure again into a fresh file")
 
 
-def _difference(versions: Sequence[dict[str, str]]) -> str:
+def difference(versions: Sequence[dict[str, str]]) -> str:
+    """What differs, in words; nothing where they are the same."""
     names = dict.fromkeys(name for each in versions for name in each)
     return "; ".join(
         f"{name} {', '.join(sorted(values))}"

@@ -30,8 +30,11 @@ def _part(size, comm):
 
 
 def _counts(each, comm):
-    ranks = range(comm.Get_size())
-    return [each for _ in ranks], [each * rank for rank in ranks]
+    return _dealt(each, comm.Get_size())
+
+
+def _dealt(each, parts):
+    return [each] * parts, [each * part for part in range(parts)]
 
 
 def barrier(size, comm):
@@ -113,13 +116,29 @@ def neighbor_allgather(size, comm):
     return (_bytes(_share(size, 2)), _bytes(2 * _share(size, 2)))
 
 
+def neighbor_allgatherv(size, comm):
+    each = _share(size, 2)
+    return (_bytes(each), [_bytes(2 * each), *_dealt(each, 2), MPI.BYTE])
+
+
 def neighbor_alltoall(size, comm):
     return (_bytes(2 * _share(size, 2)), _bytes(2 * _share(size, 2)))
 
 
+def neighbor_alltoallv(size, comm):
+    each = _share(size, 2)
+    return tuple([_bytes(2 * each), *_dealt(each, 2), MPI.BYTE] for _ in range(2))
+
+
+def neighbor_alltoallw(size, comm):
+    each = _share(size, 2)
+    return tuple([_bytes(2 * each), *_dealt(each, 2), [MPI.BYTE] * 2] for _ in range(2))
+
+
 COLLECTIVES = (
     barrier, bcast, scatter, scatterv, gather, gatherv, allgather, allgatherv, alltoall, alltoallv, alltoallw,
-    reduce, allreduce, reduce_scatter, reduce_scatter_block, scan, exscan, neighbor_allgather, neighbor_alltoall,
+    reduce, allreduce, reduce_scatter, reduce_scatter_block, scan, exscan, neighbor_allgather, neighbor_allgatherv,
+    neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw,
 )  # fmt: skip
 SMALL = {"step": 17, "loss": 0.25}
 DEALT = object()  # as many of them as there are ranks

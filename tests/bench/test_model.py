@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import re
 import subprocess
@@ -14,8 +16,10 @@ ROOT = Path(__file__).parents[2]
 if str(ROOT / "bench") not in sys.path:
     sys.path.insert(0, str(ROOT / "bench"))
 
+from common.interleave import Skipped  # noqa: E402
 from model import boundaries, choosing, cli, errors, fits, lines, measure, metrics, samples, substitute  # noqa: E402
 
+from fastsock.mpj import MPI  # noqa: E402
 from fastsock.mpj.collectives import table as selection  # noqa: E402
 
 RANKS = (2, 3, 4, 8)
@@ -272,6 +276,18 @@ def test_one_distance_can_be_chosen(tmp_path, capsys):
     [
         ["measure", "--what", "broadcast"],
         ["measure", "--what", "bcast", "--kind", "words"],
+        ["measure", "--what", "bcast:quickly"],
+        ["measure", "--what", "bcast:two_level"],
+        ["measure", "--what", "send:flat_tree"],
+        ["measure", "--what", "bcast:flat_tree", "--kind", "objects"],
+        ["measure", "--what", "algorithms", "--peers", "fastsock tcp"],
+        ["measure", "--what", "bcast=scatter"],
+        ["measure", "--what", "bcast=scatter+allgather", "--kind", "doubles"],
+        ["measure", "--what", "rsend", "--kind", "objects"],
+        ["measure", "--what", "ibcast", "--kind", "objects"],
+        ["measure", "--what", "send_init", "--kind", "objects"],
+        ["measure", "--what", "scatterv", "--kind", "objects"],
+        ["measure", "--what", "alltoallw", "--kind", "doubles"],
         ["measure", "--ranks", "two"],
         ["measure", "--ranks", "1"],
         ["measure", "--sizes", "0,many"],
@@ -303,3 +319,166 @@ def test_calls_are_measured_and_what_is_there_is_not_measured_again(tmp_path):
     assert all((s.pace >= s.full > 0) == (s.probe is not None) for s in found)
     assert all(0 < s.least <= s.median <= s.ninety and s.versions["python"] for s in found)
     assert {s.what for s in plain if s.hidden is not None} == {"iallreduce"}
+
+
+def measured(file, *words):
+    """The samples of a short run on fastsock.mpj, without what the models need beside them."""
+    words = ["--samples", file, "--peers", "fastsock", "--ranks", "2", "--times", "5", "--patience", "0", *words]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.model", "measure", *words], cwd=ROOT, capture_output=True, text=True, timeout=170
+    )
+    assert done.returncode == 0, done.stderr
+    assert "skipped" not in done.stderr, done.stderr
+    return [s for s in samples.read(str(file)) if not s.edge and not s.unseen]
+
+
+# Not timed by themselves: the other half of a send, what the suite's ranks cannot do, and what moves nothing.
+WITH_OTHERS = ("recv", "irecv", "recv_init")
+PARTITIONED = ("psend_init", "precv_init")
+
+
+def test_the_suite_has_every_call_of_the_library_that_moves_memory():
+    moving = re.compile("send|recv|barrier|bcast|gather|scatter|alltoall|reduce|scan")
+    known = {name.lower() for name in dir(MPI.Cartcomm) if name[0].isupper() and moving.search(name.lower())}
+    known -= {name for name in known if name.startswith(("create", "get_", "mrecv"))}
+    assert set(measure.CALLS) == known - {*WITH_OTHERS, *PARTITIONED}
+    whole = [(call.what, call.kind) for call in measure.FULL]
+    assert len(set(whole)) == len(whole)
+    assert {what for what, kind in whole if kind == "bytes"} == set(measure.CALLS)
+
+
+def test_every_call_is_measured_as_what_it_is_called(tmp_path):
+    """All calls of the suite; each kind of data where the call has it."""
+    for kind in measure.KINDS:
+        names = [name for name in measure.CALLS if kind in measure.kinds(name)]
+        if kind == "doubles":
+            names = [name for name in names if name in ("rsend", "sendrecv_replace", "bsend_init", "iscatter", "scan")]
+        start = measure.Start(measure.mpi.find("fastsock"), ",".join(names), kind, 2)
+        plan = measure.Plan((0, 1), 2, 0.001, "", 0.0)
+        suite = measure.Suite(plan, Skipped())
+        found = suite.take(start, [0, 64])
+        assert not suite.skipped
+        assert {s.what for s in found} == set(names)
+        assert all(s.kind == kind for s in found)
+        assert {s.size for s in found if "barrier" not in s.what} >= {0, 64}
+        assert all((s.hidden is not None) == (s.what not in measure.BLOCKING) for s in found)
+
+
+def test_an_algorithm_is_measured_by_its_name(tmp_path):
+    found = measured(tmp_path / "samples", "--what", "barrier:*,bcast:flat_tree", "--sizes", "0,8,64")
+    barriers = [f"barrier:{name}" for name in measure.algorithms("barrier")]
+    assert "barrier:shared_memory" in barriers
+    assert {s.what for s in found} == {*barriers, "bcast:flat_tree"}
+
+
+def test_the_ranks_use_the_algorithm_that_is_measured(tmp_path):
+    start = measure.Start(measure.mpi.find("fastsock"), "reduce_scatter:bucket", "bytes", 2)
+    told = dict(measure.forced(start).environment)
+    assert selection.load(told).candidates("reduce_scatter", "host", 2, 8)[0] == "bucket"
+    assert measure.forced(measure.Start(start.mpi, "reduce_scatter", "bytes", 2)) == start.mpi
+
+
+HERE = {"machine": measure.described(), "mpi": "fastsock", "versions": {"python": "2.7"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (b"# Not samples\n", "measure wrote"),
+        (b"no line ends here", "measure wrote"),
+        (b"\xff\xfe\n", "measure wrote"),
+        (json.dumps({"mpi": "fastsock"}).encode() + b"\n", "measure wrote"),
+        ([sample("bcast", 2, 8, 1)], "another machine"),
+        ([sample("bcast", 2, 8, 1, **HERE)], "other versions of fastsock (python 2.7"),
+    ],
+    ids=["text", "one line", "no text", "another record", "machine", "versions"],
+)
+def test_measure_leaves_a_file_alone_that_it_cannot_go_on_with(tmp_path, capsys, text, advice):
+    file = tmp_path / "samples"
+    if isinstance(text, bytes):
+        file.write_bytes(text)
+    else:
+        samples.append(str(file), text)
+    before = file.read_bytes()
+    refused(capsys, ["measure", "--samples", str(file), "--what", "bcast", "--peers", "fastsock"], advice)
+    assert file.read_bytes() == before
+
+
+def test_measure_says_where_a_file_cannot_be_written(tmp_path, capsys):
+    refused(capsys, ["measure", "--samples", str(tmp_path), "--peers", "fastsock"], "name a file")
+
+
+def test_a_run_that_was_killed_goes_on_behind_its_last_whole_line(tmp_path):
+    file = tmp_path / "samples"
+    words = ["--what", "send", "--sizes", "0,8"]
+    measured(file, *words)
+    whole = file.read_bytes()
+    with file.open("ab") as out:
+        out.write(whole.splitlines(keepends=True)[0][:100])
+    assert len(samples.read(str(file))) == len(whole.splitlines())
+    measured(file, *words)
+    assert file.read_bytes() == whole  # cut off, and nothing measured again
+    os.truncate(file, len(whole) - 10)
+    assert {s.asked for s in measured(file, *words)} == {0, 8}
+    assert file.read_bytes().startswith(whole[: whole.rstrip().rfind(b"\n") + 1])
+
+
+TURNS = """
+import sys
+sys.path.insert(0, {folder!r})
+from argparse import Namespace
+import turns
+from mpi4py import MPI
+
+now, probed, marks = [0.0], [0], []
+def clock():
+    now[0] += 1e-3 * (1 if where() == "near" else 100)
+    return now[0]
+def where():
+    return {where}
+class Probe:
+    def probe(self):
+        probed[0] += 1
+        return 0.1, 1.0
+    def name(self, before, after):
+        return where()
+turns.clock = clock
+turns.time.sleep = lambda seconds: None
+options = Namespace(times={times}, seconds={seconds}, distance={distance!r}, patience={patience}, cores="0", pace=0.0)
+suite = turns.Turns(MPI.COMM_WORLD, options)
+suite.clock, suite.probe = 0.0, Probe()
+case = turns.Case(lambda: None)
+done = suite.run([case], [])
+print(done is not None, suite.distance, len(case.values), "near" if max(case.values, default=0.0) < 50e3 else
+      "others" if min(case.values) > 50e3 else "both")
+"""
+
+
+def by_turns(tmp_path, **given):
+    """What becomes of one case while the cores' distance is made up: where they are, after so many probes."""
+    program = tmp_path / "program.py"
+    program.write_text(TURNS.format(folder=str(ROOT / "bench" / "mpi"), **given))
+    words = [sys.executable, "-m", "fastsock.mpj.run", "-n", "1", "--as-mpi4py", str(program)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_what_does_not_count_costs_no_measurements(tmp_path):
+    """Every other group of calls ends on other cores."""
+    given = {"times": 60, "seconds": 0.2, "distance": "near", "patience": 2.0}
+    found = by_turns(tmp_path, where="'far' if probed[0] % 4 == 2 else 'near'", **given)
+    assert found == ["True", "near", "60", "near"]
+
+
+def test_cores_that_never_stay_end_a_case(tmp_path):
+    """They are where they are wanted whenever that is asked before a group, and never behind it."""
+    given = {"times": 60, "seconds": 0.2, "distance": "near", "patience": 2.0}
+    assert by_turns(tmp_path, where="'near' if probed[0] % 2 else 'far'", **given)[:3] == ["False", "near", "0"]
+
+
+def test_near_and_far_never_mix(tmp_path):
+    """The cores go away for good: what was measured before does not count any more."""
+    given = {"times": 60, "seconds": 99.0, "distance": "", "patience": 0.2}
+    found = by_turns(tmp_path, where="'near' if probed[0] < 4 else 'away' if probed[0] % 2 else 'far'", **given)
+    assert found == ["True", "mixed", "60", "others"]
