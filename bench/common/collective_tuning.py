@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from . import machine, mpi, table
+from . import machine, mpi, sizes, table
+from .process import Unusable
 
 SHIPPED = Path(__file__).parents[2] / "fastsock" / "mpj" / "collectives" / "table.txt"
 WORTH = 0.05  # by how much an algorithm must be faster to take the place of the one for the next smaller size
@@ -26,31 +27,74 @@ STRAIGHT = ("bcast", "scatter", "gather", "allgather", "alltoall", "reduce", "al
             "scan", "exscan", "scatterv", "gatherv", "allgatherv", "alltoallv", "alltoallw",
             "reduce_scatter")  # fmt: skip
 SMALL = 128 * 1024
-Measured = dict[tuple[str, str, int, int], dict[str, float]]
+PRIMITIVES = ("barrier", *STRAIGHT)
+SIZES = sizes.parse("8,1k,16k,64k,256k,1m,4m,16m")  # the shipped table's
+SECONDS = 0.03  # for each algorithm and size, there too
+Measured = dict[tuple[str, str, int, int], dict[str, float]]  # primitive, reach, ranks, size: microseconds by algorithm
+Row = tuple[str, str, int, int, str, str]  # primitive, reach, ranks, size, algorithms, note
 
 
 def main(words: argparse.Namespace) -> int:
     """Measure, print and write; what is not measured this time stays in the file."""
+    try:
+        names = named(words.what)
+    except Unusable as error:
+        print(error, file=sys.stderr)
+        return 2
     measured: Measured = {}
     for reach in REACHES:
-        runner = mpi.find(mpi.FASTSOCK_TCP if reach == "hosts" else mpi.FASTSOCK)
         for ranks in words.ranks:
             print(f"{reach}, {ranks} ranks", file=sys.stderr, flush=True)
-            machine.wait_until_idle()
-            said = ["--reach", reach, "--cores", ",".join(map(str, words.pin)), "--what", words.what]
-            said += ["--sizes", ",".join(map(str, words.sizes)), "--seconds", str(words.seconds)]
-            for entry in mpi.run(runner, ranks, "algorithms", said, timeout=1800):
-                key = (entry["what"], reach, ranks, entry["size"])
-                measured.setdefault(key, {})[entry["algorithm"]] = entry["value"]
+            said = ["--what", names, "--seconds", str(words.seconds)]
+            measured.update(measure(reach, ranks, words.pin, said, words.sizes)[0])
     rows = list(chosen(measured))
-    lines = [f"{' '.join(map(str, key))} {algorithm}  # {note}" for *key, algorithm, note in rows]
-    fresh = {tuple(line.split()[:3]) for line in lines}
-    file = Path(words.tune)
-    kept = file.read_text().splitlines() if file.exists() else UNMEASURED
-    lines += [line for line in kept if line[:1] != "#" and tuple(line.split()[:3]) not in fresh]
-    file.write_text(HEADER + "\n".join(sorted(lines, key=_order)) + "\n")
-    print("\n".join(line for line in lines if tuple(line.split()[:3]) in fresh))
+    write(words.tune, rows, measured)
+    print("\n".join(map(as_line, rows)))
     return 0
+
+
+def named(what: str) -> str:
+    """The collectives that a user named, or all. Raises Unusable for one that has no algorithms."""
+    names = what.split(",") if what else PRIMITIVES
+    if unknown := [name for name in names if name not in PRIMITIVES]:
+        raise Unusable(f"--what {unknown[0]} has no algorithms to choose from; there are {', '.join(PRIMITIVES)}")
+    return ",".join(names)
+
+
+def measure(
+    reach: str, ranks: int, cores: tuple[int, int], said: Iterable[str], lengths: Iterable[int]
+) -> tuple[Measured, float]:
+    """What one start of ranks takes for its algorithms, and the seconds that the measuring took. Raises Broken."""
+    runner = mpi.find(mpi.FASTSOCK_TCP if reach == "hosts" else mpi.FASTSOCK)
+    machine.wait_until_idle()
+    words = ["--reach", reach, "--cores", ",".join(map(str, cores)), "--sizes", ",".join(map(str, lengths)), *said]
+    measured: Measured = {}
+    took = 0.0
+    for entry in mpi.run(runner, ranks, "algorithms", words, timeout=1800):
+        measured.setdefault((entry["what"], reach, ranks, entry["size"]), {})[entry["algorithm"]] = entry["value"]
+        took += entry["seconds"]
+    return measured, took
+
+
+def write(file: str, rows: Iterable[Row], measured: Measured) -> None:
+    """Write the rows into a table's file. What was not measured stays there: other calls, and longer messages."""
+    longest: dict[tuple[str, str, int], int] = {}
+    for name, reach, ranks, size in measured:
+        longest[name, reach, ranks] = max(size, longest.get((name, reach, ranks), 0))
+    lines = [as_line(row) for row in rows]
+    there = Path(file).read_text().splitlines() if Path(file).exists() else UNMEASURED
+    for line in there:
+        if line.strip() and line[:1] != "#":
+            name, reach, number, nbytes = line.split()[:4]
+            if int(nbytes) > longest.get((name, reach, int(number)), -1):
+                lines.append(line)
+    Path(file).write_text(HEADER + "\n".join(sorted(lines, key=_order)) + "\n")
+
+
+def as_line(row: Row) -> str:
+    """The row in the table's file."""
+    *key, algorithm, note = row
+    return f"{' '.join(map(str, key))} {algorithm}  # {note}"
 
 
 def _order(line: str) -> tuple[str, int, int, int]:
@@ -60,6 +104,7 @@ def _order(line: str) -> tuple[str, int, int, int]:
 
 HEADER = f"""\
 # Which algorithm each collective uses, measured by python -m bench.collectives --tune
+# (lines of "model": from the models of python -m bench.model table).
 # primitive, reach, from so many ranks on, from so many bytes on, algorithms: the first that suits the call.
 # Reach: host = all share memory and the call blocks; messages = on one host, by messages; hosts = between hosts.
 # Bytes: of the vector; of all blocks that a rank receives; of one block in scatter and gather; 0 where only one rank
@@ -68,7 +113,12 @@ HEADER = f"""\
 UNMEASURED = ("neighbour_allgather messages 1 0 flat_tree", "neighbour_alltoall messages 1 0 flat_tree")
 
 
-def chosen(measured: Measured) -> Iterable[tuple[str, str, int, int, str, str]]:
+def by_rule(name: str, reach: str, size: int) -> bool:
+    """Whether a call has its algorithm by rule, whatever was measured."""
+    return reach == "host" and name in STRAIGHT and (name in SIZELESS or size < SMALL)
+
+
+def chosen(measured: Measured) -> Iterable[Row]:
     """The table's rows."""
     for name, reach, ranks in dict.fromkeys(key[:3] for key in measured):
         mine = {key[3]: values for key, values in measured.items() if key[:3] == (name, reach, ranks)}
@@ -77,8 +127,7 @@ def chosen(measured: Measured) -> Iterable[tuple[str, str, int, int, str, str]]:
         last = ""
         least = 0
         for size, values in sorted(mine.items()):
-            straight = reach == "host" and name in STRAIGHT and size < SMALL
-            best = "shared_memory" if straight else min(values, key=values.__getitem__)
+            best = "shared_memory" if by_rule(name, reach, size) else min(values, key=values.__getitem__)
             if last and values[best] > values[last] * (1 - WORTH):
                 continue
             slower = sorted((value / values[best], other) for other, value in values.items() if other != best)

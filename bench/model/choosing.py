@@ -1,33 +1,32 @@
 """A selection table from models of the algorithms, beside the one that was tuned by measuring everything.
 
 Few lengths and few calls of each algorithm; a model for each; the table from what they predict at the tuned table's
-lengths. Then both tables' choices are measured wherever they differ.
+lengths. Then the same cells are measured as tuning does: that tells what each choice costs, and how long tuning takes.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from common import collective_tuning, machine, mpi, sizes, table
+from common import collective_tuning, mpi, sizes, table
+from common.collective_tuning import Measured, Row
 
-from . import lines
-from .fits import Piece
-from .samples import Unfit
+from fastsock.mpj.collectives import table as selection
+
+from . import fits
+from .fits import RELATIVE
+from .samples import BYTES, Sample, Unfit
 
 EACH = 20  # calls of each algorithm and length
-SPARSE = 16  # lengths: powers of it
-SIZES = "8,1k,16k,64k,256k,1m"
-SECONDS = 0.03  # of tuning, for each algorithm and length
+FIRST, SPARSE = 2 << 10, 8  # lengths: nothing, this, so many times it, ...
 NEAR_ENOUGH = 0.1
-Key = tuple[str, str, int]  # primitive, reach, ranks
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What both tables choose for one call; measured where they differ, microseconds."""
+    """What both tables choose for one call, and the measured microseconds; None where these were not measured."""
 
     primitive: str
     reach: str
@@ -39,81 +38,112 @@ class Choice:
     model_us: float | None = None
 
     @property
-    def lost(self) -> float:
+    def lost(self) -> float | None:
         """The share of the tuned choice's time that the model's choice takes more; below 0: the tuned one is wrong."""
-        return self.model_us / self.tuned_us - 1 if self.tuned_us and self.model_us else 0.0
+        if self.tuned == self.model:
+            return 0.0
+        return None if self.tuned_us is None or self.model_us is None else self.model_us / self.tuned_us - 1
 
 
 @dataclass(frozen=True)
 class Found:
-    """The table's rows, both tables' choices, and the seconds of measuring."""
+    """The table's rows, what they are of, both tables' choices where there is one, and the seconds of measuring."""
 
-    rows: list[tuple[str, str, int, int, str, str]]
+    rows: list[Row]
+    modelled: Measured
     choices: list[Choice]
     took: float
     tuning: float
+    settled: int = 0  # calls whose algorithm is no choice: by rule, or since there is one alone
+    wrong: list[float] = field(default_factory=list)  # relative errors of the predicted times
+
+    @property
+    def judged(self) -> list[Choice]:
+        """The choices that can be compared."""
+        return [each for each in self.choices if each.lost is not None]
+
+
+def check_file(file: str) -> None:
+    """Raise Unfit where a file is there and is no selection table: its other lines could not be kept."""
+    if Path(file).exists():
+        try:
+            selection.parse(Path(file).read_text(), file)
+        except ValueError as error:
+            raise Unfit(f"{error}: name a selection table, or a new file") from None
 
 
 def run(cores: tuple[int, int], what: str, ranks: Sequence[int], longest: int, quick: bool) -> Found:
-    """Measure a little, model, choose, compare."""
-    measured: collective_tuning.Measured = {}
-    took = 0.0
+    """Measure a little, model, choose; measure everything, compare. Raises Unfit where there is too little to model."""
+    if len(ranks) < 2:
+        raise Unfit(f"models of collectives want two numbers of ranks: say --ranks {ranks[0]},{2 * ranks[0]}")
+    few: Measured = {}
+    everything: Measured = {}
+    took = tuning = 0.0
+    names = ["--what", collective_tuning.named(what)]
+    ways = ["--each", str(EACH)], ["--seconds", str(collective_tuning.SECONDS)]
     reaches = ("host", "messages") if quick else collective_tuning.REACHES
-    lengths = [8 * SPARSE**i for i in range(20) if 8 * SPARSE**i < longest] + [longest]
+    lengths = [0, *(FIRST * SPARSE**i for i in range(10) if FIRST * SPARSE**i < longest), longest]
+    wanted = [size for size in collective_tuning.SIZES if size <= longest]
     for reach in reaches:
         for p in ranks:
-            said = [*_said(reach, cores), "--what", what, "--each", str(EACH)]
-            machine.wait_until_idle()
-            for entry in mpi.run(_runner(reach), p, "algorithms", [*said, "--sizes", _joined(lengths)], timeout=1800):
-                measured.setdefault((entry["what"], reach, p, entry["size"]), {})[entry["algorithm"]] = entry["value"]
-                took += entry["seconds"]
-    if not measured:
-        raise Unfit(f"no algorithm of {what} could be measured: name collectives of fastsock.mpj")
-    wanted = sizes.parse(SIZES)
-    modelled = predicted(measured, [size for size in wanted if size <= longest])
-    rows = list(collective_tuning.chosen(modelled))
-    calls = sum(len(values) for values in modelled.values())
-    return Found(rows, _compared(modelled, rows, cores), took, calls * SECONDS)
+            some, seconds = collective_tuning.measure(reach, p, cores, [*names, *ways[0]], lengths)
+            few.update(some)
+            took += seconds
+            some, seconds = collective_tuning.measure(reach, p, cores, [*names, *ways[1]], wanted)
+            everything.update(some)
+            tuning += seconds
+    modelled = predicted(few, wanted)
+    rows = [(*key, f"model: {note}") for *key, note in collective_tuning.chosen(modelled)]
+    choices, settled = compared(modelled, rows, everything)
+    return Found(rows, modelled, choices, took, tuning, settled, errors(modelled, everything))
 
 
-def predicted(measured: collective_tuning.Measured, wanted: Sequence[int]) -> collective_tuning.Measured:
-    """The same algorithms at the wanted lengths, by straight lines between neighbouring lengths of few samples."""
-    result: collective_tuning.Measured = {}
-    for name, reach, ranks in dict.fromkeys(key[:3] for key in measured):
-        mine = {key[3]: values for key, values in measured.items() if key[:3] == (name, reach, ranks)}
-        if set(mine) == {0}:
-            result[name, reach, ranks, 0] = mine[0]
-            continue
-        for algorithm in dict.fromkeys(each for values in mine.values() for each in values):
-            known = {size: values[algorithm] for size, values in mine.items() if algorithm in values}
-            pieces = _pieces(known)
-            for size in wanted:
-                piece = next((each for each in pieces if size <= each.end), pieces[-1])
-                value = max(piece.a + piece.b * size, 1e-3)
+def predicted(measured: Measured, wanted: Sequence[int]) -> Measured:
+    """The same algorithms at the wanted lengths, by the thesis's model of each; none is faster than it was at its best.
+
+    Raises Unfit where nothing can be modelled.
+    """
+    taken = [
+        Sample(f"{mpi.FASTSOCK}, {reach}", f"{name}:{algorithm}", BYTES, ranks, size, took, took, took, EACH, "", "")
+        for (name, reach, ranks, size), values in measured.items()
+        for algorithm, took in values.items()
+    ]
+    least: dict[tuple[str, str, int], float] = {}
+    for s in taken:
+        least[s.mpi, s.what, s.ranks] = min(s.least, least.get((s.mpi, s.what, s.ranks), s.least))
+    result: Measured = {}
+    for one in fits.fit(taken):
+        (name, _, algorithm), reach = one.what.partition(":"), one.mpi.removeprefix(f"{mpi.FASTSOCK}, ")
+        for ranks in one.ranks:
+            for size in wanted if one.longest else [0]:
+                value = max(one.predict(RELATIVE, size, ranks), least[one.mpi, one.what, ranks])
                 result.setdefault((name, reach, ranks, size), {})[algorithm] = value
     return result
 
 
-def _pieces(known: dict[int, float]) -> list[Piece]:
-    ordered = sorted(known)
-    if len(ordered) == 1:
-        return [Piece(ordered[0], known[ordered[0]], 0.0)]
-    pairs = itertools.pairwise(ordered)
-    return [Piece(right, *lines.straight((left, right), (known[left], known[right]))) for left, right in pairs]
+def errors(modelled: Measured, everything: Measured) -> list[float]:
+    """How wrong the predicted times are, relative to those that tuning measures."""
+    return [
+        abs(took / everything[cell][algorithm] - 1)
+        for cell, values in modelled.items()
+        for algorithm, took in values.items()
+        if algorithm in everything.get(cell, {})
+    ]
 
 
-def _compared(
-    modelled: collective_tuning.Measured, rows: Sequence[tuple[str, str, int, int, str, str]], cores: tuple[int, int]
-) -> list[Choice]:
-    from fastsock.mpj.collectives import table as selection
-
+def compared(modelled: Measured, rows: Iterable[Row], everything: Measured) -> tuple[list[Choice], int]:
+    """Both tables' choices where the models have one; and how many calls leave them none."""
     tuned = selection.Table(selection.parse(collective_tuning.SHIPPED.read_text(), "table.txt"))
-    fresh = selection.Table(selection.parse(text(rows), "the models' table"))
+    text = "\n".join(map(collective_tuning.as_line, rows))
+    fresh = selection.Table(selection.parse(text, "the models' table"))
     choices = []
-    for name, reach, ranks, size in modelled:
+    for (name, reach, ranks, size), values in modelled.items():
+        if collective_tuning.by_rule(name, reach, size) or len(values) < 2:
+            continue
         both = [_first(one.candidates(name, reach, ranks, size)) for one in (tuned, fresh)]
-        choices.append(Choice(name, reach, ranks, size, both[0], both[1]))
-    return _measured(choices, cores)
+        times = everything.get((name, reach, ranks, size), {})
+        choices.append(Choice(name, reach, ranks, size, *both, *(times.get(each) for each in both)))
+    return choices, len(modelled) - len(choices)
 
 
 def _first(algorithms: Sequence[str]) -> str:
@@ -121,52 +151,15 @@ def _first(algorithms: Sequence[str]) -> str:
     return next((each for each in algorithms if each != "two_level"), algorithms[0])
 
 
-def _measured(choices: Sequence[Choice], cores: tuple[int, int]) -> list[Choice]:
-    """The same with the times of both choices where these differ."""
-    times: dict[tuple[str, str, int, int, str], float] = {}
-    for reach, ranks in dict.fromkeys((each.reach, each.ranks) for each in choices):
-        mine = [each for each in choices if (each.reach, each.ranks) == (reach, ranks) and each.tuned != each.model]
-        cases = ",".join(f"{each.primitive}:{each.size}:{each.tuned}+{each.model}" for each in mine)
-        if cases:
-            said = [*_said(reach, cores), "--cases", cases]
-            for entry in mpi.run(_runner(reach), ranks, "algorithms", said, timeout=1800):
-                times[entry["what"], reach, ranks, entry["size"], entry["algorithm"]] = entry["value"]
-
-    def took(each: Choice, algorithm: str) -> float | None:
-        return times.get((each.primitive, each.reach, each.ranks, each.size, algorithm))
-
-    return [replace(each, tuned_us=took(each, each.tuned), model_us=took(each, each.model)) for each in choices]
-
-
-def _said(reach: str, cores: tuple[int, int]) -> list[str]:
-    return ["--reach", reach, "--cores", _joined(cores)]
-
-
-def _joined(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
-
-
-def _runner(reach: str) -> mpi.Mpi:
-    return mpi.find(mpi.FASTSOCK_TCP if reach == "hosts" else mpi.FASTSOCK)
-
-
-def text(rows: Sequence[tuple[str, str, int, int, str, str]]) -> str:
-    """The table's file."""
-    header = collective_tuning.HEADER.replace("measured by python -m bench.collectives --tune",
-                                              "from models by python -m bench.model table")  # fmt: skip
-    return (
-        header + "\n".join(f"{' '.join(map(str, key))} {algorithm}  # {note}" for *key, algorithm, note in rows) + "\n"
-    )
-
-
-def write(file: str, rows: Sequence[tuple[str, str, int, int, str, str]]) -> None:
+def write(file: str, found: Found) -> None:
     """Write the table; the shipped one is written where it is named, and nowhere else."""
-    Path(file).write_text(text(rows))
+    collective_tuning.write(file, found.rows, found.modelled)
 
 
-def within(choices: Sequence[Choice]) -> float:
-    """The share of calls for which the model's choice takes at most 10 % more."""
-    return sum(each.lost <= NEAR_ENOUGH for each in choices) / len(choices)
+def within(found: Found) -> float | None:
+    """Of the choices that can be compared, the share in which the model's takes at most 10 % more."""
+    lost = [each.lost for each in found.judged if each.lost is not None]
+    return sum(one <= NEAR_ENOUGH for one in lost) / len(lost) if lost else None
 
 
 def report(found: Found) -> str:
@@ -174,13 +167,25 @@ def report(found: Found) -> str:
     differ = [each for each in found.choices if each.tuned != each.model]
     rows = [
         [each.primitive, each.reach, str(each.ranks), sizes.name(each.size), each.tuned, table.number(each.tuned_us),
-         each.model, table.number(each.model_us), f"{each.lost:+.0%}"]
+         each.model, table.number(each.model_us), "-" if each.lost is None else f"{each.lost:+.0%}"]
         for each in differ
     ]  # fmt: skip
-    same = len(found.choices) - len(differ)
-    return (
-        table.lines(["primitive", "reach", "ranks", "bytes", "tuned", "us", "model", "us", "lost"], rows)
-        + f"\n{same} of {len(found.choices)} choices agree; {within(found.choices):.0%} within 10 % of the tuned time"
-        + f"\nmeasuring took {found.took:.0f} s; tuning takes {found.tuning:.0f} s for the same calls"
-        + f" ({found.took / found.tuning:.0%})"
+    good = within(found)
+    told = [
+        table.lines(["primitive", "reach", "ranks", "bytes", "tuned", "us", "model", "us", "lost"], rows),
+        f"{len(found.choices) - len(differ)} of {len(found.choices)} choices agree; "
+        f"{'none' if good is None else f'{good:.0%}'} of {len(found.judged)} within 10 % of the tuned time",
+        f"left out: {len(found.choices) - len(found.judged)} whose algorithms were not both measured, "
+        f"{found.settled} that have one algorithm, by rule or alone",
+    ]
+    if found.wrong:
+        told.append(f"predicted times are {_middle(found.wrong):.0%} off (median of {len(found.wrong)})")
+    told.append(
+        f"measuring took {found.took:.0f} s; tuning the same cells took {found.tuning:.0f} s"
+        f" ({found.took / found.tuning:.0%})"
     )
+    return "\n".join(told)
+
+
+def _middle(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]

@@ -6,31 +6,45 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from common import machine, mpi, record, sizes, table
+from common import machine, mpi, placement, record, sizes, table
 from common.interleave import Skipped
-from common.process import Unusable
+from common.process import Broken, Unusable
+from common.words import Parser, writable
 
 from . import choosing, errors, fits, measure, metrics, samples, substitute
+from .fits import Fit
 from .samples import Sample, Unfit
 
 PEERS = (mpi.FASTSOCK, *mpi.OTHERS)
+THERE_ARE = (mpi.FASTSOCK, mpi.FASTSOCK_TCP, *mpi.DEVICES, *mpi.OTHERS)
+DISTANCES = (placement.NEAR, placement.FAR, placement.ONE_CORE, placement.UNKNOWN)
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what the words say: the exit status, 2 for the user's mistakes, which are told in one line."""
+    """Do what the words say: the exit status, 2 for the user's mistakes, which are told in one line as all failures."""
     said = _parser().parse_args(words)
     try:
+        writable(said.json, said.write)
         found: int = said.run(said)
-    except Unfit as error:
-        print(f"bench.model: {error}", file=sys.stderr)
-        return 2
+    except (Unfit, Unusable) as error:
+        return _refuse(str(error))
+    except Broken as error:
+        _refuse(str(error))
+        return 1
+    except UnicodeDecodeError:
+        return _refuse(f"{said.samples} holds something else than samples: name a file that measure wrote")
+    except OSError as error:
+        return _refuse(f"{error.filename or 'a file'}: {error.strerror or error}: name another file, or make room")
     return found
 
 
+def _refuse(text: str) -> int:
+    print(f"bench.model: {' '.join(text.split())}", file=sys.stderr)
+    return 2
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.model", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="python -m bench.model", description=__doc__)
     kinds = parser.add_subparsers(required=True, metavar="measure|fit|errors|predict|metrics|substitute|table")
     for name, function in COMMANDS.items():
         one = kinds.add_parser(name, help=function.__doc__, description=function.__doc__)
@@ -47,7 +61,8 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--pin", default="0,1", type=machine.two_cores, help="the cores (default: 0,1)")
         one.add_argument("--quick", action="store_true", help="ten calls, 2 and 4 ranks, up to 1 MiB, 50 measurements")
         one.add_argument("--install", action="store_true", help="first install MPICH and Open MPI into bench/.venvs")
-        one.add_argument("--distance", default="", help="near or far: measure and fit these alone")
+        one.add_argument("--distance", default="", choices=("", *DISTANCES), metavar="|".join(DISTANCES),
+                         help="measure and fit these alone")  # fmt: skip
         one.add_argument(
             "--patience",
             type=float,
@@ -63,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _measure(said: argparse.Namespace) -> int:
     """run the micro-benchmark suite"""
-    suite, peers = _suite(said)
+    writable(said.samples)
     ranks = _ranks(said)
     if said.what:
         wanted = measure.named(said.what, said.kind or samples.BYTES)
@@ -72,6 +87,7 @@ def _measure(said: argparse.Namespace) -> int:
         wanted = quick if said.quick else list(measure.FULL)
     plain = sorted({0, *_lengths(said.sizes)}) if said.sizes else []
     longest = max(plain) if plain else _longest(said)
+    suite, peers = _suite(said)
     there = measure.run(suite, list(measure.starts(peers, wanted, ranks)), longest, plain, said.samples)
     print(f"{len(there)} samples in {said.samples}; next: python -m bench.model fit --samples {said.samples}")
     return 0 if there else 1
@@ -79,6 +95,7 @@ def _measure(said: argparse.Namespace) -> int:
 
 def _fit(said: argparse.Namespace) -> int:
     """fit the models to the samples"""
+    writable(said.models)
     found = fits.both(_chosen(said))
     fits.write(said.models, found)
     print(f"{len(found)} fits in {said.models}")
@@ -90,6 +107,8 @@ def _errors(said: argparse.Namespace) -> int:
     """tell how wrong the models are at random lengths that no fit has seen"""
     known = fits.read(said.models)
     known = [f for f in known if not said.what or f.what in said.what.split(",")]
+    if not known:
+        raise Unfit(f"{said.models} has no model of {said.what}: leave --what out, or measure and fit it")
     taken = samples.read(said.samples)
     suite, peers = _suite(said)
     found = errors.run(suite, known, peers, taken)
@@ -108,22 +127,28 @@ def _predict(said: argparse.Namespace) -> int:
     known = fits.read(said.models)
     length, ranks = _length(said.bytes), _numbers(said.ranks or "2")[0]
     rows = []
-    for name in dict.fromkeys(each.mpi for each in known):
-        if name not in said.peers.split(","):
-            continue
+    unseen = ""
+    for name in dict.fromkeys(each.mpi for each in _of_peers(known, said)):
         one = fits.find(known, name, said.what, said.kind or None, said.statistic)
-        rows.append([name, *(table.number(one.predict(model, length, ranks)) for model in fits.MODELS)])
-    if not rows:
-        raise Unfit(f"{said.models} has no model of {said.peers}: fit samples of it first")
+        told = []
+        for model in fits.MODELS:
+            try:
+                told.append(table.number(one.predict(model, length, ranks)))
+            except Unfit as error:
+                told.append("-")
+                unseen = str(error)
+        rows.append([name, *told])
     print(f"{said.what} of {sizes.name(length)} on {ranks} ranks, us")
     print(table.lines(["mpi", *fits.MODELS], rows))
+    if unseen:
+        print(unseen, file=sys.stderr)
     return 0
 
 
 def _metrics(said: argparse.Namespace) -> int:
     """tell parameters and peaks, as tables 2.1 to 2.4"""
     known = [each for each in fits.read(said.models) if each.statistic == said.statistic]
-    print(metrics.report([each for each in known if each.mpi in said.peers.split(",")]))
+    print(metrics.report(_of_peers(known, said)))
     return 0
 
 
@@ -143,12 +168,15 @@ def _substitute(said: argparse.Namespace) -> int:
 def _table(said: argparse.Namespace) -> int:
     """write a selection table from models of the algorithms, and compare it with the tuned one"""
     ranks, longest = _ranks(said), _longest(said)
+    if said.write:
+        choosing.check_file(said.write)
     found = choosing.run(said.pin, said.what, ranks, longest, said.quick)
     if said.write:
-        choosing.write(said.write, found.rows)
+        choosing.write(said.write, found)
     print(choosing.report(found))
     if said.json:
-        record.write(said.json, {"choices": found.choices, "seconds": {"models": found.took, "tuning": found.tuning}})
+        seconds = {"models": found.took, "tuning": found.tuning}
+        record.write(said.json, {"choices": found.choices, "settled": found.settled, "seconds": seconds})
     return 0
 
 
@@ -160,11 +188,16 @@ COMMANDS = {
 
 def _suite(said: argparse.Namespace) -> tuple[measure.Suite, list[mpi.Mpi]]:
     skipped = Skipped()
+    names = said.peers.split(",")
+    if unknown := [name for name in names if name not in THERE_ARE]:
+        raise Unfit(f"--peers {unknown[0]}: there is no such MPI; there are {', '.join(THERE_ARE)}")
+    if said.times < 0:
+        raise Unfit(f"--times {said.times}: say how often each length is measured")
     if said.install:
         for name in mpi.OTHERS:
             mpi.install(name)
     peers = []
-    for name in said.peers.split(","):
+    for name in names:
         try:
             peers.append(mpi.find(name))
         except Unusable as error:
@@ -175,6 +208,15 @@ def _suite(said: argparse.Namespace) -> tuple[measure.Suite, list[mpi.Mpi]]:
     patience = said.patience if said.patience is not None else 1.0 if said.quick else 2.0
     plan = measure.Plan(said.pin, times, measure.seconds(said.quick), said.distance, patience)
     return measure.Suite(plan, skipped), peers
+
+
+def _of_peers(known: Sequence[Fit], said: argparse.Namespace) -> list[Fit]:
+    """The fits of the MPIs that were named. Raises Unfit where there are none."""
+    found = [each for each in known if each.mpi in said.peers.split(",")]
+    if not found:
+        there = ", ".join(dict.fromkeys(each.mpi for each in known)) or "nothing"
+        raise Unfit(f"{said.models} has no model of {said.peers}, but of {there}: name these with --peers")
+    return found
 
 
 def _chosen(said: argparse.Namespace) -> list[Sample]:

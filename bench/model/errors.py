@@ -59,9 +59,16 @@ def took(sample: Sample, fit: Fit) -> float:
 
 
 def run(suite: measure.Suite, known: Sequence[Fit], peers: Sequence[mpi.Mpi], taken: Iterable[Sample]) -> list[Errors]:
-    """Each call of the fits at the lengths that they did not see; both statistics where both were fitted."""
+    """Each call of the fits at the lengths that they did not see; both statistics where both were fitted.
+
+    Raises Unfit where fits and samples are of different machines or versions.
+    """
     found = []
     by_name = {peer.name: peer for peer in peers}
+    fitted = {each.mpi: each for each in known if each.mpi in by_name}
+    taken = [s for s in taken if s.mpi in fitted]
+    for s in taken:
+        fits.belong(fitted[s.mpi], s.machine, s.versions)
     unseen: dict[tuple[str, str, str, int, str], list[Sample]] = {}
     for s in taken:
         if s.unseen:
@@ -73,8 +80,14 @@ def run(suite: measure.Suite, known: Sequence[Fit], peers: Sequence[mpi.Mpi], ta
             if not first:
                 suite.skipped.add(f"{what}, {ranks} ranks, {name}", "its samples have no lengths that the fit has not")
                 continue
-            again = suite.take(measure.Start(by_name[name], what, kind, ranks), [s.asked for s in first])
-            again = [s for s in again if s.distance == mine[0].distance]
+            again = []
+            if suite.machine == mine[0].machine:
+                again = suite.take(measure.Start(by_name[name], what, kind, ranks), [s.asked for s in first])
+                again = [s for s in again if s.distance == mine[0].distance]
+            else:
+                suite.skipped.add(AGAIN, "samples and models are of another machine than this one")
+            for s in again[:1]:
+                fits.belong(mine[0], s.machine, s.versions)
             found += [of(each, first, ranks, again) for each in mine]
     return found
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from common.interleave import Skipped
+
 from . import boundaries, lines
 from .lines import Line
 from .samples import Sample, Unfit, alike
@@ -55,7 +57,7 @@ class Fit:
     versions: dict[str, str] = field(default_factory=dict)
 
     def predict(self, model: str, size: int, ranks: int) -> float:
-        """Microseconds. Raises Unfit where the model in pieces has not seen so many ranks."""
+        """Microseconds. Raises Unfit where the model in pieces has not seen so many ranks, nor fewer and more."""
         if model == PIECES:
             return self._in_pieces(size, ranks)
         t0 = self.t0.at(ranks)
@@ -87,38 +89,73 @@ def time(t0: float, ti: float, tb: float, size: float) -> float:
     return t0 + (ti * moving / hockney if hockney else 0.0) + moving
 
 
-def fit(samples: Sequence[Sample], statistic: str = LEAST) -> list[Fit]:
-    """The models of every call among the samples. Raises Unfit where samples do not belong together or are too few."""
+def fit(samples: Sequence[Sample], statistic: str = LEAST, skipped: Skipped | None = None) -> list[Fit]:
+    """The models of every call among the samples; where some are too few, ``skipped`` tells it.
+
+    Raises Unfit where samples do not belong together, or where none are enough.
+    """
     samples = [sample for sample in samples if not sample.unseen]
     alike(samples)
+    skipped = Skipped() if skipped is None else skipped
     groups: dict[tuple[str, str, str], list[Sample]] = {}
     for sample in samples:
         groups.setdefault((sample.mpi, sample.what, sample.kind), []).append(sample)
-    return [_fit(group, statistic) for group in groups.values()]
+    found: list[Fit] = []
+    refused: dict[str, Unfit] = {}
+    for group in groups.values():
+        try:
+            found.append(_fit(group, statistic, skipped))
+        except Unfit as error:
+            refused[_name(group[0])] = error
+    if refused and not found:
+        raise next(iter(refused.values()))
+    for name, error in refused.items():
+        skipped.add(name, str(error))
+    return found
 
 
-def both(samples: Sequence[Sample]) -> list[Fit]:
+def both(samples: Sequence[Sample], skipped: Skipped | None = None) -> list[Fit]:
     """Those of the least times and those of the medians."""
-    return [each for statistic in (LEAST, MEDIAN) for each in fit(samples, statistic)]
+    skipped = Skipped() if skipped is None else skipped
+    return [each for statistic in (LEAST, MEDIAN) for each in fit(samples, statistic, skipped)]
 
 
-def _fit(samples: Sequence[Sample], statistic: str) -> Fit:
+def _name(sample: Sample) -> str:
+    return f"{sample.what} ({sample.kind}) on {sample.mpi}"
+
+
+def _lacking(sample: Sample, ranks: int, lengths: Sequence[int]) -> str:
+    """What samples of so many ranks lack for a fit; nothing where they are enough."""
+    if 0 not in lengths:
+        return f"no sample of length 0 on {ranks} ranks, and t0 is its time: measure with --sizes 0,..."
+    if len(lengths) < FEWEST_LENGTHS and sample.what.partition(":")[0] not in ONE_LENGTH:
+        return f"{len(lengths)} lengths on {ranks} ranks are too few: measure at least {FEWEST_LENGTHS} --sizes"
+    return ""
+
+
+def _ranks(samples: Sequence[Sample], skipped: Skipped) -> list[int]:
+    """The numbers of ranks that have enough samples. Raises Unfit where these are too few."""
     first = samples[0]
-    name = f"{first.what} ({first.kind}) on {first.mpi}"
+    lengths: dict[int, set[int]] = {s.ranks: set() for s in samples}
+    for s in samples:
+        if not s.edge:
+            lengths[s.ranks].add(s.size)
+    lacking = {p: text for p, of in sorted(lengths.items()) if (text := _lacking(first, p, sorted(of)))}
+    ranks = sorted(set(lengths) - set(lacking))
+    if len(ranks) < (1 if first.what.partition(":")[0] in TWO_RANKS else 2):
+        alone = f"samples of {min(lengths)} ranks alone fit no collective: measure with --ranks 2,4 or more"
+        raise Unfit(f"{_name(first)}: {next(iter(lacking.values()), alone)}")
+    for p, text in lacking.items():
+        skipped.add(f"{_name(first)}, {p} ranks", text)
+    return ranks
+
+
+def _fit(samples: Sequence[Sample], statistic: str, skipped: Skipped) -> Fit:
+    first = samples[0]
+    ranks = _ranks(samples, skipped)
+    samples = [s for s in samples if s.ranks in ranks]
     values = {(s.ranks, s.size): getattr(s, statistic) for s in samples}
     plain = {(s.ranks, s.size) for s in samples if not s.edge}
-    ranks = sorted({p for p, _ in plain})
-    stem = first.what.partition(":")[0]
-    if len(ranks) < 2 and stem not in TWO_RANKS:
-        raise Unfit(f"{name}: samples of {ranks[0]} ranks alone fit no collective: measure with --ranks 2,4 or more")
-    for p in ranks:
-        lengths = [n for q, n in plain if q == p]
-        if 0 not in lengths:
-            raise Unfit(f"{name}: no sample of length 0 on {p} ranks, and t0 is its time: measure with --sizes 0,...")
-        if len(lengths) < FEWEST_LENGTHS and stem not in ONE_LENGTH:
-            raise Unfit(
-                f"{name}: {len(lengths)} lengths on {p} ranks are too few: measure at least {FEWEST_LENGTHS} --sizes"
-            )
     t0 = lines.over_ranks(ranks, [values[p, 0] for p in ranks])
     of, sizes = zip(*sorted(key for key in plain if key[1] > 0), strict=True) if len(plain) > len(ranks) else ((), ())
     ti = tb = relative_ti = relative_tb = Line(0.0)
@@ -156,6 +193,16 @@ def _pieces(first: Sample, ranks: int, values: dict[int, float]) -> list[Piece]:
         n = waiting[-1]
         pieces.append(Piece(longest, 0.0, values[n] / n) if n else before)
     return pieces
+
+
+def belong(fit: Fit, machine: str, versions: dict[str, str]) -> None:
+    """Raise Unfit where the models are of another machine or of other versions than what they stand beside."""
+    if fit.machine != machine:
+        raise Unfit(f"the models are of another machine ({fit.machine}) than the samples ({machine}): fit its own")
+    differ = [f"{name} {fit.versions.get(name)}, {versions.get(name)}" for name in sorted({*fit.versions, *versions})
+              if fit.versions.get(name) != versions.get(name)]  # fmt: skip
+    if differ:
+        raise Unfit(f"models and samples of {fit.mpi} are of different versions ({'; '.join(differ)}): fit them anew")
 
 
 def write(file: str, fits: Iterable[Fit]) -> None:

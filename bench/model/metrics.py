@@ -1,4 +1,4 @@
-"""Asymptotic bandwidth and specific performance, and their aggregates over ranks (2.2): tables 2.1 to 2.4."""
+"""Asymptotic bandwidth and specific performance, their aggregates and peaks over ranks (2.2): tables 2.1 to 2.4."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Peaks:
 
 
 def transferred(what: str) -> Callable[[int], float]:
-    """f(p) of a call; 1 for point to point."""
-    stem = what.partition(":")[0].removesuffix("_init")
+    """f(p) of a call, of its algorithms and of the combinations in its place; 1 for point to point."""
+    stem = what.partition(":")[0].partition("=")[0].removesuffix("_init")
     if stem in TWO_RANKS:
         return lambda p: 1
     if stem not in TRANSFERRED and stem[:1] == "i":
@@ -43,16 +43,28 @@ def transferred(what: str) -> Callable[[int], float]:
     return lambda p: 1
 
 
-def peaks(what: str, t0: Line, tb: Line | None, ranks: Iterable[int]) -> Peaks:
-    """The peaks of t0 in microseconds and tb in nanoseconds a byte.
+def rate(parameter: Line | None, ranks: int) -> float | None:
+    """Thousands a second of t0 in microseconds, MB/s of tb in nanoseconds a byte: pi0(p) and Bw_as(p).
 
     A start-up or a transfer time that is not above zero for some p (a line through noise) has no rate there.
     """
-    f = transferred(what)
+    return 1e3 / parameter.at(ranks) if parameter is not None and parameter.at(ranks) > 0 else None
+
+
+def aggregate(what: str, parameter: Line | None, ranks: int) -> float | None:
+    """f(p) times the rate."""
+    one = rate(parameter, ranks)
+    return None if one is None else transferred(what)(ranks) * one
+
+
+def peaks(what: str, t0: Line, tb: Line | None, ranks: Iterable[int]) -> Peaks:
+    """The peaks of t0 in microseconds and tb in nanoseconds a byte."""
     ranks = list(ranks)
-    specific = [1e3 * f(p) / t0.at(p) for p in ranks if t0.at(p) > 0]
-    bandwidth = [1e3 * f(p) / tb.at(p) for p in ranks if tb is not None and tb.at(p) > 0]
-    return Peaks(max(specific, default=None), max(bandwidth, default=None))
+    specific, bandwidth = (
+        max((value for p in ranks if (value := aggregate(what, line, p)) is not None), default=None)
+        for line in (t0, tb)
+    )
+    return Peaks(specific, bandwidth)
 
 
 def nanoseconds(line: Line) -> Line:
@@ -60,19 +72,32 @@ def nanoseconds(line: Line) -> Line:
     return Line(line.intercept * 1e3, line.slope * 1e3, line.form)
 
 
+NOT = "N/A"  # as the thesis writes where a call moves nothing
+PARAMETERS = ["primitive", "library", "t0(p), us", "ti(p), us", "tb(p), ns/byte", "peak pi0, thousand/s",
+              "peak Bw, MB/s"]  # fmt: skip
+RATES = ["primitive", "library", "p", "pi0(p), thousand/s", "Bw(p), MB/s", "all: pi0, thousand/s",
+         "all: Bw, MB/s"]  # fmt: skip
+
+
 def report(found: Sequence[Fit]) -> str:
-    """A line for each primitive and library, as tables 2.1 to 2.4 have them."""
-    rows = []
+    """Tables 2.1 to 2.4: for each primitive the libraries' models and peaks. Then what the peaks are taken from."""
+    models, rates = [], []
     for what in dict.fromkeys(each.what for each in found):
         for each in (each for each in found if each.what == what):
-            one = each.what in ONE_LENGTH
-            tb = nanoseconds(each.tb)
-            got = peaks(what, each.t0, None if one else tb, each.ranks)
-            models = ["-", "-"] if one else [str(each.ti), str(tb)]
-            kind = "" if each.kind == "bytes" else f" ({each.kind})"
-            rows.append([what + kind, each.mpi, str(each.t0), *models, table.number(got.specific),
-                         table.number(got.bandwidth)])  # fmt: skip
+            tb = None if what in ONE_LENGTH else nanoseconds(each.tb)
+            got = peaks(what, each.t0, tb, each.ranks)
+            name = [what if each.kind == "bytes" else f"{what} ({each.kind})", each.mpi]
+            lines_in_p = [NOT, NOT] if tb is None else [str(each.ti), str(tb)]
+            bandwidth = NOT if tb is None else table.number(got.bandwidth)
+            models.append([*name, str(each.t0), *lines_in_p, table.number(got.specific), bandwidth])
+            for p in each.ranks:
+                told = [rate(each.t0, p), rate(tb, p), aggregate(what, each.t0, p), aggregate(what, tb, p)]
+                words = [NOT if tb is None and i % 2 else table.number(value) for i, value in enumerate(told)]
+                rates.append([*name, str(p), *words])
     cores = ", ".join(dict.fromkeys(each.distance for each in found))
-    return f"cores {cores}; lp = log2 p\n" + table.lines(
-        ["primitive", "library", "t0(p), us", "ti(p), us", "tb(p), ns/byte", "peak, thousand/s", "peak, MB/s"], rows
+    return (
+        f"analytical models and peak aggregated metrics (lp = log2 p; cores {cores})\n"
+        + table.lines(PARAMETERS, models)
+        + "\n\nby the number of ranks: a rank's rates, and f(p) times these for all ranks\n"
+        + table.lines(RATES, rates)
     )

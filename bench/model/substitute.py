@@ -20,6 +20,7 @@ COMBINATIONS = {
 NEEDED = ", ".join(dict.fromkeys(name for whole, parts in COMBINATIONS.items() for name in (whole, *parts)))
 USED = (PROPOSED, RELATIVE, PIECES)
 WORTH = 0.1  # of the primitive's time: smaller predicted gains say little
+STEP = 8  # bytes for each rank: doubles that can be dealt
 MARGIN = 0.1  # by which a primitive may be slower than its combination
 
 
@@ -57,32 +58,53 @@ def predicted(known: Sequence[Fit], name: str, what: str, size: int, ranks: int,
 
 
 def run(suite: measure.Suite, known: Sequence[Fit], peers: Sequence[mpi.Mpi], statistic: str) -> list[Pair]:
-    """Every primitive that has a combination, on every number of ranks and length of the fits."""
+    """Every primitive that has a combination, on every number of ranks and length of the fits, at their distance.
+
+    What is left out, the suite's ``skipped`` tells. Raises Unfit where the fits are of another machine or version.
+    """
     found = []
     for peer in peers:
         fitted = {each.what: each for each in known if each.mpi == peer.name and each.kind == BYTES}
         for what, parts in COMBINATIONS.items():
-            if not {what, *parts} <= set(fitted):
+            if missing := [part for part in (what, *parts) if part not in fitted]:
+                suite.skipped.add(f"{combination(what)}, {peer.name}", f"there is no fit of {', '.join(missing)}")
                 continue
-            both = f"{what},{combination(what)}"
-            for ranks in fitted[what].ranks:
-                lengths = [n for n in measure.powers(fitted[what].longest) if n >= 8 * ranks]
-                taken = suite.take(measure.Start(peer, both, BYTES, ranks), lengths)
-                whole = {s.asked: s for s in taken if s.what == what}
-                halves = {s.asked: s for s in taken if "=" in s.what}
-                for asked, sample in whole.items():
+            one = fitted[what]
+            fits.belong(one, suite.machine, one.versions)
+            for ranks in one.ranks:
+                if missing := [part for part in parts if ranks not in fitted[part].ranks]:
+                    why = f"there is no fit of {', '.join(missing)}"
+                    suite.skipped.add(f"{combination(what)}, {ranks} ranks, {peer.name}", why)
+                    continue
+                lengths = [n for n in measure.powers(one.longest) if n >= STEP * ranks]
+                suite.skipped.add(
+                    f"combinations on {ranks} ranks, below {STEP * ranks} bytes", "they have no double for every rank"
+                )
+                start = measure.Start(peer, f"{what},{combination(what)}", BYTES, ranks)
+                taken = suite.take(start, lengths)
+                for s in taken[:1]:
+                    fits.belong(one, s.machine, s.versions)
+                near = {(s.what, s.asked): s for s in taken if s.distance == one.distance}
+                if other := sorted({s.distance for s in taken} - {one.distance}):
+                    why = f"measured at {', '.join(other)} cores, and the fits are of {one.distance} ones"
+                    suite.skipped.add(f"{combination(what)}, {ranks} ranks, {peer.name}", why)
+                for asked in lengths:
+                    whole, halves = near.get((what, asked)), near.get((combination(what), asked))
+                    if whole is None or halves is None:
+                        continue
                     said = {
-                        model: predicted(known, peer.name, what, sample.size, ranks, statistic, model) for model in USED
+                        model: predicted(known, peer.name, what, whole.size, ranks, statistic, model) for model in USED
                     }
-                    one, two = getattr(sample, statistic), getattr(halves[asked], statistic)
-                    found.append(Pair(peer.name, what, ranks, sample.size, said, one, two, sample.distance))
+                    times = getattr(whole, statistic), getattr(halves, statistic)
+                    found.append(Pair(peer.name, what, ranks, whole.size, said, *times, whole.distance))
     return found
 
 
-def right(found: Sequence[Pair], model: str) -> tuple[int, int]:
-    """Of the pairs where a model predicts a gain or a loss of more than 10 %: how many have that sign, and how many."""
-    clear = [pair for pair in found if abs(pair.predicted[model]) > WORTH]
-    return sum((pair.predicted[model] > 0) == (pair.gain > 0) for pair in clear), len(clear)
+def right(found: Sequence[Pair], model: str, gain: bool = True) -> tuple[int, int]:
+    """Of the pairs where a model predicts a gain, or a loss, of more than 10 %: how many have it, and how many."""
+    sign = 1 if gain else -1
+    clear = [pair for pair in found if sign * pair.predicted[model] > WORTH]
+    return sum(sign * pair.gain > 0 for pair in clear), len(clear)
 
 
 def ranges(pairs: Sequence[Pair], model: str) -> str:
@@ -122,12 +144,14 @@ def report(found: Sequence[Pair]) -> str:
                 example = f"n={sizes.name(best.size)}, p={best.ranks}" if best.predicted[model] > 0 else ""
                 gains = [f"{best.predicted[model]:+.0%}", f"{best.gain:+.0%}"] if example else ["", ""]
                 rows.append([f"{what} = {' + '.join(COMBINATIONS[what])}", name, ranges(mine, model), example, *gains])
-        good, clear = right(found, model)
-        share = f"{good / clear:.0%}" if clear else "-"
+        signs = {word: right(found, model, gain) for word, gain in (("gain", True), ("loss", False))}
         blocks.append(
             f"by the model {model}\n"
             + table.lines(["primitive", "library", "replace at", "example", "predicted", "measured"], rows)
-            + f"\nsign right where more than 10 % is predicted: {good} of {clear} ({share})"
+            + "".join(
+                f"\n{word} of more than 10 % predicted: {clear} times, and measured in {good} of them"
+                for word, (good, clear) in signs.items()
+            )
         )
     rows = [
         [pair.mpi, pair.what, str(pair.ranks), sizes.name(pair.size), table.number(pair.one), table.number(pair.two),

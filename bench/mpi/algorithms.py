@@ -19,10 +19,6 @@ from fastsock.xxdev import Device
 SUM = (core.TYPES["DOUBLE"], core.OPERATIONS["SUM"])
 REDUCTIONS = ("reduce", "allreduce", "scan", "exscan", "reduce_scatter", "reduce_scatter_block")
 ROUNDS = 8
-PRIMITIVES = (
-    "barrier", "bcast", "scatter", "scatterv", "gather", "gatherv", "allgather", "allgatherv",
-    "alltoall", "alltoallv", "alltoallw", *REDUCTIONS,
-)  # fmt: skip
 
 
 class Sum:
@@ -119,18 +115,13 @@ def main():
     parser.add_argument("--reach", default=HOST)
     parser.add_argument("--cores", default="0,1")
     parser.add_argument("--sizes", default="8,65536")
-    parser.add_argument("--what", default="")
+    parser.add_argument("--what", default="bcast")
     parser.add_argument("--seconds", type=float, default=0.02)
     parser.add_argument("--each", type=int, default=0, help="time so many calls, each by itself")
-    parser.add_argument("--cases", default="", help="bcast:1024:flat_tree+binomial_tree,...: these and no others")
     words = parser.parse_args()
     world = World(words.reach, [int(core) for core in words.cores.split(",")])
     gc.disable()
-    for case in words.cases.split(",") if words.cases else ():
-        name, size, algorithms = case.split(":")
-        primitive = importlib.import_module(f"fastsock.mpj.collectives.{name}")
-        measure(world, primitive, int(size), words.seconds, 0, algorithms.split("+"))
-    for name in () if words.cases else words.what.split(",") if words.what else PRIMITIVES:
+    for name in words.what.split(","):
         primitive = importlib.import_module(f"fastsock.mpj.collectives.{name}")
         for size in [0] if name == "barrier" else [int(word) for word in words.sizes.split(",")]:
             measure(world, primitive, size, words.seconds, words.each)
@@ -138,17 +129,17 @@ def main():
     world.device.finish()
 
 
-def measure(world, primitive, size, seconds, each=0, among=()):
+def measure(world, primitive, size, seconds, each=0):
     """Each algorithm in turn, several times; its best, which others' use of the machine disturbs least.
 
-    each: so many calls, each timed by itself after the others, in place of ``seconds`` of them. among: these alone.
+    each: so many calls, each timed by itself after the others, in place of ``seconds`` of them.
     """
     name = primitive.PRIMITIVE.name
     given = arguments(name, size, world.size, world.rank)
     exchange = world.members.exchange()
     combine = given[2] if name in REDUCTIONS else None
     calls = {}
-    for algorithm in among or primitive.PRIMITIVE.algorithms:
+    for algorithm in primitive.PRIMITIVE.algorithms:
         if primitive.PRIMITIVE.against(algorithm, exchange, combine) is None:
             calls[algorithm] = lambda algorithm=algorithm: primitive.run(
                 world.members.exchange(), *given, algorithm=algorithm

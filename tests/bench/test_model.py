@@ -16,8 +16,21 @@ ROOT = Path(__file__).parents[2]
 if str(ROOT / "bench") not in sys.path:
     sys.path.insert(0, str(ROOT / "bench"))
 
+from common import collective_tuning, interleave, process, words  # noqa: E402
 from common.interleave import Skipped  # noqa: E402
-from model import boundaries, choosing, cli, errors, fits, lines, measure, metrics, samples, substitute  # noqa: E402
+from model import (  # noqa: E402
+    boundaries,
+    choosing,
+    cli,
+    errors,
+    fits,
+    lines,
+    measure,
+    metrics,
+    samples,
+    substitute,
+    targets,
+)
 
 from fastsock.mpj import MPI  # noqa: E402
 from fastsock.mpj.collectives import table as selection  # noqa: E402
@@ -209,29 +222,130 @@ def test_a_replacement_is_predicted_where_two_calls_are_cheaper():
     pairs = [
         substitute.Pair("some", "bcast", 4, 64, said, 1, 2, "near"),
         substitute.Pair("some", "bcast", 4, 1 << 20, said | {fits.PROPOSED: 0.5}, 4, 2, "near"),
+        substitute.Pair("some", "bcast", 4, 4 << 20, said | {fits.PROPOSED: 0.5}, 4, 5, "near"),
     ]
-    assert substitute.right(pairs, fits.PROPOSED) == (2, 2)
-    assert substitute.right(pairs, fits.PIECES) == (1, 2)
-    assert substitute.ranges(pairs, fits.PROPOSED) == "(n = 1 MiB, p=4)"
+    assert substitute.right(pairs, fits.PROPOSED) == (1, 2)
+    assert substitute.right(pairs, fits.PROPOSED, gain=False) == (1, 1)
+    assert substitute.right(pairs, fits.PIECES) == (0, 0)
+    assert substitute.right(pairs, fits.PIECES, gain=False) == (2, 3)
+    assert substitute.ranges(pairs, fits.PROPOSED) == "(n = 1 MiB to 4 MiB, p=4)"
     assert "+50%" in substitute.report(pairs)
 
 
-def test_the_table_of_models_is_read_back_by_the_library(tmp_path):
-    measured = {
-        ("bcast", "messages", 2, n): {"binomial_tree": 1 + 1e-3 * n, "flat_tree": 5 + 1e-4 * n}
-        for n in (8, 2048, 1 << 20)
+class Measured(measure.Suite):
+    """Gives what is said instead of measuring."""
+
+    def __init__(self, taken, machine="here"):
+        super().__init__(measure.Plan((0, 1), 20, 0.05, "", 0.0), interleave.Skipped())
+        self.taken, self.machine = taken, machine
+
+    def take(self, start, sizes, beside=(), unseen=()):
+        return [s for s in self.taken if s.ranks == start.ranks and s.asked in sizes]
+
+
+SOME = measure.mpi.Mpi("some", (), "")
+
+
+def test_pairs_of_another_distance_do_not_stand_beside_the_fits():
+    flat = lines.Line(1.0)
+    parts = {"bcast": 4e-3, "scatter": 1e-3, "allgather": 1e-3}
+    made = [s for what, tb in parts.items() for s in made_up(flat, lines.Line(0.0), lines.Line(tb), what=what)]
+    known = fits.fit([s for s in made if s.ranks < 8 or s.what != "scatter"])
+    both = "bcast", "bcast=scatter+allgather"
+    taken = [sample(what, 2, n, 10) for n in (64, 256) for what in both]
+    taken += [sample(both[0], 2, 1024, 10), sample(both[1], 2, 1024, 10, distance="far"), sample(both[0], 2, 4096, 10)]
+    suite = Measured(taken)
+    found = substitute.run(suite, known, [SOME], fits.LEAST)
+    assert [pair.size for pair in found] == [64, 256]
+    told = "\n".join(f"{name}: {why}" for name, why in suite.skipped.items())
+    assert "2 ranks, some: measured at far cores, and the fits are of near ones" in told
+    assert "below 16 bytes" in told
+    assert "bcast=scatter+allgather, 8 ranks, some: there is no fit of scatter" in told
+    assert "allreduce=reduce+bcast, some: there is no fit of allreduce, reduce" in told
+    with pytest.raises(samples.Unfit, match="another machine"):
+        substitute.run(Measured(taken, "there"), known, [SOME], fits.LEAST)
+
+
+@pytest.mark.parametrize(
+    ("other", "advice"),
+    [({"machine": "there"}, "another machine"), ({"versions": {"a": "2"}}, "different versions \\(a 1, 2\\)")],
+)
+def test_errors_are_not_told_of_another_machine_or_version(other, advice):
+    unseen = [sample("bcast", 2, 1000, 5, unseen=True, **other)]
+    with pytest.raises(samples.Unfit, match=advice):
+        errors.run(Measured([]), fits.both(GOOD), [SOME], unseen)
+
+
+def table_of_models(**measured):
+    """A table from models of Broadcast by messages, up to 1 MiB; ``measured``: what tuning found of 8 bytes."""
+    few = {
+        ("bcast", "messages", p, n): {"binomial_tree": 1 + 1e-3 * n, "flat_tree": 5 + 1e-4 * n}
+        for p in (2, 4)
+        for n in (0, 2048, 32768, 1 << 20)
     }
-    modelled = choosing.predicted(measured, [8, 1024, 65536, 1 << 20])
-    choosing.write(str(tmp_path / "table.txt"), list(choosing.collective_tuning.chosen(modelled)))
+    few |= {(name, "host", *key): {"shared_memory": 1.0, "flat_tree": 2.0} for name, _, *key in few}
+    modelled = choosing.predicted(few, [8, 1024, 65536, 1 << 20])
+    rows = list(collective_tuning.chosen(modelled))
+    choices, settled = choosing.compared(modelled, rows, {("bcast", "messages", 2, 8): measured})
+    return choosing.Found(rows, modelled, choices, 1.0, 10.0, settled)
+
+
+def test_a_written_table_keeps_what_the_models_do_not_tell(tmp_path, monkeypatch, capsys):
+    found = table_of_models()
+    monkeypatch.setattr(choosing, "run", lambda *_: found)
+    file = tmp_path / "table.txt"
+    shipped = collective_tuning.SHIPPED.read_text()
+    file.write_text(shipped)
+    assert cli.main(["table", "--what", "bcast", "--write", str(file)]) == 0
+    assert collective_tuning.SHIPPED.read_text() == shipped
+
+    def kept(text):
+        found = [line for line in text.splitlines() if line[:1] != "#"]
+        models = [["bcast", reach, ranks] for reach in ("messages", "host") for ranks in ("2", "4")]
+        return [line for line in found if line.split()[:3] not in models]
+
+    assert kept(file.read_text()) == kept(shipped)
+    assert "neighbour_allgather messages 1 0 flat_tree" in file.read_text()
+    longer = "bcast messages 2 16777216 flat_tree  # measured once"
+    file.write_text(f"{shipped}{longer}\n")
+    choosing.write(str(file), found)
+    assert longer in file.read_text().splitlines()
+    read = selection.load({selection.FILE_VARIABLE: str(file)})
+    assert read.candidates("bcast", "messages", 2, 1 << 20)[0] == "flat_tree"
+    assert read.candidates("bcast", "messages", 8, 8) == selection.load({}).candidates("bcast", "messages", 8, 8)
+    file.write_text("something else\n")
+    capsys.readouterr()
+    refused(capsys, ["table", "--write", str(file)], "name a selection table")
+    assert file.read_text() == "something else\n"
+
+
+def test_only_choices_that_the_models_have_and_that_were_measured_count(tmp_path, monkeypatch):
+    shipped = tmp_path / "table.txt"
+    shipped.write_text("bcast host 1 0 shared_memory\nbcast messages 1 0 flat_tree\n")
+    monkeypatch.setattr(collective_tuning, "SHIPPED", shipped)
+    found = table_of_models(binomial_tree=3.0, flat_tree=2.0)
+    assert found.settled == 6  # on a host below 128 KiB there is a rule
+    assert [each.lost for each in found.choices] == [pytest.approx(0.5), None, 0, 0, None, None, 0, 0, 0, 0]
+    assert choosing.within(found) == pytest.approx(6 / 7)
+    assert "3 whose algorithms were not both measured, 6 that have one" in choosing.report(found)
+    assert choosing.within(choosing.Found([], {}, [], 1.0, 1.0)) is None
+
+
+def test_the_table_of_models_is_read_back_by_the_library(tmp_path):
+    choosing.write(str(tmp_path / "table.txt"), table_of_models())
     read = selection.load({selection.FILE_VARIABLE: str(tmp_path / "table.txt")})
     assert read.candidates("bcast", "messages", 2, 8)[0] == "binomial_tree"
     assert read.candidates("bcast", "messages", 2, 1 << 20)[0] == "flat_tree"
-    assert read.candidates("bcast", "host", 2, 8) == selection.load({}).candidates("bcast", "host", 2, 8)
+    assert read.candidates("bcast", "hosts", 2, 8) == selection.load({}).candidates("bcast", "hosts", 2, 8)
 
 
 def refused(capsys, words, advice=""):
     """Status 2, and one line that holds the advice; what is skipped before is told too."""
-    assert cli.main(words) == 2
+    try:
+        status = cli.main(words)
+    except SystemExit as ended:  # argparse's way
+        status = ended.code
+    assert status == 2
     told = capsys.readouterr()
     lines_told = [line for line in told.err.splitlines() if not line.startswith("  skipped:")]
     assert (len(lines_told), told.out) == (1, "")
@@ -239,6 +353,22 @@ def refused(capsys, words, advice=""):
 
 
 GOOD = made_up(lines.Line(2, 1, "p"), lines.Line(5), lines.Line(1e-3))
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (made_up(lines.Line(2), lines.Line(5), lines.Line(1e-3), (2,), what="scatter"), "scatter (bytes) on some: "),
+        ([sample("bcast", 16, 8, 1)], "bcast (bytes) on some, 16 ranks: no sample of length 0"),
+    ],
+    ids=["a call", "a number of ranks"],
+)
+def test_what_is_too_little_for_a_fit_is_told_and_the_rest_is_fitted(tmp_path, capsys, more, told):
+    file, models = str(tmp_path / "samples"), str(tmp_path / "models")
+    samples.append(file, [*GOOD, *more])
+    assert cli.main(["fit", "--samples", file, "--models", models, "--peers", "some"]) == 0
+    assert capsys.readouterr().err.count(f"skipped: {told}") == 1
+    assert fits.read(models) == fits.both(GOOD)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +398,85 @@ def test_one_distance_can_be_chosen(tmp_path, capsys):
     assert cli.main(["fit", "--samples", file, *models, "--distance", "near"]) == 0
     assert cli.main(["predict", *models, "--what", "bcast", "--ranks", "4"]) == 0
     assert "bcast of 64 KiB on 4 ranks" in capsys.readouterr().out
+    assert cli.main(["predict", *models, "--what", "bcast", "--ranks", "16"]) == 0
+    told = capsys.readouterr()
+    assert told.out.split()[-1] == "-"  # the model in pieces; the others are lines in p
+    assert told.out.split()[-2] != "-"
+    assert "--ranks 16" in told.err
     refused(capsys, ["predict", *models, "--what", "scan"], "no model of scan")
+    models[-1] = "nobody"
+    refused(capsys, ["metrics", *models], "no model of nobody, but of some")
+    refused(capsys, ["predict", *models, "--what", "bcast"], "no model of nobody, but of some")
+
+
+def test_metrics_tell_rates_and_their_aggregates_by_the_number_of_ranks():
+    found = fits.fit(made_up(lines.Line(2, 1, "p"), lines.Line(5), lines.Line(1e-3), what="bcast=scatter+allgather"))
+    rows = [line.split() for line in metrics.report(found).splitlines()]
+    assert ["bcast=scatter+allgather", "some", "4", "167", "1000", "500", "3000"] in rows
+    assert metrics.transferred("allreduce:rabenseifner")(4) == 6
+
+
+def test_the_full_run_can_tell_ranks_from_their_logarithm():
+    peers = [measure.mpi.Mpi(name, (), "") for name in ("fastsock", "mpich")]
+    full, quick = ({(s.mpi.name, s.what, s.ranks) for s in targets.starts(peers, quick)} for quick in (False, True))
+    assert {("fastsock", what, p) for what in measure.COLLECTIVES for p in (2, 3, 4)} < full
+    assert ("mpich", "alltoall", 2) not in full
+    assert {p for _, _, p in quick} == {2, 4}
+    plan = measure.Plan((0, 1), 150, measure.seconds(False), "near", 0.0)
+    peers = [measure.mpi.Mpi(name, (), "") for name in ("fastsock", "mpich", "openmpi")]
+    assert targets.estimate(targets.starts(peers, False), 4 << 20, plan) < 3000
+
+
+def test_a_failed_installation_is_told_in_one_line(monkeypatch, capsys):
+    def install(_):
+        raise process.Unusable("pip failed:\nno network")
+
+    monkeypatch.setattr(cli.mpi, "install", install)
+    refused(capsys, ["measure", "--install"], "pip failed: no network")
+
+
+def test_samples_that_are_no_text_are_told_in_one_line(tmp_path, capsys):
+    file = tmp_path / "samples"
+    file.write_bytes(bytes(range(256)))
+    for command in ("fit", "measure"):
+        refused(capsys, [command, "--samples", str(file), "--peers", "fastsock"], "samples")
+    assert file.read_bytes() == bytes(range(256))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["measure", "--samples"],
+        ["fit", "--models"],
+        ["errors", "--json"],
+        ["substitute", "--json"],
+        ["table", "--json"],
+        ["table", "--write"],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_written_is_told_before_anything_is_measured(tmp_path, monkeypatch, capsys, words):
+    for function in ("run", "install"):
+        monkeypatch.setattr(cli.mpi, function, lambda *_, **__: pytest.fail("measured"))
+    refused(capsys, [*words, str(tmp_path / "no" / "file")], "make its folder first")
+    refused(capsys, [*words, str(tmp_path)], "is a folder")
+
+
+def test_a_command_tells_in_one_line_what_it_does_not_understand(capsys):
+    parser = words.Parser(prog="bench")
+    parser.add_argument("--pin", type=cli.machine.two_cores)
+    parser.add_argument("--turns", type=int)
+    for said, told in (
+        (["--pin", "x"], "argument --pin: x: say two cores"),
+        (["--pin", "0,4096"], "argument --pin: this process may only use the cores"),
+        (["--turns", "x"], "argument --turns: invalid int value"),
+        (["--speed"], "unrecognized arguments: --speed"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            parser.parse_args(said)
+        error = capsys.readouterr().err
+        assert (ended.value.code, error.count("\n")) == (2, 1)
+        assert error.startswith(f"bench: {told}")
 
 
 @pytest.mark.parametrize(
@@ -292,6 +500,15 @@ def test_one_distance_can_be_chosen(tmp_path, capsys):
         ["measure", "--ranks", "1"],
         ["measure", "--sizes", "0,many"],
         ["measure", "--peers", "nobody"],
+        ["measure", "--peers", "fastsock,nobody"],
+        ["measure", "--times", "-1"],
+        ["measure", "--distance", "x"],
+        ["measure", "--pin", "x"],
+        ["measure", "--pin", "0,4096"],
+        ["table", "--what", "nonsense"],
+        ["table", "--nonsense"],
+        ["table", "--ranks", "2"],
+        ["nonsense"],
         ["fit"],
         ["errors"],
         ["metrics"],
