@@ -76,6 +76,8 @@ def run(cores: tuple[int, int], what: str, ranks: Sequence[int], longest: int, q
     """Measure a little, model, choose; measure everything, compare. Raises Unfit where there is too little to model."""
     if len(ranks) < 2:
         raise Unfit(f"models of collectives want two numbers of ranks: say --ranks {ranks[0]},{2 * ranks[0]}")
+    if longest <= FIRST:
+        raise Unfit(f"models want longer messages: say --longest {8 * FIRST} or more")
     few: Measured = {}
     everything: Measured = {}
     took = tuning = 0.0

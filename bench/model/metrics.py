@@ -84,7 +84,7 @@ def report(found: Sequence[Fit]) -> str:
     models, rates = [], []
     for what in dict.fromkeys(each.what for each in found):
         for each in (each for each in found if each.what == what):
-            tb = None if what in ONE_LENGTH else nanoseconds(each.tb)
+            tb = None if what.partition(":")[0] in ONE_LENGTH else nanoseconds(each.tb)
             got = peaks(what, each.t0, tb, each.ranks)
             name = [what if each.kind == "bytes" else f"{what} ({each.kind})", each.mpi]
             lines_in_p = [NOT, NOT] if tb is None else [str(each.ti), str(tb)]

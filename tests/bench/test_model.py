@@ -508,6 +508,7 @@ def test_a_command_tells_in_one_line_what_it_does_not_understand(capsys):
         ["table", "--what", "nonsense"],
         ["table", "--nonsense"],
         ["table", "--ranks", "2"],
+        ["table", "--longest", "1k"],
         ["nonsense"],
         ["fit"],
         ["errors"],
