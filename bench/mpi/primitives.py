@@ -118,7 +118,7 @@ def exchange(name, kind, size):
     if name == "isendrecv_replace":
         return (lambda: method(out, other, 3, other, 3)), nothing, out.nbytes
     if persistent:
-        receive, send = started(WORLD.Recv_init(into, other, 3)), started(method(out, other, 3))
+        receive, send = started(WORLD.Recv_init(into, other, 3), into), started(method(out, other, 3), out)
     else:
         receive, send = (lambda: WORLD.Irecv(into, other, 3)), (lambda: method(out, other, 3))
     if "rsend" in name:
@@ -127,13 +127,14 @@ def exchange(name, kind, size):
     return (lambda: Both(receive(), send())), nothing, out.nbytes
 
 
-def started(request):
-    """What starts a persistent call."""
+def started(request, *held):
+    """What starts a persistent call. held: memory that the call goes on using, and mpi4py lets go of in parts."""
 
     def start():
         request.Start()
         return request
 
+    start.held = held
     return start
 
 
@@ -191,7 +192,7 @@ def starting(ring, name, kind, size):
     if kind == DOUBLES:
         given = of_doubles(given)
     method = getattr(comm, name.capitalize())
-    return started(method(*given)) if again else called(method, given), nothing, nbytes(given)
+    return started(method(*given), *given) if again else called(method, given), nothing, nbytes(given)
 
 
 def tell(turns, name, kind, asked, size, case, more):
