@@ -36,6 +36,7 @@ class Source:
     minutes: float = 2.0  # that `full` takes on two cores, about
     rest: float = 0.0  # the same where the file is there; 0: then nothing is measured, else the commands go on there
     drawn: Callable[[Any], bool] = lambda sample: True  # whether a figure is to show the sample
+    together: Callable[[Any], str] = lambda sample: ""  # samples that are alike in it are of one distance
 
     def commands(self, folder: Path, measure: str) -> list[str]:
         """As they are typed at the repository's root, for QUICK, FULL or LARGE."""
@@ -65,6 +66,14 @@ def _of_kernels(sample: Sample) -> bool:
     return sample.peer in peers and kernel_runs.way(sample.what) in (kernel_runs.WHOLE, kernel_runs.OBJECTS)
 
 
+def _kernel(sample: Sample) -> str:
+    return sample.what.split()[0]
+
+
+def _call(sample: model_samples.Sample) -> str:
+    return f"{sample.what} {sample.kind}"
+
+
 _KERNELS = "bench/kernels.py --json {file} --resume"
 _NPB, _JGF = "--what cg,ep,ft,is,mg,sp", "--what lufact,series,crypt,moldyn"
 _TCP, _WITH_TCP = "'fastsock tcp'", "'fastsock,fastsock tcp,mpich,openmpi'"
@@ -85,7 +94,7 @@ SOURCES = {
         ["-m bench.model measure --samples {file}"],
         ["-m bench.model measure --quick --what send,bcast,reduce,scatter,alltoall --ranks 2,4 --times 20"
          " --sizes 0,1,64,1k,16k,256k --peers fastsock,openmpi --samples {file}"],
-        minutes=60, rest=1,
+        minutes=60, rest=1, together=_call,
     ),
     "errors": Source(
         "errors.json",
@@ -114,7 +123,7 @@ SOURCES = {
          f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A --ranks 1,2 --turns 1 --peers fastsock,openmpi"],
         [f"{_KERNELS} {_NPB} --classes B,C --ranks 1,2,4 --turns 1 --limit 7200 --peers {_WITH_TCP}",
          f"{_KERNELS} {_JGF} --classes B,C --ranks 1,2,4 --turns 1 --limit 7200 --objects"],
-        minutes=60, rest=8, drawn=_of_kernels,
+        minutes=60, rest=8, drawn=_of_kernels, together=_kernel,
     ),
 }  # fmt: skip
 
@@ -137,7 +146,7 @@ class Chosen:
     def lacking(self) -> str:
         """The points that are left out, in a few words."""
         more = f" and {len(self.left_out) - 3} more" if len(self.left_out) > 3 else ""
-        return f"no {self.distance} sample of {'; '.join(self.left_out[:3])}{more}" if self.left_out else ""
+        return f"no sample of that distance for {'; '.join(self.left_out[:3])}{more}" if self.left_out else ""
 
 
 class Records:
@@ -216,7 +225,7 @@ class Records:
             if not drawn:
                 raise Missing(f"{path} has no samples: delete it and measure again")
             points = [_named(s.what, s.peer, s.size) for s in drawn]
-            self._read[name] = of_one_distance(drawn, points, [s.placement for s in drawn])
+            self._read[name] = _chosen(SOURCES[name], drawn, points, [s.placement for s in drawn])
         chosen = self._read[name]
         return chosen.samples, chosen.words
 
@@ -228,7 +237,7 @@ class Records:
             except model_samples.Unfit as error:
                 raise Missing(str(error)) from None
             points = [_named(f"{s.what} ({s.kind}), {s.ranks} ranks", s.mpi, max(s.asked, 0)) for s in found]
-            self._read[name] = of_one_distance(found, points, [s.distance for s in found])
+            self._read[name] = _chosen(SOURCES[name], found, points, [s.distance for s in found])
         chosen = self._read[name]
         return chosen.samples, chosen.words
 
@@ -277,7 +286,19 @@ def _named(what: str, peer: str, size: int) -> str:
     return f"{what} on {peer}" + (f", {sizes.name(size)}" if size else "")
 
 
-def of_one_distance(samples: list[Any], points: list[str], places: list[str]) -> Chosen:
+def _chosen(source: Source, samples: Sequence[Any], points: Sequence[str], places: Sequence[str]) -> Chosen:
+    """Of what belongs together, that of one distance."""
+    groups: dict[str, list[int]] = {}
+    for at, sample in enumerate(samples):
+        groups.setdefault(source.together(sample), []).append(at)
+    columns = (samples, points, places)
+    parts = [of_one_distance(*([column[at] for at in of] for column in columns)) for of in groups.values()]
+    distance = " and ".join(dict.fromkeys(part.distance for part in parts))
+    left_out = [point for part in parts for point in part.left_out]
+    return Chosen([s for part in parts for s in part.samples], distance, left_out, sum(part.points for part in parts))
+
+
+def of_one_distance(samples: Sequence[Any], points: Sequence[str], places: Sequence[str]) -> Chosen:
     """The samples of the one distance that most points have: near and far never mix."""
     covered: dict[str, set[str]] = {}
     for point, place in zip(points, places, strict=True):
