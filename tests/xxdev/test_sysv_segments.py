@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import threading
 
 import pytest
+
+from fastsock.testing.ranks import RankMaker, finish
 
 sysv_ipc = pytest.importorskip("sysv_ipc")
 
@@ -79,3 +83,37 @@ def test_what_belongs_to_the_living_or_to_others_is_not_swept():
     finally:
         sysv_ipc.remove_shared_memory(mine)
         other.remove()
+
+
+def _connect_in_vain(here):
+    """Needs rank 1, then not any more. The last step of the connection comes late: when rank 1 is gone, if it goes."""
+    settle, reached = here.device.connections.settle, threading.Event()
+
+    def held(peer, sock, *arguments):
+        reached.set()
+        gone = select.poll()
+        gone.register(sock.fileno(), select.POLLRDHUP)
+        gone.poll(500)
+        settle(peer, sock, *arguments)
+
+    here.device.connections.settle = held
+    assert here.device.isend("never", 1, 9).cancel()
+    reached.wait()
+
+
+def _send_and_finish(here):
+    here.device.send("last", 0, 1)
+    finish(here)
+
+
+def _receive(here):
+    return here.device.recv(None, 1, 1).value
+
+
+def test_a_rank_does_not_finish_before_the_other_has_attached_what_it_wrote_into():
+    """The segment goes with its last user, and what lies in it too."""
+    with RankMaker("sysvdev").ranks(2) as ranks:
+        ranks.run(0, _connect_in_vain)
+        finishing = ranks.begin(1, _send_and_finish)
+        assert ranks.run(0, _receive) == "last"
+        finishing.result()

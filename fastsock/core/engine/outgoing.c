@@ -44,6 +44,8 @@ void fs_link_set_pending(struct fs_link *link)
 int fs_link_is_busy(struct fs_link *link)
 {
     if (!atomic_load(&link->open)) return 0;
+    /* the other end may not have attached the memory yet, and some memory goes with this process */
+    if (link->end && !link->greeted) return 1;
     /* what waits for credit waits for a receive, as what was announced does */
     int sends = link->greeted ? next_send(link) != NULL : link->sends.first != NULL;
     return link->out_header + link->out_left != 0 || link->control_count != 0 || sends || link->streams.first != NULL ||
