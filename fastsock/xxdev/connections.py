@@ -6,7 +6,10 @@ doorbell: the lower rank's attempt stands. An end that accepts answers, after th
 give way, since this rank has a connection or a standing attempt of its own. So an attempt that has begun ends in
 exactly one connection, whoever began, and no rank needs to wait for others at the start.
 
-No thread here waits for more than one peer: a slow one, or a stranger who says nothing, delays nobody else.
+No thread here waits for more than one peer: a slow one, or a stranger who says nothing, delays nobody else. Where the
+process can start no more threads, as at its end, two threads are there already. One connects and one welcomes, one peer
+after the other. The one that welcomes never waits for the one that connects. So ranks in this state do not wait for
+each other in a circle.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ import select
 import struct
 import threading
 import weakref
-from collections import OrderedDict, deque
+from _queue import SimpleQueue
+from collections import OrderedDict
 
 from ..system.forkable import new_lock
 from ..system.genuine import genuine
+from ..system.starting import start_thread
 from . import hello
 from .errors import XxdevError
 from .settings import Settings
@@ -40,7 +45,7 @@ _LONGEST_REASON = 255
 # A rank that computes without a pause answers late; one that died answers nothing, and its connection ends at once.
 _PATIENT = 24 * 3600.0
 _STRANGER_SECONDS = 30.0
-_MOST_STRANGERS = 128
+_MOST_STRANGERS = 128  # beside the ranks of the job, which may all come at once
 _TRIES = 3
 
 _CONNECTING, _STANDING, _LOST = "connecting", "standing", "lost"
@@ -65,10 +70,10 @@ class Connections(abc.ABC):
         self._strangers: OrderedDict[int, Any] = OrderedDict()  # connections whose hello is not over
         self._outgoing: set[Any] = set()
         self._waiting: dict[int, list[Any]] = {}  # connections of those who gave way to an attempt of this rank
-        self._wanted: deque[int] = deque()
+        self._wanted: SimpleQueue[int | None] = SimpleQueue()  # peers; None: no more
         self._closing = False
         self._wake = genuine.eventfd(0, _WAKE_FLAGS)
-        self._end_of_wake = weakref.finalize(self, genuine.close, self._wake)  # a thread in want() still has the number
+        self._end_of_wake = weakref.finalize(self, genuine.close, self._wake)  # close() still has the number
         self._end_of_wake.atexit = False
         self._listener: Any = None
         self._acceptor: threading.Thread | None = None
@@ -114,8 +119,10 @@ class Connections(abc.ABC):
         """Listens and tells so. Raises OSError."""
         self._listener = self.listen()
         self._listener.setblocking(False)
-        self._acceptor = threading.Thread(target=self._accept, name="fastsock-accept", daemon=True)
-        self._acceptor.start()
+        acceptor = threading.Thread(target=self._accept, name="fastsock-accept", daemon=True)
+        acceptor.start()
+        self._acceptor = acceptor
+        threading.Thread(target=self._connect_wanted, name="fastsock-connect", daemon=True).start()
         self.publish(self._listener)
 
     def close(self) -> None:
@@ -130,6 +137,7 @@ class Connections(abc.ABC):
                 *(sock for all_ in self._waiting.values() for sock in all_),
             ]
         genuine.eventfd_write(self._wake, 1)
+        self._wanted.put(None)
         for sock in half_made:
             _hang_up(sock)
         if self._acceptor is not None:
@@ -159,19 +167,16 @@ class Connections(abc.ABC):
     def want(self, peer: int) -> None:
         """Begins a connection to that rank, unless there is one."""
         # A signal's handler may raise in here. So this only asks, and where it is asked twice nothing is done twice.
-        self._wanted.append(peer)
-        genuine.eventfd_write(self._wake, 1)
+        self._wanted.put(peer)
 
-    def _begin_wanted(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            genuine.eventfd_read(self._wake)
-        while self._wanted:
-            peer = self._wanted.popleft()
+    def _connect_wanted(self) -> None:
+        while (peer := self._wanted.get()) is not None:
             with self._lock:
                 if self._closing or peer in self._states:
                     continue
                 self._states[peer] = _CONNECTING
-            threading.Thread(target=self._connect, args=(peer,), name=f"fastsock-connect-{peer}", daemon=True).start()
+            if not start_thread(self._connect, peer, name=f"fastsock-connect-{peer}"):
+                self._connect(peer)
 
     def _connect(self, peer: int) -> None:
         for attempt in range(1, _TRIES + 1):
@@ -269,20 +274,20 @@ class Connections(abc.ABC):
             poller.poll()
             if self._closing:
                 return
-            self._begin_wanted()
             try:
                 sock, address = self.take(self._listener)
             except (BlockingIOError, ConnectionError):
                 continue
-            except OSError as error:
+            except (OSError, MemoryError) as error:
                 if not self._make_room(error):
-                    poller.unregister(self._listener)  # what this rank wants is begun all the same
+                    poller.unregister(self._listener)  # until close()
                 continue
             self._begin_hello(sock, address)
 
-    def _make_room(self, error: OSError) -> bool:
+    def _make_room(self, error: OSError | MemoryError) -> bool:
         """Out of descriptors or memory: a stranger goes, or some time; False where the listener itself is broken."""
-        if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+        number = error.errno if isinstance(error, OSError) else errno.ENOMEM
+        if number not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
             return False
         if not self._drop_oldest():
             poller = genuine.poll()
@@ -300,11 +305,15 @@ class Connections(abc.ABC):
 
     def _begin_hello(self, sock: Any, address: Any) -> None:
         with self._lock:
+            if self._closing:  # close() would not know of it
+                sock.close()
+                return
             self._strangers[id(sock)] = sock
-            crowded = len(self._strangers) > _MOST_STRANGERS
+            crowded = len(self._strangers) > _MOST_STRANGERS + self.job.size
         if crowded:
             self._drop_oldest()
-        threading.Thread(target=self._welcome, args=(sock, address), name="fastsock-hello", daemon=True).start()
+        if not start_thread(self._welcome, sock, address, name="fastsock-hello"):
+            self._welcome(sock, address)
 
     def _welcome(self, sock: Any, address: Any) -> None:
         kept = False
@@ -316,8 +325,8 @@ class Connections(abc.ABC):
                 roles=(_ROLE,), timeout=_STRANGER_SECONDS,
             )  # fmt: skip
             kept = self._judge(caller.rank, sock)
-        except (OSError, hello.HelloError):
-            pass  # a stranger, or a rank that will notice by itself
+        except Exception:
+            pass  # a stranger, or a rank that will notice by itself: its connection ends
         finally:
             with self._lock:
                 self._strangers.pop(id(sock), None)
@@ -340,7 +349,7 @@ class Connections(abc.ABC):
                 return state == _CONNECTING
             try:
                 told, offered = self.offer(peer)
-            except OSError as error:
+            except Exception as error:
                 sock.sendall(_verdict(_FAILED, _why(error).encode()))
                 return False
             self._decided(peer, _STANDING)
@@ -349,7 +358,7 @@ class Connections(abc.ABC):
                 sock.sendall(_verdict(_WELCOME, told))
                 self.settle(peer, sock, offered, b"")
                 return True
-            except (OSError, XxdevError) as error:
+            except Exception as error:  # whatever it is, who waits for the peer must hear of it
                 self._states[peer] = _LOST
                 reason = f"{self.name(peer)} was lost over {self.where(peer)} as it connected: {_why(error)}"
         self.engine.fail(peer, reason)

@@ -134,3 +134,28 @@ def test_draining_after_a_barrier(device):
             assert found == list(range(20))
 
     run(body, 2, device)
+
+
+@pytest.mark.parametrize("device", PROCESSES)
+def test_the_last_statement_may_be_the_first_buffered_send(device):
+    """The connection is made while the program ends. From Python 3.12 on no thread can be started then."""
+
+    def body():
+        MPI.Attach_buffer(None)
+        if rank == 1:
+            assert {comm.recv(), comm.recv()} == {0, 2}
+            print("rank 1 is fine", flush=True)
+        else:
+            comm.bsend(rank, 1)
+
+    assert "rank 1 is fine" in run(body, 3, device)
+
+
+@pytest.mark.parametrize("device", PROCESSES)
+def test_all_ranks_may_connect_to_each_other_in_their_last_statements(device):
+    def body():
+        MPI.Attach_buffer(None)
+        for other in range(size):
+            comm.bsend(rank, other)
+
+    run(body, 5, device)

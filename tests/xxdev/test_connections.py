@@ -69,6 +69,18 @@ def test_the_path_is_explained(maker):
     assert maker.run(2, _path) == [wanted, wanted]
 
 
+def _at_once_without_threads(device, seed):
+    threading.stack_size(1 << 46)  # no process has room for one
+    return _at_once(device, seed)
+
+
+def test_ranks_that_can_start_no_more_threads(maker):
+    """They connect to each other all the same: as at the end of a program, where Python starts none."""
+    for each in range(ROUNDS):
+        for known in maker.run(4, _at_once_without_threads, SEED + each):
+            assert all(known)
+
+
 class _Interrupted(Exception):
     pass
 
@@ -177,6 +189,63 @@ def test_silent_strangers_keep_nobody_out():
         finally:
             for each in silent:
                 each.close()
+
+
+def _break_settling(here):
+    def settle(*_):
+        raise ValueError("so the test wills")
+
+    here.device.connections.settle = settle
+
+
+def test_a_connection_that_cannot_be_taken_over_is_told_to_both(maker):
+    with maker.ranks(2) as ranks:
+        ranks.run(0, _break_settling)
+        for rank in (1, 0):
+            code, peer, text, _ = ranks.run(rank, _try, 1 - rank)
+            assert (code, peer) == (2, 1 - rank) and f"rank {1 - rank}" in text, text
+
+
+def _first_words(where, job, rank, begun, said):
+    """A rank's connection that has begun its hello, which goes on when all have begun theirs."""
+
+    class Halting:
+        def __init__(self, sock):
+            self._sock = sock
+
+        def recv(self, size):
+            begun.wait()
+            return self._sock.recv(size)
+
+        def __getattr__(self, name):
+            return getattr(self._sock, name)
+
+    with socket.create_connection(where) as sock:
+        try:
+            hello.connect(Halting(sock), secret=job.secret, job=job.name, rank=rank, peer=0, role="message")
+            said.append(sock.recv(1))
+        except OSError as error:
+            said.append(error)
+
+
+def test_many_ranks_may_connect_to_one_at_once():
+    """As many hellos as there are ranks are under way at the same time. None is dropped as a stranger's."""
+    with RankMaker("iodev").ranks(2) as ranks:
+        where = ranks.run(0, _where)
+        ranks.run(0, _resize, 400)
+        begun, said = threading.Barrier(300), []
+        callers = [
+            threading.Thread(target=_first_words, args=(where, ranks.job, 2 + each, begun, said)) for each in range(300)
+        ]
+        for each in callers:
+            each.start()
+        for each in callers:
+            each.join()
+        assert said == [b"W"] * 300
+
+
+def _resize(here, size):
+    here.device.job.size = size
 
 
 class _Recorder:

@@ -64,7 +64,11 @@ class WiredJob(Job):
         self._process = genuine.getpid()
         self._reader = frames.Reader()
         self._sock = self._join(servers)
-        threading.Thread(target=self._listen, name="fastsock wire-up", daemon=True).start()
+        try:
+            threading.Thread(target=self._listen, name="fastsock wire-up", daemon=True).start()
+        except BaseException:  # the server must not believe that this rank takes part
+            self._sock.close()
+            raise
         atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._forked)
 
