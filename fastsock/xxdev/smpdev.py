@@ -28,7 +28,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 _lock = new_lock()
-_engines: weakref.WeakKeyDictionary[threads.Ranks, dict[int, Any]] = weakref.WeakKeyDictionary()
+
+
+class _Company:
+    """The ranks of one process: the engines of those that run, and how often each rank has finished."""
+
+    def __init__(self, size: int) -> None:
+        self.engines: dict[int, Any] = {}
+        self.finished = [0] * size
+
+
+_companies: weakref.WeakKeyDictionary[threads.Ranks, _Company] = weakref.WeakKeyDictionary()
 
 
 class Smpdev(Device):
@@ -49,11 +59,14 @@ class Smpdev(Device):
         self.job = job
         self.engine = engine = new_engine(job, settings.current())
         with _lock:
-            others = _engines.setdefault(job.ranks, {})
-            for rank, other in others.items():
+            company = _companies.setdefault(job.ranks, _Company(job.size))
+            for rank, other in company.engines.items():
                 engine.attach_local(rank, other)
                 other.attach_local(job.rank, engine)
-            others[job.rank] = engine
+            company.engines[job.rank] = engine
+            for rank, times in enumerate(company.finished):
+                if times > company.finished[job.rank]:  # before this rank began
+                    engine.left(rank)
         job.on_failure(engine.fail)
         return list(range(job.size))
 
@@ -62,7 +75,9 @@ class Smpdev(Device):
         engine, self.engine = self.engine, None
         if engine is not None:
             with _lock:
-                _engines[self.job.ranks].pop(self.job.rank, None)
+                company = _companies[self.job.ranks]
+                company.engines.pop(self.job.rank, None)
+                company.finished[self.job.rank] += 1
             engine.close(timeout=-1)
 
 
@@ -85,7 +100,8 @@ def run(size: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
             raised.append(error)
             raise
 
-    threads.run(size, rank)
-    if raised:
-        raise raised[0]
+    errors = threads.run(size, rank)
+    for error in (*raised, *errors):  # a thread that could not start has raised nothing
+        if error is not None:
+            raise error
     return results

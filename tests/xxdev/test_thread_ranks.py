@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from fastsock.xxdev import XxdevError, smpdev
 from fastsock.xxdev.job import JobError, threads
 
 from .launchers import DEADLINE
@@ -54,3 +55,51 @@ def test_thread_ranks_have_an_exit_of_their_own():
 
     threads.run(1, rank)
     assert order == ["last registered", "first registered"]
+
+
+def test_a_rank_that_finished_before_another_began_is_known_to_that_one():
+    finished = threading.Event()
+
+    def first(device, job):
+        device.init(job)
+        device.finish()
+        finished.set()
+
+    def second(device, job):
+        finished.wait()
+        device.init(job)
+        for call in (device.send, device.ssend, device.recv):
+            with pytest.raises(XxdevError, match="it has finished"):
+                call(None, 0, 1)
+        assert device.iprobe(0, 1) is None
+        device.send("to itself", 1, 1)
+        assert device.recv(None, -1, 1).value == "to itself"
+        device.finish()
+
+    assert threads.run(2, lambda job: (first, second)[job.rank](smpdev.Smpdev(), job)) == [None, None]
+
+
+def test_thread_ranks_may_begin_again():
+    over = threading.Barrier(2)
+
+    def rank(job):
+        device = smpdev.Smpdev()
+        for number in range(3):
+            device.init(job)
+            device.send(number, 1 - job.rank, 1)
+            assert device.recv(None, 1 - job.rank, 1).value == number
+            device.finish()
+            over.wait()
+
+    assert threads.run(2, rank) == [None, None]
+
+
+def test_thread_ranks_that_cannot_start():
+    before = threading.stack_size(1 << 46)  # no process has room for one
+    try:
+        errors = threads.run(2, lambda job: None)
+        with pytest.raises(RuntimeError, match="thread"):
+            smpdev.run(2, lambda device: None)
+    finally:
+        threading.stack_size(before)
+    assert [type(error) for error in errors] == [RuntimeError] * 2

@@ -505,6 +505,11 @@ cdef class Engine:
         fs_engine_fail(self.engine, peer, text)
         self.drain()
 
+    def left(self, int peer):
+        """The peer has finished, and was never attached. Where it was, it says so itself, behind its messages."""
+        fs_engine_left(self.engine, peer)
+        self.drain()
+
     def set_members(self, uint32_t context, ranks):
         """Which ranks may send in that context: their failures end receives from anybody. None: all ranks again."""
         cdef int *array

@@ -80,6 +80,14 @@ void fs_engine_fail(struct fs_engine *engine, int peer, const char *reason)
     if (other) part(engine, other, FS_PEER_FAILED, "it has given this rank up");
 }
 
+void fs_engine_left(struct fs_engine *engine, int peer)
+{
+    if (!fs_is_peer(engine, peer) || peer == engine->rank || !fs_engine_is_usable(engine)) return;
+    fs_engine_lock(engine);
+    if (engine->peers[peer].state == FS_MISSING) fs_peer_lost(engine, peer, FS_FINE, "it has finished");
+    fs_engine_unlock(engine);
+}
+
 int fs_engine_reason(struct fs_engine *engine, int peer, char *reason, size_t reason_size, const char **path)
 {
     *path = "";

@@ -193,11 +193,17 @@ def run(size: int, words: list[str], *, timeout: float | None, grace: float, tag
                 if others or size == 1:
                     tell(f"rank {job.rank} (a thread of pid {os.getpid()}) {how}{others}")
                 by_thread.job = job
-                threading.Timer(grace, leave, (statuses[0],)).start()
+                try:
+                    threading.Timer(grace, leave, (statuses[0],)).start()
+                except (RuntimeError, MemoryError):  # no more threads: the others have no time left
+                    leave(statuses[0])
             raise
 
     def all_ranks() -> None:
-        threads.run(size, rank)
+        for number, error in enumerate(threads.run(size, rank)):
+            if isinstance(error, (RuntimeError, MemoryError)) and not statuses:  # its thread could not start
+                tell(f"rank {number} (a thread of pid {os.getpid()}) {job_error(error)}")
+                statuses.append(1)
         ended.set()
 
     try:  # an interrupt may come as soon as a rank runs

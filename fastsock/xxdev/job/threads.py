@@ -171,6 +171,9 @@ def run(size: int, function: Callable[[Job], Any]) -> list[BaseException | None]
         except BaseException as error:
             job.error = error
         job.exit()
+        over(job)
+
+    def over(job: ThreadJob) -> None:
         reason = job.crashed()
         if reason is not None:
             ranks.fail(job.rank, f"rank {job.rank} (a thread of pid {genuine.getpid()}) {reason}")
@@ -178,9 +181,16 @@ def run(size: int, function: Callable[[Job], Any]) -> list[BaseException | None]
 
     threads = [threading.Thread(target=one, args=(job,), name=f"rank {job.rank}", daemon=True) for job in ranks.jobs]
     with _inherited():
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+        begun = []
+        for job, thread in zip(ranks.jobs, threads, strict=True):
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError) as error:  # no more threads: the ranks that run hear of it
+                job.error = error
+                over(job)
+            else:
+                begun.append(thread)
+        for thread in begun:
             thread.join()
     return [job.error for job in ranks.jobs]
 
