@@ -57,12 +57,14 @@ class Bundle(Progress):
         connection.bury()  # the bundle was closed meanwhile
 
     def heard(self) -> None:
-        """The bell has rung."""
-        try:
-            genuine.read(self.bell, 8)
-        except BlockingIOError:  # somebody else has heard it
-            return
+        """The bell has rung, or may have. In a bundle that was closed it never does."""
         with self._lock:
+            if self.bell < 0:
+                return
+            try:
+                genuine.read(self.bell, 8)
+            except BlockingIOError:  # somebody else has heard it
+                return
             brought, self.brought = self.brought, []
         for connection in brought:
             if connection.endpoint.bundle is self:

@@ -18,6 +18,7 @@ from .. import socket as fast
 from ..meeting import user_names
 from ..system import proof
 from ..system.genuine import genuine
+from ..system.starting import start_thread
 from ..system.user_key import key_of
 from .errors import Refused
 from .hello import Acceptor, Connector, Terms, Wanted
@@ -116,7 +117,15 @@ class Door:
             family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
             self._listener = fast.create_server(self._wanted, family=family, backlog=128)
             self._bell = genuine.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-            threading.Thread(target=self._serve, name="fastsock.active", daemon=True).start()
+            if not start_thread(self._serve, name="fastsock.active"):
+                self._stop_listening()
+                raise Refused("nobody can find endpoints here: this process can start no more threads")
+
+    def _stop_listening(self) -> None:
+        self._listener.close()
+        self._listener = None
+        genuine.close(self._bell)
+        self._bell = -1
 
     def _ring(self) -> None:
         with self._lock:
@@ -159,7 +168,8 @@ class Door:
         except OSError:  # it has left
             self._hellos.release()
             return
-        threading.Thread(target=self._meet, args=(sock, where), name="fastsock.active hello", daemon=True).start()
+        if not start_thread(self._meet, sock, where, name="fastsock.active hello"):
+            self._meet(sock, where)  # the others wait, but not for long
 
     def _meet(self, sock: Any, where: Any) -> None:
         admitted: list[Mapped] = []  # whoever is admitted stays, also when the name goes before this thread goes on
@@ -177,7 +187,7 @@ class Door:
             sock.settimeout(None)
             assert end.wanted is not None
             admitted[0].accepted(sock, f"{where[0]}:{where[1]}", end.wanted.most_bulk)
-        except OSError:  # a stranger: only that connection ends
+        except Exception:  # a stranger, or no memory: only that connection ends
             sock.close()
         finally:
             self._hellos.release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
@@ -169,3 +170,45 @@ def test_a_program_that_only_polls_without_waiting_can_be_mapped(path):
             bundle.poll()
             asking.poll()
     assert got == [(5,)]
+
+
+def test_closing_again_or_behind_the_bundle_does_nothing():
+    bundle = active.Bundle()
+    endpoint = bundle.endpoint()
+    endpoint.register(fresh_name())
+    bundle.close()
+    endpoint.close()
+    endpoint.close()
+    bundle.close()
+
+
+def test_a_process_that_can_start_no_more_threads_is_mapped_all_the_same(near):
+    near.far.run(no_more_threads)
+    for index in range(1, 21):
+        near.map(index)
+        near.endpoint.request(index, 1, index)
+        near.until(index)
+        assert near.got[-1:] == [(index,)], f"it came back: {near.returned}"
+    near.far.run(unregister, near.name)
+
+
+def test_a_door_that_cannot_start_its_thread_refuses_and_may_be_asked_again(path):
+    name, door = fresh_name(), active.Door()
+    with active.Bundle(door) as bundle:
+        endpoint = bundle.endpoint()
+        before = threading.stack_size(NO_ROOM)
+        try:
+            with pytest.raises(active.Refused, match="no more threads"):
+                endpoint.register(name)
+        finally:
+            threading.stack_size(before)
+        endpoint.register(name)
+        bundle.endpoint().map(0, name)
+    door.close()
+
+
+NO_ROOM = 1 << 46  # bytes of a stack that no process has room for
+
+
+def no_more_threads(here):
+    threading.stack_size(NO_ROOM)
