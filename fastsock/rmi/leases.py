@@ -11,6 +11,7 @@ import threading
 from typing import Any
 
 from ..system.genuine import genuine
+from ..system.starting import start_thread
 from .errors import LostPeer
 from .references import Kept, References
 
@@ -31,7 +32,7 @@ class Leases:
         self._changed = threading.Condition()
         self._holders: dict[bytes, References] = {}  # of living connections
         self._kept: dict[bytes, tuple[float, Kept]] = {}  # of lost ones, until when; the oldest first
-        self._reaper: threading.Thread | None = None
+        self._reaping = False
         self._closed = False
 
     def begin(self, session: Any, token: Any, held: Any) -> tuple[bytes, tuple[int, ...]] | None:
@@ -61,9 +62,8 @@ class Leases:
             self._kept[token] = genuine.monotonic() + self.seconds, kept
             while len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-            if self._reaper is None:
-                self._reaper = threading.Thread(target=self._reap, name="fastsock.rmi.leases", daemon=True)
-                self._reaper.start()
+            if not self._reaping:  # where there can be no thread, the next loss tries again
+                self._reaping = start_thread(self._reap, name="fastsock.rmi.leases")
 
     def _reap(self) -> None:
         """Gives up what nobody came for, and ends when nothing is kept."""
@@ -79,7 +79,7 @@ class Leases:
                     else:
                         self._changed.wait(left)
                 if not over:
-                    self._reaper = None
+                    self._reaping = False
                     return
 
     def told_of(self) -> list[dict[str, Any]]:

@@ -74,7 +74,10 @@ class Announcer:
         if not self._closed:
             again = threading.Timer(AGAIN_AFTER, self._tell_all)
             again.daemon = True
-            again.start()
+            try:
+                again.start()
+            except (RuntimeError, MemoryError) as error:
+                log.warning("the name server %s will not be told again: %s", self._server, error)
 
     def _tell_all(self) -> None:
         try:

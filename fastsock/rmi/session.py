@@ -250,8 +250,14 @@ class Session:
     def special(self, request: Request, value: Any) -> None:
         """Answers a request whose method returned a generator or a coroutine."""
         if streams.is_coroutine(value):
+            try:
+                loop = self.pool.loop()
+            except (RuntimeError, MemoryError, OSError) as error:  # there can be no thread for it, or no descriptor
+                streams.close_source(value)
+                self.failed(request, error)
+                return
             self.running[request.number] = request
-            self.pool.loop().start(self, request, value)
+            loop.start(self, request, value)
         elif request.kind != CALL or request.cancelled:
             streams.close_source(value)
         elif len(self.producers) >= self.limits.streams:

@@ -170,7 +170,16 @@ class Pool:
             thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
             self._threads.add(thread)
             self._idle += 1
-        thread.start()
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):  # there can be no more: the others come to it, as where these are the most
+            with self._lock:
+                self._threads.discard(thread)
+                self._idle -= 1
+                alone = not self._threads
+            if alone:
+                raise
+            self._hurry()
 
     def _hurry(self) -> None:
         """Every thread is busy, and nobody leads: no thread stays with its connection for longer than it must."""
@@ -295,7 +304,11 @@ class Loop:
         self.loop = loop if loop is not None else asyncio.new_event_loop()
         if self._own:
             self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except BaseException:
+                self.loop.close()
+                raise
 
     def start(self, session: Any, request: Request, coroutine: Any) -> None:
         """Runs a method's coroutine, until its deadline at most, and answers the request."""

@@ -80,3 +80,16 @@ def test_a_method_that_is_still_running_does_not_hold_close_up():
         gate.set()
         closing.join(30)
         assert not closing.is_alive()
+
+
+def no_more_threads(here):
+    threading.stack_size(1 << 46)  # no process has room for one
+
+
+def test_a_daemon_that_can_start_no_more_threads_serves_with_those_it_has(served):
+    store = served.connect(timeout=30.0)
+    assert store.add(1, 1) == 2
+    served.far.run(no_more_threads)
+    others = [served.connect(timeout=30.0) for _ in range(12)]
+    for number, each in enumerate(others * 3):
+        assert each.add(number, 1) == number + 1
