@@ -92,7 +92,7 @@ def _connect_in_vain(here):
     def held(peer, sock, *arguments):
         reached.set()
         gone = select.poll()
-        gone.register(sock.fileno(), select.POLLRDHUP)
+        gone.register(os.pidfd_open(here.device.job.pids[1]), select.POLLIN)
         gone.poll(500)
         settle(peer, sock, *arguments)
 
@@ -104,6 +104,7 @@ def _connect_in_vain(here):
 def _send_and_finish(here):
     here.device.send("last", 0, 1)
     finish(here)
+    os._exit(0)
 
 
 def _receive(here):
@@ -114,6 +115,6 @@ def test_a_rank_does_not_finish_before_the_other_has_attached_what_it_wrote_into
     """The segment goes with its last user, and what lies in it too."""
     with RankMaker("sysvdev").ranks(2) as ranks:
         ranks.run(0, _connect_in_vain)
-        finishing = ranks.begin(1, _send_and_finish)
+        ranks.begin(1, _send_and_finish)
         assert ranks.run(0, _receive) == "last"
-        finishing.result()
+        assert ranks.processes[1].wait() == 0
