@@ -75,8 +75,7 @@ static int allgather_large(struct fs_team *team, struct gathering *what, size_t 
     struct fs_team_rounds rounds = {0, what, show, take};
     int result = tell_ways(team, what, largest);
     for (int i = 0; i < team->size; i++) {
-        int steps = what->addresses[i] == 0 ? fs_team_steps(what->blocks->sizes[i], what->piece) : 0;
-        if (steps < 0) return steps;
+        uint64_t steps = what->addresses[i] == 0 ? fs_team_steps(what->blocks->sizes[i], what->piece) : 0;
         if (steps > rounds.many) rounds.many = steps;
     }
     for (int step = 1; step < team->size && result == 0; step++) {

@@ -10,9 +10,9 @@ struct round {
     size_t first, count, slice; /* elements */
 };
 
-static struct round round_of(const struct fs_team *team, int number, size_t most, size_t count, size_t element)
+static struct round round_of(const struct fs_team *team, uint64_t number, size_t most, size_t count, size_t element)
 {
-    struct round round = {(uint64_t)number, (size_t)number * most, 0, 0};
+    struct round round = {number, number * most, 0, 0};
     size_t even = element < 64 ? 64 / element : 1;
     round.count = fs_smaller(count - round.first, most);
     round.slice = (round.count + (size_t)team->size - 1) / (size_t)team->size;
@@ -78,8 +78,9 @@ int fs_allreduce_buffered(struct fs_team *team, const unsigned char *source, uns
 {
     size_t count = what->count, element = what->element;
     size_t most = fs_team_piece(team, count * element) / element;
-    int rounds = fs_team_steps(count, most), result = rounds < 0 ? rounds : 0;
-    for (int i = 0; i < rounds && result == 0; i++) {
+    uint64_t rounds = fs_team_steps(count, most);
+    int result = 0;
+    for (uint64_t i = 0; i < rounds && result == 0; i++) {
         struct round round = round_of(team, i, most, count, element);
         if (i == 0) result = show(team, &round, source, element);
         if (result == 0 && i + 1 < rounds) {

@@ -21,20 +21,21 @@ static int bcast_small(struct fs_team *team, void *data, size_t bytes, int root)
 static int bcast_buffered(struct fs_team *team, unsigned char *data, size_t bytes, int root)
 {
     size_t piece = fs_team_piece(team, bytes);
-    int steps = fs_team_steps(bytes, piece), result = steps < 0 ? steps : 0;
-    for (int step = 0; step < steps && result == 0; step++) {
-        size_t at = (size_t)step * piece, part = fs_smaller(bytes - at, piece);
-        unsigned char *buffer = fs_team_buffer(team, root, (uint64_t)step);
+    uint64_t steps = fs_team_steps(bytes, piece);
+    int result = 0;
+    for (uint64_t step = 0; step < steps && result == 0; step++) {
+        size_t at = step * piece, part = fs_smaller(bytes - at, piece);
+        unsigned char *buffer = fs_team_buffer(team, root, step);
         if (team->index == root) {
-            result = fs_team_claim(team, (uint64_t)step, -1, fs_place(team->number, (uint64_t)step + 1));
+            result = fs_team_claim(team, step, -1, fs_place(team->number, step + 1));
             if (result != 0) return result;
             fs_copy(buffer, data + at, part);
-            fs_team_publish_ready(team, (uint64_t)step + 1);
+            fs_team_publish_ready(team, step + 1);
         } else {
-            result = fs_team_await_ready(team, root, (uint64_t)step + 1);
+            result = fs_team_await_ready(team, root, step + 1);
             if (result != 0) return result;
             fs_copy(data + at, buffer, part);
-            fs_team_publish_done(team, (uint64_t)step + 1);
+            fs_team_publish_done(team, step + 1);
         }
     }
     return result;

@@ -12,13 +12,14 @@ static int give(struct fs_team *team, const unsigned char *source, size_t bytes,
         return 0;
     }
     size_t piece = fs_team_piece(team, bytes);
-    int steps = fs_team_steps(bytes, piece), result = steps < 0 ? steps : 0;
-    for (int step = 0; step < steps && result == 0; step++) {
-        size_t at = (size_t)step * piece;
-        result = fs_team_claim(team, (uint64_t)step, root, fs_place(team->number, (uint64_t)step + 1));
+    uint64_t steps = fs_team_steps(bytes, piece);
+    int result = 0;
+    for (uint64_t step = 0; step < steps && result == 0; step++) {
+        size_t at = step * piece;
+        result = fs_team_claim(team, step, root, fs_place(team->number, step + 1));
         if (result != 0) return result;
-        fs_copy(fs_team_buffer(team, team->index, (uint64_t)step), source + at, fs_smaller(bytes - at, piece));
-        fs_team_publish_ready(team, (uint64_t)step + 1);
+        fs_copy(fs_team_buffer(team, team->index, step), source + at, fs_smaller(bytes - at, piece));
+        fs_team_publish_ready(team, step + 1);
     }
     return result;
 }

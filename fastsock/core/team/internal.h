@@ -10,6 +10,9 @@
 
 static inline size_t fs_smaller(size_t one, size_t other) { return one < other ? one : other; }
 
+/* How many steps so many bytes or elements take. */
+static inline uint64_t fs_team_steps(size_t many, size_t step) { return many / step + (many % step != 0); }
+
 /* What one step of a large transfer moves: enough to hide the handshake, little enough for both sides to be busy.  Where
  * members share a core they take turns: then longer turns are better. */
 static inline size_t fs_team_piece(const struct fs_team *team, size_t bytes)
@@ -22,16 +25,14 @@ static inline size_t fs_team_piece(const struct fs_team *team, size_t bytes)
 static inline size_t fs_team_small_reduction(const struct fs_team *team) { return team->crowded ? 4096 : 8192; }
 
 /* ---- rounds.c ---- */
-/* How many steps so many bytes take, or a negative errno. */
-int fs_team_steps(size_t bytes, size_t step);
 struct fs_team_rounds {
-    int many; /* the same on every member, or a negative errno */
+    uint64_t many; /* the same on every member, or who has fewer shows FS_TEAM_LAST_STEP after these */
     void *context;
     void (*show)(struct fs_team *team, void *context, size_t round,
                  unsigned char *buffer);                             /* fills it for that round */
     void (*take)(struct fs_team *team, void *context, size_t round); /* what the others have shown */
 };
-int fs_team_show(struct fs_team *team, const struct fs_team_rounds *rounds, int round);
+int fs_team_show(struct fs_team *team, const struct fs_team_rounds *rounds, uint64_t round);
 int fs_team_run(struct fs_team *team, const struct fs_team_rounds *rounds, int shown); /* shown: the first one is */
 int fs_team_part_after(struct fs_team *team, const uint64_t *addresses); /* of what was read directly; 0 for nothing */
 

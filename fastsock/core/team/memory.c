@@ -11,7 +11,7 @@
 #include "memory.h"
 
 #define MAGIC 0x314d414554534646ull /* "FFSTEAM1" */
-#define VERSION 1u
+#define VERSION 2u
 #define PAGE 4096u
 
 static size_t header_bytes(int size)
@@ -22,12 +22,11 @@ static size_t header_bytes(int size)
 
 static size_t memory_bytes(int size) { return header_bytes(size) + (size_t)size * FS_TEAM_BUFFERS * FS_TEAM_BUFFER; }
 
-/* The first number leaves room behind it: place arithmetic never goes below zero. */
 static void prepare(struct fs_team_header *header, int size, int crowded)
 {
     for (int i = 0; i < size; i++) {
-        atomic_store(&header->members[i].ready, fs_place(FS_TEAM_CELLS, 0));
-        atomic_store(&header->members[i].done, fs_place(FS_TEAM_CELLS, 0));
+        atomic_store(&header->members[i].ready, fs_place(FS_TEAM_FIRST, 0));
+        atomic_store(&header->members[i].done, fs_place(FS_TEAM_FIRST, 0));
     }
     header->version = VERSION;
     header->size = (uint32_t)size;
@@ -122,9 +121,9 @@ struct fs_team *fs_team_open(int memory, int index, int size, const int *bells, 
     team->crowded = team->header->crowded != 0;
     team->watches[index] = -1;
     team->generation = fs_generation();
-    team->number = FS_TEAM_CELLS;
-    team->all_done = fs_place(FS_TEAM_CELLS, 0);
-    for (int i = 0; i < FS_TEAM_BUFFERS; i++) team->reader[i] = -1;
+    team->number = FS_TEAM_FIRST;
+    team->all_done = fs_place(FS_TEAM_FIRST, 0);
+    for (int i = 0; i < FS_TEAM_BUFFERS; i++) team->until[i] = team->all_done, team->reader[i] = -1;
     team->hooks = *hooks;
     team->culprit = -1;
     return team;

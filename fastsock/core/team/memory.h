@@ -16,15 +16,23 @@ enum {
     FS_TEAM_FRONT = FS_TEAM_BUFFER / 4, /* of it, filled at once */
     FS_TEAM_LONG = 32 * 1024,           /* bytes: to copy so many is a wait too */
     FS_TEAM_LOOKS = 64,                 /* before a wait begins to cost anything else */
-    FS_TEAM_STEP_BITS = 20,
-    FS_TEAM_LAST_STEP = (1 << FS_TEAM_STEP_BITS) - 1,
+    FS_TEAM_STEP_BITS = 40, /* steps of the smallest part, 1 KiB: more bytes than a process has addresses for */
+    FS_TEAM_NUMBER_BITS = 64 - FS_TEAM_STEP_BITS,
+    FS_TEAM_RENEWED = 1 << 20,                       /* collectives after which no place is older */
+    FS_TEAM_FIRST = (1 << FS_TEAM_NUMBER_BITS) - 16, /* so each team sees early what is rare: places wrap around */
     FS_TEAM_CMA = 8 * 1024,    /* bytes from which reading another's memory may be worth a system call */
     FS_TEAM_BLOCK = 64 * 1024, /* bytes that are read from one member and reduced, then from the next */
     FS_TEAM_CLASSES = 10,      /* of sizes, each the double of the one before */
 };
 
-/* How far a member has come: which collective, and which step in it.  Such words only grow. */
+#define FS_TEAM_LAST_STEP (((uint64_t)1 << FS_TEAM_STEP_BITS) - 1)
+
+/* How far a member has come: which collective, by the last bits of its number, and which step in it.  Such words only
+ * move on, and wrap around.  No two that are compared lie far apart: see fs_team_renew(). */
 static inline uint64_t fs_place(uint64_t number, uint64_t step) { return number << FS_TEAM_STEP_BITS | step; }
+
+/* Of two places, or two numbers: whether it is the other one or comes after it. */
+static inline int fs_has_come(uint64_t place, uint64_t least) { return (int64_t)(place - least) >= 0; }
 
 struct fs_team_cell {
     _Alignas(FS_LINE) _Atomic uint64_t number; /* of the collective that filled it */

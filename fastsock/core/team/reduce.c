@@ -51,11 +51,12 @@ static int reduce_buffered(struct fs_team *team, const unsigned char *source, un
                            const struct fs_reduction *what, int root)
 {
     size_t most = fs_team_piece(team, what->count * what->element) / what->element;
-    int steps = fs_team_steps(what->count, most), result = steps < 0 ? steps : 0;
-    for (int step = 0; step < steps && result == 0; step++) {
-        size_t first = (size_t)step * most, count = fs_smaller(what->count - first, most), at = first * what->element;
-        if (team->index == root) result = combine(team, source + at, target + at, count, what, (uint64_t)step);
-        else result = give(team, source + at, count * what->element, (uint64_t)step, root);
+    uint64_t steps = fs_team_steps(what->count, most);
+    int result = 0;
+    for (uint64_t step = 0; step < steps && result == 0; step++) {
+        size_t first = step * most, count = fs_smaller(what->count - first, most), at = first * what->element;
+        if (team->index == root) result = combine(team, source + at, target + at, count, what, step);
+        else result = give(team, source + at, count * what->element, step, root);
     }
     return result;
 }

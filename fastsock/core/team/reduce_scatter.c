@@ -62,9 +62,9 @@ static int scatter_small(struct fs_team *team, const struct scattering *what, si
 static int scatter_rounds(struct fs_team *team, struct scattering *what)
 {
     struct fs_team_rounds rounds = {0, what, show, take};
-    for (int i = 0; i < team->size && rounds.many >= 0; i++) {
-        int steps = fs_team_steps(what->counts[i], what->most);
-        if (steps < 0 || steps > rounds.many) rounds.many = steps;
+    for (int i = 0; i < team->size; i++) {
+        uint64_t steps = fs_team_steps(what->counts[i], what->most);
+        if (steps > rounds.many) rounds.many = steps;
     }
     return fs_team_run(team, &rounds, 0);
 }
@@ -83,19 +83,17 @@ int fs_team_reduce_scatter(struct fs_team *team, const void *source, void *targe
     for (int i = 0; i < team->size; i++) what.firsts[i] = total, total += counts[i];
     what.most = fs_team_part(team) / what.element;
     size_t own = counts[team->index] * what.element;
+    int result = fs_team_begin(team, total * what.element);
+    if (result != 0) return result;
     if (source == NULL) { /* in place, the result lies over what is still to be shown */
         what.source = target;
         what.target = aside = malloc(own + 1);
-        if (aside == NULL) return -ENOMEM;
+        if (aside == NULL) return fs_team_end(team, -ENOMEM);
         if (own > 0) memcpy(aside, target, own); /* the bytes between values, where a type has some, stay */
     }
-    int result = fs_team_begin(team, total * what.element);
-    if (result == 0) {
-        if (total * what.element <= FS_TEAM_INLINE) result = scatter_small(team, &what, total * what.element);
-        else result = scatter_rounds(team, &what);
-        if (result == 0 && aside != NULL) fs_copy(target, aside, own);
-        result = fs_team_end(team, result);
-    }
+    if (total * what.element <= FS_TEAM_INLINE) result = scatter_small(team, &what, total * what.element);
+    else result = scatter_rounds(team, &what);
+    if (result == 0 && aside != NULL) fs_copy(target, aside, own);
     free(aside);
-    return result;
+    return fs_team_end(team, result);
 }

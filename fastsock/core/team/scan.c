@@ -55,10 +55,11 @@ static int scan_step(struct fs_team *team, const struct scan *scan, size_t first
 static int scan_large(struct fs_team *team, const struct scan *scan)
 {
     size_t most = fs_team_piece(team, scan->count * scan->element) / scan->element;
-    int steps = fs_team_steps(scan->count, most), result = steps < 0 ? steps : 0;
-    for (int step = 0; step < steps && result == 0; step++) {
-        size_t first = (size_t)step * most;
-        result = scan_step(team, scan, first, fs_smaller(scan->count - first, most), (uint64_t)step);
+    uint64_t steps = fs_team_steps(scan->count, most);
+    int result = 0;
+    for (uint64_t step = 0; step < steps && result == 0; step++) {
+        size_t first = step * most;
+        result = scan_step(team, scan, first, fs_smaller(scan->count - first, most), step);
     }
     return result;
 }

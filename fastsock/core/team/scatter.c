@@ -34,12 +34,13 @@ static int give_large(struct fs_team *team, const unsigned char *source, const s
     for (int i = 0; i < team->size; i++)
         if (i != team->index && blocks->sizes[i] > largest) largest = blocks->sizes[i];
     if (largest <= fs_team_share(team, FS_TEAM_INLINE)) return 0;
-    int steps = fs_team_steps(largest, fs_team_part(team)), result = steps < 0 ? steps : 0;
-    for (int step = 0; step < steps && result == 0; step++) {
-        result = fs_team_claim(team, (uint64_t)step, -1, fs_place(team->number, (uint64_t)step + 1));
+    uint64_t steps = fs_team_steps(largest, fs_team_part(team));
+    int result = 0;
+    for (uint64_t step = 0; step < steps && result == 0; step++) {
+        result = fs_team_claim(team, step, -1, fs_place(team->number, step + 1));
         if (result != 0) return result;
-        fill(team, source, blocks, (size_t)step);
-        fs_team_publish_ready(team, (uint64_t)step + 1);
+        fill(team, source, blocks, step);
+        fs_team_publish_ready(team, step + 1);
     }
     return result;
 }
@@ -64,14 +65,15 @@ static int take(struct fs_team *team, unsigned char *target, size_t bytes, int r
             memcpy(target, fs_team_cell(team, root)->data + (size_t)team->index * share, bytes);
         return result;
     }
-    int steps = fs_team_steps(bytes, part), result = steps < 0 ? steps : 0;
-    for (int step = 0; step < steps && result == 0; step++) {
-        size_t at = (size_t)step * part;
-        result = fs_team_await_ready(team, root, (uint64_t)step + 1);
+    uint64_t steps = fs_team_steps(bytes, part);
+    int result = 0;
+    for (uint64_t step = 0; step < steps && result == 0; step++) {
+        size_t at = step * part;
+        result = fs_team_await_ready(team, root, step + 1);
         if (result != 0) return result;
-        fs_copy(target + at, fs_team_buffer(team, root, (uint64_t)step) + (size_t)team->index * part,
+        fs_copy(target + at, fs_team_buffer(team, root, step) + (size_t)team->index * part,
                 fs_smaller(bytes - at, part));
-        fs_team_publish_done(team, (uint64_t)step + 1);
+        fs_team_publish_done(team, step + 1);
     }
     return result;
 }

@@ -22,7 +22,7 @@
 
 static int reached(const _Atomic uint64_t *word, uint64_t least)
 {
-    return atomic_load_explicit(word, memory_order_acquire) >= least;
+    return fs_has_come(atomic_load_explicit(word, memory_order_acquire), least);
 }
 
 void fs_team_wake(struct fs_team *team)
@@ -198,11 +198,26 @@ int fs_team_claim(struct fs_team *team, uint64_t step, int reader, uint64_t unti
 {
     int slot = fs_team_slot(team, step), before = team->reader[slot], result = 0;
     uint64_t free_at = team->until[slot];
-    if (team->all_done < free_at) {
+    if (!fs_has_come(team->all_done, free_at)) {
         if (before >= 0) result = fs_team_await(team, &team->header->members[before].done, free_at);
         else result = fs_team_await_done(team, free_at);
     }
     team->until[slot] = until;
     team->reader[slot] = reader;
     return result;
+}
+
+/* Members are never far from each other, but a place may lie still for long: that of buffers while cells are used.  In
+ * the end it would seem to come after all others.  So it is moved on, as far as everybody is done. */
+void fs_team_renew(struct fs_team *team)
+{
+    uint64_t here = fs_place(team->number, 0), least = here;
+    for (int i = 0; i < team->size; i++) {
+        uint64_t done = atomic_load_explicit(&team->header->members[i].done, memory_order_acquire);
+        if (i != team->index && !fs_has_come(done, least)) least = done;
+    }
+    team->all_done = least;
+    for (int i = 0; i < FS_TEAM_BUFFERS; i++)
+        if (fs_has_come(least, team->until[i])) team->until[i] = least;
+    fs_team_publish(team, &team->own->ready, here);
 }

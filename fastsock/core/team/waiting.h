@@ -15,7 +15,7 @@ int fs_team_lost(struct fs_team *team, int member);           /* its memory cann
 static inline int fs_team_await(struct fs_team *team, const _Atomic uint64_t *word, uint64_t least)
 {
     for (int i = 0; i < FS_TEAM_LOOKS; i++) {
-        if (atomic_load_explicit(word, memory_order_acquire) >= least) return 0;
+        if (fs_has_come(atomic_load_explicit(word, memory_order_acquire), least)) return 0;
         if (team->crowded) break;
         fs_pause();
     }
@@ -47,13 +47,14 @@ static inline int fs_team_begin(struct fs_team *team, size_t bytes)
 }
 
 void fs_team_learn(struct fs_team *team); /* cma_pull.c */
+void fs_team_renew(struct fs_team *team); /* the places that lay still since the last time */
 
 /* The end of a collective that the others know this member to be done with. */
 static inline int fs_team_leave_collective(struct fs_team *team, int result)
 {
     if (team->trial.cost != NULL) fs_team_learn(team);
-    if (result == 0) team->number++;
-    else fs_team_fail(team, result);
+    if (result != 0) fs_team_fail(team, result);
+    else if (++team->number % FS_TEAM_RENEWED == 0) fs_team_renew(team);
     if (team->left) team->hooks.enter(team->hooks.context);
     team->left = 0;
     return result;
@@ -69,13 +70,13 @@ static inline int fs_team_end(struct fs_team *team, int result)
 static inline void fs_team_met(struct fs_team *team)
 {
     uint64_t here = fs_place(team->number, 0);
-    if (team->all_done < here) team->all_done = here;
+    if (!fs_has_come(team->all_done, here)) team->all_done = here;
 }
 
 /* My cell, free to be filled.  When it was not, half of them are before it goes on, so that members take turns rarely. */
 static inline int fs_team_claim_cell(struct fs_team *team)
 {
-    if (team->all_done >= fs_place(team->number - FS_TEAM_CELLS + 1, 0)) return 0;
+    if (fs_has_come(team->all_done, fs_place(team->number - FS_TEAM_CELLS + 1, 0))) return 0;
     return fs_team_await_done(team, fs_place(team->number - FS_TEAM_CELLS / 2, 0));
 }
 

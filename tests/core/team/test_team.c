@@ -196,17 +196,20 @@ static void to_all(struct member *member, uint64_t call, struct random *random, 
     }
 }
 
+static void call_once(struct member *member, uint64_t call, struct random *random)
+{
+    int what = (int)random_below(random, 11);
+    if (what < 4) rooted(member, call, random, what);
+    else to_all(member, call, random, what - 4);
+}
+
 static void *run_random(void *argument)
 {
     struct member *member = argument;
     struct fs_team_hooks hooks = {0};
     struct random random = random_from((uint64_t)member->shared->size);
     open_member(member, &hooks);
-    for (int call = 0; call < member->shared->rounds; call++) {
-        int what = (int)random_below(&random, 11);
-        if (what < 4) rooted(member, (uint64_t)call, &random, what);
-        else to_all(member, (uint64_t)call, &random, what - 4);
-    }
+    for (int call = 0; call < member->shared->rounds; call++) call_once(member, (uint64_t)call, &random);
     close_member(member);
     return NULL;
 }
@@ -224,6 +227,122 @@ TEST(team_random_two, 0) { try_random(2, 0, 1); }
 TEST(team_random_two_through_buffers, 0) { try_random(2, 0, 0); }
 TEST(team_random_three_crowded, 0) { try_random(3, 1, 1); }
 TEST(team_random_five_crowded_through_buffers, 0) { try_random(5, 1, 0); }
+
+/* ---- long lives and long calls ---- */
+
+#define FAR_IN_HOPS ((1 << (FS_TEAM_NUMBER_BITS - 1)) / FS_TEAM_RENEWED + 1) /* more than half around */
+
+/* As after so many small broadcasts: receivers of these wait for nobody, and buffers lie still. */
+static void *live_long(void *argument)
+{
+    struct member *member = argument;
+    struct fs_team_hooks hooks = {0};
+    struct random random = random_from(90);
+    open_member(member, &hooks);
+    struct fs_team *team = member->team;
+    for (int hop = 0; hop < 2 * FAR_IN_HOPS; hop++) {
+        for (int call = 0; hop % FAR_IN_HOPS == 0 && call < 20; call++) call_once(member, (uint64_t)call, &random);
+        pthread_barrier_wait(&member->shared->opened);
+        team->number += FS_TEAM_RENEWED - 1 - team->number % FS_TEAM_RENEWED;
+        atomic_store(&team->own->done, fs_place(team->number, 0));
+        pthread_barrier_wait(&member->shared->opened);
+        CHECK_EQUAL(fs_team_bcast(team, member->target, 1, 0), 0);
+    }
+    for (int call = 0; call < 20; call++) call_once(member, (uint64_t)call, &random);
+    close_member(member);
+    return NULL;
+}
+
+TEST(team_lives_longer_than_its_numbers, 0)
+{
+    for (int size = 2; size < 4; size++) {
+        struct shared shared = {.direct = size == 2};
+        struct member members[MOST];
+        map_same_memory_once = 1;
+        prepare(&shared, size, size > 2);
+        in_threads(&shared, members, live_long);
+        close(shared.memory);
+        for (int i = 0; i < size; i++) close(shared.bells[i]);
+    }
+}
+
+/* A long array of little memory: the same pages again and again. */
+static unsigned char *map_repeated(int memory, size_t period, size_t length)
+{
+    unsigned char *array = mmap(NULL, length + period, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(array != MAP_FAILED);
+    for (size_t at = 0; at < length; at += period)
+        CHECK(mmap(array + at, period, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) != MAP_FAILED);
+    return array;
+}
+
+#define PERIOD (17u * 65536u)
+#define STEPS (((size_t)1 << 18) + 3)
+
+struct crowd {
+    int memory, index, bells[FS_TEAM_MOST], watches[FS_TEAM_MOST];
+    unsigned char *source, *target;
+    size_t length;
+    pthread_barrier_t *between;
+};
+
+/* The first member gives the last one more than any number of steps that a few bits could tell. */
+static void *call_in_crowd(void *argument)
+{
+    const struct crowd *crowd = argument;
+    const int first = crowd->index == 0, last = crowd->index == FS_TEAM_MOST - 1;
+    size_t out[FS_TEAM_MOST] = {0}, in[FS_TEAM_MOST] = {0}, offsets[FS_TEAM_MOST] = {0};
+    struct fs_team_hooks hooks = {0};
+    int error = 0;
+    struct fs_team *team =
+        fs_team_open(crowd->memory, crowd->index, FS_TEAM_MOST, crowd->bells, crowd->watches, 0, &hooks, &error);
+    CHECK_EQUAL(error, 0);
+    out[FS_TEAM_MOST - 1] = first ? crowd->length : 0;
+    in[0] = last ? crowd->length : 0;
+    struct fs_blocks going = {out, offsets}, coming = {in, offsets};
+    CHECK_EQUAL(fs_team_scatter(team, crowd->source, &going, crowd->target, in[0], 0), 0);
+    pthread_barrier_wait(crowd->between); /* the others only sleep meanwhile */
+    if (last) {
+        CHECK(memcmp(crowd->target, crowd->source, PERIOD) == 0);
+        memset(crowd->target, 0, PERIOD);
+    }
+    CHECK_EQUAL(fs_team_alltoall(team, crowd->source, &going, crowd->target, &coming), 0);
+    pthread_barrier_wait(crowd->between);
+    CHECK_EQUAL(fs_team_barrier(team), 0);
+    if (last) CHECK(memcmp(crowd->target, crowd->source, PERIOD) == 0);
+    fs_team_close(team);
+    return NULL;
+}
+
+TEST(team_no_length_is_too_long, 0)
+{
+    static struct crowd crowds[FS_TEAM_MOST];
+    pthread_t threads[FS_TEAM_MOST];
+    struct random random = random_from(91);
+    pthread_barrier_t between;
+    struct crowd all = {.memory = fs_team_create_memory(FS_TEAM_MOST, 1), .between = &between};
+    int pages[2];
+    map_same_memory_once = 1;
+    all.length = STEPS * (FS_TEAM_BUFFER / FS_TEAM_MOST / 64 * 64) + 5;
+    CHECK(all.memory >= 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK((pages[i] = memfd_create("array", MFD_CLOEXEC)) >= 0);
+        CHECK_EQUAL(ftruncate(pages[i], PERIOD), 0);
+    }
+    all.source = map_repeated(pages[0], PERIOD, all.length);
+    all.target = map_repeated(pages[1], PERIOD, all.length);
+    for (size_t i = 0; i < PERIOD; i++) all.source[i] = (unsigned char)random_next(&random);
+    for (int i = 0; i < FS_TEAM_MOST; i++) all.watches[i] = -1, all.bells[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    pthread_barrier_init(&between, NULL, FS_TEAM_MOST);
+    for (int i = 0; i < FS_TEAM_MOST; i++) {
+        crowds[i] = all;
+        crowds[i].index = i;
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, call_in_crowd, &crowds[i]), 0);
+    }
+    for (int i = 0; i < FS_TEAM_MOST; i++) pthread_join(threads[i], NULL), close(all.bells[i]);
+    munmap(all.source, all.length + PERIOD), munmap(all.target, all.length + PERIOD);
+    close(pages[0]), close(pages[1]), close(all.memory);
+}
 
 /* ---- a member that writes anything anywhere ---- */
 
@@ -263,7 +382,8 @@ static void *scribble(void *argument)
     pthread_barrier_wait(&shared->opened);
     while (fs_now_ns() < shared->deadline_ns) {
         size_t at = random_below(&random, random_below(&random, 2) ? 32768 : (uint64_t)status.st_size - 8) & ~(size_t)7;
-        uint64_t value = random_below(&random, 3) ? random_next(&random) : random_below(&random, 100) << 20;
+        uint64_t value =
+            random_below(&random, 3) ? random_next(&random) : fs_place(FS_TEAM_FIRST + random_below(&random, 100), 0);
         *(volatile uint64_t *)(memory + at) = value;
         if (random_below(&random, 50) == 0) usleep(100);
     }
