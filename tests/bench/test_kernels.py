@@ -375,7 +375,9 @@ def test_a_turn_counts_only_where_the_cores_were_near_for_every_mpi(monkeypatch)
     moved = [(0, "fastsock", 2.0, "near"), (0, "mpich", 8.0, "near"), (0, "openmpi", 3.0, "mixed")]
     near = [(1, "fastsock", 2.0, "near"), (1, "mpich", 8.0, "near"), (1, "openmpi", 4.0, "near")]
     assert line(*moved) == (1.5, None, "never near")
-    assert line(*moved, *near)[0] == 2.0
+    assert line(*moved, *near) == (2.0, 1.3, "")
+    again = [(2, *row[1:]) for row in moved]
+    assert line(*moved, *near, *again) == (2.0, None, "near in 1 of 3 turns")
 
 
 def test_speedups_are_those_of_near_cores(monkeypatch):
