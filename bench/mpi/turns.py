@@ -93,7 +93,7 @@ class Turns:
             for number in chosen:
                 taken.append((cases[number], *self.some(cases[number])))
                 if number == chosen[-1] or self.agreed(clock() - begun > BETWEEN_PROBES):
-                    after = self.probe.probe()
+                    after = self.probed()
                     if self.counts(before, after):
                         self.keep(taken)
                         self.counted += 1
@@ -111,10 +111,15 @@ class Turns:
             return self.times > len(case.values)
         return len(case.values) < self.times and case.spent <= self.seconds and case.tried <= TRIED * self.seconds
 
+    def probed(self):
+        """The probe. What was sent may need its sender within a call: ranks that probe are in none."""
+        self.world.Barrier()
+        return self.probe.probe()
+
     def settled(self):
         """The probe, once the cores are where they are wanted, at full speed if that comes soon. None: in vain."""
         while True:
-            before = self.probe.probe()
+            before = self.probed()
             if self.distance == "":
                 self.distance = self.probe.name(before, before)
             if self.counts(before, before):
