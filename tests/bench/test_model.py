@@ -582,6 +582,12 @@ def test_every_call_is_measured_as_what_it_is_called(tmp_path):
         assert all((s.hidden is not None) == (s.what not in measure.BLOCKING) for s in found)
 
 
+def test_long_buffered_messages_are_measured(tmp_path):
+    """A rank that probes the cores sends nothing. Before, its partner waited for the rest of a message for ever."""
+    found = measured(tmp_path / "samples", "--what", "bsend", "--sizes", "1m,4m", "--times", "40")
+    assert {s.asked for s in found} >= {1 << 20, 4 << 20}
+
+
 def test_an_algorithm_is_measured_by_its_name(tmp_path):
     found = measured(tmp_path / "samples", "--what", "barrier:*,bcast:flat_tree", "--sizes", "0,8,64")
     barriers = [f"barrier:{name}" for name in measure.algorithms("barrier")]
