@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common import collective_tuning, mpi, sizes, table
+from common import collective_tuning, mpi, sizes, summary, table
 from common.collective_tuning import Measured, Row
 
 from fastsock.mpj.collectives import table as selection
@@ -181,13 +181,9 @@ def report(found: Found) -> str:
         f"{found.settled} that have one algorithm, by rule or alone",
     ]
     if found.wrong:
-        told.append(f"predicted times are {_middle(found.wrong):.0%} off (median of {len(found.wrong)})")
+        told.append(f"predicted times are {summary.median(found.wrong):.0%} off (median of {len(found.wrong)})")
     told.append(
         f"measuring took {found.took:.0f} s; tuning the same cells took {found.tuning:.0f} s"
         f" ({found.took / found.tuning:.0%})"
     )
     return "\n".join(told)
-
-
-def _middle(values: Sequence[float]) -> float:
-    return sorted(values)[len(values) // 2]

@@ -30,6 +30,7 @@ from ..system.genuine import genuine
 from ..system.starting import start_thread
 from . import hello
 from .errors import XxdevError
+from .job.base import tell
 from .settings import Settings
 
 TYPE_CHECKING = False
@@ -325,8 +326,10 @@ class Connections(abc.ABC):
                 roles=(_ROLE,), timeout=_STRANGER_SECONDS,
             )  # fmt: skip
             kept = self._judge(caller.rank, sock)
-        except Exception:
+        except (OSError, hello.HelloError, MemoryError):
             pass  # a stranger, or a rank that will notice by itself: its connection ends
+        except Exception as error:  # a defect of ours; this may be the thread that welcomes all others, so it goes on
+            tell(f"rank {self.job.rank} ended a connection as it began: {type(error).__name__}: {error}")
         finally:
             with self._lock:
                 self._strangers.pop(id(sock), None)

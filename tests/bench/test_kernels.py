@@ -68,13 +68,13 @@ def test_compiled_loops_and_numpy_are_both_verified(kernel, ranks):
         assert (status, told["arithmetic"]) == (0, arithmetic), said
 
 
-@pytest.mark.parametrize(("suite", "kernel", "problem"), [("npb", "is", "S"), ("jgf", "lufact", "A")])
-def test_a_short_kernel_runs_again_and_each_run_is_verified(suite, kernel, problem):
-    status, [once], said = run(suite, 2, kernel, problem, "--plain-numpy")
+@pytest.mark.parametrize("kernel", ["is", "mg"])
+def test_a_short_kernel_runs_again_and_each_run_is_verified(kernel):
+    status, [once], said = run("npb", 2, kernel, "S", "--plain-numpy")
     assert (status, once["runs"]) == (0, 1), said
-    status, [told], said = run(suite, 2, kernel, problem, "--plain-numpy", "--repeat", "3")
-    assert (status, told["verified"]) == (0, True), said
-    assert told["runs"] > 1
+    # the number of runs ends it, not the time
+    status, [told], said = run("npb", 2, kernel, "S", "--plain-numpy", "--repeat", "1000")
+    assert (status, told["verified"], told["runs"]) == (0, True, 25), said
     calls = [{name: (row["calls"], row["bytes"]) for name, row in each["primitives"].items()} for each in (once, told)]
     assert calls[0] == calls[1]  # those of one run
 
