@@ -157,7 +157,7 @@ static _Noreturn void be_childs_engines(struct fs_engine **engines)
         CHECK(!fs_engine_is_usable(engines[i]));
         fs_engine_reason(engines[i], !i, reason, sizeof reason, &path);
         fs_engine_probe(engines[i], !i, 7, 0, &envelope);
-        fs_engine_flushed(engines[i]);
+        fs_engine_leave(engines[i]);
     }
     close_engines(engines);
     open_engines(own);

@@ -73,7 +73,7 @@ cdef extern from "engine/engine.h" nogil:
     void fs_engine_hold(fs_engine *engine)
     void fs_engine_release(fs_engine *engine)
     void fs_engine_close(fs_engine *engine)
-    int fs_engine_flushed(fs_engine *engine)
+    int fs_engine_leave(fs_engine *engine)
     int fs_engine_is_usable(const fs_engine *engine)
     void fs_engine_after_fork(fs_engine *engine)
     int fs_engine_attach_local(fs_engine *engine, int peer, fs_engine *other)

@@ -1024,18 +1024,25 @@ cdef class Engine:
     # ---- leaving ----
 
     def close(self, timeout=5.0):
-        """Sends what is still to be sent, for `timeout` seconds at most, says goodbye and ends whatever is pending."""
+        """Sends what is still to be sent, for `timeout` seconds at most, says goodbye and ends whatever is pending.
+
+        Over TCP it waits until the other ranks' kernels have all of that: what this process's kernel still holds is
+        lost when the process ends.
+        """
         cdef uint64_t deadline = deadline_after(timeout)
-        cdef bint flushed
+        cdef unsigned int pause = 20  # microseconds
+        cdef bint left
         if fs_engine_is_usable(self.engine):
             while True:
                 with nogil:
-                    flushed = fs_engine_flushed(self.engine)
+                    left = fs_engine_leave(self.engine)
                 self.drain()
-                if flushed or fs_now_ns() >= deadline:
+                if left or fs_now_ns() >= deadline:
                     break
                 with nogil:
-                    usleep(20)
+                    usleep(pause)
+                if pause < 1000:
+                    pause += pause >> 2
                 PyErr_CheckSignals()
             with nogil:
                 fs_engine_close(self.engine)

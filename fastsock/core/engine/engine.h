@@ -89,10 +89,11 @@ struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_optio
 /* Another user holds it; each release takes one hold back, and the last one frees the engine. */
 void fs_engine_hold(struct fs_engine *engine);
 void fs_engine_release(struct fs_engine *engine);
+/* One round of leaving: of writing what was sent, of saying goodbye behind it.  1: a close loses nothing of that, nor
+ * does the end of this process.  Who has been told goodbye is answered no more. */
+int fs_engine_leave(struct fs_engine *engine);
 /* Everything pending ends with FS_CLOSED.  Then fs_engine_finished() once more, and release. */
 void fs_engine_close(struct fs_engine *engine);
-/* Whether everything that was sent has left this process; one round of progress. */
-int fs_engine_flushed(struct fs_engine *engine);
 int fs_engine_is_usable(const struct fs_engine *engine); /* not closed, and not a forked child's copy */
 void fs_engine_after_fork(struct fs_engine *engine);     /* in the child: gives the descriptors back */
 

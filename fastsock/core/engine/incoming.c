@@ -321,12 +321,24 @@ static void read_failed(struct fs_engine *engine, struct fs_link *link, int erro
     const char *why = link->calls->failure ? link->calls->failure(link) : NULL;
     if (why) fs_peer_lost(engine, link->peer, FS_PEER_FAILED, why);
     else if (error == -EPROTO) fs_link_broken(engine, link, "impossible values in the shared memory");
-    else fs_peer_lost(engine, link->peer, FS_PEER_FAILED, "the peer died or closed its end without a goodbye");
+    else fs_link_ended(engine, link);
+}
+
+/* Whoever leaves takes no message any more.  What comes is read all the same: unread, it would make TCP's close a reset. */
+static int discard(struct fs_engine *engine, struct fs_link *link)
+{
+    ssize_t got, done = 0;
+    do done += got = link->calls->read(link, NULL, BYTES);
+    while (got > 0 && done < BYTES);
+    if (got < 0) read_failed(engine, link, (int)got);
+    else link->calls->taken(link);
+    return got < 0 || done != 0;
 }
 
 /* A round of reading: how much was done. */
 int fs_link_take(struct fs_engine *engine, struct fs_link *link)
 {
+    if (link->leaving) return discard(engine, link);
     size_t bytes = 0;
     int frames = 0;
     while (frames < FRAMES && bytes < BYTES) {

@@ -284,14 +284,15 @@ int fs_local_withdraw(struct fs_request *request, struct fs_engine *other, int b
 void fs_local_receive(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
 
 /* losing.c: with the lock held */
+#define FS_CLOSED_HERE "this rank's engine was closed"
 void fs_peer_lost(struct fs_engine *engine, int peer, int code, const char *reason);
 /* They keep their places: a receive that is theirs must fail, and not take one that was sent later for it. */
 void fs_lose_messages(struct fs_engine *engine, int peer);
 
 /* outgoing.c: with the lock held */
 int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
-int fs_link_is_busy(struct fs_link *link); /* something is still to be written */
-void fs_link_goodbye(struct fs_engine *engine, struct fs_link *link);
+/* Says goodbye as soon as everything is written.  1: a close loses nothing. */
+int fs_link_leave(struct fs_engine *engine, struct fs_link *link);
 
 /* credit.c: with the lock held */
 void fs_protocol_consumed(struct fs_engine *engine, const struct fs_message *message);

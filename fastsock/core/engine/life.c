@@ -70,15 +70,19 @@ void fs_engine_after_fork(struct fs_engine *engine)
 
 /* ---- its end ---- */
 
-int fs_engine_flushed(struct fs_engine *engine)
+int fs_engine_leave(struct fs_engine *engine)
 {
     fs_links_look(engine); /* what a peer that is gone would have got never goes */
     fs_engine_progress(engine);
-    int busy = 0;
+    int left = 1;
     fs_engine_lock(engine);
-    for (int i = 0; i < atomic_load(&engine->link_count); i++) busy |= fs_link_is_busy(engine->links[i]);
+    for (int rank = 0; rank < engine->size; rank++) {
+        struct fs_peer *peer = &engine->peers[rank];
+        if (peer->state == FS_LINKED) left &= fs_link_leave(engine, peer->link);
+        else left &= peer->waiting.first == NULL; /* until it is attached, or given up */
+    }
     fs_engine_unlock(engine);
-    return !busy;
+    return left;
 }
 
 static void close_posted(struct fs_engine *engine, struct fs_queue *queue)
@@ -99,8 +103,9 @@ void fs_engine_close(struct fs_engine *engine)
     fs_engine_lock(engine);
     for (int rank = 0; rank < engine->size; rank++) {
         struct fs_peer *peer = &engine->peers[rank];
-        if (peer->state == FS_LINKED) fs_link_goodbye(engine, peer->link);
-        if (rank != engine->rank) fs_peer_lost(engine, rank, FS_CLOSED, "this rank's engine was closed");
+        /* what it cannot say at once, in the middle of a message, it does not: the peer will hear of a failure */
+        if (peer->state == FS_LINKED) fs_link_leave(engine, peer->link);
+        if (rank != engine->rank) fs_peer_lost(engine, rank, FS_CLOSED, FS_CLOSED_HERE);
         fs_lose_messages(engine, rank);
     }
     for (uint32_t i = 0; i < FS_BUCKETS; i++) close_posted(engine, &engine->buckets[i].posted);

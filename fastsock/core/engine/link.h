@@ -24,6 +24,8 @@ struct fs_link_calls {
     int (*watch)(struct fs_link *link, struct pollfd *one); /* before a sleep; 1: there is something to do already */
     int (*is_near)(const struct fs_link *link);             /* without the lock: the other end runs on this core */
     const char *(*failure)(const struct fs_link *link);     /* what the path says of it, or NULL; may be NULL itself */
+    /* Nothing will be written any more.  1: a close loses nothing of what was.  May be NULL: it never does. */
+    int (*delivered)(struct fs_link *link);
     void (*close)(struct fs_link *link);
 };
 
@@ -48,6 +50,7 @@ struct fs_link {
     const struct fs_link_calls *calls;
     int peer, descriptor;
     _Atomic int open, hung_up, pending; /* `pending`: something is still to be written or fetched */
+    int leaving;                        /* the goodbye is said, or queued: nothing follows it, and nothing is answered */
     /* coming in */
     struct fs_frame frame;
     size_t frame_bytes; /* of it that are there */
@@ -99,6 +102,7 @@ struct fs_link {
     unsigned char *staging;
     size_t staged_from, staged;
     int drained, ready, long_ones; /* `long_ones`: the last payload was */
+    int is_tcp, is_shut;
     /* link_verbs.c */
     struct fs_engine *engine;
     struct fs_ibvx_pair *pair;
@@ -175,6 +179,7 @@ void fs_share_end(struct fs_link *link); /* with the link: on return the sender 
 
 /* losing.c */
 void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what);
+void fs_link_ended(struct fs_engine *engine, struct fs_link *link); /* by the other end, without a goodbye */
 
 /* offering.c */
 int fs_offer(struct fs_engine *engine, struct fs_link *link, struct fs_request *request); /* 1: out_key is filled in */

@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -80,13 +82,18 @@ static int descriptor_watch(struct fs_link *link, struct pollfd *one)
     return link->staged != 0;
 }
 
-static void descriptor_close(struct fs_link *link)
+/* TCP's close becomes a reset where bytes are unread, or come later.  A reset drops what the other end's kernel has not
+ * taken yet.  So the end of the stream is sent, and its acknowledgement is waited for.  A UNIX socket's bytes are in the
+ * other end's queue at once, and stay there. */
+static int descriptor_delivered(struct fs_link *link)
 {
-    /* unread bytes would make the close a reset; that could overtake what was sent */
-    shutdown(link->descriptor, SHUT_WR);
-    while (recv(link->descriptor, link->staging, STAGE, MSG_DONTWAIT) > 0) {}
-    close(link->descriptor);
+    int unacknowledged = 0;
+    if (!link->is_shut) shutdown(link->descriptor, SHUT_WR);
+    link->is_shut = 1;
+    return !link->is_tcp || ioctl(link->descriptor, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
+
+static void descriptor_close(struct fs_link *link) { close(link->descriptor); }
 
 static const struct fs_link_calls calls = {
     .path = "a stream socket",
@@ -96,14 +103,16 @@ static const struct fs_link_calls calls = {
     .has_input = descriptor_has_input,
     .has_room = descriptor_has_room,
     .watch = descriptor_watch,
+    .delivered = descriptor_delivered,
     .close = descriptor_close,
 };
 
 int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descriptor)
 {
-    int type = 0, on = 1;
+    int type = 0, protocol = 0, on = 1;
     socklen_t size = sizeof type;
     if (getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return -errno;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0) return -errno;
     if (type != SOCK_STREAM) return -EINVAL;
     struct fs_link *link = fs_link_new(peer, &calls, descriptor);
     if (link) link->staging = malloc(STAGE);
@@ -111,7 +120,8 @@ int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descript
         free(link);
         return -ENOMEM;
     }
-    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* where it is TCP */
+    link->is_tcp = protocol == IPPROTO_TCP;
+    if (link->is_tcp) setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     int flags = fcntl(descriptor, F_GETFL);
     if (flags >= 0) fcntl(descriptor, F_SETFL, flags | O_NONBLOCK);
     int error = fs_link_attach(engine, link);

@@ -125,6 +125,12 @@ void fs_peer_lost(struct fs_engine *engine, int peer, int error, const char *rea
     fs_wake(engine);
 }
 
+void fs_link_ended(struct fs_engine *engine, struct fs_link *link)
+{
+    if (link->leaving) fs_peer_lost(engine, link->peer, FS_CLOSED, FS_CLOSED_HERE); /* it heard the goodbye */
+    else fs_peer_lost(engine, link->peer, FS_PEER_FAILED, "the peer died or closed its end without a goodbye");
+}
+
 void fs_link_broken(struct fs_engine *engine, struct fs_link *link, const char *what)
 {
     fs_peer_lost(engine, link->peer, FS_PROTOCOL, what);

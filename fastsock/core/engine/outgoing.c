@@ -41,9 +41,9 @@ void fs_link_set_pending(struct fs_link *link)
     if (atomic_load_explicit(&link->pending, memory_order_relaxed) != pending) atomic_store(&link->pending, pending);
 }
 
-int fs_link_is_busy(struct fs_link *link)
+/* Something is still to be written. */
+static int is_busy(const struct fs_link *link)
 {
-    if (!atomic_load(&link->open)) return 0;
     /* the other end may not have attached the memory yet, and some memory goes with this process */
     if (link->end && !link->greeted) return 1;
     /* what waits for credit waits for a receive, as what was announced does */
@@ -229,7 +229,7 @@ int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struc
 
 void fs_link_control(struct fs_engine *engine, struct fs_link *link, struct fs_frame frame)
 {
-    if (!atomic_load(&link->open)) return;
+    if (!atomic_load(&link->open) || link->leaving) return;
     if (link->control_count == link->control_room) {
         size_t room = link->control_room ? link->control_room * 2 : CONTROL_ROOM;
         if (room > MOST_CONTROL) {
@@ -289,13 +289,15 @@ void fs_link_greet(struct fs_engine *engine, struct fs_link *link)
     fs_link_flush(engine, link);
 }
 
-void fs_link_goodbye(struct fs_engine *engine, struct fs_link *link)
+int fs_link_leave(struct fs_engine *engine, struct fs_link *link)
 {
-    /* in the middle of a message no goodbye can be said: the peer will hear of a failure, as it should */
-    if (!is_idle(link)) return;
-    fs_link_control(engine, link, fs_frame_of(FS_FRAME_GOODBYE, 0, 0, 0));
-    while (atomic_load(&link->open) && link->control_count) {
-        next_control(link);
-        if (!write_on(engine, link)) break;
+    if (!atomic_load(&link->open)) return 1;
+    if (!link->leaving && is_busy(link)) return 0;
+    if (!link->leaving) fs_link_control(engine, link, fs_frame_of(FS_FRAME_GOODBYE, 0, 0, 0));
+    link->leaving = 1;
+    while (atomic_load(&link->open) && link->control_count + link->out_header) {
+        if (is_idle(link)) next_control(link);
+        if (!write_on(engine, link)) return 0;
     }
+    return !atomic_load(&link->open) || !link->calls->delivered || link->calls->delivered(link);
 }

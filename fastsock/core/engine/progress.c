@@ -49,7 +49,7 @@ int fs_links_progress(struct fs_engine *engine)
             done += fs_link_flush(engine, link);
         /* what came before the hang-up is read first */
         if (fs_link_is_open(link) && link->hung_up && !link->calls->has_input(link)) {
-            fs_peer_lost(engine, link->peer, FS_PEER_FAILED, "the peer died or closed its end without a goodbye");
+            fs_link_ended(engine, link);
             done++;
         }
     }

@@ -353,6 +353,45 @@ TEST(a_peer_fails_under_local_traffic, 0) { run_leaving(LOCAL, 1); }
 TEST(a_peer_fails_under_traffic_over_a_ring, 0) { run_leaving(RING, 1); }
 TEST(a_peer_fails_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 1); }
 
+/* A ring that is full, but for so many bytes, has no room for the goodbye: it goes as soon as something is taken out. */
+TEST(a_goodbye_waits_for_room, 0)
+{
+    for (size_t spare = 0; spare <= sizeof(struct fs_frame); spare++) {
+        static unsigned char from[3000];
+        struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
+        join(engines, RING);
+        for (int i = 0; i < 100; i++) pump(engines);
+        struct fs_ring *ring = &engines[0]->peers[1].link->end->out;
+        for (size_t room; (room = (size_t)fs_ring_room(ring)) > spare;) {
+            size_t length = room - spare - sizeof(struct fs_frame);
+            if (length > options.eager_limit) length = options.eager_limit / 2;
+            struct fs_request send = {.one = {from, length}};
+            fs_request_prepare(&send, FS_SENDING, NULL, 1);
+            CHECK_EQUAL(fs_engine_send(engines[0], &send, 1, 7, 0, FS_STANDARD), FS_DONE);
+            CHECK_EQUAL(send.error, FS_FINE);
+        }
+        CHECK_EQUAL(fs_ring_room(ring), (ssize_t)spare);
+        int left = fs_engine_leave(engines[0]);
+        CHECK(spare >= sizeof(struct fs_frame) || !left);
+        uint64_t limit = fs_now_ns() + STALL_NS;
+        while (!fs_engine_leave(engines[0])) {
+            fs_engine_progress(engines[1]);
+            CHECK(fs_now_ns() < limit);
+        }
+        fs_engine_close(engines[0]);
+        char reason[64];
+        const char *path;
+        do {
+            fs_engine_progress(engines[1]);
+            fs_engine_reason(engines[1], 0, reason, sizeof reason, &path);
+            CHECK(fs_now_ns() < limit);
+        } while (!reason[0]);
+        CHECK(strcmp(reason, "it has finished") == 0);
+        fs_engine_close(engines[1]);
+        for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+    }
+}
+
 /* ---- more sends than their receiver has room to know of ---- */
 
 #define FLOOD 20000
