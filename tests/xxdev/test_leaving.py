@@ -17,7 +17,7 @@ PATHS = {
     "sysv": ("sysvdev", "tcp"),
 }
 BLOCK = 16 << 10
-COUNT = 180  # together less than the 4 MiB that a rank may have unreceived at another, and more than a kernel takes unread
+COUNT = 180  # together below the 4 MiB of credit, and more than a kernel takes unread
 
 
 @pytest.fixture(params=PATHS)
