@@ -50,7 +50,7 @@ struct fs_link {
     const struct fs_link_calls *calls;
     int peer, descriptor;
     _Atomic int open, hung_up, pending; /* `pending`: something is still to be written or fetched */
-    int leaving;                        /* the goodbye is said, or queued: nothing follows it, and nothing is answered */
+    int leaving; /* the goodbye is said, or queued: nothing follows it, and nothing is answered */
     /* coming in */
     struct fs_frame frame;
     size_t frame_bytes; /* of it that are there */
