@@ -73,9 +73,9 @@ def _draw(name: str, records: Records, folder: Path) -> Path:
     try:
         panels = figure.panels(records)
     except Missing as error:
-        raise Missing(f"{error}{records.advice(figure.sources)}") from None
+        raise Missing(f"{error}{records.advice(figure.sources, figure.of)}") from None
     file = folder / f"{figure.file}.png"
-    drawing.write(figure, panels, records.caption(figure.sources), file)
+    drawing.write(figure, panels, records.caption(figure.sources, figure.of), file)
     return file
 
 

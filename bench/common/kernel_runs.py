@@ -102,3 +102,8 @@ def usable(cases: Iterable[Case], kernels: dict[str, Known]) -> list[Case]:
 def way(what: str) -> str:
     """The way of a case, by its name."""
     return what.partition(",")[0].split(maxsplit=2)[2]
+
+
+def ranks(what: str) -> int:
+    """The number of ranks of a case, by its name."""
+    return int(what.rpartition(", ")[2].split()[0])

@@ -192,10 +192,11 @@ def _line(samples: Sequence[Sample], case: Case, text: str, least: float, noise:
 def _near(samples: Sequence[Sample], *names: str) -> list[Sample]:
     """Those by these names in turns that were near for each MPI that a bar compares.
 
-    Of a turn all or nothing: else the better MPI could be the one that is left out.
+    Of a turn all or nothing: else the better MPI could be the one that is left out. One rank is near to itself.
     """
     mine = [sample for sample in samples if sample.what in names and sample.peer in COMPARED]
-    moved = {sample.turn for sample in mine if sample.placement not in (NEAR, UNKNOWN)}
+    far = [sample for sample in mine if sample.placement not in (NEAR, UNKNOWN)]
+    moved = {sample.turn for sample in far if kernel_runs.ranks(sample.what) > 1}
     return [sample for sample in mine if sample.turn not in moved]
 
 

@@ -54,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--peers", default=",".join(PEERS), help="MPIs, with commas (default: all three)")
         one.add_argument("--ranks", default="", help="numbers of ranks, with commas (default: 2,3,4; quick: 2,4)")
         one.add_argument("--sizes", default="", help="lengths, with commas (default: 0 and powers of four)")
+        one.add_argument("--plain", action="store_true",
+                         help="measure: these alone, none at protocols' boundaries for the model in pieces, and none at"
+                              " random for errors")  # fmt: skip
         one.add_argument("--longest", default="", help="of the powers of four (default: 4m; quick: 1m)")
         one.add_argument("--what", default="", help="calls, with commas")
         one.add_argument("--kind", default="", help="bytes, doubles or objects")
@@ -88,7 +91,7 @@ def _measure(said: argparse.Namespace) -> int:
     plain = sorted({0, *_lengths(said.sizes)}) if said.sizes else []
     longest = max(plain) if plain else _longest(said)
     suite, peers = _suite(said)
-    there = measure.run(suite, list(measure.starts(peers, wanted, ranks)), longest, plain, said.samples)
+    there = measure.run(suite, list(measure.starts(peers, wanted, ranks)), longest, plain, said.samples, said.plain)
     print(f"{len(there)} samples in {said.samples}; next: python -m bench.model fit --samples {said.samples}")
     return 0 if there else 1
 

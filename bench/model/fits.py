@@ -23,6 +23,10 @@ ONE_LENGTH = ("barrier", "ibarrier", "barrier_init")
 TWO_RANKS = boundaries.POINT_TO_POINT
 
 
+class TooFew(Unfit):
+    """Samples that belong together, and are not enough for a model."""
+
+
 @dataclass(frozen=True)
 class Piece:
     """a + b n up to a length."""
@@ -144,7 +148,7 @@ def _ranks(samples: Sequence[Sample], skipped: Skipped) -> list[int]:
     ranks = sorted(set(lengths) - set(lacking))
     if len(ranks) < (1 if first.what.partition(":")[0] in TWO_RANKS else 2):
         alone = f"samples of {min(lengths)} ranks alone fit no collective: measure with --ranks 2,4 or more"
-        raise Unfit(f"{_name(first)}: {next(iter(lacking.values()), alone)}")
+        raise TooFew(f"{_name(first)}: {next(iter(lacking.values()), alone)}")
     for p, text in lacking.items():
         skipped.add(f"{_name(first)}, {p} ranks", text)
     return ranks

@@ -182,13 +182,20 @@ def random_lengths(longest: int, ranks: int, seen: Iterable[int], count: int = U
     return sorted(found)
 
 
-def deal(start: Start, longest: int, sizes: Sequence[int] = ()) -> tuple[list[int], list[int], list[int]]:
-    """The lengths of one start: those of all models, those beside boundaries, and those that no fit sees."""
+def deal(
+    start: Start, longest: int, sizes: Sequence[int] = (), plain_only: bool = False
+) -> tuple[list[int], list[int], list[int]]:
+    """The lengths of one start: those of all models, those beside boundaries, and those that no fit sees.
+
+    plain_only: the first alone, which is all that Hockney's model and the thesis's are fitted to.
+    """
     if "barrier" in start.what:
         return [0], [], []
     if start.few and not sizes:
         return sorted({min(length, longest) for length in FEW}), [], []
     plain = list(sizes) or powers(longest)
+    if plain_only:
+        return plain, [], []
     beside = edges(start, longest, plain)
     return plain, beside, random_lengths(longest, start.ranks, [*plain, *beside])
 
@@ -277,7 +284,9 @@ def described() -> str:
     return f"{told['processor']}, {told['cores']} cores, Linux {told['kernel']}"
 
 
-def run(suite: Suite, todo: Sequence[Start], longest: int, sizes: Sequence[int], file: str) -> list[Sample]:
+def run(
+    suite: Suite, todo: Sequence[Start], longest: int, sizes: Sequence[int], file: str, plain_only: bool = False
+) -> list[Sample]:
     """Measure what the file does not have yet, and add it there after each start.
 
     Raises Unfit where the file has something else, or samples that the new ones must not be mixed with.
@@ -291,7 +300,7 @@ def run(suite: Suite, todo: Sequence[Start], longest: int, sizes: Sequence[int],
     have = {(s.mpi, s.what, s.kind, s.ranks, s.asked) for s in there if wanted_distance in ("", s.distance)}
     left = []
     for start in todo:
-        lengths = deal(start, longest, sizes)
+        lengths = deal(start, longest, sizes, plain_only)
         if not all((start.mpi.name, start.what, start.kind, start.ranks, n) in have for n in itertools.chain(*lengths)):
             left.append((start, lengths))
     expected = sum(SET_UP + TAKEN * suite.plan.seconds * sum(map(len, lengths)) for _, lengths in left)

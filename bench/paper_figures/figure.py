@@ -58,6 +58,7 @@ class Figure:
     panels: Callable[[Any], list[Panel]]
     across: int = 2  # panels in a row
     note: str = ""  # what stands for what, in the caption
+    of: Sequence[str] = ()  # what it shows of the records, by its groups (Records.samples); none: all
 
     @property
     def file(self) -> str:

@@ -116,7 +116,7 @@ def _best_other(times: Times, kernel: str, letter: str, ranks: int) -> float | N
 
 def _kernel(kernel: str, records: Records) -> str:
     """A ratio of speedups, as the papers': of the largest class, and of the most ranks, that both were run on."""
-    times = Times(records)
+    times = Times(records, [kernel])
     for letter in reversed(ORDER):
         ours = dict(times.speedups(kernel, letter, mpi.FASTSOCK))
         others = [dict(times.speedups(kernel, letter, peer)) for peer in mpi.OTHERS]
@@ -126,13 +126,12 @@ def _kernel(kernel: str, records: Records) -> str:
             best = max(other[ranks] for other in others if ranks in other)
             beside = f"{ours[ranks]:.2f} by {best:.2f}, {letter} on {ranks} ranks"
             return f"{_number(ours[ranks] / best)} times the better MPI's speedup: {beside} ({times.distance})"
-    raise Missing(
-        f"the record has no speedup of {kernel} on {mpi.FASTSOCK} and on another MPI{records.advice([SOURCE])}"
-    )
+    advice = records.advice([SOURCE], [kernel])
+    raise Missing(f"the record has no speedup of {kernel} on {mpi.FASTSOCK} and on another MPI{advice}")
 
 
 def _relative(records: Records) -> str:
-    times = Times(records)
+    times = Times(records, NPB)
     ratios = {}
     for kernel in NPB:
         for letter in reversed(ORDER):
@@ -141,13 +140,13 @@ def _relative(records: Records) -> str:
                 ratios[f"{kernel} {letter}"] = faster
                 break
     if not ratios:
-        raise Missing(f"the record has no NPB kernel on 2 ranks of two MPIs{records.advice([SOURCE])}")
+        raise Missing(f"the record has no NPB kernel on 2 ranks of two MPIs{records.advice([SOURCE], NPB)}")
     low, high = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
     return f"{ratios[low]:.2f} ({low}) to {ratios[high]:.2f} ({high}), 2 ranks ({times.distance})"
 
 
 def _collective(call: str, records: Records) -> str:
-    samples, distance = records.samples("collectives")
+    samples, distance = records.samples("collectives", [call])
     with reading(records.path("collectives")):
         ranks = max(int(s.what.rpartition(", ")[2].split()[0]) for s in samples)
     what = mpi_targets.name(call, ranks, False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from statistics import median
 
-from common import mpi
+from common import kernel_runs, mpi
 from common.kernel_runs import OBJECTS, WHOLE
 
 from .figure import Bars, Curve, Figure, Missing, Panel, with_data
@@ -20,17 +20,17 @@ RANKS = "ranks"
 
 
 class Times:
-    """Median seconds of what was recorded, by kernel, class, way, MPI and number of ranks."""
+    """Median seconds of what was recorded of some kernels, by kernel, class, way, MPI and number of ranks."""
 
-    def __init__(self, records: Records, tcp: bool = False) -> None:
-        self.samples, self.distance = records.samples(SOURCE)
+    def __init__(self, records: Records, of: Collection[str], tcp: bool = False) -> None:
+        self.samples, self.distance = records.samples(SOURCE, of)
         self.peers = [peer for peer in peers_of(self.samples) if tcp or peer != mpi.FASTSOCK_TCP]
         self._values: dict[tuple[str, str, str, str, int], list[float]] = {}
         with reading(records.path(SOURCE)):
             for sample in self.samples:
                 kernel, letter, way = sample.what.partition(",")[0].split(maxsplit=2)
-                ranks = int(sample.what.rpartition(", ")[2].split()[0])
-                self._values.setdefault((kernel, letter, way, sample.peer, ranks), []).append(sample.value / 1e6)
+                key = kernel, letter, way, sample.peer, kernel_runs.ranks(sample.what)
+                self._values.setdefault(key, []).append(sample.value / 1e6)
 
     def of(self, kernel: str, letter: str, peer: str, way: str = WHOLE) -> dict[int, float]:
         """Seconds by the number of ranks."""
@@ -70,9 +70,10 @@ class Times:
 
 
 def _speedup_bars(records: Records) -> list[Panel]:
-    times = Times(records)
+    shown = {"lufact": "LUFact", "series": "Series"}
+    times = Times(records, shown)
     panels = []
-    for kernel, name in (("lufact", "LUFact"), ("series", "Series")):
+    for kernel, name in shown.items():
         by_line = {
             line: {f"{letter}{ranks}": gain for letter in times.letters(kernel, "ABC")
                    for ranks, gain in times.speedups(kernel, letter, peer, way) if ranks > 1}
@@ -98,7 +99,7 @@ def _lines(times: Times, kernel: str, letter: str, points: Callable[..., list[tu
 
 
 def _runtime_and_speedup(figure: str, kernel: str, name: str, records: Records) -> list[Panel]:
-    times = Times(records)
+    times = Times(records, [kernel])
     letter = times.largest(kernel, "C")
     seconds = lambda *key: list(times.of(*key).items())  # noqa: E731
     return with_data([
@@ -108,7 +109,7 @@ def _runtime_and_speedup(figure: str, kernel: str, name: str, records: Records) 
 
 
 def _speedup(figure: str, kernels: dict[str, str], records: Records) -> list[Panel]:
-    times = Times(records)
+    times = Times(records, kernels)
     panels = []
     for kernel, letter in times.classes([*kernels], "C").items():
         lines = _lines(times, kernel, letter, times.speedups)
@@ -117,7 +118,7 @@ def _speedup(figure: str, kernels: dict[str, str], records: Records) -> list[Pan
 
 
 def _relative(figure: str, most: str, records: Records) -> list[Panel]:
-    times = Times(records)
+    times = Times(records, NPB)
     beside = mpi.OPENMPI if mpi.OPENMPI in times.peers else mpi.MPICH
     classes = times.classes(NPB, most)
     panels = []
@@ -140,7 +141,7 @@ def _relative(figure: str, most: str, records: Records) -> list[Panel]:
 
 
 def _npb(figure: str, most: str, tcp: bool, records: Records) -> list[Panel]:
-    times = Times(records, tcp)
+    times = Times(records, NPB, tcp)
     return with_data([
         Panel(f"{kernel.upper()}, class {letter}", RANKS, "speedup",
               [Curve(peer, times.speedups(kernel, letter, peer)) for peer in times.peers])
@@ -155,20 +156,25 @@ _TCP = f"{_ONE_HOST} The line `fastsock tcp` goes over TCP on loopback, the othe
 
 def _scalability(name: str, letter: str, where: str, note: str, tcp: bool = False) -> Figure:
     title = f"NPB class {letter}, speedups ({where} in the thesis)"
-    return Figure(name, title, [SOURCE], partial(_npb, name, letter, tcp), across=3, note=note)
+    return Figure(name, title, [SOURCE], partial(_npb, name, letter, tcp), across=3, note=note, of=NPB)
 
 
 FIGURES = [
-    Figure("A 2.5", "speedups of selected Java Grande kernels", [SOURCE], _speedup_bars, note=_ONE_HOST),
+    Figure("A 2.5", "speedups of selected Java Grande kernels", [SOURCE], _speedup_bars, note=_ONE_HOST,
+           of=["lufact", "series"]),
     Figure("A 3.15", "LUFact, runtime and speedup", [SOURCE],
-           partial(_runtime_and_speedup, "A 3.15", "lufact", "LUFact"), note=_ONE_HOST),
+           partial(_runtime_and_speedup, "A 3.15", "lufact", "LUFact"), note=_ONE_HOST, of=["lufact"]),
     Figure("A 3.16", "MolDyn, runtime and speedup", [SOURCE],
-           partial(_runtime_and_speedup, "A 3.16", "moldyn", "MolDyn"), note=_ONE_HOST),
+           partial(_runtime_and_speedup, "A 3.16", "moldyn", "MolDyn"), note=_ONE_HOST, of=["moldyn"]),
     Figure("A 5.10", "speedups of Crypt and LUFact", [SOURCE],
-           partial(_speedup, "A 5.10", {"crypt": "Crypt", "lufact": "LUFact"}), note=_ONE_HOST),
-    Figure("A 5.11", "speedups of MolDyn", [SOURCE], partial(_speedup, "A 5.11", {"moldyn": "MolDyn"}), note=_ONE_HOST),
-    Figure("A 6.1", "NPB class B, performance relative to MPI", [SOURCE], partial(_relative, "A 6.1", "B"), 1, _CLASS),
-    Figure("A 6.2", "NPB class C, performance relative to MPI", [SOURCE], partial(_relative, "A 6.2", "C"), 1, _CLASS),
+           partial(_speedup, "A 5.10", {"crypt": "Crypt", "lufact": "LUFact"}), note=_ONE_HOST,
+           of=["crypt", "lufact"]),
+    Figure("A 5.11", "speedups of MolDyn", [SOURCE], partial(_speedup, "A 5.11", {"moldyn": "MolDyn"}), note=_ONE_HOST,
+           of=["moldyn"]),
+    Figure("A 6.1", "NPB class B, performance relative to MPI", [SOURCE], partial(_relative, "A 6.1", "B"), 1, _CLASS,
+           of=NPB),
+    Figure("A 6.2", "NPB class C, performance relative to MPI", [SOURCE], partial(_relative, "A 6.2", "C"), 1, _CLASS,
+           of=NPB),
     _scalability("A 6.3", "A", "Gigabit Ethernet", _TCP, tcp=True),
     _scalability("A 6.4", "B", "Gigabit Ethernet", _TCP, tcp=True),
     *(_scalability(f"A 6.{number}", letter, where, f"{_ONE_HOST} {_CLASS}") for number, letter, where in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from model import fits
-from model.fits import HOCKNEY, PROPOSED, Fit
+from model.fits import HOCKNEY, PROPOSED, Fit, TooFew
 from model.samples import BYTES, Sample, Unfit
 
 from .figure import ESTIMATED, MEASURED, Curve, Figure, Missing, Panel, with_data
@@ -14,23 +14,28 @@ from .records import Records
 
 SOURCE = "model"
 BANDWIDTH = "bandwidth, MB/s"
+Models = dict[str, tuple[Fit | None, list[Sample]]]
 
 
-def _of(records: Records, what: str) -> dict[str, tuple[Fit, list[Sample]]]:
-    """By MPI: the models of a call and its samples. Raises Missing."""
-    samples, distance = records.model(SOURCE)
-    found, refused = {}, ""
+def _of(records: Records, what: str) -> Models:
+    """By MPI: the models of a call, where there are enough samples of one distance, and the samples. Raises Missing."""
+    samples, _ = records.model(SOURCE, [_group(what)])
+    found: Models = {}
     for mpi in peers_of(samples, "mpi"):
-        mine = [s for s in samples if (s.mpi, s.what, s.kind) == (mpi, what, BYTES)]
-        if not mine:
-            continue
+        mine = [s for s in samples if s.mpi == mpi]
         try:
             found[mpi] = fits.fit(mine)[0], mine
+        except TooFew:
+            found[mpi] = None, mine
         except Unfit as error:
-            refused = str(error)
+            raise Missing(str(error)) from None
     if not found:
-        raise Missing(refused or f"{records.path(SOURCE)} has no {what} (cores {distance}): measure --what {what}")
+        raise Missing(f"{records.path(SOURCE)} has no {what}: measure --what {what}")
     return found
+
+
+def _group(what: str) -> str:
+    return f"{what} ({BYTES})"
 
 
 def _speed(size: int, time: float) -> float:
@@ -42,7 +47,7 @@ def _time(_: int, time: float) -> float:
 
 
 def _curves(
-    of: dict[str, tuple[Fit, list[Sample]]], ranks: int, models: Sequence[str], value: Callable[[int, float], float],
+    of: Models, ranks: int, models: Sequence[str], value: Callable[[int, float], float],
     longest: int = 1 << 40,
 ) -> list[Curve]:  # fmt: skip
     """For each MPI what was measured, with empty symbols, and what the models say, with filled ones."""
@@ -50,7 +55,10 @@ def _curves(
     for mpi, (fit, samples) in of.items():
         wanted = [s for s in samples if s.ranks == ranks and 0 < s.size <= longest and not (s.edge or s.unseen)]
         mine = sorted(wanted, key=lambda s: s.size)
-        found.append(Curve(f"{mpi}, {MEASURED}", [(s.size, value(s.size, s.least)) for s in mine], MEASURED))
+        alone = "" if fit else ", too few for a model"
+        found.append(Curve(f"{mpi}, {MEASURED}{alone}", [(s.size, value(s.size, s.least)) for s in mine], MEASURED))
+        if fit is None:
+            continue
         for model in models:
             points = [(s.size, value(s.size, fit.predict(model, s.size, ranks))) for s in mine]
             label = ESTIMATED if len(models) == 1 else f"{model} model"
@@ -58,11 +66,11 @@ def _curves(
     return found
 
 
-def _bandwidth(of: dict[str, tuple[Fit, list[Sample]]], ranks: int, title: str, models: Sequence[str]) -> Panel:
+def _bandwidth(of: Models, ranks: int, title: str, models: Sequence[str]) -> Panel:
     return Panel(title, LENGTH, BANDWIDTH, _curves(of, ranks, models, _speed), logarithmic="x", lengths=True)
 
 
-def _numbers(of: dict[str, tuple[Fit, list[Sample]]]) -> list[int]:
+def _numbers(of: Models) -> list[int]:
     return sorted({sample.ranks for _, samples in of.values() for sample in samples})
 
 
@@ -106,10 +114,14 @@ def _collectives(name: str, calls: dict[str, str]) -> Callable[[Records], list[P
 
 _NOTE = "Bandwidth is n / T(n, p). A row for each number of ranks stands for a row for each network."
 FIGURES = [
-    Figure("A 2.1", "Hockney's model and the thesis's, beside measured bandwidth", [SOURCE], _hockney),
-    Figure("A 2.2", "measured and estimated latency and bandwidth of Send", [SOURCE], _send),
+    Figure("A 2.1", "Hockney's model and the thesis's, beside measured bandwidth", [SOURCE], _hockney,
+           of=[_group("send"), _group("bcast")]),
+    Figure("A 2.2", "measured and estimated latency and bandwidth of Send", [SOURCE], _send,
+           of=[_group("send")]),
     Figure("A 2.3", "measured and estimated bandwidth of Broadcast and Reduce", [SOURCE],
-           _collectives("A 2.3", {"bcast": "Broadcast", "reduce": "Reduce"}), note=_NOTE),
+           _collectives("A 2.3", {"bcast": "Broadcast", "reduce": "Reduce"}), note=_NOTE,
+           of=[_group("bcast"), _group("reduce")]),
     Figure("A 2.4", "measured and estimated bandwidth of Scatter and Alltoall", [SOURCE],
-           _collectives("A 2.4", {"scatter": "Scatter", "alltoall": "Alltoall"}), note=_NOTE),
+           _collectives("A 2.4", {"scatter": "Scatter", "alltoall": "Alltoall"}), note=_NOTE,
+           of=[_group("scatter"), _group("alltoall")]),
 ]  # fmt: skip

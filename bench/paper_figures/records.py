@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from common import kernel_runs, mpi, sizes
 from common.interleave import Sample
-from common.placement import MIXED, NEAR
+from common.placement import MIXED, NEAR, ONE_CORE
 from model import samples as model_samples
 
 from .figure import Missing
@@ -36,7 +36,8 @@ class Source:
     minutes: float = 2.0  # that `full` takes on two cores, about
     rest: float = 0.0  # the same where the file is there; 0: then nothing is measured, else the commands go on there
     drawn: Callable[[Any], bool] = lambda sample: True  # whether a figure is to show the sample
-    together: Callable[[Any], str] = lambda sample: ""  # samples that are alike in it are of one distance
+    group: Callable[[Any], str] = lambda sample: ""  # samples of one group are drawn at one distance
+    alone: Callable[[Any], bool] = lambda sample: False  # one rank, which has no other to be near to
 
     def commands(self, folder: Path, measure: str) -> list[str]:
         """As they are typed at the repository's root, for QUICK, FULL or LARGE."""
@@ -66,12 +67,21 @@ def _of_kernels(sample: Sample) -> bool:
     return sample.peer in peers and kernel_runs.way(sample.what) in (kernel_runs.WHOLE, kernel_runs.OBJECTS)
 
 
-def _kernel(sample: Sample) -> str:
-    return sample.what.split()[0]
+def _problem(sample: Sample) -> str:
+    kernel, letter = sample.what.split()[:2]
+    return f"{kernel} {letter}"
+
+
+def _one_rank(sample: Sample) -> bool:
+    return kernel_runs.ranks(sample.what) == 1
 
 
 def _call(sample: model_samples.Sample) -> str:
-    return f"{sample.what} {sample.kind}"
+    return f"{sample.what} ({sample.kind})"
+
+
+def _call_of_a_size(sample: Sample) -> str:
+    return f"{sample.what.partition(',')[0]} of {sizes.name(sample.size)}"
 
 
 _KERNELS = "bench/kernels.py --json {file} --resume"
@@ -92,9 +102,9 @@ SOURCES = {
     "model": Source(
         "model.jsonl",
         ["-m bench.model measure --samples {file}"],
-        ["-m bench.model measure --quick --what send,bcast,reduce,scatter,alltoall --ranks 2,4 --times 20"
+        ["-m bench.model measure --quick --plain --what send,bcast,reduce,scatter,alltoall --ranks 2,4 --times 20"
          " --sizes 0,1,64,1k,16k,256k --peers fastsock,openmpi --samples {file}"],
-        minutes=60, rest=1, together=_call,
+        minutes=60, rest=1, group=_call,
     ),
     "errors": Source(
         "errors.json",
@@ -105,13 +115,16 @@ SOURCES = {
         "pairs.json",
         [*_FITTED, "-m bench.model substitute --models {folder}/fits.json --distance near --json {file}"],
     ),
-    "kinds": Source("kinds.jsonl", _kinds(SEND), _kinds(SEND_QUICK, " --quick --times 20 --peers fastsock,openmpi"),
-                    minutes=3, rest=0.2),
+    "kinds": Source(
+        "kinds.jsonl", _kinds(SEND), _kinds(SEND_QUICK, " --quick --plain --times 20 --peers fastsock,openmpi"),
+        minutes=3, rest=0.2,
+    ),
     "collectives": Source(
         "collectives.json",
         ["bench/collectives.py --what bcast,reduce --ranks 2,4,8 --sizes 1k,1m --json {file}"],
         ["bench/collectives.py --what bcast,reduce --ranks 2,4 --sizes 1k,1m --turns 1 --seconds 0.01"
          " --peers fastsock,openmpi --json {file}"],
+        group=_call_of_a_size,
     ),
     "kernels": Source(
         "kernels.json",
@@ -123,7 +136,7 @@ SOURCES = {
          f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A --ranks 1,2 --turns 1 --peers fastsock,openmpi"],
         [f"{_KERNELS} {_NPB} --classes B,C --ranks 1,2,4 --turns 1 --limit 7200 --peers {_WITH_TCP}",
          f"{_KERNELS} {_JGF} --classes B,C --ranks 1,2,4 --turns 1 --limit 7200 --objects"],
-        minutes=60, rest=8, drawn=_of_kernels, together=_kernel,
+        minutes=60, rest=8, drawn=_of_kernels, group=_problem, alone=_one_rank,
     ),
 }  # fmt: skip
 
@@ -137,16 +150,29 @@ class Chosen:
     left_out: list[str]
     points: int
 
-    @property
-    def words(self) -> str:
-        """The distance, and how much is left out."""
-        less = f", without {len(self.left_out)} of {self.points} points" if self.left_out else ""
-        return f"{self.distance}{less}"
 
-    def lacking(self) -> str:
-        """The points that are left out, in a few words."""
-        more = f" and {len(self.left_out) - 3} more" if len(self.left_out) > 3 else ""
-        return f"no sample of that distance for {'; '.join(self.left_out[:3])}{more}" if self.left_out else ""
+Groups = dict[str, Chosen]  # what each group is drawn from, by its name
+
+
+def _words(groups: Groups) -> str:
+    """The distance, which groups have another, and how much is left out."""
+    by_distance: dict[str, list[str]] = {}
+    for name, chosen in groups.items():
+        by_distance.setdefault(chosen.distance, []).append(name)
+    if len(by_distance) > 1:
+        by_distance.pop(ONE_CORE, None)  # one rank, whatever the others' distance is
+    first, *others = sorted(by_distance, key=lambda place: -len(by_distance[place])) or [""]
+    left_out, points = sum(len(each.left_out) for each in groups.values()), sum(each.points for each in groups.values())
+    apart = [f"but {place} for {', '.join(by_distance[place])}" for place in others]
+    less = [f"without {left_out} of {points} points"] if left_out else []
+    return ", ".join([first, *apart, *less])
+
+
+def _lacking(groups: Groups) -> str:
+    """The points that are left out, in a few words."""
+    left_out = [point for chosen in groups.values() for point in chosen.left_out]
+    more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
+    return f"no sample of that distance for {'; '.join(left_out[:3])}{more}" if left_out else ""
 
 
 class Records:
@@ -156,7 +182,7 @@ class Records:
         self.folder = folder
         self.measure = measure
         self._tried: set[str] = set()
-        self._read: dict[str, Chosen] = {}
+        self._read: dict[str, Groups] = {}
 
     def path(self, name: str) -> Path:
         """The file of a source. Raises Missing where there is none and none can be measured."""
@@ -215,21 +241,23 @@ class Records:
             raise Missing(f"{path} is no record of a bench: delete it and measure again")
         return found
 
-    def samples(self, name: str) -> tuple[list[Sample], str]:
-        """Samples of the one distance that has most points, and the distance in words. Raises Missing."""
+    def samples(self, name: str, of: Collection[str] = ()) -> tuple[list[Sample], str]:
+        """Samples of the one distance at which each group has most points, and the distances in words. Raises Missing.
+
+        of: groups, by their names or the beginning words of these; none: all.
+        """
         if name not in self._read:
             path = self.path(name)
             with reading(path):
                 found = [Sample(**each) for each in self.document(name)["samples"]]
                 drawn = [sample for sample in found if SOURCES[name].drawn(sample)]
+                points = [_named(s.what, s.peer, s.size) for s in drawn]
+                self._read[name] = _grouped(SOURCES[name], drawn, points, [s.placement for s in drawn])
             if not drawn:
                 raise Missing(f"{path} has no samples: delete it and measure again")
-            points = [_named(s.what, s.peer, s.size) for s in drawn]
-            self._read[name] = _chosen(SOURCES[name], drawn, points, [s.placement for s in drawn])
-        chosen = self._read[name]
-        return chosen.samples, chosen.words
+        return self._chosen(name, of)
 
-    def model(self, name: str) -> tuple[list[model_samples.Sample], str]:
+    def model(self, name: str, of: Collection[str] = ()) -> tuple[list[model_samples.Sample], str]:
         """The same of bench/model's records. Raises Missing."""
         if name not in self._read:
             try:
@@ -237,25 +265,33 @@ class Records:
             except model_samples.Unfit as error:
                 raise Missing(str(error)) from None
             points = [_named(f"{s.what} ({s.kind}), {s.ranks} ranks", s.mpi, max(s.asked, 0)) for s in found]
-            self._read[name] = _chosen(SOURCES[name], found, points, [s.distance for s in found])
-        chosen = self._read[name]
-        return chosen.samples, chosen.words
+            self._read[name] = _grouped(SOURCES[name], found, points, [s.distance for s in found])
+        return self._chosen(name, of)
 
-    def advice(self, names: Iterable[str]) -> str:
+    def _chosen(self, name: str, of: Collection[str]) -> tuple[list[Any], str]:
+        groups = self._groups(name, of)
+        return [sample for chosen in groups.values() for sample in chosen.samples], _words(groups)
+
+    def _groups(self, name: str, of: Collection[str]) -> Groups:
+        read = self._read.get(name, {})
+        wanted = [f"{each} " for each in of]
+        return {group: chosen for group, chosen in read.items() if not of or f"{group} ".startswith(tuple(wanted))}
+
+    def advice(self, names: Iterable[str], of: Collection[str] = ()) -> str:
         """For a figure that lacks points: those that were left out, and the command."""
         told = ""
         for name in names:
-            if name in self._read and self._read[name].left_out:
+            if lacking := _lacking(self._groups(name, of)):
                 path = self.folder / SOURCES[name].file
-                told += f" ({self._read[name].lacking()}: delete {path}, and run `{self.command(name)}` again)"
+                told += f" ({lacking}: delete {path}, and run `{self.command(name)}` again)"
         return told
 
-    def caption(self, names: Sequence[str]) -> str:
+    def caption(self, names: Sequence[str], of: Collection[str] = ()) -> str:
         """The machine, the cores' distance, how often each point was measured, and what is left out."""
         told, lacking = [], []
         for name in names:
             if SOURCES[name].file.endswith("l"):
-                samples, distance = self.model(name)
+                samples, distance = self.model(name, of)
                 times = max(s.count for s in samples)
                 told.append((samples[0].machine, distance, f"the least of at most {times} measurements"))
             else:
@@ -263,10 +299,10 @@ class Records:
                     about = self.document(name)["machine"]
                     machine = f"{about['processor']}, {about['cores']} cores, Linux {about['kernel']}"
                     when = about["when"]
-                measured, distance = self.samples(name)
+                measured, distance = self.samples(name, of)
                 times = max(Counter((s.what, s.peer, s.size) for s in measured).values())
                 told.append((machine, distance, f"medians of at most {times}, measured {when}"))
-            lacking.append(self._read[name].lacking())
+            lacking.append(_lacking(self._groups(name, of)))
         parts = ["; ".join(dict.fromkeys(each)) for each in zip(*told, strict=True)]
         left_out = "; ".join(dict.fromkeys(filter(None, lacking)))
         whole = f"{parts[0]}. Cores {parts[1]}. {parts[2][:1].upper()}{parts[2][1:]}."
@@ -286,25 +322,28 @@ def _named(what: str, peer: str, size: int) -> str:
     return f"{what} on {peer}" + (f", {sizes.name(size)}" if size else "")
 
 
-def _chosen(source: Source, samples: Sequence[Any], points: Sequence[str], places: Sequence[str]) -> Chosen:
-    """Of what belongs together, that of one distance."""
+def _grouped(source: Source, samples: Sequence[Any], points: Sequence[str], places: Sequence[str]) -> Groups:
+    """Of each group that of one distance."""
+    places = [ONE_CORE if source.alone(s) else place for s, place in zip(samples, places, strict=True)]
     groups: dict[str, list[int]] = {}
     for at, sample in enumerate(samples):
-        groups.setdefault(source.together(sample), []).append(at)
+        groups.setdefault(source.group(sample), []).append(at)
     columns = (samples, points, places)
-    parts = [of_one_distance(*([column[at] for at in of] for column in columns)) for of in groups.values()]
-    distance = " and ".join(dict.fromkeys(part.distance for part in parts))
-    left_out = [point for part in parts for point in part.left_out]
-    return Chosen([s for part in parts for s in part.samples], distance, left_out, sum(part.points for part in parts))
+    return {group: of_one_distance(*([column[at] for at in of] for column in columns)) for group, of in groups.items()}
 
 
 def of_one_distance(samples: Sequence[Any], points: Sequence[str], places: Sequence[str]) -> Chosen:
-    """The samples of the one distance that most points have: near and far never mix."""
+    """The samples of the one distance that most points have, and those of one core: near and far never mix.
+
+    One core alone is at no distance, so what it measured stands beside all.
+    """
     covered: dict[str, set[str]] = {}
     for point, place in zip(points, places, strict=True):
         covered.setdefault(place, set()).add(point)
+    apart = covered.keys() - {ONE_CORE} or {ONE_CORE}
     # what was measured while the cores moved is of no distance
-    best = max(covered, key=lambda place: (place != MIXED, len(covered[place]), place == NEAR))
-    left_out = [point for point in dict.fromkeys(points) if point not in covered[best]]
-    kept = [sample for sample, place in zip(samples, places, strict=True) if place == best]
-    return Chosen(kept, best, left_out, len(set(points)))
+    best = max(sorted(apart), key=lambda place: (place != MIXED, len(covered[place]), place == NEAR))
+    kept = [at for at, place in enumerate(places) if place in (best, ONE_CORE)]
+    there = {points[at] for at in kept}
+    left_out = [point for point in dict.fromkeys(points) if point not in there]
+    return Chosen([samples[at] for at in kept], best, left_out, len(set(points)))

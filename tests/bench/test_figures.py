@@ -166,7 +166,7 @@ def draw(folder):
     def drawn(name):
         records, figure = Records(folder), registry.FIGURES[name]
         panels = figure.panels(records)
-        whole = drawing.build(figure, panels, records.caption(figure.sources))
+        whole = drawing.build(figure, panels, records.caption(figure.sources, figure.of))
         return panels, [axes for axes in whole.axes if axes.axison], whole
 
     yield drawn
@@ -277,13 +277,16 @@ def test_a_record_of_something_else_is_refused(tmp_path):
 def test_the_distance_that_has_most_points():
     def chosen(points, places):
         found = of_one_distance(list(range(1, len(points) + 1)), points, places)
-        return found.samples, found.words, found.left_out
+        return found.samples, found.distance, found.left_out
 
     assert chosen(["a", "a", "b", "b"], ["far", "near", "far", "near"]) == ([2, 4], "near", [])
     assert chosen(["a", "a", "b"], ["near", "far", "far"]) == ([2, 3], "far", [])
-    assert chosen(["a", "b"], ["far", "near"]) == ([2], "near, without 1 of 2 points", ["a"])
-    assert chosen(["a", "b", "c"], ["mixed", "near", "mixed"]) == ([2], "near, without 2 of 3 points", ["a", "c"])
+    assert chosen(["a", "b"], ["far", "near"]) == ([2], "near", ["a"])
+    assert chosen(["a", "b", "c"], ["mixed", "near", "mixed"]) == ([2], "near", ["a", "c"])
     assert chosen(["a"], ["mixed"]) == ([1], "mixed", [])
+    assert chosen(["a", "b", "c"], ["one core", "far", "mixed"]) == ([1, 2], "far", ["c"])
+    assert chosen(["a", "b"], ["one core", "mixed"]) == ([1, 2], "mixed", [])
+    assert chosen(["a", "b"], ["one core", "one core"]) == ([1, 2], "one core", [])
 
 
 def test_near_and_far_never_mix_in_a_fit(tmp_path):
@@ -292,19 +295,56 @@ def test_near_and_far_never_mix_in_a_fit(tmp_path):
     far = [replace(s, distance="far", least=9 * s.least) for s in of_model(THREE[:1], ["reduce", "gather"])]
     model_samples.append(str(tmp_path / "model.jsonl"), [*near, *far])
     records = Records(tmp_path)
-    panels = registry.FIGURES["A 2.3"].panels(records)
+    figure = registry.FIGURES["A 2.3"]
+    panels = figure.panels(records)
     assert {panel.title for panel in panels} >= {"Broadcast, 2 ranks", "Broadcast, 4 ranks", "Reduce, 2 ranks"}
     drawn = {(s.what, s.mpi, s.distance) for s in records.model("model")[0]}
     assert {each for each in drawn if each[0] == "reduce"} == {("reduce", name, "near") for name in THREE[1:]}
     assert {each for each in drawn if each[0] == "gather"} == {("gather", THREE[0], "far")}
-    caption = records.caption(["model"])
-    assert "Cores near and far, without 12 of " in caption
+    caption = records.caption(figure.sources, figure.of)
+    assert "Cores near, without 12 of 72 points." in caption
     assert f"Left out: no sample of that distance for reduce (bytes), 2 ranks on {THREE[0]}; " in caption
+    assert "Cores near, but far for gather (bytes), without 12 of " in records.caption(["model"])
     status, _, said = figures("A 2.4", "--records", tmp_path, "--out", tmp_path)
     assert (status, len(said.splitlines())) == (2, 1)
-    assert "has no alltoall (cores near and far, without 12 of " in said
-    assert "measure --what alltoall" in said
-    assert "run `python -m bench.model measure" in said
+    assert "has no alltoall: measure --what alltoall" in said
+
+
+def test_what_is_too_little_for_a_model_is_drawn_without_one(tmp_path):
+    """Two ranks near and four far are two distances: neither has the two numbers of ranks that a model wants."""
+    samples = [replace(s, distance="far") if s.ranks == 4 else s for s in of_model(THREE, ["send", "bcast"])]
+    model_samples.append(str(tmp_path / "model.jsonl"), samples)
+    send, broadcast = registry.FIGURES["A 2.1"].panels(Records(tmp_path))
+    assert {curve.label for curve in broadcast.curves} == {f"{name}, measured, too few for a model" for name in THREE}
+    assert all(curve.points for curve in broadcast.curves)
+    assert len(send.curves) == 9
+
+
+@pytest.mark.parametrize("never", ["far", "mixed", "unknown"])
+def test_a_kernel_that_was_never_near_is_drawn_as_it_was_measured(never, tmp_path):
+    """One rank has no distance, whatever the cores did: it stands beside all. The caption says the others' distance."""
+    cases = [("moldyn", "A", n) for n in (1, 2, 4)]
+    samples = [taken(Case(*of).name, peer, 0, 8e6 / of[2], placement="near" if of[2] == 1 else never)
+               for of in cases for peer in THREE]  # fmt: skip
+    samples += [taken(Case("cg", "S", n).name, peer, 0, 1e6) for n in (1, 2) for peer in THREE]
+    records = write_kernels(tmp_path, samples)
+    for name in ("A 3.16", "A 5.11"):
+        figure = registry.FIGURES[name]
+        panels = figure.panels(records)
+        assert all(len(panel.curves) == 3 for panel in panels)
+        assert panels[-1].curves[0].points == [(1, 1.0), (2, 2.0), (4, 4.0)]
+        assert f"Cores {never}. " in records.caption(figure.sources, figure.of)
+    assert "Cores near. " in records.caption(["kernels"], registry.FIGURES["A 6.5"].of)
+    ours = told(tmp_path)["MolDyn, speedup beside other libraries"][3]
+    assert ours == f"1.00 times the better MPI's speedup: 4.00 by 4.00, A on 4 ranks ({never})"
+
+
+def test_classes_of_a_kernel_have_distances_of_their_own(tmp_path):
+    samples = [taken(Case("lufact", letter, n).name, peer, 0, 1e6, placement=place)
+               for letter, place in (("A", "near"), ("B", "far")) for n in (1, 2) for peer in THREE]  # fmt: skip
+    records = write_kernels(tmp_path, samples)
+    assert registry.FIGURES["A 5.10"].panels(records)[0].title == "LUFact, size B"
+    assert "Cores near, but far for lufact B. " in records.caption(["kernels"], ["lufact"])
 
 
 def write_kernels(folder, samples):

@@ -189,6 +189,7 @@ def test_between_boundaries_lie_lengths_that_are_no_powers_of_two():
     assert set(boundaries.of("openmpi", "bcast", 2)) - set(plain) < set(beside)
     assert any(256 << 10 < length < 1 << 20 and length & (length - 1) for length in beside)
     assert len({*plain, *beside, *unseen}) == len(plain) + len(beside) + len(unseen)
+    assert measure.deal(start, 1 << 20, plain_only=True) == (plain, [], [])
 
 
 def test_no_fit_sees_the_lengths_that_tell_its_errors():
