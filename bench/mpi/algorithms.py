@@ -1,4 +1,9 @@
-"""Every algorithm of every collective of fastsock.mpj, below its programming interface."""
+"""Every algorithm of every collective of fastsock.mpj, below its programming interface, for the selection table.
+
+`python -m bench.model measure --what bcast:flat_tree` times the calls of a user. Those have shared memory where ranks
+share a host and the call blocks. Here the reach is chosen: messages alone, or each rank as if on a host of its own. All
+algorithms of a primitive take turns in one start, and lengths are counted as the table counts them.
+"""
 
 from __future__ import annotations
 
@@ -112,11 +117,11 @@ class World:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reach", default=HOST)
-    parser.add_argument("--cores", default="0,1")
-    parser.add_argument("--sizes", default="8,65536")
-    parser.add_argument("--what", default="bcast")
-    parser.add_argument("--seconds", type=float, default=0.02)
+    parser.add_argument("--reach", default=HOST, help="host, messages or hosts, as the table has them")
+    parser.add_argument("--cores", default="0,1", help="rank r runs on the r-th of these, again from the first")
+    parser.add_argument("--sizes", default="8,65536", help="bytes as the table counts them, with commas")
+    parser.add_argument("--what", default="bcast", help="primitives, with commas")
+    parser.add_argument("--seconds", type=float, default=0.02, help="for each algorithm and size")
     parser.add_argument("--each", type=int, default=0, help="time so many calls, each by itself")
     words = parser.parse_args()
     world = World(words.reach, [int(core) for core in words.cores.split(",")])
