@@ -307,11 +307,17 @@ def _asked(words: argparse.Namespace, kernels: dict[str, Known]) -> list[Case]:
 
 def _arguments() -> argparse.Namespace:
     parser = Parser(description=__doc__)
-    parser.add_argument("--what", default="", help="kernels, with commas (default: all)")
-    parser.add_argument("--classes", default="", help="with commas (default: S,W,A)")
-    parser.add_argument("--ranks", type=mpi_command.numbers, help="default: 1,2,4")
-    parser.add_argument("--peers", default=",".join(PEERS), type=lambda text: text.split(","))
-    parser.add_argument("--turns", type=_positive(int), help="runs of each case on each MPI (default: 5)")
+    named = "(default: what the targets want; all where --classes, --ranks or a way below is named)"
+    parser.add_argument("--what", default="", help=f"kernels, with commas {named}")
+    parser.add_argument("--classes", default="", help="with commas (default: S,W,A; with --quick S,A)")
+    parser.add_argument(
+        "--ranks", type=mpi_command.numbers,
+        help="with commas (default: those nearest to 1,2,4 that a kernel can use)",
+    )  # fmt: skip
+    parser.add_argument("--peers", default=",".join(PEERS), type=lambda text: text.split(","),
+                        help="MPIs, with commas (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--turns", type=_positive(int),
+                        help="runs of each compared case on each MPI (default: 5; with --quick 2)")  # fmt: skip
     parser.add_argument(
         "--limit",
         type=_positive(float),
@@ -324,8 +330,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--plain-numpy", action="store_true", help="also without compiled loops")
     parser.add_argument("--objects", action="store_true", help="also by lower-case calls: arrays are pickled")
     parser.add_argument("--uncounted", action="store_true", help="also without the wrapper that times and counts")
-    parser.add_argument("--native", metavar="DIR", help="also a compiled NPB: cg.W, or cg.W.x, in this folder")
-    parser.add_argument("--quick", action="store_true", help="two turns of a few short ones")
+    parser.add_argument("--native", metavar="DIR", help="also a compiled NPB on one rank: cg.W or cg.W.x in here")
+    parser.add_argument("--quick", action="store_true", help="two turns, of a few short cases unless some are named")
     parser.add_argument("--install", action="store_true", help="first install MPICH and Open MPI into bench/.venvs")
     parser.add_argument("--json", metavar="FILE", help="write samples and results, after every case")
     parser.add_argument("--resume", action="store_true", help="go on where the file of --json ends")

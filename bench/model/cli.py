@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from common import machine, mpi, placement, record, sizes, table
 from common.interleave import Skipped
@@ -44,39 +45,69 @@ def _refuse(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Each command has the words that it heeds, and no others."""
     parser = Parser(prog="python -m bench.model", description=__doc__)
     kinds = parser.add_subparsers(required=True, metavar="measure|fit|errors|predict|metrics|substitute|table")
     for name, function in COMMANDS.items():
         one = kinds.add_parser(name, help=function.__doc__, description=function.__doc__)
-        one.set_defaults(run=function)
-        one.add_argument("--samples", default="model-samples.jsonl", metavar="FILE", help="default: %(default)s")
-        one.add_argument("--models", default="model-fits.json", metavar="FILE", help="default: %(default)s")
-        one.add_argument("--peers", default=",".join(PEERS), help="MPIs, with commas (default: all three)")
-        one.add_argument("--ranks", default="", help="numbers of ranks, with commas (default: 2,3,4; quick: 2,4)")
-        one.add_argument("--sizes", default="", help="lengths, with commas (default: 0 and powers of four)")
-        one.add_argument("--plain", action="store_true",
-                         help="measure: these alone, none at protocols' boundaries for the model in pieces, and none at"
-                              " random for errors")  # fmt: skip
-        one.add_argument("--longest", default="", help="of the powers of four (default: 4m; quick: 1m)")
-        one.add_argument("--what", default="", help="calls, with commas")
-        one.add_argument("--kind", default="", help="bytes, doubles or objects")
-        one.add_argument("--times", type=int, default=0, help="measurements of each length (default: 150; quick: 50)")
-        one.add_argument("--pin", default="0,1", type=machine.two_cores, help="the cores (default: 0,1)")
-        one.add_argument("--quick", action="store_true", help="ten calls, 2 and 4 ranks, up to 1 MiB, 50 measurements")
-        one.add_argument("--install", action="store_true", help="first install MPICH and Open MPI into bench/.venvs")
-        one.add_argument("--distance", default="", choices=("", *DISTANCES), metavar="|".join(DISTANCES),
-                         help="measure and fit these alone")  # fmt: skip
-        one.add_argument(
-            "--patience",
-            type=float,
-            metavar="SECONDS",
-            help="for the cores to be at one distance and full speed; 0: as they are (default: 2; quick: 1)",
-        )
-        one.add_argument("--statistic", default=fits.LEAST, choices=(fits.LEAST, fits.MEDIAN))
-        one.add_argument("--write", metavar="FILE", help="table: write it (the shipped one only where it is named)")
-        one.add_argument("--bytes", default="64K", help="predict: the length")
-        one.add_argument("--json", metavar="FILE", help="write the results")
+        one.set_defaults(run=function, samples="", json=None, write=None)
+        for option, (commands, given) in OPTIONS.items():
+            if name in commands.split():
+                one.add_argument(f"--{option}", **given)
     return parser
+
+
+_SUITE = "measure errors substitute"  # those that measure calls
+OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {  # the commands that heed it, and what argparse is told
+    "samples": ("measure fit errors", {
+        "default": "model-samples.jsonl", "metavar": "FILE", "help": "default: %(default)s",
+    }),
+    "models": ("fit errors predict metrics substitute", {
+        "default": "model-fits.json", "metavar": "FILE", "help": "default: %(default)s",
+    }),
+    "peers": ("measure fit errors predict metrics substitute", {
+        "default": ",".join(PEERS), "help": "MPIs, with commas (default: all three)",
+    }),
+    "what": ("measure fit errors predict table", {
+        "default": "", "help": "calls, with commas (default: all; measure --quick: ten; predict: one)",
+    }),
+    "kind": ("measure fit predict", {
+        "default": "", "help": "bytes, doubles or objects (default: all; measure --what: bytes)",
+    }),
+    "ranks": ("measure fit table predict", {
+        "default": "",
+        "help": "with commas (default: measure and table 2,3,4, with --quick 2,4; fit: all samples'; predict: 2)",
+    }),
+    "sizes": ("measure", {"default": "", "help": "lengths, with commas (default: 0 and powers of four)"}),
+    "plain": ("measure", {
+        "action": "store_true",
+        "help": "these lengths alone, none at protocols' boundaries for the model in pieces, none at random for errors",
+    }),
+    "longest": ("measure table", {"default": "", "help": "length where none are named (default: 4m; quick: 1m)"}),
+    "bytes": ("predict", {"default": "64K", "help": "the length (default: %(default)s)"}),
+    "times": (_SUITE, {
+        "type": int, "default": 0, "help": "measurements of each length (default: 150; quick: 50)",
+    }),
+    "pin": (f"{_SUITE} table", {"default": "0,1", "type": machine.two_cores, "help": "the cores (default: 0,1)"}),
+    "quick": (f"{_SUITE} table", {
+        "action": "store_true", "help": "fewer and shorter; measure: ten calls, 2 and 4 ranks, up to 1 MiB",
+    }),
+    "install": (_SUITE, {"action": "store_true", "help": "first install MPICH and Open MPI into bench/.venvs"}),
+    "distance": (f"{_SUITE} fit", {
+        "default": "", "choices": ("", *DISTANCES), "metavar": "|".join(DISTANCES),
+        "help": "of the cores: measure and fit at this one alone",
+    }),
+    "patience": (_SUITE, {
+        "type": float, "metavar": "SECONDS",
+        "help": "for the cores to be at one distance and full speed; 0: as they are (default: 2; quick: 1)",
+    }),
+    "statistic": ("fit predict metrics substitute", {
+        "default": fits.LEAST, "choices": (fits.LEAST, fits.MEDIAN),
+        "help": "of the measurements (default: %(default)s; fit writes both, and prints this one)",
+    }),
+    "write": ("table", {"metavar": "FILE", "help": "write it (the shipped one only where it is named)"}),
+    "json": ("errors substitute table", {"metavar": "FILE", "help": "write the results"}),
+}  # fmt: skip
 
 
 def _measure(said: argparse.Namespace) -> int:
@@ -87,7 +118,9 @@ def _measure(said: argparse.Namespace) -> int:
         wanted = measure.named(said.what, said.kind or samples.BYTES)
     else:
         quick = [measure.Call(name, samples.BYTES) for name in measure.QUICK]
-        wanted = quick if said.quick else list(measure.FULL)
+        wanted = [call for call in (quick if said.quick else measure.FULL) if said.kind in ("", call.kind)]
+        if not wanted:
+            raise Unfit(f"--kind {said.kind}: the suite has none of that kind: name calls with --what")
     plain = sorted({0, *_lengths(said.sizes)}) if said.sizes else []
     longest = max(plain) if plain else _longest(said)
     suite, peers = _suite(said)
@@ -228,8 +261,13 @@ def _chosen(said: argparse.Namespace) -> list[Sample]:
         found = [s for s in found if s.distance == said.distance]
     if said.what:
         found = [s for s in found if s.what in said.what.split(",")]
+    if said.kind:
+        found = [s for s in found if s.kind == said.kind]
+    if said.ranks:
+        numbers = _numbers(said.ranks)
+        found = [s for s in found if s.ranks in numbers]
     if not found:
-        raise Unfit(f"{said.samples} has no such samples: leave --peers, --distance and --what out, or measure them")
+        raise Unfit(f"{said.samples} has no such samples: leave out what narrows them, or measure them")
     return found
 
 
