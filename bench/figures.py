@@ -2,7 +2,7 @@
 
 python bench/figures.py --list                          which there are, and which cannot be drawn here
 python bench/figures.py A 2.1 E 5 --records DIR         draw these from the records in DIR
-python bench/figures.py --quick                         measure shortly what is missing, draw all: about three minutes
+python bench/figures.py --quick                         measure shortly what is missing, draw all: under three minutes
 python bench/figures.py --run                           the same by full measurements: forty minutes, and an hour
                                                         each for kernels.json and model.jsonl if they are not there
 python bench/figures.py --large                         the same with the kernels' classes B and C too, which take hours

@@ -1,7 +1,7 @@
 """Does fastsock reach its targets? Every question after the other, target beside measurement.
 
 python bench/targets.py                 all of it, up to ten minutes, and kernels and model, which take much longer
-python bench/targets.py --quick         under a minute; programs are left out
+python bench/targets.py --quick         under a minute; what takes longest is left out, unless --only names it
 python bench/targets.py --only ping_pong,stream --json out.json
 """
 
@@ -63,7 +63,8 @@ NOT_QUICK = ["dask_comm", "kernels", "model", "rmi", "whole_programs"]
 def main() -> int:
     parser = Parser(description=__doc__)
     question.add_options(parser)
-    parser.add_argument("--only", help=f"which, separated by commas, of: {', '.join(QUESTIONS)}")
+    parser.add_argument("--only", help=f"which, with commas, of: {', '.join(QUESTIONS)}"
+                        f" (default: all; with --quick not {', '.join(NOT_QUICK)})")  # fmt: skip
     words = parser.parse_args()
     chosen = words.only.split(",") if words.only else [q for q in QUESTIONS if not (words.quick and q in NOT_QUICK)]
     if unknown := set(chosen) - set(QUESTIONS):

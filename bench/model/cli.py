@@ -72,11 +72,11 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {  # the commands that heed it,
         "default": "", "help": "calls, with commas (default: all; measure --quick: ten; predict: one)",
     }),
     "kind": ("measure fit predict", {
-        "default": "", "help": "bytes, doubles or objects (default: all; measure --what: bytes)",
+        "default": "", "help": "bytes, doubles or objects (default: bytes for measure --what, else any)",
     }),
     "ranks": ("measure fit table predict", {
         "default": "",
-        "help": "with commas (default: measure and table 2,3,4, with --quick 2,4; fit: all samples'; predict: 2)",
+        "help": "with commas (default: 2,3,4, with --quick 2,4; fit: those there are; predict: 2 alone)",
     }),
     "sizes": ("measure", {"default": "", "help": "lengths, with commas (default: 0 and powers of four)"}),
     "plain": ("measure", {

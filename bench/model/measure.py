@@ -1,7 +1,7 @@
 """The micro-benchmark suite: each start of ranks measures one call on one MPI, and the MPIs take turns.
 
-Within a start all lengths take turns. The cores' distance is probed in between: what was measured while it changed, or
-was another one, does not count.
+Within a start all lengths take turns. Where only plain lengths are wanted, a start measures all its MPI's calls. The
+cores' distance is probed in between: what was measured while it changed, or was another one, does not count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from common import machine, mpi
 from common.interleave import Skipped
@@ -51,6 +51,7 @@ QUICK = ("send", "barrier", "bcast", "scatter", "gather", "allgather", "reduce",
 OFTEN = (*AMONG_ALL, "neighbor_allgather", "neighbor_alltoall")
 MANY = (*boundaries.SENDS, "sendrecv", "isend", *OFTEN, *(f"i{name}" for name in OFTEN))
 FEW = (0, 1 << 10, 64 << 10)  # the lengths of all others, in the whole suite
+Lengths = tuple[list[int], list[int], list[int]]  # of all models, beside boundaries, and those that no fit sees
 SET_UP = 1.5  # seconds of a start of ranks, about
 TAKEN = 0.6  # of the seconds that one length may take, about
 
@@ -182,9 +183,7 @@ def random_lengths(longest: int, ranks: int, seen: Iterable[int], count: int = U
     return sorted(found)
 
 
-def deal(
-    start: Start, longest: int, sizes: Sequence[int] = (), plain_only: bool = False
-) -> tuple[list[int], list[int], list[int]]:
+def deal(start: Start, longest: int, sizes: Sequence[int] = (), plain_only: bool = False) -> Lengths:
     """The lengths of one start: those of all models, those beside boundaries, and those that no fit sees.
 
     plain_only: the first alone, which is all that Hockney's model and the thesis's are fitted to.
@@ -289,6 +288,8 @@ def run(
 ) -> list[Sample]:
     """Measure what the file does not have yet, and add it there after each start.
 
+    plain_only: the lengths of all models alone, and calls share starts.
+
     Raises Unfit where the file has something else, or samples that the new ones must not be mixed with.
     """
     if not todo:
@@ -303,6 +304,7 @@ def run(
         lengths = deal(start, longest, sizes, plain_only)
         if not all((start.mpi.name, start.what, start.kind, start.ranks, n) in have for n in itertools.chain(*lengths)):
             left.append((start, lengths))
+    left = _joined(left) if plain_only else left
     expected = sum(SET_UP + TAKEN * suite.plan.seconds * sum(map(len, lengths)) for _, lengths in left)
     if left:
         print(f"{len(left)} starts of ranks, about {max(1, round(expected / 60))} minutes", file=sys.stderr, flush=True)
@@ -313,6 +315,19 @@ def run(
         samples.append(file, found)
         there += found
     return there
+
+
+def _joined(left: Iterable[tuple[Start, Lengths]]) -> list[tuple[Start, Lengths]]:
+    """Calls that differ by nothing else share a start: most of a short measurement is that ranks start.
+
+    An algorithm is named in the environment of its own start.
+    """
+    groups: dict[Any, list[Start]] = {}
+    for start, lengths in left:
+        key = start.what if ":" in start.what else ""
+        groups.setdefault((start.mpi, start.kind, start.ranks, key, repr(lengths)), []).append(start)
+    known = dict(left)
+    return [(replace(of[0], what=",".join(start.what for start in of)), known[of[0]]) for of in groups.values()]
 
 
 def _check_alike(suite: Suite, there: Sequence[Sample], peers: Mapping[str, mpi.Mpi], file: str) -> None:

@@ -186,6 +186,21 @@ def measured(file, *words):
     return [s for s in samples.read(str(file)) if not s.edge and not s.unseen]
 
 
+def test_plain_lengths_are_measured_alone_and_calls_share_a_start(tmp_path):
+    words = ["measure", "--samples", str(tmp_path / "samples"), "--peers", "fastsock", "--ranks", "2", "--times", "5"]
+    words += ["--patience", "0", "--sizes", "0,8", "--plain", "--what"]
+    for what, starts in (("send,bcast", 1), ("send,bcast,barrier,gather,barrier:dissemination,scatter", 3)):
+        command = [sys.executable, "-m", "bench.model", *words, what]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+        assert f"{starts} starts of ranks" in done.stderr
+    found = samples.read(str(tmp_path / "samples"))
+    both = {(what, n) for what in ("send", "bcast", "gather", "scatter") for n in (0, 8)}
+    assert {(s.what, s.asked) for s in found} == {*both, ("barrier", 0), ("barrier:dissemination", 0)}
+    assert len(found) == 10
+    assert not any(s.edge or s.unseen for s in found)
+
+
 # Not timed by themselves: the other half of a send, what the suite's ranks cannot do, and what moves nothing.
 WITH_OTHERS = ("recv", "irecv", "recv_init")
 
