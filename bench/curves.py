@@ -51,7 +51,7 @@ INTEGERS, OBJECTS = "array of int32", "objects of 3 KB"
 NETWORK, SERIALIZATION, WHOLE = "network", "serialization", "whole call"
 
 LENGTHS = "8,32,128,512,1k,4k,16k,64k,256k,512k,1m,4m"
-QUICK_LENGTHS = "8,128,1k,16k,128k,512k,2m"
+QUICK_LENGTHS = "8,1k,16k,512k,2m"
 COUNTS, QUICK_COUNTS = (1, 2, 4, 8, 16, 32, 64), (1, 4, 16)
 
 

@@ -56,9 +56,10 @@ class Runs:
 
     def __init__(
         self, cores: tuple[int, int], skipped: Skipped, peers: Sequence[mpi.Mpi], devices: Sequence[mpi.Mpi] = (),
-        limit: float = LIMIT,
+        limit: float = LIMIT, repeat: float = kernel_runs.REPEATED,
     ) -> None:  # fmt: skip
         self.cores, self.skipped, self.peers, self.devices, self.limit = cores, skipped, peers, devices, limit
+        self.repeat = repeat
         self.native: dict[Case, Path] = {}
         self.placement = Placement(cores)
         self.samples: list[Sample] = []
@@ -77,7 +78,7 @@ class Runs:
             if (case.name, peer.name) in have | self.failed:
                 continue
             try:
-                told = kernel_runs.run(case, of, peer, self.cores, self.limit)
+                told = kernel_runs.run(case, of, peer, self.cores, self.limit, self.repeat)
             except Broken as error:
                 self.failed.add((case.name, peer.name))
                 self.skipped.add(f"{case.name} on {peer.name}", str(error))
@@ -191,7 +192,7 @@ def main() -> int:
         if not peers:
             raise Unusable("none of these MPIs can run here")
         devices = [] if words.asked or words.peers != list(PEERS) else mpi_command.those(mpi.DEVICES, skipped)
-        runs = Runs(words.pin, skipped, peers, devices, words.limit)
+        runs = Runs(words.pin, skipped, peers, devices, words.limit, words.repeat)
         if words.resume:
             _resume(words.json, runs)
         wanted = kernel_targets.quick() if words.quick else kernel_targets.full()
@@ -325,6 +326,8 @@ def _arguments() -> argparse.Namespace:
         metavar="SECONDS",
         help="a run that takes longer is ended and told (default: %(default)g)",
     )
+    parser.add_argument("--repeat", type=_positive(float), default=kernel_runs.REPEATED, metavar="SECONDS",
+                        help="a short kernel is run again so long (default: %(default)g)")  # fmt: skip
     parser.add_argument("--pin", default="0,1", type=machine.two_cores, help="the cores (default: 0,1)")
     parser.add_argument("--skeleton", action="store_true", help="also the same calls with nothing computed")
     parser.add_argument("--plain-numpy", action="store_true", help="also without compiled loops")

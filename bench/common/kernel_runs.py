@@ -79,9 +79,11 @@ def known(one: mpi.Mpi, numbers: Iterable[int]) -> dict[str, Known]:
     return found
 
 
-def run(case: Case, of: Known, one: mpi.Mpi, cores: Sequence[int], limit: float) -> dict[str, Any]:
+def run(
+    case: Case, of: Known, one: mpi.Mpi, cores: Sequence[int], limit: float, repeat: float = REPEATED
+) -> dict[str, Any]:
     """What the kernel told. Raises Broken, also where the result is not right."""
-    words = [case.kernel, case.letter, "--cores", ",".join(map(str, cores)), f"--repeat={REPEATED}", *OPTIONS[case.way]]
+    words = [case.kernel, case.letter, "--cores", ",".join(map(str, cores)), f"--repeat={repeat}", *OPTIONS[case.way]]
     told = mpi.run(one, case.ranks, of.program, words, limit)
     if len(told) != 1 or told[0]["verified"] is False:
         raise Broken(f"{one.name}: {case.name}: told nothing that is verified")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from common import sizes
 from .figure import ESTIMATED, MEASURED, Figure, Panel
 
 WIDE, HIGH = 6.4, 4.2  # inches, of a panel
+DASHES = ("--", ":")  # of models
 OWN = ("fastsock", "send_array", "buffer", "bulk", "bytes over shm")
 
 
@@ -65,11 +67,16 @@ def _curves(axes: Any, panel: Panel) -> None:
     from matplotlib.ticker import MultipleLocator
 
     colours: dict[str, str] = {}
+    models: Counter[str] = Counter()  # of one colour: each has dashes of its own
     for curve in panel.curves:
         stem = curve.label.partition(",")[0] if curve.symbols else curve.label  # what is measured and estimated
         colour = colours.setdefault(stem, f"C{len(colours) % 10}")
         if curve.points:
-            axes.plot(*zip(*curve.points, strict=True), label=curve.label, color=colour, **_style(curve, colours))
+            style = _style(curve, colours)
+            if curve.symbols == ESTIMATED:
+                style["linestyle"] = DASHES[models[stem] % len(DASHES)]
+                models[stem] += 1
+            axes.plot(*zip(*curve.points, strict=True), label=curve.label, color=colour, **style)
     if "x" in panel.logarithmic:
         axes.set_xscale("log", base=2)
     if "y" in panel.logarithmic:
@@ -91,7 +98,7 @@ def _style(curve: Any, colours: dict[str, str]) -> dict[str, Any]:
     style = {"marker": marker, "markersize": 5, "linewidth": 2.2 if curve.label.startswith(OWN) else 1.2}
     if curve.symbols == MEASURED:
         return {**style, "fillstyle": "none"}
-    return {**style, "linestyle": "--", "linewidth": 1.0} if curve.symbols == ESTIMATED else style
+    return {**style, "linewidth": 1.0} if curve.symbols == ESTIMATED else style
 
 
 def _bars(axes: Any, panel: Panel) -> None:

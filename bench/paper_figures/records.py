@@ -132,8 +132,10 @@ SOURCES = {
         [_KERNELS,
          f"{_KERNELS} {_NPB} --classes S,W,A --ranks 1,2,4 --turns 1 --peers {_TCP}",
          f"{_KERNELS} {_JGF} --classes A --ranks 1,2,4 --turns 1 --objects"],
-        [f"{_KERNELS} --what ft,is --classes S --ranks 1,2 --turns 1 --peers 'fastsock,fastsock tcp,openmpi'",
-         f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A --ranks 1,2 --turns 1 --peers fastsock,openmpi"],
+        [f"{_KERNELS} --what ft,is --classes S --ranks 1,2 --turns 1 --repeat 0.1"
+         " --peers 'fastsock,fastsock tcp,openmpi'",
+         f"{_KERNELS} --what lufact,series,crypt,moldyn --classes A --ranks 1,2 --turns 1 --repeat 0.1"
+         " --peers fastsock,openmpi"],
         [f"{_KERNELS} {_NPB} --classes B,C --ranks 1,2,4 --turns 1 --limit 7200 --peers {_WITH_TCP}",
          f"{_KERNELS} {_JGF} --classes B,C --ranks 1,2,4 --turns 1 --limit 7200 --objects"],
         minutes=60, rest=8, drawn=_of_kernels, group=_problem, alone=_one_rank,

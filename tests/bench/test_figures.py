@@ -207,6 +207,12 @@ def test_measured_and_estimated_differ_by_their_symbols(draw):
     assert len({line.get_color() for line in latency.lines}) == len(THREE)
 
 
+def test_two_models_of_one_mpi_differ_by_their_dashes(draw):
+    _, (send, _), _ = draw("A 2.1")
+    dashes = {line.get_label(): line.get_linestyle() for line in send.lines if line.get_label().startswith("mpich")}
+    assert len(dashes) == len(set(dashes.values())) == 3
+
+
 def test_a_linear_axis_of_lengths_begins_at_no_byte(draw):
     _, [axes], _ = draw("E 2")
     assert axes.xaxis.get_major_formatter()(0.0) == "0 B"
