@@ -499,10 +499,10 @@ class Connection(Servant):
         if call.on_done is not None:
             call.on_done(call)
 
-    def receive_what_came(self) -> None:
-        """Receives without waiting, unless another thread receives."""
+    def receive_what_came(self) -> bool:
+        """Receives without waiting. False: another thread receives."""
         if not self.receiving.acquire(False):
-            return
+            return False
         try:
             while self._read_frame(NOT_AT_ALL):
                 self.run_later(self._handle(None))
@@ -514,6 +514,7 @@ class Connection(Servant):
             self.receiving.release()
             if self._parked:
                 self._wake_next()
+        return True
 
     def serve(self, lingers: bool) -> bool:
         """Receives and runs requests until none comes for a while. Returns whether this thread received last.

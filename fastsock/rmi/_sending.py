@@ -106,9 +106,10 @@ class Sender(Receiver):
             try:
                 sent = self._send_scratch(length)
             except OSError as error:
-                self.fail(error)
                 if interrupted(error):
+                    self.fail(error)
                     raise
+                self.cannot_send(error)
                 raise self.session.gone(None, True) from error
         if sent < length:
             self._push([packer.whole[sent:length]])
@@ -162,7 +163,7 @@ class Sender(Receiver):
                     return
         except BaseException as error:
             if isinstance(error, OSError) and not interrupted(error):
-                self.fail(error)
+                self.cannot_send(error)
                 raise self.session.gone(None, True) from error
             # a signal handler's: the rest must go all the same, and the program may change its memory
             try:
@@ -191,10 +192,19 @@ class Sender(Receiver):
         if self.bytes_received == received:
             self.session.await_room(PATIENCE)
 
+    def cannot_send(self, error: Any) -> None:
+        """The other end takes nothing any more. What it sent before it left is received, then the connection ends.
+
+        Another thread that receives comes to that end by itself.
+        """
+        if isinstance(error, (BrokenPipeError, ConnectionResetError)) and not self.receive_what_came():
+            return
+        self.fail(error)
+
     # ---- what the whole connection does ----
 
-    def receive_what_came(self) -> None:
-        """Receives without waiting, unless another thread receives."""
+    def receive_what_came(self) -> bool:
+        """Receives without waiting. False: another thread receives."""
         raise NotImplementedError
 
     def wait_on(self, call: Any, deadline: float) -> None:

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ..system.delivering import deliver, deliver_at_exit
 from ..system.genuine import genuine
 from . import _codec, streams
 from ._connection import Connection, poll_descriptor
@@ -115,6 +116,7 @@ class Session:
         self.served = False
         self.descriptor = -1  # that the pool watches
         self.line: Any = None  # that makes a connection in its place (lines.py)
+        deliver_at_exit(sock)
 
     next_of = staticmethod(streams.next_of)
     leave = staticmethod(streams.leave)
@@ -425,6 +427,7 @@ class Session:
         self.references.ended()
         for function in self.on_end:
             function(self)
+        deliver(self.sock)
         self.sock.close()
         if isinstance(error, BadFrame):
             log.warning("closed a connection: %s", error if self.where in str(error) else f"{self.where}: {error}")

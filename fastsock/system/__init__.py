@@ -4,6 +4,7 @@ genuine     the system's calls and its clock, also where test tools replaced the
 forkable    locks that a forked child finds free
 hidden      descriptors that the program does not know, and may close
 starting    threads, where there may be none any more
+delivering  the close of a TCP socket to which the other end still sends
 proof       both ends of a fresh connection prove that they know one key
 user_key    the key that the processes of one user share
 

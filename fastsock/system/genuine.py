@@ -44,6 +44,7 @@ class genuine:
     eventfd_read = staticmethod(posix.eventfd_read)
     eventfd_write = staticmethod(posix.eventfd_write)
     F_DUPFD_CLOEXEC = fcntl.F_DUPFD_CLOEXEC
+    ioctl: staticmethod[[int, int, bytes], bytes] = staticmethod(fcntl.ioctl)
     fcntl = staticmethod(fcntl.fcntl)
     fstat = staticmethod(posix.fstat)
     get_blocking = staticmethod(posix.get_blocking)
