@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
+from sys import is_finalizing
 from typing import Any
 
 from ..system.genuine import genuine
@@ -159,7 +160,7 @@ class Pool:
             genuine.eventfd_write(self._bell, 1)
 
     def _need_a_thread(self) -> None:
-        if self._idle > 0 or self._closed:
+        if self._idle > 0 or self._closed or is_finalizing():  # then a thread never begins, and start() waits for that
             return
         with self._lock:
             if self._idle > 0 or self._closed:

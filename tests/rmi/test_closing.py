@@ -112,3 +112,9 @@ def most_sent(store):
 
 def close(here):
     here.daemon.close()
+
+
+def test_a_program_ends_with_a_stream_that_nobody_reads(served, store):
+    """Collected at the end of the interpreter it finds no thread any more."""
+    program = CLIENT.partition("print(")[0]
+    assert subprocess.run([sys.executable, "-c", program, served.name, ""], timeout=30).returncode == 0
