@@ -35,6 +35,7 @@ from ..core.binding.system cimport atomic_int, atomic_store
 from _thread import allocate_lock
 from collections import deque
 
+from ..system.delivering import deliver, deliver_at_exit
 from ..system.genuine import genuine
 from .errors import BadFrame, HandlerRule, LostPeer, NoEntry, NotReady, Returned, reason_text
 

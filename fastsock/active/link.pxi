@@ -16,6 +16,7 @@ cdef class Link:
     cdef int carry(self, sock) except -1:
         self.sock = sock
         self.path = sock.transport
+        deliver_at_exit(sock)
         self.channel = sock._fast_channel
         if self.channel is None:
             self.descriptor = sock.fileno()
@@ -95,5 +96,6 @@ cdef class Link:
         self.end = NULL
         self.descriptor = -1
         self.channel = None
+        deliver(self.sock)
         self.sock.close()
         return 0

@@ -10,7 +10,9 @@ from fastsock import active
 from fastsock.testing.process import FarProcess
 
 from .conftest import Near, fresh_name
-from .far import TAG, begin, connections, end
+from .far import TAG, begin, connections, end, look
+
+REPLIES = 20  # more than TCP sends to whoever reads nothing
 
 
 def test_what_is_under_way_comes_back(near):
@@ -57,6 +59,26 @@ def test_unmapping_gives_back_what_is_under_way(near):
     near.endpoint.request(0, 1, 7)
     near.endpoint.unmap(0)
     assert [message.words for message in near.returned] == [(7,)]
+
+
+def test_replies_before_a_close_arrive(near):
+    """The other end closes with requests that it has not read."""
+    for i in range(REPLIES):
+        near.endpoint.request(0, 1, i, data=bytes(active.MEDIUM))
+    near.endpoint.request(0, 2)
+    while not near.far.run(look, "seen"):
+        pass
+    near.far.run(end)
+    for _ in range(5):
+        near.endpoint.request(0, 2)
+    near.far.run(close)
+    near.until(REPLIES + 5)
+    assert near.got == [(i,) for i in range(REPLIES)]
+    assert {message.reason for message in near.returned} == {active.Reason.LOST}
+
+
+def close(here):
+    here.bundle.close()
 
 
 def test_the_other_end_forgets_a_peer_that_goes(near):
