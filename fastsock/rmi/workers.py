@@ -282,7 +282,8 @@ class Pool:
         genuine.eventfd_write(self._bell, 1)
         until = genuine.monotonic() + timeout
         for thread in threads:
-            if thread is not threading.current_thread():
+            # one that begins only now finds the pool closed
+            if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(max(until - genuine.monotonic(), 0.0))
         if self._loop is not None:
             self._loop.close()
