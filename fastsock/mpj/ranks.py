@@ -44,11 +44,6 @@ def current() -> Any:
     return found
 
 
-def everyone() -> list[Any]:
-    """Returns all ranks of this process."""
-    return list(_by_job.values())
-
-
 def are_threads() -> bool:
     """Whether each thread of this process may be a rank of its own."""
     from ..xxdev.job import current as current_job

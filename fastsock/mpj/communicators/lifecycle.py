@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import threading
 from collections.abc import Sequence
@@ -76,6 +75,8 @@ def _start(level: int) -> World:
     world.everyone = _predefined(world, WORLD, range(world.size), "COMM_WORLD")
     world.alone = _predefined(world, SELF, [world.rank], "COMM_SELF")
     ranks.add(world)
+    if _options().finalize is not False:  # then the program ends its ranks itself
+        world.job.at_exit(world.finish)
     if not ranks.are_threads():
         for handle, record in zip(_waiting, (world.everyone, world.alone), strict=False):
             record.constant = handle
@@ -104,17 +105,6 @@ def static_handles() -> tuple[Any, ...]:
         return world.everyone.constant, world.alone.constant
     _waiting = _handles().of(_NotYet()), _handles().of(_NotYet())
     return _waiting
-
-
-def _finish_at_exit() -> None:
-    """Ends the ranks that the program left running. A program with `rc.finalize = False` ends them itself."""
-    if _options().finalize is False:
-        return
-    for world in ranks.everyone():
-        world.finish()
-
-
-atexit.register(_finish_at_exit)
 
 
 def Init() -> None:

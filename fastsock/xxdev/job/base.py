@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 
+from ...system.genuine import genuine
 from . import identity
 
 TYPE_CHECKING = False
@@ -34,6 +35,9 @@ class Job:
         self.failed: dict[int, str] = {}
         self._published: dict[str, bytes] = {}
         self._finished = False
+        self._process = genuine.getpid()
+        self.error: BaseException | None = None
+        """What ended the rank, where the interpreter does not tell of it."""
 
     @property
     def hosts(self) -> list[str]:
@@ -110,14 +114,28 @@ class Job:
 
     def crashed(self) -> str | None:
         """The uncaught exception by which this process is ending, in words, or None. Then wait for nobody."""
-        error = getattr(sys, "last_value", None)  # set before exit functions run
-        if error is None or hasattr(sys, "ps1"):  # an interactive session goes on after errors
+        error = self.error
+        if error is None and not hasattr(sys, "ps1"):  # an interactive session goes on after errors
+            error = getattr(sys, "last_value", None)  # set before exit functions run
+        if error is None:
             return None
         return f"ended by an uncaught {type(error).__name__}: {str(error)[:200]}"
 
     def at_exit(self, callback: Callable[[], None]) -> None:
-        """Call back when this rank has run to its end, before `finish`: last registered, first called."""
-        atexit.register(callback)
+        """Call back when this rank has run to its end, before `finish`: last registered, first called.
+
+        An error there is the rank's. A forked child is no rank: it calls nobody back.
+        """
+        atexit.register(self._call_at_exit, callback)
+
+    def _call_at_exit(self, callback: Callable[[], None]) -> None:
+        if self._process != genuine.getpid():
+            return
+        try:
+            callback()
+        except BaseException as error:  # the interpreter goes on to the next exit function
+            self.error = self.error or error
+            raise
 
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:
         """End all ranks now, this one included."""

@@ -61,7 +61,6 @@ class WiredJob(Job):
         self._gone: str | None = None  # why the control connection is over
         self._callbacks: list[Callable[[int, str], None]] = []
         self._on_finish: list[Callable[[], None]] = []
-        self._process = genuine.getpid()
         self._reader = frames.Reader()
         self._sock = self._join(servers)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 from ...system.forkable import new_lock
@@ -73,7 +74,6 @@ class ThreadJob(Job):
         self.ranks = ranks
         self._callbacks: list[Callable[[int, str], None]] = []
         self._at_exit: list[Callable[[], None]] = []
-        self.error: BaseException | None = None
 
     @property
     def hosts(self) -> list[str]:
@@ -140,10 +140,8 @@ class ThreadJob(Job):
     def exit(self) -> None:
         """Calls the functions registered for the rank's end. An error there becomes the rank's."""
         while self._at_exit:
-            try:
-                self._at_exit.pop()()
-            except BaseException as error:
-                self.error = self.error or error
+            with contextlib.suppress(BaseException):  # it is kept
+                self._call_at_exit(self._at_exit.pop())
 
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:
         if self.ranks.on_abort is not None:

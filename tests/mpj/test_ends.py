@@ -1,0 +1,99 @@
+"""A program that ends without Finalize: its messages are delivered first, and only then its rank has finished."""
+
+# ruff: noqa: F821  (comm, rank, size, MPI and np are the ranks' own)
+from __future__ import annotations
+
+import pytest
+
+from ..helpers.programs import free_port
+from ..xxdev.launchers import SHARED, by_hand, start_ranks
+from .ranks import DEVICES, PREFIX, run, source_of
+
+PROCESSES = ["iodev", "sysvdev"]  # where a rank is a process: has signals, and an end, of its own
+
+
+def ends_with_messages_under_way():
+    MPI.Attach_buffer(None)
+    if rank == 0:
+        comm.bsend(np.full(400_000, 1.5), 1, 5)
+        left = [comm.isend(number * 50_000, 1, 6) for number in range(20)]  # noqa: F841
+    else:
+        there = comm.recv(source=0, tag=5)
+        assert (there == 1.5).all() and there.size == 400_000
+        assert [comm.recv(source=0, tag=6) for _ in range(20)] == [number * 50_000 for number in range(20)]
+        print("all came", flush=True)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_messages_under_way_are_delivered_before_a_rank_has_finished(device):
+    assert "all came" in run(ends_with_messages_under_way, 2, device)
+
+
+def test_rank_0_that_serves_the_others_delivers_its_messages_before_it_waits_for_their_ends():
+    """The server of a job without a runner is in rank 0, and goes on until all others have finished."""
+    port = free_port()
+    each = [SHARED | by_hand(number, 2, port) for number in range(2)]
+    ended = start_ranks(each, PREFIX + source_of(ends_with_messages_under_way))
+    assert [status for status, _, _ in ended] == [0, 0], ended
+    assert ended[1][1] == "all came\n"
+
+
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGINT"])
+@pytest.mark.parametrize("device", PROCESSES)
+def test_a_rank_that_dies_while_its_messages_are_delivered_has_not_finished(device, number, monkeypatch):
+    monkeypatch.setenv("SIGNAL", number)
+
+    def body():
+        import os
+        import signal
+        import threading
+
+        if rank == 1:
+
+            def end():
+                while not MPI.Is_finalized():  # it is when the program has ended, before the messages are delivered
+                    pass
+                os.kill(os.getpid(), signal.Signals[os.environ["SIGNAL"]])
+
+            MPI.Attach_buffer(None)
+            comm.bsend(np.zeros(400_000), 0, 5)
+            threading.Thread(target=end, daemon=True).start()
+        else:
+            try:
+                comm.recv(source=1, tag=9)
+            except MPI.Exception as error:
+                assert error.Get_error_class() == MPI.ERR_PROC_FAILED, error
+                assert "rank 1" in str(error) and "has finished" not in str(error), error
+                print(error, flush=True)
+            else:
+                raise AssertionError("not raised")
+
+    told = run(body, 2, device, status=1)
+    assert "rank 1" in told and "AssertionError" not in told
+    if number == "SIGINT":
+        assert "ended by an uncaught KeyboardInterrupt" in told
+
+
+@pytest.mark.parametrize("device", PROCESSES)
+def test_a_forked_child_that_ends_delivers_nothing_of_its_rank(device):
+    def body():
+        import os
+        import signal
+        import sys
+
+        faulthandler.cancel_dump_traceback_later()  # its lock is none that a child finds free
+        MPI.Attach_buffer(None)
+        if rank == 0:
+            comm.bsend(np.full(400_000, 2.5), 1)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                sys.exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            comm.send("the child has ended", 1, 3)
+        else:
+            assert comm.recv(source=0, tag=3) == "the child has ended"
+            assert (comm.recv(source=0) == 2.5).all()
+            print("all came", flush=True)
+
+    assert "all came" in run(body, 2, device)
