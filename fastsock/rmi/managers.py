@@ -25,6 +25,7 @@ from multiprocessing import managers, process, util
 from typing import Any, ClassVar
 
 from ..system.genuine import genuine
+from ..system.starting import start_thread
 from ._answering import LOST, serve
 from ._messages import Connection
 from .errors import add_remote_traceback
@@ -87,9 +88,16 @@ class Server(plain.Server):
         self._transit_numbers = count(1)
 
     def accepter(self) -> None:
-        """Accepts connections for ever."""
-        threading.Thread(target=self._sweep, daemon=True).start()
-        super().accepter()
+        """Accepts connections for ever. One that can have no thread is closed: its client is told so."""
+        sweeps = False
+        while True:
+            try:
+                connection = self.listener.accept()
+            except OSError:
+                continue
+            sweeps = sweeps or start_thread(self._sweep, name="fastsock.rmi.managers.sweep")
+            if not start_thread(self.handle_request, connection, name="fastsock.rmi.managers"):
+                connection.close()
 
     def create(self, c: Any, typeid: str, /, *args: Any, **kwds: Any) -> tuple[str, tuple[str, ...]]:
         """Makes an object, with one reference that its creator gives up when it has a proxy."""

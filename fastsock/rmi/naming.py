@@ -62,6 +62,7 @@ class Announcer:
             return
         self._names, self._session = connecting.names_at(self._server, self._options)
         self._session.on_end.append(self._lost)
+        self._session.serve()  # nobody waits on this connection: a thread sees its end
 
     def _tell(self, name: str, metadata: dict[str, Any]) -> None:
         host, port = self._address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 
 import pytest
@@ -30,6 +31,15 @@ def until(condition):
     limit = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < limit
+
+
+def no_more_threads(here=None):
+    """In a process: none can be started from now on, until threads_again()."""
+    threading.stack_size(1 << 46)  # no process has room for one
+
+
+def threads_again(here=None):
+    threading.stack_size(0)
 
 
 def begin_daemon(here, name, options):

@@ -9,7 +9,7 @@ import pytest
 
 from fastsock import rmi
 
-from .conftest import fresh_name
+from .conftest import fresh_name, no_more_threads, threads_again
 
 pytestmark = pytest.mark.usefixtures("path")
 
@@ -82,10 +82,6 @@ def test_a_method_that_is_still_running_does_not_hold_close_up():
         assert not closing.is_alive()
 
 
-def no_more_threads(here):
-    threading.stack_size(1 << 46)  # no process has room for one
-
-
 def test_a_daemon_that_can_start_no_more_threads_serves_with_those_it_has(served):
     store = served.connect(timeout=30.0)
     assert store.add(1, 1) == 2
@@ -93,3 +89,19 @@ def test_a_daemon_that_can_start_no_more_threads_serves_with_those_it_has(served
     others = [served.connect(timeout=30.0) for _ in range(12)]
     for number, each in enumerate(others * 3):
         assert each.add(number, 1) == number + 1
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda store: store.add_later(1, 2), lambda store: list(store.count_later(3))],
+    ids=["a method", "a generator"],
+)
+def test_where_no_thread_can_be_started_for_the_event_loop_the_caller_is_told(served, use):
+    store = served.connect(timeout=30.0)
+    served.far.run(no_more_threads)
+    for number in range(3):
+        with pytest.raises(RuntimeError, match="thread"):
+            use(store)
+        assert store.add(number, 1) == number + 1
+    served.far.run(threads_again)
+    assert use(store) in (3, [0, 1, 2])

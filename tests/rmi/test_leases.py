@@ -11,7 +11,7 @@ from fastsock import rmi
 from fastsock.testing.process import FarProcess
 
 from . import objects
-from .conftest import fresh_name, until
+from .conftest import fresh_name, no_more_threads, threads_again, until
 
 LONG, SHORT = 600.0, 0.2
 PATIENCE = 60.0
@@ -71,6 +71,22 @@ def test_a_client_that_comes_back_finds_its_objects(begin):
     gc.collect()
     until(lambda: living(served) == 1)
     assert counters[0].increase() == 5
+
+
+def test_what_no_thread_could_be_started_for_is_let_go_after_a_later_loss(begin):
+    served = begin(lease=SHORT)
+    first, second = served.connect(), served.connect()
+    counters = [first.counter(), first.counter(), second.counter()]
+    assert [counter.increase() for counter in counters] == [1, 1, 1]
+    served.far.run(no_more_threads)
+    lose(first)
+    until(lambda: status(served)["kept"])
+    assert first.add(1, 2) == 3  # it comes back to a daemon that serves
+    lose(first)
+    served.far.run(threads_again)
+    lose(second)
+    until(lambda: living(served) == 0)
+    assert status(served)["kept"] == []
 
 
 def test_an_object_finds_the_connection_before_the_proxy_does(begin):

@@ -21,7 +21,7 @@ import pytest
 from fastsock.rmi import managers
 from fastsock.testing.process import FarProcess
 
-from .conftest import until
+from .conftest import no_more_threads, threads_again, until
 
 
 class Calculator:
@@ -177,6 +177,51 @@ def test_a_pickle_that_nobody_loads_is_forgotten(forked, monkeypatch):
         del calculator
         gc.collect()
         until(lambda: short._number_of_objects() == 0)
+
+
+class Narrow(managers.Server):
+    """Can start no threads at first, until it gets a signal."""
+
+    def accepter(self):
+        no_more_threads()
+        super().accepter()
+
+
+class NarrowManager(Manager):
+    _Server = Narrow
+
+
+def may_start_threads_after_a_signal():
+    signal.signal(signal.SIGUSR1, lambda *_: threads_again())
+
+
+def test_a_server_that_can_start_no_threads_tells_its_clients_and_serves_when_it_can(monkeypatch):
+    monkeypatch.setattr(managers, "IN_TRANSIT", 0.1)
+    narrow = NarrowManager(ctx=multiprocessing.get_context("fork"))
+    narrow.start(may_start_threads_after_a_signal)
+    try:
+        for _ in range(3):
+            with pytest.raises((EOFError, OSError)):
+                narrow.Calculator()
+        os.kill(narrow._process.pid, signal.SIGUSR1)
+        made = []
+
+        def serves():
+            try:
+                made.append(narrow.Calculator())
+            except (EOFError, OSError):
+                return False
+            return True
+
+        until(serves)
+        assert made.pop().add(1, 2) == 3
+        gone = narrow.Calculator()
+        pickle.dumps(gone)
+        del gone
+        gc.collect()
+        until(lambda: narrow._number_of_objects() == 0)  # the pickles that nobody loads are looked after too
+    finally:
+        narrow.shutdown()
 
 
 def call_child(calculator, answers):

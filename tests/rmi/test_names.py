@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from fastsock import config, rmi
-from fastsock.rmi import connecting, names
+from fastsock.rmi import connecting, names, naming
 from fastsock.testing.process import FarProcess
 
 from . import objects
-from .conftest import begin_daemon, fresh_name
+from .conftest import begin_daemon, fresh_name, no_more_threads, threads_again, until
 
 
-def begin_names(here):
-    here.daemon = rmi.Daemon(names="")
+def begin_names(here, port=0):
+    here.daemon = rmi.Daemon(("127.0.0.1", port), names="")
     here.daemon.register(names.Names(), connecting.NAMES, local=False)
     here.daemon.start()
     return "{}:{}".format(*here.daemon.address)
@@ -109,3 +109,38 @@ def test_a_line_that_exports_nothing_is_refused(line):
     with pytest.raises(config.ConfigError, match="line 2: write export name"):
         config.parse_exports(f"connect * * tcp\n{line}\n", file="f")
     assert len(config.parse_rules(f"connect * * tcp\n{line}\n", file="f")) == 1
+
+
+def test_a_server_that_was_restarted_is_told_again(monkeypatch):
+    monkeypatch.setattr(naming, "AGAIN_AFTER", 0.05)
+    before, after = fresh_name(), fresh_name()
+    with FarProcess() as first, FarProcess() as second:
+        server = first.run(begin_names)
+        with rmi.Daemon(names=server) as daemon:
+            daemon.register(objects.Store(), before, local=False)
+            first.kill()
+            first.wait()
+            second.run(begin_names, int(server.rpartition(":")[2]))
+            with rmi.connect(f"rmi://{server}/{connecting.NAMES}", names.Names) as listed:
+                until(lambda: listed.entries(before))
+                daemon.register(objects.Store(), after, local=False)
+                assert listed.entries(after)
+
+
+def test_a_daemon_that_can_start_no_thread_to_tell_the_server_again_says_so_and_serves(monkeypatch, caplog):
+    name = fresh_name()
+    with FarProcess() as far:
+        server = far.run(begin_names)
+        monkeypatch.setenv(connecting.NAMES_VARIABLE, server)
+        with rmi.Daemon() as daemon:
+            daemon.register(objects.Store(), name)
+            daemon.start()
+            with rmi.connect(f"rmi:{name}", objects.Store) as store:
+                assert store.add(1, 2) == 3
+                no_more_threads()
+                try:
+                    far.kill()
+                    until(lambda: f"the name server {server} will not be told again" in caplog.text)
+                    assert store.add(2, 3) == 5
+                finally:
+                    threads_again()
