@@ -213,7 +213,7 @@ cdef class Progress:
         self.ask_kernel(list_, count, most)
         for i in range(count):
             connection = <Connection>connections[i]
-            if (<Requests>connection.endpoint).bundle is not self:
+            if (<Requests>connection.endpoint).in_bundle() is not self:
                 continue  # another thread has moved it to another bundle
             if connection.lost is None and (list_[i].revents or connection.has_input() or connection.queued):
                 handled += connection.look(0, True)

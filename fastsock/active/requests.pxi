@@ -3,13 +3,29 @@
 cdef class Requests:
     """What an endpoint sends. `Endpoint` is the rest of it."""
     cdef public list entries, handlers
-    cdef public object bundle, arrivals
+    cdef public object arrivals
+    cdef object bundle_now
     cdef object segment_memory
     cdef Memory segment_held
 
     def __dealloc__(self):
         if self.segment_held.is_held:
             PyBuffer_Release(&self.segment_held.view)
+
+    @property
+    def bundle(self):
+        """The bundle that it belongs to. Another thread may move it at any time."""
+        return self.in_bundle()
+
+    @bundle.setter
+    @cython.critical_section
+    def bundle(self, bundle):
+        self.bundle_now = bundle
+
+    @cython.final
+    @cython.critical_section
+    cdef object in_bundle(self):
+        return self.bundle_now
 
     def hold_segment(self, segment):
         """Its memory stays where it is from now on. Called once."""
@@ -40,24 +56,24 @@ cdef class Requests:
 
     cdef Turn enter(self):
         """No other thread uses a shared bundle until leave() of what this returns; None where it is not shared."""
-        cdef Progress bundle = <Progress>self.bundle
+        cdef Progress bundle = <Progress>self.in_bundle()
         while bundle.turn is not None:
             bundle.turn.take()
-            if self.bundle is bundle:
+            if self.in_bundle() is bundle:
                 return bundle.turn
             bundle.turn.leave()  # the endpoint has moved meanwhile
-            bundle = <Progress>self.bundle
+            bundle = <Progress>self.in_bundle()
         return None
 
     cdef uint32_t credit(self, Connection connection, int kind) except 0:
         """The number of a new request, when there is credit for it."""
         cdef uint32_t number = fs_am_ask(&connection.am, kind)
-        bundle = self.bundle
+        bundle = self.in_bundle()
         while number == 0:
             if connection.am.limits[FS_AM_SHORT if kind == FS_AM_REQUEST else FS_AM_LONG] == 0:
                 raise NotReady(f"{connection.peer} grants no credit for bulks")
             bundle.poll(None)
-            if bundle is not self.bundle:  # whose turn it is there this thread does not know
+            if bundle is not self.in_bundle():  # whose turn it is there this thread does not know
                 raise NotReady("the endpoint has moved to another bundle: nothing was sent, ask again")
             if connection.lost is not None:
                 raise connection.lost

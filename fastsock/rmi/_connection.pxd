@@ -17,13 +17,16 @@ cdef enum:
     IS_ONEWAY = 2  # as ONEWAY of marks.py
 
 
+@cython.final
 cdef class Target:
     cdef public str name
-    cdef public Connection connection
+    cdef Connection _connection
     cdef public unsigned int object_number
     cdef public double timeout
     cdef public object home
     cdef object __weakref__
+
+    cdef Connection _current(self)
 
 
 cdef class Method:

@@ -79,10 +79,24 @@ class Target:
 
     def __init__(self, name: str, connection: Any, object_number: int, timeout: float, home: Any) -> None:
         self.name = name
-        self.connection = connection
+        self._connection = connection
         self.object_number = object_number
         self.timeout = timeout
         self.home = home
+
+    @property
+    def connection(self) -> Any:
+        """The present one. Another thread may connect again at any time."""
+        return self._current()
+
+    @connection.setter
+    def connection(self, connection: Any) -> None:
+        with cython.critical_section(self):
+            self._connection = connection
+
+    def _current(self) -> Any:
+        with cython.critical_section(self):
+            return self._connection
 
 
 class Method:
@@ -100,7 +114,7 @@ class Method:
 
     def _call(self, arguments: Any, keywords: Any) -> Any:
         target = self.target
-        connection = target.connection
+        connection = target._current()
         if connection is None or connection.lost is not None or connection.forks != connection.process.forks:
             connection = target.home.connect_again(self)
         deadline = 0.0

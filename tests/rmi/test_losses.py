@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+import socket as standard
+import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -106,6 +109,40 @@ def test_a_restarted_daemon_is_found_again(path):
 def lost_unseen(store):
     """Whether the connection's end is still to be found out, by the next call."""
     return store._rmi_target.connection.lost is None
+
+
+def test_threads_call_while_their_connection_is_made_again(served):
+    store = served.connect()
+    wrong, over = [], threading.Event()
+
+    def add(number):
+        try:
+            if store.add(number, 1) != number + 1:
+                wrong.append(number)
+        except rmi.LostPeer:
+            return
+
+    def call():
+        number = 0
+        while not over.is_set():
+            add(number)
+            number += 1
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(30):
+            connection = store._rmi_target.connection
+            with suppress(OSError):  # lost already
+                connection.sock.shutdown(standard.SHUT_RDWR)
+            while store._rmi_target.connection is connection:
+                add(number)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
 
 
 @pytest.mark.parametrize("method", ["again", "once"])
