@@ -196,7 +196,7 @@ static void to_all(struct member *member, uint64_t call, struct random *random, 
     }
 }
 
-static void call_once(struct member *member, uint64_t call, struct random *random)
+static void random_call(struct member *member, uint64_t call, struct random *random)
 {
     int what = (int)random_below(random, 11);
     if (what < 4) rooted(member, call, random, what);
@@ -209,7 +209,7 @@ static void *run_random(void *argument)
     struct fs_team_hooks hooks = {0};
     struct random random = random_from((uint64_t)member->shared->size);
     open_member(member, &hooks);
-    for (int call = 0; call < member->shared->rounds; call++) call_once(member, (uint64_t)call, &random);
+    for (int call = 0; call < member->shared->rounds; call++) random_call(member, (uint64_t)call, &random);
     close_member(member);
     return NULL;
 }
@@ -241,14 +241,14 @@ static void *live_long(void *argument)
     open_member(member, &hooks);
     struct fs_team *team = member->team;
     for (int hop = 0; hop < 2 * FAR_IN_HOPS; hop++) {
-        for (int call = 0; hop % FAR_IN_HOPS == 0 && call < 20; call++) call_once(member, (uint64_t)call, &random);
+        for (int call = 0; hop % FAR_IN_HOPS == 0 && call < 20; call++) random_call(member, (uint64_t)call, &random);
         pthread_barrier_wait(&member->shared->opened);
         team->number += FS_TEAM_RENEWED - 1 - team->number % FS_TEAM_RENEWED;
         atomic_store(&team->own->done, fs_place(team->number, 0));
         pthread_barrier_wait(&member->shared->opened);
         CHECK_EQUAL(fs_team_bcast(team, member->target, 1, 0), 0);
     }
-    for (int call = 0; call < 20; call++) call_once(member, (uint64_t)call, &random);
+    for (int call = 0; call < 20; call++) random_call(member, (uint64_t)call, &random);
     close_member(member);
     return NULL;
 }
