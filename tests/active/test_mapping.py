@@ -143,7 +143,8 @@ def test_close_frees_descriptors(near):
         near.map(2)
         near.endpoint.unmap(2)
         near.bundle.poll()
-    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    while len(os.listdir("/proc/self/fd")) > before + 1:  # over TCP once the other kernel has what was sent
+        near.bundle.poll()
     near.far.run(end)
 
 

@@ -83,14 +83,14 @@ static int descriptor_watch(struct fs_link *link, struct pollfd *one)
 }
 
 /* TCP's close becomes a reset where bytes are unread, or come later.  A reset drops what the other end's kernel has not
- * taken yet.  So the end of the stream is sent, and its acknowledgement is waited for.  A UNIX socket's bytes are in the
+ * taken yet.  So the end of the stream is sent, and all before it must be acknowledged.  A UNIX socket's bytes are in the
  * other end's queue at once, and stay there. */
 static int descriptor_delivered(struct fs_link *link)
 {
-    int unacknowledged = 0;
+    int unacknowledged = 0; /* the end of the stream counts as a byte, and its acknowledgement is often put off */
     if (!link->is_shut) shutdown(link->descriptor, SHUT_WR);
     link->is_shut = 1;
-    return !link->is_tcp || ioctl(link->descriptor, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
+    return !link->is_tcp || ioctl(link->descriptor, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged <= 1;
 }
 
 static void descriptor_close(struct fs_link *link) { close(link->descriptor); }
