@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastsock.system.forkable import new_lock
 
+from ..xxdev.job import current as current_job
 from .constants import ERR_OTHER
 from .exceptions import Exception as MPIException
 
@@ -31,8 +32,6 @@ def find() -> Any:
         return _only
     if not _by_job:
         return None
-    from ..xxdev.job import current as current_job
-
     return _by_job.get(id(current_job()))
 
 
@@ -46,6 +45,4 @@ def current() -> Any:
 
 def are_threads() -> bool:
     """Whether each thread of this process may be a rank of its own."""
-    from ..xxdev.job import current as current_job
-
     return find() is not None and current_job().launcher == "threads"

@@ -33,9 +33,16 @@ _lock = new_lock()
 class _Company:
     """The ranks of one process: the engines of those that run, and how often each rank has finished."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, ranks: threads.Ranks) -> None:
         self.engines: dict[int, Any] = {}
-        self.finished = [0] * size
+        self.finished = [0] * len(ranks.jobs)
+        ranks.on_finish.append(self.over)
+
+    def over(self, rank: int) -> None:
+        """That rank has run to its end, and may never have begun on this device."""
+        with _lock:
+            for engine in self.engines.values():
+                engine.left(rank)
 
 
 _companies: weakref.WeakKeyDictionary[threads.Ranks, _Company] = weakref.WeakKeyDictionary()
@@ -59,13 +66,15 @@ class Smpdev(Device):
         self.job = job
         self.engine = engine = new_engine(job, settings.current())
         with _lock:
-            company = _companies.setdefault(job.ranks, _Company(job.size))
+            company = _companies.get(job.ranks)
+            if company is None:
+                company = _companies[job.ranks] = _Company(job.ranks)
             for rank, other in company.engines.items():
                 engine.attach_local(rank, other)
                 other.attach_local(job.rank, engine)
             company.engines[job.rank] = engine
             for rank, times in enumerate(company.finished):
-                if times > company.finished[job.rank]:  # before this rank began
+                if times > company.finished[job.rank] or rank in job.ranks.finished:  # before this rank began
                     engine.left(rank)
         job.on_failure(engine.fail)
         return list(range(job.size))
@@ -74,6 +83,7 @@ class Smpdev(Device):
         """Ends this rank's part. Its messages are delivered first. May be called twice."""
         engine, self.engine = self.engine, None
         if engine is not None:
+            engine.leave(timeout=-1)  # a rank that begins meanwhile still gets what was sent to it
             with _lock:
                 company = _companies[self.job.ranks]
                 company.engines.pop(self.job.rank, None)

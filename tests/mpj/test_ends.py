@@ -97,3 +97,20 @@ def test_a_forked_child_that_ends_delivers_nothing_of_its_rank(device):
             print("all came", flush=True)
 
     assert "all came" in run(body, 2, device)
+
+
+LATE = """
+import atexit
+from fastsock.mpj import rc
+rc.initialize = False
+from fastsock.mpj import MPI
+
+atexit.register(lambda: print("together", MPI.COMM_WORLD.allreduce(1), flush=True))
+MPI.Init()
+"""
+
+
+def test_functions_of_atexit_from_before_init_may_still_communicate():
+    port = free_port()
+    ended = start_ranks([SHARED | by_hand(number, 2, port) for number in range(2)], LATE)
+    assert [(status, told) for status, told, _ in ended] == [(0, "together 2\n")] * 2, ended

@@ -12,6 +12,8 @@ from fastsock.xxdev.job import JobError, threads
 
 from .launchers import DEADLINE
 
+ROUNDS = 20
+
 
 def test_thread_ranks():
     seen = []
@@ -77,6 +79,52 @@ def test_a_rank_that_finished_before_another_began_is_known_to_that_one():
         device.finish()
 
     assert threads.run(2, lambda job: (first, second)[job.rank](smpdev.Smpdev(), job)) == [None, None]
+
+
+def test_what_was_sent_to_a_rank_before_it_began_arrives():
+    """Its sender has finished meanwhile, or is about to."""
+    sent = threading.Event()
+
+    def first(device, job):
+        device.init(job)
+        request = device.isend("early", 1, 1)
+        sent.set()
+        device.finish()
+        request.iwait()
+
+    def second(device, job):
+        sent.wait()
+        device.init(job)
+        assert device.recv(None, 0, 1).value == "early"
+        device.finish()
+
+    for _ in range(ROUNDS):
+        sent.clear()
+        assert threads.run(2, lambda job: (first, second)[job.rank](smpdev.Smpdev(), job)) == [None, None]
+
+
+@pytest.mark.parametrize("order", ["ends first", "ends last"])
+def test_a_rank_that_never_begins_holds_nobody(order):
+    turn = threading.Event()
+
+    def first(job):
+        if order == "ends first":
+            turn.wait()
+        device = smpdev.Smpdev()
+        device.init(job)
+        request = device.isend("for nobody", 1, 1)
+        turn.set()
+        device.finish()
+        with pytest.raises(XxdevError, match="it has finished"):
+            request.iwait()
+
+    def second(job):
+        if order == "ends first":
+            job.at_exit(turn.set)
+        else:
+            turn.wait()
+
+    assert threads.run(2, lambda job: (first, second)[job.rank](job)) == [None, None]
 
 
 def test_thread_ranks_may_begin_again():

@@ -1023,8 +1023,8 @@ cdef class Engine:
 
     # ---- leaving ----
 
-    def close(self, timeout=5.0):
-        """Sends what is still to be sent, for `timeout` seconds at most, says goodbye and ends whatever is pending.
+    def leave(self, timeout=5.0):
+        """Sends what is still to be sent, for `timeout` seconds at most, and says goodbye.
 
         Over TCP it waits until the other ranks' kernels have all of that: what this process's kernel still holds is
         lost when the process ends.
@@ -1032,18 +1032,22 @@ cdef class Engine:
         cdef uint64_t deadline = deadline_after(timeout)
         cdef unsigned int pause = 20  # microseconds
         cdef bint left
+        while fs_engine_is_usable(self.engine):
+            with nogil:
+                left = fs_engine_leave(self.engine)
+            self.drain()
+            if left or fs_now_ns() >= deadline:
+                break
+            with nogil:
+                usleep(pause)
+            if pause < 1000:
+                pause += pause >> 2
+            PyErr_CheckSignals()
+
+    def close(self, timeout=5.0):
+        """Leaves, and ends whatever is pending."""
+        self.leave(timeout)
         if fs_engine_is_usable(self.engine):
-            while True:
-                with nogil:
-                    left = fs_engine_leave(self.engine)
-                self.drain()
-                if left or fs_now_ns() >= deadline:
-                    break
-                with nogil:
-                    usleep(pause)
-                if pause < 1000:
-                    pause += pause >> 2
-                PyErr_CheckSignals()
             with nogil:
                 fs_engine_close(self.engine)
         self.drain()

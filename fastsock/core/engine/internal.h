@@ -291,6 +291,7 @@ void fs_lose_messages(struct fs_engine *engine, int peer);
 
 /* outgoing.c: with the lock held */
 int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link);
+int fs_link_goodbye(struct fs_engine *engine, struct fs_link *link); /* 1: it is said */
 /* Says goodbye as soon as everything is written.  1: a close loses nothing. */
 int fs_link_leave(struct fs_engine *engine, struct fs_link *link);
 

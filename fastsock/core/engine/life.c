@@ -103,8 +103,7 @@ void fs_engine_close(struct fs_engine *engine)
     fs_engine_lock(engine);
     for (int rank = 0; rank < engine->size; rank++) {
         struct fs_peer *peer = &engine->peers[rank];
-        /* what it cannot say at once, in the middle of a message, it does not: the peer will hear of a failure */
-        if (peer->state == FS_LINKED) fs_link_leave(engine, peer->link);
+        if (peer->state == FS_LINKED) fs_link_goodbye(engine, peer->link);
         if (rank != engine->rank) fs_peer_lost(engine, rank, FS_CLOSED, FS_CLOSED_HERE);
         fs_lose_messages(engine, rank);
     }

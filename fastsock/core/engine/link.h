@@ -102,7 +102,7 @@ struct fs_link {
     unsigned char *staging;
     size_t staged_from, staged;
     int drained, ready, long_ones; /* `long_ones`: the last payload was */
-    int is_tcp, is_shut;
+    int is_local, is_shut;
     /* link_verbs.c */
     struct fs_engine *engine;
     struct fs_ibvx_pair *pair;

@@ -15,6 +15,7 @@
 
 #define STAGE (64u * 1024) /* short messages come in together */
 #define LONG (16u * 1024)  /* and long ones straight to their place */
+#define DROPPED (16 << 20) /* at most so much at the close: the other end may never stop sending */
 
 static ssize_t descriptor_write(struct fs_link *link, const struct iovec *parts, int count)
 {
@@ -38,6 +39,7 @@ static ssize_t receive(struct fs_link *link, void *target, size_t length)
  * alone: another call costs less than another copy. */
 static size_t to_stage(struct fs_link *link)
 {
+    if (link->leaving) return STAGE; /* all of it is dropped */
     if (!link->in_payload) return link->long_ones ? sizeof link->frame : STAGE;
     return link->long_ones && link->in_left < STAGE ? link->in_left : STAGE;
 }
@@ -90,10 +92,16 @@ static int descriptor_delivered(struct fs_link *link)
     int unacknowledged = 0; /* the end of the stream counts as a byte, and its acknowledgement is often put off */
     if (!link->is_shut) shutdown(link->descriptor, SHUT_WR);
     link->is_shut = 1;
-    return !link->is_tcp || ioctl(link->descriptor, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged <= 1;
+    return link->is_local || ioctl(link->descriptor, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged <= 1;
 }
 
-static void descriptor_close(struct fs_link *link) { close(link->descriptor); }
+static void descriptor_close(struct fs_link *link)
+{
+    /* who did not wait leaves at least no reset for what is here */
+    for (ssize_t left = DROPPED, got = 1; left > 0 && got > 0; left -= got)
+        got = recv(link->descriptor, link->staging, STAGE, MSG_DONTWAIT);
+    close(link->descriptor);
+}
 
 static const struct fs_link_calls calls = {
     .path = "a stream socket",
@@ -109,10 +117,10 @@ static const struct fs_link_calls calls = {
 
 int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descriptor)
 {
-    int type = 0, protocol = 0, on = 1;
+    int type = 0, domain = 0, on = 1;
     socklen_t size = sizeof type;
     if (getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return -errno;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0) return -errno;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) return -errno;
     if (type != SOCK_STREAM) return -EINVAL;
     struct fs_link *link = fs_link_new(peer, &calls, descriptor);
     if (link) link->staging = malloc(STAGE);
@@ -120,8 +128,8 @@ int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descript
         free(link);
         return -ENOMEM;
     }
-    link->is_tcp = protocol == IPPROTO_TCP;
-    if (link->is_tcp) setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    link->is_local = domain == AF_UNIX;
+    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* where it is TCP, or falls back to it */
     int flags = fcntl(descriptor, F_GETFL);
     if (flags >= 0) fcntl(descriptor, F_SETFL, flags | O_NONBLOCK);
     int error = fs_link_attach(engine, link);

@@ -207,6 +207,10 @@ int fs_link_flush(struct fs_engine *engine, struct fs_link *link)
 
 int fs_protocol_send(struct fs_engine *engine, struct fs_request *request, struct fs_link *link)
 {
+    if (link->leaving) { /* the other end looks no further than the goodbye */
+        request->error = FS_CLOSED;
+        return FS_DONE;
+    }
     int short_of_credit = request->length <= engine->options.eager_limit && !has_credit(link, request);
     if (atomic_load_explicit(&link->pending, memory_order_relaxed) || link->sends.first || short_of_credit ||
         !may_announce(link)) {
@@ -289,15 +293,23 @@ void fs_link_greet(struct fs_engine *engine, struct fs_link *link)
     fs_link_flush(engine, link);
 }
 
-int fs_link_leave(struct fs_engine *engine, struct fs_link *link)
+int fs_link_goodbye(struct fs_engine *engine, struct fs_link *link)
 {
-    if (!atomic_load(&link->open)) return 1;
-    if (!link->leaving && is_busy(link)) return 0;
+    /* in the middle of a message no goodbye can be said: the peer will hear of a failure, as it should */
+    if (!link->leaving && !is_idle(link)) return 0;
     if (!link->leaving) fs_link_control(engine, link, fs_frame_of(FS_FRAME_GOODBYE, 0, 0, 0));
     link->leaving = 1;
     while (atomic_load(&link->open) && link->control_count + link->out_header) {
         if (is_idle(link)) next_control(link);
         if (!write_on(engine, link)) return 0;
     }
+    return 1;
+}
+
+int fs_link_leave(struct fs_engine *engine, struct fs_link *link)
+{
+    if (!atomic_load(&link->open)) return 1;
+    if (!link->leaving && is_busy(link)) return 0;
+    if (!fs_link_goodbye(engine, link)) return 0;
     return !atomic_load(&link->open) || !link->calls->delivered || link->calls->delivered(link);
 }

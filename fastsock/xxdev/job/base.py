@@ -36,6 +36,7 @@ class Job:
         self._published: dict[str, bytes] = {}
         self._finished = False
         self._process = genuine.getpid()
+        self._exit_functions: list[Callable[[], None]] = []
         self.error: BaseException | None = None
         """What ended the rank, where the interpreter does not tell of it."""
 
@@ -122,20 +123,19 @@ class Job:
         return f"ended by an uncaught {type(error).__name__}: {str(error)[:200]}"
 
     def at_exit(self, callback: Callable[[], None]) -> None:
-        """Call back when this rank has run to its end, before `finish`: last registered, first called.
+        """Call back when this rank has run to its end, before `finish`: last registered, first called."""
+        self._exit_functions.append(callback)
 
-        An error there is the rank's. A forked child is no rank: it calls nobody back.
-        """
-        atexit.register(self._call_at_exit, callback)
+    def exit(self) -> None:
+        """Calls the functions registered for the rank's end. An error there becomes the rank's."""
+        while self._exit_functions:
+            try:
+                self._exit_functions.pop()()
+            except BaseException as error:
+                self.error = self.error or error
 
-    def _call_at_exit(self, callback: Callable[[], None]) -> None:
-        if self._process != genuine.getpid():
-            return
-        try:
-            callback()
-        except BaseException as error:  # the interpreter goes on to the next exit function
-            self.error = self.error or error
-            raise
+    def over(self) -> None:
+        """The rank has run to its end, or to the error that `crashed` tells."""
 
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:
         """End all ranks now, this one included."""
@@ -145,6 +145,25 @@ class Job:
     def finish(self) -> None:
         """Say goodbye: from now on the end of this process is no death. Idempotent."""
         self._finished = True
+
+
+_of_program: list[Job] = []
+
+
+def ends_with_program(job: Job) -> None:
+    """The end of this process is that of the rank. A forked child is no rank."""
+    _of_program.append(job)
+
+
+@atexit.register  # now: what the program registers later may still use the rank, and runs before
+def _end_of_program() -> None:
+    for job in _of_program:
+        if job._process != genuine.getpid():
+            continue
+        job.exit()
+        job.over()
+        if job.error is not None:
+            raise job.error
 
 
 def tell(text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _socket
-import atexit
 import contextlib
 import os
 import threading
@@ -11,7 +10,7 @@ import threading
 from ...system.genuine import genuine
 from .. import hello
 from . import addresses, frames, identity
-from .base import Job, JobError, leave, tell
+from .base import Job, JobError, ends_with_program, leave, tell
 from .server import ROLE
 
 TYPE_CHECKING = False
@@ -68,7 +67,7 @@ class WiredJob(Job):
         except BaseException:  # the server must not believe that this rank takes part
             self._sock.close()
             raise
-        atexit.register(self._at_exit)
+        ends_with_program(self)
         os.register_at_fork(after_in_child=self._forked)
 
     def _join(self, servers: Sequence[str]) -> addresses.Raw:
@@ -218,7 +217,7 @@ class WiredJob(Job):
         """Call back at the end of `finish`."""
         self._on_finish.append(callback)
 
-    def _at_exit(self) -> None:
+    def over(self) -> None:
         if self._finished or self._process != genuine.getpid():
             return
         error = self.crashed()

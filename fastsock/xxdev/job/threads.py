@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 
 from ...system.forkable import new_lock
@@ -28,6 +27,8 @@ class Ranks:
         self.fences = [0] * size
         self.passed = 0
         self.on_abort: Callable[[int, int, str], None] | None = None
+        self.on_finish: list[Callable[[int], None]] = []
+        """Called with the number of a rank that has run to its end."""
         secret = new_secret()
         self.jobs = [ThreadJob(self, rank, size, f"threads-{genuine.getpid()}", secret) for rank in range(size)]
 
@@ -54,6 +55,8 @@ class Ranks:
         with self.state:
             self.finished.add(rank)
             self._pass_fence()
+        for callback in self.on_finish:
+            callback(rank)
 
     def _pass_fence(self) -> None:
         absent = self.finished | self.failed.keys()
@@ -73,7 +76,6 @@ class ThreadJob(Job):
         self.device = "smpdev"
         self.ranks = ranks
         self._callbacks: list[Callable[[int, str], None]] = []
-        self._at_exit: list[Callable[[], None]] = []
 
     @property
     def hosts(self) -> list[str]:
@@ -134,14 +136,11 @@ class ThreadJob(Job):
             return None
         return f"ended by an uncaught {type(self.error).__name__}: {str(self.error)[:200]}"
 
-    def at_exit(self, callback: Callable[[], None]) -> None:
-        self._at_exit.append(callback)
-
-    def exit(self) -> None:
-        """Calls the functions registered for the rank's end. An error there becomes the rank's."""
-        while self._at_exit:
-            with contextlib.suppress(BaseException):  # it is kept
-                self._call_at_exit(self._at_exit.pop())
+    def over(self) -> None:
+        reason = self.crashed()
+        if reason is not None:
+            self.ranks.fail(self.rank, f"rank {self.rank} (a thread of pid {genuine.getpid()}) {reason}")
+        self.finish()
 
     def abort(self, status: int = 1, reason: str = "") -> NoReturn:
         if self.ranks.on_abort is not None:
@@ -169,13 +168,7 @@ def run(size: int, function: Callable[[Job], Any]) -> list[BaseException | None]
         except BaseException as error:
             job.error = error
         job.exit()
-        over(job)
-
-    def over(job: ThreadJob) -> None:
-        reason = job.crashed()
-        if reason is not None:
-            ranks.fail(job.rank, f"rank {job.rank} (a thread of pid {genuine.getpid()}) {reason}")
-        job.finish()
+        job.over()
 
     threads = [threading.Thread(target=one, args=(job,), name=f"rank {job.rank}", daemon=True) for job in ranks.jobs]
     with _inherited():
@@ -185,7 +178,7 @@ def run(size: int, function: Callable[[Job], Any]) -> list[BaseException | None]
                 thread.start()
             except (RuntimeError, MemoryError) as error:  # no more threads: the ranks that run hear of it
                 job.error = error
-                over(job)
+                job.over()
             else:
                 begun.append(thread)
         for thread in begun:

@@ -378,6 +378,10 @@ TEST(a_goodbye_waits_for_room, 0)
             fs_engine_progress(engines[1]);
             CHECK(fs_now_ns() < limit);
         }
+        struct fs_request late = {.one = {from, 1}};
+        fs_request_prepare(&late, FS_SENDING, NULL, 1);
+        CHECK_EQUAL(fs_engine_send(engines[0], &late, 1, 7, 0, FS_STANDARD), FS_DONE);
+        CHECK(late.error != FS_FINE); /* nobody looks behind a goodbye */
         fs_engine_close(engines[0]);
         char reason[64];
         const char *path;
