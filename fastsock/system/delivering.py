@@ -5,13 +5,14 @@ away what it has not delivered yet. So the writing half is shut first. What stil
 everything was acknowledged. A thread of the process does that for all, and nobody waits for it. After LONGEST seconds
 the kernel goes on alone, as after any close.
 
-A process that ends closes its sockets. So its end waits, as long as the other ends take something.
+A process that ends closes its sockets. So its end waits, as long as the other ends take more than is sent.
 """
 
 from __future__ import annotations
 
 import _socket
 import atexit
+import errno
 import os
 import sys
 import termios
@@ -32,7 +33,7 @@ LONGEST = 300.0  # seconds
 STANDSTILL = 5.0  # seconds that the end of a process waits while nobody takes anything
 PAUSE, LONGEST_PAUSE = 0.001, 0.02
 FIRST_NUMBER = 512  # above what a program has just closed: it may ask whether its number is free now
-_READ = 1 << 16
+_READ, _READS = 1 << 16, 16  # bytes, and how often in one look: the other end may never stop
 
 _lock = new_recursive_lock()  # a signal handler may close something
 _leaving: dict[Hidden, float] = {}  # copies whose writing half is shut, and until when they are kept
@@ -56,7 +57,7 @@ def deliver(sock: Any) -> None:
             return
         _open.discard(sock)
     try:
-        copy = Hidden(genuine.fcntl(sock.fileno(), genuine.F_DUPFD_CLOEXEC, FIRST_NUMBER))
+        copy = Hidden(_copy_of(sock.fileno()))
     except (OSError, ValueError):  # it was closed before, or too many are open
         return
     if not _shut(copy.number) or _is_done(copy.number):
@@ -71,11 +72,27 @@ def deliver(sock: Any) -> None:
         _running = False  # the end of the process takes care of it, or the next thread
 
 
+def _copy_of(number: int) -> int:
+    try:
+        return genuine.fcntl(number, genuine.F_DUPFD_CLOEXEC, FIRST_NUMBER)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # the process may not open so many
+            raise
+        return genuine.fcntl(number, genuine.F_DUPFD_CLOEXEC, 0)
+
+
 @contextmanager
 def _socket_of(number: int) -> Iterator[_socket.socket]:
-    """The socket of a number that stays open. Raises OSError where it has none."""
+    """The socket of a number that stays open. Raises OSError where it has none.
+
+    It has no timeout, whatever the program's default is, and the flags that the number had.
+    """
+    flags = genuine.fcntl(number, genuine.F_GETFL)
     sock = _socket.socket(fileno=number)
     try:
+        if sock.gettimeout() is not None:
+            sock.settimeout(None)
+            genuine.fcntl(number, genuine.F_SETFL, flags)
         yield sock
     finally:
         sock.detach()
@@ -107,11 +124,14 @@ def _undelivered(number: int) -> int:
 
 
 def _is_done(number: int) -> bool:
-    """Whether all has arrived, or nothing will any more. Drops what came: else the other end might wait for room."""
+    """Whether all has arrived, or nothing will any more. Else drops what came: the other end might wait for room."""
     try:
+        if _undelivered(number) == 0:
+            return True
         with _socket_of(number) as sock, suppress(BlockingIOError):
-            while sock.recv(_READ, _socket.MSG_DONTWAIT):
-                pass
+            for _ in range(_READS):
+                if not sock.recv(_READ, _socket.MSG_DONTWAIT):
+                    break
         return _undelivered(number) == 0
     except OSError:
         return True
@@ -155,31 +175,36 @@ def _left_open() -> int:
 
 
 def _at_exit() -> None:
-    pause, before = PAUSE, -1
-    until = genuine.monotonic() + STANDSTILL
+    pause, least = PAUSE, sys.maxsize
+    until = last = 0.0
     while True:
+        now = genuine.monotonic()
+        last = last or now + LONGEST
         with _lock:
             left = _look() + _left_open()
         if left == 0:
             return
-        if left != before:
-            before, pause, until = left, PAUSE, genuine.monotonic() + STANDSTILL
-        elif genuine.monotonic() > until:
+        if left < least:  # a thread that still sends is no progress
+            least, pause, until = left, PAUSE, now + STANDSTILL
+        if now > min(until, last):
             return
         genuine.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
+atexit.register(_at_exit)  # now: what the program registers later may still send, and runs before
+
+
 def _arrange() -> None:
-    """Once a process. Children of multiprocessing skip atexit, and run their finalizers."""
+    """Once a process: children of multiprocessing skip atexit, and run their finalizers."""
     global _arranged
     if _arranged:
         return
     _arranged = True
-    atexit.unregister(_at_exit)  # of the process that this one is a fork of
-    atexit.register(_at_exit)
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        from multiprocessing import util
+
         util.Finalize(None, _at_exit, exitpriority=-100)
 
 

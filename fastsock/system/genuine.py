@@ -44,6 +44,8 @@ class genuine:
     eventfd_read = staticmethod(posix.eventfd_read)
     eventfd_write = staticmethod(posix.eventfd_write)
     F_DUPFD_CLOEXEC = fcntl.F_DUPFD_CLOEXEC
+    F_GETFL = fcntl.F_GETFL
+    F_SETFL = fcntl.F_SETFL
     ioctl: staticmethod[[int, int, bytes], bytes] = staticmethod(fcntl.ioctl)
     fcntl = staticmethod(fcntl.fcntl)
     fstat = staticmethod(posix.fstat)

@@ -19,20 +19,28 @@ LINES = 12
 LONG = 15_000  # a line. Together they fit in a ring, and are more than TCP sends to whoever reads nothing
 
 CLIENT = f"""
-import sys
+import atexit, socket, sys
 from fastsock import rmi
 from tests.rmi.objects import Store
 
+def send():
+    for i in range({LINES}):
+        store.log(f"{{i}} " + "x" * {LONG})
+    if "closes" in how:
+        rmi.close(store)
+    print("sent", flush=True)
+
 name, how = sys.argv[1:]
+if "default timeout" in how:
+    socket.setdefaulttimeout(5)
+if how == "ends, and sends then":
+    atexit.register(send)
 store = rmi.connect("rmi:" + name, Store)
 rows = store.arrays(100, 1 << 17)
 print("asked", flush=True)
 input()
-for i in range({LINES}):
-    store.log(f"{{i}} " + "x" * {LONG})
-if how == "closes":
-    rmi.close(store)
-print("sent", flush=True)
+if how != "ends, and sends then":
+    send()
 """
 
 
@@ -60,7 +68,7 @@ def test_one_way_calls_before_a_close_all_run(served, store):
     del rows
 
 
-@pytest.mark.parametrize("how", ["closes", "ends"])
+@pytest.mark.parametrize("how", ["closes", "closes with a default timeout", "ends", "ends, and sends then"])
 def test_one_way_calls_before_the_end_of_a_process_all_run(served, store, how):
     with subprocess.Popen(
         [sys.executable, "-c", CLIENT, served.name, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
