@@ -88,7 +88,7 @@ class Runs:
             where = self.placement.name(before, after)
             value = told["seconds"] * 1e6
             # what was interrupted between the two has no sample, so it is measured again
-            self.told.append({"what": case.name, "peer": peer.name, "turn": turn, **told})
+            self.told.append({"what": case.name, "peer": peer.name, "turn": turn, "repeat": self.repeat, **told})
             self.samples.append(Sample(case.name, peer.name, 0, value, turn, where, before, after, disturbed))
             before = after
         if case in self.native and (case.name, native_npb.NATIVE) not in have:
@@ -243,7 +243,7 @@ def _write(words: argparse.Namespace, runs: Runs, results: Sequence[Result], ski
 def _resume(file: str, runs: Runs) -> None:
     """What an earlier run of the same machine and cores has measured. Raises Unusable.
 
-    The versions of each MPI are compared when it runs again.
+    What was repeated for another time is measured again. The versions of each MPI are compared when it runs again.
     """
     if not Path(file).exists():
         return
@@ -254,6 +254,7 @@ def _resume(file: str, runs: Runs) -> None:
         by_run = {(each["what"], each["peer"], each["turn"]): each for each in found["told"]}
         if not all(each["arithmetic"] and dict(each["versions"]) for each in by_run.values()):
             raise ValueError(file)
+        other = [run for run, each in by_run.items() if each["repeat"] != runs.repeat]
         recorded, pinned = dict(found["machine"]), found["pin"]
     except (OSError, ValueError, KeyError, TypeError):
         raise Unusable(f"{file} is no record of this program: {advice}") from None
@@ -263,8 +264,10 @@ def _resume(file: str, runs: Runs) -> None:
             raise Unusable(f"{file} is of another {what}: {advice}")
     if pinned != list(runs.cores):
         raise Unusable(f"{file} is of other cores, --pin {','.join(map(str, pinned))}: {advice}")
-    taken = {(sample.what, sample.peer, sample.turn) for sample in samples}
-    runs.samples = samples
+    if other:
+        print(f"kernels.py: {len(other)} runs of another --repeat in {file} are made again", file=sys.stderr)
+    taken = {(sample.what, sample.peer, sample.turn) for sample in samples}.difference(other)
+    runs.samples = [sample for sample in samples if (sample.what, sample.peer, sample.turn) in taken]
     runs.told = [each for run, each in by_run.items() if run in taken]
 
 

@@ -215,6 +215,11 @@ def test_what_was_interrupted_goes_on_and_leaves_no_rank(tmp_path):
     assert after["samples"][: len(before)] == before
     assert [sample["turn"] for sample in after["samples"]] == list(range(len(before) + 1))
     assert [told["turn"] for told in after["told"]] == list(range(len(before) + 1))
+    again = kernels(*words, "1", "--repeat", "0.1")
+    told, said = again.communicate(timeout=60)
+    assert again.returncode == 0, told + said
+    assert said == f"kernels.py: {len(before) + 1} runs of another --repeat in {file} are made again\n"
+    assert [told["repeat"] for told in json.loads(file.read_text())["told"]] == [0.1]
 
 
 @pytest.mark.parametrize(
