@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,12 @@ def need(program: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
+    """A port that nobody listens on now, below those that the kernel gives to tests beside this one."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(lowest // 2, lowest)  # a test may have seeded the common one
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def _until_it_listens(process: subprocess.Popen[Any], port: int) -> None:
