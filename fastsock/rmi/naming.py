@@ -5,10 +5,11 @@ The server (names.py) keeps a name as long as the connection that brought it, so
 
 from __future__ import annotations
 
-import threading
 from _thread import allocate_lock
 from typing import Any
 
+from ..system.genuine import genuine
+from ..system.starting import start_thread
 from . import connecting
 from .errors import RmiError
 from .session import log
@@ -35,6 +36,7 @@ class Announcer:
         self._session: Any = None
         self._names: Any = None
         self._closed = False
+        self._tells_again = False  # a thread is about to
 
     def add(self, name: str, metadata: dict[str, Any]) -> None:
         """Tells the server of an object. Raises what a call raises, ValueError where another daemon has the name."""
@@ -72,15 +74,16 @@ class Announcer:
         self._names.register(name, f"{self._scheme}://{host}:{port}/{name}", metadata)
 
     def _lost(self, _: Any) -> None:
-        if not self._closed:
-            again = threading.Timer(AGAIN_AFTER, self._tell_all)
-            again.daemon = True
-            try:
-                again.start()
-            except (RuntimeError, MemoryError) as error:
-                log.warning("the name server %s will not be told again: %s", self._server, error)
+        if self._closed or self._tells_again:
+            return
+        self._tells_again = True
+        if not start_thread(self._tell_all, name="fastsock.rmi.naming"):
+            self._tells_again = False
+            log.warning("the name server %s will not be told again: no more threads", self._server)
 
     def _tell_all(self) -> None:
+        genuine.sleep(AGAIN_AFTER)
+        self._tells_again = False
         try:
             with self._lock:
                 if self._closed:
