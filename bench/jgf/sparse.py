@@ -1,7 +1,8 @@
 """SparseMatmult: y += A x, two hundred times, A as triplets in no order.
 
 Each rank has a block of the triplets and adds to its own y; an Allreduce adds those up after each product
-(section2/sparsematmult/SparseMatmult.java).
+(section2/sparsematmult/SparseMatmult.java). A compiled loop gained 1.65 and 1.84 times over this product in two runs. A
+kernel has one only where it gains twice.
 """
 
 from __future__ import annotations
@@ -44,26 +45,6 @@ class Numpy:
         return float(y[row].sum())
 
 
-class Numba(Numpy):
-    def reserve(self, x: np.ndarray, row: np.ndarray, column: np.ndarray, values: np.ndarray) -> None:
-        import numba
-
-        self.x, self.values = x, values
-        # Numba looks at a signed index whether it counts from the end
-        self.row, self.column = row.astype(np.uint32), column.astype(np.uint32)
-
-        @numba.njit
-        def product(y: Any, x: Any, row: Any, column: Any, values: Any) -> None:
-            for i in range(len(values)):
-                y[row[i]] += x[column[i]] * values[i]
-
-        self.product = product
-        self.product(np.zeros(1), x, self.row[:0], self.column[:0], values[:0])  # compiled before the clock
-
-    def multiply(self, y: np.ndarray) -> None:
-        self.product(y, self.x, self.row, self.column, self.values)
-
-
 class Skeleton(Numpy):
     def generate(self, rows: int, nonzeros: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         return np.zeros(rows), np.zeros(nonzeros, np.intc), np.zeros(nonzeros, np.intc), np.zeros(nonzeros)
@@ -79,7 +60,7 @@ class SparseMatmult(Kernel):
     name = "SparseMatmult"
     title = TITLE
     problems = SPARSE
-    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "numba": Numba, "skeleton": Skeleton}
+    arithmetics: ClassVar[Mapping[str, type]] = {"numpy": Numpy, "skeleton": Skeleton}
 
     def __init__(self, comm: Any, problem: str, arithmetic: Numpy) -> None:
         super().__init__(comm, problem, arithmetic)

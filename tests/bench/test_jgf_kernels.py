@@ -85,16 +85,6 @@ def test_random_text_and_keys_come_back(jgf):
         assert (decrypted == plain).all()
 
 
-def test_sparse_products_of_numpy_and_numba_agree(jgf):
-    pytest.importorskip("numba")
-    sparse, products = jgf("sparse"), []
-    for arithmetic in (sparse.Numpy(), sparse.Numba()):
-        arithmetic.reserve(*arithmetic.generate(1000, 5000))
-        products.append(np.zeros(1000))
-        arithmetic.multiply(products[-1])
-    assert np.allclose(*products, rtol=1e-13, atol=0) and products[0].any()
-
-
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_forces_of_numpy_and_numba_agree(jgf, ranks):
     pytest.importorskip("numba")
