@@ -63,7 +63,6 @@ def deliver(sock: Any) -> None:
     if not _shut(copy.number) or _is_done(copy.number):
         copy.close()
         return
-    _arrange()
     with _lock:
         _leaving[copy] = genuine.monotonic() + LONGEST
         starts = not _running
@@ -176,10 +175,9 @@ def _left_open() -> int:
 
 def _at_exit() -> None:
     pause, least = PAUSE, sys.maxsize
-    until = last = 0.0
+    until, last = 0.0, genuine.monotonic() + LONGEST
     while True:
         now = genuine.monotonic()
-        last = last or now + LONGEST
         with _lock:
             left = _look() + _left_open()
         if left == 0:
