@@ -87,6 +87,21 @@ def test_one_way_calls_before_the_end_of_a_process_all_run(served, store, how):
     assert numbers(store) == list(range(LINES))
 
 
+def test_an_end_that_takes_nothing_does_not_hold_a_process_for_ever(served, store):
+    with subprocess.Popen(
+        [sys.executable, "-c", CLIENT, served.name, "ends"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as client:
+        assert client.stdout.readline() == "asked\n"
+        until(lambda: store.streams()[1] > 0)
+        served.far.kill(signal.SIGSTOP)
+        until_stopped(served.far.pid)
+        say(client)
+        assert client.stdout.readline() == "sent\n"
+        client.stdin.close()
+        assert client.wait(30) == 0
+        served.far.kill(signal.SIGCONT)
+
+
 def until_ended_or_asleep(process):
     """An end that does not wait for the other one is over then."""
     until(lambda: os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) or is_asleep(process.pid))
