@@ -153,6 +153,25 @@ def test_who_joins_late_hears_of_earlier_deaths(server):
         job.close()
 
 
+def test_a_second_rank_of_one_number_hears_why_it_is_refused(server):
+    """What it sends before it has heard does not cost it the reply, as a reset would."""
+    joined = join(server, 1)
+    with contextlib.closing(socket.create_connection(addresses.split_host(server.addresses[1][4:]))) as second:
+        hello.connect(second, secret=SECRET, job="test", rank=1, peer=hello.SERVER, role="control")
+        second.settimeout(DEADLINE)
+        frame = frames.pack(frames.PUT, b"key", bytes(1000))
+        for _ in range(500):
+            second.sendall(frame)
+        told = b""
+        while data := second.recv(4096):
+            told += data
+            second.sendall(frame)
+    (found,) = frames.Reader().feed(told)
+    assert found == (frames.ABORTED, [b"-1", b"1", b"rank 1 of this job has joined already"])
+    joined.finish()
+    joined.close()
+
+
 def test_another_secret_is_refused(server):
     with pytest.raises(addresses.WireupError, match="refused"):
         join(server, 0, secret=b"x" * 32, servers=server.addresses[:1])

@@ -6,7 +6,7 @@ to it, authenticated by hello.py; a connection that ends before its rank has sai
 
 from __future__ import annotations
 
-import contextlib
+import _socket
 import select
 
 from .. import hello
@@ -112,11 +112,11 @@ class Server:
 
     def welcome(self, connection: _Connection, rank: int) -> str:
         """A stranger has proved to be that rank. Gives a reason to refuse it, or nothing."""
-        self._strangers.discard(connection)
         if rank in self._ranks or rank in self.finished:
             return f"rank {rank} of this job has joined already"
         if rank in self.failed:
             return f"rank {rank} of this job has been given up: {self.failed[rank]}"
+        self._strangers.discard(connection)
         self._ranks[rank] = connection
         self._outward = self._outward or connection.local_ip()
         for each, reason in self.failed.items():
@@ -219,6 +219,7 @@ class _Connection:
         self._reader = frames.Reader()
         self._output = bytearray()
         self._open = True
+        self._refused = False
         self.rank: int | None = None
         self._patience: Timer = server.loop.after(_HELLO_SECONDS, lambda: server.ended(self, ""))
         server.loop.watch(sock.fileno(), self._ready)
@@ -276,6 +277,8 @@ class _Connection:
         if not data:
             self._server.ended(self, "")
             return
+        if self._refused:
+            return
         try:
             if not self._hello.done:
                 self._greet(data)
@@ -296,12 +299,17 @@ class _Connection:
         if self._hello.done:
             assert self._hello.caller is not None
             self.rank = self._hello.caller.rank
-            self._patience.cancel()
             refused = self._server.welcome(self, self.rank)
             if refused:
                 self._refuse(frames.pack(frames.ABORTED, b"-1", b"1", refused.encode()))
+            else:
+                self._patience.cancel()
 
     def _refuse(self, reply: bytes) -> None:
-        with contextlib.suppress(OSError):
+        """The stranger hears why, and closes. Until then what it sends is dropped: unread it would cost it the reply."""
+        self._refused = True
+        try:
             self._sock.send(reply)
-        self._server.ended(self, "")
+            self._sock.shutdown(_socket.SHUT_WR)
+        except OSError:  # it has gone
+            self._server.ended(self, "")
