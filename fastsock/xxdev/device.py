@@ -73,6 +73,14 @@ class Device(abc.ABC):
 
     # ---- what all have in common ----
 
+    def finish_at_exit(self) -> None:
+        """For init(): a rank that runs to its end without finish() still delivers what it has sent."""
+        self.job.at_exit(self._finish_unless_crashed)
+
+    def _finish_unless_crashed(self) -> None:
+        if self.job.crashed() is None:
+            self.finish()
+
     def id(self) -> int:
         """This rank's id; also after finish()."""
         return int((self.job or self._running()).rank)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 
 import pytest
 
 from fastsock.testing.ranks import RankMaker, finish
+
+from .launchers import CLEAN, DEADLINE
 
 ROUNDS = int(os.environ.get("FASTSOCK_TEST_ROUNDS") or 4)
 PATHS = {
@@ -85,3 +89,32 @@ def test_ranks_that_leave_at_once_do_not_wait_for_each_other(maker):
                 for each in pending:
                     each.result()
             ranks.all(finish)
+
+
+PROGRAM = """
+from fastsock.xxdev import Device
+device = Device.new_instance()
+ranks = device.init()
+other = 1 - device.id()
+if device.id() == 1:
+    sends = [device.isend(number.to_bytes(4, "big") * {length}, other, 2) for number in range({count})]
+else:
+    for number in range({count}):
+        assert device.recv(None, other, 2).value == number.to_bytes(4, "big") * {length}, number
+    print("all", flush=True)
+"""
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_program_that_only_ends_has_delivered_what_it_sent(path, tmp_path):
+    """Nothing of it has gone at the end of its last line: it is not even connected. It never calls finish()."""
+    device, transport = PATHS[path]
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(length=BLOCK // 4, count=COUNT))
+    for _ in range(ROUNDS):
+        ended = subprocess.run(
+            [sys.executable, "-m", "fastsock.mpj.run", "-n", "2", str(program)],
+            env=CLEAN | {"FASTSOCK_MPJ_DEVICE": device, "FASTSOCK_TRANSPORTS": transport},
+            capture_output=True, text=True, timeout=DEADLINE, check=False,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "all\n", "")
