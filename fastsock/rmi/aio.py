@@ -15,7 +15,8 @@ cancels its call there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..patching import selecting
@@ -56,6 +57,7 @@ async def connect(
         raise
     home = proxies.Home(address, None)
     home.session = session
+    home.own = True
     return _make(Reader(session, loop), Target(address, session.connection, number, timeout or 0.0, home), found)
 
 
@@ -77,7 +79,7 @@ class Reader:
         if selector is not None:
             selecting.patch_one(selector)
         self.connection.on_blocked = self._blocked
-        session.on_end.append(self._ended)
+        session.closes = self._close
         loop.add_reader(self._descriptor, self.connection.receive_what_came)
 
     def _blocked(self) -> None:
@@ -98,19 +100,25 @@ class Reader:
             self._writing = False
             self.loop.remove_writer(self._descriptor)
 
-    def _ended(self, _: Session) -> None:
-        if asyncio._get_running_loop() is self.loop:
-            self.forget()
-        elif not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.forget)
+    def _close(self, hang_up: Callable[[], None]) -> None:
+        """The loop forgets the descriptor before it is closed: its number may be another socket's right behind."""
 
-    def forget(self) -> None:
-        """The loop has nothing to do with the connection any more."""
-        if self._descriptor >= 0:
+        def close() -> None:
+            self._forget()
+            hang_up()
+
+        if self.loop.is_running() and asyncio._get_running_loop() is not self.loop:
+            with suppress(RuntimeError):  # it has been closed meanwhile
+                self.loop.call_soon_threadsafe(close)
+                return
+        close()
+
+    def _forget(self) -> None:
+        if self._descriptor >= 0 and not self.loop.is_closed():
             self.loop.remove_reader(self._descriptor)
             self.loop.remove_writer(self._descriptor)
-            self._descriptor = -1
-            self._writing = False
+        self._descriptor = -1
+        self._writing = False
 
 
 class Answer:
@@ -238,7 +246,6 @@ class Proxy:
     async def aclose(self) -> None:
         """Closes the connection behind all that was sent. Idempotent."""
         reader = self._rmi_reader
-        reader.forget()
         await reader.loop.run_in_executor(None, reader.session.close)
 
 

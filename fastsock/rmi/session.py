@@ -105,6 +105,7 @@ class Session:
             sock, "await_room", None
         )
         self.on_end: list[Callable[[Session], None]] = []
+        self.closes: Callable[[Callable[[], None]], None] | None = None  # calls what hangs up; else it is called at once
         self.references = References(self)
         self.packer = _codec.Packer(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
         self.unpacker = _codec.Unpacker(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
@@ -427,10 +428,16 @@ class Session:
         self.references.ended()
         for function in self.on_end:
             function(self)
-        deliver(self.sock)
-        self.sock.close()
+        if self.closes is not None:
+            self.closes(self._hang_up)
+        else:
+            self._hang_up()
         if isinstance(error, BadFrame):
             log.warning("closed a connection: %s", error if self.where in str(error) else f"{self.where}: {error}")
+
+    def _hang_up(self) -> None:
+        deliver(self.sock)
+        self.sock.close()
 
     def close(self) -> None:
         """Says goodbye behind all that was sent, and closes. Calls on their way fail with LostPeer. Idempotent."""

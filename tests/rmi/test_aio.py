@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 
 import pytest
 
@@ -29,6 +31,32 @@ def test_calls_and_errors(served):
         assert await store.logged() == ["line"]
 
     in_loop(served, scenario)
+
+
+def test_the_number_of_a_connection_that_another_thread_closed_may_be_used_at_once(served):
+    """The loop is in a callback meanwhile, which then opens sockets and watches them."""
+
+    async def run():
+        store = await aio.connect(f"rmi:{served.name}", objects.Store, **served.options)
+        assert await store.add(1, 2) == 3
+        loop = asyncio.get_running_loop()
+        closer = threading.Thread(target=rmi.close, args=(store,))
+        closer.start()
+        closer.join()
+        pairs = [socket.socketpair() for _ in range(8)]
+        arrived = [asyncio.Event() for _ in pairs]
+        for (one, other), event in zip(pairs, arrived, strict=True):
+            loop.add_reader(one, event.set)
+            other.send(b"x")
+        await asyncio.wait_for(asyncio.gather(*(event.wait() for event in arrived)), 60)
+        for one, other in pairs:
+            loop.remove_reader(one)
+            one.close()
+            other.close()
+        with pytest.raises(rmi.LostPeer):
+            await store.add(1, 2)
+
+    asyncio.run(run())
 
 
 def test_many_in_flight(served):
