@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from . import machine, mpi, sizes, table
+from . import machine, mpi, sizes, summary, table
 from .process import Unusable
 
 SHIPPED = Path(__file__).parents[2] / "fastsock" / "mpj" / "collectives" / "table.txt"
@@ -41,12 +41,15 @@ def main(words: argparse.Namespace) -> int:
     except Unusable as error:
         print(error, file=sys.stderr)
         return 2
-    measured: Measured = {}
-    for reach in REACHES:
-        for ranks in words.ranks:
-            print(f"{reach}, {ranks} ranks", file=sys.stderr, flush=True)
-            said = ["--what", names, "--seconds", str(words.seconds)]
-            measured.update(measure(reach, ranks, words.pin, said, words.sizes)[0])
+    turns: list[Measured] = []
+    for turn in range(words.turns):
+        turns.append({})
+        for reach in REACHES:
+            for ranks in words.ranks:
+                print(f"turn {turn + 1}: {reach}, {ranks} ranks", file=sys.stderr, flush=True)
+                said = ["--what", names, "--seconds", str(words.seconds)]
+                turns[-1].update(measure(reach, ranks, words.pin, said, words.sizes)[0])
+    measured = medians(turns)
     rows = list(chosen(measured))
     write(words.tune, rows, measured)
     print("\n".join(map(as_line, rows)))
@@ -74,6 +77,14 @@ def measure(
         measured.setdefault((entry["what"], reach, ranks, entry["size"]), {})[entry["algorithm"]] = entry["value"]
         took += entry["seconds"]
     return measured, took
+
+
+def medians(turns: Sequence[Measured]) -> Measured:
+    """Of what several turns measured. One turn may fall into a time when the machine was busy, or its cores were far."""
+    return {
+        cell: {algorithm: summary.median([turn[cell][algorithm] for turn in turns]) for algorithm in values}
+        for cell, values in turns[0].items()
+    }
 
 
 def write(file: str, rows: Iterable[Row], measured: Measured) -> None:
