@@ -114,7 +114,7 @@ class Runs:
                 raise Unusable(f"{other['peer']} and {peer} do not compute alike ({differs}): run --install again")
 
     def lines(self, peers: Sequence[str]) -> str:
-        """The table: milliseconds, and the share of communication on fastsock.mpj."""
+        """The table: milliseconds; on fastsock.mpj the share of communication, and what counting it adds."""
         rows = []
         told = [sample for sample in self.samples if sample.peer in peers]
         for what in dict.fromkeys(s.what for s in told):
@@ -123,18 +123,16 @@ class Runs:
                 values = [s.value / 1e3 for s in told if (s.what, s.peer) == (what, peer)]
                 row.append(table.number(summary.median(values)) if values else "-")
             row.append(table.number(mpi_targets.against_best(told, what, 0)))
-            row.append(self._share(what))
+            row.append(self._percent(what, "communicating", lambda t: t["communicating"] + t["computing"]))
+            row.append(self._percent(what, "counted", lambda t: t["seconds"], 1.0))
             row.append(summary.placements(told, what, 0))
             rows.append(row)
-        return table.lines(["ms", *peers, "times the best other", "communicating", "cores"], rows)
+        return table.lines(["ms", *peers, "times the best other", "communicating", "counting adds", "cores"], rows)
 
-    def _share(self, what: str) -> str:
-        shares = [
-            told["communicating"] / (told["communicating"] + told["computing"])
-            for told in self.told
-            if told["what"] == what and told["peer"] == mpi.FASTSOCK and "communicating" in told
-        ]
-        return f"{summary.median(shares):.0%}" if shares else "-"
+    def _percent(self, what: str, part: str, whole: Callable[[dict], float], less: float = 0.0) -> str:
+        """The median over the turns on fastsock.mpj."""
+        mine = [told for told in self.told if (told["what"], told["peer"]) == (what, mpi.FASTSOCK) and part in told]
+        return f"{summary.median([told[part] / whole(told) - less for told in mine]):.0%}" if mine else "-"
 
 
 def _differences(one: dict, other: dict, names: Sequence[str]) -> str:
@@ -335,7 +333,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--skeleton", action="store_true", help="also the same calls with nothing computed")
     parser.add_argument("--plain-numpy", action="store_true", help="also without compiled loops")
     parser.add_argument("--objects", action="store_true", help="also by lower-case calls: arrays are pickled")
-    parser.add_argument("--uncounted", action="store_true", help="also without the wrapper that times and counts")
     parser.add_argument("--native", metavar="DIR", help="also a compiled NPB on one rank: cg.W or cg.W.x in here")
     parser.add_argument("--quick", action="store_true", help="two turns, of a few short cases unless some are named")
     parser.add_argument("--install", action="store_true", help="first install MPICH and Open MPI into bench/.venvs")

@@ -13,15 +13,13 @@ from .process import Broken
 BENCH = Path(__file__).resolve().parent.parent
 SUITES = ("npb", "jgf")
 ORDER = "SWABC"  # classes, rising
-WHOLE, SKELETON, PLAIN, OBJECTS, UNCOUNTED = "whole", "skeleton", "plain numpy", "objects", "uncounted"
-REPEATED = 0.5  # seconds in which a short kernel is run again and again, in one start
-# A skeleton's calls take little time each: the wrapper around them would be seen.
+WHOLE, SKELETON, PLAIN, OBJECTS = "whole", "skeleton", "plain numpy", "objects"
+REPEATED = 0.8  # seconds in which a short kernel is run again and again, in one start
 OPTIONS = {
     WHOLE: [],
     SKELETON: ["--skeleton", "--no-count"],
     PLAIN: ["--plain-numpy"],
     OBJECTS: ["--objects"],
-    UNCOUNTED: ["--no-count"],
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from . import kernel_runs, mpi, mpi_targets, native_npb, summary
 from .interleave import Sample
-from .kernel_runs import OBJECTS, PLAIN, SKELETON, UNCOUNTED, WHOLE, Case
+from .kernel_runs import OBJECTS, PLAIN, SKELETON, WHOLE, Case
 from .placement import NEAR, UNKNOWN
 from .target import Result
 
@@ -50,7 +50,7 @@ def full() -> list[Case]:
         *kernel_runs.product(JGF, "A", [1, 2, 4], [WHOLE]),
     ]
     plain = [*kernel_runs.product(NPB, "W", [1], [PLAIN]), *kernel_runs.product(JGF, "A", [1], [PLAIN])]
-    told = [Case("lufact", "B", 2), BY_OBJECTS, Case("cg", "S", 2, UNCOUNTED)]
+    told = [Case("lufact", "B", 2), BY_OBJECTS]
     return [*verified, *SKELETONS, *CROWDED, *plain, *told]
 
 
@@ -91,8 +91,7 @@ def results(
     for kernel, letter in dict.fromkeys(_words(sample.what)[:2] for sample in samples):
         for ranks in (1, 2, 4):
             whole = Case(kernel, letter, ranks)
-            for way, text in ((PLAIN, "compiled loops beside numpy"), (OBJECTS, "arrays beside objects"),
-                              (UNCOUNTED, "counted beside uncounted")):  # fmt: skip
+            for way, text in ((PLAIN, "compiled loops beside numpy"), (OBJECTS, "arrays beside objects")):
                 case = Case(kernel, letter, ranks, way)
                 if {whole.name, case.name} <= there:
                     gain = _over(samples, case.name, whole.name, mpi.FASTSOCK)

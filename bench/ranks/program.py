@@ -22,14 +22,18 @@ from . import one_thread  # noqa: F401  before numpy
 from .kernel import Kernel, Unusable, Verification
 
 VERIFIED, WRONG, MISTAKE = 0, 1, 2
-MOST_RUNS = 25
+MOST_RUNS = 40
+COUNTING, UNSEEN = 2e-6, 0.002  # seconds that counting a call takes, about; the share of a run that may go unseen
 INTERPRETER, COMPILING = 64 << 20, 192 << 20  # bytes of a rank before it has data: with numpy; with Numba, too
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What rank 0 tells of the median run. Seconds are those of the slowest rank; counts and bytes those of all ranks
-    together."""
+    """What rank 0 tells: seconds of the slowest rank; counts and bytes of all ranks together.
+
+    seconds: of the median run whose calls were not counted, unless counting cannot be seen in it. runs: how many of
+    these. counted: seconds of the median run that counts, and communication is of that one; None: nothing was counted.
+    """
 
     kernel: Kernel
     letter: str
@@ -38,7 +42,8 @@ class Outcome:
     seconds: float
     runs: int
     verification: Verification | None  # a skeleton has none; of several runs the one that failed, if any did
-    communication: Mapping[str, Any] | None  # None: nothing was counted
+    counted: float | None
+    communication: Mapping[str, Any] | None
 
 
 def load(where: str) -> type[Kernel]:
@@ -96,30 +101,44 @@ def _run(kernels: Mapping[str, str], argv: Sequence[str], world: Any) -> int:
 
 
 def _measure(kernel_type: type[Kernel], letter: str, name: str, words: Any, world: Any) -> Outcome:
-    """Run it, and again where it is short: single runs of milliseconds differ by more than what is compared."""
+    """Run it, and again where it is short: single runs of milliseconds differ by more than what is compared.
+
+    Runs that count and runs that do not take turns. What is told of several runs is of the median one.
+    """
     from mpi4py import MPI
 
     from . import by_objects, counting
 
     comm = by_objects.by_objects(world) if words.objects else world
     tally = counting.Tally()
-    if not words.no_count:
-        comm = counting.counted(comm, tally)
+    ways = [comm] if words.no_count else [counting.counted(comm, tally), comm]
     _connect(world)
-    begun, runs, elapsed, failed = MPI.Wtime(), [], 0.0, None
-    while not runs or (elapsed < words.repeat and len(runs) < MOST_RUNS and failed is None):
-        kernel = kernel_type(comm, letter, kernel_type.arithmetics[name]())
-        seconds, communication = _run_once(kernel, tally, world, not words.no_count)
-        runs.append((seconds, communication))
+    begun, failed, again = MPI.Wtime(), None, True
+    runs: list[list[tuple[float, Mapping[str, Any]]]] = [[] for _ in ways]
+    while again:
+        done = sum(map(len, runs))
+        way = done % len(ways)
+        kernel = kernel_type(ways[way], letter, kernel_type.arithmetics[name]())
+        runs[way].append(_run_once(kernel, tally, world))
         verification = None if name == "skeleton" else world.bcast(kernel.verify(), 0)
         if verification is not None and not verification.passed:
             failed = verification
-        elapsed = world.allreduce(MPI.Wtime() - begun, MPI.MAX)  # all ranks decide alike
-    seconds, communication = sorted(runs, key=lambda run: run[0])[len(runs) // 2]
-    return Outcome(kernel, letter, name, world.Get_size(), seconds, len(runs), failed or verification, communication)
+        seen = way < len(ways) - 1 and tally.calls() * COUNTING > UNSEEN * runs[way][-1][0]
+        again = failed is None and done + 1 < MOST_RUNS and (MPI.Wtime() - begun < words.repeat or seen)
+        again = world.allreduce(again, MPI.MAX)  # all ranks decide alike
+    first, last = _median(runs[0]), next(those for those in reversed(runs) if those)
+    counted, communication = (None, None) if words.no_count else first
+    return Outcome(
+        kernel, letter, name, world.Get_size(), _median(last)[0], len(last), failed or verification, counted,
+        communication,
+    )  # fmt: skip
 
 
-def _run_once(kernel: Kernel, tally: Any, world: Any, count: bool) -> tuple[float, Mapping[str, Any] | None]:
+def _median(runs: Sequence[tuple[float, Mapping[str, Any]]]) -> tuple[float, Mapping[str, Any]]:
+    return sorted(runs, key=lambda run: run[0])[len(runs) // 2]
+
+
+def _run_once(kernel: Kernel, tally: Any, world: Any) -> tuple[float, Mapping[str, Any]]:
     """Seconds of the slowest rank, and what was counted."""
     from mpi4py import MPI
 
@@ -132,7 +151,7 @@ def _run_once(kernel: Kernel, tally: Any, world: Any, count: bool) -> tuple[floa
     kernel.run()
     took = MPI.Wtime() - start
     gc.enable()
-    communication = tally.summed(world, took) if count else None
+    communication = tally.summed(world, took)
     return world.allreduce(took, MPI.MAX), communication
 
 

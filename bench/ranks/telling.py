@@ -49,8 +49,7 @@ def block(outcome: Outcome) -> str:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Seconds; calls and bytes of all ranks together, by primitive."""
-    counted = outcome.communication
+    """Seconds, also of the run that counted; calls and bytes of all ranks together, by primitive."""
     told: dict[str, Any] = {
         "kernel": outcome.kernel.name,
         "class": outcome.letter,
@@ -62,7 +61,9 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "mops": _mops(outcome),
         "verified": None if outcome.verification is None else outcome.verification.passed,
     }
-    return told | (dict(counted) if counted is not None else {})
+    if outcome.communication is not None:
+        told |= {"counted": outcome.counted, **outcome.communication}
+    return told
 
 
 def versions() -> dict[str, str | None]:

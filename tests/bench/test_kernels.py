@@ -74,7 +74,7 @@ def test_a_short_kernel_runs_again_and_each_run_is_verified(kernel):
     assert (status, once["runs"]) == (0, 1), said
     # the number of runs ends it, not the time
     status, [told], said = run("npb", 2, kernel, "S", "--plain-numpy", "--repeat", "1000")
-    assert (status, told["verified"], told["runs"]) == (0, True, 25), said
+    assert (status, told["verified"], told["runs"]) == (0, True, 20), said  # as many count
     calls = [{name: (row["calls"], row["bytes"]) for name, row in each["primitives"].items()} for each in (once, told)]
     assert calls[0] == calls[1]  # those of one run
 
