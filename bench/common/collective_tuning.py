@@ -6,11 +6,14 @@ Between hosts is measured over TCP on this one, each rank as if on a host of its
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from . import machine, mpi, sizes, summary, table
+from .placement import NEAR, Placement
 from .process import Unusable
 
 SHIPPED = Path(__file__).parents[2] / "fastsock" / "mpj" / "collectives" / "table.txt"
@@ -41,15 +44,17 @@ def main(words: argparse.Namespace) -> int:
     except Unusable as error:
         print(error, file=sys.stderr)
         return 2
-    turns: list[Measured] = []
-    for turn in range(words.turns):
-        turns.append({})
-        for reach in REACHES:
-            for ranks in words.ranks:
-                print(f"turn {turn + 1}: {reach}, {ranks} ranks", file=sys.stderr, flush=True)
-                said = ["--what", names, "--seconds", str(words.seconds)]
-                turns[-1].update(measure(reach, ranks, words.pin, said, words.sizes)[0])
-    measured = medians(turns)
+    placement = Placement(words.pin)
+    taken: list[tuple[str, Measured]] = []
+    # a start for each, as the cores stay where they are for seconds
+    for turn, reach, ranks, name in itertools.product(range(words.turns), REACHES, words.ranks, names.split(",")):
+        print(f"turn {turn + 1}: {name}, {reach}, {ranks} ranks", file=sys.stderr, flush=True)
+        before = placement.probe()
+        some, _ = measure(reach, ranks, words.pin, ["--what", name, "--seconds", str(words.seconds)], words.sizes)
+        taken.append((placement.name(before, placement.probe()), some))
+    near = sum(where == NEAR for where, _ in taken)
+    print(f"{near} of {len(taken)} starts were near; of the others counts what was never near", file=sys.stderr)
+    measured = medians(taken)
     rows = list(chosen(measured))
     write(words.tune, rows, measured)
     print("\n".join(map(as_line, rows)))
@@ -79,12 +84,20 @@ def measure(
     return measured, took
 
 
-def medians(turns: Sequence[Measured]) -> Measured:
-    """Of what several turns measured. One turn may fall into a time when the machine was busy, or its cores were far."""
-    return {
-        cell: {algorithm: summary.median([turn[cell][algorithm] for turn in turns]) for algorithm in values}
-        for cell, values in turns[0].items()
-    }
+def medians(taken: Iterable[tuple[str, Measured]]) -> Measured:
+    """Of what several starts measured, each at a distance of the cores: of the near ones, or of all where none was.
+
+    Far cores make copies several times dearer, and another algorithm the fastest. One start may have been disturbed.
+    """
+    by_cell: dict[Any, list[tuple[bool, dict[str, float]]]] = {}
+    for where, measured in taken:
+        for cell, values in measured.items():
+            by_cell.setdefault(cell, []).append((where == NEAR, values))
+    found: Measured = {}
+    for cell, several in by_cell.items():
+        counted = [values for near, values in several if near] or [values for _, values in several]
+        found[cell] = {name: summary.median([values[name] for values in counted]) for name in counted[0]}
+    return found
 
 
 def write(file: str, rows: Iterable[Row], measured: Measured) -> None:

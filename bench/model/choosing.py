@@ -1,7 +1,8 @@
 """A selection table from models of the algorithms, beside the one that was tuned by measuring everything.
 
-Few lengths and few calls of each algorithm; a model for each; the table from what they predict at the tuned table's
-lengths. Then the same cells are measured as tuning does: that tells what each choice costs, and how long tuning takes.
+Few lengths of each algorithm, a fifth of the time for each; a model for each; the table from what they predict at the
+tuned table's lengths. Then the same cells are measured as tuning does: that tells what each choice costs, and how long
+tuning takes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from . import fits
 from .fits import RELATIVE
 from .samples import BYTES, Sample, Unfit
 
-EACH = 20  # calls of each algorithm and length
-FIRST, SPARSE = 2 << 10, 8  # lengths: nothing, this, so many times it, ...
+SECONDS = collective_tuning.SECONDS / 5  # for each algorithm and length
+FIRST, SPARSE = 2 << 10, 32  # lengths: nothing, this, so many times it, ...
 NEAR_ENOUGH = 0.1
 
 
@@ -82,7 +83,7 @@ def run(cores: tuple[int, int], what: str, ranks: Sequence[int], longest: int, q
     everything: Measured = {}
     took = tuning = 0.0
     names = ["--what", collective_tuning.named(what)]
-    ways = ["--each", str(EACH)], ["--seconds", str(collective_tuning.SECONDS)]
+    ways = ["--seconds", str(SECONDS)], ["--seconds", str(collective_tuning.SECONDS)]
     reaches = ("host", "messages") if quick else collective_tuning.REACHES
     lengths = [0, *(FIRST * SPARSE**i for i in range(10) if FIRST * SPARSE**i < longest), longest]
     wanted = [size for size in collective_tuning.SIZES if size <= longest]
@@ -106,7 +107,7 @@ def predicted(measured: Measured, wanted: Sequence[int]) -> Measured:
     Raises Unfit where nothing can be modelled.
     """
     taken = [
-        Sample(f"{mpi.FASTSOCK}, {reach}", f"{name}:{algorithm}", BYTES, ranks, size, took, took, took, EACH, "", "")
+        Sample(f"{mpi.FASTSOCK}, {reach}", f"{name}:{algorithm}", BYTES, ranks, size, took, took, took, 1, "", "")
         for (name, reach, ranks, size), values in measured.items()
         for algorithm, took in values.items()
     ]

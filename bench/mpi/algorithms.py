@@ -95,17 +95,6 @@ class World:
         self.allreduce.run(self.agreement.exchange(), None, view, Most(), algorithm="reduce_broadcast")
         return float(result[0])
 
-    def each(self, once, times):
-        """Microseconds of each of several calls by itself, the slowest rank's: the least."""
-        found = []
-        for _ in range(times):
-            self.most(0)
-            start = time.perf_counter()
-            once()
-            found.append(time.perf_counter() - start)
-        slowest = [self.most(took) for took in found]
-        return min(slowest) * 1e6
-
     def time(self, once, times):
         """Seconds of the slowest rank."""
         self.most(0)
@@ -122,23 +111,19 @@ def main():
     parser.add_argument("--sizes", default="8,65536", help="bytes as the table counts them, with commas")
     parser.add_argument("--what", default="bcast", help="primitives, with commas")
     parser.add_argument("--seconds", type=float, default=0.02, help="for each algorithm and size")
-    parser.add_argument("--each", type=int, default=0, help="time so many calls, each by itself")
     words = parser.parse_args()
     world = World(words.reach, [int(core) for core in words.cores.split(",")])
     gc.disable()
     for name in words.what.split(","):
         primitive = importlib.import_module(f"fastsock.mpj.collectives.{name}")
         for size in [0] if name == "barrier" else [int(word) for word in words.sizes.split(",")]:
-            measure(world, primitive, size, words.seconds, words.each)
+            measure(world, primitive, size, words.seconds)
     world.most(0)
     world.device.finish()
 
 
-def measure(world, primitive, size, seconds, each=0):
-    """Each algorithm in turn, several times; its best, which others' use of the machine disturbs least.
-
-    each: so many calls, each timed by itself after the others, in place of ``seconds`` of them.
-    """
+def measure(world, primitive, size, seconds):
+    """Each algorithm in turn, several times; its best, which others' use of the machine disturbs least."""
     name = primitive.PRIMITIVE.name
     given = arguments(name, size, world.size, world.rank)
     exchange = world.members.exchange()
@@ -153,11 +138,9 @@ def measure(world, primitive, size, seconds, each=0):
     begun = time.perf_counter()
     for algorithm, once in calls.items():
         once()
-        if each:
-            best[algorithm] = world.each(once, each)
-            continue
         times[algorithm] = max(1, min(1000, int(seconds / ROUNDS / (world.time(once, 2) / 2))))
-    for _ in range(0 if each else ROUNDS):
+        world.time(once, ROUNDS * times[algorithm])  # by then the core has found out which way of copying is faster
+    for _ in range(ROUNDS):
         for algorithm, once in calls.items():
             took = world.time(once, times[algorithm]) / times[algorithm] * 1e6
             best[algorithm] = min(took, best.get(algorithm, took))

@@ -105,7 +105,7 @@ class Session:
             sock, "await_room", None
         )
         self.on_end: list[Callable[[Session], None]] = []
-        self.closes: Callable[[Callable[[], None]], None] | None = None  # calls what hangs up; else it is called at once
+        self.closes: Callable[[Callable[[], None]], None] | None = None  # calls what hangs up
         self.references = References(self)
         self.packer = _codec.Packer(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
         self.unpacker = _codec.Unpacker(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)

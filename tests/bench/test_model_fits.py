@@ -272,6 +272,14 @@ def test_only_choices_that_the_models_have_and_that_were_measured_count(tmp_path
     assert choosing.within(choosing.Found([], {}, [], 1.0, 1.0)) is None
 
 
+def test_tuning_counts_near_starts_where_there_are_any():
+    cell, other = ("bcast", "host", 2, 8), ("reduce", "host", 2, 8)
+    times = {"near": (3.0, 1.0, 2.0), "far": (9.0, 9.0, 9.0), "mixed": (5.0, 5.0)}
+    taken = [(where, {cell: {"flat_tree": took}}) for where, those in times.items() for took in those]
+    taken.append(("far", {other: {"flat_tree": 7.0}}))
+    assert collective_tuning.medians(taken) == {cell: {"flat_tree": 2.0}, other: {"flat_tree": 7.0}}
+
+
 def test_the_table_of_models_is_read_back_by_the_library(tmp_path):
     choosing.write(str(tmp_path / "table.txt"), table_of_models())
     read = selection.load({selection.FILE_VARIABLE: str(tmp_path / "table.txt")})

@@ -306,7 +306,7 @@ class _Connection:
                 self._patience.cancel()
 
     def _refuse(self, reply: bytes) -> None:
-        """The stranger hears why, and closes. Until then what it sends is dropped: unread it would cost it the reply."""
+        """The stranger hears why, and closes. What it sends until then is dropped: unread it would cost the reply."""
         self._refused = True
         try:
             self._sock.send(reply)
