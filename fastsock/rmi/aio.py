@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..patching import selecting
@@ -27,6 +26,7 @@ from ._records import Call
 from .connecting import Options, check, dial
 from .errors import CallTimeout, LostPeer, UnknownMethod
 from .frames import CALL, FREE, ONEWAY
+from .loops import call_in
 from .marks import GETTER, METHOD, SETTER, Interface
 from .marks import ONEWAY as IS_ONEWAY
 from .session import Limits, Session
@@ -48,17 +48,29 @@ async def connect(
     """A proxy for the running loop: its methods are awaited. Arguments and errors are those of rmi.connect."""
     loop = asyncio.get_running_loop()
     options = Options(key, limits, trust, ssl)
-    session, number, found = await loop.run_in_executor(None, dial, address, options)
+    dialled = loop.run_in_executor(None, dial, address, options)
+    try:
+        session, number, found = await asyncio.shield(dialled)
+    except asyncio.CancelledError:
+        dialled.add_done_callback(_close_dialled)
+        raise
     try:
         if interface is not None:
             check(interface, found, session)
+        reader = Reader(session, loop)
     except BaseException:
         session.close()
         raise
     home = proxies.Home(address, None)
     home.session = session
     home.own = True
-    return _make(Reader(session, loop), Target(address, session.connection, number, timeout or 0.0, home), found)
+    return _make(reader, Target(address, session.connection, number, timeout or 0.0, home), found)
+
+
+def _close_dialled(dialled: asyncio.Future[Any]) -> None:
+    """Nobody waits for the connection any more."""
+    if not dialled.cancelled() and dialled.exception() is None:
+        dialled.result()[0].close()
 
 
 def assign(remote: Proxy, name: str, value: Any) -> Answer:
@@ -75,6 +87,7 @@ class Reader:
         self.connection = session.connection
         self._descriptor = session.sock.fileno()
         self._writing = False
+        self._flushing: list[asyncio.Future[None]] = []  # resolved once all is sent, or nothing will be any more
         selector = getattr(loop, "_selector", None)
         if selector is not None:
             selecting.patch_one(selector)
@@ -84,7 +97,7 @@ class Reader:
 
     def _blocked(self) -> None:
         """A sender found no room. It may be another thread."""
-        self.loop.call_soon_threadsafe(self._await_room)
+        call_in(self.loop, self._await_room)
 
     def _await_room(self) -> None:
         if not self._writing and self.connection.lost is None:
@@ -92,33 +105,67 @@ class Reader:
             self.loop.add_writer(self._descriptor, self._send_more)
 
     def _send_more(self) -> None:
+        if self._has_sent_all():
+            if self._writing:
+                self._writing = False
+                self.loop.remove_writer(self._descriptor)
+            self._flushed()
+
+    def _has_sent_all(self) -> bool:
         try:
-            done = self.connection.send_unsent()
+            return self.connection.send_unsent()  # type: ignore[no-any-return]
         except LostPeer:
-            done = True
-        if done and self._writing:
-            self._writing = False
-            self.loop.remove_writer(self._descriptor)
+            return True
+
+    async def flush(self) -> None:
+        """Until the kernel or the ring has all that was sent, or the connection is lost."""
+        while self.connection.lost is None and not self._has_sent_all():
+            flushed = self.loop.create_future()
+            self._flushing.append(flushed)
+            self._await_room()
+            await flushed
+
+    def _flushed(self) -> None:
+        waiting, self._flushing = self._flushing, []
+        for each in waiting:
+            _settle(each)
 
     def _close(self, hang_up: Callable[[], None]) -> None:
         """The loop forgets the descriptor before it is closed: its number may be another socket's right behind."""
+        closing = _Closing(self, hang_up)
+        elsewhere = self.loop.is_running() and asyncio._get_running_loop() is not self.loop
+        if not (elsewhere and call_in(self.loop, closing)):
+            closing()
 
-        def close() -> None:
-            self._forget()
-            hang_up()
-
-        if self.loop.is_running() and asyncio._get_running_loop() is not self.loop:
-            with suppress(RuntimeError):  # it has been closed meanwhile
-                self.loop.call_soon_threadsafe(close)
-                return
-        close()
-
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """In the loop, or where it runs no more: it has nothing to do with the connection from now on."""
         if self._descriptor >= 0 and not self.loop.is_closed():
             self.loop.remove_reader(self._descriptor)
             self.loop.remove_writer(self._descriptor)
+            self._flushed()
         self._descriptor = -1
         self._writing = False
+
+
+class _Closing:
+    """Closes a connection, once its loop has forgotten it.
+
+    A loop that is stopped drops what it has not called yet. Then the end of this object does it.
+    """
+
+    def __init__(self, reader: Reader, hang_up: Callable[[], None]) -> None:
+        self._reader = reader
+        self._hang_up: Callable[[], None] | None = hang_up
+
+    def __call__(self) -> None:
+        hang_up, self._hang_up = self._hang_up, None
+        if hang_up is not None:
+            try:
+                self._reader.forget()
+            finally:
+                hang_up()
+
+    __del__ = __call__
 
 
 class Answer:
@@ -147,7 +194,7 @@ class Answer:
                 if asyncio._get_running_loop() is loop:
                     _settle(answered)
                 else:
-                    loop.call_soon_threadsafe(_settle, answered)
+                    call_in(loop, _settle, answered)
 
             if call.calls_when_done(tell):
                 _settle(answered)
@@ -244,9 +291,16 @@ class Proxy:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the connection behind all that was sent. Idempotent."""
+        """Closes the connection behind all that was sent. Idempotent.
+
+        It waits as long as the other end takes nothing. Who is cancelled meanwhile drops what is left.
+        """
         reader = self._rmi_reader
-        await reader.loop.run_in_executor(None, reader.session.close)
+        reader.session.say_goodbye()
+        try:
+            await reader.flush()
+        finally:
+            reader.session.close()
 
 
 def _calling(name: str) -> Any:

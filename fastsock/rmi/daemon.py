@@ -152,9 +152,9 @@ class Daemon:
 
     def _asked(self, entry: Registered) -> None:
         host, port = self.address
-        addresses.answer(entry.listener, _LOOPBACK.get(host, host), port)
-        with self._lock:
+        with self._lock:  # else it could be closed meanwhile, and its number another socket's
             if entry.listener >= 0 and not self._closed:
+                addresses.answer(entry.listener, _LOOPBACK.get(host, host), port)
                 self._announce(entry)
 
     def _withdraw(self, entry: Registered) -> None:
@@ -324,7 +324,7 @@ class Stranger:
                 if answer and sock.send(answer) != len(answer):
                     raise HelloError("it takes no answer")
         except BlockingIOError:
-            self._daemon._pool.watch(self._descriptor, self.go_on, None)
+            self._daemon._pool.watch(self._descriptor, self.go_on, None, lambda: self in self._daemon._strangers)
             return
         except OSError as error:
             log.warning("refused a connection from %s: %s", self.peer, error)
@@ -336,10 +336,10 @@ class Stranger:
             self._daemon.welcome(self, end.other)
 
     def leave(self) -> None:
-        """Closes the connection."""
-        self._daemon._strangers.pop(self, None)
-        self._daemon._pool.unwatch(self._descriptor)
-        self.sock.close()
+        """Closes the connection. Of several threads one does it."""
+        if self._daemon._strangers.pop(self, None) is not None:
+            self._daemon._pool.unwatch(self._descriptor)
+            self.sock.close()
 
 
 class _Services:

@@ -11,6 +11,7 @@ import select
 import traceback
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..system.delivering import deliver, deliver_at_exit
@@ -18,6 +19,7 @@ from ..system.genuine import genuine
 from . import _codec, streams
 from ._connection import Connection, poll_descriptor
 from ._records import Call, Request, current, process
+from ._sending import PATIENCE
 from .errors import (
     BadFrame,
     LimitExceeded,
@@ -414,6 +416,17 @@ class Session:
 
     def was_lost(self, error: BaseException) -> None:
         """The connection has ended. `Connection.fail` calls it once."""
+        try:
+            self._end_what_runs()
+        finally:
+            if self.closes is not None:
+                self.closes(self._hang_up)
+            else:
+                self._hang_up()
+        if isinstance(error, BadFrame):
+            log.warning("closed a connection: %s", error if self.where in str(error) else f"{self.where}: {error}")
+
+    def _end_what_runs(self) -> None:
         failure = self.gone(None, True)
         for stream in list(self.streams.values()):
             stream.ended(failure)
@@ -428,12 +441,6 @@ class Session:
         self.references.ended()
         for function in self.on_end:
             function(self)
-        if self.closes is not None:
-            self.closes(self._hang_up)
-        else:
-            self._hang_up()
-        if isinstance(error, BadFrame):
-            log.warning("closed a connection: %s", error if self.where in str(error) else f"{self.where}: {error}")
 
     def _hang_up(self) -> None:
         deliver(self.sock)
@@ -441,13 +448,29 @@ class Session:
 
     def close(self) -> None:
         """Says goodbye behind all that was sent, and closes. Calls on their way fail with LostPeer. Idempotent."""
+        try:
+            if self.say_goodbye():
+                self._flush()
+        finally:
+            self.connection.fail(LostPeer("it was closed here"))
+
+    def say_goodbye(self) -> bool:
+        """Once: nothing is called here any more. In a loop it never waits for room. False: it was said before."""
         connection = self.connection
-        if not connection.closing:
-            connection.closing = True
-            if self.line is not None and self.line.token:
-                self.send(RELEASE, 0, (None,))  # no lease: this end does not come back
-            self.send(GOODBYE, 0, ())
-        connection.fail(LostPeer("it was closed here"))
+        if connection.closing:
+            return False
+        connection.closing = True
+        if self.line is not None and self.line.token:
+            self.send(RELEASE, 0, (None,))  # no lease: this end does not come back
+        self.send(GOODBYE, 0, ())
+        return True
+
+    def _flush(self) -> None:
+        """A loop's connection leaves to be sent later what found no room. This waits until nothing is left."""
+        with suppress(LostPeer):
+            while self.connection.lost is None and not self.connection.send_unsent():
+                self.connection.receive_what_came()  # the other end may wait for room, too
+                self.await_room(PATIENCE)
 
 
 def _own_part(error: BaseException) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from ._flow import ENDED, LEFT, WAITING, Outflow, Stream
 from .frames import END
 from .interrupts import interrupted
+from .loops import call_in
 
 __all__ = ["Producer", "Stream", "close_source", "is_coroutine", "is_stream", "leave", "next_of"]
 
@@ -145,7 +146,7 @@ async def next_of(stream: Stream) -> Any:
         arrived = loop.create_future()
 
         def tell(waiting: asyncio.Future[None] = arrived, loop: Any = loop) -> None:
-            loop.call_soon_threadsafe(_settle_future, waiting)
+            call_in(loop, _settle_future, waiting)
 
         try:
             if not stream.tells(tell):

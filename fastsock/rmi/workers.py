@@ -23,9 +23,11 @@ from contextlib import suppress
 from sys import is_finalizing
 from typing import Any
 
+from ..system.forkable import new_recursive_lock
 from ..system.genuine import genuine
 from ._records import Request, current
 from .frames import CALL
+from .loops import call_in
 
 LINGER = 0.05  # seconds that a thread stays with a silent connection
 TICK = 0.005
@@ -51,6 +53,7 @@ class Pool:
         self._poller.register(self._bell, select.EPOLLIN)
         self._ready: dict[int, tuple[Callable[..., object], Any]] = {}  # what to call when a descriptor can be read
         self._jobs: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._watching = new_recursive_lock()  # a signal handler may close something
         self._lead = allocate_lock()
         self._lock = allocate_lock()
         self._threads: set[threading.Thread] = set()
@@ -62,22 +65,32 @@ class Pool:
 
     # ---- what is served ----
 
-    def watch(self, descriptor: int, ready: Callable[..., object], what: Any) -> None:
-        """Calls `ready(what)` in a thread, once, when the descriptor can be read. The same call goes on watching it."""
-        self._ready[descriptor] = ready, what
-        try:
-            self._poller.modify(descriptor, _READ)
-        except FileNotFoundError:  # the first time. The kernel knows best: it forgets what is closed
-            self._poller.register(descriptor, _READ)
+    def watch(
+        self, descriptor: int, ready: Callable[..., object], what: Any, still: Callable[[], bool] | None = None
+    ) -> None:
+        """Calls `ready(what)` in a thread, once, when the descriptor can be read. The same call goes on watching it.
+
+        still: whether the descriptor is still that of `what`, where another thread may close it. That thread first makes
+        it false, then calls unwatch(), then closes: so the number is never watched for who had it before.
+        """
+        with self._watching:
+            if still is not None and not still():
+                return
+            self._ready[descriptor] = ready, what
+            try:
+                self._poller.modify(descriptor, _READ)
+            except FileNotFoundError:  # the first time. The kernel knows best: it forgets what is closed
+                self._poller.register(descriptor, _READ)
         self._need_a_thread()
 
     def unwatch(self, descriptor: int) -> None:
         """Before the descriptor is closed."""
-        if self._ready.pop(descriptor, None) is not None:
-            try:
-                self._poller.unregister(descriptor)
-            except (OSError, ValueError):  # closed already
-                return
+        with self._watching:
+            if self._ready.pop(descriptor, None) is not None:
+                try:
+                    self._poller.unregister(descriptor)
+                except (OSError, ValueError):  # closed already
+                    return
 
     def adopt(self, session: Any) -> None:
         """Requests that come on this connection are run here from now on, whoever receives them."""
@@ -126,7 +139,7 @@ class Pool:
             return False
         self._loose.pop(session, None)
         try:
-            self.watch(descriptor, self.serve, session)
+            self.watch(descriptor, self.serve, session, lambda: connection.lost is None)
         except (OSError, ValueError):  # closed meanwhile
             return True
         # A thread that has come to it meanwhile has it still, or has read something before it let go: so in this order.
@@ -344,7 +357,9 @@ class Loop:
             if request.cancelled:
                 request.task.cancel()
 
-        self.loop.call_soon_threadsafe(begin)
+        if not call_in(self.loop, begin):
+            ended(None)
+            session.submit(session.failed, request, RuntimeError("the event loop of async methods is closed"))
 
     def cancel(self, request: Request) -> None:
         """Cancels the task of a request."""
@@ -353,7 +368,7 @@ class Loop:
             if request.task is not None:
                 request.task.cancel()
 
-        self.loop.call_soon_threadsafe(cancel)
+        call_in(self.loop, cancel)
 
     def run(self, coroutine: Any) -> Any:
         """The value of a coroutine that runs in the loop. For other threads."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import aio
+from fastsock.rmi import aio, connecting
 
 from . import objects
+from .conftest import until
 
 
 def in_loop(served, scenario, **options):
@@ -57,6 +59,88 @@ def test_the_number_of_a_connection_that_another_thread_closed_may_be_used_at_on
             await store.add(1, 2)
 
     asyncio.run(run())
+
+
+LONG = 24 << 20  # bytes: more than a ring or a kernel takes
+
+
+@pytest.mark.parametrize("how", ["aclose", "another thread"])
+def test_what_was_sent_before_a_close_arrives(served, store, how):
+    """The answer to a one-way call waits for nothing, so most of it has found no room yet."""
+
+    async def run():
+        remote = await aio.connect(f"rmi:{served.name}", objects.Store, **served.options)
+        for number in range(3):
+            await remote.log(str(number) + "x" * LONG)
+        if how == "aclose":
+            await remote.aclose()
+        else:
+            await asyncio.to_thread(rmi.close, remote)
+
+    asyncio.run(run())
+    until(lambda: store.count_logged() == 3)
+    assert store.first_letters() == "012"
+
+
+def test_a_loop_that_ends_closes_what_another_thread_closed(served, store):
+    before = connections(store)
+
+    async def run():
+        return await aio.connect(f"rmi:{served.name}", objects.Store, **served.options)
+
+    loop = asyncio.new_event_loop()
+    remote = loop.run_until_complete(run())
+    assert connections(store) == before + 1
+
+    def close_and_stop():
+        closer = threading.Thread(target=rmi.close, args=(remote,))
+        closer.start()
+        closer.join()
+        loop.stop()  # before it comes to anything else
+
+    loop.call_soon(close_and_stop)
+    loop.run_forever()
+    loop.close()
+    until(lambda: connections(store) == before)
+
+
+def test_a_cancelled_connect_leaves_no_connection(served, store):
+    before = connections(store)
+
+    async def run():
+        for _ in range(20):
+            task = asyncio.ensure_future(aio.connect(f"rmi:{served.name}", objects.Store, **served.options))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(run())
+        until(lambda: connections(store) == before)
+    finally:
+        gc.enable()
+
+
+def test_a_call_whose_loop_is_closed_keeps_no_connection_open(served, store):
+    before = connections(store)
+    loop = asyncio.new_event_loop()
+
+    async def begin():
+        remote = await aio.connect(f"rmi:{served.name}", objects.Store, **served.options)
+        return remote, asyncio.ensure_future(remote.wait_cancelled()), await remote.has_entered()
+
+    remote, task, _ = loop.run_until_complete(begin())
+    loop.close()
+    rmi.close(remote)
+    until(lambda: connections(store) == before)
+    task._log_destroy_pending = False  # the program's own mistake
+
+
+def connections(store):
+    return len(connecting.status_of(store._rmi_target.connection.session)["connections"])
 
 
 def test_many_in_flight(served):
