@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import _socket
 import asyncio
 import selectors
 from collections import deque
 
 from ..patching import selecting
+from ..system.delivering import deliver, deliver_at_exit
 from .framing import Assembler, pack
 
 TYPE_CHECKING = False
@@ -46,6 +46,7 @@ class FrameStream:
         self._watches = False  # for something to read
         self._waits = False  # for room to send
         self._watch()
+        deliver_at_exit(sock)
 
     def is_over(self) -> bool:
         """Whether either end has closed it, or it was lost."""
@@ -197,7 +198,7 @@ class FrameStream:
         try:
             await self.flush()
             if self._error is None:
-                self.sock.shutdown(_socket.SHUT_RDWR)
+                deliver(self.sock)
         except OSError:
             pass  # there is nobody to send it to
         finally:
