@@ -42,6 +42,8 @@ class Device(abc.ABC):
     """The native engine of this rank: layers that have their own format of messages use it directly."""
     job: Any = None
     """The job that this rank belongs to."""
+    finishes_at_exit = True
+    """Whether a program that ends without finish() still delivers what it has sent. Read by init()."""
 
     @staticmethod
     def new_instance(name: str | None = None) -> Device:
@@ -73,13 +75,16 @@ class Device(abc.ABC):
 
     # ---- what all have in common ----
 
-    def finish_at_exit(self) -> None:
-        """For init(): a rank that runs to its end without finish() still delivers what it has sent."""
-        self.job.at_exit(self._finish_unless_crashed)
+    def _finish_at_exit(self) -> None:
+        """For init(): the end of the rank is that of this run of the device, unless an error is the end."""
+        engine, job = self.engine, self.job
 
-    def _finish_unless_crashed(self) -> None:
-        if self.job.crashed() is None:
-            self.finish()
+        def finish() -> None:
+            if self.engine is engine and job.crashed() is None:
+                self.finish()
+
+        if self.finishes_at_exit:
+            job.at_exit(finish)
 
     def id(self) -> int:
         """This rank's id; also after finish()."""

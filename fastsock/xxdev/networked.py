@@ -46,7 +46,7 @@ class NetworkedDevice(Device):
             if isinstance(error, OSError) and not isinstance(error, XxdevError):
                 raise failed(Code.UNREACHABLE, f"{self.name}: rank {args.rank} cannot listen: {error}") from error
             raise
-        self.finish_at_exit()
+        self._finish_at_exit()
         return list(range(args.size))
 
     def finish(self) -> None:

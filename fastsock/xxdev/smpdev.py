@@ -77,7 +77,7 @@ class Smpdev(Device):
                 if times > company.finished[job.rank] or rank in job.ranks.finished:  # before this rank began
                     engine.left(rank)
         job.on_failure(engine.fail)
-        self.finish_at_exit()
+        self._finish_at_exit()
         return list(range(job.size))
 
     def finish(self) -> None:

@@ -3,10 +3,13 @@
 # ruff: noqa: F821  (comm, rank, size, MPI and np are the ranks' own)
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from ..helpers.programs import free_port
-from ..xxdev.launchers import SHARED, by_hand, start_ranks
+from ..xxdev.launchers import CLEAN, SHARED, by_hand, start_ranks
 from .ranks import DEVICES, PREFIX, run, source_of
 
 PROCESSES = ["iodev", "sysvdev"]  # where a rank is a process: has signals, and an end, of its own
@@ -114,3 +117,29 @@ def test_functions_of_atexit_from_before_init_may_still_communicate():
     port = free_port()
     ended = start_ranks([SHARED | by_hand(number, 2, port) for number in range(2)], LATE)
     assert [(status, told) for status, told, _ in ended] == [(0, "together 2\n")] * 2, ended
+
+
+ENDING_BY_ITSELF = """
+import atexit, sys
+
+def end():
+    comm = MPI.COMM_WORLD
+    comm.send("late", 1 - comm.rank)
+    assert comm.recv(source=1 - comm.rank) == "late"
+    MPI.Finalize()
+    print("ended", flush=True)
+
+atexit.register(end)  # before the import: it runs behind what that registers
+from fastsock import mpj
+mpj.rc.finalize = False
+from fastsock.mpj import MPI
+"""
+
+
+@pytest.mark.parametrize("device", PROCESSES)
+def test_a_program_that_ends_its_ranks_itself_may_still_use_them(device, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ENDING_BY_ITSELF)
+    command = [sys.executable, "-m", "fastsock.mpj.run", "-n", "2", "--device", device, str(program)]
+    ended = subprocess.run(command, env=CLEAN, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "ended\n" * 2, "")

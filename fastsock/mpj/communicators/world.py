@@ -29,6 +29,7 @@ class World:
 
         job = current_job()
         self.device: Any = Device.new_instance(job.device)
+        self.device.finishes_at_exit = False  # that is for MPI to say
         self.device.init(job)
         self.job: Any = job
         self.engine: Any = self.device.engine

@@ -21,6 +21,7 @@ ROLE = "control"
 _HELLO_SECONDS = 20.0
 _STRANGERS = 4096  # connections whose hello is not finished
 _PIECE = 1 << 16
+_MOST_DROPPED = 1 << 20  # bytes of who is refused and does not stop
 
 
 class Server:
@@ -220,6 +221,7 @@ class _Connection:
         self._output = bytearray()
         self._open = True
         self._refused = False
+        self._dropped = 0  # bytes that came since
         self.rank: int | None = None
         self._patience: Timer = server.loop.after(_HELLO_SECONDS, lambda: server.ended(self, ""))
         server.loop.watch(sock.fileno(), self._ready)
@@ -269,7 +271,7 @@ class _Connection:
 
     def _read(self) -> None:
         try:
-            data = self._sock.recv(self._hello.needed or _PIECE)
+            data = self._sock.recv(_PIECE if self._refused else self._hello.needed or _PIECE)
         except BlockingIOError:
             return
         except OSError:
@@ -278,6 +280,9 @@ class _Connection:
             self._server.ended(self, "")
             return
         if self._refused:
+            self._dropped += len(data)
+            if self._dropped > _MOST_DROPPED:
+                self._server.ended(self, "")
             return
         try:
             if not self._hello.done:
