@@ -252,7 +252,7 @@ def _resume(file: str, runs: Runs) -> None:
         by_run = {(each["what"], each["peer"], each["turn"]): each for each in found["told"]}
         if not all(each["arithmetic"] and dict(each["versions"]) for each in by_run.values()):
             raise ValueError(file)
-        other = [run for run, each in by_run.items() if each["repeat"] != runs.repeat]
+        other = [run for run, each in by_run.items() if each["repeat"] != runs.repeat or _was_counted(each)]
         recorded, pinned = dict(found["machine"]), found["pin"]
     except (OSError, ValueError, KeyError, TypeError):
         raise Unusable(f"{file} is no record of this program: {advice}") from None
@@ -263,10 +263,15 @@ def _resume(file: str, runs: Runs) -> None:
     if pinned != list(runs.cores):
         raise Unusable(f"{file} is of other cores, --pin {','.join(map(str, pinned))}: {advice}")
     if other:
-        print(f"kernels.py: {len(other)} runs of another --repeat in {file} are made again", file=sys.stderr)
+        print(f"kernels.py: {len(other)} runs in {file} were timed in another way, and are made again", file=sys.stderr)
     taken = {(sample.what, sample.peer, sample.turn) for sample in samples}.difference(other)
     runs.samples = [sample for sample in samples if (sample.what, sample.peer, sample.turn) in taken]
     runs.told = [each for run, each in by_run.items() if run in taken]
+
+
+def _was_counted(told: dict) -> bool:
+    """Whether its time is that of a run whose calls were counted, as older records have it."""
+    return kernel_runs.way(told["what"]) != kernel_runs.SKELETON and "counted" not in told
 
 
 def _check_files(words: argparse.Namespace) -> None:

@@ -43,12 +43,6 @@ class Tally:
         row[1] += 1
         row[2] += length
 
-    def seconds(self) -> float:
-        return sum(row[0] for row in self.by_name.values())
-
-    def calls(self) -> float:
-        return sum(row[1] for row in self.by_name.values())
-
     def summed(self, world: Any, whole: float) -> dict[str, Any]:
         """Means over the ranks for times, sums for calls and bytes. All ranks call it."""
         rows = world.gather((self.by_name, whole), 0)

@@ -23,7 +23,7 @@ from .kernel import Kernel, Unusable, Verification
 
 VERIFIED, WRONG, MISTAKE = 0, 1, 2
 MOST_RUNS = 40
-COUNTING, UNSEEN = 2e-6, 0.002  # seconds that counting a call takes, about; the share of a run that may go unseen
+LONG = 2.0  # seconds of a run in which counting its calls cannot be seen
 INTERPRETER, COMPILING = 64 << 20, 192 << 20  # bytes of a rank before it has data: with numpy; with Numba, too
 
 
@@ -123,8 +123,8 @@ def _measure(kernel_type: type[Kernel], letter: str, name: str, words: Any, worl
         verification = None if name == "skeleton" else world.bcast(kernel.verify(), 0)
         if verification is not None and not verification.passed:
             failed = verification
-        seen = way < len(ways) - 1 and tally.calls() * COUNTING > UNSEEN * runs[way][-1][0]
-        again = failed is None and done + 1 < MOST_RUNS and (MPI.Wtime() - begun < words.repeat or seen)
+        other = way < len(ways) - 1 and runs[way][-1][0] < LONG  # the same for all MPIs: their times do not differ so
+        again = failed is None and done + 1 < MOST_RUNS and (MPI.Wtime() - begun < words.repeat or other)
         again = world.allreduce(again, MPI.MAX)  # all ranks decide alike
     first, last = _median(runs[0]), next(those for those in reversed(runs) if those)
     counted, communication = (None, None) if words.no_count else first
