@@ -113,7 +113,7 @@ class Reader:
 
     def _has_sent_all(self) -> bool:
         try:
-            return self.connection.send_unsent()  # type: ignore[no-any-return]
+            return self.connection.send_unsent()
         except LostPeer:
             return True
 

@@ -70,8 +70,8 @@ class Pool:
     ) -> None:
         """Calls `ready(what)` in a thread, once, when the descriptor can be read. The same call goes on watching it.
 
-        still: whether the descriptor is still that of `what`, where another thread may close it. That thread first makes
-        it false, then calls unwatch(), then closes: so the number is never watched for who had it before.
+        still: whether the descriptor is still that of `what`, where another thread may close it. That thread makes it
+        false, then calls unwatch(), then closes. So the number is never watched for who had it before.
         """
         with self._watching:
             if still is not None and not still():
