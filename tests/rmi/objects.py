@@ -151,10 +151,6 @@ class Store:
         self.gate.wait(30)
         self.lines.append(line)
 
-    def count_logged(self) -> int:
-        return len(self.logged())
-
-    @rmi.expose
     def first_letters(self) -> str:
         return "".join(line[0] for line in self.logged())
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -68,8 +69,9 @@ def test_one_way_calls_before_a_close_all_run(served, store):
     del rows
 
 
-@pytest.mark.parametrize("how", ["closes", "closes with a default timeout", "ends", "ends, and sends then"])
-def test_one_way_calls_before_the_end_of_a_process_all_run(served, store, how):
+@contextmanager
+def sent_to_who_is_stopped(served, store, how):
+    """A client that has sent its lines to a stopped daemon, and goes on to its end."""
     with subprocess.Popen(
         [sys.executable, "-c", CLIENT, served.name, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as client:
@@ -80,6 +82,12 @@ def test_one_way_calls_before_the_end_of_a_process_all_run(served, store, how):
         say(client)
         assert client.stdout.readline() == "sent\n"
         client.stdin.close()
+        yield client
+
+
+@pytest.mark.parametrize("how", ["closes", "closes with a default timeout", "ends", "ends, and sends then"])
+def test_one_way_calls_before_the_end_of_a_process_all_run(served, store, how):
+    with sent_to_who_is_stopped(served, store, how) as client:
         until_ended_or_asleep(client)
         served.far.kill(signal.SIGCONT)
         assert client.wait(30) == 0
@@ -88,16 +96,7 @@ def test_one_way_calls_before_the_end_of_a_process_all_run(served, store, how):
 
 
 def test_an_end_that_takes_nothing_does_not_hold_a_process_for_ever(served, store):
-    with subprocess.Popen(
-        [sys.executable, "-c", CLIENT, served.name, "ends"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as client:
-        assert client.stdout.readline() == "asked\n"
-        until(lambda: store.streams()[1] > 0)
-        served.far.kill(signal.SIGSTOP)
-        until_stopped(served.far.pid)
-        say(client)
-        assert client.stdout.readline() == "sent\n"
-        client.stdin.close()
+    with sent_to_who_is_stopped(served, store, "ends") as client:
         assert client.wait(30) == 0
         served.far.kill(signal.SIGCONT)
 
