@@ -107,7 +107,8 @@ class socket(_Plain):  # type: ignore[misc]
         connection: registry.Connection | None = self._fast_connection
         if connection is not None:
             registry.look_again(connection)
-            return connection.transport if connection.kept is None else connection.kept.told()[0]
+            kept = connection.kept  # once: another thread may settle it
+            return connection.transport if kept is None else kept.told()[0]
         return "tcp" if self._fast_is_tcp_stream() else "plain"
 
     def _fast_is_tcp_stream(self) -> bool:
@@ -541,7 +542,8 @@ class socket(_Plain):  # type: ignore[misc]
     def fileno(self) -> int:
         channel = self._fast_channel
         if channel is not None:
-            kept = self._fast_connection is not None and self._fast_connection.kept is not None
+            connection = self._fast_connection
+            kept = connection is not None and connection.kept is not None
             asking = sys._getframe(1)
             if channel.fileno() >= 0 and foreign.calls_c(asking):
                 self._fast_release()

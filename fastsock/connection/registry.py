@@ -67,10 +67,11 @@ class Connection:
 
     def counts(self) -> dict[str, int]:
         """The counts that the path keeps, out of bytes_sent, bytes_received, bytes_direct, waits and wakes."""
-        if self.final is not None:
-            return self.final
-        if self.channel is not None:
-            return self.channel.statistics() or {}
+        final, channel = self.final, self.channel  # once: another thread may close meanwhile
+        if final is not None:
+            return final
+        if channel is not None:
+            return channel.statistics() or {}
         owner = self.owner() if self.owner is not None else None
         if self.opener is not None or self.reason is Reason.KERNEL_FELL_BACK:
             return {}  # TCP's counts have the handshake of that path
@@ -137,8 +138,7 @@ def closing(connection: Connection) -> None:
     owner = connection.owner
     if owner is None or id(owner) not in _open:
         return
-    if connection.kept is not None:
-        _settle(connection)
+    _settle(connection)
     look_again(connection)
     if connection.channel is not None:
         connection.final = connection.counts()
@@ -155,45 +155,65 @@ def is_open(connection: Connection) -> bool:
 
 def moved(connection: Connection, transport: str, reason: Reason) -> None:
     """The connection goes on over another path."""
-    if connection.channel is not None:
-        connection.final = connection.channel.statistics()
-    connection.channel = None
+    _keep_counts(connection)
     connection.transport = transport
     connection.reason = reason
-    if connection.kept is not None and connection.kept.has_joined():
-        connection.peer_pid, connection.detail = connection.kept.told()[2], connection.kept.detail()
-        connection.kept = None
+    with _lock:
+        kept = connection.kept
+        if kept is not None and kept.has_joined():
+            connection.peer_pid, connection.detail = kept.told()[2], kept.detail()
+            connection.kept = None
+
+
+def _keep_counts(connection: Connection) -> None:
+    channel, connection.channel = connection.channel, None
+    if channel is not None:
+        connection.final = channel.statistics()
 
 
 def _settle(connection: Connection) -> None:
-    """The final record of a connection that moved before its other end came."""
-    kept = connection.kept
-    kept.is_decided()
-    transport, reason, connection.peer_pid = kept.told()
-    connection.detail = kept.detail()
-    if transport == "tcp":
-        back_on_tcp(connection, reason)
-    connection.kept = None
+    """The final record of a connection that moved before its other end came. Of several threads one writes it."""
+    with _lock:
+        kept = connection.kept
+        if kept is None:
+            return
+        kept.is_decided()
+        transport, reason, connection.peer_pid = kept.told()
+        connection.detail = kept.detail()
+        if transport == "tcp":
+            back_on_tcp(connection, reason)
+        connection.kept = None
 
 
 def back_on_tcp(connection: Connection, reason: Reason) -> None:
-    """Notes that the connection never left TCP as far as its other end is concerned."""
-    if connection.channel is not None:
-        connection.final = connection.channel.statistics()
-    _totals[connection.kept.path] -= 1
-    connection.channel = connection.kept = None
-    if connection.port is not None:
-        connection.port.let_go()
-        connection.port = None
-    connection.transport, connection.reason = "tcp", reason
-    _totals["tcp"] = _totals.get("tcp", 0) + 1
+    """Notes that the connection never left TCP as far as its other end is concerned. Once: later calls do nothing."""
+    with _lock:
+        kept, connection.kept = connection.kept, None
+        if kept is None:
+            return
+        _keep_counts(connection)
+        _count_as_tcp(connection, kept.path)
+        connection.transport, connection.reason = "tcp", reason
+        port, connection.port = connection.port, None
+    if port is not None:
+        port.let_go()
+
+
+def _count_as_tcp(connection: Connection, path: str) -> None:
+    """The connection counts for TCP, not for `path` any more. A forked child does not count what its parent opened."""
+    if connection.pid == genuine.getpid():
+        with _lock:
+            _totals[path] -= 1
+            _totals["tcp"] = _totals.get("tcp", 0) + 1
 
 
 def look_again(connection: Connection) -> None:
     """Finds out what carries a connection now, where nobody tells this process when that changes."""
     if connection.opener is not None:
         _settle_opened(connection)
-    elif connection.channel is not None and connection.channel.resumed():
+        return
+    channel = connection.channel
+    if channel is not None and channel.resumed():
         connection.transport, connection.reason = "tcp", Reason.RESUMED
 
 
@@ -206,21 +226,25 @@ def _settle_opened(connection: Connection) -> None:
     if told is None:
         return
     carries, connection.detail = told
-    connection.opener = None
-    if not carries:
-        with _lock:
-            _totals[connection.transport] -= 1
-            _totals["tcp"] = _totals.get("tcp", 0) + 1
-        connection.transport, connection.reason = "tcp", Reason.KERNEL_FELL_BACK
+    with _lock:
+        if connection.opener is None:  # another thread was faster
+            return
+        connection.opener = None
+        if not carries:
+            _count_as_tcp(connection, connection.transport)
+            connection.transport, connection.reason = "tcp", Reason.KERNEL_FELL_BACK
 
 
 def totals() -> dict[str, int]:
     """How many connections this process made or accepted, by the path each first took."""
-    found = dict(_totals)
-    for connection in _open.values():
-        if connection.kept is not None and connection.kept.told()[0] == "tcp":
-            found[connection.kept.path] -= 1
-            found["tcp"] = found.get("tcp", 0) + 1
+    with _lock:
+        found, connections = _totals.copy(), _open.copy()
+        own = genuine.getpid()
+        for connection in connections.values():
+            kept = connection.kept
+            if kept is not None and connection.pid == own and kept.told()[0] == "tcp":
+                found[kept.path] -= 1
+                found["tcp"] = found.get("tcp", 0) + 1
     return {transport: count for transport, count in found.items() if count}
 
 

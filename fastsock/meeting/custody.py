@@ -12,7 +12,9 @@ becomes the pump between the ring and TCP.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import weakref
 from collections import deque
 
@@ -26,7 +28,7 @@ from .joined import Joined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from ..transport import Transport
@@ -177,29 +179,39 @@ def learn(where: Where) -> None:
     waiting = _undecided.get(where)
     if waiting is None:
         return
-    while waiting:
-        kept = waiting[0]()
-        if kept is not None and not kept.is_decided():
-            return
-        waiting.popleft()
+    with contextlib.suppress(IndexError):  # it is empty: this thread or another one has taken the last
+        while True:
+            reference = waiting.popleft()  # first: threads that connect at the same time look at different ones
+            kept = reference()
+            if kept is not None and not kept.is_decided():
+                waiting.appendleft(reference)
+                return
     _undecided.pop(where, None)
 
 
 # ---- forks ----
 
-_sockets: weakref.WeakSet[Any] = weakref.WeakSet()
+_sockets: dict[int, weakref.ref[Any]] = {}
 
 
 def opened(sock: Any) -> None:
     """`sock` has a connection in custody."""
-    _sockets.add(sock)
+    reference = weakref.ref(sock, _dropped)
+    _sockets[id(reference)] = reference
+
+
+def _dropped(reference: weakref.ref[Any], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+    if not is_ending():
+        _sockets.pop(id(reference), None)
 
 
 def _before_fork() -> None:
     """Before a fork: the thread belongs to this process alone, and the child may outlive it."""
-    for sock in list(_sockets):
-        connection = sock._fast_connection
-        if connection is not None and connection.kept is not None and not connection.kept.has_joined():
+    for reference in _sockets.copy().values():  # a copy: other threads connect meanwhile
+        sock = reference()
+        connection = None if sock is None else sock._fast_connection
+        kept = None if connection is None else connection.kept
+        if sock is not None and kept is not None and not kept.has_joined():
             sock._fast_leave_custody(survives=True)
     if core.available:  # Python warns of a fork beside threads: a program that started none must not see it
         core.rest_threads()

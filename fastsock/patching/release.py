@@ -33,9 +33,10 @@ def release(sock: Any, survives: bool) -> None:
     if channel.fileno() < 0:  # closed by its number
         sock._fast_unbind()
         return
-    if connection.kept is not None:
+    kept = connection.kept  # once: another thread may settle it
+    if kept is not None:
         if _Base.gettimeout(sock) != 0:
-            connection.kept.wait()
+            kept.wait()
         if leave_custody(sock, survives):
             return
     connection.reset = channel.was_reset()
@@ -46,7 +47,7 @@ def release(sock: Any, survives: bool) -> None:
     else:
         _bridge(sock, holders, survives)
         connection.bridged = True
-    held = connection.kept.held() if connection.kept is not None else None
+    held = kept.held() if kept is not None else None
     if held is not None:
         connection.port = HeldPort(held, [_Base.fileno(holder) for holder in holders])
     registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)

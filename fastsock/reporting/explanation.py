@@ -63,9 +63,10 @@ def _explained(connection: registry.Connection) -> Explanation:
     counts = connection.counts()
     transport, reason, peer_pid = connection.transport, connection.reason, connection.peer_pid
     detail = connection.detail
-    if connection.kept is not None:
-        transport, reason, peer_pid = connection.kept.told()
-        detail = connection.kept.detail()
+    kept = connection.kept  # once: another thread may settle it
+    if kept is not None:
+        transport, reason, peer_pid = kept.told()
+        detail = kept.detail()
     return Explanation(
         transport=transport,
         reason=str(reason),
