@@ -4,6 +4,7 @@ C11 that knows no Python, tested alone with sanitizers and fuzzing (tests/core),
 downwards only (tests/core/test_circles.py), and so do folders; everything in the package may import this one.
 
 system, cma, cost, strided   the machine; memory of other processes; what copies cost lately; copies of memory with gaps
+looking                      for how long the interpreter's lock is kept for an answer
 sockets/                     calls to the kernel about sockets, ports and pollers
 stream/                      a connection: its memory, its two ends, their doorbell, waiting, leaving
 remote/                      a connection to another host: what carries it, how the hosts meet
@@ -87,6 +88,7 @@ try:
         is_file,
         is_selector_call,
         linger,
+        looked,
         monotonic,
         pack_memo,
         pack_parcel,
@@ -185,6 +187,7 @@ __all__ = [
     "is_file",
     "is_selector_call",
     "linger",
+    "looked",
     "monotonic",
     "pack_memo",
     "pack_parcel",

@@ -22,6 +22,7 @@ from libc.string cimport memcpy
 from posix.unistd cimport usleep
 
 from .engine cimport *
+from .looking cimport *
 from .registered cimport *
 from .remote cimport *
 from .sockets cimport *

@@ -57,13 +57,11 @@ cdef ssize_t c_receive(object channel_, void *target, Py_ssize_t length, double 
     cdef Channel channel = <Channel>channel_
     cdef ssize_t result
     cdef double before
-    cdef uint64_t ticks
     with cython.critical_section(channel):
-        if channel.descriptor >= 0 and not channel.closing and (seconds == 0 or not contended):
+        if channel.descriptor >= 0 and not channel.closing and (seconds == 0 or not fs_is_contended()):
             result = channel.receive_some(<char *>target, length, DONT_WAIT, seconds == 0)
             if result == -EAGAIN and seconds > 0:  # an answer mostly comes within a short look
-                ticks = channel.worth_looking(FS_READABLE)
-                if ticks != 0 and fs_end_look(channel.shared.end, FS_READABLE, ticks):
+                if fs_end_look(channel.shared.end, FS_READABLE):
                     result = channel.receive_some(<char *>target, length, DONT_WAIT, False)
             if result >= 0 or result == -EAGAIN and seconds == 0:
                 return result

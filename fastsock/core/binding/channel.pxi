@@ -152,17 +152,6 @@ cdef class Channel:
     cdef bint waits(self, int flags) noexcept:
         return self.timeout != 0 and not flags & DONT_WAIT
 
-    cdef uint64_t worth_looking(self, int what) noexcept:
-        """Ticks that a wait may take before it gives up the interpreter's lock. Beside a thread that computes it pays,
-        however few looks were answered: the other end may have slept for as long as this one awaited that lock."""
-        cdef uint64_t now
-        if not contended:
-            return look_ticks if fs_end_may_spin(self.shared.end, what) else 0
-        now = fs_ticks()
-        if look_ticks == 0 or now >= hold_until or not fs_end_is_elsewhere(self.shared.end):
-            return 0
-        return min(<uint64_t>patient_ticks, <uint64_t>hold_until - now)
-
     cdef int wait(self, int what, uint64_t deadline, bint again) except -1:
         """Until it is worth trying again.  The interpreter's lock is kept for a short look, never for a wait.
 
@@ -171,28 +160,26 @@ cdef class Channel:
         """
         cdef fs_end *end = self.shared.end
         cdef int result
-        cdef uint64_t before, ticks
+        cdef fs_lock_wait lock
         if self.is_moving():
             return 0
         self.alive()  # somebody may have closed it during a copy without the interpreter's lock
-        if not again:
-            ticks = self.worth_looking(what)
-            if ticks != 0 and fs_end_look(end, what, ticks):
-                return 0
+        if not again and fs_end_look(end, what):
+            return 0
         if self.timeout < 0 and get_flags(self.descriptor, F_GETFL) & O_NONBLOCK:  # set behind the socket's back
             self.fail(-EAGAIN)
         self.users += 1
         try:
             with nogil:
                 result = fs_end_wait_briefly(end, what, deadline, &self.leaving)
-                before = fs_ticks()
-            note_lock_wait(before, fs_ticks())
+                fs_lock_wait_begins(&lock)
+            note_lock_wait(&lock)
             if result == FS_IN_VAIN:
                 PyErr_CheckSignals()  # one that came while we spun would not end the long sleep
                 with nogil:
                     result = fs_end_wait_long(end, self.descriptor, what, deadline, &self.leaving)
-                    before = fs_ticks()
-                note_lock_wait(before, fs_ticks())
+                    fs_lock_wait_begins(&lock)
+                note_lock_wait(&lock)
         finally:
             self.leave()
         PyErr_CheckSignals()
@@ -276,7 +263,7 @@ cdef class Channel:
         return deadline_after(limit if self.timeout < 0 and limit > 0 else self.timeout)
 
     cdef inline int be_fair(self) except -1:
-        if contended and fs_ticks() > hold_until:
+        if fs_is_time_to_offer(fs_ticks()):
             self.users += 1
             try:
                 offer_lock()
@@ -404,7 +391,7 @@ cdef class Channel:
             raise OSError(_errno.EINVAL, _os.strerror(_errno.EINVAL))
         if flags & TRUNCATE:
             return self.discard_bytes(length, flags & ~TRUNCATE)
-        if contended:
+        if fs_is_contended():
             self.be_fair()
         while True:
             result = self.receive_some(target + done, length - done, flags, look)
@@ -486,7 +473,7 @@ cdef class Channel:
             except BlockingIOError:
                 return -1
         self.alive()
-        if contended:
+        if fs_is_contended():
             self.be_fair()
         result = self.receive_some(target, length, DONT_WAIT, True)
         if result < 0 and result != -EAGAIN:
@@ -558,7 +545,7 @@ cdef class Channel:
             return b""
         if flags & TRUNCATE:
             return bytes(self.receive_bytes(NULL, bufsize, flags))
-        if contended:
+        if fs_is_contended():
             self.be_fair()
         if not flags & WAIT_ALL:
             # wait before allocating: what is there is mostly far less than what the caller would take
@@ -864,7 +851,8 @@ cdef class Channel:
         """The socket goes without close(), and its finalizer closes the descriptor next: the other end sees a close."""
         if self.descriptor >= 0 and not self.closing and not self.left and atomic_fetch_add(&self.shared.open_channels, 0) == 1:
             self.left = True
-            fs_end_closing(self.shared.end, self.descriptor, reset)
+            with nogil:
+                fs_end_closing(self.shared.end, self.descriptor, reset)
 
     def __dealloc__(self):
         # never closed: the socket's own finalizer closed the descriptor

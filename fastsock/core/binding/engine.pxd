@@ -106,7 +106,7 @@ cdef extern from "engine/engine.h" nogil:
     void fs_engine_drop_matched(fs_engine *engine, fs_message *message)
     int fs_engine_progress(fs_engine *engine)
     void fs_engine_give_way(fs_engine *engine)
-    int fs_engine_look(fs_engine *engine, const fs_request *request, uint64_t ticks)
+    int fs_engine_look(fs_engine *engine, const fs_request *request)
     void fs_engine_promise(fs_engine *engine, fs_request *request)
     void fs_engine_fulfil(fs_engine *engine, fs_request *request, int error)
     fs_request *fs_engine_finished(fs_engine *engine)

@@ -25,7 +25,6 @@ cdef enum:
     REASON = 256
     MANY = 64  # requests waited for without an allocation
 
-cdef double ENGINE_LOOK_US = 15.0  # with the interpreter's lock, before it is given up for a wait
 
 _engines = _weakref.WeakSet()
 
@@ -284,7 +283,7 @@ cdef class Request:
         cdef fs_request *one = &self.request
         cdef fs_wait wait
         if not fs_request_is_done(one):
-            if fs_engine_only_local(self.engine.engine) or not fs_engine_look(self.engine.engine, one, engine_look()):
+            if fs_engine_only_local(self.engine.engine) or not fs_engine_look(self.engine.engine, one):
                 fs_wait_prepare(&wait, self.engine.engine, &one, 1, 1, deadline_after(-1 if timeout is None else timeout))
                 if not self.engine.wait_until(&wait):
                     return False
@@ -372,12 +371,6 @@ cdef class Matched:
     def __dealloc__(self):
         if self.message != NULL and fs_engine_is_usable(self.engine.engine):
             fs_engine_drop_matched(self.engine.engine, self.message)
-
-
-cdef inline uint64_t engine_look() noexcept:
-    if contended and fs_ticks() > hold_until:
-        return 0
-    return <uint64_t>(ENGINE_LOOK_US * fs_ticks_per_us())
 
 
 cdef class Engine:
@@ -645,7 +638,7 @@ cdef class Engine:
             if result & FS_PEER_MISSING:
                 self.call_missing(request.peer)
             if (request.length >= <size_t>LONG_COPY or fs_engine_only_local(self.engine)
-                    or not fs_engine_look(self.engine, request, engine_look())):
+                    or not fs_engine_look(self.engine, request)):
                 fs_wait_prepare(&wait, self.engine, &request, 1, 1, UINT64_MAX)
                 self.wait_until(&wait)
         except:
@@ -884,12 +877,12 @@ cdef class Engine:
     cdef int wait_until(self, fs_wait *wait) except -1:
         """1 when it is so, 0 when the deadline passed."""
         cdef int result
-        cdef uint64_t before
+        cdef fs_lock_wait lock
         while True:
             with nogil:
                 result = fs_do_wait(wait)
-                before = fs_ticks()
-            note_lock_wait(before, fs_ticks())
+                fs_lock_wait_begins(&lock)
+            note_lock_wait(&lock)
             if result == FS_SATISFIED:
                 self.drain()
                 return 1
@@ -937,7 +930,7 @@ cdef class Engine:
         cdef bint local = fs_engine_only_local(self.engine)
         while first < count and (fs_request_is_done(requests[first])
                                  or not local and requests[first].length < <size_t>LONG_COPY
-                                 and fs_engine_look(self.engine, requests[first], engine_look())):
+                                 and fs_engine_look(self.engine, requests[first])):
             first += 1
         if first < count:
             fs_wait_prepare(&wait, self.engine, requests + first, count - first, 1, UINT64_MAX)

@@ -2,49 +2,49 @@
 # Where there is none, a look keeps nobody waiting but who would stop all threads, for as short a time.
 import sys as _sys
 
+cdef extern from "Python.h":
+    ctypedef struct PyInterpreterState:
+        pass
+    PyInterpreterState *PyInterpreterState_Get() noexcept nogil
+    PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *interpreter) noexcept nogil
+    PyThreadState *PyThreadState_Next(PyThreadState *state) noexcept nogil
+
 cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is given up for the copy
-cdef double CONTENDED_US = 1000.0       # getting the interpreter's lock back took this long: another thread computes
-cdef double PATIENT_SHARE = 0.05       # of that time is worth looking before the lock is given up again
-cdef double FAIR_SHARE = 0.08           # of the time that thread just had, so that it loses less than a tenth
 cdef unsigned int OFFER_US = 60
 
-cdef atomic_uint64 look_ticks = 0
-cdef atomic_uint64 hold_until = 0       # while contended: no longer than this without offering the lock
-cdef atomic_uint64 patient_ticks = 0    # while contended: of a look
-cdef atomic_int contended = 0
 cdef object lock_is_there = getattr(_sys, "_is_gil_enabled", None)  # since Python 3.13; a module can bring it back
+
+
+cdef int is_only_thread() noexcept nogil:
+    """With the interpreter's lock, which the list of threads changes under. Without one the list is not looked at."""
+    return not FREE_THREADED and PyThreadState_Next(PyInterpreterState_ThreadHead(PyInterpreterState_Get())) == NULL
 
 
 def configure(*, double look_us):
     """Sets how long, in microseconds, a receiver looks at the ring before it gives up the interpreter's lock."""
-    global look_ticks
-    look_ticks = <uint64_t>(look_us * fs_ticks_per_us())
+    fs_look_configure(look_us, is_only_thread)
 
 
-cdef inline int note_lock_wait(uint64_t before, uint64_t after) except -1:
+def looked():
+    """Seconds that looks have kept the interpreter's lock in this process: those in vain, and beside a thread that computes
+    all of them."""
+    return <double>fs_looked() / fs_ticks_per_us() / 1e6
+
+
+cdef inline int note_lock_wait(const fs_lock_wait *wait) except -1:
     """Getting the interpreter's lock back took long: a thread that computes gets nine tenths of the time from now on."""
-    if <double>(after - before) > CONTENDED_US * fs_ticks_per_us():
-        note_long_wait(before, after)
-    return 0
-
-
-cdef int note_long_wait(uint64_t before, uint64_t after) except -1:
-    global contended, hold_until, patient_ticks
-    if lock_is_there is None or lock_is_there():
-        hold_until = after + <uint64_t>(FAIR_SHARE * <double>(after - before))
-        patient_ticks = <uint64_t>(PATIENT_SHARE * <double>(after - before))
-        contended = 1
+    cdef uint64_t took = fs_lock_wait_ends(wait)
+    if took != 0 and (lock_is_there is None or lock_is_there()):
+        fs_lock_is_contended(took)
     return 0
 
 
 cdef int offer_lock() except -1:
     """Lets another Python thread run, and learns from how long that took whether there still is one."""
-    global contended
-    cdef uint64_t before, after
+    cdef fs_lock_wait wait
     with nogil:
         usleep(OFFER_US)  # released and taken back at once, a lock never reaches a thread that must first wake up
-        before = fs_ticks()
-    after = fs_ticks()
-    contended = 0
-    note_lock_wait(before, after)
+        fs_lock_wait_begins(&wait)
+    fs_lock_is_free()
+    note_lock_wait(&wait)
     return 0

@@ -85,8 +85,7 @@ cdef extern from "stream/end.h" nogil:
     enum: FS_IN_VAIN
     int fs_end_wait_briefly(fs_end *end, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_end_wait_long(fs_end *end, int doorbell, int what, uint64_t deadline_ns, const atomic_int *leaving)
-    int fs_end_look(fs_end *end, int what, uint64_t ticks)
-    int fs_end_may_spin(fs_end *end, int what)
+    int fs_end_look(fs_end *end, int what)
     int fs_yield_try(fs_yielding *past, uint64_t *start)
     void fs_yield_learn(fs_yielding *past, uint64_t start, int ready, int ends)
     void fs_wake_leaving()

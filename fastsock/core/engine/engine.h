@@ -161,8 +161,8 @@ void fs_engine_drop_matched(struct fs_engine *engine, struct fs_message *message
 int fs_engine_progress(struct fs_engine *engine);
 /* For whoever looks again and again without waiting: lets others have the core where they need it to answer. */
 void fs_engine_give_way(struct fs_engine *engine);
-/* Rounds for that many ticks or until the request is done: 1 when it is. */
-int fs_engine_look(struct fs_engine *engine, const struct fs_request *request, uint64_t ticks);
+/* Rounds with the interpreter's lock, for short or until the request is done: 1 when it is. */
+int fs_engine_look(struct fs_engine *engine, const struct fs_request *request);
 /* The next request with an owner that completed, or NULL. */
 struct fs_request *fs_engine_finished(struct fs_engine *engine);
 int fs_engine_has_finished(const struct fs_engine *engine);

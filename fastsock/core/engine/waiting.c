@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "looking.h"
 
 #define SLICE_NS 200000000ull /* longest sleep without a look at the world */
+#define LOOK_US 15.0          /* with the interpreter's lock, before it is given up for a wait */
 #define LOOKS_PER_CLOCK 8
 #define LONGEST_WORK_US 20000.0 /* of progress for others, until the caller looks for signals */
 #define HANG_UP_US 1000.0       /* how old the knowledge of the other ends' lives may be while spinning */
@@ -46,9 +48,8 @@ static int is_in_the_way(const struct fs_engine *engine)
     return engine->options.crowded || fs_links_are_near(engine);
 }
 
-int fs_engine_look(struct fs_engine *engine, const struct fs_request *request, uint64_t ticks)
+static int look(struct fs_engine *engine, const struct fs_request *request, uint64_t start, uint64_t ticks)
 {
-    uint64_t start = fs_ticks();
     do {
         for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
             if (fs_request_is_done(request)) return 1;
@@ -57,6 +58,19 @@ int fs_engine_look(struct fs_engine *engine, const struct fs_request *request, u
         if (is_in_the_way(engine)) break;
     } while (fs_ticks() - start < ticks);
     return fs_request_is_done(request);
+}
+
+int fs_engine_look(struct fs_engine *engine, const struct fs_request *request)
+{
+    uint64_t start = fs_ticks(), ticks = 0;
+    if (!fs_is_time_to_offer(start)) ticks = fs_look_granted(start, (uint64_t)(LOOK_US * fs_ticks_per_us()));
+    if (ticks == 0) { /* what is there already needs no look */
+        progress_if_free(engine);
+        return fs_request_is_done(request);
+    }
+    int answered = look(engine, request, start, ticks);
+    fs_look_ended(start, answered);
+    return answered;
 }
 
 void fs_engine_give_way(struct fs_engine *engine)

@@ -21,6 +21,7 @@
 
 #include "custody.h"
 #include "end.h"
+#include "looking.h"
 #include "system.h"
 
 #define SEND_BUFFER 65536             /* the kernel doubles it: 128 KiB, writable while a quarter of it is taken */
@@ -30,7 +31,7 @@
 #define MOST_PEEKED (2 * SEND_BUFFER) /* more tokens are never unread */
 #define MOST_CALLS (2 * SEND_BUFFER / MOUTHFUL + EDGES)
 #define MOST_TRIES 64 /* against another process that changes a word all the time */
-#define RINGING_PATIENCE_NS 20000ull
+#define RINGING_PATIENCE_US 20.0
 #define ENDING_PATIENCE_NS 20000000ull
 
 static const char tokens[STUFFING];
@@ -124,11 +125,13 @@ static uint64_t quiet_word(const struct fs_end *end)
     const struct fs_direction *in = end->in.shared;
     uint64_t word = atomic_load(&in->bell);
     if (!is_under_way(word) || !fs_end_is_elsewhere(end)) return word;
-    for (uint64_t limit = fs_now_ns() + RINGING_PATIENCE_NS; fs_now_ns() < limit;) {
-        word = atomic_load(&in->bell);
-        if (!is_under_way(word)) break;
+    uint64_t start = fs_ticks(), limit = fs_look_credit(start, (uint64_t)(RINGING_PATIENCE_US * fs_ticks_per_us()));
+    if (limit == 0) return word;
+    while (is_under_way(word) && fs_ticks() - start < limit) {
         fs_pause();
+        word = atomic_load(&in->bell);
     }
+    fs_look_ended(start, !is_under_way(word));
     return word;
 }
 

@@ -27,8 +27,9 @@
 enum { FS_SIDE_ACCEPTED = 0, FS_SIDE_CONNECTED = 1 };
 enum { FS_READABLE = 1, FS_WRITABLE = 2 };
 /* Of a send: PATIENT: the caller will wait for room.  NO_SIGNAL: EPIPE raises no signal.  UNPOLLED: nobody polls for
- * room, so its lack need not be shown.  Of a receive: PEEK leaves the bytes.  Of any call: AT_ONCE answers -EBUSY where
- * another thread, or a forked process, works at this end. */
+ * room, so its lack need not be shown.  Of a receive: PEEK leaves the bytes.  Of any call: AT_ONCE, for whoever keeps the
+ * interpreter's lock, answers -EBUSY where another thread, or a forked process, works at this end, or the call has to
+ * wait for the other end: nothing was done. */
 enum { FS_PATIENT = 1, FS_NO_SIGNAL = 2, FS_PEEK = 1, FS_AT_ONCE = 4, FS_UNPOLLED = 8 };
 
 struct fs_limits {
@@ -287,8 +288,7 @@ int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns
 enum { FS_IN_VAIN = 1 };
 int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
-int fs_end_look(struct fs_end *end, int what, uint64_t ticks); /* 1 when it became so within that time */
-int fs_end_may_spin(struct fs_end *end, int what);
+int fs_end_look(struct fs_end *end, int what); /* with the interpreter's lock, and for short: 1 when it became so */
 int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told whether that was answered */
 void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends); /* for how many ends at once */
 void fs_wake_leaving(void); /* makes every sleeper of this process look at its `leaving` */

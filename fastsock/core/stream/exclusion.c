@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "looking.h"
 #include "system.h"
 
 #define PAGE 4096u
@@ -100,18 +101,34 @@ static int has_died(uint64_t owner, uint64_t me)
     return owner == me || !fs_is_alive((pid_t)(uint32_t)owner);
 }
 
+static int spin_for(fs_lock_word *word, uint64_t me)
+{
+    for (int i = 0; i < LOCK_SPINS; i++) {
+        uint64_t nobody = 0;
+        if (atomic_compare_exchange_weak(word, &nobody, me)) return 1;
+        fs_pause();
+    }
+    return 0;
+}
+
+/* Without patience: for whoever keeps the interpreter's lock. */
+static int look_for(fs_lock_word *word, uint64_t me)
+{
+    uint64_t start = fs_ticks();
+    if (fs_look_credit(start, 1) == 0) return -EBUSY;
+    int taken = spin_for(word, me);
+    fs_look_ended(start, taken);
+    return taken ? 0 : -EBUSY;
+}
+
 /* The owner leaves by a plain store, so a waiter looks again by itself instead of being woken: the lock is held
  * for one copy, contended only when threads or forked processes share one socket. */
 static int lock_slowly(fs_lock_word *word, uint64_t me, uint64_t patience_ns)
 {
-    uint64_t start = patience_ns == 0 ? 0 : fs_now_ns(), next_check = start + LOCK_SLICE_NS;
+    if (patience_ns == 0) return look_for(word, me);
+    uint64_t start = fs_now_ns(), next_check = start + LOCK_SLICE_NS;
     for (unsigned round = 0;; round++) {
-        for (int i = 0; i < LOCK_SPINS; i++) {
-            uint64_t nobody = 0;
-            if (atomic_compare_exchange_weak(word, &nobody, me)) return 0;
-            fs_pause();
-        }
-        if (patience_ns == 0) return -EBUSY;
+        if (spin_for(word, me)) return 0;
         uint64_t now = fs_now_ns();
         if (now >= next_check) {
             uint64_t owner = atomic_load(word);

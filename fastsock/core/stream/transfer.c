@@ -73,12 +73,14 @@ static short look_at_doorbell(struct fs_end *end, int doorbell)
     return shown;
 }
 
-/* Without a word on the doorbell: reading is shut here, or the other end could not say it there, or is about to. */
-static int is_over(const struct fs_end *end, int doorbell)
+/* Without a word on the doorbell: reading is shut here, or the other end could not say it there, or is about to: that is
+ * waited for. */
+static int is_over(const struct fs_end *end, int doorbell, int flags)
 {
     const struct fs_direction *in = end->in.shared;
     if (atomic_load(&in->reading_shut) || atomic_load(&in->producer_shut) == FS_SHUT_UNSHOWN) return 1;
     if (!fs_end_other_left(end) && atomic_load(&in->producer_shut) != FS_SHUT) return 0;
+    if (flags & FS_AT_ONCE) return events_at(doorbell, POLLRDHUP) != 0 ? 1 : -EBUSY;
     for (uint64_t start = fs_ticks(); (double)(fs_ticks() - start) < WORDLESS_US * fs_ticks_per_us(); sched_yield())
         if (events_at(doorbell, POLLRDHUP) != 0) break;
     return 1;
@@ -306,9 +308,16 @@ static int goes_raw(struct fs_end *end, int doorbell)
     return 1;
 }
 
+/* A copy past the ring waits for the other end. */
+static int must_not_wait(const struct fs_end *end, size_t length, int flags)
+{
+    return flags & FS_AT_ONCE && is_large(end, length);
+}
+
 ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags)
 {
     struct fs_direction *out = end->out.shared;
+    if (must_not_wait(end, length, flags)) return -EBUSY;
     ssize_t result = lock(end->exclusion.sender, flags);
     if (result != 0) return result;
     if (look_is_due(end)) look_at_doorbell(end, doorbell);
@@ -443,9 +452,10 @@ static ssize_t take_from_doorbell(struct fs_end *end, int doorbell, void *target
 }
 
 /* The other end's farewell lies behind the payload, or will. */
-static ssize_t receive_before_farewell(struct fs_end *end, int doorbell, void *target, size_t length, int peek)
+static ssize_t receive_before_farewell(struct fs_end *end, int doorbell, void *target, size_t length, int flags)
 {
-    int over = events_at(doorbell, POLLRDHUP) != 0 || is_over(end, doorbell);
+    int over = events_at(doorbell, POLLRDHUP) != 0 ? 1 : is_over(end, doorbell, flags), peek = (flags & FS_PEEK) != 0;
+    if (over < 0) return over;
     ssize_t unread = fs_doorbell_foreign(end, doorbell); /* behind `over`: written before the end */
     if (unread > 0)
         return take_from_doorbell(end, doorbell, target, (size_t)unread < length ? (size_t)unread : length, peek);
@@ -454,7 +464,7 @@ static ssize_t receive_before_farewell(struct fs_end *end, int doorbell, void *t
     return 0;
 }
 
-static ssize_t receive_raw(struct fs_end *end, int doorbell, void *target, size_t length, int peek)
+static ssize_t receive_raw(struct fs_end *end, int doorbell, void *target, size_t length, int flags)
 {
     if (!end->raw_in) {
         if (fs_doorbell_eat_all(end, doorbell) != 0) return -EAGAIN;
@@ -464,13 +474,15 @@ static ssize_t receive_raw(struct fs_end *end, int doorbell, void *target, size_
     if (atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen)
         look_at_doorbell(end, doorbell);
     if (atomic_load(&end->in.shared->head) & FS_FAREWELL)
-        return receive_before_farewell(end, doorbell, target, length, peek);
-    return take_from_doorbell(end, doorbell, target, length, peek);
+        return receive_before_farewell(end, doorbell, target, length, flags);
+    return take_from_doorbell(end, doorbell, target, length, (flags & FS_PEEK) != 0);
 }
 
-static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, size_t length, int peek, int look_for_end)
+static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, size_t length, int flags,
+                              int look_for_end)
 {
     struct fs_direction *in = end->in.shared;
+    int peek = (flags & FS_PEEK) != 0;
     uint64_t patience = length < WORTH_WAITING ? 0 : (uint64_t)(PROMISE_US * fs_ticks_per_us());
     for (int look = 0; look < MOST_LOOKS; look++) { /* the other end could change its mind for ever */
         ssize_t used = fs_ring_used(&end->in);
@@ -478,6 +490,7 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
         int offered = used == 0 && !peek && fs_cma_is_offered(end);
         if (used == 0 && !offered && fs_await_promised(end, &patience)) continue;
         if (offered) {
+            if (flags & FS_AT_ONCE) return -EBUSY;
             ssize_t taken = take_what_is_there(end, doorbell, target, length, &patience);
             if (taken != 0) return taken;
             continue;
@@ -490,7 +503,7 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
         }
         if (fs_is_raw(in)) {
             if (fs_ring_used(&end->in) != 0) continue;
-            return receive_raw(end, doorbell, target, length, peek);
+            return receive_raw(end, doorbell, target, length, flags);
         }
         if (end->ended) return end->pending_error == ECONNRESET ? -tell_reset(end, doorbell) : 0;
         if (fs_end_is_watched(end) && !end->lazy && !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0)
@@ -498,10 +511,12 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
         uint32_t notice = atomic_load_explicit(&in->notice, memory_order_relaxed);
         if (!look_for_end && !end->end_shown && notice == end->notice_seen) return -EAGAIN;
         short shown = look_at_doorbell(end, doorbell);
-        int over = (shown & ~POLLIN) != 0 || is_over(end, doorbell);
+        int over = (shown & ~POLLIN) != 0 ? 1 : is_over(end, doorbell, flags);
+        if (over < 0) return over;
         ssize_t foreign =
             over || shown & POLLIN ? fs_doorbell_foreign(end, doorbell) : 0; /* behind `over`: written before the end */
         if (foreign > 0) {
+            if (flags & FS_AT_ONCE) return -EBUSY;
             int error = fs_end_follow(end, doorbell);
             if (error != 0) return error;
             continue;
@@ -518,11 +533,12 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
 ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end)
 {
     int peek = (flags & FS_PEEK) != 0;
+    if (must_not_wait(end, length, flags)) return -EBUSY;
     ssize_t result = lock(end->exclusion.receiver, flags);
     if (result != 0) return result;
     fs_show_cpu(&end->header->cpu[end->side]);
     fs_cma_want(end, peek ? 0 : length);
-    result = receive_locked(end, doorbell, target, length, peek, look_for_end);
+    result = receive_locked(end, doorbell, target, length, flags, look_for_end);
     if (result != -EAGAIN) fs_cma_want(end, 0);
     fs_unlock(end->exclusion.receiver);
     return result;

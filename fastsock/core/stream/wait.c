@@ -14,6 +14,7 @@
 
 #include "custody.h"
 #include "end.h"
+#include "looking.h"
 #include "system.h"
 
 #define SHORTEST_FUTEX_SLEEP_NS 1000000ull
@@ -93,16 +94,15 @@ static struct fs_spin *spin_of(struct fs_end *end, int what)
     return what == FS_READABLE ? &end->spin_read : &end->spin_write;
 }
 
-int fs_end_may_spin(struct fs_end *end, int what)
+static int may_spin(struct fs_end *end, int what)
 {
     struct fs_spin *spin = spin_of(end, what);
     if (end->limits.spin_us <= 0 || !fs_end_is_elsewhere(end)) return 0;
     return spin->success >= POOR_SUCCESS || ++spin->skipped % PROBE_EVERY == 0;
 }
 
-int fs_end_look(struct fs_end *end, int what, uint64_t ticks)
+static int look(struct fs_end *end, int what, uint64_t start, uint64_t ticks)
 {
-    uint64_t start = fs_ticks();
     do {
         fs_end_look_once(end);
         for (int i = 0; i < SPINS_PER_CLOCK; i++) {
@@ -113,11 +113,29 @@ int fs_end_look(struct fs_end *end, int what, uint64_t ticks)
     return 0;
 }
 
+/* Beside a thread that computes a look pays, however few were answered: the other end may have slept for as long as this
+ * one awaited the interpreter's lock. */
+static uint64_t worth_looking(struct fs_end *end, int what, uint64_t now)
+{
+    uint64_t longest = fs_look_longest();
+    if (!fs_is_contended()) return may_spin(end, what) ? longest : 0;
+    return longest != 0 && fs_end_is_elsewhere(end) ? fs_look_patience(now) : 0;
+}
+
+int fs_end_look(struct fs_end *end, int what)
+{
+    uint64_t start = fs_ticks(), ticks = fs_look_granted(start, worth_looking(end, what, start));
+    if (ticks == 0) return 0;
+    int answered = look(end, what, start, ticks);
+    fs_look_ended(start, answered);
+    return answered;
+}
+
 static int spin(struct fs_end *end, int what)
 {
     struct fs_spin *measured = spin_of(end, what);
-    if (!fs_end_may_spin(end, what)) return 0;
-    int won = fs_end_look(end, what, (uint64_t)(end->limits.spin_us * fs_ticks_per_us()));
+    if (!may_spin(end, what)) return 0;
+    int won = look(end, what, fs_ticks(), (uint64_t)(end->limits.spin_us * fs_ticks_per_us()));
     measured->success = measured->success + ((float)won - measured->success) / 10;
     fs_count(&end->statistics.spins, 1);
     return won;

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "looking.h"
 #include "waiting.h"
 
 #define LOOKS_PER_ROUND 16
@@ -130,11 +131,19 @@ static void move_away(struct fs_team *team, uint64_t now)
         sched_setaffinity(0, sizeof before, &before);
 }
 
+/* After a look that began at `start`, where the interpreter's lock is kept. */
+static void leave(struct fs_team *team, uint64_t start)
+{
+    if (!team->left && team->hooks.leave != NULL) fs_look_ended(start, 0);
+    fs_team_leave(team);
+}
+
 int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint64_t least)
 {
     double scale = fs_ticks_per_us();
     uint64_t patience = (uint64_t)((team->crowded ? PATIENCE_CROWDED_US : PATIENCE_US) * scale);
     uint64_t start = fs_ticks(), progressed = start, checked = start;
+    uint64_t hold = team->left ? 0 : fs_look_granted(start, (uint64_t)(HOLD_US * scale));
     int nap = FIRST_SLEEP_MS;
     while (!reached(word, least)) {
         for (int i = 0; !team->crowded && i < LOOKS_PER_ROUND; i++) {
@@ -146,8 +155,8 @@ int fs_team_wait_slowly(struct fs_team *team, const _Atomic uint64_t *word, uint
         if (team->crowded || beside || now - start > (uint64_t)(SPIN_US * scale)) sched_yield();
         if (beside && team->index > 0 && reached(word, least)) move_away(team, now);
         int result = 0;
-        if (now - start < (uint64_t)(HOLD_US * scale)) continue;
-        fs_team_leave(team);
+        if (now - start < hold) continue;
+        leave(team, start);
         if (now - progressed > (uint64_t)(PROGRESS_EVERY_US * scale)) {
             if (team->hooks.progress != NULL && team->hooks.progress(team->hooks.context)) start = now;
             progressed = now;

@@ -299,11 +299,11 @@ TEST(agent_hears_for_a_thread_that_sleeps_beside_one_that_looks, 0)
     program->end->spin_read.success = 0; /* it sleeps at once, most of the time */
     for (int round = 0; round < scaled(200); round++) {
         pthread_t reader = start_thread(receive_one, program);
-        while (atomic_load(&program->end->sleepers) == 0) fs_end_look(program->end, FS_WRITABLE, 0);
+        while (atomic_load(&program->end->sleepers) == 0) fs_end_look_once(program->end);
         const uint64_t start = fs_now_ns();
         arrive(&program->echo, FS_FRAME_CREDIT, NULL, 0);
         while (!is_armed(&program->echo)) {
-            fs_end_look(program->end, FS_WRITABLE, 0);
+            fs_end_look_once(program->end);
             CHECK(fs_now_ns() < start + STALL_NS);
         }
         arrive(&program->echo, FS_FRAME_DATA, "x", 1);
