@@ -1,8 +1,8 @@
 """An object on another host, found by a name server, over TLS where a certificate is given.
 
-On one host, that of the names:   python -m fastsock.rmi.names --listen 0.0.0.0:5900
-On the host of the object:        FASTSOCK_RMI_NAMES=HOST:5900 python examples/remote_two_hosts.py serve [CERTIFICATE]
-On any other:                     FASTSOCK_RMI_NAMES=HOST:5900 python examples/remote_two_hosts.py call [AUTHORITY]
+On one host, that of the names:   python -m fastsock.rmi.names --listen 0.0.0.0:6226
+On the host of the object:        FASTSOCK_RMI_NAMES=HOST:6226 python examples/remote_two_hosts.py serve [CERTIFICATE]
+On any other:                     FASTSOCK_RMI_NAMES=HOST:6226 python examples/remote_two_hosts.py call [AUTHORITY]
 
 All need one key: copy ~/.config/fastsock/rmi.key, or set FASTSOCK_RMI_KEY to a secret of 16 characters or more.
 CERTIFICATE: a PEM file with the certificate and its key. AUTHORITY: the PEM file of who signed it. Without them nothing

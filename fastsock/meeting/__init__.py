@@ -23,7 +23,7 @@ offer, answer           the connecting end, and the accepting end
 remote                  both ends of a meeting with another host, which the path carries
 hello, joined           what they say, and what the meeting gives
 waiting, unix_calls     how they wait, and the kernel's calls
-user_names              names that processes of one user have, for what is above: active messages
+user_names, arrivals    names that processes of one user have, for what is above; waiting for one
 custody                 going ahead of a server that has not accepted
 history                 what was learned of listeners
 ports                   the port of a connection, before it is made

@@ -15,9 +15,9 @@ from . import unix_calls
 
 ANSWER_BYTES = 64
 LONGEST = 70  # bytes of a name: an abstract one has 107
-_ANSWERS_WITHIN = 5.0  # seconds
+ANSWERS_WITHIN = 5.0  # seconds
 _BACKLOG = 512
-_PATIENCE = struct.pack("ll", int(_ANSWERS_WITHIN), 0)  # with which the kernel waits where the backlog is full
+_TIMEVAL = struct.Struct("ll")
 
 
 class NotOwn(ConnectionError):
@@ -28,8 +28,14 @@ class Unknown(LookupError):
     """Nobody of this host has the name, or whoever has it does not answer."""
 
 
+class Silent(Unknown):
+    """A process has the name, and did not answer in time."""
+
+
 def check(name: str) -> str:
-    """The name, if it can be one. Raises ValueError."""
+    """The name, if it can be one. Raises ValueError, and TypeError for what is no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no name: a name is text, of 1 to {LONGEST} printable bytes")
     if not name or name.startswith("/") or not name.isprintable() or len(name.encode()) > LONGEST:
         raise ValueError(f"{name!r} is no name: give 1 to {LONGEST} printable bytes, no slash first")
     return name
@@ -70,26 +76,33 @@ def answer(listener: int, text: str) -> None:
             stream.close()
 
 
-def ask(service: str, name: str) -> str:
-    """The text that is told at the name. Raises Unknown, NotOwn."""
+def ask(service: str, name: str, within: float = ANSWERS_WITHIN) -> str:
+    """The text that is told at the name. Raises Unknown, Silent after `within` seconds, NotOwn."""
+    until = genuine.monotonic() + within
     stream = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
-        stream.setblocking(True)
-        stream.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _PATIENCE)
+        process, user = 0, -1
         try:
+            _wait_at_most(stream, within)  # the kernel waits so long where the backlog is full
             stream.connect(unix_name(service, name))
+            process, user = unix_calls.peer(stream.fileno())
+            if not unix_calls.is_own_user(user):
+                raise NotOwn(f"{name!r} is in the hands of process {process} of user {user}: it is not asked")
+            text = b""
+            while len(text) < ANSWER_BYTES:
+                stream.settimeout(max(until - genuine.monotonic(), 0.001))
+                part = stream.recv(ANSWER_BYTES - len(text))
+                if not part:
+                    raise Unknown(f"process {process}, which has the name {name!r}, closed without an answer")
+                text += part
         except ConnectionRefusedError:
             raise Unknown(f"nobody on this host has the name {name!r}") from None
-        process, user = unix_calls.peer(stream.fileno())
-        if not unix_calls.is_own_user(user):
-            raise NotOwn(f"{name!r} is in the hands of process {process} of user {user}: it is not asked")
-        stream.settimeout(_ANSWERS_WITHIN)
-        text = b""
-        while len(text) < ANSWER_BYTES:
-            part = stream.recv(ANSWER_BYTES - len(text))
-            if not part:
-                raise Unknown(f"process {process}, which has the name {name!r}, closed without an answer")
-            text += part
+        except (TimeoutError, BlockingIOError):
+            who = f"process {process}" if process else "a process"
+            raise Silent(
+                f"{who} of this host has the name {name!r}, and did not answer within {within:.3g} s: it is stopped or"
+                " busy, or does not serve yet"
+            ) from None
     except OSError as error:
         if isinstance(error, NotOwn):
             raise
@@ -97,6 +110,14 @@ def ask(service: str, name: str) -> str:
     finally:
         stream.close()
     return text.decode("utf-8", "replace").strip()
+
+
+def _wait_at_most(stream: _socket.socket, seconds: float) -> None:
+    """A connect() that the kernel holds back raises BlockingIOError then."""
+    whole = int(seconds)
+    wait = _TIMEVAL.pack(whole, max(int((seconds - whole) * 1e6), 1))  # 0 and 0 would be for ever
+    stream.setblocking(True)
+    stream.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, wait)
 
 
 def names_here(service: str) -> list[str]:

@@ -18,6 +18,7 @@ names                       python -m fastsock.rmi.names: a name server
 aio                         proxies for event loops
 daemon, naming, leases      the accepting end: from a listener to an object; names for a server; what clients have back
 connecting, lines           the connecting end: from an address to a proxy; again after a loss
+reaching, awaiting          from a host and a port to a session, in time; waiting for a daemon
 futures                     future, within, batch, deadline
 proxy                       objects that look like those of another process
 session                     what a connection does beside the path of every call
@@ -33,40 +34,54 @@ Each file stands on those below it. Above the socket class; nothing in fastsock 
 """
 
 from . import aio, by_value_buffers  # noqa: F401  # the second enters the classes of buffers
+from .awaiting import wait_for
 from .connecting import connect, secure
 from .daemon import Daemon
 from .errors import (
+    BadAddress,
     BadFrame,
     CallTimeout,
+    ConnectError,
+    ConnectRefused,
+    ConnectTimeout,
     LimitExceeded,
+    ListenError,
     LostPeer,
     NotPackable,
     Refused,
     RemoteError,
     RmiError,
+    UnknownHost,
     UnknownMethod,
     UnknownObject,
     VersionMismatch,
 )
 from .futures import Future, batch, deadline, future, within
-from .marks import expose, idempotent, oneway
+from .marks import HiddenMethodsWarning, expose, idempotent, oneway
 from .proxy import close
 from .references import callback, reference
 from .session import Limits
 from .values import register, value
 
 __all__ = [
+    "BadAddress",
     "BadFrame",
     "CallTimeout",
+    "ConnectError",
+    "ConnectRefused",
+    "ConnectTimeout",
     "Daemon",
     "Future",
+    "HiddenMethodsWarning",
     "LimitExceeded",
     "Limits",
+    "ListenError",
     "LostPeer",
     "NotPackable",
     "Refused",
     "RemoteError",
     "RmiError",
+    "UnknownHost",
     "UnknownMethod",
     "UnknownObject",
     "VersionMismatch",
@@ -84,5 +99,6 @@ __all__ = [
     "register",
     "secure",
     "value",
+    "wait_for",
     "within",
 ]

@@ -30,14 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for (host, port), names in places.items():
         try:
             session = reach(host, port, Options())
+            try:
+                tell(status_of(session))
+            finally:
+                session.close()
         except (RmiError, OSError) as error:
             print(f"{host}:{port} ({', '.join(names)}): {error}")
             code = 1
-            continue
-        try:
-            tell(status_of(session))
-        finally:
-            session.close()
     return code
 
 

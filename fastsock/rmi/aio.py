@@ -23,11 +23,12 @@ from ..system.genuine import genuine
 from . import proxy as proxies
 from ._connection import FOR_EVER, Method, Target
 from ._records import Call
+from .awaiting import Waiting
 from .connecting import Options, check, dial
 from .errors import CallTimeout, LostPeer, UnknownMethod
 from .frames import CALL, FREE, ONEWAY
 from .loops import call_in
-from .marks import GETTER, METHOD, SETTER, Interface
+from .marks import GETTER, METHOD, SETTER, Interface, table_of
 from .marks import ONEWAY as IS_ONEWAY
 from .session import Limits, Session
 
@@ -47,7 +48,9 @@ async def connect(
 ) -> Any:
     """A proxy for the running loop: its methods are awaited. Arguments and errors are those of rmi.connect."""
     loop = asyncio.get_running_loop()
-    options = Options(key, limits, trust, ssl)
+    options = Options(key, limits, trust, ssl, timeout)
+    if interface is not None:
+        table_of(interface)
     dialled = loop.run_in_executor(None, dial, address, options)
     try:
         session, number, found = await asyncio.shield(dialled)
@@ -64,13 +67,31 @@ async def connect(
     home = proxies.Home(address, None)
     home.session = session
     home.own = True
-    return _make(reader, Target(address, session.connection, number, timeout or 0.0, home), found)
+    return _make(reader, Target(address, session.connection, number, float(timeout or 0.0), home), found)
 
 
 def _close_dialled(dialled: asyncio.Future[Any]) -> None:
     """Nobody waits for the connection any more."""
     if not dialled.cancelled() and dialled.exception() is None:
         dialled.result()[0].close()
+
+
+async def wait_for(name: str, timeout: float, *, key: str | bytes | None = None, ssl: SSLContext | None = None) -> None:
+    """Waits until a daemon serves an object of this name. Arguments and errors are those of rmi.wait_for."""
+    waiting = Waiting(name, timeout, Options(key, ssl=ssl))
+    running = asyncio.get_running_loop().run_in_executor(None, waiting.run)
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        waiting.stop()
+        running.add_done_callback(_ended)
+        raise
+
+
+def _ended(running: asyncio.Future[None]) -> None:
+    """Nobody waits for it any more: its error is nobody's."""
+    if not running.cancelled():
+        running.exception()
 
 
 def assign(remote: Proxy, name: str, value: Any) -> Answer:

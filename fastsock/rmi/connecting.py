@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import _socket
 import os
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .. import config
-from .. import socket as fast
-from ..system import proof
 from ..system.genuine import genuine
-from . import addresses, hello, marks, proxy
+from . import addresses, marks, proxy
 from ._connection import Method, Target
-from .errors import LostPeer, Refused, UnknownMethod, UnknownObject
+from .errors import (
+    BadAddress,
+    BadFrame,
+    CallTimeout,
+    ConnectError,
+    ConnectTimeout,
+    Refused,
+    UnknownMethod,
+    UnknownObject,
+)
 from .keys import key_of
 from .lines import Line
 from .marks import METHOD, Entry, Interface
+from .reaching import Attempt, open_session, place
 from .session import Limits, Session
 from .workers import Pool
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-CONNECT_WITHIN = 10.0  # seconds for the connection and its hello
+CONNECT_WITHIN = 10.0  # seconds for all that connect() does, where its timeout is not less
 LOOKUP, STATUS = 0, 1  # of the daemon itself
 NAMES = "fastsock.rmi.names"  # the name of a name server's object
 NAMES_VARIABLE = "FASTSOCK_RMI_NAMES"
@@ -36,9 +43,9 @@ _pool_lock = allocate_lock()
 
 
 class Options:
-    """How connections to an address are made."""
+    """How connections to an address are made. timeout: that of `connect`."""
 
-    __slots__ = ("key", "limits", "ssl", "trust_pickle")
+    __slots__ = ("key", "limits", "ssl", "trust_pickle", "within")
 
     def __init__(
         self,
@@ -46,11 +53,35 @@ class Options:
         limits: Limits | None = None,
         trust: str | None = None,
         ssl: SSLContext | None = None,
+        timeout: float | None = None,
     ) -> None:
+        self.within = min(seconds("timeout", timeout) or CONNECT_WITHIN, CONNECT_WITHIN)
         self.key = key
-        self.ssl = ssl
+        self.ssl = check_context(ssl)
         self.limits = limits or Limits()
         self.trust_pickle = trusts_pickle(trust)
+
+
+def seconds(name: str, value: Any) -> float:
+    """What an argument says that is a time, or None: 0 is none. Raises TypeError, ValueError."""
+    if value is None:
+        return 0.0
+    try:
+        number = float(value) if not isinstance(value, (str, bytes)) else None
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None:
+        raise TypeError(f"{name} is {value!r}: give a number of seconds, or None")
+    if not number > 0:
+        raise ValueError(f"{name} is {value!r}: give seconds above 0, or None for no limit")
+    return number
+
+
+def check_context(context: Any) -> Any:
+    """The TLS context that was given, or None. Raises TypeError."""
+    if context is not None and not hasattr(context, "wrap_bio"):
+        raise TypeError(f"ssl is {context!r}: give an ssl.SSLContext, or None")
+    return context
 
 
 def trusts_pickle(trust: str | None) -> bool:
@@ -67,7 +98,7 @@ def secure(context: SSLContext | None) -> None:
     this one is used. Without it the proxy's calls raise Refused. None: there is none any more.
     """
     global _context
-    _context = context
+    _context = check_context(context)
 
 
 def pool() -> Pool:
@@ -114,15 +145,19 @@ def connect(
     """A proxy of the object at `address`: rmi:name on this host, or rmi://host:port/name. With rmis: TLS is used.
 
     interface: a class or Protocol, for editors; what it exposes must be there. timeout: seconds for each call, unless
-    `within` says otherwise. key: in the place of the user's key file and FASTSOCK_RMI_KEY.
+    `within` says otherwise, and for connecting, which takes 10 seconds at most. key: in the place of the user's key
+    file and FASTSOCK_RMI_KEY.
     trust="pickle": values of unregistered classes travel as pickles, if the other end says the same.
     ssl: a context, where the daemon has one; the daemon's certificate must name the host. For rmis: that of `secure`
     is used if none is given.
 
-    The proxy has a connection of its own: `with` closes it. All threads may use it. Raises Refused where the keys
-    differ, UnknownObject, UnknownMethod, LostPeer, and OSError where nobody listens.
+    The proxy has a connection of its own: `with` closes it. All threads may use it. Raises RmiError: ConnectTimeout,
+    ConnectRefused or another ConnectError where the daemon is not reached, Refused where the keys differ,
+    UnknownObject, UnknownMethod, LostPeer, BadAddress.
     """
-    options = Options(key, limits, trust, ssl)
+    options = Options(key, limits, trust, ssl, timeout)
+    if interface is not None:
+        marks.table_of(interface)
     if ssl is not None:
         address = addresses.secured(address)
     line = Line(lambda line: dial(address, options, line))
@@ -136,51 +171,60 @@ def connect(
     home = line.home = proxy.Home(address, line.connect)
     home.interface, home.session = found, session
     name = addresses.parse(address).name
-    return proxy.own(found, Target(name, session.connection, number, timeout or 0.0, home))
+    return proxy.own(found, Target(name, session.connection, number, float(timeout or 0.0), home))
 
 
 def check(interface: type, found: Interface, session: Session) -> None:
     """Raises UnknownMethod where the object does not expose all that the interface lists."""
-    for entry in marks.interface_of(interface).entries:
+    for entry in marks.table_of(interface).entries:
         if (entry.name, entry.kind) not in found.numbers:
             raise UnknownMethod(
                 f"{found.name} at {session.where} exposes no {entry.name}, which {interface.__name__} lists"
             )
 
 
-def home_of(address: str) -> proxy.Home:
+def home_of(address: str, timeout: float = 0.0) -> proxy.Home:
     """The home of a proxy that came from elsewhere: it connects with the key, and the context, of this process."""
-    line = Line(lambda line: dial(address, Options(), line))
+    options = Options(timeout=timeout or None)
+    line = Line(lambda line: dial(address, options, line))
     home = line.home = proxy.Home(address, line.connect)
     return home
 
 
-def dial(address: str, options: Options, line: Line | None = None) -> tuple[Session, int, Interface]:
-    """A fresh connection to the daemon of an address; the object's number and interface there.
+def dial(
+    address: str, options: Options, line: Line | None = None, attempt: Attempt | None = None
+) -> tuple[Session, int, Interface]:
+    """A fresh connection to the daemon of an address; the object's number and interface there. Raises RmiError.
 
-    line: asks for a lease, and goes on with that of its last connection.
+    line: asks for a lease, and goes on with that of its last connection. attempt: that of which this is a part.
     """
+    attempt = attempt or Attempt(address, options.within)
     wanted = addresses.parse(address)
-    host, port, name, secured = find(wanted, options)
-    session = reach(host, port, options, wanted.secured or secured)
+    host, port, name, secured = find(wanted, options, attempt)
+    session = reach(host, port, options, wanted.secured or secured, attempt)
     try:
-        until = genuine.monotonic() + CONNECT_WITHIN
         resumed = () if line is None else (line.token or b"", line.held())
         lookup = _method(session, "lookup", LOOKUP)
-        number, description, *lease = session.connection.call(lookup, (name, *resumed), None, until)
+        try:
+            number, description, *lease = session.connection.call(lookup, (name, *resumed), None, attempt.until)
+            interface = marks.from_description(description)
+        except CallTimeout:
+            raise attempt.late(f"the daemon at {session.where} did not tell of its object") from None
+        except (TypeError, ValueError) as error:
+            raise BadFrame(f"{attempt.what}: {session.where} does not describe an object: {error}") from error
         if line is not None:
             session.line = line
             line.began(session, *(lease or (b"", ())))
-        return session, number, marks.from_description(description)
+        return session, number, interface
     except BaseException:
         session.close()
         raise
 
 
-def find(wanted: addresses.Address, options: Options) -> addresses.Address:
+def find(wanted: addresses.Address, options: Options, attempt: Attempt) -> addresses.Address:
     """The address with its host: from the rules file, this host's names, or the name server.
 
-    Raises UnknownObject where none of them knows the name.
+    Raises UnknownObject where none of them knows the name, and what reaching the server raises.
     """
     for _ in range(MOST_EXPORTS):
         if wanted.host:
@@ -191,14 +235,18 @@ def find(wanted: addresses.Address, options: Options) -> addresses.Address:
         wanted = addresses.parse(exported)._replace(secured=wanted.secured or exported.startswith("rmis"))
     server = names_setting()
     try:
-        host, port = addresses.resolve(wanted.name)
+        host, port = addresses.resolve(wanted.name, attempt.seconds)
         return addresses.Address(host, port, wanted.name, wanted.secured)
     except UnknownObject:
         if not server:
             raise
-    names, session = names_at(server, options)
+    names, session = names_at(server, options, attempt)
     try:
         return addresses.parse(names.look_up(wanted.name))
+    except UnknownObject as error:
+        raise UnknownObject(
+            f"{attempt.what}: neither this host has the name, nor the server of {NAMES_VARIABLE}={server}: {error}"
+        ) from error
     finally:
         session.close()
 
@@ -208,12 +256,35 @@ def names_setting() -> str:
     return os.environ.get(NAMES_VARIABLE, "")
 
 
-def names_at(server: str, options: Options) -> tuple[Any, Session]:
-    """A proxy of a name server, and its session. Raises ValueError where `server` is no host:port."""
-    session, number, found = dial(f"rmi://{server}/{NAMES}", options)
+def names_at(server: str, options: Options, attempt: Attempt | None = None) -> tuple[Any, Session]:
+    """A proxy of a name server, and its session. Raises RmiError, which names the setting.
+
+    attempt: that of which this is a part.
+    """
+    what = f"{NAMES_VARIABLE}={server}" if server == names_setting() else f"names={server!r}"
+    if attempt is not None:
+        what = f"{attempt.what}: {what}"
+    part = Attempt(what, options.within if attempt is None else attempt.seconds)
+    if attempt is not None:
+        part.until = attempt.until
+    try:
+        address = f"rmi://{server}/{NAMES}"
+        addresses.parse(address)
+    except BadAddress:
+        raise BadAddress(f"{what}: write host:port of a name server") from None
+    try:
+        session, number, found = dial(address, options, None, part)
+    except ConnectTimeout:
+        raise
+    except ConnectError as error:
+        error.args = (f"{error}; a name server is started by python -m fastsock.rmi.names",)
+        raise
+    except UnknownObject:
+        raise UnknownObject(f"{what}: the daemon there is no name server: start python -m fastsock.rmi.names") from None
     home = proxy.Home(None, None)
     home.session = session
-    return proxy.make(found, Target(NAMES, session.connection, number, CONNECT_WITHIN, home)), session
+    left = max(part.until - genuine.monotonic(), 0.001) if attempt is not None else CONNECT_WITHIN
+    return proxy.make(found, Target(NAMES, session.connection, number, left, home)), session
 
 
 def status_of(session: Session) -> dict[str, Any]:
@@ -229,51 +300,20 @@ def _method(session: Session, name: str, number: int) -> Method:
     return Method(Target("daemon", session.connection, 0, 0.0, home), name, number, 0)
 
 
-def reach(host: str, port: int, options: Options, with_tls: bool = False) -> Session:
-    """A session with the daemon at an address, after both ends proved the key.
+def reach(host: str, port: int, options: Options, with_tls: bool = False, attempt: Attempt | None = None) -> Session:
+    """A session with the daemon at an address, after both ends proved the key. Raises RmiError.
 
     with_tls: there must be a context, that of the options or of this process.
     """
+    attempt = attempt or Attempt(place(host, port), options.within)
     key = key_of(options.key)
     context = options.ssl or (_context if with_tls else None)
     if with_tls and context is None:
         raise Refused(
-            f"{host}:{port}: this address asks for TLS, and this process has no context: give connect(ssl=), or call"
-            " rmi.secure(context) before the proxy is used; nothing was sent"
+            f"{attempt.what}: {place(host, port)}: this address asks for TLS, and this process has no context: give"
+            " connect(ssl=), or call rmi.secure(context) before the proxy is used; nothing was sent"
         )
-    sock: Any = fast.create_connection((host, port), timeout=CONNECT_WITHIN)
-    try:
-        sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
-        if context is not None:
-            sock = secured(sock, context, host)
-        end = hello.Connector(key, options.trust_pickle)
-        try:
-            proof.drive(sock, end, end.start(), CONNECT_WITHIN)
-        except proof.HelloError as error:
-            raise Refused(f"{host}:{port}: {error}") from error
-        except ConnectionError as error:
-            raise LostPeer(f"{host}:{port} ended the connection during the hello: {error}") from error
-        sock.settimeout(None)
-    except BaseException:
-        sock.close()
-        raise
-    assert end.other is not None
-    trust = options.trust_pickle and end.other.trusts_pickle
-    return Session(sock, pool(), f"{host}:{port}", options.limits, trust_pickle=trust)
-
-
-def secured(sock: Any, context: SSLContext, host: str) -> Any:
-    """The socket with TLS, after its handshake. Raises Refused where the certificate is not the host's."""
-    from .secured import SecuredSocket  # OpenSSL, where it is wanted
-
-    wrapped = SecuredSocket(sock, context, host)
-    try:
-        wrapped.shake_hands()
-    except TimeoutError:
-        raise
-    except OSError as error:
-        raise Refused(f"{host}: the TLS handshake failed: {error}") from error
-    return wrapped
+    return open_session(host, port, attempt, key, options.trust_pickle, context, pool(), options.limits)
 
 
 def _forked() -> None:

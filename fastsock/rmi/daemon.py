@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _socket
 import asyncio
+import errno
 import threading
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,13 @@ from ..system.genuine import genuine
 from ..system.proof import HelloError
 from . import addresses, hello
 from ._records import current
-from .connecting import SERVICES, Options, names_setting, trusts_pickle
-from .errors import UnknownObject
+from .connecting import SERVICES, Options, check_context, names_setting, trusts_pickle
+from .errors import ListenError, UnknownObject
 from .exported import Exported, exported
 from .keys import key_of
 from .leases import Leases
 from .naming import Announcer
+from .reaching import place
 from .session import Limits, Session, log
 from .workers import MOST_THREADS, Pool
 
@@ -54,7 +56,7 @@ class Daemon:
     told where a method raised. trust="pickle": see `connect`. ssl: a context with a certificate; all connections then
     use TLS. lease: seconds that objects which went by reference outlive a lost connection, for its client to come back.
     names: host:port of the name server that is told what is registered, FASTSOCK_RMI_NAMES unless
-    given; "" is none.
+    given; "" is none. Raises ListenError where it cannot listen at the address, Refused where there is no key.
     """
 
     def __init__(
@@ -70,6 +72,11 @@ class Daemon:
         lease: float = 0.0,
         names: str | None = None,
     ) -> None:
+        check_context(ssl)
+        if not isinstance(threads, int) or threads < 1:
+            raise ValueError(f"threads is {threads!r}: give a number from 1 up")
+        if not isinstance(lease, (int, float)) or not lease >= 0:
+            raise ValueError(f"lease is {lease!r}: give seconds, or 0 for none")
         self._ssl = ssl
         self._leases = Leases(lease)
         self._key = key_of(key)
@@ -85,8 +92,7 @@ class Daemon:
         self._done = threading.Event()
         self._pool = Pool("fastsock.rmi.daemon", threads)
         self._services = Exported(_Services(self), SERVICES, "daemon")
-        family = _socket.AF_INET6 if ":" in address[0] else _socket.AF_INET
-        self._listener = fast.create_server(address, family=family, backlog=512)
+        self._listener = _listen(address)
         self._listener.setblocking(False)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         server = names_setting() if names is None else names
@@ -111,6 +117,8 @@ class Daemon:
         name server, TypeError where nothing is exposed.
         """
         addresses.check_name(name)
+        if metadata is not None and not isinstance(metadata, dict):
+            raise TypeError(f"metadata is {metadata!r}: give a dict, or None")
         if isinstance(target, type) and instance == "session":
             entry = Registered(None, target, interface, instance)
             exported(target, name, interface, "call")  # whether it exposes something
@@ -289,6 +297,31 @@ class Daemon:
 
     def _ended(self, session: Session) -> None:
         self._sessions.discard(session)
+
+
+def _listen(address: tuple[str, int]) -> Any:
+    """A listener at (host, port). Raises ListenError, TypeError."""
+    host, port = address[:2] if isinstance(address, tuple) and len(address) >= 2 else (None, None)
+    if not (isinstance(host, str) and isinstance(port, int)):
+        raise TypeError(f"address is {address!r}: give (host, port), as ('0.0.0.0', 5000)")
+    if not 0 <= port <= 0xFFFF:
+        raise ListenError(f"the daemon cannot listen at {place(host, port)}: a port is a number up to 65535")
+    family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
+    try:
+        return fast.create_server(address, family=family, backlog=512)
+    except (OSError, UnicodeError) as error:
+        number = getattr(error, "errno", None)
+        if number is not None and number < 0:  # of getaddrinfo
+            why = f"the host {host!r} is unknown: give one of this host's addresses, or 0.0.0.0 for all"
+        elif number == errno.EADDRINUSE:
+            why = "another program listens there: give another port, or 0 for any that is free"
+        elif number == errno.EADDRNOTAVAIL:
+            why = f"{host} is no address of this host: give one of its own, or 0.0.0.0 for all"
+        else:
+            why = str(getattr(error, "strerror", None) or error)
+        told = ListenError(f"the daemon cannot listen at {place(host, port)}: {why}")
+        told.errno = number
+        raise told from error
 
 
 class Stranger:

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import _socket
 import sys
 
 
 class RmiError(Exception):
     """The base of all errors of fastsock.rmi."""
+
+
+class BadAddress(RmiError, ValueError):
+    """A text, or a setting, is no address. Nothing was sent."""
+
+
+class ConnectError(RmiError, OSError):
+    """connect() did not reach the daemon. Nothing ran. `errno` is that of the system, where it told one."""
+
+
+class ConnectTimeout(ConnectError, TimeoutError):
+    """connect(), or wait_for(), took longer than it may. Nothing ran."""
+
+
+class ConnectRefused(ConnectError, ConnectionRefusedError):
+    """Nobody listens at the address. Nothing ran."""
+
+
+class UnknownHost(ConnectError, _socket.gaierror):
+    """The host of an address has no address here. Nothing ran."""
+
+
+class ListenError(RmiError, OSError):
+    """A daemon cannot listen at the address that it was given."""
 
 
 class NotPackable(RmiError, TypeError):

@@ -9,7 +9,18 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from ._records import Entry
-from .marks import ASYNC, GETTER, METHOD, SERIAL, STREAM, Interface, interface_of, interface_of_function, is_exposed
+from .marks import (
+    ASYNC,
+    GETTER,
+    METHOD,
+    SERIAL,
+    STREAM,
+    Interface,
+    interface_of,
+    interface_of_function,
+    is_exposed,
+    table_of,
+)
 
 INSTANCES = ("single", "session", "call")
 _NO_LOCK: Any = nullcontext()
@@ -92,13 +103,17 @@ def exported(target: Any, name: str, interface: type | None = None, instance: st
     """
     if instance not in INSTANCES:
         raise ValueError(f"instance is {instance!r}: it is one of {', '.join(INSTANCES)}")
+    if instance != INSTANCES[0] and not isinstance(target, type):
+        raise TypeError(
+            f"instance={instance!r} is for a class, of which instances are made: {target!r} is none; register its class"
+        )
     if isinstance(target, type):
-        table = interface_of(interface or target)
+        table = interface_of(target) if interface is None else table_of(interface)
         if instance == "call":
             return Exported(None, table, name, made_by=target)
         return Exported(target(), table, name)
     if interface is not None:
-        return Exported(target, interface_of(interface), name)
+        return Exported(target, table_of(interface), name)
     if isinstance(target, (FunctionType, MethodType)) or not is_exposed(type(target)):
         if not callable(target):
             raise TypeError(

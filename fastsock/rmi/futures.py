@@ -174,6 +174,8 @@ def future(method: Callable[_Given, _Returned]) -> Callable[_Given, Future[_Retu
 
 def within(seconds: float, method: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
     """A call of the result raises CallTimeout after so many seconds. The method there sees the time that is left."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"seconds is {seconds!r}: write within(seconds, method), with a number")
     return _Within(seconds, _method_of(method))
 
 

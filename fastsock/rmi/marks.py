@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -32,6 +33,10 @@ SERIAL = 1
 # kinds of what a table lists
 METHOD, GETTER, SETTER = 0, 1, 2
 MOST_METHODS = 0xFFFF
+
+
+class HiddenMethodsWarning(UserWarning):
+    """A subclass of an exposed class adds methods without a mark of its own: they are not exposed."""
 
 
 class Entry(NamedTuple):
@@ -163,6 +168,19 @@ def interface_of(kind: type) -> Interface:
     return known
 
 
+def table_of(interface: Any) -> Interface:
+    """The table of what a program gave as `interface=`. Raises TypeError."""
+    try:
+        if isinstance(interface, type):
+            return interface_of(interface)
+    except TypeError:  # it lists nothing
+        pass
+    raise TypeError(
+        f"interface is {interface!r}, which lists nothing: give a Protocol, or a class with @rmi.expose; the proxy of a"
+        " function needs none"
+    )
+
+
 def interface_of_function(function: Callable[..., Any]) -> Interface:
     """The table of a function: it can be called."""
     flags = _marks_of(function) | _nature(function)
@@ -172,14 +190,20 @@ def interface_of_function(function: Callable[..., Any]) -> Interface:
 def _interface(kind: type) -> Interface:
     is_protocol = getattr(kind, "_is_protocol", False)
     names: dict[str, None] = {}
+    hidden: dict[str, str] = {}
     serial = 0
+    under = ""  # the class marked whole that this one comes from
     for each in reversed(kind.__mro__[:-1]):
         own = vars(each)
         whole = _CLASS in own or (is_protocol and getattr(each, "_is_protocol", False) and each.__module__ != "typing")
         serial |= own.get(_CLASS, 0)
-        for name, value in own.items():
-            if is_public(name) and _is_callable_there(value) and (whole or _marks_of(value) & EXPOSED):
+        shown = {name: _marks_of(value) & EXPOSED for name, value in own.items() if _is_callable_there(value)}
+        for name, marked in shown.items():
+            if is_public(name) and (whole or marked):
                 names[name] = None
+            elif under and is_public(name) and not any(shown.values()):
+                hidden[name] = each.__qualname__
+        under = each.__qualname__ if whole else under
     entries = []
     for name in names:
         entries += _entries(name, inspect.getattr_static(kind, name))
@@ -187,9 +211,31 @@ def _interface(kind: type) -> Interface:
         raise TypeError(
             f"{kind.__qualname__} exposes nothing: write @rmi.expose above the class, or above what may be called"
         )
+    _tell_of_hidden(kind, under, {name: where for name, where in hidden.items() if name not in names})
     if len(entries) > MOST_METHODS:
         raise TypeError(f"{kind.__qualname__} exposes {len(entries)} names; {MOST_METHODS} can be told apart")
     return Interface(kind.__qualname__, tuple(entries), serial)
+
+
+def _tell_of_hidden(kind: type, under: str, hidden: dict[str, str]) -> None:
+    """A mark is not inherited: who writes a subclass decides anew. Who did not decide anything is told."""
+    if hidden:
+        where = " and ".join(dict.fromkeys(hidden.values()))
+        warnings.warn(
+            f"{', '.join(hidden)} of {where} cannot be called from other processes: @rmi.expose above {under} does not"
+            f" hold for what a subclass adds; write it above {where} too, or above the methods that may be called",
+            HiddenMethodsWarning,
+            stacklevel=_outside(),
+        )
+
+
+def _outside() -> int:
+    """The level of the caller that is not in this package."""
+    frame = inspect.currentframe()
+    level = 0
+    while frame is not None and frame.f_globals.get("__package__") == __package__:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _entries(name: str, value: Any) -> list[Entry]:

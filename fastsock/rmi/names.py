@@ -1,8 +1,8 @@
 """A name server: daemons of other hosts tell it what they have, and clients ask it where an object is.
 
-python -m fastsock.rmi.names --listen 0.0.0.0:5900
+python -m fastsock.rmi.names --listen 0.0.0.0:6226
 
-It is a plain daemon with one object. FASTSOCK_RMI_NAMES=host:5900 at both ends makes daemons tell it their names, and
+It is a plain daemon with one object. FASTSOCK_RMI_NAMES=host:6226 at both ends makes daemons tell it their names, and
 `connect("rmi:name")` ask it for those that are not on this host. All need the same key.
 """
 
@@ -18,8 +18,10 @@ from . import addresses
 from ._records import current
 from .connecting import NAMES
 from .daemon import Daemon
-from .errors import UnknownObject
+from .errors import RmiError, UnknownObject
 from .marks import expose
+
+PORT = 6226  # IANA has assigned it to nobody
 
 
 @expose
@@ -79,13 +81,17 @@ class Names:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves until it is interrupted."""
+    """Serves until it is interrupted. Returns the exit status: 2, with a line on standard error, where it cannot."""
     parser = argparse.ArgumentParser(prog="python -m fastsock.rmi.names", description=__doc__)
-    parser.add_argument("--listen", metavar="ADDRESS", default="127.0.0.1:5900", help="host:port (127.0.0.1:5900)")
-    host, _, port = parser.parse_args(arguments).listen.rpartition(":")
-    if not host or not port.isdigit():
-        parser.error("--listen wants host:port")
-    with Daemon((host.strip("[]"), int(port)), names="") as daemon:
+    usual = f"127.0.0.1:{PORT}"
+    parser.add_argument("--listen", metavar="ADDRESS", default=usual, help=f"host:port ({usual})")
+    listen = parser.parse_args(arguments).listen
+    try:
+        daemon = Daemon(addresses.host_and_port(listen), names="")
+    except (RmiError, ValueError) as error:
+        print(f"{parser.prog}: --listen {listen}: {error}", file=sys.stderr)
+        return 2
+    with daemon:
         daemon.register(Names(), NAMES, local=False)
         print(f"name server at {daemon.address[0]}:{daemon.address[1]}", flush=True)
         try:

@@ -140,7 +140,7 @@ def named(address: str, interface: Any, timeout: float = 0.0) -> Proxy:
 
     if not isinstance(interface, Interface):
         interface = from_description(interface)
-    home = home_of(address)
+    home = home_of(address, timeout)
     home.interface = interface
     return own(interface, Target(address, None, 0, timeout, home))
 
@@ -195,7 +195,10 @@ def method_named(proxy: Proxy, name: str) -> Method | None:
 
 def close(proxy: Proxy) -> None:
     """Closes the connection that connect() made for the proxy, behind all that was sent. Idempotent."""
-    proxy._rmi_target.home.close()
+    target = getattr(proxy, "_rmi_target", None)  # one of an event loop has it too
+    if not isinstance(target, Target):
+        raise TypeError(f"{proxy!r} is no proxy")
+    target.home.close()
 
 
 def _method(target: Target, interface: Interface, number: int) -> Method:

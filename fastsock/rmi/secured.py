@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from _socket import MSG_DONTWAIT
 from _thread import allocate_lock
+from collections.abc import Callable
 from typing import Any
 
 RECORD = 1 << 14  # bytes that are encrypted at once
@@ -42,9 +43,10 @@ class SecuredSocket:
         self.getsockname = sock.getsockname
         self.await_room = getattr(sock._fast_channel, "await_room", None)
 
-    def shake_hands(self) -> None:
-        """The connecting end's first step. It blocks as the socket does."""
+    def shake_hands(self, left: Callable[[], float]) -> None:
+        """The connecting end's first step. left: gives the seconds that it may still take, or raises TimeoutError."""
         while True:
+            self.settimeout(left())
             try:
                 self._tls.do_handshake()
                 break

@@ -21,6 +21,7 @@ from ._connection import Connection, poll_descriptor
 from ._records import Call, Request, current, process
 from ._sending import PATIENCE
 from .errors import (
+    BadAddress,
     BadFrame,
     LimitExceeded,
     LostPeer,
@@ -51,7 +52,7 @@ from .values import classes, register
 
 log = logging.getLogger("fastsock.rmi")
 
-for _own in (LimitExceeded, NotPackable, UnknownMethod, UnknownObject, VersionMismatch):
+for _own in (BadAddress, LimitExceeded, NotPackable, UnknownMethod, UnknownObject, VersionMismatch):
     register(_own, name=f"{__package__}.{_own.__name__}")
 
 _READABLE, _WRITABLE = select.POLLIN, select.POLLOUT

@@ -35,7 +35,9 @@ def key_of(given: str | bytes | None = None) -> bytes:
         source, given = VARIABLE, os.environ.get(VARIABLE) or None
     if given is None:
         return _of_file(path_of_file())
-    key = given.encode() if isinstance(given, str) else bytes(given)
+    if not isinstance(given, (str, bytes)):
+        raise TypeError(f"key is {given!r}: give text or bytes, or None")
+    key = given.encode() if isinstance(given, str) else given
     if len(key) < SHORTEST:
         raise KeyRefused(f"the key of {source} has {len(key)} bytes: give at least {SHORTEST}")
     return key
@@ -58,6 +60,12 @@ def _of_file(path: str) -> bytes:
                 f"no key for this user: {path} cannot be made ({error}); set {VARIABLE} or give key="
             ) from error
         return _read(path)
+    except KeyRefused:
+        raise
+    except OSError as error:
+        raise KeyRefused(
+            f"the key of this user in {path} cannot be read ({error.strerror}); set {VARIABLE} or give key="
+        ) from error
 
 
 def _read(path: str) -> bytes:

@@ -86,6 +86,8 @@ def test_a_name_belongs_to_the_daemon_that_has_it(listed):
 def test_the_server_takes_no_nonsense(listed):
     with pytest.raises(ValueError, match="names no host"):
         listed.register("x", "rmi:x")
+    with pytest.raises(rmi.BadAddress, match="no address"):
+        listed.register("x", "x")
     with pytest.raises(ValueError, match="no name"):
         listed.register("", "rmi://host:1/x")
 
