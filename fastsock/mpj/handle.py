@@ -113,7 +113,7 @@ class Handle:
         return self
 
     @classmethod
-    def named(cls, record: Record, name: str) -> Self:
+    def named(cls, record: Any, name: str) -> Self:
         """Returns the constant `name` of the public module for a record that is never freed."""
         self = cls.of(record)
         self._constant = True

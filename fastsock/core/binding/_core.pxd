@@ -57,6 +57,9 @@ cdef class Engine:
     cdef int c_send(self, const void *data, size_t length, int peer, int tag, uint32_t context, int mode) except -1
     cdef int c_recv(self, void *data, size_t length, int peer, int tag, uint32_t context,
                     fs_envelope *envelope) except -1
+    # As both at the same time: the receive is there before anything is sent.
+    cdef int c_sendrecv(self, const void *out, size_t out_length, int dest, int sendtag, void *into, size_t into_length,
+                        int source, int recvtag, uint32_t context, int mode, fs_envelope *envelope) except -1
     # As isend() and irecv() with a request that has its memory, and as wait_all() with requests of this engine.
     cdef int c_isend(self, Request request, int peer, int tag, uint32_t context, int mode) except -1
     cdef int c_irecv(self, Request request, int peer, int tag, uint32_t context) except -1

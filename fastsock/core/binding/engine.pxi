@@ -686,6 +686,33 @@ cdef class Engine:
             envelope[0] = request.envelope
         return 0
 
+    cdef int c_sendrecv(self, const void *out, size_t out_length, int dest, int sendtag, void *into, size_t into_length,
+                        int source, int recvtag, uint32_t context, int mode, fs_envelope *envelope) except -1:
+        cdef fs_request request
+        cdef int result
+        request.one.iov_base = into
+        request.one.iov_len = into_length
+        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
+        request.blocking = 1
+        if into_length < <size_t>LONG_COPY:
+            result = fs_engine_receive(self.engine, &request, source, recvtag, context)
+        else:
+            with nogil:
+                result = fs_engine_receive(self.engine, &request, source, recvtag, context)
+        try:
+            self.c_send(out, out_length, dest, sendtag, context, mode)
+        except:  # a receive that nobody waits for would take the next message
+            if result != FS_DONE:
+                with nogil:
+                    fs_engine_abandon(self.engine, &request)
+            raise
+        if result != FS_DONE:
+            self.finish_blocking(&request, result)
+        if request.error != FS_FINE:
+            raise self.failure(&request)
+        envelope[0] = request.envelope
+        return 0
+
     def send(self, data, int peer, int tag, uint32_t context, int mode=FS_STANDARD):
         """As isend() and wait()."""
         cdef Py_buffer view

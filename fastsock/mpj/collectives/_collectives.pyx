@@ -20,10 +20,12 @@ from struct import calcsize
 
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
-from fastsock.mpj.datatypes._memory cimport LETTERS_MOST, Py_buffer, Span, hold, hold_nothing, letter_of, read_span
+from fastsock.mpj.datatypes._memory cimport (
+    LETTERS_MOST, Py_buffer, Span, TypeMap, hold, hold_items, read_span, type_named, whole_number,
+)
 from fastsock.mpj.messages._point_to_point cimport StartedCollective, handle_of
 
-from ..datatypes._memory import IN_PLACE, LETTERS, buffer
+from ..datatypes._memory import IN_PLACE, LETTERS
 from ..datatypes.buffers import of_format
 from ..datatypes.datatype import Datatype
 from ..datatypes.native_kernels import NUMBERS, kernel_of
@@ -81,7 +83,7 @@ cdef inline int sized(int smallest, size_t size) noexcept:
 
 
 cdef int[LETTERS_MOST] type_of_letter  # the number of the native kernels for plain items
-_types = {"f": FLOAT, "d": DOUBLE, "g": LONG_DOUBLE, "?": BOOL, "Zf": COMPLEX_FLOAT, "Zd": COMPLEX_DOUBLE}
+_types = {"f": FLOAT, "d": DOUBLE, "g": LONG_DOUBLE, "?": BOOL, "Zf": COMPLEX_FLOAT, "Zd": COMPLEX_DOUBLE, "": UINT8}
 for _place, _letter in enumerate(LETTERS):
     _type = _types.get(_letter, -1)
     type_of_letter[_place] = _type if _type >= 0 else sized(INT8 if _letter.islower() else UINT8, calcsize(_letter))
@@ -96,11 +98,9 @@ cdef uint32_t operations(object record, int type_) except? 0:
     return found
 
 
-cdef uint32_t[32] by_type  # operations() of the items of plain arrays; of bytes too the type is UINT8
-for _letter in ("", *LETTERS):
-    _record = of_format(_letter).ob
-    _type = type_of_letter[LETTERS.index(_letter)] if _letter else UINT8
-    by_type[_type] = operations(_record, _type) & (by_type[_type] or <uint32_t>-1)
+cdef uint32_t[LETTERS_MOST] operations_of_letter  # operations() of plain items
+for _place, _letter in enumerate(LETTERS):
+    operations_of_letter[_place] = operations(of_format(_letter).ob, type_of_letter[_place])
 
 
 cdef inline bint is_in_place(object argument):
@@ -117,16 +117,31 @@ cdef inline int take(object argument, bint writable, Taken *taken, int blocks=1)
     several blocks is that of each."""
     cdef Span *span = &taken.span
     cdef int type_
-    if isinstance(argument, (list, tuple)):
-        return take_listed(argument, writable, taken, blocks)
-    if isinstance(argument, buffer) or read_span(argument, span, writable, blocks) is None:
+    cdef TypeMap named
+    datatype = read_span(argument, span, writable, blocks)
+    if datatype is None:
         return -1
-    type_ = type_of_letter[span.letter]
-    taken.operations = by_type[type_]
-    if span.view.itemsize != element_sizes[type_]:
+    if datatype is True:
+        type_, taken.operations = type_of_letter[span.letter], operations_of_letter[span.letter]
+        if span.view.itemsize != element_sizes[type_]:
+            type_ = -1
+    else:
+        named = <TypeMap>datatype.ob
+        if not named.asked:
+            ask_kernels(named)
+        type_, taken.operations = named.kernel_type, named.operations
+    if type_ < 0:
         PyBuffer_Release(&span.view)
-        return -1
     return type_
+
+
+cdef int ask_kernels(TypeMap named) except -1:
+    kernel = kernel_of("REPLACE", named)
+    named.kernel_type = -1 if kernel is None else kernel[0]
+    if named.kernel_type >= 0:
+        named.operations = operations(named, named.kernel_type)
+    named.asked = True
+    return 0
 
 
 cdef bint take_parts(object counts, size_t *sizes, int many, Taken *whole, int type_) except -1:
@@ -140,26 +155,6 @@ cdef bint take_parts(object counts, size_t *sizes, int many, Taken *whole, int t
         sizes[i] *= elements
         total += sizes[i]
     return total * element_sizes[type_] == <size_t>whole.span.view.len
-
-
-cdef int take_listed(object argument, bint writable, Taken *taken, int blocks) except -2:
-    """As take(), of memory with a datatype."""
-    cdef int type_
-    try:
-        record = read_span(argument, &taken.span, writable, blocks)
-    except Exception:
-        return -1  # the general path says what is wrong
-    if record is None:
-        return -1
-    known = record.known.get("team")
-    if known is None:
-        kernel = kernel_of("REPLACE", record)
-        known = record.known["team"] = (-1, 0) if kernel is None else (kernel[0], operations(record, kernel[0]))
-    type_, taken.operations = known
-    if type_ < 0:
-        PyBuffer_Release(&taken.span.view)
-        return -1
-    return type_
 
 
 cdef struct Memory:
@@ -395,17 +390,17 @@ cdef class TeamCalls(Calls):
         incoming.sizes, incoming.offsets = into_layout.sizes, into_layout.offsets
         try:
             if which == ALLTOALLW:
-                holds_into = take_typed_layout(receive, True, &into.span.view, &into_layout, self.size)
+                holds_into = take_typed_layout(receive, True, &into.span, &into_layout, self.size)
             elif into_blocks == EACH:
-                holds_into = take_layout(receive, True, &into.span.view, &into_layout, self.size)
+                holds_into = take_layout(receive, True, &into.span, &into_layout, self.size)
             elif into_blocks:
                 holds_into = take(receive, True, &into) >= 0
             if into_blocks and not holds_into:
                 return False
             if which == ALLTOALLW and out_blocks:
-                holds_out = take_typed_layout(send, False, &out.span.view, &out_layout, self.size)
+                holds_out = take_typed_layout(send, False, &out.span, &out_layout, self.size)
             elif out_blocks == EACH:
-                holds_out = take_layout(send, False, &out.span.view, &out_layout, self.size)
+                holds_out = take_layout(send, False, &out.span, &out_layout, self.size)
             elif out_blocks:
                 holds_out = take(send, False, &out) >= 0
             if out_blocks and not holds_out:

@@ -18,8 +18,8 @@ cdef inline void equal_blocks(Layout *layout, size_t block, int many) noexcept:
 
 cdef Py_ssize_t bytes_of_item(object datatype) except -1:
     """Of one item, or 0 where items are not just bytes in a row."""
-    record = datatype.ob
-    return record.size if record.dense else 0
+    cdef TypeMap type_ = <TypeMap>datatype.ob
+    return type_.size if type_.dense else 0
 
 
 cdef bint take_numbers(object values, size_t *into, int many, Py_ssize_t limit) except -1:
@@ -63,60 +63,83 @@ cdef bint take_numbers(object values, size_t *into, int many, Py_ssize_t limit) 
     return True
 
 
-cdef bint take_layout(object argument, bint writable, Py_buffer *view, Layout *layout, int many) except -1:
+cdef bint repeated(object value, size_t *into, int many, bint as_step, Py_ssize_t limit) except -1:
+    """One number, for all, or as the step from each to the next; False where it is no such number."""
+    cdef Py_ssize_t number = whole_number(value) if type(value) is int else -1
+    cdef int i
+    if not 0 <= number <= limit:
+        return False
+    for i in range(many):
+        into[i] = number * i if as_step else number
+    return True
+
+
+cdef bint take_layout(object argument, bint writable, Span *span, Layout *layout, int many) except -1:
     """The memory of so many blocks and where they lie in it; False where the general path is to look at the argument,
     and then nothing is held."""
-    cdef Py_ssize_t itemsize = 0, items, next_one = 0
+    cdef Py_ssize_t itemsize, items, next_one = 0
     cdef int i, given
-    counts = displacements = datatype = None
-    if not isinstance(argument, (list, tuple)):
-        return False
-    given = len(argument)
-    if given < 2 or given > 4:
-        return False
-    where = argument[0]
-    if given == 4:
-        counts, displacements, datatype = argument[1], argument[2], argument[3]
-    else:
-        counts = argument[1]
-        if given == 3:
-            datatype = argument[2]
-        if isinstance(counts, tuple):
+    counts = displacements = datatype = named = None
+    where = argument
+    if isinstance(argument, (list, tuple)):
+        given = len(argument)
+        if given < 2 or given > 4:
+            return False
+        where = argument[0]
+        if given == 4:
+            counts, displacements, named = argument[1], argument[2], argument[3]
+        elif given == 3:
+            counts, named = argument[1], argument[2]
+        else:
+            datatype = type_named(argument[1])
+            if datatype is None:
+                counts = argument[1]
+        if given < 4 and isinstance(counts, tuple):
             if len(counts) != 2:
                 return False
             counts, displacements = counts
-    if datatype is not None:
-        if not isinstance(datatype, Datatype):
-            return False
-        itemsize = bytes_of_item(datatype)
-        if itemsize == 0:
-            return False
-    if where is None and itemsize > 0:
-        hold_nothing(view)
-    elif isinstance(where, buffer) or not hold(where, writable, PyBUF_FORMAT, view):
+        if named is not None:
+            datatype = type_named(named)
+            if datatype is None:
+                return False
+    itemsize = hold_items(where, writable, datatype, counts is not None, span)
+    if itemsize == 0:
         return False
-    if itemsize == 0 and letter_of(view.format) >= 0:
-        itemsize = view.itemsize
-    if itemsize > 0:
-        items = view.len // itemsize
-        if take_numbers(counts, layout.sizes, many, items) and (
-                displacements is None or take_numbers(displacements, layout.offsets, many, items)):
-            for i in range(many):
-                if displacements is None:
-                    layout.offsets[i] = next_one
-                    next_one += layout.sizes[i]
-                if layout.offsets[i] + layout.sizes[i] > <size_t>items:
-                    break
-                layout.sizes[i] *= itemsize
-                layout.offsets[i] *= itemsize
-            else:
-                return True
-    PyBuffer_Release(view)
+    items = span.view.len // itemsize
+    if take_counts(counts, span, layout, many, itemsize) and (
+            displacements is None or take_numbers(displacements, layout.offsets, many, items)
+            or repeated(displacements, layout.offsets, many, True, items)):
+        for i in range(many):
+            if displacements is None:
+                layout.offsets[i] = next_one
+                next_one += layout.sizes[i]
+            if layout.offsets[i] > <size_t>items or layout.sizes[i] > items - layout.offsets[i]:
+                break
+            layout.sizes[i] *= itemsize
+            layout.offsets[i] *= itemsize
+        else:
+            return True
+    span.held = False
+    PyBuffer_Release(&span.view)
     return False
 
 
-cdef bint take_typed_layout(object argument, bint writable, Py_buffer *view, Layout *layout, int many) except -1:
+cdef bint take_counts(object counts, Span *span, Layout *layout, int many, Py_ssize_t itemsize) except -1:
+    """So many items has each block: without counts they share the memory, and the first ones take what is over."""
+    cdef Py_ssize_t items = span.view.len // itemsize
+    cdef int i
+    if counts is not None:
+        return take_numbers(counts, layout.sizes, many, items) or repeated(counts, layout.sizes, many, False, items)
+    if many < 1 or items * itemsize != span.view.len:
+        return False
+    for i in range(many):
+        layout.sizes[i] = items // many + (i < items % many)
+    return True
+
+
+cdef bint take_typed_layout(object argument, bint writable, Span *span, Layout *layout, int many) except -1:
     """As take_layout(), of blocks with a datatype each and displacements in bytes."""
+    cdef Py_buffer *view = &span.view
     cdef Py_ssize_t itemsize
     cdef int i, given
     if not isinstance(argument, (list, tuple)):
@@ -131,7 +154,7 @@ cdef bint take_typed_layout(object argument, bint writable, Py_buffer *view, Lay
     datatypes = argument[given - 1]
     if not isinstance(datatypes, (list, tuple)) or len(datatypes) != many:
         return False
-    if isinstance(argument[0], buffer) or not hold(argument[0], writable, PyBUF_FORMAT, view):
+    if not hold(argument[0], writable, 0, view):
         return False
     if take_numbers(counts, layout.sizes, many, view.len) and take_numbers(displacements, layout.offsets, many, view.len):
         for i in range(many):

@@ -72,13 +72,13 @@ cdef class NeighbourCalls:
         if self.source_count == 0 or self.destination_count == 0:
             return False
         if into_differ:
-            held.holds_into = take_layout(receive, True, &held.into.span.view, &incoming, self.source_count)
+            held.holds_into = take_layout(receive, True, &held.into.span, &incoming, self.source_count)
         else:
             held.holds_into = take(receive, True, &held.into, self.source_count) >= 0
         if not held.holds_into or not (into_differ or equal_layout(&held.into.span.view, &incoming, self.source_count)):
             return False
         if out_differ:
-            held.holds_out = take_layout(send, False, &held.out.span.view, &outgoing, self.destination_count)
+            held.holds_out = take_layout(send, False, &held.out.span, &outgoing, self.destination_count)
         else:
             held.holds_out = take(send, False, &held.out, 1 if to_all else self.destination_count) >= 0
         if not held.holds_out:

@@ -172,9 +172,9 @@ cdef class StartCalls(Calls):
             held[0] = type_ if type_ >= 0 else -1
             return None if type_ < 0 else taken.span.view.len
         if which == ALLTOALLW:
-            held[0] = 0 if take_typed_layout(argument, writable, &taken.span.view, layout, self.size) else -1
+            held[0] = 0 if take_typed_layout(argument, writable, &taken.span, layout, self.size) else -1
         else:
-            held[0] = 0 if take_layout(argument, writable, &taken.span.view, layout, self.size) else -1
+            held[0] = 0 if take_layout(argument, writable, &taken.span, layout, self.size) else -1
         if held[0] < 0:
             return None
         return ((<char *>layout.sizes)[:self.size * sizeof(size_t)], (<char *>layout.offsets)[:self.size * sizeof(size_t)])

@@ -26,69 +26,34 @@ def configure(datatype_class, dict codes, dict formats, general, outgoing_packed
     _general, _outgoing, _landing = general, outgoing_packed, landing_packed
 
 
-cdef list _by_letter = [None] * 128
+cdef list _by_letter = [None] * LETTERS_MOST
 
 
-cdef object _of_format(const char *format):
-    cdef unsigned char letter = format[0]
-    if letter == 0 or format[1] != 0 or letter >= 128:
-        return _formats.get(format.decode())
+cdef object _of_letter(int letter):
+    """The datatype of plain items; None where the general rules were not asked for it yet."""
     found = _by_letter[letter]
     if found is None:
-        found = _by_letter[letter] = _formats.get(format.decode())
+        found = _by_letter[letter] = _formats.get(LETTERS[letter])
     return found
 
 
 cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
-    """Reads a message argument; buffers.py has the rules. The usual ones are read here: a buffer, or [buf(, n), type]."""
-    cdef object where = message, datatype = None
-    cdef Py_ssize_t count = -1, size, length
-    cdef Py_ssize_t parts
-    cdef uintptr_t address
+    """Reads a message argument; buffers.py has the rules. Items without gaps are read here."""
+    cdef Span span
+    cdef Simple found
     cdef buffer memory
-    if type(message) is list or type(message) is tuple:
-        parts = len(message)
-        if parts < 2 or parts > 3:
-            return _general(message, readonly, blocks)
-        where = message[0]
-        datatype = message[parts - 1]
-        if type(datatype) is str:
-            datatype = _codes.get(datatype)
-        if type(datatype) is not _Datatype:
-            return _general(message, readonly, blocks)
-        if parts == 3:
-            if type(message[1]) is not int:
-                return _general(message, readonly, blocks)
-            count = message[1]
-            if count < 0:
-                return _general(message, readonly, blocks)
-    if not PyObject_CheckBuffer(where) or isinstance(where, _Place):
-        return _general(message, readonly, blocks)
-    memory = acquire(where, readonly, datatype is None)
-    with cython.critical_section(memory):  # one that was given as such may be released meanwhile
-        address = <uintptr_t>memory.view.buf
-        length = memory.view.len
-        if datatype is None:
-            datatype = _formats[""] if memory.view.format == NULL else _of_format(memory.view.format)
+    datatype = read_span(message, &span, not readonly, blocks)
     if datatype is None:
         return _general(message, readonly, blocks)
-    record = datatype.ob
-    size = record.size
-    if size <= 0 or not record.dense:
-        return _general(message, readonly, blocks)
-    if count < 0:
-        count = length // size
-        if count * size != length:
+    memory = buffer.__new__(buffer)
+    memory.view = span.view  # and lets go of it
+    if datatype is True:
+        datatype = _of_letter(span.letter)
+        if datatype is None:
             return _general(message, readonly, blocks)
-        if blocks > 1:
-            if count % blocks:
-                return _general(message, readonly, blocks)
-            count //= blocks
-    elif count > length // size // (blocks if blocks > 1 else 1):
-        return _general(message, readonly, blocks)
-    cdef Simple found = Simple.__new__(Simple)
-    found.address = address
-    found.count = count
+    found = Simple.__new__(Simple)
+    found.address = <uintptr_t>memory.view.buf
+    found.count = memory.view.len // memory.view.itemsize // max(blocks, 1)
     found.datatype = datatype
     found.owner = memory
     return found

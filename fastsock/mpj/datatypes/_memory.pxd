@@ -1,5 +1,5 @@
 # What the hot path of calls takes from _memory without a look at Python's dictionaries.
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport uint32_t, uintptr_t
 from libc.string cimport strchr
 
 cdef extern from "Python.h":
@@ -24,6 +24,16 @@ cdef class buffer:
     cdef _slice(self, item)
 
 
+cdef class TypeMap:
+    # In bytes. Dense: the data begin at the item's address and follow each other without gaps, over any number of items.
+    cdef public Py_ssize_t size, extent, lb, true_lb, true_extent
+    cdef public bint dense
+    # What the kernels of a team know of it, once they were asked: their type, -1 for none, and a bit for each operation.
+    cdef bint asked
+    cdef int kernel_type
+    cdef uint32_t operations
+
+
 cdef class Simple:
     cdef readonly uintptr_t address
     cdef readonly Py_ssize_t count
@@ -43,14 +53,14 @@ cdef extern from *:
     const char *PLAIN_FORMATS
 
 cdef enum:
-    LETTERS_MOST = 16  # formats of plain items
+    LETTERS_MOST = 17  # formats of plain items; the last: bytes of which no more is known
 
 
 cdef inline int letter_of(const char *format) noexcept:
     """The place of a format among those of plain items, or -1. Any datatype of their kind describes their bytes."""
     cdef const char *found
     if format == NULL:
-        return 0
+        return LETTERS_MOST - 1
     if format[0] == c'Z':
         if format[1] == 0 or format[2] != 0:
             return -1
@@ -62,7 +72,7 @@ cdef inline int letter_of(const char *format) noexcept:
 
 
 cdef struct Span:
-    Py_buffer view  # held: to be released. `buf`, `len` and `itemsize` are those of the message
+    Py_buffer view  # held: to be released. `buf`, `len` and `itemsize` are those of the message's items
     bint held
     int letter      # of a plain array, as letter_of() says; -1 where a datatype was named
 
@@ -71,11 +81,19 @@ cdef inline void hold_nothing(Py_buffer *view) noexcept:
     """Memory of no bytes, of nobody."""
     view.obj = NULL
     view.buf = NULL
-    view.len = 0
+    view.format = NULL
+    view.len = view.ndim = view.readonly = 0
 
 
 cdef bint hold(object where, bint writable, int flags, Py_buffer *view) except -1
-# None where the general way is to look at the argument, and then nothing is held. Else the record of the datatype that
-# was named, or True for a plain array. A count given with a buffer of several blocks is that of each. Raises what is
-# wrong with a list or tuple.
+# The Datatype that a handle or a code names; None for anything else.
+cdef object type_named(object named)
+# As operator.index(), of a number that is not negative; -1 for anything else.
+cdef Py_ssize_t whole_number(object value) noexcept
+# Holds contiguous memory for items of a datatype; of None, those that the memory's own format tells. Their size, or 0:
+# the general way is to look at it, and nothing is held. of_nothing: of no items, so there may be no memory.
+cdef Py_ssize_t hold_items(object where, bint writable, object datatype, bint of_nothing, Span *span) except -1
+# Any way to write a message argument whose items follow each other without gaps. None where the general way is to look
+# at it, and then nothing is held. Else the Datatype that was named, or True for the memory's own. A count given with a
+# buffer of several blocks is that of each.
 cdef object read_span(object argument, Span *span, bint writable, int blocks)

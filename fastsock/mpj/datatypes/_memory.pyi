@@ -49,6 +49,14 @@ def tensor(
 def is_readable(address: int, nbytes: int) -> bool: ...
 def is_buffer(source: Any) -> bool: ...
 
+class TypeMap:
+    size: int
+    extent: int
+    lb: int
+    true_lb: int
+    true_extent: int
+    dense: bool
+
 class Simple:
     address: int
     count: int

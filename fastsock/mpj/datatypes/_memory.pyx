@@ -5,7 +5,7 @@ Another thread may release a buffer at any time, so its memory is read within a 
 """
 cimport cython
 from cpython.number cimport PyIndex_Check
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uintptr_t
 
 # Cython's own declaration of Py_buffer takes `obj` for an object, but it may be NULL: _memory.pxd has another.
 cdef extern from "Python.h":
@@ -47,8 +47,9 @@ WCHAR_SIZE = WCHAR_SIZE_
 
 include "_buffer.pxi"
 include "_foreign.pxi"
-include "_arguments.pxi"
+include "_typemap.pxi"
 include "_spans.pxi"
+include "_arguments.pxi"
 include "_gaps.pxi"
 include "_places.pxi"
 

@@ -1,11 +1,35 @@
-# What the native calls read of a message argument: its bytes, where these are all that it says.
+# What calls read of a message argument: its bytes, where these are all that it says. buffers.py has the rules.
 from cpython.exc cimport PyErr_Clear
 
 cdef extern from "Python.h":
     int get_buffer "PyObject_GetBuffer" (object exporter, Py_buffer *view, int flags) noexcept
+    Py_ssize_t as_ssize "PyNumber_AsSsize_t" (object number, object error) noexcept
 
-LETTERS = (*PLAIN_FORMATS.decode(), "Zf", "Zd")
+cdef extern from *:
+    """
+    #define is_instance(object, type) PyObject_TypeCheck(object, (PyTypeObject *)(type))
+    """
+    bint is_instance(object candidate, PyObject *type_) noexcept
+
+LETTERS = (*PLAIN_FORMATS.decode(), "Zf", "Zd", "")
 """The formats of plain items, in the order of letter_of()."""
+
+
+cdef object type_named(object named):
+    if is_instance(named, <PyObject *>_Datatype):
+        return named
+    return _codes.get(named) if isinstance(named, str) else None
+
+
+cdef Py_ssize_t whole_number(object value) noexcept:
+    cdef Py_ssize_t number
+    if not PyIndex_Check(value):
+        return -1
+    number = as_ssize(value, OverflowError)
+    if number < 0:
+        PyErr_Clear()
+        return -1
+    return number
 
 
 cdef bint hold(object where, bint writable, int flags, Py_buffer *view) except -1:
@@ -20,64 +44,88 @@ cdef bint hold(object where, bint writable, int flags, Py_buffer *view) except -
     return True
 
 
-cdef object read_span(object argument, Span *span, bint writable, int blocks):
-    cdef Simple message
-    span.held = False
-    if not isinstance(argument, (list, tuple)):
-        if not hold(argument, writable, PyBUF_FORMAT, &span.view):
-            return None
-        span.letter = letter_of(span.view.format)
-        if span.letter < 0:
+cdef Py_ssize_t hold_items(object where, bint writable, object datatype, bint of_nothing, Span *span) except -1:
+    cdef Py_ssize_t size = 0
+    cdef TypeMap type_
+    span.held, span.letter = False, -1
+    if datatype is not None:
+        type_ = <TypeMap>datatype.ob
+        if not type_.dense or type_.size <= 0:
+            return 0
+        size = type_.size
+        if of_nothing and (where is None or where is BOTTOM):
+            hold_nothing(&span.view)
+        elif not hold(where, writable, 0, &span.view):
+            return 0
+        span.view.itemsize = size
+    else:
+        if not hold(where, writable, PyBUF_FORMAT, &span.view):
+            return 0
+        if isinstance(where, buffer):  # it exports bytes, and may know more of them
+            with cython.critical_section(where):
+                span.letter = letter_of((<buffer>where).view.format)
+                span.view.itemsize = (<buffer>where).view.itemsize
+        else:
+            span.letter = letter_of(span.view.format)
+        size = span.view.itemsize
+        if span.letter < 0 or size <= 0:
             PyBuffer_Release(&span.view)
-            return None
-        span.held = True
-        return True
-    span.letter = -1
-    record = _listed(argument, span, writable, blocks)
-    if record is not None:
-        return record
-    message = simple(argument, not writable, blocks)
-    record = message.datatype.ob
-    if not record.dense:
-        return None
-    span.view.buf, span.view.itemsize = <void *>message.address, record.size
-    span.view.len = message.count * span.view.itemsize * max(blocks, 1)
-    span.view.obj = <PyObject *>message  # releasing the view lets go of it, and with it of the memory
-    Py_INCREF(message)
+            return 0
     span.held = True
-    return record
+    return size
 
 
-cdef object _listed(object argument, Span *span, bint writable, int blocks):
-    """The record of the datatype in [buffer, datatype] or [buffer, count, datatype], where it has no gaps."""
-    cdef Py_ssize_t size, count = -1, number = len(argument)
-    datatype = argument[number - 1] if 2 <= number <= 3 else None
-    if not isinstance(datatype, _Datatype):
-        return None
-    record = datatype.ob
-    if not record.dense:
-        return None
-    size = record.size
-    if number == 3:
-        if type(argument[1]) is not int:
+@cython.cdivision(True)
+cdef object read_span(object argument, Span *span, bint writable, int blocks):
+    cdef Py_ssize_t number, size, items, count = -1, displacement = 0
+    cdef bint fits
+    where, datatype, counts = argument, None, None
+    span.held = False
+    if isinstance(argument, (list, tuple)):
+        number = len(argument)
+        if number < 2 or number > 4:
             return None
-        count = argument[1]
-        if count < 0:
-            return None
-    if size <= 0:
+        where = argument[0]
+        if number == 2:
+            datatype = type_named(argument[1])
+        elif argument[number - 1] is not None:
+            datatype = type_named(argument[number - 1])
+            if datatype is None:
+                return None
+        if number > 2 or datatype is None:
+            counts = argument[1]
+            displacements = argument[2] if number == 4 else None
+            if isinstance(counts, (list, tuple)) and number < 4:
+                if len(counts) != 2:
+                    return None
+                counts, displacements = counts
+            if displacements is not None:
+                displacement = whole_number(displacements)
+            if counts is not None:
+                count = whole_number(counts)
+                if count < 0:
+                    return None
+            if displacement < 0:
+                return None
+    size = hold_items(where, writable, datatype, count == 0, span)
+    if size == 0:
         return None
-    if count == 0 and argument[0] is None:
-        hold_nothing(&span.view)
-    elif not hold(argument[0], writable, 0, &span.view):
-        return None
-    if blocks < 1:
+    items = span.view.len // size
+    fits = displacement <= items and (counts is not None or items * size == span.view.len)
+    items -= displacement
+    if blocks > 1:
+        fits = fits and (counts is not None or items % blocks == 0)
+        items //= blocks
+    else:
         blocks = 1
-    if number == 2:
-        count = span.view.len // size // blocks
-    # a large product would be another number
-    if count >= 0 and count <= span.view.len // size // blocks and (number == 3 or count * size * blocks == span.view.len):
-        span.view.len, span.view.itemsize = count * size * blocks, size
-        span.held = True
-        return record
-    PyBuffer_Release(&span.view)
-    return None
+    if counts is None:
+        count = items
+    if not fits or count > items:  # a product of large numbers would be another number
+        span.held = False
+        PyBuffer_Release(&span.view)
+        return None
+    if displacement:
+        span.view.buf = <char *>span.view.buf + displacement * size
+    span.view.len = count * size * blocks
+    span.view.itemsize = size
+    return True if datatype is None else datatype

@@ -68,42 +68,34 @@ class Part:
         return low, max(place + max((length - 1) * step, 0) for place, length in blocks)
 
 
-class TypeRecord(Record):
-    """What a datatype's handles refer to; never changes once made, but for its name and attributes."""
+class TypeRecord(_memory.TypeMap):
+    """What a datatype's handles refer to, as `Record` is; never changes once made, but for its name and attributes."""
 
     __slots__ = (
+        "__weakref__",
+        "_number",
         "_runs",
         "alignment",
         "attributes",
         "basic",
         "code",
         "combiner",
+        "constant",
+        "constant_name",
         "contents",
-        "dense",
         "elements",
         "explicit",
-        "extent",
         "kind",
         "known",
-        "lb",
         "name",
         "parts",
-        "size",
-        "true_extent",
-        "true_lb",
+        "predefined",
         "wire",
     )
 
-    size: int
-    extent: int
-    lb: int
-    true_lb: int
-    true_extent: int
     alignment: int
     explicit: bool
     """Its bounds were set (resized), or those of a part of it; then they are not padded."""
-    dense: bool
-    """Its data begin at the item's address and follow each other without gaps, over any number of items."""
     combiner: int
     contents: Contents | None
     parts: Sequence[Part]
@@ -123,7 +115,10 @@ class TypeRecord(Record):
     _runs: Runs | None
 
     def __init__(self, combiner: int, name: str = "") -> None:
-        super().__init__()
+        self._number = -1
+        self.constant: Any = None
+        self.constant_name = ""
+        self.predefined = False
         self.combiner = combiner
         self.name = name
         self.attributes = {}
@@ -133,6 +128,8 @@ class TypeRecord(Record):
         self.contents = None
         self.explicit = False
         self._runs = None
+
+    number = Record.number
 
     @property
     def runs(self) -> Runs:

@@ -268,31 +268,24 @@ class NativePointToPoint:
     def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=ANY, int recvtag=ANY, status=None):
         """Send one message and receive another at the same time; returns when both are done."""
         cdef Path path = self.ob.path
-        cdef Span span
+        cdef Span out, into
+        cdef fs_envelope envelope
         if not (0 <= dest < path.count and sendtag >= 0 and 0 <= source < path.count and recvtag >= ANY
-                and PyObject_CheckBuffer(recvbuf) and span_of(recvbuf, &span, True)):
-            return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-        let_go(&span)
-        if not span_of(sendbuf, &span, False):
+                and span_of(recvbuf, &into, True)):
             return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
         try:
-            try:
-                request = path.engine.irecv(recvbuf, path.peers[source], recvtag, path.context)
-            except (BufferError, ValueError, TypeError):  # not in one piece as it lies
-                let_go(&span)
+            if not span_of(sendbuf, &out, False):
+                let_go(&into)
                 return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-            try:
-                path.engine.c_send(span.view.buf, span.view.len, path.peers[dest], sendtag, path.context, MODE)
-                request.wait()
-            except:  # a receive that nobody waits for would take the next message
-                request.cancel()
-                raise
+            path.engine.c_sendrecv(out.view.buf, out.view.len, path.peers[dest], sendtag, into.view.buf, into.view.len,
+                                   path.peers[source], recvtag, path.context, MODE, &envelope)
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:
-            let_go(&span)
+            let_go(&out)
+            let_go(&into)
         if status is not None:
-            path.record.fill(status, request.envelope)
+            status._set(source, envelope.tag, envelope.length)
 
     def Isend(self, buf, int dest, int tag=0):
         """Start to send; the memory must stay as it is until the request is complete."""
