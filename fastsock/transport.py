@@ -177,6 +177,10 @@ class Channel(Protocol):
         """SO_SNDBUF as the program set it, in bytes."""
         raise NotImplementedError
 
+    def set_receive_buffer(self, size: int) -> None:
+        """SO_RCVBUF as the program set it, in bytes."""
+        raise NotImplementedError
+
     def set_urgent_inline(self, on: bool) -> None:
         """SO_OOBINLINE."""
         raise NotImplementedError

@@ -68,8 +68,8 @@ def kernel_timeouts(options: Options | None) -> tuple[float, float]:
     return _seconds(options, _socket.SO_RCVTIMEO), _seconds(options, _socket.SO_SNDTIMEO)
 
 
-def send_buffer(value: Any, *_: object) -> int:
-    """The value of SO_SNDBUF, in bytes."""
+def buffer_size(value: Any, *_: object) -> int:
+    """The value of SO_SNDBUF or SO_RCVBUF, in bytes."""
     number = value if isinstance(value, int) else int.from_bytes(bytes(value)[:4], sys.byteorder)
     return number & 0xFFFFFFFF  # a negative one asks for the most
 
@@ -89,11 +89,13 @@ def apply(sock: Any, channel: Channel | None, options: Options | None, changed: 
     """
     for (level, option), value in changed.items():
         if (level, option) == (_socket.SOL_SOCKET, _socket.SO_SNDBUF):
-            size = send_buffer(*value)
             if channel is None:
-                unix.enlarge_buffer(sock, size)
+                unix.enlarge_buffer(sock, buffer_size(*value))
             else:
-                channel.set_send_buffer(size)
+                channel.set_send_buffer(buffer_size(*value))
+        elif (level, option) == (_socket.SOL_SOCKET, _socket.SO_RCVBUF):
+            if channel is not None:
+                channel.set_receive_buffer(buffer_size(*value))
         elif level == _socket.SOL_SOCKET and option in ACTING:
             if channel is None:
                 _socket.socket.setsockopt(sock, level, option, *value)

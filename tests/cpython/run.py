@@ -2,7 +2,7 @@
 
     python tests/cpython/run.py                       the running interpreter, every path
     python tests/cpython/run.py --all --install       every Python 3.10 to 3.15 found, one virtual environment each
-    python tests/cpython/run.py --quick               the subset for continuous integration
+    python tests/cpython/run.py --quick               the subset for a change under way
     python tests/cpython/run.py --path shm --modules test_socket --match '*testRecv*' --details
 
 Exit status: 0 no regression, 1 a regression or an exclusion that is not

@@ -65,6 +65,9 @@ class PythonChannel(Channel):
     def set_send_buffer(self, size):
         enlarge_buffer(self.stream, size)
 
+    def set_receive_buffer(self, size):
+        pass  # a UNIX stream has the sender's buffer alone
+
     def set_urgent_inline(self, on):
         self.stream.setsockopt(_socket.SOL_SOCKET, _socket.SO_OOBINLINE, on)
 

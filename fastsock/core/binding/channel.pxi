@@ -658,6 +658,12 @@ cdef class Channel:
         fs_end_set_send_buffer(self.shared.end, size)
 
     @cython.critical_section
+    def set_receive_buffer(self, uint64_t size):
+        """As SO_RCVBUF: where the other end has set SO_SNDBUF, the two bound what is unread."""
+        self.alive()
+        fs_end_set_receive_buffer(self.shared.end, self.descriptor, size)
+
+    @cython.critical_section
     def show_desk(self, uint64_t desk, closed):
         """Tells the other end where buffers for this one go. closed() is called once this process has closed its end."""
         self.alive()

@@ -76,6 +76,7 @@ cdef extern from "stream/end.h" nogil:
     int fs_end_urgent_inline(const fs_end *end)
     void fs_end_set_urgent_inline(fs_end *end, int on)
     void fs_end_set_send_buffer(fs_end *end, uint64_t bytes)
+    void fs_end_set_receive_buffer(fs_end *end, int doorbell, uint64_t bytes)
     int fs_end_was_reset(fs_end *end, int doorbell)
     int fs_end_is_over(fs_end *end, int doorbell)
     int fs_end_take_error(fs_end *end, int doorbell)

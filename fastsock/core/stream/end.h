@@ -250,7 +250,9 @@ void fs_end_closed(struct fs_end *end);
 int fs_end_was_served(const struct fs_end *end);    /* the other end has put something into the ring, ever */
 int fs_end_urgent_inline(const struct fs_end *end); /* what the other end set by the next one: SO_OOBINLINE */
 void fs_end_set_urgent_inline(struct fs_end *end, int on);
-void fs_end_set_send_buffer(struct fs_end *end, uint64_t bytes); /* as SO_SNDBUF, as far as a ring can */
+/* As SO_SNDBUF and SO_RCVBUF.  The first alone keeps a ring from growing; both together bound what is unread in it. */
+void fs_end_set_send_buffer(struct fs_end *end, uint64_t bytes);
+void fs_end_set_receive_buffer(struct fs_end *end, int doorbell, uint64_t bytes);
 int fs_end_was_reset(struct fs_end *end, int doorbell);
 int fs_end_is_over(struct fs_end *end, int doorbell); /* so, or both ends shut their halves: not connected any more */
 int fs_end_take_error(struct fs_end *end, int doorbell); /* what SO_ERROR answers: a positive errno or 0 */

@@ -78,7 +78,7 @@ struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct
     uint64_t large = (uint64_t)segment->small * FS_GROWTH;
     for (int d = 0; d < 2; d++) {
         struct fs_ring *ring = d == side ? &end->out : &end->in;
-        *ring = (struct fs_ring){&end->header->direction[d], data + (size_t)d * large, segment->small, large, 0, 0, 0};
+        *ring = (struct fs_ring){&end->header->direction[d], data + (size_t)d * large, segment->small, large, 0, 0};
     }
     add(end);
     return end;

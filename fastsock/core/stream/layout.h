@@ -13,7 +13,7 @@
 #include "system.h"
 
 #define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
-#define FS_VERSION 6u
+#define FS_VERSION 7u
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
@@ -70,6 +70,8 @@ struct fs_direction {
     _Atomic uint32_t notice;       /* moved when the producing end closed or shut down: the doorbell says which */
     _Atomic uint32_t reading_shut; /* the consuming end called shutdown(SHUT_RD) */
     _Atomic uint64_t bell;
+    _Atomic uint32_t
+        buffers[2];            /* SO_SNDBUF of the producing end, SO_RCVBUF of the other one; 0: as large as we like */
     _Atomic uint32_t stuffed;  /* the doorbell refuses writes because the ring is full */
     _Atomic uint32_t watched;  /* the consumer gave its descriptor away: FS_WATCHED_... */
     _Atomic uint32_t raw;      /* the producer sends payload after the ring's end over the doorbell itself */

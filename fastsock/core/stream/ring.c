@@ -6,6 +6,7 @@
 #include "copy.h"
 
 #define MOST_LOOKS 1000
+#define LEAST_BUFFER 2304u /* of TCP's kernel, for either buffer */
 #define LOAD(field) atomic_load_explicit(&ring->shared->field, memory_order_acquire)
 
 static uint64_t own_head(const struct fs_ring *ring)
@@ -39,7 +40,22 @@ ssize_t fs_ring_unread(const struct fs_ring *ring)
     return -EPROTO;
 }
 
-static ssize_t space_seen(const struct fs_ring *ring, uint64_t head, uint64_t tail, uint64_t grown_at)
+/* Unread bytes that both ends' programs allow.  The other end's word can stop its own connection alone. */
+uint64_t fs_ring_most_unread(const struct fs_ring *ring)
+{
+    uint64_t send = atomic_load_explicit(&ring->shared->buffers[FS_SEND_BUFFER], memory_order_relaxed);
+    uint64_t receive = atomic_load_explicit(&ring->shared->buffers[FS_RECEIVE_BUFFER], memory_order_relaxed);
+    return send == 0 || receive == 0 ? UINT64_MAX : 2 * (send + receive); /* TCP's kernel doubles them too */
+}
+
+void fs_ring_set_buffer(struct fs_ring *ring, enum fs_ring_buffer which, uint64_t bytes)
+{
+    if (bytes < LEAST_BUFFER) bytes = LEAST_BUFFER;
+    if (bytes > UINT32_MAX) bytes = UINT32_MAX;
+    atomic_store(&ring->shared->buffers[which], (uint32_t)bytes);
+}
+
+static ssize_t area_seen(const struct fs_ring *ring, uint64_t head, uint64_t tail, uint64_t grown_at)
 {
     uint64_t used = head - tail;
     if (grown_at == FS_NOT_GROWN) return used > ring->small ? -EPROTO : (ssize_t)(ring->small - used);
@@ -50,6 +66,15 @@ static ssize_t space_seen(const struct fs_ring *ring, uint64_t head, uint64_t ta
     return head < grown_at || since > room ? -EPROTO : (ssize_t)(room - since);
 }
 
+static ssize_t space_seen(const struct fs_ring *ring, uint64_t head, uint64_t tail, uint64_t grown_at)
+{
+    ssize_t area = area_seen(ring, head, tail, grown_at);
+    uint64_t most = fs_ring_most_unread(ring), used = head - tail;
+    if (area <= 0 || most == UINT64_MAX) return area;
+    if (used >= most) return 0;
+    return (uint64_t)area < most - used ? area : (ssize_t)(most - used);
+}
+
 ssize_t fs_ring_room(const struct fs_ring *ring)
 {
     return space_seen(ring, LOAD(head) & FS_POSITION, LOAD(tail), LOAD(grown_at));
@@ -57,7 +82,8 @@ ssize_t fs_ring_room(const struct fs_ring *ring)
 
 uint64_t fs_ring_capacity(const struct fs_ring *ring)
 {
-    return LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large;
+    uint64_t area = LOAD(grown_at) == FS_NOT_GROWN ? ring->small : ring->large, most = fs_ring_most_unread(ring);
+    return area < most ? area : most;
 }
 
 static void note_touched(struct fs_ring *ring, uint64_t offset, uint64_t length)
@@ -144,7 +170,8 @@ int fs_ring_say_farewell(struct fs_ring *ring)
 int fs_ring_grow(struct fs_ring *ring)
 {
     if (atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed) != FS_NOT_GROWN) return 0;
-    if (atomic_load_explicit(&ring->keeps_small, memory_order_relaxed)) return 0;
+    uint64_t send = atomic_load_explicit(&ring->shared->buffers[FS_SEND_BUFFER], memory_order_relaxed);
+    if ((send != 0 && send <= ring->small / 2) || fs_ring_most_unread(ring) <= ring->small) return 0;
     atomic_store_explicit(&ring->shared->grown_at, own_head(ring), memory_order_release);
     return 1;
 }

@@ -2,7 +2,7 @@
  *
  * The ring starts small, so it stays in cache and touches little memory.  It grows to the large area when its consumer
  * does not keep up: a ring takes at least as much unread data as a TCP connection on one host.  It shrinks again once
- * the consumer has read everything.
+ * the consumer has read everything.  It takes no more than both ends' programs asked of TCP's buffers, where both did.
  *
  * Positions count bytes since the start.  Position p lies at
  *     p mod small                              before `grown_at`
@@ -21,10 +21,9 @@
 struct fs_ring {
     struct fs_direction *shared;
     unsigned char *data;
-    uint64_t small, large;   /* powers of two, in bytes */
-    uint64_t cached;         /* the other side's index as last seen; only ever too cautious */
-    _Atomic int keeps_small; /* its producer asked for less than the small area: it never grows */
-    uint64_t touched;        /* bytes at the front of `data` that this end has copied into or out of */
+    uint64_t small, large; /* powers of two, in bytes */
+    uint64_t cached;       /* the other side's index as last seen; only ever too cautious */
+    uint64_t touched;      /* bytes at the front of `data` that this end has copied into or out of */
 };
 
 /* Producer's side.  All return -EPROTO when the indices are impossible. */
@@ -56,6 +55,11 @@ const unsigned char *fs_ring_run(const struct fs_ring *ring, uint64_t offset, si
 ssize_t fs_ring_unread(const struct fs_ring *ring);
 ssize_t fs_ring_room(const struct fs_ring *ring);
 uint64_t fs_ring_capacity(const struct fs_ring *ring);
+
+/* The size of a buffer of TCP's that the program of this end asked for: of the producer's, or of the consumer's. */
+enum fs_ring_buffer { FS_SEND_BUFFER, FS_RECEIVE_BUFFER };
+void fs_ring_set_buffer(struct fs_ring *ring, enum fs_ring_buffer which, uint64_t bytes);
+uint64_t fs_ring_most_unread(const struct fs_ring *ring); /* that both allow; UINT64_MAX: any number */
 
 /* Whether this end has been at the memory of these bytes before.  The first time takes many times as long, so it says
  * nothing about what a copy costs.  Where that is uncertain the answer is no. */

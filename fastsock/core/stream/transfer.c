@@ -116,7 +116,7 @@ void fs_end_set_urgent_inline(struct fs_end *end, int on)
 
 void fs_end_set_send_buffer(struct fs_end *end, uint64_t bytes)
 {
-    atomic_store(&end->out.keeps_small, bytes <= end->out.small / 2); /* TCP's kernel doubles it too */
+    fs_ring_set_buffer(&end->out, FS_SEND_BUFFER, bytes);
 }
 
 int fs_end_was_reset(struct fs_end *end, int doorbell)
@@ -172,7 +172,9 @@ static ssize_t send_to_nobody(struct fs_end *end, int doorbell, size_t length, i
         end->pretended = end->reset = 1;
         end->pending_error = EPIPE;
     }
-    return (ssize_t)(length < TAKEN_FOR_NOBODY ? length : TAKEN_FOR_NOBODY);
+    uint64_t most = fs_ring_most_unread(&end->out);
+    if (most > TAKEN_FOR_NOBODY) most = TAKEN_FOR_NOBODY;
+    return (ssize_t)(length < most ? length : most);
 }
 
 static ssize_t send_raw(struct fs_end *end, int doorbell, const void *data, size_t length, int flags)
@@ -408,6 +410,12 @@ static void relieve_writer(struct fs_end *end, int doorbell)
         fs_count(&end->statistics.wakes, 1);
     }
     if (atomic_load(&in->stuffed) != 0) fs_doorbell_unstuff(end, doorbell);
+}
+
+void fs_end_set_receive_buffer(struct fs_end *end, int doorbell, uint64_t bytes)
+{
+    fs_ring_set_buffer(&end->in, FS_RECEIVE_BUFFER, bytes);
+    relieve_writer(end, doorbell); /* there may be more room now */
 }
 
 static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length,

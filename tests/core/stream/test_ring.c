@@ -26,7 +26,7 @@ static struct fixture *ring_at(uint64_t start)
     memset(&f->shared, 0, sizeof f->shared);
     f->shared.grown_at = FS_NOT_GROWN;
     f->shared.head = f->shared.tail = f->sent = f->received = start;
-    f->producer = f->consumer = (struct fs_ring){&f->shared, f->data, SMALL, LARGE, start, 0, 0};
+    f->producer = f->consumer = (struct fs_ring){&f->shared, f->data, SMALL, LARGE, start, 0};
     return f;
 }
 
@@ -72,13 +72,13 @@ TEST(ring_is_touched_without_a_change, 0)
     CHECK(memory != MAP_FAILED);
     memory[3 * 4096] = 7;
     struct fs_direction shared = {.grown_at = FS_NOT_GROWN};
-    struct fs_ring ring = {&shared, memory + 4096 + 64, 4096 * 4, 4096 * 4 * FS_GROWTH, 0, 0, 0};
+    struct fs_ring ring = {&shared, memory + 4096 + 64, 4096 * 4, 4096 * 4 * FS_GROWTH, 0, 0};
     fs_ring_touch(&ring);
     CHECK_EQUAL(memory[3 * 4096], 7);
     CHECK_EQUAL(mincore(memory, size, made), 0);
     CHECK_EQUAL(made[0] & 1, 0);
     CHECK_EQUAL(made[6] & 1, 0);
-    struct fs_ring tiny = {&shared, memory + 4096 + 64, SMALL, LARGE, 0, 0, 0};
+    struct fs_ring tiny = {&shared, memory + 4096 + 64, SMALL, LARGE, 0, 0};
     fs_ring_touch(&tiny); /* no whole page: nothing to do */
     munmap(memory, size);
 }
@@ -237,4 +237,31 @@ TEST(copies_are_exact_at_any_distance, 0)
         }
     free(source);
     free(target);
+}
+
+/* Both programs asked for small buffers of TCP's: no more is unread than that, and the ring never grows for it. */
+TEST(ring_keeps_to_the_buffers_that_both_ends_asked_for, 0)
+{
+    enum { AREA = 1 << 16, ASKED = 4096, MOST = 2 * (ASKED + ASKED) };
+    struct fs_direction shared = {.grown_at = FS_NOT_GROWN};
+    unsigned char *data = malloc(AREA * FS_GROWTH), block[MOST];
+    struct fs_ring producer = {&shared, data, AREA, AREA * FS_GROWTH, 0, 0}, consumer = producer;
+    memset(block, 1, sizeof block);
+    fs_ring_set_buffer(&producer, FS_SEND_BUFFER, ASKED);
+    CHECK_EQUAL(fs_ring_space(&producer, AREA), AREA); /* one of the two bounds nothing */
+    fs_ring_set_buffer(&consumer, FS_RECEIVE_BUFFER, ASKED);
+    CHECK_EQUAL(fs_ring_space(&producer, AREA), MOST);
+    CHECK_EQUAL(fs_ring_capacity(&consumer), MOST);
+    CHECK_EQUAL(fs_ring_put(&producer, block, MOST), 0);
+    CHECK(fs_ring_space(&producer, 1) == 0 && fs_ring_room(&producer) == 0 && fs_ring_grow(&producer) == 0);
+    CHECK_EQUAL(fs_ring_used(&consumer), MOST);
+    fs_ring_consume(&consumer, 1000);
+    CHECK_EQUAL(fs_ring_space(&producer, AREA), 1000);
+    fs_ring_set_buffer(&consumer, FS_RECEIVE_BUFFER, AREA); /* asks for more while it is nearly full */
+    CHECK_EQUAL(fs_ring_space(&producer, AREA), AREA - MOST + 1000);
+    fs_ring_set_buffer(&consumer, FS_RECEIVE_BUFFER, 0); /* the least that TCP gives, and less than lies there */
+    CHECK_EQUAL(fs_ring_space(&producer, AREA), 0);
+    fs_ring_set_buffer(&consumer, FS_RECEIVE_BUFFER, UINT64_MAX);
+    CHECK_EQUAL(fs_ring_space(&producer, AREA), AREA - MOST + 1000);
+    free(data);
 }

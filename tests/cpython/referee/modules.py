@@ -134,7 +134,7 @@ def of(interpreter: Interpreter) -> list[Module]:
 
 
 def quick(modules: list[Module]) -> list[Module]:
-    """The subset for continuous integration."""
+    """The subset for a change under way."""
     return [
         replace(module, leave_out=module.leave_out + _QUICK_LEFT_OUT)
         for module in modules
