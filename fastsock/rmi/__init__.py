@@ -24,6 +24,7 @@ proxy                       objects that look like those of another process
 session                     what a connection does beside the path of every call
 streams, references         generators, and objects that go by reference
 exported                    an object with its functions by number
+serial, chains              one call at a time, and those made on its behalf
 workers                     the threads that serve connections
 _connection                 one connection, both roles at once; compiled where there is a compiler
 addresses, keys, hello      names on this host, the user's key, its proof; secured: TLS
@@ -44,6 +45,7 @@ from .errors import (
     ConnectError,
     ConnectRefused,
     ConnectTimeout,
+    Deadlock,
     LimitExceeded,
     ListenError,
     LostPeer,
@@ -71,6 +73,7 @@ __all__ = [
     "ConnectRefused",
     "ConnectTimeout",
     "Daemon",
+    "Deadlock",
     "Future",
     "HiddenMethodsWarning",
     "LimitExceeded",

@@ -2,7 +2,7 @@
 cimport cython
 from cpython.object cimport PyObject
 
-from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, CANCEL, DEADLINE, ERROR, FREE, GOODBYE, HEADER_BYTES, ITEM, KEYWORDS, ONEWAY, RESULT
+from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, CANCEL, CHAIN, DEADLINE, ERROR, FREE, GOODBYE, HEADER_BYTES, ITEM, KEYWORDS, LASTING, ONEWAY, RESULT
 from fastsock.rmi._flow cimport Inflow
 from fastsock.rmi._locks cimport Lock, order
 from fastsock.rmi._packing cimport Packer
@@ -56,7 +56,7 @@ cdef inline int accept_calls() except -1:
 
 cdef class Connection(Servant):
     cdef public dict calls
-    cdef public bint closing, hurried
+    cdef public bint closing, hurried, knows_chains
     cdef public long forks
     cdef public _Process process
     cdef dict _parked, _threads
@@ -69,11 +69,13 @@ cdef class Connection(Servant):
     cdef bint _is_serving
     cdef object _resumed
 
-    cpdef object call(self, Method method, object arguments, object keywords, double deadline)
+    @cython.locals(call=Call)
+    cpdef object call(self, Method method, object arguments, object keywords, double deadline, int flags=*)
     @cython.locals(call=Call)
     cpdef Call start(self, int kind, Method method, object arguments, object keywords, double deadline, int flags)
     cpdef object tell(self, Method method, object arguments, object keywords, double deadline)
-    @cython.locals(request=Request, number=cython.uint, behalf=cython.uint, left=double, packer=Packer)
+    @cython.locals(request=Request, number=cython.uint, behalf=cython.uint, left=double, lasting=double,
+                   packer=Packer)
     cdef int _send_call(self, int kind, Method method, object arguments, object keywords, double deadline, int flags,
                         Call call) except -1
     @cython.locals(thread=cython.ulong, slot=cython.uint)
@@ -84,13 +86,14 @@ cdef class Connection(Servant):
     cpdef object wait(self, Call call, double deadline)
     @cython.locals(request=Request)
     cpdef object wait_on(self, Call call, double deadline)
+    cdef object _execute_here(self, Request request)
     cdef int _hand_over(self) except -1
     @cython.locals(left=double)
     cdef object _park(self, Call call, double deadline)
     cdef int _wake(self, Call call) except -1
     @cython.locals(call=Call)
     cdef object _wake_next(self)
-    cpdef object give_up(self, Call call)
+    cpdef bint give_up(self, Call call) except -1
 
     @cython.locals(kind=int, request=Request, call=Call)
     cdef Request _handle(self, Call mine)

@@ -53,6 +53,7 @@ if not cython.compiled:
         BEHALF,
         CALL,
         CANCEL,
+        CHAIN,
         DEADLINE,
         ERROR,
         FREE,
@@ -60,6 +61,7 @@ if not cython.compiled:
         HEADER_BYTES,
         ITEM,
         KEYWORDS,
+        LASTING,
         ONEWAY,
         RESULT,
     )
@@ -144,6 +146,7 @@ class Connection(Servant):
         Servant.__init__(self, sock, channel, session, packer, unpacker, peer, limit)
         self.closing = False
         self.hurried = False  # other connections want the thread that serves this one
+        self.knows_chains = False  # the other end
         self.process = process
         self.forks = process.forks
         self.calls: dict[int, Call] = {}
@@ -161,14 +164,16 @@ class Connection(Servant):
 
     # ---- calling ----
 
-    def call(self, method: Any, arguments: Any, keywords: Any, deadline: float) -> Any:
+    def call(self, method: Any, arguments: Any, keywords: Any, deadline: float, flags: int = 0) -> Any:
         """Makes a call and waits for its answer: returns its value, or raises its error.
 
-        deadline: by the monotonic clock, 0 for none. Raises CallTimeout, LostPeer, and what the method raised.
+        deadline: by the monotonic clock, 0 for none. Within a method it is that of the method's call at the latest.
+        flags: LASTING, where a stream must end at the deadline. Raises CallTimeout, LostPeer, and what the method
+        raised.
         """
-        call = self.start(CALL, method, arguments, keywords, deadline, 0)
+        call = self.start(CALL, method, arguments, keywords, deadline, flags)
         if not call.done:
-            self.wait(call, deadline)
+            self.wait(call, call.deadline)
         if call.failed:
             raise self.session.raised(call)
         return call.value
@@ -195,14 +200,32 @@ class Connection(Servant):
     ) -> None:
         sending = self.sending
         behalf = 0
+        chain = None
         running = context_of(self._current)
         if running is not None:
             request = running
-            if request.connection is self:
+            chain = request.chain
+            lasting = deadline if flags & LASTING else 0.0
+            if request.deadline:
+                if not lasting or request.deadline < lasting:
+                    lasting = request.deadline
+                if not deadline or request.deadline < deadline:
+                    deadline = request.deadline
+                    flags |= LASTING
+            if call is not None:
+                call.lasting = lasting
+                call.chain = chain
+            if kind == ONEWAY or not self.knows_chains:
+                chain = None
+            while request is not None and request.connection is not self:
+                request = request.outer
+            if request is not None:
                 behalf = request.number
                 flags |= BEHALF
-            if request.deadline and (not deadline or request.deadline < deadline):
-                deadline = request.deadline
+        elif flags & LASTING and call is not None:
+            call.lasting = deadline
+        if call is not None:
+            call.deadline = deadline
         sending.acquire()
         try:
             if self.lost is not None:
@@ -221,6 +244,9 @@ class Connection(Servant):
                     packer.pack(left)
                 if flags & BEHALF:
                     packer.pack(behalf)
+                if chain is not None:
+                    flags |= CHAIN
+                    packer.pack(chain)
                 if kind == BATCH:
                     packer.pack_written(arguments)
                 else:
@@ -294,7 +320,7 @@ class Connection(Servant):
         call.awaited = True
         while not call.done:
             if call.inbox:
-                self.execute(call.inbox.popleft())
+                self._execute_here(call.inbox.popleft())
             elif self.receiving.acquire(False):
                 request = None
                 try:
@@ -312,11 +338,16 @@ class Connection(Servant):
                     if self._parked:
                         self._wake_next()
                 if request is not None:
-                    self.execute(request)
+                    self._execute_here(request)
             else:
                 self._park(call, deadline)
         if (self._parked or self.has_bytes()) and not self.receiving.locked():
             self._hand_over()
+
+    def _execute_here(self, request: Any) -> None:
+        """In the thread that waits. It may run a request already, and both may call by any connection."""
+        request.outer = context_of(self._current)
+        self.execute(request)
 
     def _hand_over(self) -> None:
         """This thread receives no more. Frames may have come of which the kernel tells nobody."""
@@ -364,15 +395,18 @@ class Connection(Servant):
                 call.wake.release()
                 return
 
-    def give_up(self, call: Call) -> None:
-        """Nobody waits for the call any more: its answer will be dropped, and the other end is told."""
+    def give_up(self, call: Call) -> bool:
+        """Nobody waits for the call any more: its answer will be dropped, and the other end is told. False: the answer
+        has come meanwhile."""
         known = self.calls.pop(call.number, None)
         if call.inbox:
             self._run_inbox_later(call)
-        if known is None or self.lost is not None:
-            return
-        with suppress(LostPeer):  # then nothing will run there for long
-            self.send_plain(CANCEL, 0, call.number, 0, 0, ())
+        if known is None:
+            return False
+        if self.lost is None:
+            with suppress(LostPeer):  # then nothing will run there for long
+                self.send_plain(CANCEL, 0, call.number, 0, 0, ())
+        return True
 
     # ---- what came ----
 
@@ -391,9 +425,14 @@ class Connection(Servant):
                 return None
             if request.behalf:
                 call = self.calls.get(request.behalf)
+                if call is not None and request.chain is None:
+                    request.chain = call.chain  # an end of version 1 has not told it
                 if call is not None and call is mine:
                     return request
-                if call is not None and call.awaited:
+                if call is not None and not call.awaited:
+                    self._run_apart(call, request)
+                    return None
+                if call is not None:
                     if call.inbox is None:
                         call.inbox = deque()
                     call.inbox.append(request)

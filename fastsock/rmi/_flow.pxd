@@ -31,6 +31,7 @@ cdef class Inflow:
     cdef object told
     cdef public Sender connection
     cdef public unsigned int number
+    cdef public double deadline
     cdef public bint over
     cdef list _pulses
     cdef long long _taken, _taken_size
@@ -42,10 +43,12 @@ cdef class Inflow:
     cpdef bint tells(self, object function) except -1
     @cython.locals(pulse=Call)
     cdef object _next(self)
+    cdef double _until(self) except -1
+    cpdef object late(self)
+    cpdef object close(self)
     @cython.locals(taken="long long", taken_size="long long")
     cpdef object take(self)
 
 
 cdef class Stream(Inflow):
     cpdef object ended(self, object error)
-    cpdef object close(self)

@@ -12,9 +12,11 @@ except ModuleNotFoundError:
     from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi._locks import Lock
-from fastsock.rmi._receiving import FOR_EVER
-from fastsock.rmi.errors import LostPeer
+from fastsock.rmi._records import current
+from fastsock.rmi.errors import CallTimeout, LostPeer
 from fastsock.rmi.frames import CLOSE, CREDIT
+from fastsock.rmi.interrupts import interrupted
+from fastsock.system.genuine import genuine
 
 if not cython.compiled:
     from fastsock.rmi._interpreted import order
@@ -85,9 +87,10 @@ class Outflow:
 
 
 class Inflow:
-    """The end that reads a stream."""
+    """The end that reads a stream. deadline: when it must be over, 0 for never."""
 
-    def __init__(self, session: Any, number: int, method: Any) -> None:
+    def __init__(self, session: Any, number: int, method: Any, deadline: float = 0.0) -> None:
+        self.deadline = deadline
         self.session = session
         self.connection = session.connection
         self.method = method
@@ -150,9 +153,32 @@ class Inflow:
             self._pulses.append(pulse)
             try:
                 if not self.items and not self.over:
-                    self.connection.wait_on(pulse, FOR_EVER)
+                    self.connection.wait_on(pulse, self._until())
+            except TimeoutError as error:
+                if interrupted(error):
+                    raise
+                raise self.late() from None
             finally:
                 self._pulses.remove(pulse)
+
+    def _until(self) -> float:
+        """How long this thread waits: until the end of the stream's time, or of that of the call that runs here."""
+        request = current.get()
+        if request is None or not request.deadline or 0.0 < self.deadline < request.deadline:
+            return self.deadline
+        return request.deadline  # type: ignore[no-any-return]
+
+    def late(self) -> CallTimeout:
+        """The error where nothing came in time. The stream ends where its own time is over."""
+        told = f"{self.session.told(self.method)}: no item of the stream came in time"
+        if not self.deadline or genuine.monotonic() < self.deadline:
+            return CallTimeout(told)
+        self.close()
+        return CallTimeout(f"{told}; it is closed")
+
+    def close(self) -> None:
+        """Leaves the stream."""
+        raise NotImplementedError
 
     def take(self) -> Any:
         """The next item. Half of the window is given back at once. Raises IndexError."""

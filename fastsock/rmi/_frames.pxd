@@ -20,6 +20,8 @@ cdef enum:
     BEHALF = 2
     KEYWORDS = 4
     FREE = 16
+    CHAIN = 32
+    LASTING = 64
 
 cdef enum:
     WINDOW = 256

@@ -9,8 +9,9 @@ from fastsock.rmi._locks cimport order
 @cython.final
 cdef class Call:
     cdef public unsigned int number
-    cdef public bint done, failed, awaited
-    cdef public object method, value, wake, inbox, on_done
+    cdef public bint done, failed, awaited, apart
+    cdef public double deadline, lasting
+    cdef public object method, value, wake, inbox, on_done, chain
 
     cpdef bint calls_when_done(self, object function) except -1
 
@@ -23,7 +24,7 @@ cdef class Entry:
 
 @cython.final
 cdef class Request:
-    cdef public object connection, arguments, keywords, behind, task
+    cdef public object connection, arguments, keywords, behind, task, chain, stop, outer
     cdef public Entry exported
     cdef public int kind, flags
     cdef public unsigned int number, behalf, method

@@ -31,6 +31,10 @@ class Call:
         self.wake: Any = None
         self.inbox: Any = None  # requests that the waiting thread is to run
         self.on_done: Any = None
+        self.deadline = 0.0  # when its caller waits no more; 0: for ever
+        self.lasting = 0.0  # when the stream that it gives must be over
+        self.chain: Any = None  # the calls on whose behalf it is made (chains.py)
+        self.apart = False  # a thread runs what is in the inbox, because nobody waits
 
     def calls_when_done(self, function: Any) -> bool:
         """The receiver will call it with this. Whether the answer is there already: then perhaps nobody calls it."""
@@ -71,6 +75,9 @@ class Request:
         self.cancelled = False
         self.behind: Any = None  # later requests of the same thread
         self.task: Any = None
+        self.chain: Any = None  # the calls on whose behalf it is made (chains.py), and itself where it holds something
+        self.stop: Any = None  # what ends it early
+        self.outer: Any = None  # the request that its thread runs too: a call of that waits for this one
 
 
 class _Process:

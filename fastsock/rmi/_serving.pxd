@@ -2,7 +2,7 @@
 cimport cython
 
 from fastsock.core.binding._core cimport now_ns
-from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
+from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, CHAIN, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._packing cimport Packer
 from fastsock.rmi._records cimport Call, Entry, Request, context_of, enter_context, goes_on, leave_context, new_request, whole_number
@@ -22,6 +22,7 @@ cdef class Servant(Sender):
     cdef object _current
     cdef Lock _order
     cdef list _running
+    cdef dict _free
 
     @cython.locals(flags=int, number=cython.uint, request=Request, exported=Entry, unpacker=Unpacker, deadline=double,
                    behalf=cython.uint)
@@ -40,7 +41,11 @@ cdef class Servant(Sender):
     @cython.locals(key=cython.uint, first=Request, each=Request)
     cpdef object cancel(self, unsigned int number)
     cpdef object run_later(self, object request)
+    @cython.locals(request=Request)
     cdef object _run_inbox_later(self, Call call)
+    cdef object _run_apart(self, Call call, Request request)
+    @cython.locals(request=Request)
+    cpdef object run_inbox(self, Call call)
     @cython.locals(exported=Entry)
     cpdef object execute(self, Request request)
     @cython.locals(found=list, given=tuple, at=Py_ssize_t, count=Py_ssize_t)

@@ -14,6 +14,7 @@ try:
 except ModuleNotFoundError:
     from fastsock.rmi import _interpreted as cython
 
+from fastsock.rmi import chains
 from fastsock.rmi._locks import Lock
 from fastsock.rmi._records import current
 from fastsock.rmi.errors import BadFrame, LimitExceeded, LostPeer, RmiError, UnknownMethod, UnknownObject
@@ -24,7 +25,7 @@ if not cython.compiled:
     from fastsock.rmi._records import Call, Request
     from fastsock.rmi._records import Request as new_request
     from fastsock.rmi._sending import Sender
-    from fastsock.rmi.frames import BATCH, BEHALF, CALL, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
+    from fastsock.rmi.frames import BATCH, BEHALF, CALL, CHAIN, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
     from fastsock.system.genuine import genuine
 
     now = genuine.monotonic
@@ -44,6 +45,7 @@ class Servant(Sender):
         self._current = current
         self._order = Lock()
         self._running: list[Any] = [None] * (THREADS + 1)  # by the caller's thread
+        self._free: dict[int, Any] = {}  # those for which later ones do not wait, by their number
 
     def _request(self) -> Any:
         """The request of the frame. None: it cannot be run, and its caller was told."""
@@ -52,12 +54,17 @@ class Servant(Sender):
         deadline = 0.0
         behalf = 0
         keywords = None
+        chain = None
         try:
             self._begin()
             if flags & DEADLINE:
                 deadline = self._deadline_told(unpacker.unpack())
             if flags & BEHALF:
                 behalf = self._behalf_told(unpacker.unpack())
+            if flags & CHAIN:
+                chain = unpacker.unpack()
+                if not chains.is_chain(chain):
+                    raise BadFrame(f"{self.peer}: a call on behalf of a chain that is none")
             arguments = unpacker.unpack()
             if flags & KEYWORDS:
                 keywords = unpacker.unpack()
@@ -90,11 +97,13 @@ class Servant(Sender):
             unknown = UnknownMethod(f"{self.peer}: {exported.name} has no method of number {request.method}")
             self.session.refuse(request, unknown)
             return None
+        if chain is not None:
+            request.chain = chain if exported.flags else chains.passed(chain, request)
         return request
 
     def _deadline_told(self, left: Any) -> float:
         """When the caller waits no more. 0: it waits for ever."""
-        if type(left) is not float:
+        if type(left) is not float or left != left:
             raise BadFrame(f"{self.peer}: the time of a call is no number")
         return left + now() if left else 0.0
 
@@ -136,7 +145,9 @@ class Servant(Sender):
                     first.behind = deque()
                 first.behind.append(request)
                 return False
-            if not request.flags & FREE:
+            if request.flags & FREE:
+                self._free[request.number] = request
+            else:
                 self._running[key] = request
             return True
         finally:
@@ -150,6 +161,7 @@ class Servant(Sender):
             if not request.cancelled:
                 self.execute(request)
             if request.flags & FREE:
+                self._free.pop(request.number, None)
                 return
             following = self._following(request)
 
@@ -171,6 +183,7 @@ class Servant(Sender):
             while behind:
                 following = behind.popleft()
                 if following.flags & FREE:
+                    self._free[following.number] = following
                     self.session.submit(self.run_claimed, following)
                     continue
                 self._running[key] = following
@@ -186,6 +199,10 @@ class Servant(Sender):
         key = number >> THREAD_SHIFT
         self._order.acquire()
         try:
+            first = self._free.get(number)
+            if first is not None:
+                first.cancelled = True
+                return
             first = self._running[key]
             if first is None:
                 return
@@ -209,12 +226,49 @@ class Servant(Sender):
             self.session.submit(self.run_claimed, request)
 
     def _run_inbox_later(self, call: Call) -> None:
+        """Nobody waits for the call any more. What was made on its behalf runs all the same."""
         while call.inbox:
             try:
                 request = call.inbox.popleft()
             except IndexError:
                 return
+            if request.kind == ONEWAY:
+                request.chain = None  # its own caller does not wait for it either
             self.session.submit(self.execute, request)
+
+    def _run_apart(self, call: Call, request: Request) -> None:
+        """Nobody waits for the call on whose behalf the request is made: an event loop does, or somebody will later.
+        So another thread runs it. It must not be put behind the request that has made the call, and may wait for it.
+        """
+        if request.kind == ONEWAY:
+            request.chain = None
+        if request.flags & FREE:
+            self.session.submit(self.execute, request)
+            return
+        self._order.acquire()
+        try:
+            if call.inbox is None:
+                call.inbox = deque()
+            call.inbox.append(request)
+            if call.apart:
+                return
+            call.apart = True
+        finally:
+            self._order.release()
+        self.session.submit(self.run_inbox, call)
+
+    def run_inbox(self, call: Call) -> None:
+        """In a thread of its own: what is made on behalf of a call that nobody waits for, in its order."""
+        while True:
+            self._order.acquire()
+            try:
+                if not call.inbox:
+                    call.apart = False
+                    return
+                request = call.inbox.popleft()
+            finally:
+                self._order.release()
+            self.execute(request)
 
     def execute(self, request: Request) -> None:
         """Runs a request here and now, and answers it."""
@@ -284,7 +338,8 @@ class Servant(Sender):
         keywords = given[at + 3]
         if exported.flags or keywords is not None:
             one = new_request(self, CALL, 0, request.number, exported, number, arguments, keywords, request.deadline, 0)
-            value = exported.run(one)
+            one.chain = request.chain
+            value = self.session.run(one)
         else:
             value = exported.functions[number](*arguments)
         if goes_on(value):

@@ -196,12 +196,12 @@ class Answer:
         self._reader = reader
         self._method = method
         target = method.target
-        self._deadline = genuine.monotonic() + target.timeout if target.timeout else FOR_EVER
+        deadline = genuine.monotonic() + target.timeout if target.timeout else FOR_EVER
         kind = ONEWAY if method.flags & IS_ONEWAY else CALL
         arguments = tuple(_for_threads(each) for each in arguments)
         if keywords:
             keywords = {name: _for_threads(each) for name, each in keywords.items()}
-        self._call: Call = reader.connection.start(kind, method, arguments, keywords, self._deadline, FREE)
+        self._call: Call = reader.connection.start(kind, method, arguments, keywords, deadline, FREE)
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._result().__await__()
@@ -220,8 +220,8 @@ class Answer:
             if call.calls_when_done(tell):
                 _settle(answered)
             timer = None
-            if self._deadline:
-                timer = loop.call_later(max(self._deadline - genuine.monotonic(), 0.0), _settle, answered)
+            if call.deadline:
+                timer = loop.call_later(max(call.deadline - genuine.monotonic(), 0.0), _settle, answered)
             try:
                 await answered
             except asyncio.CancelledError:

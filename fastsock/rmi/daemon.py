@@ -282,6 +282,7 @@ class Daemon:
             self._pool,
             stranger.peer,
             self._limits,
+            version=other.version,
             accepted=True,
             trust_pickle=self._trust_pickle and other.trusts_pickle,
             tracebacks=self._tracebacks,

@@ -62,6 +62,10 @@ class CallTimeout(RmiError, TimeoutError):
     """No answer came in time. The connection stays good, and a late answer is dropped. The call can have run."""
 
 
+class Deadlock(RmiError, RuntimeError):
+    """A serial object is held by a call that waits for this one. The text tells the chain of calls. Nothing ran."""
+
+
 class RemoteError(RmiError):
     """A method raised an exception of a class that is not registered here.
 

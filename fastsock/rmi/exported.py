@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -21,9 +19,10 @@ from .marks import (
     is_exposed,
     table_of,
 )
+from .serial import SerialLock, lock_of
+from .streams import close_source, is_stream
 
 INSTANCES = ("single", "session", "call")
-_NO_LOCK: Any = nullcontext()
 
 
 class Exported(Entry):
@@ -31,31 +30,45 @@ class Exported(Entry):
 
     __slots__ = ("_lock", "interface", "made_by", "name", "object")
 
-    def __init__(
-        self, target: Any, interface: Interface, name: str, made_by: Callable[[], Any] | None = None, lock: Any = None
-    ) -> None:
+    def __init__(self, target: Any, interface: Interface, name: str, made_by: Callable[[], Any] | None = None) -> None:
         self.object = target
         self.interface = interface
         self.name = name
         self.made_by = made_by  # where each call has an instance of its own
-        self._lock = lock if lock is not None else allocate_lock() if interface.flags & SERIAL else _NO_LOCK
+        self._lock: SerialLock | None = None
+        if interface.flags & SERIAL:
+            self._lock = lock_of(target) if made_by is None else SerialLock()
         flags = 1 if interface.flags & SERIAL or made_by is not None else 0
         functions = functions_of(target, interface) if made_by is None else []
         Entry.__init__(self, flags, functions, len(interface.entries))
 
     def run(self, request: Any) -> Any:
         """Calls the function of a request."""
-        with self._lock:
-            functions = self.functions
-            if self.made_by is not None:
-                functions = functions_of(self.made_by(), self.interface)
-            value = functions[request.method](*request.arguments, **(request.keywords or {}))
-            if self._lock is not _NO_LOCK and self.interface.entries[request.method].flags & (ASYNC | STREAM):
-                raise TypeError(
-                    f"{self.name}.{self.interface.entries[request.method].name}: a serial object has no generators and"
-                    " no async methods, because such a method goes on after its call"
-                )
-            return value
+        if self._lock is None:
+            return self._run(request)
+        if self.interface.entries[request.method].flags & (ASYNC | STREAM):
+            raise self._goes_on(request)
+        try:
+            self._lock.enter(request)
+            value = self._run(request)
+        finally:
+            self._lock.leave(request)
+        if is_stream(value):
+            close_source(value)
+            raise self._goes_on(request)
+        return value
+
+    def _run(self, request: Any) -> Any:
+        functions = self.functions
+        if self.made_by is not None:
+            functions = functions_of(self.made_by(), self.interface)
+        return functions[request.method](*request.arguments, **(request.keywords or {}))
+
+    def _goes_on(self, request: Any) -> TypeError:
+        return TypeError(
+            f"{self.name}.{self.interface.entries[request.method].name}: a serial object has no generators and no async"
+            " methods, because such a method goes on after its call"
+        )
 
 
 def functions_of(target: Any, interface: Interface) -> list[Callable[..., Any]]:

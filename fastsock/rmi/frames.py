@@ -42,6 +42,8 @@ BEHALF = 2  # then the number of the receiver's call that this one is made for
 KEYWORDS = 4  # a dict of keyword arguments stands behind the arguments
 STREAM = 8  # of a RESULT: the value is a stream, and its number is the call's
 FREE = 16  # of a CALL: later calls of its thread need not wait until it has returned
+CHAIN = 32  # then the calls on whose behalf this one is made (chains.py). Version 1 does not know it
+LASTING = 64  # of a CALL: the stream that it gives must be over at its deadline, too
 
 # of the daemon itself
 DAEMON = 0

@@ -18,7 +18,8 @@ from . import proxy as proxies
 from ._batching import Calls, Recorder
 from ._connection import FOR_EVER, Connection, Method
 from ._records import Call, current
-from .frames import BATCH, CALL, FREE, ONEWAY
+from .errors import CallTimeout
+from .frames import BATCH, CALL, FREE, LASTING, ONEWAY
 from .interrupts import interrupted
 from .marks import ONEWAY as IS_ONEWAY
 
@@ -42,7 +43,10 @@ class Future(Generic[_Returned]):
         return f"<future of {self._connection.session.told(self._call.method)}: {state}>"
 
     def result(self, timeout: float | None = None) -> _Returned:
-        """The value. Raises what the call raised, TimeoutError after `timeout` seconds: then the call goes on."""
+        """The value. Raises what the call raised, CallTimeout at the call's deadline.
+
+        Raises TimeoutError after `timeout` seconds: then the call goes on.
+        """
         error = self.exception(timeout)
         if error is not None:
             raise error
@@ -52,6 +56,8 @@ class Future(Generic[_Returned]):
         """What the call raised, or None. Raises as result()."""
         call, connection = self._call, self._connection
         deadline = FOR_EVER if timeout is None else genuine.monotonic() + timeout
+        if call.deadline and (not deadline or call.deadline < deadline):
+            deadline = call.deadline
         while not call.done:
             if self._cancelled:
                 raise CancelledError
@@ -62,6 +68,8 @@ class Future(Generic[_Returned]):
                 if interrupted(late):
                     self.cancel()
                     raise
+                if self._ends_late():
+                    continue
                 raise TimeoutError(f"{connection.session.told(call.method)}: no answer yet; the call goes on") from None
             except BaseException:
                 self.cancel()
@@ -76,6 +84,15 @@ class Future(Generic[_Returned]):
             raise CancelledError
         error: BaseException | None = connection.session.raised(call) if call.failed else None
         return error
+
+    def _ends_late(self) -> bool:
+        """Whether the call's deadline is over. Then the call is, too."""
+        call, connection = self._call, self._connection
+        if not call.deadline or genuine.monotonic() < call.deadline:
+            return False
+        if connection.give_up(call):
+            connection.settle(call, CallTimeout(connection.session.late(call)), True)
+        return True
 
     def _place(self) -> Call:
         """What this thread waits for: the call itself, or a pulse of its own where another thread waits for that."""
@@ -96,6 +113,8 @@ class Future(Generic[_Returned]):
         """Whether there is an answer. It receives what has come."""
         if not self._call.done:
             self._connection.receive_what_came()
+            if not self._call.done:
+                self._ends_late()
         return self._call.done or self._cancelled
 
     def cancel(self) -> bool:
@@ -150,8 +169,8 @@ class _Within:
         connection = proxies.connected(method)
         deadline = genuine.monotonic() + self.seconds
         if method.flags:
-            return method.target.home.call(method, connection, arguments, keywords, deadline)
-        return connection.call(method, arguments, keywords, deadline)
+            return method.target.home.call(method, connection, arguments, keywords, deadline, LASTING)
+        return connection.call(method, arguments, keywords, deadline, LASTING)
 
 
 def future(method: Callable[_Given, _Returned]) -> Callable[_Given, Future[_Returned]]:
@@ -167,7 +186,8 @@ def future(method: Callable[_Given, _Returned]) -> Callable[_Given, Future[_Retu
         limit = remote.target.timeout if seconds is None else seconds
         deadline = genuine.monotonic() + limit if limit else FOR_EVER
         kind = ONEWAY if remote.flags & IS_ONEWAY else CALL
-        return Future(connection, connection.start(kind, remote, arguments, keywords, deadline, FREE))
+        flags = FREE if seconds is None else FREE | LASTING
+        return Future(connection, connection.start(kind, remote, arguments, keywords, deadline, flags))
 
     return begin
 
@@ -218,7 +238,7 @@ class Batch:
         until = genuine.monotonic() + limit if limit else FOR_EVER
         recorder.object_number = target.object_number  # of the connection that is used now
         call = connection.start(BATCH, method, recorder, None, until, 0)
-        connection.wait(call, until)
+        connection.wait(call, call.deadline)
         if call.failed:
             raise connection.session.raised(call)
         recorder.settle(call.value, connection.session.error_of)

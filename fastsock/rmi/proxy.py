@@ -63,17 +63,19 @@ class Home:
             target.connection = session.connection
             return session.connection  # type: ignore[no-any-return]
 
-    def call(self, method: Method, connection: Connection, arguments: Any, keywords: Any, deadline: float) -> Any:
+    def call(
+        self, method: Method, connection: Connection, arguments: Any, keywords: Any, deadline: float, flags: int = 0
+    ) -> Any:
         """A call of a method with marks."""
         if method.flags & IS_ONEWAY:
             connection.tell(method, arguments, keywords, deadline)
             return None
         try:
-            return connection.call(method, arguments, keywords, deadline)
+            return connection.call(method, arguments, keywords, deadline, flags)
         except LostPeer:
             if self.dial is None or connection.lost is None:
                 raise
-        return self.connect_again(method).call(method, arguments, keywords, deadline)
+        return self.connect_again(method).call(method, arguments, keywords, deadline, flags)
 
     def close(self) -> None:
         """Closes the connection, if it is the proxy's own."""

@@ -79,7 +79,8 @@ def open_session(
             raise
         raise told from error
     assert end.other is not None
-    return Session(sock, pool, where, limits, trust_pickle=trust_pickle and end.other.trusts_pickle)
+    trust = trust_pickle and end.other.trusts_pickle
+    return Session(sock, pool, where, limits, version=end.other.version, trust_pickle=trust)
 
 
 def _of_hello(error: BaseException, where: str, path: str, attempt: Attempt) -> RmiError | None:

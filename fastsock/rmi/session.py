@@ -23,6 +23,8 @@ from ._sending import PATIENCE
 from .errors import (
     BadAddress,
     BadFrame,
+    CallTimeout,
+    Deadlock,
     LimitExceeded,
     LostPeer,
     NotPackable,
@@ -41,6 +43,7 @@ from .frames import (
     END,
     ERROR,
     GOODBYE,
+    LASTING,
     ONEWAY,
     RELEASE,
     RESULT,
@@ -52,7 +55,8 @@ from .values import classes, register
 
 log = logging.getLogger("fastsock.rmi")
 
-for _own in (BadAddress, LimitExceeded, NotPackable, UnknownMethod, UnknownObject, VersionMismatch):
+_SINCE_2 = (BadAddress, CallTimeout, Deadlock)  # an end of version 1 does not know them
+for _own in (LimitExceeded, NotPackable, UnknownMethod, UnknownObject, VersionMismatch, *_SINCE_2):
     register(_own, name=f"{__package__}.{_own.__name__}")
 
 _READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
@@ -80,7 +84,7 @@ class Session:
     """One end of a connection, made after its hello.
 
     sock: connected, it belongs to the session from now on. pool: the threads of this end. peer: for messages.
-    tracebacks: whether callers are told where a method raised.
+    version: of the protocol, that both ends speak. tracebacks: whether callers are told where a method raised.
     """
 
     def __init__(
@@ -90,12 +94,14 @@ class Session:
         peer: str,
         limits: Limits,
         *,
+        version: int,
         accepted: bool = False,
         trust_pickle: bool = False,
         tracebacks: bool = True,
     ) -> None:
         self.sock = sock
         self.pool = pool
+        self.version = version
         self.accepted = accepted
         self.peer = peer
         self.limits = limits
@@ -113,6 +119,7 @@ class Session:
         self.packer = _codec.Packer(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
         self.unpacker = _codec.Unpacker(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
         self.connection = Connection(sock, self.channel, self, self.packer, self.unpacker, self.where, limits.frame)
+        self.connection.knows_chains = version >= 2
         self.streams: weakref.WeakValueDictionary[int, streams.Stream] = weakref.WeakValueDictionary()  # it reads them
         self.producers: dict[int, streams.Producer] = {}  # that this end feeds
         self.running: dict[int, Request] = {}  # those that can be cancelled
@@ -181,7 +188,7 @@ class Session:
         """The value of a RESULT with flags. The receiver calls it."""
         if flags != STREAM:
             raise BadFrame(f"{self.where}: a result with unknown flags {flags}")
-        found = streams.Stream(self, call.number, call.method)
+        found = streams.Stream(self, call.number, call.method, call.lasting)
         self.streams[call.number] = found
         if self.connection.lost is not None:  # by a sender: who ends it has perhaps not seen the stream
             found.ended(self.gone(call.method, True))
@@ -207,21 +214,25 @@ class Session:
 
     def execute(self, request: Request) -> None:
         """Runs a request of an object with particulars: one call at a time, or an instance for each."""
-        exported = request.exported
-        token = current.set(request)
         try:
-            value = exported.run(request)
+            value = self.run(request)
         except BaseException as error:
-            current.reset(token)
             self.failed(request, error)
             if interrupted(error):
                 raise
             return
-        current.reset(token)
         if streams.is_stream(value):
             self.special(request, value)
         elif request.kind != ONEWAY and not request.cancelled:
             self.connection.answer(request, value)
+
+    def run(self, request: Request) -> Any:
+        """The value that it has there. What is called meanwhile is called on its behalf."""
+        token = current.set(request)
+        try:
+            return request.exported.run(request)
+        finally:
+            current.reset(token)
 
     def refuse_source(self, value: Any) -> None:
         """A method gave a generator or a coroutine where none can be read."""
@@ -272,7 +283,9 @@ class Session:
                 request, RuntimeError(f"this connection has {len(self.producers)} open streams: no more are allowed")
             )
         else:
-            producer = streams.Producer(self, request.number, value)
+            if not request.flags & LASTING:
+                request.deadline = 0.0  # it was that of the answer
+            producer = streams.Producer(self, request, value)
             self.producers[request.number] = producer
             self.send(RESULT, request.number, (None,), STREAM)
             self.connection.make_way(request)
@@ -302,6 +315,8 @@ class Session:
         except Exception:
             text = "(its text cannot be made)"
         known = isinstance(error, Exception) and self._is_packable(error)
+        if self.version < 2 and isinstance(error, _SINCE_2):
+            known = False
         return error if known else None, name, text, remote
 
     def go_on(self, producer: Any) -> None:
@@ -360,8 +375,7 @@ class Session:
             self.connection.cancel(number)
             unfinished = self.running.get(number)
             if unfinished is not None:
-                unfinished.cancelled = True
-                self.pool.loop().cancel(unfinished)
+                _stop(unfinished)
             producer = self.producers.pop(number, None)
             if producer is not None:
                 self.submit(producer.close)
@@ -436,8 +450,7 @@ class Session:
             self.submit(producer.close)
         self.producers.clear()
         for request in list(self.running.values()):
-            request.cancelled = True
-            self.pool.loop().cancel(request)
+            _stop(request)
         self.pool.forget(self)
         self.references.ended()
         for function in self.on_end:
@@ -472,6 +485,14 @@ class Session:
             while self.connection.lost is None and not self.connection.send_unsent():
                 self.connection.receive_what_came()  # the other end may wait for room, too
                 self.await_room(PATIENCE)
+
+
+def _stop(request: Request) -> None:
+    """Nobody waits for it any more."""
+    request.cancelled = True
+    stop = request.stop
+    if stop is not None:
+        stop()
 
 
 def _own_part(error: BaseException) -> Any:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from _thread import allocate_lock
+from concurrent.futures import CancelledError
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
+from ..system.genuine import genuine
 from ._flow import ENDED, LEFT, WAITING, Outflow, Stream
+from ._records import current
 from .frames import END
 from .interrupts import interrupted
 from .loops import call_in
@@ -38,10 +41,16 @@ def close_source(value: Any) -> None:
 
 
 class Producer(Outflow):
-    """The end that feeds a stream. `go_on` sends until the credit is used up, or the generator is done."""
+    """The end that feeds a stream. `go_on` sends until the credit is used up, or the generator is done.
 
-    def __init__(self, session: Any, number: int, source: Any) -> None:
-        Outflow.__init__(self, session.connection, number, source)
+    What the generator calls is called on behalf of the request that gave it.
+    """
+
+    def __init__(self, session: Any, request: Any, source: Any) -> None:
+        Outflow.__init__(self, session.connection, request.number, source)
+        self._request = request if request.deadline or request.chain else None
+        request.arguments, request.keywords = (), None  # what lives of them is the generator's
+        self._taking: Any = None  # the item that an async generator makes
         self._session = session
         self._is_async = isinstance(source, AsyncGeneratorType)
         self._lock = allocate_lock()
@@ -76,13 +85,20 @@ class Producer(Outflow):
     def _send_some(self) -> bool:
         """Whether the stream is over."""
         session, number = self._session, self.number
+        token = current.set(self._request) if self._request is not None else None
         try:
             found = self._pour_async() if self._is_async else self.pour()
         except BaseException as error:
+            if self.closed and isinstance(error, CancelledError):
+                session.producers.pop(number, None)
+                return True
             self._fail(error, close=not self.is_taking)
             if interrupted(error):
                 raise
             return True
+        finally:
+            if token is not None:
+                current.reset(token)
         if found == LEFT:
             self._finish()
         elif found == ENDED:
@@ -98,11 +114,14 @@ class Producer(Outflow):
         self._session.send_error(END, self.number, error)
 
     def _pour_async(self) -> int:
+        until = self._request.deadline if self._request is not None else 0.0
         while self.has_credit():
-            if self.closed or self.connection.lost is not None:
-                return LEFT
-            self.is_taking = True
-            item = self._session.pool.loop().run(_next_of(self.source))
+            with self._lock:
+                if self.closed or self.connection.lost is not None:
+                    return LEFT
+                self.is_taking = True
+                self._taking = self._session.pool.loop().begin(_next_of(self.source, until))
+            item = self._taking.result()
             self.is_taking = False
             if item is _DONE:
                 return ENDED
@@ -112,7 +131,7 @@ class Producer(Outflow):
     def _finish(self) -> None:
         self._session.producers.pop(self.number, None)
         if self._is_async:
-            self._session.pool.loop().run(self.source.aclose())
+            self._session.pool.loop().begin(self.source.aclose()).result()
         else:
             self.source.close()
 
@@ -122,12 +141,17 @@ class Producer(Outflow):
             self.closed = True
             if self._running:
                 self._again = True
+                if self._taking is not None:  # an async generator may wait for ever
+                    self._taking.cancel()
                 return
             self._running = True
         self._finish()
 
 
-async def _next_of(source: Any) -> Any:
+async def _next_of(source: Any, until: float) -> Any:
+    """The next item, by a deadline that is not 0."""
+    if until:
+        return await asyncio.wait_for(_next_of(source, 0.0), max(until - genuine.monotonic(), 0.0))
     try:
         return await source.__anext__()
     except StopAsyncIteration:
@@ -148,11 +172,18 @@ async def next_of(stream: Stream) -> Any:
         def tell(waiting: asyncio.Future[None] = arrived, loop: Any = loop) -> None:
             call_in(loop, _settle_future, waiting)
 
+        timer = None
+        if stream.deadline:
+            timer = loop.call_later(max(stream.deadline - genuine.monotonic(), 0.0), tell)
         try:
             if not stream.tells(tell):
                 await arrived
+                if not stream.items and not stream.over and 0.0 < stream.deadline <= genuine.monotonic():
+                    raise stream.late()
         finally:
             stream.tells(None)
+            if timer is not None:
+                timer.cancel()
     return stream.take()
 
 

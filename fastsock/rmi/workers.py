@@ -349,7 +349,10 @@ class Loop:
 
         def ended(_: object) -> None:
             coroutine.close()  # it may have been cancelled before it began
+            request.stop = None
             session.running.pop(request.number, None)
+
+        request.stop = lambda: self.cancel(request)
 
         def begin() -> None:
             request.task = self.loop.create_task(run())
@@ -370,9 +373,9 @@ class Loop:
 
         call_in(self.loop, cancel)
 
-    def run(self, coroutine: Any) -> Any:
-        """The value of a coroutine that runs in the loop. For other threads."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+    def begin(self, coroutine: Any) -> Any:
+        """Runs a coroutine in the loop. Returns a future for other threads."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def close(self) -> None:
         """Cancels what runs in the loop, and stops it, if it is this object's own."""

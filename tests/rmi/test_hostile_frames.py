@@ -6,16 +6,44 @@ import random
 
 import pytest
 
-from fastsock.rmi import hello
+from fastsock import rmi
+from fastsock.rmi import chains, frames, hello
 from fastsock.system.proof import HelloError
 
-from . import fuzz_frames
+from . import fuzz_frames, objects
 from .conftest import KEY
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_frames_that_were_changed(seed):
     assert fuzz_frames.run(random.Random(seed), 40) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "values"),
+    [
+        (frames.DEADLINE, (float("nan"), ())),
+        (frames.DEADLINE, (1, ())),
+        (frames.BEHALF, (1 << 32, ())),
+        (frames.CHAIN, ((), ())),
+        (frames.CHAIN, ((1, "a", 2), ())),
+        (frames.CHAIN, ((1 << 63, "a"), ())),
+        (frames.CHAIN, ((1, "a") * (chains.MOST + 1), ())),
+        (frames.CHAIN, ((1, "a" * (chains.MOST_TEXT + 1)), ())),
+        (frames.CHAIN, (None, ())),
+    ],
+)
+def test_what_stands_before_the_arguments_is_bounded(flags, values):
+    with rmi.Daemon(key=KEY) as daemon:
+        daemon.register(objects.Store(), "store", local=False)
+        daemon.start()
+        with fuzz_frames.proved(daemon.address) as sock:
+            for kind, flag, number, target, method, body in (
+                fuzz_frames.valid_frames()[0],
+                (frames.CALL, flags, 2, 1, 0, fuzz_frames.packed(*values)),
+            ):
+                sock.sendall(frames.HEADER.pack(len(body), kind, flag, 0, number, target, method) + body)
+            fuzz_frames.until_it_ends(sock)
 
 
 @pytest.mark.parametrize("seed", range(200))
