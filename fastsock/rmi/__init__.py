@@ -29,6 +29,8 @@ workers                     the threads that serve connections
 _connection                 one connection, both roles at once; compiled where there is a compiler
 addresses, keys, hello      names on this host, the user's key, its proof; secured: TLS
 _codec, values              values to bytes and back, and the classes that are registered
+unregistered, derived       the classes that travel though nobody registered them; subclasses of plain classes
+libraries, refusals         what travels of the libraries; what is said of a value that cannot travel
 marks, frames, errors       what can be called, how a frame looks, what can go wrong
 
 Each file stands on those below it. Above the socket class; nothing in fastsock imports it. Tests: tests/rmi.

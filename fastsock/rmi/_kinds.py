@@ -112,7 +112,7 @@ def tag_of(kind: type) -> int | None:
     root = kind.__module__.partition(".")[0]
     if root == "numpy":
         numpy = load_numpy()
-        if issubclass(kind, numpy.generic):
+        if issubclass(kind, numpy.generic) and kind is not numpy.record:
             return int(SCALAR)
         if issubclass(kind, numpy.dtype):
             return int(DTYPE)

@@ -79,3 +79,4 @@ cdef enum:
     FLAGS = 3
     STATE = 4
     RAISED = 5
+    FILLED = 6

@@ -31,6 +31,7 @@ cdef class ObjectPacker(SpecialPacker):
     cdef int _keep(self, object value, Py_ssize_t place) except -1
     @cython.locals(kind=int, before=Py_ssize_t)
     cdef int write_instance(self, object value, Outgoing known) except -1
+    cdef int write_filled(self, object value, Outgoing known) except -1
     cdef int write_made_of(self, object value, Outgoing known) except -1
     cdef int write_made(self, object value) except -1
     @cython.locals(outgoing=Outgoing)
@@ -39,7 +40,13 @@ cdef class ObjectPacker(SpecialPacker):
     @cython.locals(began=Py_ssize_t, known=Outgoing)
     cdef int _describe(self) except -1
     cdef int write_exception(self, object value, object kind) except -1
+    cdef int write_reduced(self, object value) except -1
+    cdef object told(self, object member)
+    cdef bint travels(self, object kind) except -1
     cdef int write_state(self, object state) except -1
     cdef int write_cause(self, object value) except -1
     cdef int write_unknown(self, object value, object kind) except -1
     cdef object find_plan(self, object kind)
+    cdef object find_of_library(self, object kind)
+    cdef object find_of_import(self, object kind)
+    cdef object _plan(self, object kind, object description)

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType
+import builtins
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -13,7 +12,10 @@ except ModuleNotFoundError:
     from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi._kinds import name_of, tag_of
-from fastsock.rmi.errors import LimitExceeded, NotPackable
+from fastsock.rmi.derived import slots_of
+from fastsock.rmi.errors import LimitExceeded, NotPackable, RemoteError, VersionMismatch, text_of
+from fastsock.rmi.refusals import refusal
+from fastsock.rmi.unregistered import of_import, of_library
 
 if not cython.compiled:
     from fastsock.rmi._format import (
@@ -32,7 +34,7 @@ if not cython.compiled:
     from fastsock.rmi._kinds import BUILTIN
     from fastsock.rmi._packing_special import SpecialPacker
     from fastsock.rmi._packing_values import ValuePacker
-    from fastsock.rmi.values import FIELDS, FLAGS, MEMBERS, RAISED, STATE
+    from fastsock.rmi.values import FIELDS, FILLED, FLAGS, MEMBERS, RAISED, STATE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -128,6 +130,8 @@ class ObjectPacker(SpecialPacker):
         elif kind == FLAGS:
             self.put_class(known.number)
             self.write(value._value_)
+        elif kind == FILLED:
+            self.write_filled(value, known)
         elif not self.was_written(value):
             if kind == STATE or kind == RAISED:  # noqa: SIM109, it is C
                 self.write_made_of(value, known)
@@ -141,6 +145,16 @@ class ObjectPacker(SpecialPacker):
                 self.end_tuple(value, before)
 
     @cython.final
+    def write_filled(self, value: Any, known: Outgoing) -> None:
+        """An instance that is begun empty there, and has its number before what it holds."""
+        if not self.is_again(value):
+            self.count += 1
+            self.put_class(known.number)
+            self.enter()
+            self.write_made(known.description.pack(value))  # type: ignore[misc]
+            self.leave()
+
+    @cython.final
     def write_made_of(self, value: Any, known: Outgoing) -> None:
         """An instance that is made again by a function."""
         self.remember_open(value)
@@ -149,9 +163,7 @@ class ObjectPacker(SpecialPacker):
         if known.kind == STATE:
             self.write_made(known.description.pack(value))  # type: ignore[misc]
         else:
-            self.write_made(_arguments_of(value))
-            self.write_state(value.__dict__)
-            self.write_cause(value)
+            self.write_reduced(value)
         self.leave()
         self.remember(value)
         self.count += 1
@@ -199,16 +211,42 @@ class ObjectPacker(SpecialPacker):
     def write_exception(self, value: BaseException, kind: type) -> None:
         if not self.was_written(value):
             self.remember_open(value)
-            reduced: Any = value.__reduce__()
             self.put(EXCEPTION)
             self.enter()
             self.write_str(kind.__name__)
-            self.write_made(reduced[1])
-            self.write_state(reduced[2] if len(reduced) > 2 else None)
-            self.write_cause(value)
+            self.write_reduced(value)
             self.leave()
             self.remember(value)
             self.count += 1
+
+    @cython.final
+    def write_reduced(self, value: BaseException) -> None:
+        """Arguments, attributes and cause of an exception, as its builtin class tells them: files of an OSError too."""
+        base = builtin_class(type(value))
+        reduced: Any = base.__reduce__(value)
+        arguments = reduced[1]
+        state = reduced[2] if len(reduced) > 2 else None
+        if type(value) is not base:
+            state = {**(state or {}), **slots_of(value, base)}
+        if isinstance(value, _GROUP):
+            arguments = (value.message, [self.told(member) for member in value.exceptions])
+        self.write_made(arguments)
+        self.write_state(state)
+        self.write_cause(value)
+
+    @cython.final
+    def told(self, member: BaseException) -> BaseException:
+        """A member of a group. One of a class that cannot travel leaves its name and text."""
+        if self.travels(type(member)):
+            return member
+        told = RemoteError(name_of(type(member)), text_of(member))
+        told.__cause__ = member.__cause__
+        return told
+
+    @cython.final
+    def travels(self, kind: Any) -> bool:
+        """Whether the class of an exception can travel."""
+        return kind in self.plans or self.find_plan(kind) is not None or self.find_of_library(kind) is not None
 
     @cython.final
     def write_state(self, state: dict[str, Any] | None) -> None:
@@ -221,8 +259,8 @@ class ObjectPacker(SpecialPacker):
         cause = value.__cause__
         if cause is not None and memo_get(self.memo, cause) == OPEN:
             cause = None
-        if cause is not None and type(cause) not in BUILTIN and type(cause) not in self.classes.by_class:
-            told = Exception(f"{name_of(type(cause))}: {cause}")
+        if cause is not None and not self.travels(type(cause)):
+            told = Exception(f"{name_of(type(cause))}: {text_of(cause)}")
             told.__cause__ = cause.__cause__
             cause = told
         self.write_made(cause)
@@ -239,14 +277,18 @@ class ObjectPacker(SpecialPacker):
                 self.enter()
                 self.write_made(reference)
                 self.leave()
+            elif self.find_of_library(kind) is not None:
+                self.write_other(value, kind)
             elif self.trust_pickle:
                 import pickle
 
                 pickled = pickle.dumps(value, 5)
                 self.put(PICKLE)
                 self.put_bytes(pickled, len(pickled))
+            elif self.find_of_import(kind) is not None:
+                self.write_other(value, kind)
             else:
-                raise NotPackable(_refusal(kind))
+                raise NotPackable(refusal(kind))
 
     @cython.final
     def find_plan(self, kind: Any) -> Any:
@@ -256,30 +298,31 @@ class ObjectPacker(SpecialPacker):
             self.plans[kind] = plan
         return plan
 
+    @cython.final
+    def find_of_library(self, kind: Any) -> Any:
+        """The plan of a class that a library registers, or that every process finds by its name."""
+        try:
+            description = of_library(self.classes, kind)
+        except VersionMismatch as error:
+            raise NotPackable(f"{name_of(kind)} cannot be sent: {error}") from None
+        return self._plan(kind, description)
 
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, partial)
+    @cython.final
+    def find_of_import(self, kind: Any) -> Any:
+        """The plan of a class that a process which has imported it finds by its name."""
+        return self._plan(kind, of_import(self.classes, kind))
+
+    @cython.final
+    def _plan(self, kind: Any, description: Any) -> Any:
+        if description is None:
+            return None
+        plan = self.plans[kind] = Outgoing(description)
+        return plan
 
 
-def _arguments_of(value: BaseException) -> tuple[Any, ...]:
-    """An OSError leaves the names of files out of its `args`."""
-    if isinstance(value, OSError) and type(value).__reduce__ is OSError.__reduce__:
-        reduced: Any = value.__reduce__()
-        return tuple(reduced[1])
-    return value.args
+_GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())
 
 
-def _refusal(kind: type) -> str:
-    if issubclass(kind, _FUNCTIONS):
-        return f"a {kind.__qualname__} cannot be sent, only called from the other end: send rmi.callback(function)"
-    if issubclass(kind, type):
-        return "a class cannot be sent: send an instance, or rmi.callback(class) to have instances made here"
-    name = kind.__qualname__
-    marks = ("__dataclass_fields__", "__attrs_attrs__", "_fields", "__members__")
-    if issubclass(kind, BaseException) or any(hasattr(kind, mark) for mark in marks):
-        line = f"@rmi.value above class {name}"
-    else:
-        line = f"rmi.register({name}, pack=..., unpack=...)"
-    return (
-        f"{name_of(kind)} is not registered, so its instances cannot be sent: write {line} at both ends, "
-        "or send rmi.reference(instance)"
-    )
+def builtin_class(kind: type) -> Any:
+    """The builtin class of an exception, whose functions know its state."""
+    return next(each for each in kind.__mro__ if each in BUILTIN)

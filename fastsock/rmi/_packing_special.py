@@ -277,6 +277,10 @@ class SpecialPacker(ValuePacker):
 def _header_of(dtype: Any, shape: tuple[int, ...], fortran: bool) -> bytes:
     from fastsock.array_format import check_sendable, pack_header
 
+    if dtype.hasobject:
+        raise NotPackable(
+            f"an array of dtype {dtype} holds Python objects: send array.tolist(), or convert it by array.astype()"
+        )
     try:
         check_sendable(dtype)
         return pack_header(dtype, shape, fortran)

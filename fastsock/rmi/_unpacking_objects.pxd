@@ -1,6 +1,6 @@
 # The C types of _unpacking_objects.py.
 cimport cython
-from fastsock.rmi._kinds cimport EXCEPTIONS
+from fastsock.rmi._kinds cimport BUILTIN, EXCEPTIONS
 from fastsock.rmi._memory cimport load_u32, load_u64, new_instance, new_tuple, set_field
 from fastsock.rmi._numbers cimport *
 from fastsock.rmi._unpacking_special cimport SpecialUnpacker
@@ -35,6 +35,7 @@ cdef class ObjectUnpacker(SpecialUnpacker):
     cdef object read_object(self, Py_ssize_t number)
     @cython.locals(kind=int, place=Py_ssize_t, index=Py_ssize_t)
     cdef object read_other_object(self, Incoming known)
+    cdef object read_filled(self, Incoming known)
     @cython.locals(place=Py_ssize_t, failures=Py_ssize_t, tag=int)
     cdef object read_new_cached(self)
     @cython.locals(place=Py_ssize_t)

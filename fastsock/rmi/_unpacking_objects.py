@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -11,6 +12,7 @@ except ModuleNotFoundError:
     from fastsock.rmi import _interpreted as cython
 
 from fastsock.rmi.errors import BadFrame, LimitExceeded, VersionMismatch
+from fastsock.rmi.unregistered import of_name
 
 if not cython.compiled:
     from fastsock.rmi._format import (
@@ -29,10 +31,10 @@ if not cython.compiled:
         REPEATS,
     )
     from fastsock.rmi._interpreted import load_u32, load_u64, new_instance, new_tuple, read_items, set_field
-    from fastsock.rmi._kinds import EXCEPTIONS
+    from fastsock.rmi._kinds import BUILTIN, EXCEPTIONS
     from fastsock.rmi._unpacking_special import SpecialUnpacker
     from fastsock.rmi._unpacking_values import ValueUnpacker
-    from fastsock.rmi.values import FIELDS, FLAGS, MEMBERS, RAISED, STATE, TUPLE_CLASS
+    from fastsock.rmi.values import FIELDS, FILLED, FLAGS, MEMBERS, RAISED, STATE, TUPLE_CLASS
 
 if TYPE_CHECKING:
     from fastsock.rmi.values import ClassDescription, ClassTable
@@ -48,15 +50,15 @@ class Incoming:
         self.version = version
         self.fields = names[1:]
         description = classes.by_name.get(names[0])
+        self.failure: str | None = None  # why no instance can be made
+        if description is None:
+            description, why = of_name(classes, names[0])
+            self.failure = why or None
         self.description = description
         self.cls: Any = None if description is None else description.cls
-        self.failure: str | None = None  # why no instance can be made
         self.migrates = False
         if description is None:
-            self.failure = (
-                f"the peer sent an instance of {names[0]!r}, and no class is registered by this name here: "
-                "register it at both ends, or give it the same name= there"
-            )
+            pass  # and that is the failure
         elif description.digest != digest:
             if description.migrate is not None and (description.kind == kind):
                 self.migrates = True
@@ -144,6 +146,8 @@ class ObjectUnpacker(SpecialUnpacker):
     @cython.final
     def read_other_object(self, known: Incoming) -> Any:
         kind = known.kind
+        if kind == FILLED:
+            return self.read_filled(known)
         state: Any
         place = self.take_place() if kind == FIELDS else -1
         self.enter()
@@ -177,6 +181,26 @@ class ObjectUnpacker(SpecialUnpacker):
             self.put_in_place(place, value)
         elif kind not in (MEMBERS, FLAGS):
             self.number(value)
+        return value
+
+    @cython.final
+    def read_filled(self, known: Incoming) -> Any:
+        """An instance that is begun empty, for it may be within what it holds."""
+        description: Any = known.description
+        value = description.begin() if known.failure is None else None
+        self.number(value)
+        self.enter()
+        state = self.read()
+        self.leave()
+        if known.failure is not None:
+            self.fail(VersionMismatch(known.failure))
+        elif not self.failures:
+            try:
+                description.fill(value, state)
+            except BadFrame:
+                raise
+            except Exception as error:
+                self.fail(error)
         return value
 
     @cython.final
@@ -277,7 +301,7 @@ class ObjectUnpacker(SpecialUnpacker):
         digest = load_u64(self.data, self.at + 5)
         self.at += 13
         names = tuple(self.take(self.read_length()).decode("utf-8", "surrogatepass").split("\0"))
-        if kind > RAISED:
+        if kind > FILLED:
             raise BadFrame(f"the class {names[0]!r} is of the kind {kind}, which does not exist")
         self.incoming.append(Incoming(kind, version, digest, names, self.classes))
 
@@ -305,15 +329,22 @@ def _make(known: Incoming, state: Any) -> Any:
         if type(arguments) is not tuple:
             raise BadFrame(f"the arguments of an exception are {type(arguments).__name__}")
         value = cls.__new__(cls, *arguments)
-        if not isinstance(value, OSError):
-            value.args = arguments
-        elif value.errno is None and len(arguments) > 1:
-            OSError.__init__(value, *arguments)
+        _initialize(value, arguments)
         _restore(value, attributes, cause)
         return value
     if known.migrates:
         state = [state[name] for name in description.fields]
     return tuple.__new__(cls, state)
+
+
+def _initialize(value: BaseException, arguments: tuple[Any, ...]) -> None:
+    """As the builtin class does: some keep more than the arguments. The class's own `__init__` may want others."""
+    base: Any = next(each for each in type(value).__mro__ if each in BUILTIN)
+    if base.__init__ is not BaseException.__init__ and not (isinstance(value, OSError) and value.errno is not None):
+        with suppress(TypeError):  # they are not those of the builtin class: then it kept nothing
+            base.__init__(value, *arguments)
+    if not isinstance(value, OSError):
+        value.args = arguments
 
 
 def _restore(value: BaseException, state: Any, cause: Any) -> None:

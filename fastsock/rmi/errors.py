@@ -96,6 +96,14 @@ class RemoteTraceback(Exception):
         return f"\n{self.args[0]}"
 
 
+def text_of(error: BaseException) -> str:
+    """What an exception says. Its class may be at fault there too."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be made)"
+
+
 def add_remote_traceback(error: BaseException, text: str) -> None:
     """Shows the traceback of the other process with that of the exception."""
     if sys.version_info >= (3, 11):

@@ -89,7 +89,7 @@ def functions_of(target: Any, interface: Interface) -> list[Callable[..., Any]]:
 
 def _plain(function: Any) -> Any:
     """An instance's own special method is found by its class: the instance is called the usual way."""
-    return function if isinstance(function, (FunctionType, MethodType)) else function.__call__
+    return function if isinstance(function, (FunctionType, MethodType, type)) else function.__call__
 
 
 def _iterating(target: Any) -> Callable[[], Iterator[Any]]:
@@ -107,6 +107,11 @@ def _getter(target: Any, name: str) -> Callable[[], Any]:
 
 def _setter(target: Any, name: str) -> Callable[[Any], None]:
     return lambda value: setattr(target, name, value)
+
+
+def exported_function(function: Callable[..., Any], name: str) -> Exported:
+    """What can be called: a function, or a class, that makes an instance by each call."""
+    return Exported(function, interface_of_function(function), name)
 
 
 def exported(target: Any, name: str, interface: type | None = None, instance: str = "single") -> Exported:
@@ -133,5 +138,5 @@ def exported(target: Any, name: str, interface: type | None = None, instance: st
                 f"{type(target).__qualname__} exposes nothing: write @rmi.expose above the class, or above what may be"
                 " called"
             )
-        return Exported(target, interface_of_function(target), name)
+        return exported_function(target, name)
     return Exported(target, interface_of(type(target)), name)

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from . import proxy as proxies
 from .errors import BadFrame, LimitExceeded, UnknownObject
-from .exported import Exported, exported
+from .exported import Exported, exported, exported_function
 from .frames import FIRST_OBJECT, MOST_OBJECTS, RELEASE
 from .marks import from_description, interface_of, is_exposed
 
@@ -144,6 +144,8 @@ class References:
             number = self._numbers.get(key)
         if number is not None:
             return self._again(number)
+        if isinstance(target, type) and interface is None:
+            return self._send(exported_function(target, _name_of(target)), key)
         return self._send(exported(target, _name_of(target), interface), key)
 
     def _again(self, number: int) -> tuple[Any, ...]:

@@ -33,6 +33,7 @@ from .errors import (
     UnknownObject,
     VersionMismatch,
     add_remote_traceback,
+    text_of,
 )
 from .frames import (
     CALL,
@@ -310,14 +311,10 @@ class Session:
         """What is sent of an exception: itself or None, its class's name, its text, its traceback."""
         name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
         remote = "".join(traceback.format_exception(type(error), error, _own_part(error))) if self.tracebacks else ""
-        try:
-            text = str(error)
-        except Exception:
-            text = "(its text cannot be made)"
         known = isinstance(error, Exception) and self._is_packable(error)
         if self.version < 2 and isinstance(error, _SINCE_2):
             known = False
-        return error if known else None, name, text, remote
+        return error if known else None, name, text_of(error), remote
 
     def go_on(self, producer: Any) -> None:
         """Goes on with a stream in the thread that serves. What its generator raises at its end is no connection's."""

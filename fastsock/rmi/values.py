@@ -15,14 +15,16 @@ from typing import Any, TypeVar, overload
 
 _Registered = TypeVar("_Registered", bound=type)
 
-# kinds
-FIELDS, TUPLE_CLASS, MEMBERS, FLAGS, STATE, RAISED = range(6)
+# kinds; FILLED: begun empty, so that what it holds can hold it, and filled then
+FIELDS, TUPLE_CLASS, MEMBERS, FLAGS, STATE, RAISED, FILLED = range(7)
 
 
 class ClassDescription:
     """What is told once a connection of a class. Equal digests mean that instances can be exchanged."""
 
-    __slots__ = ("cache", "cls", "digest", "fields", "kind", "migrate", "name", "pack", "unpack", "version")
+    __slots__ = (
+        "begin", "cache", "cls", "digest", "fields", "fill", "kind", "migrate", "name", "pack", "unpack", "version",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -35,6 +37,8 @@ class ClassDescription:
         unpack: Callable[[Any], Any] | None = None,
         migrate: Callable[[Any, int], Any] | None = None,
         cache: bool = False,
+        begin: Callable[[], Any] | None = None,
+        fill: Callable[[Any, Any], None] | None = None,
     ) -> None:
         self.cls = cls
         self.name = name
@@ -45,6 +49,8 @@ class ClassDescription:
         self.unpack = unpack
         self.migrate = migrate
         self.cache = cache
+        self.begin = begin
+        self.fill = fill
         self.digest = digest_of(name, kind, version, fields)
 
     def __repr__(self) -> str:
@@ -63,6 +69,7 @@ class ClassTable:
     def __init__(self) -> None:
         self.by_class: dict[type, ClassDescription] = {}
         self.by_name: dict[str, ClassDescription] = {}
+        self.libraries: dict[str, str] = {}  # those whose classes were entered; why they could not be
 
     def add(self, description: ClassDescription) -> None:
         """Enter a class. A class defined anew in the same place takes the place of the older one.

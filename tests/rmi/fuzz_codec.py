@@ -11,15 +11,23 @@ from __future__ import annotations
 import argparse
 import array
 import datetime
+import io
+import ipaddress
+import json
 import pathlib
+import queue
 import random
+import re
 import sys
 import time
 import uuid
+from collections import Counter, OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -40,8 +48,10 @@ from tests.rmi.test_codec import (
     Slotted,
     class_table,
 )  # fmt: skip
+from tests.rmi.test_values import Metres, Noted, Rows, Token
 
 ALLOWED = (RmiError, NotPackable)
+FAULTS = (TypeError, ValueError, AttributeError, LookupError, OverflowError, RecursionError, re.error)
 Frame = tuple[bytes, list[Any]]
 
 
@@ -77,6 +87,13 @@ def samples() -> list[Frame]:
         ),
         (bytes(5000), bytearray(5000), numpy.zeros((10, 100)), numpy.zeros(1000, "M8[s]")),
         ("x" * 70_000, array.array("i", range(2000))),
+        (
+            OrderedDict(a=[1]), defaultdict(list, a=[1]), Counter("ab"), deque([1, 2], 3), SimpleNamespace(a=1),
+            ipaddress.ip_address("10.0.0.1"), ipaddress.ip_network("::/8"), re.compile("a+", re.I), UserDict(a=1),
+            Rows("file", [1]), Metres(5, "m"), Token("text"), Noted(1, 2.5), HTTPStatus.OK, time.gmtime(0),
+            json.JSONDecodeError("text", "document", 3), queue.Empty(), io.BytesIO(b"abc"), io.StringIO("abc"),
+            numpy.ma.array([1, 2], mask=[0, 1]), numpy.rec.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")]),
+        ),
     ]  # fmt: skip
     return [Way(FORMS["interpreted"], FORMS["interpreted"], table).pack(*values) for values in sent]
 
@@ -91,7 +108,7 @@ def feed(form: Any, body: bytes, segments: Sequence[Any]) -> Any:
         return None
     except Exception as error:
         # what a registered function says of a state that is none of its own
-        assert type(error) in (TypeError, ValueError, AttributeError, KeyError, OverflowError, IndexError), repr(error)
+        assert isinstance(error, FAULTS), repr(error)
         return None
     return values
 

@@ -480,7 +480,10 @@ def test_a_cause_that_cannot_travel_leaves_its_text(way):
 
 
 class Subclassed(dict):
-    pass
+    """It says itself what is to be pickled, so it does not travel as other subclasses of plain classes."""
+
+    def __reduce__(self) -> Any:
+        return Subclassed, (dict(self),)
 
 
 def test_a_field_that_is_not_set(way):
@@ -498,7 +501,6 @@ def test_a_field_that_is_not_set(way):
         (functools.partial(int), r"rmi\.callback\(function\)"),
         (dataclasses.make_dataclass("Fresh", ["x"])(1), r"@rmi\.value above class Fresh"),
         (numpy.array([object()]), "holds Python objects"),
-        (numpy.ma.array([1]), "MaskedArray is not registered"),
         (enum.Enum("Loose", "A").A, r"@rmi\.value above class Loose"),
         (object, "a class cannot be sent"),
         (int, "a class cannot be sent"),
