@@ -1,14 +1,16 @@
 """Settings: from the environment, from the rules file that it names, and defaults.
 
-This module imports nothing of fastsock and nothing heavy, because every Python process under the
-launcher imports it before its own program. That is also why ``Settings`` and ``Rule`` are written
-out: ``dataclasses`` alone would add about ten milliseconds to each start.
+This module imports nothing heavy, because every Python process under the launcher imports it before
+its own program. That is also why ``Settings`` and ``Rule`` are written out: ``dataclasses`` alone
+would add about ten milliseconds to each start.
 """
 
 from __future__ import annotations
 
 import os
 from operator import index
+
+from .system import variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -381,6 +383,24 @@ def _text_of(path: str) -> str:
         raise ConfigError(f"the rules file cannot be read ({why}); {advice}", file=path) from error
 
 
+def _check_report(path: str) -> None:
+    """Raises ConfigError where the report of the end could not be written. It makes no file."""
+    if path == "-":
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        why = "it is a folder"
+    elif os.path.exists(path):
+        why = "" if os.access(path, os.W_OK) else "this user may not write it"
+    elif not os.path.isdir(folder):
+        why = f"there is no folder {folder}"
+    else:
+        why = "" if os.access(folder, os.W_OK | os.X_OK) else f"this user may not write in {folder}"
+    if why:
+        advice = "correct FASTSOCK_STATS or --stats, or leave it unset"
+        raise ConfigError(f"the statistics cannot be written to {path}: {why}; {advice}")
+
+
 def _parse_rule(content: str, file: str, line: int, default: Sequence[str]) -> Rule:
     fields = content.split(None, 3)
     if len(fields) < 4:
@@ -537,25 +557,18 @@ _VARIABLES = {
     "FASTSOCK_STATS": "stats",
     "FASTSOCK_TRACE": "trace",
 }
-_MESSAGE_PASSING = "FASTSOCK_MPJ_"  # fastsock.xxdev.settings and the launcher of ranks know which there are
 LAUNCHED = "FASTSOCK_LAUNCHED"  # the process that the launcher became
-_OTHER_VARIABLES = (
-    "FASTSOCK_CONFIG",
-    "FASTSOCK_INSTALL",
-    "FASTSOCK_INTERPRETER",
-    "FASTSOCK_RMI_KEY",
-    "FASTSOCK_RMI_NAMES",
-    LAUNCHED,
-)
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings of the FASTSOCK_ variables. An empty variable counts as unset.
 
-    Raises ConfigError if a value, or the rules file, cannot be used.
+    Raises ConfigError if a value, the rules file or the report's file cannot be used.
     """
     environ = os.environ if environ is None else environ
     found = Settings().reading(_VARIABLES, environ)
+    if found.stats is not None:
+        _check_report(found.stats)
     path = environ.get("FASTSOCK_CONFIG", "")
     if not path:
         return found
@@ -564,22 +577,13 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
     return found.replace(rules=rules, exports=parse_exports(text, file=path))
 
 
-def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The FASTSOCK_ variables that fastsock does not know, sorted. Most likely they are misspelt."""
-    environ = os.environ if environ is None else environ
-    return tuple(
-        sorted(
-            name
-            for name in environ
-            if name.startswith("FASTSOCK_")
-            and not name.startswith(_MESSAGE_PASSING)
-            and name not in _VARIABLES
-            and name not in _OTHER_VARIABLES
-        )
-    )
+def _at_first() -> Settings:
+    """The settings of this process's environment. Misspelt variables are warned of, once for it and its children."""
+    variables.warn_of_unknown()
+    return from_environment()
 
 
-in_force = InForce(from_environment)
+in_force = InForce(_at_first)
 settings: Callable[[], Settings] = in_force.settings
 reload: Callable[[], Settings] = in_force.reload
 configure: Callable[..., Settings] = in_force.configure

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import fastsock
 from fastsock import config
 from fastsock.config import ConfigError, Settings, parse_rules, parse_transports
+from fastsock.system import variables
 
 unhurried = settings(deadline=None)  # a busy machine is no failure
 
@@ -24,7 +25,7 @@ unhurried = settings(deadline=None)  # a busy machine is no failure
 @pytest.fixture(autouse=True)
 def fresh_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test reads a clean environment, and leaves the settings of the others alone."""
-    for name in (*config._VARIABLES, *config._OTHER_VARIABLES):
+    for name in variables.SOCKETS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(config.in_force, "current", None)
     yield
@@ -237,7 +238,7 @@ class TestEnvironment:
         assert found.rdma_rendezvous == "read"
 
     def test_an_empty_variable_counts_as_unset(self) -> None:
-        names = (*config._VARIABLES, *config._OTHER_VARIABLES)
+        names = variables.SOCKETS
         assert config.from_environment(dict.fromkeys(names, "")) == Settings()
 
     @pytest.mark.parametrize(
@@ -279,9 +280,18 @@ class TestEnvironment:
         assert found.paths_for("connect", "127.0.0.1", 1)[0] == ("unix", "tcp")
         assert found.paths_for("connect", "127.0.0.1", 2)[0] == ("shm", "tcp")
 
-    def test_unknown_variables(self) -> None:
-        environ = {"FASTSOCK_TRANSPORT": "shm", "FASTSOCK_TRACE": "1", "PATH": "/bin", "FASTSOCK_INSTALL": "1"}
-        assert config.unknown_variables(environ) == ("FASTSOCK_TRANSPORT",)
+    @pytest.mark.parametrize(
+        ("path", "why"),
+        [("nodir/x", "there is no folder"), ("", "it is a folder"), ("report", ""), ("-", "")],
+    )
+    def test_a_report_that_cannot_be_written(self, tmp_path, path, why) -> None:
+        target = path if path == "-" else str(tmp_path / path)
+        if why:
+            with pytest.raises(ConfigError, match=f"the statistics cannot be written to {target}: {why}"):
+                config.from_environment({"FASTSOCK_STATS": target})
+        else:
+            assert config.from_environment({"FASTSOCK_STATS": target}).stats == target
+        assert list(tmp_path.iterdir()) == []
 
 
 class TestCurrent:
@@ -329,9 +339,11 @@ class TestCurrent:
         assert found != Settings() and found != "unix"
 
 
-def test_importing_it_loads_nothing_heavy_and_nothing_of_fastsock() -> None:
+def test_importing_it_loads_nothing_heavy_and_little_of_fastsock() -> None:
     folder = os.path.dirname(config.__file__)
-    code = f"import sys; sys.path.append({folder!r}); before = set(sys.modules); import config; "
-    code += "config.settings(); print(*(set(sys.modules) - before))"
+    code = "import sys, types; sys.modules['fastsock'] = package = types.ModuleType('fastsock'); "
+    code += f"package.__path__ = [{folder!r}]; before = set(sys.modules); import fastsock.config; "
+    code += "fastsock.config.settings(); print(*(set(sys.modules) - before))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert set(loaded) <= {"config", "__future__", "operator", "_operator", "os"}
+    own = {"fastsock.config", "fastsock.system", "fastsock.system.variables"}
+    assert set(loaded) <= {*own, "__future__", "operator", "_operator", "os"}

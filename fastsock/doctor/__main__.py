@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _port(text: str) -> int:
-    port = int(text)
+    port = int(text) if text.isascii() and text.isdigit() else 0
     if not 0 < port < 65536:
         raise argparse.ArgumentTypeError(f"{text} is no port; write a number from 1 to 65535")
     return port

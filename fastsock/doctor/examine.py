@@ -7,6 +7,7 @@ import platform
 from typing import TYPE_CHECKING
 
 from .. import __version__, chain, config, core
+from ..system import variables
 from ..transport import Capability, Reason
 from . import hardware, measure
 from .hardware import Findings
@@ -24,7 +25,9 @@ def examine(host: str | None = None, port: int | None = None, *, measuring: bool
 
     Times are microseconds, rates 10**9 bytes a second. A value that cannot be found out is None.
     """
-    problems = [f"{name} is set, but is no setting of fastsock" for name in config.unknown_variables()]
+    unknown = variables.unknown(os.environ)
+    os.environ[variables.TOLD] = ",".join(unknown)  # they are told of here
+    problems = [variables.told_of(name) for name in unknown]
     healthy = True
     try:
         settings = config.settings()

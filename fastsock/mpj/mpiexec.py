@@ -132,6 +132,8 @@ class _Reader:
             options.hostfile = value()
         elif name in _EACH:
             self.each = int(value(int))
+            if self.each <= 0:
+                raise UsageError(f"{word} {self.each}: must be more than 0")
         elif name == "x":
             key, equals, text = value().partition("=")
             part.environ.update({key: text} if equals else {key: os.environ[key]} if key in os.environ else {})
@@ -142,6 +144,8 @@ class _Reader:
             part.directory = os.path.abspath(value())
         elif name == "timeout":
             options.timeout = float(value(float))
+            if not options.timeout > 0:
+                raise UsageError(f"{word} {options.timeout:g}: must be more than 0")
         elif name in _TAGS:
             options.tag = True
         elif name == "no-as-mpi4py":

@@ -123,13 +123,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(options: Options) -> NoReturn:
     """Run the ranks and exit as the first that failed does: with 2 where they cannot be started."""
-    from .runner import launch
+    from .runner import checking, launch
 
     try:
         status = launch.run(options)
-    except launch.LaunchError as error:
+    except checking.LaunchError as error:
         sys.stderr.write(f"{options.name}: {error}\n")
-        sys.exit(2)
+        sys.exit(error.status)
+    if status > 0 and not options.as_mpi4py:
+        hint = checking.hint(options)
+        if hint is not None:
+            sys.stderr.write(f"{options.name}: {hint}\n")
     if status < 0:  # as a parent expects of an interrupted program
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)

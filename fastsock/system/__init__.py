@@ -7,6 +7,7 @@ starting    threads, where there may be none any more
 delivering  the close of a TCP socket to which the other end still sends
 proof       both ends of a fresh connection prove that they know one key
 user_key    the key that the processes of one user share
+variables   the environment variables of all packages
 
 Every layer may import it. It imports core alone. Tests: tests/system.
 """

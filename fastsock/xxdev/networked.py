@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import os
 
 from ..core.binding._core import Engine
 from . import settings
@@ -44,7 +45,9 @@ class NetworkedDevice(Device):
         except BaseException as error:
             self.finish()
             if isinstance(error, OSError) and not isinstance(error, XxdevError):
-                raise failed(Code.UNREACHABLE, f"{self.name}: rank {args.rank} cannot listen: {error}") from error
+                told = os.environ.get("FASTSOCK_MPJ_INTERFACE")
+                at = f" at FASTSOCK_MPJ_INTERFACE={told}" if told else ""
+                raise failed(Code.UNREACHABLE, f"{self.name}: rank {args.rank} cannot listen{at}: {error}") from error
             raise
         self._finish_at_exit()
         return list(range(args.size))

@@ -251,7 +251,7 @@ def test_the_time_limit(program, device):
 def test_a_program_that_is_not_there():
     done = run("-n", 2, "/nowhere/app.py")
     assert done.returncode == 2
-    assert "No such file" in done.stderr
+    assert done.stderr == "python -m fastsock.mpj.run: there is no file and no program /nowhere/app.py\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -33,10 +33,6 @@ def test_changes_from_code():
     assert settings.current().eager_limit == 1 << 20
 
 
-def test_variables_of_message_passing_are_known_to_the_rest():
-    assert config.unknown_variables({"FASTSOCK_MPJ_EAGER_LIMIT": "1"}) == ()
-
-
 def test_devices_by_name():
     assert Device.new_instance("smpdev").name == "smpdev"
     settings.configure(device="sysvdev")

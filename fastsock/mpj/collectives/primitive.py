@@ -44,6 +44,9 @@ def levels_in_order(exchange: Exchange, combine: Combine | None) -> str | None:
     return levels(exchange, combine)
 
 
+PRIMITIVES: dict[str, Primitive] = {}  # by name: those that were imported
+
+
 class Primitive:
     """A collective primitive and its algorithms."""
 
@@ -51,6 +54,7 @@ class Primitive:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        PRIMITIVES[name] = self
         self.algorithms: dict[str, Callable[..., Any]] = {}
         self._needs: dict[str, Needs] = {}
         self._chosen: dict[tuple[Any, ...], Callable[..., Any]] = {}

@@ -11,6 +11,8 @@ import os
 import sys
 from bisect import bisect_right
 
+from ... import config
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,9 +41,11 @@ def parse(text: str, name: str) -> list[Row]:
         if not words:
             continue
         if len(words) != 5 or words[1] not in REACHES or not words[2].isdecimal() or not words[3].isdecimal():
-            raise ValueError(
-                f"{name}, line {number}: {line.strip()!r} is not: primitive, one of {'/'.join(REACHES)}, "
-                "least ranks, least bytes, algorithms with commas between"
+            raise config.ConfigError(
+                f"{line.strip()!r} is not: primitive, one of {'/'.join(REACHES)}, "
+                "least ranks, least bytes, algorithms with commas between",
+                file=name,
+                line=number,
             )
         rows.append(Row(words[0], words[1], int(words[2]), int(words[3]), tuple(words[4].split(","))))
     return rows
@@ -129,8 +133,17 @@ def _read(path: str) -> str:
         return file.read()
 
 
+def _read_own(path: str) -> str:
+    try:
+        return _read(path)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        advice = "name another file, or leave it unset"
+        raise config.ConfigError(f"{FILE_VARIABLE}: the table cannot be read ({why}); {advice}", file=path) from error
+
+
 def load(environment: Mapping[str, str] = os.environ) -> Table:
-    """The shipped table, with the changes of the environment."""
+    """The shipped table, with the changes of the environment. Raises ConfigError."""
     forced = {
         name[len(PRIMITIVE_VARIABLE) :].lower(): algorithm
         for name, algorithm in environment.items()
@@ -139,7 +152,7 @@ def load(environment: Mapping[str, str] = os.environ) -> Table:
     table = Table(parse(_read(SHIPPED), "table.txt"), forced)
     path = environment.get(FILE_VARIABLE)
     if path:
-        table.replace(parse(_read(path), f"{path} ({FILE_VARIABLE})"))
+        table.replace(parse(_read_own(path), f"{path} ({FILE_VARIABLE})"))
     return table
 
 

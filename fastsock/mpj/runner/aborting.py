@@ -80,6 +80,7 @@ def run_command_line(args: Sequence[str] | None = None) -> None:
 
     sys.argv[:] = sys.argv[1:] if args is None else args
     first = sys.argv[0]
+    _check_program(sys.argv)
     if first in ("-", "-c"):
         code, name = (sys.stdin.read(), "<stdin>") if first == "-" else (sys.argv.pop(1), "<string>")
         runpy._run_module_code(  # type: ignore[attr-defined]
@@ -92,6 +93,27 @@ def run_command_line(args: Sequence[str] | None = None) -> None:
         if not sys.flags.isolated:
             sys.path[0] = os.path.realpath(os.path.dirname(first))
         runpy.run_path(first, run_name="__main__")
+
+
+def _check_program(words: Sequence[str]) -> None:
+    """Exits as Python does, with its words, where there is nothing to run."""
+    first = words[0]
+    if first in ("-m", "-c") and len(words) < 2:
+        sys.stderr.write(f"Argument expected for the {first} option\n")
+        sys.exit(2)
+    if first == "-m":
+        from importlib.util import find_spec
+
+        try:
+            found = find_spec(words[1])
+        except (ImportError, ValueError):  # of a package above it
+            found = None
+        if found is None:
+            sys.stderr.write(f"{sys.executable}: No module named {words[1]}\n")
+            sys.exit(1)
+    elif first not in ("-", "-c") and not os.path.exists(first):
+        sys.stderr.write(f"{sys.executable}: can't open file {os.path.abspath(first)!r}: No such file or directory\n")
+        sys.exit(2)
 
 
 def set_abort_status(status: Any) -> None:

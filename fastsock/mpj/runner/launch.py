@@ -9,7 +9,8 @@ import sys
 from ...launcher import interpreter_options
 from ...xxdev import hello
 from ...xxdev.job import JOINED, addresses, own
-from . import environment
+from . import checking, environment
+from .checking import LaunchError
 from .local import LOCAL
 from .stdin import Feeder, Pipe
 from .supervisor import Supervisor
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 _PYTHON_ENDINGS = (".py", ".pyw", ".pyc", ".pyz")
 
 
-class LaunchError(Exception):
-    """The ranks cannot be started; the text says why."""
-
-
 def run(options: Options) -> int:
     """Start the ranks and wait for them; the exit status, negative for a signal. Raises LaunchError."""
     hosts = _hosts(options)
@@ -35,6 +32,10 @@ def run(options: Options) -> int:
     if hosts is None or options.others:
         for part in parts:
             part.size = part.size or 1
+    if hosts is None:
+        checking.check_settings(parts)
+        for part in parts:
+            checking.check_program(part)
     if options.device == "smpdev":
         if hosts is not None or options.others:
             raise LaunchError("--device smpdev: ranks are threads of one process, of one program, on one host")

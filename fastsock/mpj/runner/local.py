@@ -138,7 +138,8 @@ class LocalRanks:
         except OSError as error:
             if isinstance(error, FileNotFoundError):
                 status = _NOT_FOUND
-            os.write(2, f"fastsock.mpj.run: {error.filename or command[0]}: {error.strerror}\n".encode())
+            what = directory if directory is not None and error.filename == directory else command[0]
+            os.write(2, f"fastsock.mpj.run: {what}: {error.strerror}\n".encode())
         finally:
             os._exit(status)
 

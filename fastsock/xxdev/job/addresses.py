@@ -10,7 +10,7 @@ from ...system.genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 Raw = _socket.socket
 STREAM = _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC
@@ -33,12 +33,20 @@ def tcp(ip: str, port: int) -> str:
     return f"tcp:[{ip}]:{port}" if ":" in ip else f"tcp:{ip}:{port}"
 
 
-def split_host(text: str) -> tuple[str, int]:
-    """`host:port` or `[ip]:port`. Raises WireupError."""
+def split_host(text: str, variable: str) -> tuple[str, int]:
+    """`host:port` or `[ip]:port`, of an environment variable. Raises WireupError."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise WireupError(f"{text!r} is no host:port")
+        raise WireupError(f"{variable} is {text!r}: write host:port")
     return host.strip("[]"), int(port)
+
+
+def number(environ: Mapping[str, str], variable: str, least: int) -> int:
+    """The number that an environment variable tells. Raises WireupError."""
+    text = environ[variable]
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise WireupError(f"{variable} is {text!r}: write a number from {least} up")
+    return int(text)
 
 
 def connect(
@@ -83,7 +91,7 @@ def _connect_one(address: str, timeout: float) -> Raw:
         target: object = b"\0" + rest.encode()
         candidates = [(sock, target)]
     else:
-        host, port = split_host(rest)
+        host, port = split_host(rest, "an address of the wire-up")
         found = _socket.getaddrinfo(host, port, 0, _socket.SOCK_STREAM)
         candidates = [(Raw(family, STREAM), where) for family, _, _, _, where in found]
     last: OSError = WireupError(f"{rest} has no address")

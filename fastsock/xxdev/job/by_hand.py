@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .addresses import split_host
+from .addresses import number, split_host
 from .base import Job
 from .hosting import ADDRESS, by_address
 from .own import JOB, RANK, SIZE
@@ -21,6 +21,6 @@ def detect(environ: Mapping[str, str]) -> str | None:
 
 def start(environ: Mapping[str, str]) -> Job:
     """Join. Raises WireupError."""
-    host, port = split_host(environ[ADDRESS])
+    host, port = split_host(environ[ADDRESS], ADDRESS)
     name = environ.get(JOB, "by-hand")
-    return by_address(environ, int(environ[RANK]), int(environ[SIZE]), name, host, port, launcher="by hand")
+    return by_address(environ, number(environ, RANK, 0), number(environ, SIZE, 1), name, host, port, launcher="by hand")

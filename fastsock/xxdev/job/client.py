@@ -7,6 +7,7 @@ import contextlib
 import os
 import threading
 
+from ... import config
 from ...system.genuine import genuine
 from .. import hello
 from . import addresses, frames, identity
@@ -27,7 +28,7 @@ _WATCHING = ("fastsock", "hydra", "openmpi")  # launchers that end all ranks whe
 
 def start_seconds() -> float:
     """How long a rank tries to reach the wire-up server, and waits for ranks that nobody watches over."""
-    return float(os.environ.get("FASTSOCK_MPJ_START_TIMEOUT", "120"))
+    return config.duration("FASTSOCK_MPJ_START_TIMEOUT", os.environ.get("FASTSOCK_MPJ_START_TIMEOUT") or "120")
 
 
 class WiredJob(Job):

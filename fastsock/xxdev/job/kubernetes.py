@@ -6,7 +6,7 @@ FASTSOCK_MPJ_ADDRESS (<job>-0.<headless service>:<port>) and, from a Secret, FAS
 
 from __future__ import annotations
 
-from .addresses import WireupError, split_host
+from .addresses import WireupError, number, split_host
 from .base import Job
 from .hosting import ADDRESS, by_address
 
@@ -32,8 +32,8 @@ def start(environ: Mapping[str, str]) -> Job:
             f"this pod of an indexed job has no {missing[0]}: let the pod's template set {_SIZE} to the job's "
             f"completions, and {ADDRESS} to <job>-0.<headless service>:<port>"
         )
-    rank, size = int(environ["JOB_COMPLETION_INDEX"]), int(environ[_SIZE])
+    rank, size = number(environ, "JOB_COMPLETION_INDEX", 0), number(environ, _SIZE, 1)
     if not 0 <= rank < size:
         raise WireupError(f"JOB_COMPLETION_INDEX is {rank}, but {_SIZE} says {size} ranks")
-    host, port = split_host(environ[ADDRESS])
+    host, port = split_host(environ[ADDRESS], ADDRESS)
     return by_address(environ, rank, size, f"kubernetes-{host}", host, port, launcher="kubernetes")

@@ -33,7 +33,7 @@ def start(environ: Mapping[str, str]) -> Job:
     if _SIZE in environ and environ[_SIZE] == environ.get(_LOCAL_SIZE):
         return by_user(environ, rank, int(environ[_SIZE]), name, launcher="openmpi")
     if ADDRESS in environ and _SIZE in environ:
-        host, port = split_host(environ[ADDRESS])
+        host, port = split_host(environ[ADDRESS], ADDRESS)
         return by_address(environ, rank, int(environ[_SIZE]), name, host, port, launcher="openmpi")
     from .pmix import Pmix
 

@@ -109,7 +109,7 @@ def _inherited(number: str) -> Raw:
 
 
 def _connected(address: str) -> Raw:
-    host, port = split_host(address)
+    host, port = split_host(address, "PMI_PORT")
     sock = Raw(_socket.AF_INET, STREAM)
     try:
         sock.connect(_socket.getaddrinfo(host, port, _socket.AF_INET)[0][4])

@@ -37,7 +37,7 @@ def start(environ: Mapping[str, str]) -> Job:
     if environ.get(_NODES) == "1":
         return by_user(environ, rank, size, name, launcher="slurm")
     if ADDRESS in environ:
-        host, port = split_host(environ[ADDRESS])
+        host, port = split_host(environ[ADDRESS], ADDRESS)
     else:
         host = first_host(environ.get(_NODE_LIST) or environ.get("SLURM_NODELIST", ""))
         port = _port(environ, job, step)

@@ -33,7 +33,7 @@ def start(environ: Mapping[str, str]) -> Job:
     if environ.get("LOCAL_WORLD_SIZE") == environ["WORLD_SIZE"]:
         return by_user(environ, rank, size, name, launcher="torchrun")
     if ADDRESS in environ:
-        host, port = split_host(environ[ADDRESS])
+        host, port = split_host(environ[ADDRESS], ADDRESS)
     else:
         port += 1
     return by_address(environ, rank, size, name, host, port, launcher="torchrun")
