@@ -80,6 +80,84 @@ def test_locations(name: str, operation: str) -> None:
     assert target.tolist() == expected[operation]
 
 
+@pytest.mark.parametrize("operation", [MPI.MAXLOC, MPI.MINLOC])
+@pytest.mark.parametrize("name", ["FLOAT_INT", "DOUBLE_INT", "LONG_DOUBLE_INT"])
+def test_locations_of_what_is_no_number(name: str, operation: MPI.Op) -> None:
+    """As MPICH and Open MPI have it: what cannot be compared does not take the place of what is there."""
+    value = {"F": "f", "D": "d"}.get(name[0], "g")
+    pair = np.dtype([("value", value if "LONG" not in name else "g"), ("index", "i")], align=True)
+    source = np.array([(np.nan, 1), (3, 2), (np.nan, 3)], pair)
+    target = np.array([(5, 4), (np.nan, 5), (np.nan, 1)], pair)
+    operation.Reduce_local([source, getattr(MPI, name)], [target, getattr(MPI, name)])
+    assert target["index"].tolist() == [4, 5, 1] and np.isnan(target["value"]).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("device", ["iodev", "smpdev"])
+def test_pairs_between_ranks_leave_their_gaps_alone(device: str) -> None:
+    def body():
+        def make(letter, value, index, mark):
+            pair = np.dtype([("value", letter), ("index", "i")], align=True)
+            memory = np.full(pair.itemsize * len(value), mark, "u1")
+            items = memory.view(pair)
+            items["value"], items["index"] = value, index
+            return memory, items, pair
+
+        def gaps(memory, pair):
+            used = np.zeros(pair.itemsize, bool)
+            for kind, offset in pair.fields.values():
+                used[offset : offset + kind.itemsize] = True
+            return memory.reshape(-1, pair.itemsize)[:, ~used]
+
+        def try_all(name, letter, many):
+            # of equal values the lower rank's; each rank has the least of all now and then
+            kind = getattr(MPI, name)
+            values = [np.arange(many) % 5 + (np.arange(many) + each) % size for each in range(size)]
+            least, where = np.min(values, axis=0), np.argmin(values, axis=0)
+            block = slice(rank * many // size, (rank + 1) * many // size)
+            upto = np.min(values[: rank + 1], axis=0)
+            below = np.min(values[:rank], axis=0) if rank else None
+            out, _, pair = make(letter, values[rank], rank, 0xA5)
+
+            def check(call, expected, count=many, source=None, root=True):
+                start = (np.zeros(count), -1) if source is None else source
+                into, items, _ = make(letter, *start, 0x5A)
+                call([into, kind] if count != many else [into, many, kind])
+                if root and expected is not None:
+                    assert np.array_equal(items["value"][: len(expected)], expected), (name, many)
+                assert (gaps(into, pair) == 0x5A).all(), (name, many)
+                return items
+
+            sent, part, counts = [out, many, kind], many // size, [many // size] * size
+            items = check(lambda into: comm.Allreduce(sent, into, MPI.MINLOC), least)
+            assert np.array_equal(items["index"], where)
+            own = values[rank], rank
+            items = check(lambda into: comm.Allreduce(MPI.IN_PLACE, into, MPI.MINLOC), least, source=own)
+            assert np.array_equal(items["index"], where)
+            check(lambda into: comm.Reduce(sent, into, MPI.MINLOC, 1), least, root=rank == 1)
+            check(lambda into: comm.Scan(sent, into, MPI.MINLOC), upto)
+            check(lambda into: comm.Exscan(sent, into, MPI.MINLOC), below)
+            check(lambda into: comm.Reduce_scatter_block([out, kind], into, MPI.MINLOC), least[block], part)
+            check(lambda into: comm.Reduce_scatter(sent, into, counts, MPI.MINLOC), least[block], part)
+            check(lambda into: comm.Iallreduce(sent, into, MPI.MINLOC).Wait(), least)
+            check(lambda into: comm.Allgather([out, part, kind], [into[0], kind]), None)
+            again, items, _ = make(letter, np.zeros(many), -1, 0x5A)
+            request = comm.Allreduce_init(sent, [again, many, kind], MPI.MINLOC)
+            for _ in range(2):
+                items["value"] = 0
+                request.Start()
+                request.Wait()
+                assert np.array_equal(items["value"], least) and (gaps(again, pair) == 0x5A).all()
+            request.Free()
+            assert (gaps(out, pair) == 0xA5).all()
+
+        names = {"SHORT_INT": "h", "INT_INT": "i", "LONG_INT": "l", "FLOAT_INT": "f", "DOUBLE_INT": "d"}
+        for name, letter in {**names, "LONG_DOUBLE_INT": "g"}.items():
+            try_all(name, letter, size)
+            try_all(name, letter, 700 * size)
+
+    run(body, 3, device)
+
+
 def test_own_operation_sees_items_with_their_gaps() -> None:
     every_other = MPI.INT.Create_vector(2, 1, 2).Create_resized(0, 16).Commit()
 

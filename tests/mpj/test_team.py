@@ -81,7 +81,7 @@ def test_reduce_local_of_what_needs_no_alignment() -> None:
 def test_reduce_local_of_pairs_takes_the_lower_place_of_equal_values(operation: str, wins: object) -> None:
     names = ["FLOAT_INT", "DOUBLE_INT", "LONG_INT", "INT_INT", "SHORT_INT", "LONG_DOUBLE_INT"]
     for name, code in zip(names, "fdlihg", strict=True):
-        pair = np.dtype([("value", code), ("place", "i")], align=True)
+        pair = np.dtype([("value", code), ("place", "i")])  # as it travels: without gaps
         left = np.array([(1, 0), (2, 5), (3, 3), (-1, 2)], pair)
         right = np.array([(2, 1), (2, 4), (1, 9), (-1, 3)], pair)
         expected = [

@@ -3,7 +3,7 @@
 from cpython.pystate cimport PyThreadState
 from libc.stdint cimport uint32_t, uint64_t
 from .engine cimport (
-    fs_collective, fs_engine, fs_envelope, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
+    fs_collective, fs_engine, fs_envelope, fs_message, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
 )
 from .stream cimport fs_end
 from .system cimport atomic_int, iovec
@@ -45,6 +45,12 @@ cdef class Hidden:
     cpdef close(self)
 
 
+cdef class Envelope:
+    cdef readonly int source, tag
+    cdef readonly Py_ssize_t length
+    cdef readonly bint cancelled
+
+
 cdef class Engine:
     cdef fs_engine *engine
     cdef readonly int rank, size
@@ -64,6 +70,17 @@ cdef class Engine:
     cdef int c_isend(self, Request request, int peer, int tag, uint32_t context, int mode) except -1
     cdef int c_irecv(self, Request request, int peer, int tag, uint32_t context) except -1
     cdef int c_wait_all(self, fs_request **requests, Py_ssize_t count) except -1
+    cdef int c_wait_any(self, fs_request **requests, Py_ssize_t count) except -1
+    # A send beside a receive, which its caller has prepared: returns when both are done.
+    cdef int c_exchange(self, const void *data, size_t length, int dest, int sendtag, fs_request *receive, int source,
+                        int recvtag, uint32_t context) except -1
+    # As iprobe(), probe(), improbe(), mprobe(), progress() and give_way().
+    cdef bint c_probe(self, int peer, int tag, uint32_t context, fs_envelope *envelope) except -1
+    cdef int c_await(self, int peer, int tag, uint32_t context, fs_envelope *envelope) except -1
+    cdef Matched c_match(self, int peer, int tag, uint32_t context)
+    cdef Matched c_await_match(self, int peer, int tag, uint32_t context)
+    cdef bint c_progress(self) except -1
+    cdef int c_give_way(self) except -1
     # Follows a schedule; `tags` has one for each of its channels.
     cdef int c_start(self, Request request, BoundSchedule bound, const int *tags) except -1
 
@@ -106,6 +123,17 @@ cdef class Request:
     cdef int collect(self) except -1
     cdef bint unlist(self) noexcept
     cdef object take_callback(self)
+
+
+cdef class Matched:
+    cdef fs_message *message
+    cdef Engine engine
+    cdef readonly Envelope envelope
+
+    cdef fs_message *take(self) except NULL
+    # As irecv() with a request that has its memory, and the same for a caller that waits.
+    cdef int c_irecv(self, Request request) except -1
+    cdef int c_recv(self, fs_request *request) except -1
 
 
 cdef class Schedule:

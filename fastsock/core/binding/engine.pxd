@@ -31,6 +31,7 @@ cdef extern from "engine/engine.h" nogil:
     enum: FS_SENDING, FS_RECEIVING, FS_PROMISED
     enum: FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY, FS_PEER_LEFT
     enum: FS_DONE, FS_PENDING, FS_PEER_MISSING
+    enum: FS_NEVER, FS_NOT_YET, FS_HERE
     enum: FS_SATISFIED, FS_FINISHED_SOME, FS_LOOK_UP
 
     struct fs_engine:
@@ -101,11 +102,13 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_probe(fs_engine *engine, int peer, int tag, uint32_t context, fs_envelope *envelope)
     int fs_engine_probe_failed(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context)
     uint32_t fs_engine_arrivals(const fs_engine *engine)
-    fs_message *fs_engine_match(fs_engine *engine, int peer, int tag, uint32_t context, fs_envelope *envelope)
+    int fs_engine_match(fs_engine *engine, int peer, int tag, uint32_t context, fs_envelope *envelope,
+                        fs_message **message)
     int fs_engine_receive_matched(fs_engine *engine, fs_request *request, fs_message *message)
     void fs_engine_drop_matched(fs_engine *engine, fs_message *message)
     int fs_engine_progress(fs_engine *engine)
-    void fs_engine_give_way(fs_engine *engine)
+    int fs_engine_is_in_the_way(fs_engine *engine)
+    void fs_engine_give_way()
     int fs_engine_look(fs_engine *engine, const fs_request *request)
     void fs_engine_promise(fs_engine *engine, fs_request *request)
     void fs_engine_fulfil(fs_engine *engine, fs_request *request, int error)

@@ -46,9 +46,6 @@ class MessageError(OSError):
 @cython.freelist(64)
 cdef class Envelope:
     """Of a message: source, tag and length in bytes, and whether its request was cancelled instead."""
-    cdef readonly int source, tag
-    cdef readonly Py_ssize_t length
-    cdef readonly bint cancelled
 
     def __repr__(self):
         return f"Envelope(source={self.source}, tag={self.tag}, length={self.length}, cancelled={self.cancelled})"
@@ -334,9 +331,6 @@ cdef class Promise(Request):
 @cython.final
 cdef class Matched:
     """A message that a matched probe took: no other receive finds it."""
-    cdef fs_message *message
-    cdef Engine engine
-    cdef readonly Envelope envelope
 
     @cython.critical_section
     cdef fs_message *take(self) except NULL:
@@ -347,14 +341,38 @@ cdef class Matched:
         self.message = NULL
         return message
 
+    cdef int c_irecv(self, Request request) except -1:
+        cdef fs_message *message = self.take()
+        cdef int result
+        Py_INCREF(request)
+        if request.request.length < <size_t>LONG_COPY:
+            result = fs_engine_receive_matched(self.engine.engine, &request.request, message)
+        else:
+            with nogil:
+                result = fs_engine_receive_matched(self.engine.engine, &request.request, message)
+        self.engine.begun(request, result)
+        return 0
+
+    cdef int c_recv(self, fs_request *request) except -1:
+        cdef fs_message *message = self.take()
+        cdef int result
+        if request.length < <size_t>LONG_COPY:
+            result = fs_engine_receive_matched(self.engine.engine, request, message)
+        else:
+            with nogil:
+                result = fs_engine_receive_matched(self.engine.engine, request, message)
+        if result != FS_DONE:
+            self.engine.finish_blocking(request, result)
+        if request.error != FS_FINE:
+            raise self.engine.failure(request)
+        return 0
+
     def irecv(self, buffer):
         """Receives it into `buffer`: writable, contiguous, or None, or a list of them."""
         cdef Request request = Request.__new__(Request)
         request.engine = self.engine
         request.take_buffers(buffer, PyBUF_WRITABLE, FS_RECEIVING)
-        cdef fs_message *message = self.take()
-        Py_INCREF(request)
-        self.engine.begun(request, fs_engine_receive_matched(self.engine.engine, &request.request, message))
+        self.c_irecv(request)
         return request
 
     def irecv_new(self):
@@ -363,9 +381,7 @@ cdef class Matched:
         request.engine = self.engine
         request.take_buffers(None, 0, FS_RECEIVING)
         request.request.allocates = 1
-        cdef fs_message *message = self.take()
-        Py_INCREF(request)
-        self.engine.begun(request, fs_engine_receive_matched(self.engine.engine, &request.request, message))
+        self.c_irecv(request)
         return request
 
     def __dealloc__(self):
@@ -762,39 +778,65 @@ cdef class Engine:
             raise self.failure(&request)
         return new_payload(&request), new_envelope(&request.envelope, False)
 
+    cdef int c_exchange(self, const void *data, size_t length, int dest, int sendtag, fs_request *receive, int source,
+                        int recvtag, uint32_t context) except -1:
+        cdef int result
+        if receive.length < <size_t>LONG_COPY:
+            result = fs_engine_receive(self.engine, receive, source, recvtag, context)
+        else:
+            with nogil:
+                result = fs_engine_receive(self.engine, receive, source, recvtag, context)
+        try:
+            self.c_send(data, length, dest, sendtag, context, FS_STANDARD)
+        except:  # a receive that nobody waits for would take the next message
+            with nogil:
+                fs_engine_abandon(self.engine, receive)
+            raise
+        if result != FS_DONE:
+            self.finish_blocking(receive, result)
+        if receive.error != FS_FINE:
+            raise self.failure(receive)
+        return 0
+
     # ---- probes ----
+
+    cdef bint c_probe(self, int peer, int tag, uint32_t context, fs_envelope *envelope) except -1:
+        cdef int found
+        self.alive()
+        found = fs_engine_probe(self.engine, peer, tag, context, envelope)
+        if found != FS_HERE and self.c_progress() or found == FS_NEVER:
+            found = fs_engine_probe(self.engine, peer, tag, context, envelope)
+            if found == FS_NEVER:
+                self.check_source(peer, tag, context, False)
+        return found == FS_HERE
 
     def iprobe(self, int peer, int tag, uint32_t context):
         """The envelope of the message that a receive would take now, or None."""
         cdef fs_envelope envelope
-        self.alive()
-        if not fs_engine_probe(self.engine, peer, tag, context, &envelope):
-            fs_engine_progress(self.engine)
-            self.drain()
-            if not fs_engine_probe(self.engine, peer, tag, context, &envelope):
-                self.check_source(peer, tag, context, False)
-                return None
-        return new_envelope(&envelope, False)
+        return new_envelope(&envelope, False) if self.c_probe(peer, tag, context, &envelope) else None
 
-    def improbe(self, int peer, int tag, uint32_t context):
-        """As iprobe(), and takes the message: a Matched, or None."""
+    cdef Matched c_match(self, int peer, int tag, uint32_t context):
         cdef fs_envelope envelope
         cdef fs_message *message
         cdef Matched matched
+        cdef int found
         self.alive()
-        message = fs_engine_match(self.engine, peer, tag, context, &envelope)
-        if message == NULL:
-            fs_engine_progress(self.engine)
-            self.drain()
-            message = fs_engine_match(self.engine, peer, tag, context, &envelope)
-        if message == NULL:
-            self.check_source(peer, tag, context, False)
+        found = fs_engine_match(self.engine, peer, tag, context, &envelope, &message)
+        if found != FS_HERE and self.c_progress() or found == FS_NEVER:
+            found = fs_engine_match(self.engine, peer, tag, context, &envelope, &message)
+            if found == FS_NEVER:
+                self.check_source(peer, tag, context, False)
+        if found != FS_HERE:
             return None
         matched = Matched.__new__(Matched)
         matched.message = message
         matched.engine = self
         matched.envelope = new_envelope(&envelope, False)
         return matched
+
+    def improbe(self, int peer, int tag, uint32_t context):
+        """As iprobe(), and takes the message: a Matched, or None."""
+        return self.c_match(peer, tag, context)
 
     cdef int check_source(self, int peer, int tag, uint32_t context, bint waits) except -1:
         """A probe for what can never come must not wait for ever. That a rank has finished ends only a probe that waits."""
@@ -815,27 +857,34 @@ cdef class Engine:
         PyErr_CheckSignals()  # messages that nobody asked for may come for ever
         return 0
 
+    cdef int c_await(self, int peer, int tag, uint32_t context, fs_envelope *envelope) except -1:
+        cdef uint32_t arrivals = fs_engine_arrivals(self.engine)
+        while not self.c_probe(peer, tag, context, envelope):
+            self.check_source(peer, tag, context, True)
+            self.await_message(arrivals)
+            arrivals = fs_engine_arrivals(self.engine)
+        return 0
+
     def probe(self, int peer, int tag, uint32_t context):
         """The envelope of the message that a receive would take, once there is one."""
+        cdef fs_envelope envelope
+        self.c_await(peer, tag, context, &envelope)
+        return new_envelope(&envelope, False)
+
+    cdef Matched c_await_match(self, int peer, int tag, uint32_t context):
         cdef uint32_t arrivals
+        cdef Matched matched
         while True:
             arrivals = fs_engine_arrivals(self.engine)
-            envelope = self.iprobe(peer, tag, context)
-            if envelope is not None:
-                return envelope
+            matched = self.c_match(peer, tag, context)
+            if matched is not None:
+                return matched
             self.check_source(peer, tag, context, True)
             self.await_message(arrivals)
 
     def mprobe(self, int peer, int tag, uint32_t context):
         """As probe(), and takes the message: a Matched."""
-        cdef uint32_t arrivals
-        while True:
-            arrivals = fs_engine_arrivals(self.engine)
-            matched = self.improbe(peer, tag, context)
-            if matched is not None:
-                return matched
-            self.check_source(peer, tag, context, True)
-            self.await_message(arrivals)
+        return self.c_await_match(peer, tag, context)
 
     def promise(self):
         """A Promise: a request among others. It completes when its complete() is called."""
@@ -951,6 +1000,11 @@ cdef class Engine:
         (<Request>requests[which]).collect()
         return which
 
+    cdef int c_wait_any(self, fs_request **requests, Py_ssize_t count) except -1:
+        cdef fs_wait wait
+        fs_wait_prepare(&wait, self.engine, requests, count, 0, UINT64_MAX)
+        return self.wait_until(&wait)
+
     cdef int c_wait_all(self, fs_request **requests, Py_ssize_t count) except -1:
         cdef fs_wait wait
         cdef Py_ssize_t first = 0
@@ -984,16 +1038,25 @@ cdef class Engine:
             if error is not None:
                 raise error
 
-    def progress(self):
-        """One round without waiting; whether anything was done."""
+    cdef bint c_progress(self) except -1:
         cdef bint some = fs_engine_progress(self.engine) != 0
         self.drain()
         return some
 
+    def progress(self):
+        """One round without waiting; whether anything was done."""
+        return self.c_progress()
+
+    cdef int c_give_way(self) except -1:
+        if fs_engine_is_in_the_way(self.engine):
+            with nogil:
+                fs_engine_give_way()
+        return 0
+
     def give_way(self):
-        """For whoever looks again and again: lets the ranks that are to answer have the core, or the interpreter."""
-        with nogil:
-            fs_engine_give_way(self.engine)
+        """For whoever looks again and again, after each look in vain: where the ranks that are to answer need the core,
+        or the interpreter, they have it now."""
+        self.c_give_way()
 
     def peek(self, timeout=None):
         """The request that completed last and was not collected by wait(), test() or peek() yet; None after `timeout`."""

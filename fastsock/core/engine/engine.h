@@ -145,22 +145,26 @@ void fs_engine_abandon(struct fs_engine *engine, struct fs_request *request);
 void fs_engine_promise(struct fs_engine *engine, struct fs_request *request);
 void fs_engine_fulfil(struct fs_engine *engine, struct fs_request *request, int error);
 
-/* 1 when there is one.  A matched message is found by nobody else, and must be received. */
+/* What a probe finds.  FS_NEVER: fs_engine_probe_failed() tells why, unless it was never so. */
+enum { FS_NEVER = -1, FS_NOT_YET, FS_HERE };
 int fs_engine_probe(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope);
 /* 1: no such message will ever come; the request is filled in for the error: FS_PEER_LEFT where that is no failure. */
 int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
 /* A count that moves with each message that no receive was posted for, and with each failure.  It wraps. */
 uint32_t fs_engine_arrivals(const struct fs_engine *engine);
-struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context,
-                                   struct fs_envelope *envelope);
+/* A probe that takes the message: nobody else finds it, and it must be received. */
+int fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope,
+                    struct fs_message **message);
 /* As fs_engine_receive(), for a message that fs_engine_match() gave: exactly one of these two takes it. */
 int fs_engine_receive_matched(struct fs_engine *engine, struct fs_request *request, struct fs_message *message);
 void fs_engine_drop_matched(struct fs_engine *engine, struct fs_message *message);
 
 /* One round, without waiting; how much was done. */
 int fs_engine_progress(struct fs_engine *engine);
-/* For whoever looks again and again without waiting: lets others have the core where they need it to answer. */
-void fs_engine_give_way(struct fs_engine *engine);
+/* For whoever looks again and again without waiting, after each look in vain: 1 where others may need this core, or the
+ * interpreter, to answer.  Then it is time for fs_engine_give_way(). */
+int fs_engine_is_in_the_way(struct fs_engine *engine);
+void fs_engine_give_way(void);
 /* Rounds with the interpreter's lock, for short or until the request is done: 1 when it is. */
 int fs_engine_look(struct fs_engine *engine, const struct fs_request *request);
 /* The next request with an owner that completed, or NULL. */

@@ -37,6 +37,7 @@ int fs_engine_attach_local(struct fs_engine *engine, int peer, struct fs_engine 
         to->local = other;
         to->state = FS_LOCAL;
         to->was_local = 1;
+        atomic_store_explicit(&engine->has_local, 1, memory_order_relaxed);
     }
     fs_engine_unlock(engine);
     if (!attached) fs_engine_release(other);

@@ -86,12 +86,12 @@ void fs_engine_ask_again(struct fs_engine *engine, int peer)
 }
 
 /* Nobody is left who could answer, or somebody failed who might have. The rank that failed, or FS_ANY. */
-static int failed_source(const struct fs_engine *engine, const struct fs_request *request)
+static int failed_source(const struct fs_engine *engine, int peer, uint32_t context)
 {
-    if (request->peer != FS_ANY) return fs_has_failed(engine, request->peer) ? request->peer : FS_ANY;
+    if (peer != FS_ANY) return fs_has_failed(engine, peer) ? peer : FS_ANY;
     if (engine->failures == 0) return FS_ANY;
     for (int rank = 0; rank < engine->size; rank++)
-        if (engine->peers[rank].state == FS_FAILED && fs_is_member(engine, request->context, rank)) return rank;
+        if (engine->peers[rank].state == FS_FAILED && fs_is_member(engine, context, rank)) return rank;
     return FS_ANY;
 }
 
@@ -116,7 +116,7 @@ int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int 
         fs_message_remove(engine, message);
         fs_receive_message(engine, request, message);
     } else {
-        int failed = failed_source(engine, request);
+        int failed = failed_source(engine, peer, context);
         if (failed != FS_ANY) {
             request->envelope.source = failed;
             fs_complete(engine, request, lack(engine, failed));
@@ -133,21 +133,25 @@ int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int 
 
 /* ---- probing ---- */
 
-/* For a probe: NULL too where the first that fits is lost, for its sender failed. */
-static struct fs_message *find_whole(struct fs_engine *engine, uint32_t context, int peer, int tag)
+/* For a probe, with the lock held: FS_HERE, and the message.  Lost is the first that fits where its sender failed. */
+static int find_whole(struct fs_engine *engine, uint32_t context, int peer, int tag, struct fs_message **found)
 {
     struct fs_message *message = fs_find_message(engine, context, peer, tag);
-    return message && !message->lost ? message : NULL;
+    *found = message;
+    if (message) return message->lost ? FS_NEVER : FS_HERE;
+    fs_protocol_wanted(engine, peer);
+    return failed_source(engine, peer, context) == FS_ANY ? FS_NOT_YET : FS_NEVER;
 }
 
 int fs_engine_probe(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope)
 {
+    struct fs_message *message;
+    if (peer != FS_ANY && !fs_is_peer(engine, peer)) return FS_NEVER;
     fs_engine_lock(engine);
-    struct fs_message *message = find_whole(engine, context, peer, tag);
-    if (message) *envelope = message->envelope;
-    else fs_protocol_wanted(engine, peer);
+    int found = find_whole(engine, context, peer, tag, &message);
+    if (found == FS_HERE) *envelope = message->envelope;
     fs_engine_unlock(engine);
-    return message != NULL;
+    return found;
 }
 
 int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context)
@@ -162,7 +166,7 @@ int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request,
     fs_engine_lock(engine);
     /* what arrived before the failure is found first */
     const struct fs_message *message = fs_find_message(engine, context, peer, tag);
-    int failed = !message ? failed_source(engine, request) : message->lost ? message->envelope.source : FS_ANY;
+    int failed = !message ? failed_source(engine, peer, context) : message->lost ? message->envelope.source : FS_ANY;
     request->error = failed == FS_ANY ? FS_FINE : message ? FS_PEER_FAILED : lack(engine, failed);
     fs_engine_unlock(engine);
     request->envelope.source = failed;
@@ -171,20 +175,19 @@ int fs_engine_probe_failed(struct fs_engine *engine, struct fs_request *request,
 
 uint32_t fs_engine_arrivals(const struct fs_engine *engine) { return atomic_load(&engine->arrivals); }
 
-struct fs_message *fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context,
-                                   struct fs_envelope *envelope)
+int fs_engine_match(struct fs_engine *engine, int peer, int tag, uint32_t context, struct fs_envelope *envelope,
+                    struct fs_message **message)
 {
+    if (peer != FS_ANY && !fs_is_peer(engine, peer)) return FS_NEVER;
     fs_engine_lock(engine);
-    struct fs_message *message = find_whole(engine, context, peer, tag);
-    if (message) {
-        *envelope = message->envelope;
-        fs_message_remove(engine, message);
-        fs_matched_add(engine, message);
-    } else {
-        fs_protocol_wanted(engine, peer);
+    int found = find_whole(engine, context, peer, tag, message);
+    if (found == FS_HERE) {
+        *envelope = (*message)->envelope;
+        fs_message_remove(engine, *message);
+        fs_matched_add(engine, *message);
     }
     fs_engine_unlock(engine);
-    return message;
+    return found;
 }
 
 /* ---- what a probe took out ---- */

@@ -43,10 +43,7 @@ static int progress_if_free(struct fs_engine *engine)
 }
 
 /* Whoever is to answer is on this core, or may be. */
-static int is_in_the_way(const struct fs_engine *engine)
-{
-    return engine->options.crowded || fs_links_are_near(engine);
-}
+static int shares_core(const struct fs_engine *engine) { return engine->options.crowded || fs_links_are_near(engine); }
 
 static int look(struct fs_engine *engine, const struct fs_request *request, uint64_t start, uint64_t ticks)
 {
@@ -55,7 +52,7 @@ static int look(struct fs_engine *engine, const struct fs_request *request, uint
             if (fs_request_is_done(request)) return 1;
             if (!progress_if_free(engine)) fs_pause();
         }
-        if (is_in_the_way(engine)) break;
+        if (shares_core(engine)) break;
     } while (fs_ticks() - start < ticks);
     return fs_request_is_done(request);
 }
@@ -73,11 +70,14 @@ int fs_engine_look(struct fs_engine *engine, const struct fs_request *request)
     return answered;
 }
 
-void fs_engine_give_way(struct fs_engine *engine)
+int fs_engine_is_in_the_way(struct fs_engine *engine)
 {
     const uint32_t looks = atomic_fetch_add_explicit(&engine->looks_in_vain, 1, memory_order_relaxed);
-    if (looks % LOOKS_PER_YIELD == 0 || fs_engine_only_local(engine) || is_in_the_way(engine)) sched_yield();
+    return looks % LOOKS_PER_YIELD == 0 || atomic_load_explicit(&engine->has_local, memory_order_relaxed) ||
+           shares_core(engine) || fs_is_time_to_offer(fs_ticks());
 }
+
+void fs_engine_give_way(void) { sched_yield(); }
 
 void fs_wait_prepare(struct fs_wait *wait, struct fs_engine *engine, struct fs_request *const *requests, size_t count,
                      int all, uint64_t deadline_ns)
@@ -196,7 +196,7 @@ static int spun_enough(struct fs_wait *wait, unsigned round)
         if (wait->spin_until == 0) wait->spin_until = now + engine->spin_ticks;
         if (now >= wait->spin_until) return 1;
     }
-    if (is_in_the_way(engine)) sched_yield();
+    if (shares_core(engine)) sched_yield();
     else fs_pause();
     return 0;
 }

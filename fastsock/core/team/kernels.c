@@ -94,9 +94,10 @@ REAL(quad, quad_number)
 COMPLEX(complex_quad, quad_number, quad)
 #endif
 
-/* Of equal values the one with the lower place. */
+/* Of equal values the one with the lower place.  Packed, as they travel: what lies in the gaps of a program's own pairs is
+ * nobody else's business. */
 #define PAIR(name, type)                                                                        \
-    struct name { type value; int place; };                                                     \
+    struct __attribute__((packed)) name { type value; int place; };                                                     \
     KERNEL(name##_maxloc, struct name,                                                          \
            a[i].value > b[i].value || (a[i].value == b[i].value && a[i].place < b[i].place) ? a[i] : b[i]) \
     KERNEL(name##_minloc, struct name,                                                          \
@@ -174,14 +175,15 @@ static fs_kernel *const kernels[FS_TYPES][FS_OPERATIONS] = {
         if (target != (which)) memmove(target, which, count * (bytes));                     \
     }
 #define SIDES(bytes) SIDE(replace, left, bytes) SIDE(no_op, right, bytes)
-SIDES(1) SIDES(2) SIDES(4) SIDES(8) SIDES(16) SIDES(32)
+SIDES(1) SIDES(2) SIDES(4) SIDES(6) SIDES(8) SIDES(12) SIDES(16) SIDES(20) SIDES(32)
 
+#define BOTH(bytes) {bytes, {replace_##bytes, no_op_##bytes}}
 static fs_kernel *side_of(int operation, size_t bytes)
 {
-    static fs_kernel *const of[6][2] = {{replace_1, no_op_1}, {replace_2, no_op_2},   {replace_4, no_op_4},
-                                        {replace_8, no_op_8}, {replace_16, no_op_16}, {replace_32, no_op_32}};
-    for (int i = 0; i < 6; i++)
-        if (bytes == (size_t)1 << i) return of[i][operation == FS_NO_OP];
+    static const struct { size_t bytes; fs_kernel *sides[2]; } of[] = {
+        BOTH(1), BOTH(2), BOTH(4), BOTH(6), BOTH(8), BOTH(12), BOTH(16), BOTH(20), BOTH(32)};
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        if (bytes == of[i].bytes) return of[i].sides[operation == FS_NO_OP];
     return NULL;
 }
 

@@ -10,7 +10,7 @@ enum fs_operation {
     FS_MAXLOC, FS_MINLOC, FS_REPLACE, FS_NO_OP, FS_OPERATIONS
 };
 
-/* The last six are C's pairs of a value and an int, as MAXLOC and MINLOC take them. */
+/* The last six are pairs of a value and an int without a gap between or behind them, for MAXLOC and MINLOC. */
 enum fs_type {
     FS_INT8, FS_INT16, FS_INT32, FS_INT64, FS_UINT8, FS_UINT16, FS_UINT32, FS_UINT64,
     FS_FLOAT, FS_DOUBLE, FS_LONG_DOUBLE, FS_COMPLEX_FLOAT, FS_COMPLEX_DOUBLE, FS_COMPLEX_LONG_DOUBLE, FS_BOOL,

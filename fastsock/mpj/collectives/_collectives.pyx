@@ -8,7 +8,8 @@ type, or where the selection table prefers messages. Then the caller takes the g
 What several threads may use does not change once it is made; a call's own layouts are its caller's.
 """
 cimport cython
-from libc.stdint cimport uint32_t
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from fastsock.core.binding._core cimport BoundSchedule, Engine, Request, Schedule, Team, c_reduce_local, new_bound
@@ -21,7 +22,8 @@ from struct import calcsize
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
 from fastsock.mpj.datatypes._memory cimport (
-    LETTERS_MOST, Py_buffer, Span, TypeMap, hold, hold_items, read_span, type_named, whole_number,
+    LETTERS_MOST, Py_buffer, PyObject, Span, TypeMap, hold, hold_items, pack_items, read_span, type_named, unpack_items,
+    whole_number,
 )
 from fastsock.mpj.messages._point_to_point cimport StartedCollective, handle_of
 
@@ -173,6 +175,7 @@ cdef inline void let_go(Memory *memory) noexcept:
 
 
 include "_layout.pxi"
+include "_pairs.pxi"
 
 
 cdef class Calls:
@@ -214,9 +217,9 @@ cdef class Calls:
         out.span.view.buf = into.span.view.buf = NULL
         memory.operation = -1
         if into_blocks:
-            memory.type = memory.into_type = take(receive, True, into, into_blocks)
+            memory.type = memory.into_type = take_pairs(receive, True, into, into_blocks)
         else:
-            memory.type = memory.out_type = take(send, False, out, out_blocks)
+            memory.type = memory.out_type = take_pairs(send, False, out, out_blocks)
         if memory.type < 0:
             return -1
         block = first.span.view.len
@@ -229,7 +232,7 @@ cdef class Calls:
             if memory.operation < 0:
                 return -1
         if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
-            memory.out_type = take(send, False, out, out_blocks)
+            memory.out_type = take_pairs(send, False, out, out_blocks)
             if memory.out_type != memory.type or out.span.view.len != block * out_blocks:
                 return -1
             if memory.operation >= 0 and out.operations != into.operations:
@@ -441,7 +444,7 @@ cdef class TeamCalls(Calls):
         cdef bint in_place = is_in_place(send)
         cdef int type_, into_type = -1, operation
         cdef size_t[FS_TEAM_MOST] sizes
-        type_ = take(receive if in_place else send, in_place, &whole)
+        type_ = take_pairs(receive if in_place else send, in_place, &whole, 1)
         if type_ < 0:
             return False
         try:
@@ -451,7 +454,7 @@ cdef class TeamCalls(Calls):
             if not take_parts(counts, sizes, self.size, &whole, type_):
                 return False
             if not in_place:
-                into_type = take(receive, True, &into)
+                into_type = take_pairs(receive, True, &into, 1)
                 if into_type != type_ or into.operations != whole.operations:
                     return False
                 if <size_t>into.span.view.len != sizes[self.rank] * element_sizes[type_]:

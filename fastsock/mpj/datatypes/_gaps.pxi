@@ -54,3 +54,11 @@ def unpack(source, uintptr_t origin, runs, int64_t extent, int64_t start):
             PyBuffer_Release(&narrow)
     finally:
         PyBuffer_Release(&wide)
+
+
+cdef void pack_items(unsigned char *packed, void *origin, const Py_buffer *runs, int64_t extent, int64_t size) noexcept nogil:
+    fs_pack(packed, <const unsigned char *>origin, <const fs_run *>runs.buf, runs.len // 16, extent, 0, size)
+
+
+cdef void unpack_items(unsigned char *packed, void *origin, const Py_buffer *runs, int64_t extent, int64_t size) noexcept nogil:
+    fs_unpack(packed, <unsigned char *>origin, <const fs_run *>runs.buf, runs.len // 16, extent, 0, size)

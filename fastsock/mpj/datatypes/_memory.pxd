@@ -1,5 +1,5 @@
 # What the hot path of calls takes from _memory without a look at Python's dictionaries.
-from libc.stdint cimport uint32_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uintptr_t
 from libc.string cimport strchr
 
 cdef extern from "Python.h":
@@ -97,3 +97,7 @@ cdef Py_ssize_t hold_items(object where, bint writable, object datatype, bint of
 # at it, and then nothing is held. Else the Datatype that was named, or True for the memory's own. A count given with a
 # buffer of several blocks is that of each.
 cdef object read_span(object argument, Span *span, bint writable, int blocks)
+
+# Items with gaps, from `origin` on, to so many contiguous bytes and back; `runs` as pack() takes them.
+cdef void pack_items(unsigned char *packed, void *origin, const Py_buffer *runs, int64_t extent, int64_t size) noexcept nogil
+cdef void unpack_items(unsigned char *packed, void *origin, const Py_buffer *runs, int64_t extent, int64_t size) noexcept nogil

@@ -41,10 +41,10 @@ def kernel_of(operation: str, type_: TypeRecord) -> tuple[int, int] | None:
 
 
 def _name(operation: str, type_: TypeRecord) -> str | None:
+    if type_.parts and type_.constant_name in TYPES:
+        return type_.constant_name  # a pair; what its gaps hold does not travel
     if not type_.dense:
         return None
-    if type_.parts and type_.constant_name in TYPES:
-        return type_.constant_name  # a pair without a gap
     basic = type_.basic
     if basic is None or basic.parts:
         return None

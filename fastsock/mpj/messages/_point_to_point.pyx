@@ -62,10 +62,12 @@ cdef class Path:
     cdef uint32_t context
     cdef int count
     cdef int *peers
+    cdef bint plain  # peers are known by their ranks here
 
     def __cinit__(self, record):
         cdef int place
         peers = record.peers
+        self.plain = record.index is None
         self.count = len(peers)
         self.peers = <int *>malloc(max(self.count, 1) * sizeof(int))
         if self.peers == NULL:
@@ -78,6 +80,22 @@ cdef class Path:
 
     def __dealloc__(self):
         free(self.peers)
+
+
+    cdef inline bint is_origin(self, int source, int tag) noexcept:
+        """Whether messages may come from there; what is said of others is for the general way to say."""
+        return ANY <= source < self.count and tag >= ANY
+
+    cdef inline int peer(self, int source) noexcept:
+        return ANY if source == ANY else self.peers[source]
+
+    cdef int fill(self, status, int source, const fs_envelope *envelope) except -1:
+        """Says in a status, where there is one, what came from `source`."""
+        if status is not None:
+            if source == ANY:
+                source = envelope.source if self.plain else self.record.rank_of(envelope.source)
+            status._set(source, envelope.tag, envelope.length)
+        return 0
 
 
 cdef error_class(error):
@@ -224,6 +242,28 @@ cdef class Beside:
 
 # ---- the calls ----
 
+cdef bint await_message(Path path, int source, int tag, status) except -1:
+    cdef fs_envelope envelope
+    try:
+        path.engine.c_await(path.peer(source), tag, path.context, &envelope)
+    except MessageError as error:
+        raise path.record.failed(error) from error
+    path.fill(status, source, &envelope)
+    return True
+
+
+cdef bint look_for_message(Path path, int source, int tag, status) except -1:
+    cdef fs_envelope envelope
+    try:
+        if not path.engine.c_probe(path.peer(source), tag, path.context, &envelope):
+            path.engine.c_give_way()
+            return False
+    except MessageError as error:
+        raise path.record.failed(error) from error
+    path.fill(status, source, &envelope)
+    return True
+
+
 class NativePointToPoint:
     """Messages of memory and of objects."""
 
@@ -249,21 +289,19 @@ class NativePointToPoint:
         cdef Path path = self.ob.path
         cdef Span span
         cdef fs_envelope envelope
-        if source < ANY or source >= path.count or tag < ANY or status is not None and source == ANY:
+        if not path.is_origin(source, tag):
             return super().Recv(buf, source, tag, status)
         if not span_of(buf, &span, True):
             return super().Recv(buf, source, tag, status)
         try:
-            path.engine.c_recv(span.view.buf, span.view.len, ANY if source == ANY else path.peers[source], tag, path.context,
-                               &envelope)
+            path.engine.c_recv(span.view.buf, span.view.len, path.peer(source), tag, path.context, &envelope)
         except MessageError as error:
             if status is not None:
                 status.error = error_class(error)
             raise path.record.failed(error) from error
         finally:
             let_go(&span)
-        if status is not None:
-            status._set(source, envelope.tag, envelope.length)
+        path.fill(status, source, &envelope)
 
     def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=ANY, int recvtag=ANY, status=None):
         """Send one message and receive another at the same time; returns when both are done."""
@@ -317,6 +355,34 @@ class NativePointToPoint:
         except MessageError as error:
             raise path.record.failed(error) from error
         return handle_of(started)
+
+    def Probe(self, int source=ANY, int tag=ANY, status=None):
+        """Wait until a matching message is there, and leave it there. Returns True."""
+        cdef Path path = self.ob.path
+        if not path.is_origin(source, tag):
+            return super().Probe(source, tag, status)
+        return await_message(path, source, tag, status)
+
+    def Iprobe(self, int source=ANY, int tag=ANY, status=None):
+        """Return whether a matching message is there, and leave it there."""
+        cdef Path path = self.ob.path
+        if not path.is_origin(source, tag):
+            return super().Iprobe(source, tag, status)
+        return look_for_message(path, source, tag, status)
+
+    def probe(self, int source=ANY, int tag=ANY, status=None):
+        """Wait until a matching message is there, and leave it there. Returns True."""
+        cdef Path path = self.ob.path
+        if not path.is_origin(source, tag):
+            return super().probe(source, tag, status)
+        return await_message(path, source, tag, status)
+
+    def iprobe(self, int source=ANY, int tag=ANY, status=None):
+        """Return whether a matching message is there, and leave it there."""
+        cdef Path path = self.ob.path
+        if not path.is_origin(source, tag):
+            return super().iprobe(source, tag, status)
+        return look_for_message(path, source, tag, status)
 
     def send(self, obj, int dest, int tag=0):
         """Send an object; returns when it may be changed again."""

@@ -167,11 +167,11 @@ static void *receive_traffic(void *argument)
             slot->request.allocates = random_below(&random, 3) == 0;
             int peer = random_below(&random, 2) ? FS_ANY : rank->peer;
             struct fs_envelope envelope;
-            struct fs_message *message =
-                random_below(&random, 3) == 0
-                    ? fs_engine_match(rank->engine, peer, FS_ANY, (uint32_t)rank->context, &envelope)
-                    : NULL;
-            if (message) fs_engine_receive_matched(rank->engine, &slot->request, message);
+            struct fs_message *message;
+            int found = random_below(&random, 3) == 0
+                            ? fs_engine_match(rank->engine, peer, FS_ANY, (uint32_t)rank->context, &envelope, &message)
+                            : FS_NOT_YET;
+            if (found == FS_HERE) fs_engine_receive_matched(rank->engine, &slot->request, message);
             else fs_engine_receive(rank->engine, &slot->request, peer, FS_ANY, (uint32_t)rank->context);
         }
         for (int i = 0; i < count; i++) take(rank, &slots[i], last);
@@ -268,8 +268,9 @@ static void run_abandoning(enum path path)
         free(from);
         free(into);
         struct fs_envelope envelope;
-        struct fs_message *left = fs_engine_match(engines[1], FS_ANY, FS_ANY, 0, &envelope);
-        if (left) fs_engine_drop_matched(engines[1], left);
+        struct fs_message *left;
+        if (fs_engine_match(engines[1], FS_ANY, FS_ANY, 0, &envelope, &left) == FS_HERE)
+            fs_engine_drop_matched(engines[1], left);
     }
     /* the link is as good as ever */
     struct rank ranks[2] = {{engines[0], 1, 2, 100, 1}, {engines[1], 0, 2, 100, 2}};
@@ -438,7 +439,7 @@ static void run_flood(enum path path, int early, int probing)
     if (!early) CHECK(waiting_at(engines[1]) <= options.credit / FS_MESSAGE_COST);
     struct fs_envelope envelope;
     uint64_t limit = fs_now_ns() + STALL_NS;
-    while (probing && !fs_engine_probe(engines[1], FS_ANY, FLOOD - 1, 0, &envelope)) {
+    while (probing && fs_engine_probe(engines[1], FS_ANY, FLOOD - 1, 0, &envelope) != FS_HERE) {
         for (int rank = 0; rank < 2; rank++) fs_engine_progress(engines[rank]);
         CHECK(fs_now_ns() < limit);
     }
