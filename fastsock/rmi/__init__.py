@@ -20,6 +20,7 @@ daemon, naming, leases      the accepting end: from a listener to an object; nam
 connecting, lines           the connecting end: from an address to a proxy; again after a loss
 reaching, awaiting          from a host and a port to a session, in time; waiting for a daemon
 futures                     future, within, batch, deadline
+introspection               what help() and completion show of them
 proxy                       objects that look like those of another process
 session                     what a connection does beside the path of every call
 streams, references         generators, and objects that go by reference

@@ -34,6 +34,7 @@ cdef class Method:
     cdef public str name
     cdef public unsigned int number
     cdef public int flags
+    cdef public object __name__, __doc__, __signature__
     cdef void *_vectorcall
 
     @cython.locals(target=Target, connection=Connection, deadline=double)

@@ -39,6 +39,7 @@ from fastsock.rmi._records import process
 from fastsock.rmi._serving import THREADS
 from fastsock.rmi.errors import BadFrame, CallTimeout, LimitExceeded, LostPeer, RmiError
 from fastsock.rmi.interrupts import interrupted
+from fastsock.rmi.introspection import ANY
 
 if not cython.compiled:
     from _thread import get_ident
@@ -102,14 +103,20 @@ class Target:
 
 
 class Method:
-    """A method of an object elsewhere. A proxy makes one for each name."""
+    """A method of an object elsewhere. A proxy makes one for each name, and says what its class says of it."""
 
     def __init__(self, target: Target, name: str, number: int, flags: int) -> None:
         self.target = target
         self.name = name
         self.number = number
         self.flags = flags
+        self.__name__ = name
+        self.__doc__ = None
+        self.__signature__ = ANY
         self._vectorcall = vectorcall_of_method()
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self  # help() shows the signature of what looks like a method
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self._call(arguments, keywords)

@@ -15,6 +15,7 @@ cancels its call there.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +25,14 @@ from . import proxy as proxies
 from ._connection import FOR_EVER, Method, Target
 from ._records import Call
 from .awaiting import Waiting
-from .connecting import Options, check, dial
+from .connecting import Options, described_by, dial
 from .errors import CallTimeout, LostPeer, UnknownMethod
 from .frames import CALL, FREE, ONEWAY
+from .introspection import Description
 from .loops import call_in
-from .marks import GETTER, METHOD, SETTER, Interface, table_of
+from .marks import GETTER, METHOD, SETTER, SPECIAL, Interface, table_of
 from .marks import ONEWAY as IS_ONEWAY
+from .reaching import Attempt
 from .session import Limits, Session
 
 if TYPE_CHECKING:
@@ -51,15 +54,13 @@ async def connect(
     options = Options(key, limits, trust, ssl, timeout)
     if interface is not None:
         table_of(interface)
-    dialled = loop.run_in_executor(None, dial, address, options)
+    dialled = loop.run_in_executor(None, _dial, address, options, interface)
     try:
-        session, number, found = await asyncio.shield(dialled)
+        session, number, found, source = await asyncio.shield(dialled)
     except asyncio.CancelledError:
         dialled.add_done_callback(_close_dialled)
         raise
     try:
-        if interface is not None:
-            check(interface, found, session)
         reader = Reader(session, loop)
     except BaseException:
         session.close()
@@ -67,7 +68,17 @@ async def connect(
     home = proxies.Home(address, None)
     home.session = session
     home.own = True
-    return _make(reader, Target(address, session.connection, number, float(timeout or 0.0), home), found)
+    return _make(reader, Target(address, session.connection, number, float(timeout or 0.0), home), found, source)
+
+
+def _dial(address: str, options: Options, interface: type | None) -> tuple[Session, int, Interface, Any]:
+    attempt = Attempt(address, options.within)
+    session, number, found = dial(address, options, None, attempt)
+    try:
+        return session, number, found, described_by(interface, found, session, address, attempt)
+    except BaseException:
+        session.close()
+        raise
 
 
 def _close_dialled(dialled: asyncio.Future[Any]) -> None:
@@ -271,30 +282,23 @@ class Proxy:
         self._rmi_interface = interface
 
     def __getattr__(self, name: str) -> Any:
-        interface = self.__dict__.get("_rmi_interface")
-        if interface is None:
+        """A special method that Python must not find in the class, by its name."""
+        if "_rmi_interface" not in self.__dict__:
             raise AttributeError(name)
-        reader = self._rmi_reader
-        if (name, GETTER) in interface.numbers:
-            return Answer(reader, _method(self, name, GETTER), (), None)
         try:
-            method = _method(self, name, METHOD)
+            _method(self, name, METHOD)
         except UnknownMethod as error:
             raise AttributeError(str(error)) from None
-
-        def call(*arguments: Any, **keywords: Any) -> Answer:
-            return Answer(reader, method, arguments, keywords)
-
-        self.__dict__[name] = call
-        return call
+        return functools.partial(_calling(name), self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_rmi_"):
+        if not name.startswith(proxies.INTERNAL):
             raise AttributeError(f"an assignment cannot be awaited: write await aio.assign(remote, {name!r}, value)")
         object.__setattr__(self, name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *(entry.name for entry in self._rmi_interface.entries)})
+        names = {*object.__dir__(self), *(entry.name for entry in self._rmi_interface.entries)}
+        return [name for name in names if not name.startswith(proxies.INTERNAL)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Proxy) and other._rmi_target is self._rmi_target
@@ -333,22 +337,40 @@ def _calling(name: str) -> Any:
 
 # Python looks for these in the class of an object. len(), `in` and bool() find an Answer, which raises TypeError.
 # An assignment would drop it: so __setitem__ and __delitem__ are not here, and can be called by their names alone.
-_SPECIAL: dict[str, Any] = {
-    **{name: _calling(name) for name in ("__call__", "__getitem__", "__len__", "__contains__", "__bool__")},
-    "__aiter__": lambda self: _calling("__iter__")(self).__aiter__(),
-}
-_classes: dict[frozenset[str], type[Proxy]] = {}
+_IN_CLASS = ("__call__", "__getitem__", "__len__", "__contains__", "__bool__")
 
 
-def _make(reader: Reader, target: Target, interface: Interface) -> Proxy:
-    """A proxy of a class that has what the object exposes of these."""
-    exposed = frozenset(
-        name for name in _SPECIAL if (name.replace("__aiter__", "__iter__"), METHOD) in interface.numbers
-    )
-    kind = _classes.get(exposed)
-    if kind is None:
-        kind = _classes[exposed] = type("Proxy", (Proxy,), {name: _SPECIAL[name] for name in exposed})
-    return kind(reader, target, interface)
+class _Named(proxies.Named):
+    def make(self, proxy: Proxy) -> Any:
+        reader, method = proxy._rmi_reader, _method(proxy, self.shown.name, METHOD)
+        return proxies.as_function(lambda *given, **named: Answer(reader, method, given, named), self.shown, bound=True)
+
+
+def _class(interface: Interface, description: Description) -> type[Proxy]:
+    names = proxies.documentation(interface, description)
+    for number, entry in enumerate(interface.entries):
+        shown = description.member(entry.name)
+        if entry.kind == GETTER:
+            names[entry.name] = property(functools.partial(_getting, entry.name), doc=shown.doc)
+        elif entry.name in _IN_CLASS:
+            names[entry.name] = proxies.as_function(_calling(entry.name), shown)
+        elif entry.name == "__iter__":
+            names["__aiter__"] = lambda self: _calling("__iter__")(self).__aiter__()
+        elif entry.kind == METHOD and entry.name not in SPECIAL:
+            names[entry.name] = _Named(number, shown)
+    return type(f"Proxy[{interface.name}]", (Proxy,), names)
+
+
+def _getting(name: str, self: Proxy) -> Answer:
+    return Answer(self._rmi_reader, _method(self, name, GETTER), (), None)
+
+
+_classes = proxies.Classes(_class)
+
+
+def _make(reader: Reader, target: Target, interface: Interface, source: Any = None) -> Proxy:
+    """A proxy for a target. source: the class, or what the daemon told, that dir() and help() show."""
+    return _classes.of(interface, source)(reader, target, interface)  # type: ignore[no-any-return]
 
 
 def _for_threads(value: Any) -> Any:

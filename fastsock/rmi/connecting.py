@@ -20,6 +20,7 @@ from .errors import (
     UnknownMethod,
     UnknownObject,
 )
+from .introspection import from_told
 from .keys import key_of
 from .lines import Line
 from .marks import METHOD, Entry, Interface
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 CONNECT_WITHIN = 10.0  # seconds for all that connect() does, where its timeout is not less
-LOOKUP, STATUS = 0, 1  # of the daemon itself
+LOOKUP, STATUS, DESCRIBE = 0, 1, 2  # of the daemon itself
 NAMES = "fastsock.rmi.names"  # the name of a name server's object
 NAMES_VARIABLE = "FASTSOCK_RMI_NAMES"
 MOST_EXPORTS = 8  # that name one another
@@ -161,17 +162,33 @@ def connect(
     if ssl is not None:
         address = addresses.secured(address)
     line = Line(lambda line: dial(address, options, line))
+    attempt = Attempt(address, options.within)
     session, number, found = line.connect()
-    if interface is not None:
-        try:
-            check(interface, found, session)
-        except BaseException:
-            session.close()
-            raise
+    try:
+        source = described_by(interface, found, session, address, attempt)
+    except BaseException:
+        session.close()
+        raise
     home = line.home = proxy.Home(address, line.connect)
     home.interface, home.session = found, session
     name = addresses.parse(address).name
-    return proxy.own(found, Target(name, session.connection, number, float(timeout or 0.0), home))
+    return proxy.own(found, Target(name, session.connection, number, float(timeout or 0.0), home), source)
+
+
+def described_by(interface: Any, found: Interface, session: Session, address: str, attempt: Attempt) -> Any:
+    """What dir() and help() show of a proxy: the interface that was given, or what the daemon tells, if in time.
+
+    Raises UnknownMethod as `check`.
+    """
+    if interface is not None:
+        check(interface, found, session)
+        return interface
+    name = addresses.parse(address).name
+    describe = _method(session, "describe", DESCRIBE)
+    try:
+        return from_told(session.connection.call(describe, (name,), None, attempt.until))
+    except (CallTimeout, UnknownMethod, UnknownObject):  # or an older daemon; or an object that went in this moment
+        return None
 
 
 def check(interface: type, found: Interface, session: Session) -> None:
@@ -324,4 +341,4 @@ def _forked() -> None:
 
 os.register_at_fork(after_in_child=_forked)
 
-SERVICES = Interface("daemon", (Entry("lookup", METHOD, 1), Entry("status", METHOD, 1)))
+SERVICES = Interface("daemon", (Entry("lookup", METHOD, 1), Entry("status", METHOD, 1), Entry("describe", METHOD, 1)))

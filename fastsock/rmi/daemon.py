@@ -16,7 +16,8 @@ from . import addresses, hello
 from ._records import current
 from .connecting import SERVICES, Options, check_context, names_setting, trusts_pickle
 from .errors import ListenError, UnknownObject
-from .exported import Exported, exported
+from .exported import Exported, exported, source_of
+from .introspection import described
 from .keys import key_of
 from .leases import Leases
 from .naming import Announcer
@@ -186,6 +187,14 @@ class Daemon:
             known = exported(entry.made_by, name, entry.interface)
         lease = self._leases.begin(session, *resumed) if len(resumed) == 2 else None
         return session.references.enter(known), known.interface.described(), *(lease or ())
+
+    def describe(self, name: str) -> tuple[Any, ...]:
+        """The documentation and the signatures of an object, for a client that gave no interface."""
+        entry = self._objects.get(name)
+        if entry is None:
+            raise UnknownObject(f"{name!r} is not registered at {self.address[0]}:{self.address[1]}")
+        source, table = source_of(entry.made_by, entry.interface)
+        return described(source, (each.name for each in table.entries))
 
     # ---- serving ----
 
@@ -381,6 +390,7 @@ class _Services:
 
     def __init__(self, daemon: Daemon) -> None:
         self.lookup = daemon.lookup
+        self.describe = daemon.describe
         self._daemon = daemon
 
     def status(self) -> dict[str, Any]:

@@ -114,6 +114,17 @@ def exported_function(function: Callable[..., Any], name: str) -> Exported:
     return Exported(function, interface_of_function(function), name)
 
 
+def source_of(target: Any, interface: type | None = None) -> tuple[Any, Interface]:
+    """What says what `target` exports, and what it says: a class, a Protocol, or the function itself."""
+    if interface is not None:
+        return interface, table_of(interface)
+    if isinstance(target, type):
+        return target, interface_of(target)
+    if isinstance(target, (FunctionType, MethodType)) or not is_exposed(type(target)):
+        return target, interface_of_function(target)
+    return type(target), interface_of(type(target))
+
+
 def exported(target: Any, name: str, interface: type | None = None, instance: str = "single") -> Exported:
     """What `target` exports: an object, a function, or a class whose instances are made as `instance` says.
 
@@ -126,17 +137,13 @@ def exported(target: Any, name: str, interface: type | None = None, instance: st
             f"instance={instance!r} is for a class, of which instances are made: {target!r} is none; register its class"
         )
     if isinstance(target, type):
-        table = interface_of(target) if interface is None else table_of(interface)
+        _, table = source_of(target, interface)
         if instance == "call":
             return Exported(None, table, name, made_by=target)
         return Exported(target(), table, name)
-    if interface is not None:
-        return Exported(target, table_of(interface), name)
-    if isinstance(target, (FunctionType, MethodType)) or not is_exposed(type(target)):
-        if not callable(target):
-            raise TypeError(
-                f"{type(target).__qualname__} exposes nothing: write @rmi.expose above the class, or above what may be"
-                " called"
-            )
-        return exported_function(target, name)
-    return Exported(target, interface_of(type(target)), name)
+    if interface is None and not callable(target) and not is_exposed(type(target)):
+        raise TypeError(
+            f"{type(target).__qualname__} exposes nothing: write @rmi.expose above the class, or above what may be"
+            " called"
+        )
+    return Exported(target, source_of(target, interface)[1], name)

@@ -1,7 +1,7 @@
 """Proxies: objects that look like those of another process, made from an interface.
 
-A method is made at its first use, and kept in the proxy. Properties and special methods are those of a class that is
-made once for each interface.
+Their class is made once for each interface. It has a descriptor for each method. A method is made at its first use, and
+kept in the proxy.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 from ._connection import Connection, Method, Target
 from ._records import process
 from .errors import LostPeer, UnknownMethod, VersionMismatch
+from .introspection import Description, Member, with_self
 from .marks import GETTER, IDEMPOTENT, METHOD, SETTER, SPECIAL, Interface
 from .marks import ONEWAY as IS_ONEWAY
 
 _NEVER = frozenset(("_rmi_target", "_rmi_interface"))
-_classes: dict[tuple[str, tuple[Any, ...]], type[Proxy]] = {}
-_MOST_CLASSES = 1024
+INTERNAL = "_rmi_"  # what begins so is the proxy's own, and is not shown
 
 
 class Home:
@@ -89,20 +89,16 @@ class Proxy:
 
     _rmi_target: Target
     _rmi_interface: Interface
+    _rmi_made: dict[int, Method]
 
     def __init__(self, target: Target, interface: Interface) -> None:
         own = self.__dict__
         own["_rmi_target"] = target
         own["_rmi_interface"] = interface
+        own["_rmi_made"] = {}  # methods by number, of properties and of what Python looks for in the class
 
     def __getattr__(self, name: str) -> Any:
-        own = self.__dict__
-        interface = own.get("_rmi_interface")
-        number = interface.numbers.get((name, METHOD)) if interface is not None else None
-        if number is None or interface is None or name.startswith("__"):
-            raise AttributeError(_missing(self, name))
-        made = own[name] = _method(own["_rmi_target"], interface, number)
-        return made
+        raise AttributeError(_missing(self, name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(getattr(type(self), name, None), property):
@@ -111,7 +107,7 @@ class Proxy:
         raise AttributeError(f"{_name_of(self)} has no property {name} that can be set")
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *(entry.name for entry in self._rmi_interface.entries)})
+        return [name for name in object.__dir__(self) if not name.startswith(INTERNAL)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Proxy) and other._rmi_target is self._rmi_target
@@ -147,11 +143,11 @@ def named(address: str, interface: Any, timeout: float = 0.0) -> Proxy:
     return own(interface, Target(address, None, 0, timeout, home))
 
 
-def own(interface: Interface, target: Target) -> Proxy:
+def own(interface: Interface, target: Target, source: Any = None) -> Proxy:
     """A proxy with a connection of its own, which ends when the proxy and all its methods are collected."""
     target.home.own = True
     weakref.finalize(target, _collected, target.home).atexit = False
-    return make(interface, target)
+    return make(interface, target, source)
 
 
 def _collected(home: Home) -> None:
@@ -160,15 +156,29 @@ def _collected(home: Home) -> None:
         session.submit(session.close)  # a collection may happen anywhere, also where a lock is held
 
 
-def make(interface: Interface, target: Target) -> Proxy:
-    """A proxy for a target."""
-    key = interface.name, interface.entries
-    made = _classes.get(key)
-    if made is None:
-        if len(_classes) >= _MOST_CLASSES:
-            _classes.clear()
-        made = _classes[key] = _class(interface)
-    return made(target, interface)
+class Classes:
+    """The classes of proxies, by interface and what describes it."""
+
+    MOST = 1024
+
+    def __init__(self, maker: Callable[[Interface, Description], Any]) -> None:
+        self._maker = maker
+        self._made: dict[Any, Any] = {}
+
+    def of(self, interface: Interface, source: Any) -> Any:
+        """The class for an interface. source: as of a Description."""
+        key = interface.name, interface.entries, source
+        made = self._made.get(key)
+        if made is None:
+            if len(self._made) >= self.MOST:
+                self._made.clear()
+            made = self._made[key] = self._maker(interface, Description(source))
+        return made
+
+
+def make(interface: Interface, target: Target, source: Any = None) -> Proxy:
+    """A proxy for a target. source: the class, or what the daemon told, that dir() and help() show."""
+    return _classes.of(interface, source)(target, interface)  # type: ignore[no-any-return]
 
 
 def target_of(proxy: Proxy) -> Target:
@@ -208,14 +218,55 @@ def _method(target: Target, interface: Interface, number: int) -> Method:
     return Method(target, entry.name, number, entry.flags & (IS_ONEWAY | IDEMPOTENT))
 
 
-def _class(interface: Interface) -> type[Proxy]:
-    names: dict[str, Any] = {"__module__": __name__, "__doc__": f"A proxy of {interface.name}."}
+class Named:
+    """A method in the class of a proxy: made for a proxy at its first use, and kept there."""
+
+    def __init__(self, number: int, shown: Member) -> None:
+        self.number = number
+        self.shown = shown
+
+    def __get__(self, proxy: Any, kind: type | None = None) -> Any:
+        shown = self.shown
+        if proxy is None:
+            return as_function(lambda self, *given, **named: getattr(self, shown.name)(*given, **named), shown)
+        made = proxy.__dict__[shown.name] = self.make(proxy)
+        return made
+
+    def make(self, proxy: Any) -> Any:
+        """The method of a proxy."""
+        made = _method(proxy._rmi_target, proxy._rmi_interface, self.number)
+        made.__doc__, made.__signature__ = self.shown.doc, self.shown.signature
+        return made
+
+
+def as_function(function: Any, shown: Member, bound: bool = False) -> Any:
+    """The function, shown as the class says. bound: it takes no self."""
+    function.__name__ = function.__qualname__ = shown.name
+    function.__doc__ = shown.doc
+    function.__signature__ = shown.signature if bound else with_self(shown.signature)
+    return function
+
+
+def documentation(interface: Interface, description: Description) -> dict[str, Any]:
+    """What a class of proxies begins with."""
+    doc = f"A proxy of {interface.name}." if description.doc is None else description.doc
+    return {"__module__": __name__, "__doc__": doc}
+
+
+def _class(interface: Interface, description: Description) -> type[Proxy]:
+    names = documentation(interface, description)
     for number, entry in enumerate(interface.entries):
+        if entry.kind == SETTER:
+            continue
+        shown = description.member(entry.name)
         if entry.kind == GETTER:
             setter = interface.numbers.get((entry.name, SETTER))
-            names[entry.name] = property(_calling(number), _calling(setter) if setter is not None else None)
-        elif entry.kind == METHOD and entry.name in SPECIAL:
-            names[entry.name] = _calling(number)
+            set_it = _calling(setter) if setter is not None else None
+            names[entry.name] = property(_calling(number), set_it, doc=shown.doc)
+        elif entry.name in SPECIAL:
+            names[entry.name] = as_function(_calling(number), shown)
+        else:
+            names[entry.name] = Named(number, shown)
     if "__enter__" not in names or "__exit__" not in names:
         names["__enter__"] = _itself
         names["__exit__"] = _closing
@@ -223,11 +274,11 @@ def _class(interface: Interface) -> type[Proxy]:
 
 
 def _calling(number: int) -> Callable[..., Any]:
-    def call(self: Proxy, *arguments: Any) -> Any:
-        made = self.__dict__.get(number)  # type: ignore[call-overload]
+    def call(self: Proxy, *arguments: Any, **keywords: Any) -> Any:
+        made = self._rmi_made.get(number)
         if made is None:
-            made = self.__dict__[number] = _method(self._rmi_target, self._rmi_interface, number)  # type: ignore[index]
-        return made(*arguments)
+            made = self._rmi_made[number] = _method(self._rmi_target, self._rmi_interface, number)
+        return made(*arguments, **keywords)
 
     return call
 
@@ -238,6 +289,9 @@ def _itself(self: Proxy) -> Proxy:
 
 def _closing(self: Proxy, *_: object) -> None:
     close(self)
+
+
+_classes = Classes(_class)
 
 
 def _name_of(proxy: Proxy) -> str:
