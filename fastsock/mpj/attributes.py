@@ -14,7 +14,7 @@ from .handle import Handle
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, ClassVar
 
 
 class _Key:
@@ -50,23 +50,25 @@ class Attributed(Handle):
 
     __slots__ = ()
 
+    _predefined_keys: ClassVar[frozenset[int]] = frozenset()
+    """The keys of the attributes that the library sets."""
+
     def _predefined_attribute(self, keyval: int) -> Any:
-        """The value of an attribute that the library sets; None where there is none."""
-        return None
+        """The value under one of these keys."""
+        raise NotImplementedError
 
     def Get_attr(self, keyval: int) -> int | Any | None:
         """Return the value under a key; None where there is none.
 
-        Raises MPI.Exception (ERR_KEYVAL) for KEYVAL_INVALID and below.
+        Raises MPI.Exception (ERR_KEYVAL) for what is no key of this class of objects.
         """
-        if keyval < _FIRST_FREE:
-            value = self._predefined_attribute(keyval)
-            if value is None and keyval <= KEYVAL_INVALID:
-                raise Exception(ERR_KEYVAL, f"{keyval} is not an attribute key")
-            return value
-        self._attributes()
-        found = self.ob.attributes.get(keyval)
-        return None if found is None else found[1]
+        if keyval in self._predefined_keys:
+            return self._predefined_attribute(keyval)
+        found = self._attributes().get(keyval)
+        if found is not None:
+            return found[1]
+        self._key(keyval)
+        return None
 
     def Set_attr(self, keyval: int, attrval: Any) -> None:
         """Store a value under a key; the delete function of the key gets the value that was there.
@@ -128,7 +130,7 @@ class Attributed(Handle):
         key = _keys.get(keyval)
         if key is None or key.family is not self._family:
             raise Exception(
-                ERR_KEYVAL, f"{keyval} is not an attribute key of a {self._family.__name__} that can be set"
+                ERR_KEYVAL, f"{keyval} is not an attribute key that {self._family.__name__}.Create_keyval() returned"
             )
         return key
 

@@ -57,10 +57,17 @@ def test_attributes_follow_copies_and_end_with_their_object() -> None:
     assert told == [("copy", True, 1), ("delete", 2), ("delete", 1), ("delete", 5)]
 
 
+def test_every_rank_can_do_ordinary_input_and_output() -> None:
+    assert MPI.COMM_SELF.Get_attr(MPI.IO) == MPI.ANY_SOURCE
+
+
 def test_keys_of_another_kind_are_refused() -> None:
     keyval = MPI.Comm.Create_keyval()
     datatype = MPI.INT.Dup()
-    for call in (lambda: datatype.Set_attr(keyval, 1), lambda: datatype.Set_attr(MPI.TAG_UB, 1)):
+    unknown = [keyval, MPI.TAG_UB, MPI.KEYVAL_INVALID, 987654, -5]
+    gets = [lambda key=key: datatype.Get_attr(key) for key in unknown]
+    gets.append(lambda: MPI.COMM_SELF.Get_attr(987654))
+    for call in (lambda: datatype.Set_attr(keyval, 1), lambda: datatype.Set_attr(MPI.TAG_UB, 1), *gets):
         with pytest.raises(MPI.Exception) as caught:
             call()
         assert caught.value.Get_error_class() == MPI.ERR_KEYVAL

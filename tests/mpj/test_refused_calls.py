@@ -1,9 +1,12 @@
 """A call that is refused has started nothing: the next one is as if it had never been made."""
 
-# ruff: noqa: F821  (comm, rank, size, MPI and np are the ranks' own)
+# ruff: noqa: F821  (in bodies, comm, rank, size, MPI and np are the ranks' own)
 from __future__ import annotations
 
+import numpy as np
 import pytest
+
+from fastsock.mpj import MPI
 
 from .ranks import DEVICES, run
 
@@ -413,3 +416,27 @@ def test_reduce_scatter_counts_items_of_a_type(device):
                     raise AssertionError("four of eight items were enough")
 
     run(body, 2, device)
+
+
+def test_a_tag_that_is_none_of_a_message_to_nobody():
+    """As on MPICH: only the rank is not looked at."""
+    comm, data, nobody = MPI.COMM_SELF, np.zeros(2), MPI.PROC_NULL
+    blocking, rest = "Send Ssend Rsend Bsend send ssend bsend", "Isend Issend Irsend Ibsend isend issend"
+    sends = f"{blocking} {rest} Send_init Ssend_init Bsend_init"
+    receives, probes = "Recv Irecv Recv_init", "Probe Iprobe Mprobe Improbe mprobe"
+    calls = [lambda name=name: getattr(comm, name)(data, nobody, -3) for name in (sends + " " + receives).split()]
+    calls += [lambda name=name: getattr(comm, name)(data, nobody, MPI.ANY_TAG) for name in sends.split()]
+    calls += [lambda name=name: getattr(comm, name)(source=nobody, tag=-3) for name in ("recv", "irecv")]
+    calls += [lambda name=name: getattr(comm, name)(nobody, -3) for name in probes.split()]
+    for exchange in comm.Sendrecv, comm.Isendrecv:
+        calls.append(lambda exchange=exchange: exchange(data, nobody, -3, data, nobody, 0))
+        calls.append(lambda exchange=exchange: exchange(data, nobody, 0, data, nobody, -3))
+    calls += [lambda: comm.Sendrecv_replace(data, nobody, -3, nobody, 0)]
+    calls += [lambda: comm.Sendrecv_replace(data, nobody, 0, nobody, -3)]
+    calls += [lambda: comm.sendrecv(1, nobody, -3, source=nobody)]
+    for call in calls:
+        with pytest.raises(MPI.Exception) as caught:
+            call()
+        assert caught.value.Get_error_class() == MPI.ERR_TAG
+    comm.Send(data, nobody, 0)
+    comm.Recv(data, nobody, MPI.ANY_TAG)

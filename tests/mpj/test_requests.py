@@ -35,6 +35,18 @@ def test_one_that_is_too_long_ends_all_that_are_waited_for():
     assert not any(requests)
 
 
+@pytest.mark.parametrize("many", [1, 2])
+@pytest.mark.parametrize("call", ["Waitall", "Waitsome", "Testall", "Testsome", "waitall", "waitsome", "testall"])
+def test_calls_on_several_say_that_the_error_is_in_the_status(call, many):
+    """Whatever their number is, and as MPICH does."""
+    requests = [SELF.Irecv(np.zeros(1), 0, 3) for _ in range(many)]
+    for _ in range(many):
+        SELF.Send(np.ones(4), 0, 3)
+    with pytest.raises(MPI.Exception) as caught:
+        getattr(MPI.Request, call)(requests)
+    assert caught.value.Get_error_class() == MPI.ERR_IN_STATUS
+
+
 def test_the_same_request_twice_and_null_ones():
     target = bytearray(3)
     request = SELF.Irecv(target, 0, 3)

@@ -384,6 +384,16 @@ def test_as_mpi4py_reaches_children(tmp_path):
     assert done.stdout == "True {}\n" * 4, done.stderr
 
 
+def test_as_mpi4py_is_installed_for_what_asks(tmp_path):
+    """Programs look for the version of a distribution, and import nothing."""
+    (tmp_path / "app.py").write_text(
+        "from importlib.metadata import distribution, version; import mpi4py\n"
+        "print(version('mpi4py') == mpi4py.__version__, distribution('mpi4py').metadata['Name'])"
+    )
+    done = run("-n", 1, "--as-mpi4py", tmp_path / "app.py")
+    assert done.stdout == "True mpi4py\n", done.stderr
+
+
 def test_as_mpi4py_wins_over_an_installed_one(tmp_path):
     (tmp_path / "elsewhere" / "mpi4py").mkdir(parents=True)
     (tmp_path / "elsewhere" / "mpi4py" / "__init__.py").write_text("raise ImportError('the other')")

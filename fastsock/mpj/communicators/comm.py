@@ -9,6 +9,7 @@ from ..attributes import Attributed, copy_attributes
 from ..collectives.collective import Collective
 from ..collectives.objects import ObjectCollective
 from ..constants import (
+    APPNUM,
     COMM_TYPE_HW_GUIDED,
     COMM_TYPE_HW_UNGUIDED,
     COMM_TYPE_RESOURCE_GUIDED,
@@ -17,10 +18,15 @@ from ..constants import (
     ERR_ARG,
     ERR_COMM,
     IDENT,
+    IO,
+    LASTUSEDCODE,
     MAX_OBJECT_NAME,
     SIMILAR,
+    TAG_UB,
     UNDEFINED,
     UNEQUAL,
+    UNIVERSE_SIZE,
+    WTIME_IS_GLOBAL,
 )
 from ..exceptions import Exception as MPIException
 from ..handle import public
@@ -354,6 +360,8 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         raise NotImplementedError("dynamic processes: Join is not there; start all ranks together")
 
     # Attributes
+
+    _predefined_keys = frozenset({TAG_UB, IO, WTIME_IS_GLOBAL, UNIVERSE_SIZE, APPNUM, LASTUSEDCODE})
 
     def _predefined_attribute(self, keyval: int) -> Any:
         communicator = self.ob

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastsock.system.forkable import new_recursive_lock
 
 from ..collectives.object_collectives import ObjectCalls
-from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG
+from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG, PROC_NULL
 from ..exceptions import Exception as MPIException
 from ..failures import translated
 from ..handle import Record
@@ -148,18 +148,38 @@ class Communicator(NoCommunicator):
 
     # Ranks and tags
 
+    def sends_to_nobody(self, dest: int, tag: int) -> bool:
+        """Returns whether a message goes to PROC_NULL. Its tag must be one all the same."""
+        if dest != PROC_NULL:
+            return False
+        self._check_sent(tag, "PROC_NULL")
+        return True
+
+    def receives_from_nobody(self, source: int, tag: int) -> bool:
+        """Returns whether a message comes from PROC_NULL. Its tag must be one all the same."""
+        if source != PROC_NULL:
+            return False
+        self._check_received(tag, "PROC_NULL")
+        return True
+
+    def _check_sent(self, tag: int, whom: str) -> None:
+        if tag < 0:
+            raise self.fail(ERR_TAG, f"tag {tag} of a message to {whom}: a tag is 0 or more")
+
+    def _check_received(self, tag: int, whom: str) -> None:
+        if tag < 0 and tag != ANY_TAG:
+            raise self.fail(ERR_TAG, f"tag {tag} of a message from {whom}: a tag is 0 or more, or ANY_TAG")
+
     def target(self, dest: int, tag: int) -> int:
         """Returns the world's rank of the one that a message goes to."""
-        if tag < 0:
-            raise self.fail(ERR_TAG, f"tag {tag} of a message to rank {dest}: a tag is 0 or more")
+        self._check_sent(tag, f"rank {dest}")
         if 0 <= dest < len(self.peers):
             return self.peers[dest]
         raise self.fail(ERR_RANK, f"no rank {dest} among the {len(self.peers)} of {self.title}")
 
     def origin(self, source: int, tag: int) -> int:
         """Returns the world's rank of the one that a message comes from, or ANY_SOURCE."""
-        if tag < 0 and tag != ANY_TAG:
-            raise self.fail(ERR_TAG, f"tag {tag} of a message from rank {source}: a tag is 0 or more, or ANY_TAG")
+        self._check_received(tag, f"rank {source}")
         if 0 <= source < len(self.peers):
             return self.peers[source]
         if source == ANY_SOURCE:

@@ -92,10 +92,10 @@ class World:
         """Returns the value of a predefined attribute. All communicators have the same."""
         values = {
             constants.TAG_UB: constants.MAX_TAG,
-            constants.IO: constants.UNDEFINED,
+            constants.IO: constants.ANY_SOURCE,
             constants.WTIME_IS_GLOBAL: len(set(self.hosts)) == 1,
             constants.UNIVERSE_SIZE: self.size,
             constants.APPNUM: 0,
             constants.LASTUSEDCODE: last_used_code(),
         }
-        return values.get(keyval)
+        return values[keyval]

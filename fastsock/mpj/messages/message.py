@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastsock.core.binding._core import MessageError
 
-from ..constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST, PROC_NULL
+from ..constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST
 from ..datatypes import buffers
 from ..exceptions import Exception as MPIException
 from ..handle import Handle, Record, public
@@ -55,7 +55,7 @@ class Message(Handle):
 
     @classmethod
     def _probed(cls, communicator: Any, source: int, tag: int, status: Status | None, how: str) -> Any:
-        if source == PROC_NULL:
+        if communicator.receives_from_nobody(source, tag):
             Nothing(receives=True).look(status)
             return cls.of(NO_PROC)
         peer = communicator.origin(source, tag)

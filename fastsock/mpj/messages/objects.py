@@ -26,8 +26,7 @@ def _start_send(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int, 
 
 def _prepare(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int) -> tuple[int, Any] | None:
     """Returns the world's rank and the message; None where it goes to nobody. Refuses what a send would refuse."""
-    if dest == PROC_NULL:
-        communicator.alive()
+    if communicator.sends_to_nobody(dest, tag):
         return None
     return communicator.target(dest, tag), codec.message(obj)
 
@@ -41,7 +40,7 @@ def _start_prepared(communicator: Any, prepared: tuple[int, Any] | None, tag: in
 
 
 def _start_buffered(communicator: Any, codec: Codec, obj: Any, dest: int, tag: int) -> Operation:
-    if dest != PROC_NULL:
+    if not communicator.sends_to_nobody(dest, tag):
         send_buffered(communicator, codec.message(obj), dest, tag)
     return Nothing(receives=False)
 
@@ -53,8 +52,7 @@ def _warn_of(buf: Any) -> None:
 
 
 def _start_receive(communicator: Any, codec: Codec, source: int, tag: int, buf: Any = None) -> Operation:
-    if source == PROC_NULL:
-        communicator.alive()
+    if communicator.receives_from_nobody(source, tag):
         return Nothing(receives=True)
     peer = communicator.origin(source, tag)
     if buf is None:
@@ -89,8 +87,7 @@ class Objects(Handle):
 
     def _send_object(self, obj: Any, dest: int, tag: int, mode: int) -> None:
         communicator = self.ob
-        if dest == PROC_NULL:
-            communicator.alive()
+        if communicator.sends_to_nobody(dest, tag):
             return
         peer = communicator.target(dest, tag)
         try:

@@ -97,7 +97,7 @@ class PartitionedSend(_Partitioned):
 
     def __init__(self, communicator: Any, buf: Any, partitions: int, dest: int, tag: int) -> None:
         super().__init__(communicator, buf, partitions, dest, tag, True)
-        if dest == PROC_NULL:
+        if communicator.sends_to_nobody(dest, tag):
             return
         peer = communicator.target(dest, tag)
         self.base = communicator.world.channels(partitions)
@@ -227,7 +227,7 @@ class PartitionedReceive(_Partitioned):
 
     def __init__(self, communicator: Any, buf: Any, partitions: int, source: int, tag: int) -> None:
         super().__init__(communicator, buf, partitions, source, tag, False)
-        if source == PROC_NULL:
+        if communicator.receives_from_nobody(source, tag):
             return
         if source < 0 or tag == ANY_TAG:
             raise communicator.fail(ERR_ARG, "a partitioned receive names its source and its tag: no wildcards")

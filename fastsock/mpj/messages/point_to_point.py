@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 
-from ..constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from ..constants import ANY_SOURCE, ANY_TAG
 from ..datatypes import buffers
 from ..handle import Handle
 from ..info import INFO_NULL, Info
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def start_send(communicator: Any, buf: Any, dest: int, tag: int, mode: int) -> Operation:
     """Starts to send the memory that a specification names."""
-    if dest == PROC_NULL:
+    if communicator.sends_to_nobody(dest, tag):
         return Nothing(receives=False)
     message = buffers.simple(buf, True)
     data = buffers.outgoing(message.address, message.count, message.datatype)
@@ -40,7 +40,7 @@ def _isend(communicator: Any, data: Any, dest: int, tag: int, mode: int) -> Any:
 
 def start_buffered(communicator: Any, buf: Any, dest: int, tag: int) -> Operation:
     """Copies the memory that a specification names and starts to send the copy."""
-    if dest != PROC_NULL:
+    if not communicator.sends_to_nobody(dest, tag):
         message = buffers.simple(buf, True)
         data = bytes(buffers.outgoing(message.address, message.count, message.datatype))
         send_buffered(communicator, data, dest, tag)
@@ -49,7 +49,7 @@ def start_buffered(communicator: Any, buf: Any, dest: int, tag: int) -> Operatio
 
 def start_receive(communicator: Any, buf: Any, source: int, tag: int) -> Operation:
     """Starts to receive into the memory that a specification names."""
-    if source == PROC_NULL:
+    if communicator.receives_from_nobody(source, tag):
         return Nothing(receives=True)
     message = buffers.simple(buf, False)
     room, land = buffers.landing(message.address, message.count, message.datatype)
@@ -63,7 +63,7 @@ def start_receive(communicator: Any, buf: Any, source: int, tag: int) -> Operati
 
 def _check_send(communicator: Any, buf: Any, dest: int, tag: int) -> None:
     """Refuses the arguments that a send would refuse, before anything is started."""
-    if dest != PROC_NULL:
+    if not communicator.sends_to_nobody(dest, tag):
         buffers.simple(buf, True)
         communicator.target(dest, tag)
 
@@ -80,13 +80,14 @@ def start_exchange(
 def start_replacement(communicator: Any, buf: Any, dest: int, sendtag: int, source: int, recvtag: int) -> Pair:
     """Starts to send a copy of some memory and to receive into that memory."""
     data = b""
-    if dest != PROC_NULL:
+    to_nobody = communicator.sends_to_nobody(dest, sendtag)
+    if not to_nobody:
         message = buffers.simple(buf, False)
         data = bytes(buffers.outgoing(message.address, message.count, message.datatype))
         communicator.target(dest, sendtag)  # refuses before anything is started
 
     def outgoing() -> Operation:
-        if dest == PROC_NULL:
+        if to_nobody:
             return Nothing(receives=False)
         request = _isend(communicator, data, dest, sendtag, STANDARD)
         return Transfer(communicator, request, receives=False, owner=data)
@@ -114,8 +115,7 @@ class PointToPoint(Handle):
 
     def _send(self, buf: Any, dest: int, tag: int, mode: int) -> None:
         communicator = self.ob
-        if dest == PROC_NULL:
-            communicator.alive()
+        if communicator.sends_to_nobody(dest, tag):
             return
         message = buffers.simple(buf, True)
         data = buffers.outgoing(message.address, message.count, message.datatype)
@@ -244,7 +244,7 @@ class PointToPoint(Handle):
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         """Create a persistent request for a receive."""
         communicator = self.ob
-        if source != PROC_NULL:
+        if not communicator.receives_from_nobody(source, tag):
             buffers.simple(buf, False)
             communicator.origin(source, tag)
         return Prequest.of(Persistent(lambda: start_receive(communicator, buf, source, tag)))
@@ -273,7 +273,7 @@ class PointToPoint(Handle):
 
     def _probed(self, source: int, tag: int, status: Status | None, how: str) -> bool:
         communicator = self.ob
-        if source == PROC_NULL:
+        if communicator.receives_from_nobody(source, tag):
             Nothing(receives=True).look(status)
             return True
         peer = communicator.origin(source, tag)

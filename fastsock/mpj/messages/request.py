@@ -111,7 +111,7 @@ class GeneralRequest(Handle):
     def Waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> Literal[True]:
         """Wait until all operations are complete. Returns True. A list of statuses that is too short grows.
 
-        Where some of several fail, the results of all are taken first. Then MPI.Exception (ERR_IN_STATUS) is raised.
+        Where some fail, the results of all are taken first. Then MPI.Exception (ERR_IN_STATUS) is raised.
         """
         _wait_all(requests, statuses)
         return True
@@ -381,7 +381,7 @@ def _take_all(requests: Sequence[Request], statuses: Sequence[Status | None]) ->
             if status is not None and status.Get_error() == SUCCESS:
                 status.Set_error(int(error))
     if failure is not None:
-        raise failure if len(requests) == 1 else MPIException(ERR_IN_STATUS, str(failure)) from failure
+        raise MPIException(ERR_IN_STATUS, str(failure)) from failure
     return values
 
 
