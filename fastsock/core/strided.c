@@ -1,59 +1,213 @@
 #include "strided.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
+/* ---- making layouts ---- */
+
+void fs_layout_block(struct fs_layout *layout, int64_t length)
+{
+    *layout = (struct fs_layout){.size = length, .length = length};
+}
+
+int fs_layout_is_block(const struct fs_layout *layout)
+{
+    return layout->loops == 0 && layout->runs == NULL && layout->pieces == NULL;
+}
+
+/* Whether runs of one length lie at equal distances; then they are a loop. */
+static bool are_regular(const struct fs_run *runs, int64_t count)
+{
+    const int64_t stride = runs[1].offset - runs[0].offset;
+    for (int64_t i = 1; i < count; i++)
+        if (runs[i].length != runs[0].length || runs[i].offset - runs[i - 1].offset != stride) return false;
+    return true;
+}
+
+int fs_layout_runs(struct fs_layout *layout, struct fs_run *runs, int64_t count)
+{
+    int64_t used = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (runs[i].length <= 0) continue;
+        if (__builtin_add_overflow(size, runs[i].length, &size)) return FS_LAYOUT_HUGE;
+        if (used && runs[used - 1].offset + runs[used - 1].length == runs[i].offset)
+            runs[used - 1].length += runs[i].length;
+        else runs[used++] = runs[i];
+    }
+    fs_layout_block(layout, used ? runs[0].length : 0);
+    if (used == 0) return FS_LAYOUT_FINE;
+    if (used == 1 || are_regular(runs, used)) {
+        layout->offset = runs[0].offset;
+        return used == 1 ? FS_LAYOUT_FINE : fs_layout_repeat(layout, used, runs[1].offset - runs[0].offset);
+    }
+    *layout = (struct fs_layout){.size = size, .runs = runs, .count = used};
+    return FS_LAYOUT_FINE;
+}
+
+int fs_layout_pieces(struct fs_layout *layout, const struct fs_piece *pieces, int64_t count)
+{
+    int64_t size = 0, of_piece;
+    for (int64_t i = 0; i < count; i++)
+        if (__builtin_mul_overflow(pieces[i].count, pieces[i].layout->size, &of_piece) ||
+            __builtin_add_overflow(size, of_piece, &size))
+            return FS_LAYOUT_HUGE;
+    *layout = (struct fs_layout){.size = size, .pieces = pieces, .count = count};
+    return FS_LAYOUT_FINE;
+}
+
+int fs_layout_repeat(struct fs_layout *layout, int64_t count, int64_t stride)
+{
+    int64_t size;
+    if (count <= 0) {
+        fs_layout_block(layout, 0);
+        return FS_LAYOUT_FINE;
+    }
+    if (__builtin_mul_overflow(count, layout->size, &size)) return FS_LAYOUT_HUGE;
+    if (count == 1 || layout->size == 0) return FS_LAYOUT_FINE;
+    if (fs_layout_is_block(layout) && stride == layout->length) {
+        layout->length = size;
+    } else if (layout->loops && layout->loop[0].stride != 0 && stride % layout->loop[0].stride == 0 &&
+               stride / layout->loop[0].stride == layout->loop[0].count) {
+        layout->loop[0].count *= count;
+    } else {
+        if (layout->loops == FS_LOOPS) return FS_LAYOUT_FULL;
+        memmove(layout->loop + 1, layout->loop, (size_t)layout->loops * sizeof(layout->loop[0]));
+        layout->loop[0] = (struct fs_loop){count, stride, layout->size};
+        layout->loops++;
+    }
+    layout->size = size;
+    return FS_LAYOUT_FINE;
+}
+
+/* ---- copying ---- */
+
+/* The data that are still to be copied: `skip` bytes of what comes next are not among them. */
+struct cursor {
+    unsigned char *packed;
+    int64_t skip, left;
+    bool packing;
+};
+
 /* The compiler turns copies of a known size into moves; a call of memcpy costs more than most runs. */
-static inline void copy(unsigned char *target, const unsigned char *source, int64_t length)
+#define COPIES_OF(bytes)                                                                                 \
+    case bytes:                                                                                          \
+        if (packing)                                                                                     \
+            for (int64_t i = 0; i < count; i++) memcpy(packed + i * (bytes), place + i * stride, bytes); \
+        else                                                                                             \
+            for (int64_t i = 0; i < count; i++) memcpy(place + i * stride, packed + i * (bytes), bytes); \
+        break;
+
+static inline void copy_blocks(unsigned char *packed, unsigned char *place, int64_t count, int64_t length,
+                               int64_t stride, bool packing)
 {
     switch (length) {
-    case 1: *target = *source; break;
-    case 2: memcpy(target, source, 2); break;
-    case 4: memcpy(target, source, 4); break;
-    case 8: memcpy(target, source, 8); break;
-    case 12: memcpy(target, source, 12); break;
-    case 16: memcpy(target, source, 16); break;
-    case 24: memcpy(target, source, 24); break;
-    case 32: memcpy(target, source, 32); break;
-    default: memcpy(target, source, (size_t)length);
-    }
-}
-
-static inline void walk(unsigned char *packed, unsigned char *origin, const struct fs_run *runs, int64_t count,
-                        int64_t extent, int64_t from, int64_t bytes, bool packing)
-{
-    int64_t size = 0;
-    for (int64_t i = 0; i < count; i++) size += runs[i].length;
-    if (size <= 0 || bytes <= 0) return;
-    origin += (from / size) * extent;
-    from %= size;
-    int64_t i = 0;
-    while (from >= runs[i].length) from -= runs[i++].length;
-    /* the first run may begin in its middle, the last may end there */
-    while (bytes > 0) {
-        for (; i < count && bytes > 0; i++) {
-            unsigned char *place = origin + runs[i].offset + from;
-            int64_t length = runs[i].length - from;
-            if (length > bytes) length = bytes;
-            if (packing) copy(packed, place, length);
-            else copy(place, packed, length);
-            packed += length;
-            bytes -= length;
-            from = 0;
+        COPIES_OF(1)
+        COPIES_OF(2)
+        COPIES_OF(4)
+        COPIES_OF(8)
+        COPIES_OF(12)
+        COPIES_OF(16)
+        COPIES_OF(24)
+        COPIES_OF(32)
+        COPIES_OF(64)
+    default:
+        for (int64_t i = 0; i < count; i++) {
+            if (packing) memcpy(packed + i * length, place + i * stride, (size_t)length);
+            else memcpy(place + i * stride, packed + i * length, (size_t)length);
         }
-        i = 0;
-        origin += extent;
     }
 }
 
-void fs_pack(unsigned char *packed, const unsigned char *origin, const struct fs_run *runs, int64_t count,
-             int64_t extent, int64_t from, int64_t bytes)
+/* Of a block, what the cursor wants of it. */
+static inline void copy_some(struct cursor *at, unsigned char *place, int64_t length)
 {
-    walk(packed, (unsigned char *)(uintptr_t)origin, runs, count, extent, from, bytes, true);
+    int64_t bytes = length - at->skip;
+    if (bytes > at->left) bytes = at->left;
+    copy_blocks(at->packed, place + at->skip, 1, bytes, 0, at->packing);
+    at->packed += bytes;
+    at->left -= bytes;
+    at->skip = 0;
 }
 
-void fs_unpack(const unsigned char *packed, unsigned char *origin, const struct fs_run *runs, int64_t count,
-               int64_t extent, int64_t from, int64_t bytes)
+static void copy_turns(struct cursor *at, const struct fs_layout *layout, int depth, unsigned char *origin);
+
+static void copy_runs(struct cursor *at, const struct fs_layout *layout, unsigned char *origin)
 {
-    walk((unsigned char *)(uintptr_t)packed, origin, runs, count, extent, from, bytes, false);
+    for (int64_t i = 0; i < layout->count && at->left > 0; i++) {
+        const struct fs_run *run = &layout->runs[i];
+        if (at->skip >= run->length) at->skip -= run->length;
+        else copy_some(at, origin + run->offset, run->length);
+    }
+}
+
+static void copy_pieces(struct cursor *at, const struct fs_layout *layout, unsigned char *origin)
+{
+    for (int64_t i = 0; i < layout->count && at->left > 0; i++) {
+        const struct fs_piece *piece = &layout->pieces[i];
+        const int64_t size = piece->layout->size;
+        if (at->skip >= piece->count * size) {
+            at->skip -= piece->count * size;
+            continue;
+        }
+        int64_t item = at->skip / size;
+        at->skip -= item * size;
+        for (; item < piece->count && at->left > 0; item++)
+            copy_turns(at, piece->layout, 0, origin + piece->offset + item * piece->step + piece->layout->offset);
+    }
+}
+
+static void copy_turns(struct cursor *at, const struct fs_layout *layout, int depth, unsigned char *origin)
+{
+    if (depth == layout->loops) {
+        if (layout->runs) copy_runs(at, layout, origin);
+        else if (layout->pieces) copy_pieces(at, layout, origin);
+        else copy_some(at, origin, layout->length);
+        return;
+    }
+    const struct fs_loop *loop = &layout->loop[depth];
+    int64_t turn = 0;
+    if (at->skip) {
+        turn = at->skip / loop->size;
+        at->skip -= turn * loop->size;
+    }
+    if (depth + 1 == layout->loops && !layout->runs && !layout->pieces) {
+        if (at->skip) copy_some(at, origin + turn++ * loop->stride, layout->length);
+        int64_t whole = loop->count - turn;
+        if (at->left < whole * layout->length) whole = at->left / layout->length;
+        copy_blocks(at->packed, origin + turn * loop->stride, whole, layout->length, loop->stride, at->packing);
+        at->packed += whole * layout->length;
+        at->left -= whole * layout->length;
+        turn += whole;
+        if (turn < loop->count && at->left > 0) copy_some(at, origin + turn * loop->stride, layout->length);
+        return;
+    }
+    for (; turn < loop->count && at->left > 0; turn++) copy_turns(at, layout, depth + 1, origin + turn * loop->stride);
+}
+
+static void copy(unsigned char *packed, unsigned char *origin, const struct fs_layout *layout, int64_t extent,
+                 int64_t from, int64_t bytes, bool packing)
+{
+    if (layout->size <= 0 || bytes <= 0) return;
+    int64_t item = from / layout->size;
+    struct cursor at = {packed, from % layout->size, bytes, packing};
+    struct fs_layout whole = *layout; /* the items are one more loop */
+    const int64_t items = (at.skip + bytes - 1) / layout->size + 1;
+    if (fs_layout_repeat(&whole, items, extent) == FS_LAYOUT_FINE) {
+        copy_turns(&at, &whole, 0, origin + item * extent + layout->offset);
+        return;
+    }
+    for (; at.left > 0; item++) copy_turns(&at, layout, 0, origin + item * extent + layout->offset);
+}
+
+void fs_pack(unsigned char *packed, const unsigned char *origin, const struct fs_layout *layout, int64_t extent,
+             int64_t from, int64_t bytes)
+{
+    copy(packed, (unsigned char *)(uintptr_t)origin, layout, extent, from, bytes, true);
+}
+
+void fs_unpack(const unsigned char *packed, unsigned char *origin, const struct fs_layout *layout, int64_t extent,
+               int64_t from, int64_t bytes)
+{
+    copy((unsigned char *)(uintptr_t)packed, origin, layout, extent, from, bytes, false);
 }

@@ -243,3 +243,252 @@ def test_the_portable_representation_is_big_endian(code: str) -> None:
     target = np.zeros(3, code)
     datatype.Unpack_external("external32", packed, 0, target)
     assert target.tolist() == source.tolist()
+
+
+# ---- as messages ----
+
+GUARD = 32  # bytes around the items that nobody may touch
+SELF = MPI.COMM_SELF
+
+
+class Placed:
+    """Items of a type somewhere in memory of their own: the argument for a call, and where each byte of data is."""
+
+    def __init__(self, pair: Made, count: int, *, before: bool) -> None:
+        """`before`: what the program names begins where the first item is, and data may lie before it."""
+        datatype, model = pair
+        offsets = [item * model.extent + offset for item in range(count) for offset in model.bytes]
+        begin = min(offsets, default=0)
+        self.places = [GUARD + offset - begin for offset in offsets]
+        self.memory = np.zeros(max(offsets, default=0) - begin + 1 + 2 * GUARD, np.uint8)
+        if before:
+            self.argument = [self.memory[max(GUARD - begin, 0) :], count, datatype]
+            self.usable = 0 <= GUARD - begin < len(self.memory)
+        else:
+            moved = MPI.Datatype.Create_hindexed(datatype, [1], [GUARD - begin])
+            self.argument = [self.memory, count, moved.Create_resized(0, datatype.extent).Commit()]
+            self.usable = True
+
+    def fill(self) -> bytes:
+        """Random bytes; those that are data, in order."""
+        self.memory[:] = np.random.default_rng(3).integers(0, 256, len(self.memory), np.uint8)
+        return self.memory[self.places].tobytes()
+
+    def has(self, data: bytes) -> bool:
+        """Whether these bytes are the first of the data, and all else is as it was made."""
+        expected = np.zeros_like(self.memory)
+        expected[self.places[: len(data)]] = np.frombuffer(data, np.uint8)
+        return bool((self.memory == expected).all())
+
+
+def _by_sendrecv(send: Any, receive: Any) -> None:
+    SELF.Sendrecv(send, 0, 1, receive, 0, 1)
+
+
+def _by_send(send: Any, receive: Any) -> None:
+    request = SELF.Isend(send, 0, 1)
+    SELF.Recv(receive, 0, 1)
+    request.Wait()
+
+
+def _by_receive(send: Any, receive: Any) -> None:
+    request = SELF.Irecv(receive, 0, 1)
+    SELF.Ssend(send, 0, 1)
+    request.Wait()
+
+
+def _by_all(send: Any, receive: Any) -> None:
+    status = MPI.Status()
+    MPI.Request.Waitall([SELF.Irecv(receive, 0, 1), SELF.Issend(send, 0, 1)], [status, MPI.Status()])
+    assert status.tag == 1
+
+
+def _by_testing(send: Any, receive: Any) -> None:
+    requests = [SELF.Irecv(receive, 0, 1), SELF.Isend(send, 0, 1)]
+    while not all(request.Test() for request in requests):
+        pass
+
+
+def _by_any(send: Any, receive: Any) -> None:
+    requests = [SELF.Irecv(receive, 0, 1), SELF.Isend(send, 0, 1)]
+    while MPI.Request.Waitany(requests) != MPI.UNDEFINED:
+        pass
+
+
+def _by_persistent(send: Any, receive: Any) -> None:
+    requests = [SELF.Recv_init(receive, 0, 1), SELF.Send_init(send, 0, 1)]
+    MPI.Prequest.Startall(requests)
+    MPI.Request.Waitall(requests)
+
+
+def _by_matched(send: Any, receive: Any) -> None:
+    request = SELF.Isend(send, 0, 1)
+    SELF.Mprobe(0, 1).Recv(receive)
+    request.Wait()
+
+
+def _by_alltoallw(send: Any, receive: Any) -> None:
+    def typed(argument: Any) -> Any:
+        memory, count, datatype = argument if isinstance(argument, list) else (argument, len(argument), MPI.BYTE)
+        return [memory, [count], [0], [datatype]]
+
+    SELF.Alltoallw(typed(send), typed(receive))
+
+
+def _by_gather(send: Any, receive: Any) -> None:
+    SELF.Gather(send, receive, 0)
+
+
+WAYS = [_by_sendrecv, _by_send, _by_receive, _by_all, _by_testing, _by_any, _by_persistent, _by_matched]
+WAYS += [_by_alltoallw, _by_gather]
+
+
+@settings(max_examples=300, deadline=None)
+@given(made, st.integers(1, 3), st.sampled_from(WAYS), st.booleans())
+def test_messages_carry_the_data_and_nothing_else(pair: Made, count: int, way: Any, before: bool) -> None:
+    _, model = pair
+    assume(usable(model) and model.bytes and abs(model.extent) < 4000)
+    placed_items = Placed(pair, count, before=before)
+    assume(placed_items.usable)
+    data = placed_items.fill()
+    arrived = bytearray(len(data))
+    way(placed_items.argument, arrived)
+    assert arrived == data
+
+    back = Placed(pair, count, before=before)
+    assume(len(set(back.places)) == len(back.places))  # to receive into overlapping items is wrong
+    way(data, back.argument)
+    assert back.has(data)
+
+
+@settings(max_examples=100, deadline=None)
+@given(made, st.integers(1, 3), st.floats(0, 1))
+def test_a_short_message_fills_the_first_items(pair: Made, count: int, share: float) -> None:
+    _, model = pair
+    assume(usable(model) and model.bytes and abs(model.extent) < 4000)
+    items = Placed(pair, count, before=False)
+    assume(len(set(items.places)) == len(items.places))
+    data = bytes(range(1, 200))[: int(len(items.places) * share)]
+    status = MPI.Status()
+    SELF.Sendrecv(data, 0, 1, items.argument, 0, 1, status)
+    assert status.Get_count(MPI.BYTE) == len(data)
+    assert items.has(data)
+
+
+column = MPI.DOUBLE.Create_vector(4, 1, 5).Commit()
+
+
+def test_a_message_that_is_too_long_touches_nothing() -> None:
+    matrix = np.zeros((4, 5))
+    for receive in (lambda: SELF.Recv([matrix, 1, column], 0, 1), lambda: SELF.Irecv([matrix, 1, column], 0, 1).Wait()):
+        request = SELF.Isend(np.ones(5), 0, 1)
+        with pytest.raises(MPI.Exception) as caught:
+            receive()
+        assert caught.value.Get_error_class() == MPI.ERR_TRUNCATE
+        request.Wait()
+    assert not matrix.any()
+
+
+def test_what_is_received_for_a_request_that_was_given_up_lands() -> None:
+    matrix = np.zeros((4, 5))
+    SELF.Irecv([matrix, 1, column], 0, 1).Free()
+    SELF.Send(np.ones(4), 0, 1)
+    request = SELF.Irecv([matrix.reshape(-1)[1:], 1, column], 0, 2)
+    SELF.Send(np.full(4, 2.0), 0, 2)
+    request.Free()
+    SELF.Sendrecv(np.zeros(1), 0, 3, np.zeros(1), 0, 3)
+    assert matrix[:, 0].tolist() == [1.0] * 4
+    assert matrix[:, 1].tolist() == [2.0] * 4
+
+
+def test_a_receive_that_is_cancelled_touches_nothing() -> None:
+    matrix = np.zeros((4, 5))
+    request, status = SELF.Irecv([matrix, 1, column], 0, 1), MPI.Status()
+    request.Cancel()
+    request.Wait(status)
+    assert status.Is_cancelled()
+    assert not matrix.any()
+
+
+@pytest.mark.parametrize("count", [2, 2**31, 2**60, 2**63])
+@pytest.mark.parametrize("call", ["Send", "Isend", "Ssend", "Recv", "Irecv", "Bcast"])
+def test_no_count_of_items_reaches_beyond_the_memory(call: str, count: int) -> None:
+    with pytest.raises((ValueError, OverflowError)):
+        getattr(SELF, call)([np.zeros((4, 5)), count, column], 0)
+
+
+def test_no_block_of_alltoallw_reaches_beyond_the_memory() -> None:
+    matrix, fine = np.zeros((4, 5)), np.zeros(4)
+    whole = [fine, [4], [0], [MPI.DOUBLE]]
+    for wrong in ([matrix, [2], [0], [column]], [matrix, [1], [48], [column]], [matrix, [2**60], [0], [column]]):
+        for arguments in ((wrong, whole), (whole, wrong)):
+            with pytest.raises((ValueError, OverflowError)):
+                SELF.Alltoallw(*arguments)
+
+
+def test_items_that_lie_before_the_address_that_a_program_names() -> None:
+    numbers = np.arange(10, dtype="i4")
+    backwards = MPI.INT.Create_vector(4, 1, -2).Commit()
+    for start in (numbers[7:], MPI.memory.fromaddress(MPI.Get_address(numbers) + 28, 4)):
+        into = np.zeros(4, "i4")
+        SELF.Sendrecv([start, 1, backwards], 0, 0, into, 0, 0)
+        assert into.tolist() == [7, 5, 3, 1]
+        SELF.Sendrecv(into[::-1].copy(), 0, 0, [start, 1, backwards], 0, 0)
+        SELF.Sendrecv(into, 0, 0, [start, 1, backwards], 0, 0)
+    for start in (numbers[5:], MPI.memory(numbers)[:4], MPI.memory.fromaddress(0, 0)):
+        with pytest.raises((ValueError, MPI.Exception)):
+            SELF.Isend([start, 1, backwards], 0, 0)
+
+
+@pytest.mark.parametrize("depth", [3, 9, 20])
+def test_types_of_types_of_types(depth: int) -> None:
+    """More loops than a layout has room for."""
+    datatype, places = MPI.BYTE, np.zeros(1, int)
+    for level in range(depth):
+        count = 2 if level < 9 else 1
+        stride = 3 * (2 * places.max() + 2)
+        datatype = datatype.Create_hvector(count, 1, int(stride))
+        places = (np.arange(count)[:, None] * stride + places).ravel()
+    memory = np.random.default_rng(1).integers(0, 256, places.max() + 1, np.uint8)
+    into = np.zeros(len(places), np.uint8)
+    SELF.Sendrecv([memory, 1, datatype.Commit()], 0, 0, into, 0, 0)
+    assert (into == memory[places]).all()
+
+
+def test_shares_of_distributed_arrays_are_where_the_general_rule_says() -> None:
+    """What is asked of a type by its parts, and what is copied, come from different code."""
+    kinds = [(MPI.DISTRIBUTE_BLOCK, MPI.DISTRIBUTE_DFLT_DARG), (MPI.DISTRIBUTE_BLOCK, 5), (MPI.DISTRIBUTE_CYCLIC, 1)]
+    kinds += [(MPI.DISTRIBUTE_CYCLIC, 3), (MPI.DISTRIBUTE_CYCLIC, 100)]
+    for (one, first), (other, second), order in product(kinds, kinds, (MPI.ORDER_C, MPI.ORDER_F)):
+        for rank in range(6):
+            share = MPI.SHORT.Create_darray(6, rank, [7, 10], [one, other], [first, second], [2, 3], order)
+            places = [place for offset, length in share.ob.runs.tolist() for place in range(offset, offset + length)]
+            memory = np.arange(140, dtype=np.uint8)
+            packed = np.zeros(share.size, np.uint8)
+            share.Pack(memory, packed, 0, NO_COMM)
+            assert packed.tolist() == places
+            true = (min(places), max(places) + 1 - min(places)) if places else (0, 0)
+            assert share.Get_true_extent() == true
+
+
+@pytest.mark.parametrize(
+    ("how", "argument", "processes"),
+    [(MPI.DISTRIBUTE_NONE, 0, 2), (MPI.DISTRIBUTE_BLOCK, 3, 2), (MPI.DISTRIBUTE_CYCLIC, 0, 2), (99, 1, 2)],
+)
+def test_what_is_no_distribution(how: int, argument: int, processes: int) -> None:
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.INT.Create_darray(processes, 0, [7], [how], [argument], [processes])
+    assert caught.value.Get_error_class() == MPI.ERR_ARG
+
+
+def test_sizes_beyond_64_bits_are_refused() -> None:
+    half = MPI.BYTE.Create_contiguous(2**62)
+    for make in (
+        lambda: half.Create_contiguous(2),
+        lambda: half.Create_vector(2, 1, 2),
+        lambda: half.Create_indexed([1, 1], [0, 2]),
+        lambda: MPI.Datatype.Create_struct([1, 1], [-(2**62), 2**62], [MPI.INT, MPI.INT]),
+        lambda: MPI.DOUBLE.Create_subarray([2**31, 2**31], [1, 1], [0, 0]),
+    ):
+        with pytest.raises(OverflowError, match="64 bits"):
+            make()

@@ -22,8 +22,8 @@ from struct import calcsize
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
 from fastsock.mpj.datatypes._memory cimport (
-    LETTERS_MOST, Py_buffer, PyObject, Span, TypeMap, hold, hold_items, pack_items, read_span, type_named, unpack_items,
-    whole_number,
+    LETTERS_MOST, Py_buffer, PyObject, Span, TypeRecord, gather, hold, hold_items, lies_within, read_span, release_span, scatter,
+    type_named, whole_number,
 )
 from fastsock.mpj.messages._point_to_point cimport StartedCollective, handle_of
 
@@ -37,6 +37,7 @@ from .scratch import scratch
 from .table import TABLE
 
 cdef extern from "Python.h":
+    const Py_ssize_t PY_SSIZE_T_MAX
     enum: PyBUF_FORMAT
     enum: PyBUF_ANY_CONTIGUOUS
     enum: PyBUF_WRITABLE
@@ -119,7 +120,7 @@ cdef inline int take(object argument, bint writable, Taken *taken, int blocks=1)
     several blocks is that of each."""
     cdef Span *span = &taken.span
     cdef int type_
-    cdef TypeMap named
+    cdef TypeRecord named
     datatype = read_span(argument, span, writable, blocks)
     if datatype is None:
         return -1
@@ -128,7 +129,7 @@ cdef inline int take(object argument, bint writable, Taken *taken, int blocks=1)
         if span.view.itemsize != element_sizes[type_]:
             type_ = -1
     else:
-        named = <TypeMap>datatype.ob
+        named = <TypeRecord>datatype.ob
         if not named.asked:
             ask_kernels(named)
         type_, taken.operations = named.kernel_type, named.operations
@@ -137,7 +138,7 @@ cdef inline int take(object argument, bint writable, Taken *taken, int blocks=1)
     return type_
 
 
-cdef int ask_kernels(TypeMap named) except -1:
+cdef int ask_kernels(TypeRecord named) except -1:
     kernel = kernel_of("REPLACE", named)
     named.kernel_type = -1 if kernel is None else kernel[0]
     if named.kernel_type >= 0:
@@ -175,7 +176,8 @@ cdef inline void let_go(Memory *memory) noexcept:
 
 
 include "_layout.pxi"
-include "_pairs.pxi"
+include "_items.pxi"
+include "_typed_blocks.pxi"
 
 
 cdef class Calls:
@@ -217,9 +219,9 @@ cdef class Calls:
         out.span.view.buf = into.span.view.buf = NULL
         memory.operation = -1
         if into_blocks:
-            memory.type = memory.into_type = take_pairs(receive, True, into, into_blocks)
+            memory.type = memory.into_type = take_items(receive, True, into, into_blocks, which < FIRST_REDUCING)
         else:
-            memory.type = memory.out_type = take_pairs(send, False, out, out_blocks)
+            memory.type = memory.out_type = take_items(send, False, out, out_blocks, which < FIRST_REDUCING)
         if memory.type < 0:
             return -1
         block = first.span.view.len
@@ -232,8 +234,10 @@ cdef class Calls:
             if memory.operation < 0:
                 return -1
         if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
-            memory.out_type = take_pairs(send, False, out, out_blocks)
-            if memory.out_type != memory.type or out.span.view.len != block * out_blocks:
+            memory.out_type = take_items(send, False, out, out_blocks, which < FIRST_REDUCING)
+            if memory.out_type < 0 or out.span.view.len != block * out_blocks:
+                return -1
+            if which >= FIRST_REDUCING and memory.out_type != memory.type:
                 return -1
             if memory.operation >= 0 and out.operations != into.operations:
                 return -1
@@ -377,8 +381,28 @@ cdef class TeamCalls(Calls):
 
     def alltoallw(self, send, receive):
         """Alltoallw."""
-        return self.prefers(ALLTOALLW, 0) and self.call_v(
-            ALLTOALLW, send, 0 if is_in_place(send) else EACH, receive, EACH, 0)
+        return self.prefers(ALLTOALLW, 0) and (self.call_v(
+            ALLTOALLW, send, 0 if is_in_place(send) else EACH, receive, EACH, 0) or self.alltoallw_with_gaps(send, receive))
+
+    cdef bint alltoallw_with_gaps(self, object send, object receive) except -1:
+        """Alltoallw of items with gaps."""
+        cdef TypedBlocks out, into = take_typed_blocks(receive, True, self.size)
+        cdef fs_blocks outgoing, incoming
+        if into is None:
+            return False
+        out = into if is_in_place(send) else take_typed_blocks(send, False, self.size)
+        if out is None or out.layout.sizes[self.rank] != into.layout.sizes[self.rank]:
+            return False
+        outgoing.sizes, outgoing.offsets = out.layout.sizes, out.layout.offsets
+        incoming.sizes, incoming.offsets = into.layout.sizes, into.layout.offsets
+        next(self.numbers)
+        try:
+            out.gather()
+            self.team.c_alltoall(NULL if out is into else out.data(), &outgoing, into.data(), &incoming)
+            into.scatter()
+        except MessageError as error:
+            self.failed(error)
+        return True
 
     cdef bint call_v(self, int which, object send, int out_blocks, object receive, int into_blocks, int root) except -1:
         """Does a call whose buffers have no block here, one or EACH member's."""
@@ -444,7 +468,7 @@ cdef class TeamCalls(Calls):
         cdef bint in_place = is_in_place(send)
         cdef int type_, into_type = -1, operation
         cdef size_t[FS_TEAM_MOST] sizes
-        type_ = take_pairs(receive if in_place else send, in_place, &whole, 1)
+        type_ = take_items(receive if in_place else send, in_place, &whole, 1, False)
         if type_ < 0:
             return False
         try:
@@ -454,7 +478,7 @@ cdef class TeamCalls(Calls):
             if not take_parts(counts, sizes, self.size, &whole, type_):
                 return False
             if not in_place:
-                into_type = take_pairs(receive, True, &into, 1)
+                into_type = take_items(receive, True, &into, 1, False)
                 if into_type != type_ or into.operations != whole.operations:
                     return False
                 if <size_t>into.span.view.len != sizes[self.rank] * element_sizes[type_]:

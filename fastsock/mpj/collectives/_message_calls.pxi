@@ -135,7 +135,7 @@ cdef class MessageCalls(Calls):
         cdef Held held = Held.__new__(Held)
         cdef Py_buffer *into = &held.into.span.view
         cdef Py_buffer *out = &held.out.span.view
-        cdef int type_ = take_pairs(receive, True, &held.into, 1), operation
+        cdef int type_ = take_items(receive, True, &held.into, 1, False), operation
         held.holds_into = type_ >= 0
         if not held.holds_into:
             return False
@@ -145,7 +145,7 @@ cdef class MessageCalls(Calls):
         if is_in_place(send):
             out = NULL
         else:
-            held.holds_out = take_pairs(send, False, &held.out, 1) == type_
+            held.holds_out = take_items(send, False, &held.out, 1, False) == type_
             if not held.holds_out or out.len != into.len or held.out.operations != held.into.operations:
                 return False
         try:

@@ -15,15 +15,12 @@ cdef object _Datatype = None
 cdef dict _codes = {}
 cdef dict _formats = {}
 cdef object _general = None
-cdef object _outgoing = None
-cdef object _landing = None
 
 
-def configure(datatype_class, dict codes, dict formats, general, outgoing_packed, landing_packed):
+def configure(datatype_class, dict codes, dict formats, general):
     """Tells this module what it cannot import: the class Datatype, types by code, the rules for rarer arguments."""
-    global _Datatype, _codes, _formats, _general, _outgoing, _landing
-    _Datatype, _codes, _formats = datatype_class, codes, formats
-    _general, _outgoing, _landing = general, outgoing_packed, landing_packed
+    global _Datatype, _codes, _formats, _general
+    _Datatype, _codes, _formats, _general = datatype_class, codes, formats, general
 
 
 cdef list _by_letter = [None] * LETTERS_MOST
@@ -42,9 +39,13 @@ cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
     cdef Span span
     cdef Simple found
     cdef buffer memory
-    datatype = read_span(message, &span, not readonly, blocks)
+    cdef Py_ssize_t count
+    datatype = read_span(message, &span, not readonly, blocks, blocks <= 1)
     if datatype is None:
         return _general(message, readonly, blocks)
+    count = span.view.len // span.view.itemsize // max(blocks, 1)
+    if span.type != NULL:
+        Py_DECREF(<object>span.type)
     memory = buffer.__new__(buffer)
     memory.view = span.view  # and lets go of it
     if datatype is True:
@@ -53,26 +54,35 @@ cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=0):
             return _general(message, readonly, blocks)
     found = Simple.__new__(Simple)
     found.address = <uintptr_t>memory.view.buf
-    found.count = memory.view.len // memory.view.itemsize // max(blocks, 1)
+    found.count = count
     found.datatype = datatype
     found.owner = memory
     return found
 
 
-cdef Py_ssize_t _dense_bytes(object datatype, Py_ssize_t count) except -2:
-    """The number of bytes of items; -1 where the type is not dense."""
-    record = datatype.ob
-    if not record.dense:
-        return -1
-    return <Py_ssize_t>record.size * count
-
-
 def outgoing(uintptr_t address, Py_ssize_t count, datatype):
-    """Returns the data of items as contiguous bytes to send: the memory itself where the type is dense."""
-    cdef Py_ssize_t size = _dense_bytes(datatype, count)
-    if size > 0:
-        return _part(None, <void *>address, size, False)
-    return _outgoing(address, count, datatype)
+    """Returns the data of items as contiguous bytes to send: the memory itself where the type is dense, else a copy."""
+    cdef TypeRecord type_ = <TypeRecord?>datatype.ob
+    cdef buffer packed
+    cdef Py_ssize_t size = data_bytes(type_, count)
+    if type_.dense or size == 0:
+        return _part(None, <void *>address if size else NULL, size, False)
+    packed = buffer.allocate(size)
+    gather(type_, <void *>address, 0, packed.view.buf, size)
+    return packed
+
+
+@cython.final
+cdef class Landing:
+    """Puts what arrived where it belongs."""
+    cdef uintptr_t address
+    cdef TypeRecord type
+    cdef buffer packed
+
+    def __call__(self, Py_ssize_t nbytes):
+        if not 0 <= nbytes <= self.packed.view.len:
+            raise ValueError(f"{nbytes} bytes did not arrive in {self.packed.view.len}")
+        scatter(self.type, self.packed.view.buf, nbytes, <void *>self.address, 0)
 
 
 def landing(uintptr_t address, Py_ssize_t count, datatype):
@@ -80,7 +90,19 @@ def landing(uintptr_t address, Py_ssize_t count, datatype):
 
     That is None where the type is dense: then the bytes are the memory itself.
     """
-    cdef Py_ssize_t size = _dense_bytes(datatype, count)
-    if size > 0:
-        return _part(None, <void *>address, size, False), None
-    return _landing(address, count, datatype)
+    cdef TypeRecord type_ = <TypeRecord?>datatype.ob
+    cdef Landing finish
+    cdef Py_ssize_t size = data_bytes(type_, count)
+    if type_.dense or size == 0:
+        return _part(None, <void *>address if size else NULL, size, False), None
+    finish = Landing.__new__(Landing)
+    finish.address, finish.type, finish.packed = address, type_, buffer.allocate(size)
+    return finish.packed, finish
+
+
+cdef Py_ssize_t data_bytes(TypeRecord type_, Py_ssize_t count) except -1:
+    cdef int over = 0
+    cdef int64_t size = fs_times(type_.size, count, &over)
+    if over or size < 0:
+        raise ValueError(f"{count} items of {type_.size} bytes each are no message")
+    return size

@@ -1,64 +1,136 @@
 # Items with gaps, to contiguous bytes and back.
 
 cdef extern from "strided.h" nogil:
-    struct fs_run:
-        int64_t offset
-        int64_t length
-    void fs_pack(unsigned char *packed, const unsigned char *origin, const fs_run *runs, int64_t count,
-                 int64_t extent, int64_t start, int64_t size)
-    void fs_unpack(const unsigned char *packed, unsigned char *origin, const fs_run *runs, int64_t count,
-                   int64_t extent, int64_t start, int64_t size)
+    void fs_layout_block(fs_layout *layout, int64_t length)
+    int fs_layout_runs(fs_layout *layout, fs_run *runs, int64_t count)
+    int fs_layout_pieces(fs_layout *layout, const fs_piece *pieces, int64_t count)
+    int fs_layout_repeat(fs_layout *layout, int64_t count, int64_t stride)
+    int fs_layout_is_block(const fs_layout *layout)
+    void fs_pack(unsigned char *packed, const unsigned char *origin, const fs_layout *layout, int64_t extent,
+                 int64_t start, int64_t size)
+    void fs_unpack(const unsigned char *packed, unsigned char *origin, const fs_layout *layout, int64_t extent,
+                   int64_t start, int64_t size)
 
 cdef Py_ssize_t LONG_COPY = 32 * 1024   # from here the interpreter's lock is given up for a copy
 
 
-def pack(uintptr_t origin, runs, int64_t extent, int64_t start, target):
-    """Gathers bytes of items with gaps into the contiguous buffer `target`, whose length says how many.
+cdef int gather(TypeRecord type_, const void *origin, int64_t start, void *target, Py_ssize_t size) except -1:
+    if size < LONG_COPY:
+        fs_pack(<unsigned char *>target, <const unsigned char *>origin, &type_.layout, type_.extent, start, size)
+    else:
+        with nogil:
+            fs_pack(<unsigned char *>target, <const unsigned char *>origin, &type_.layout, type_.extent, start, size)
+    return 0
 
-    `origin` is the address of the first item, `runs` an int64 array of (offset, length) pairs. The caller answers for
-    the memory.
+
+cdef int scatter(TypeRecord type_, const void *source, Py_ssize_t size, void *origin, int64_t start) except -1:
+    if size < LONG_COPY:
+        fs_unpack(<const unsigned char *>source, <unsigned char *>origin, &type_.layout, type_.extent, start, size)
+    else:
+        with nogil:
+            fs_unpack(<const unsigned char *>source, <unsigned char *>origin, &type_.layout, type_.extent, start, size)
+    return 0
+
+
+def pack_into(target, TypeRecord type_ not None, uintptr_t address, *, int64_t start=0):
+    """Gathers data of the items at `address` into contiguous `target`: so many bytes as it has, from `start` on.
+
+    The caller answers for the memory at `address`.
     """
-    cdef Py_buffer wide, narrow
-    PyObject_GetBuffer(runs, &wide, PyBUF_SIMPLE)
+    cdef Py_buffer narrow
+    PyObject_GetBuffer(target, &narrow, PyBUF_WRITABLE)
     try:
-        PyObject_GetBuffer(target, &narrow, PyBUF_WRITABLE)
-        try:
-            if narrow.len < LONG_COPY:
-                fs_pack(<unsigned char *>narrow.buf, <const unsigned char *>origin, <const fs_run *>wide.buf,
-                        wide.len // 16, extent, start, narrow.len)
-            else:
-                with nogil:
-                    fs_pack(<unsigned char *>narrow.buf, <const unsigned char *>origin, <const fs_run *>wide.buf,
-                            wide.len // 16, extent, start, narrow.len)
-        finally:
-            PyBuffer_Release(&narrow)
+        gather(type_, <const void *>address, start, narrow.buf, narrow.len)
     finally:
-        PyBuffer_Release(&wide)
+        PyBuffer_Release(&narrow)
 
 
-def unpack(source, uintptr_t origin, runs, int64_t extent, int64_t start):
-    """Scatters the contiguous bytes of `source` over items with gaps: the opposite of `pack`."""
-    cdef Py_buffer wide, narrow
-    PyObject_GetBuffer(runs, &wide, PyBUF_SIMPLE)
+def unpack_from(source, TypeRecord type_ not None, uintptr_t address, *, int64_t start=0):
+    """Scatters contiguous `source` over the items at `address`; the opposite of `pack_into`."""
+    cdef Py_buffer narrow
+    PyObject_GetBuffer(source, &narrow, PyBUF_SIMPLE)
     try:
-        PyObject_GetBuffer(source, &narrow, PyBUF_SIMPLE)
-        try:
-            if narrow.len < LONG_COPY:
-                fs_unpack(<const unsigned char *>narrow.buf, <unsigned char *>origin, <const fs_run *>wide.buf,
-                          wide.len // 16, extent, start, narrow.len)
-            else:
-                with nogil:
-                    fs_unpack(<const unsigned char *>narrow.buf, <unsigned char *>origin, <const fs_run *>wide.buf,
-                              wide.len // 16, extent, start, narrow.len)
-        finally:
-            PyBuffer_Release(&narrow)
+        scatter(type_, narrow.buf, narrow.len, <void *>address, start)
     finally:
-        PyBuffer_Release(&wide)
+        PyBuffer_Release(&narrow)
 
 
-cdef void pack_items(unsigned char *packed, void *origin, const Py_buffer *runs, int64_t extent, int64_t size) noexcept nogil:
-    fs_pack(packed, <const unsigned char *>origin, <const fs_run *>runs.buf, runs.len // 16, extent, 0, size)
+def span(TypeRecord type_ not None, int64_t count):
+    """Returns the lowest and highest offset that the data of `count` items have from the address of the first."""
+    cdef int64_t low = 0, high = 0
+    if count > 0 and type_.size and not reach(type_, count, &low, &high):
+        raise OverflowError(f"{count} items reach further than 64 bits tell")
+    return low, high
 
 
-cdef void unpack_items(unsigned char *packed, void *origin, const Py_buffer *runs, int64_t extent, int64_t size) noexcept nogil:
-    fs_unpack(packed, <unsigned char *>origin, <const fs_run *>runs.buf, runs.len // 16, extent, 0, size)
+# ---- as message arguments ----
+
+cdef bint reach(TypeRecord type_, int64_t count, int64_t *low, int64_t *high) noexcept:
+    """The offsets between which the data of so many items lie, and whether numbers can tell them."""
+    cdef int over = 0
+    cdef int64_t more = fs_times(count - 1, type_.extent, &over)
+    low[0] = fs_plus(type_.true_lb, min(more, 0), &over)
+    high[0] = fs_plus(fs_plus(type_.true_lb, type_.true_extent, &over), max(more, 0), &over)
+    return not over
+
+
+cdef bint lies_within(TypeRecord type_, int64_t count, int64_t offset, Py_ssize_t length, Py_ssize_t *size) noexcept:
+    cdef int64_t low = 0, high = 0
+    cdef int over = 0
+    size[0] = fs_times(count, type_.size, &over)
+    if over or not 0 <= offset <= length or count < 0:
+        return False
+    if size[0] == 0:
+        return True
+    return reach(type_, count, &low, &high) and low >= -offset and high <= length - offset
+
+
+@cython.cdivision(True)
+cdef bint hold_gaps(object where, bint writable, TypeRecord type_, bint counted, int64_t count, int64_t displacement,
+                    Span *span) except -1:
+    """Holds the memory of items with gaps, all of whose data must lie in it. Whether it does."""
+    cdef int64_t offset = 0, extent = type_.extent
+    cdef Py_ssize_t size = 0
+    cdef int over = 0
+    cdef bint fits
+    span.held, span.letter = False, -1
+    if type_.size <= 0 or extent <= 0 and (displacement or not counted) or not hold(where, writable, 0, &span.view):
+        return False
+    offset = fs_times(displacement, extent, &over)
+    fits = not over and offset <= span.view.len
+    if fits and not counted:
+        count = (span.view.len - offset) // extent
+        fits = count * extent == span.view.len - offset
+    if not fits or count <= 0 or not lies_within(type_, count, offset, span.view.len, &size):
+        PyBuffer_Release(&span.view)
+        return False
+    Py_INCREF(type_)
+    span.type = <PyObject *>type_
+    span.view.buf = <char *>span.view.buf + offset
+    span.view.len, span.view.itemsize = size, type_.size
+    span.held = True
+    return True
+
+
+cdef void release_span(Span *span) noexcept:
+    if span.held:
+        span.held = False
+        PyBuffer_Release(&span.view)
+        if span.type != NULL:
+            Py_DECREF(<object>span.type)
+            span.type = NULL
+
+
+cdef int pack_span(Span *span) except -1:
+    packed = PyBytes_FromStringAndSize(NULL, span.view.len)
+    cdef Py_ssize_t itemsize = span.view.itemsize
+    gather(<TypeRecord>span.type, span.view.buf, 0, PyBytes_AS_STRING(packed), span.view.len)
+    release_span(span)
+    PyBuffer_FillInfo(&span.view, <PyObject *>packed, PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed), True, PyBUF_SIMPLE)
+    span.view.itemsize = itemsize
+    span.held = True
+    return 0
+
+
+cdef int unpack_span(Span *span, const void *data, Py_ssize_t length) except -1:
+    return scatter(<TypeRecord>span.type, data, length, span.view.buf, 0)

@@ -48,6 +48,7 @@ WCHAR_SIZE = WCHAR_SIZE_
 include "_buffer.pxi"
 include "_foreign.pxi"
 include "_typemap.pxi"
+include "_types.pxi"
 include "_spans.pxi"
 include "_arguments.pxi"
 include "_gaps.pxi"

@@ -46,10 +46,10 @@ cdef bint hold(object where, bint writable, int flags, Py_buffer *view) except -
 
 cdef Py_ssize_t hold_items(object where, bint writable, object datatype, bint of_nothing, Span *span) except -1:
     cdef Py_ssize_t size = 0
-    cdef TypeMap type_
-    span.held, span.letter = False, -1
+    cdef TypeRecord type_
+    span.held, span.letter, span.type = False, -1, NULL
     if datatype is not None:
-        type_ = <TypeMap>datatype.ob
+        type_ = <TypeRecord>datatype.ob
         if not type_.dense or type_.size <= 0:
             return 0
         size = type_.size
@@ -76,11 +76,12 @@ cdef Py_ssize_t hold_items(object where, bint writable, object datatype, bint of
 
 
 @cython.cdivision(True)
-cdef object read_span(object argument, Span *span, bint writable, int blocks):
+cdef object read_span(object argument, Span *span, bint writable, int blocks, bint gaps=False):
     cdef Py_ssize_t number, size, items, count = -1, displacement = 0
     cdef bint fits
     where, datatype, counts = argument, None, None
-    span.held = False
+    cdef TypeRecord type_
+    span.held, span.type = False, NULL
     if isinstance(argument, (list, tuple)):
         number = len(argument)
         if number < 2 or number > 4:
@@ -107,6 +108,10 @@ cdef object read_span(object argument, Span *span, bint writable, int blocks):
                     return None
             if displacement < 0:
                 return None
+        if gaps and datatype is not None:
+            type_ = <TypeRecord>datatype.ob
+            if not type_.dense:
+                return datatype if hold_gaps(where, writable, type_, counts is not None, count, displacement, span) else None
     size = hold_items(where, writable, datatype, count == 0, span)
     if size == 0:
         return None

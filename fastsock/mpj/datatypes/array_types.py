@@ -1,98 +1,66 @@
-"""Parts of multidimensional arrays as type maps: subarrays, and a process's share of a distributed array."""
+"""The blocks of parts of multidimensional arrays: of subarrays, and of a process's share of a distributed array."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..constants import (
+    COMBINER_DARRAY,
     DISTRIBUTE_BLOCK,
-    DISTRIBUTE_CYCLIC,
     DISTRIBUTE_DFLT_DARG,
     DISTRIBUTE_NONE,
-    ERR_ARG,
-    ORDER_C,
     ORDER_FORTRAN,
 )
-from ..exceptions import Exception
-from .typemap import Part, TypeRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from numpy.typing import NDArray
 
     Indices = NDArray[np.int64]
+    Blocks = tuple[Sequence[int], Sequence[int] | int]
 
 
-def subarray(
-    type_: TypeRecord, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int
-) -> tuple[Part, int]:
-    """Returns the part of an array that begins at `starts`, and the extent of the whole array."""
-    for size, subsize, start in zip(sizes, subsizes, starts, strict=True):
-        if size < 1 or not 0 < subsize <= size or not 0 <= start <= size - subsize:
-            raise Exception(ERR_ARG, f"{subsize} elements from {start} are no part of {size}")
+def blocks_of(combiner: int, contents: Any) -> Blocks:
+    """Returns the displacements and lengths of the blocks of a type that is a part of an array."""
+    (old,), integers, counts = contents.types, contents.integers, contents.counts
+    if combiner == COMBINER_DARRAY:
+        _, rank, n = integers[:3]
+        how, arguments, grid = (integers[3 + i * n : 3 + (i + 1) * n] for i in range(3))
+        # processes are numbered in C's order whatever the order of the array is
+        place = np.unravel_index(rank, tuple(grid)) if n else ()
+        chosen = [_share(*dimension) for dimension in zip(counts, how, arguments, grid, map(int, place), strict=True)]
+        return _grid(old.extent, counts, chosen, integers[-1])
+    n = integers[0]
+    sizes, subsizes, starts = (counts[i * n : (i + 1) * n] for i in range(3))
     chosen = [
         np.arange(start, start + subsize, dtype=np.int64) for start, subsize in zip(starts, subsizes, strict=True)
     ]
-    return _grid(type_, sizes, chosen, order)
-
-
-def distributed(
-    type_: TypeRecord,
-    processes: int,
-    rank: int,
-    sizes: Sequence[int],
-    distributions: Sequence[int],
-    arguments: Sequence[int],
-    grid: Sequence[int],
-    order: int,
-) -> tuple[Part, int]:
-    """Returns the share of process `rank`, and the extent of the whole array."""
-    if int(np.prod(grid, dtype=np.int64)) != processes or not 0 <= rank < processes:
-        raise Exception(ERR_ARG, f"rank {rank} of {processes} processes is not on the grid {list(grid)}")
-    # processes are numbered in C's order whatever the order of the array is
-    place = [int(coordinate) for coordinate in np.unravel_index(rank, tuple(grid))]
-    chosen = [
-        _share(size, how, argument, processes_here, coordinate)
-        for size, how, argument, processes_here, coordinate in zip(
-            sizes, distributions, arguments, grid, place, strict=True
-        )
-    ]
-    return _grid(type_, sizes, chosen, order)
+    return _grid(old.extent, sizes, chosen, integers[1])
 
 
 def _share(size: int, how: int, argument: int, processes: int, place: int) -> Indices:
     """The indices of one dimension that the process at `place` has."""
+    indices = np.arange(size, dtype=np.int64)
     if how == DISTRIBUTE_NONE:
-        if processes != 1:
-            raise Exception(ERR_ARG, "a dimension that is not distributed has one process")
-        return np.arange(size, dtype=np.int64)
+        return indices
     if how == DISTRIBUTE_BLOCK:
         block = -(-size // processes) if argument == DISTRIBUTE_DFLT_DARG else argument
-        if block <= 0 or block * processes < size:
-            raise Exception(ERR_ARG, f"{processes} blocks of {block} do not hold {size} elements")
-        return np.arange(place * block, min((place + 1) * block, size), dtype=np.int64)
-    if how == DISTRIBUTE_CYCLIC:
-        block = 1 if argument == DISTRIBUTE_DFLT_DARG else argument
-        if block <= 0:
-            raise Exception(ERR_ARG, f"a block of {block} elements: it has at least 1")
-        indices = np.arange(size, dtype=np.int64)
-        mine: Indices = indices[indices // block % processes == place]
-        return mine
-    raise Exception(ERR_ARG, f"{how} is not a kind of distribution")
+        return indices[place * block : (place + 1) * block]
+    block = 1 if argument == DISTRIBUTE_DFLT_DARG else argument
+    mine: Indices = indices[indices // block % processes == place]
+    return mine
 
 
-def _grid(type_: TypeRecord, sizes: Sequence[int], chosen: Sequence[Indices], order: int) -> tuple[Part, int]:
+def _grid(extent: int, sizes: Sequence[int], chosen: Sequence[Indices], order: int) -> Blocks:
     """The elements whose index is chosen in every dimension; rows of neighbours become blocks."""
     if order == ORDER_FORTRAN:
         sizes, chosen = sizes[::-1], chosen[::-1]
-    elif order != ORDER_C:
-        raise Exception(ERR_ARG, f"{order} is not an order of arrays")
-    extent = type_.extent * int(np.prod(sizes, dtype=object)) if sizes else type_.extent
     places = np.zeros(1, np.int64)
     lengths: Indices | int = 1
-    stride = type_.extent
+    stride = extent
     strides = []
     for size in reversed(sizes):
         strides.append(stride)
@@ -111,4 +79,4 @@ def _grid(type_: TypeRecord, sizes: Sequence[int], chosen: Sequence[Indices], or
     starts: Sequence[int] = places.tolist()
     if len(even) and even[0] and (even == even[0]).all():
         starts = range(starts[0], starts[-1] + int(even[0]), int(even[0]))
-    return Part(type_, starts, lengths if isinstance(lengths, int) else lengths.tolist()), extent
+    return starts, lengths if isinstance(lengths, int) else lengths.tolist()

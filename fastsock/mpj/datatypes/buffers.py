@@ -9,21 +9,26 @@ from __future__ import annotations
 
 from operator import index
 
+from ..exceptions import Exception
+from ..handle import numbered
 from ._memory import (
     BOTTOM,
     IN_PLACE,
     Simple,
+    TypeRecord,
     acquire,
     buffer,
     configure,
+    configure_types,
     format_of,
     is_buffer,
     landing,
     outgoing,
     simple,
+    span,
 )
 from .datatype import BYTE, Datatype, by_code
-from .typemap import TypeRecord, pack_into, span, unpack_from
+from .typemap import parts_of, runs_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,31 +210,6 @@ def check_equal(send: Simple, receive: Simple) -> None:
         raise ValueError(f"mismatch in send count {send.count} and receive count {receive.count}")
 
 
-def _packed(address: int, count: int, datatype: Datatype) -> buffer:
-    type_ = datatype._type()
-    size = count * type_.size
-    if type_.dense:
-        return _raw(address, size)
-    packed = buffer.allocate(size)
-    if size:
-        pack_into(packed, type_, address)
-    return packed
-
-
-def _scratch(address: int, count: int, datatype: Datatype) -> tuple[buffer, Finish | None]:
-    type_ = datatype._type()
-    size = count * type_.size
-    if type_.dense:
-        return _raw(address, size), None
-    scratch = buffer.allocate(size)
-
-    def finish(nbytes: int) -> None:
-        if nbytes:
-            unpack_from(scratch if nbytes == size else scratch[:nbytes], type_, address)
-
-    return scratch, finish
-
-
 def view(address: int, nbytes: int) -> memoryview:
     """Returns raw memory, writable; the caller answers for it."""
     return memoryview(_raw(address, nbytes))
@@ -362,12 +342,22 @@ def _check(memory: buffer, offset: int, count: int, type_: TypeRecord) -> None:
         low, high = span(type_, count)
         low, high = low + offset, high + offset
     if low < 0 or high > memory.nbytes:
+        if not type_.dense and _is_at_address(memory):
+            return  # the program says where it is, and the type says how far it goes
         start, end = _reach(memory)
         if memory.address + low < start or memory.address + high > end:
             raise ValueError(
                 f"message: {count} items of {type_.name or 'a derived datatype'} take the bytes {low} to {high} "
                 f"of a buffer of {memory.nbytes}"
             )
+
+
+def _is_at_address(memory: buffer) -> bool:
+    """Whether the memory is nobody's, as far as anybody knows: its length is what the program told."""
+    owner: Any = memory
+    while isinstance(owner, buffer) and owner.obj is not None:
+        owner = owner.obj
+    return isinstance(owner, buffer) and owner.address != 0
 
 
 def _check_counts(where: Any, counts: Sequence[int]) -> None:
@@ -394,7 +384,8 @@ def _reach(memory: buffer) -> tuple[int, int]:
     return low, high
 
 
-configure(Datatype, by_code, _by_format, _simple, _packed, _scratch)
+configure(Datatype, by_code, _by_format, _simple)
+configure_types(parts_of, runs_of, numbered, Exception)
 
 __all__ = [
     "NOTHING",

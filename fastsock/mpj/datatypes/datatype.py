@@ -28,7 +28,6 @@ from ..constants import (
     ERR_COUNT,
     ERR_TYPE,
     MAX_OBJECT_NAME,
-    ORDER_C,
     TYPECLASS_COMPLEX,
     TYPECLASS_INTEGER,
     TYPECLASS_LOGICAL,
@@ -37,11 +36,10 @@ from ..constants import (
 from ..exceptions import Exception
 from ..handle import public
 from . import predefined
-from .typemap import Contents, Part, TypeRecord, basic_type, derived_type
+from ._memory import Contents, MakesTypes, Part, TypeRecord, basic_type, bound_type, same_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any, Self
 
 _PREDEFINED = frozenset(
@@ -54,7 +52,7 @@ _null.combiner = -1
 
 
 @public
-class Datatype(Attributed):
+class Datatype(MakesTypes, Attributed):
     """What the items of a message are, and where their data lie (MPI 4.1, chapter 5).
 
     Sizes, extents and bounds are in bytes. Raises MPI.Exception: ERR_TYPE for a null datatype, ERR_COUNT for a negative
@@ -131,141 +129,17 @@ class Datatype(Attributed):
         """Where the data end, in bytes."""
         return self._type().true_ub
 
-    # -- making others of it --
-
-    def _make(
-        self,
-        combiner: int,
-        parts: list[Part],
-        counts: list[int],
-        integers: Sequence[int] = (),
-        bounds: tuple[int, int] | None = None,
-    ) -> Self:
-        contents = Contents(integers, counts, [self.ob])
-        return self.of(derived_type(combiner, parts, contents, bounds=bounds))
+    # -- making others of it: see MakesTypes --
 
     def Dup(self) -> Self:
         """Return a datatype of the same items, with the attributes that are copied."""
         old = self._type()
-        new = derived_type(COMBINER_DUP, [_one(old)], Contents((), (), [old]), bounds=(old.lb, old.extent))
+        new = bound_type(same_type(old, COMBINER_DUP, Contents((), (), [old])), old.lb, old.extent)
         new.explicit = old.explicit
         copy_attributes(self, new)
         return self.of(new)
 
     Create_dup = Dup
-
-    def Create_contiguous(self, count: int) -> Self:
-        """Return a datatype of `count` items, one after another."""
-        count = _count(count)
-        return self._make(COMBINER_CONTIGUOUS, [Part(self._type(), (0,), count)], [count])
-
-    def Create_vector(self, count: int, blocklength: int, stride: int) -> Self:
-        """Return a datatype of `count` blocks of items; `stride` extents lie between their beginnings."""
-        count, blocklength, stride = _count(count), _count(blocklength), index(stride)
-        return self._make(
-            COMBINER_VECTOR,
-            [Part(self._type(), _places(count, stride * self._type().extent), blocklength)],
-            [count, blocklength, stride],
-        )
-
-    def Create_hvector(self, count: int, blocklength: int, stride: int) -> Self:
-        """Return a datatype of `count` blocks of items; `stride` bytes lie between their beginnings."""
-        count, blocklength, stride = _count(count), _count(blocklength), index(stride)
-        return self._make(
-            COMBINER_HVECTOR,
-            [Part(self._type(), _places(count, stride), blocklength)],
-            [count, blocklength, stride],
-        )
-
-    def Create_indexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
-        """Return a datatype of blocks of any lengths at these displacements, in extents."""
-        return self._indexed(COMBINER_INDEXED, blocklengths, displacements, self._type().extent)
-
-    def Create_hindexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Self:
-        """Return a datatype of blocks of any lengths at these displacements, in bytes."""
-        return self._indexed(COMBINER_HINDEXED, blocklengths, displacements, 1)
-
-    def _indexed(self, combiner: int, blocklengths: Sequence[int], displacements: Sequence[int], unit: int) -> Self:
-        lengths = _counts(blocklengths)
-        places = _integers(displacements, len(lengths))
-        part = Part(self._type(), [place * unit for place in places], lengths)
-        return self._make(combiner, [part], [len(lengths), *lengths, *places])
-
-    def Create_indexed_block(self, blocklength: int, displacements: Sequence[int]) -> Self:
-        """Return a datatype of blocks of one length at these displacements, in extents."""
-        return self._blocks(COMBINER_INDEXED_BLOCK, blocklength, displacements, self._type().extent)
-
-    def Create_hindexed_block(self, blocklength: int, displacements: Sequence[int]) -> Self:
-        """Return a datatype of blocks of one length at these displacements, in bytes."""
-        return self._blocks(COMBINER_HINDEXED_BLOCK, blocklength, displacements, 1)
-
-    def _blocks(self, combiner: int, blocklength: int, displacements: Sequence[int], unit: int) -> Self:
-        blocklength, places = _count(blocklength), _integers(displacements)
-        part = Part(self._type(), [place * unit for place in places], blocklength)
-        return self._make(combiner, [part], [len(places), blocklength, *places])
-
-    @classmethod
-    def Create_struct(
-        cls,
-        blocklengths: Sequence[int],
-        displacements: Sequence[int],
-        datatypes: Sequence[Datatype],
-    ) -> Self:
-        """Return a datatype of blocks of these lengths and datatypes at these displacements, in bytes."""
-        lengths = _counts(blocklengths)
-        places = _integers(displacements, len(lengths))
-        if len(datatypes) != len(lengths):
-            raise ValueError(f"expecting {len(lengths)} items, got {len(datatypes)}")
-        types = [_typed(datatype) for datatype in datatypes]
-        parts = [Part(*block) for block in zip(types, ((place,) for place in places), lengths, strict=True)]
-        contents = Contents((), [len(lengths), *lengths, *places], types)
-        return cls.of(derived_type(COMBINER_STRUCT, parts, contents))
-
-    def Create_subarray(
-        self, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int = ORDER_C
-    ) -> Self:
-        """Return a datatype of a part of an array, with the extent of the whole array.
-
-        `sizes` is the shape of the array, `subsizes` that of the part, `starts` where the part begins; `order` is
-        ORDER_C or ORDER_FORTRAN.
-        """
-        whole = _integers(sizes)
-        some, first = _integers(subsizes, len(whole)), _integers(starts, len(whole))
-        from .array_types import subarray
-
-        part, extent = subarray(self._type(), whole, some, first, order)
-        return self._make(COMBINER_SUBARRAY, [part], [*whole, *some, *first], [len(whole), order], (0, extent))
-
-    def Create_darray(
-        self,
-        size: int,
-        rank: int,
-        gsizes: Sequence[int],
-        distribs: Sequence[int],
-        dargs: Sequence[int],
-        psizes: Sequence[int],
-        order: int = ORDER_C,
-    ) -> Self:
-        """Return a datatype of a process's share of an array, with the extent of the whole array.
-
-        The process is `rank` of `size`. `gsizes` is the shape of the array, `psizes` that of the grid of processes. For
-        each dimension `distribs` and `dargs` say how it is shared out: DISTRIBUTE_BLOCK, DISTRIBUTE_CYCLIC or
-        DISTRIBUTE_NONE, and the length of a block.
-        """
-        whole = _integers(gsizes)
-        how, arguments, grid = (_integers(values, len(whole)) for values in (distribs, dargs, psizes))
-        from .array_types import distributed
-
-        part, extent = distributed(self._type(), size, rank, whole, how, arguments, grid, order)
-        integers = [size, rank, len(whole), *how, *arguments, *grid, order]
-        return self._make(COMBINER_DARRAY, [part], whole, integers, (0, extent))
-
-    def Create_resized(self, lb: int, extent: int) -> Self:
-        """Return a datatype of the same data with another lower bound and extent, in bytes."""
-        lb, extent = index(lb), index(extent)
-        return self._make(COMBINER_RESIZED, [_one(self._type())], [lb, extent], (), (lb, extent))
-
-    Resized = Create_resized
 
     @classmethod
     def Get_value_index(cls, value: Datatype, index: Datatype) -> Self:
@@ -300,21 +174,6 @@ class Datatype(Attributed):
             raise Exception(ERR_ARG, f"no datatype of class {typeclass} has {size} bytes")
         found: Self = cls.for_record(record)
         return found
-
-    # -- its life --
-
-    def Commit(self) -> Self:
-        """Do nothing: a datatype is ready when it is made. Returns the datatype."""
-        self._type()
-        return self
-
-    def Free(self) -> None:
-        """Free the datatype: this handle becomes null. Raises MPI.Exception (ERR_TYPE) where it is predefined."""
-        record = self._type()
-        if record.combiner in _PREDEFINED:
-            raise Exception(ERR_TYPE, f"{record.name} is predefined and cannot be freed")
-        self._delete_attributes()
-        self._forget()
 
     # -- how it was made --
 
@@ -466,30 +325,11 @@ def _typed(datatype: Datatype) -> TypeRecord:
     return datatype._type()
 
 
-def _one(type_: TypeRecord) -> Part:
-    return Part(type_, (0,), 1)
-
-
-def _places(count: int, stride: int) -> Sequence[int]:
-    return range(0, count * stride, stride) if stride else [0] * count
-
-
-def _integers(values: Sequence[int], expected: int = -1) -> list[int]:
-    found = [index(value) for value in values]
-    if expected >= 0 and len(found) != expected:
-        raise ValueError(f"expecting {expected} items, got {len(found)}")
-    return found
-
-
 def _count(value: int) -> int:
     value = index(value)
     if value < 0:
         raise Exception(ERR_COUNT, f"{value} is negative")
     return value
-
-
-def _counts(values: Sequence[int]) -> list[int]:
-    return [_count(value) for value in values]
 
 
 def _real_size(p: int, r: int) -> int:
@@ -513,9 +353,9 @@ def _parametrised(combiner: int, name: str, arguments: tuple[int, ...]) -> TypeR
     key = (combiner, *arguments)
     if key not in _parametrised_types:
         base = predefined.TYPES[name]
-        contents = Contents(arguments, (), ())
-        new = derived_type(combiner, [_one(base)], contents, name=base.name)
-        new.code, new.kind, new.predefined = base.code, base.kind, True
+        new = same_type(base, combiner, Contents(arguments, (), ()))
+        new.name, new.code, new.kind, new.predefined = base.name, base.code, base.kind, True
+        new.parts = [Part(base, (0,), 1)]
         _parametrised_types[key] = new
     return _parametrised_types[key]
 

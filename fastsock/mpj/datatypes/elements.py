@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from ..constants import UNDEFINED
-from .typemap import TypeRecord
+from ._memory import TypeRecord
 
 
 def count_elements(type_: TypeRecord, length: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..constants import ERR_OP
 from ..exceptions import Exception
-from .typemap import TypeRecord
+from ._memory import TypeRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from fastsock.core.binding._core import OPERATIONS, TYPES, can_reduce, reduce_lo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .typemap import TypeRecord
+    from ._memory import TypeRecord
 
 __all__ = ["NUMBERS", "kernel_of", "reduce_local"]
 

@@ -10,10 +10,9 @@ from ..constants import ERR_OP
 from ..exceptions import Exception
 from ..handle import Handle, Record, public
 from . import _memory, buffers
-from ._memory import buffer
+from ._memory import TypeRecord, buffer, pack_into, span, unpack_from
 from .datatype import Datatype
 from .native_kernels import NUMBERS, kernel_of, reduce_local
-from .typemap import TypeRecord, pack_into, span, unpack_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from ..constants import ERR_ARG, ERR_TRUNCATE, ERR_TYPE, ERR_UNSUPPORTED_DATAREP
 from ..exceptions import Exception
 from . import _memory
-from .typemap import TypeRecord, pack_into, span, unpack_from
+from ._memory import TypeRecord, pack_into, span, unpack_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 
 from ..constants import COMBINER_NAMED
-from ._memory import LONG_DOUBLE_ALIGNMENT, LONG_DOUBLE_SIZE, WCHAR_SIZE
-from .typemap import Part, TypeRecord, basic_type, derived_type
+from ._memory import LONG_DOUBLE_ALIGNMENT, LONG_DOUBLE_SIZE, WCHAR_SIZE, Part, TypeRecord, basic_type, struct_type
 
 _POINTER = struct.calcsize("P")
 
@@ -29,8 +28,9 @@ def _fortran(name: str, kind: str, size: int, code: str) -> TypeRecord:
 def _pair(name: str, value: TypeRecord, index: TypeRecord) -> TypeRecord:
     """The type of a C structure of the two."""
     offset = value.size + -value.size % index.alignment
-    parts = [Part(value, (0,), 1), Part(index, (offset,), 1)]
-    return derived_type(COMBINER_NAMED, parts, None, name=name)
+    made = struct_type(COMBINER_NAMED, None, [value, index], [0, offset], [1, 1])
+    made.name, made.parts = name, [Part(value, (0,), 1), Part(index, (offset,), 1)]
+    return made
 
 
 _long_double = basic_type("LONG_DOUBLE", "f", LONG_DOUBLE_SIZE, "g", alignment=LONG_DOUBLE_ALIGNMENT, wire=16)

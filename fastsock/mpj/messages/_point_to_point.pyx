@@ -11,7 +11,7 @@ from fastsock.core.binding._core cimport Engine
 from fastsock.core.binding._core cimport Request as EngineRequest
 from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done
 
-from fastsock.mpj.datatypes._memory cimport Span, read_span
+from fastsock.mpj.datatypes._memory cimport Span, pack_span, read_span, release_span, unpack_span
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
 from pickle import dumps as _dumps
@@ -42,14 +42,41 @@ cdef Py_ssize_t BESIDE_LEAST = BESIDE
 # ---- memory ----
 
 cdef inline bint span_of(object argument, Span *span, bint writable) except -1:
-    """Whether the memory that an argument names is held now; else the general way is to look at it."""
-    return read_span(argument, span, writable, 0) is not None
+    """Whether the memory that an argument names is held now; else the general way is to look at it. What is to be sent is
+    without gaps then."""
+    if read_span(argument, span, writable, 0, True) is None:
+        return False
+    if span.type != NULL and not writable:
+        try:
+            pack_span(span)
+        except:
+            release_span(span)
+            raise
+    return True
 
 
-cdef inline void let_go(Span *span) noexcept:
-    if span.held:
-        span.held = False
-        PyBuffer_Release(<Py_buffer *>&span.view)
+cdef inline void *room_of(Span *span) except NULL:
+    """Where the data arrive: in the memory itself, or in new memory where items have gaps, to be put there by landed()."""
+    cdef void *room = span.view.buf
+    if span.type != NULL:
+        room = malloc(span.view.len)
+        if room == NULL:
+            release_span(span)
+            raise MemoryError()
+    return room if room != NULL else &nowhere
+
+
+cdef char nowhere
+
+
+cdef inline int landed(Span *span, void *room, size_t length) except -1:
+    return 0 if span.type == NULL else unpack_span(span, room, length)
+
+
+cdef inline void leave(Span *span, void *room) noexcept:
+    if span.type != NULL:
+        free(room)
+    release_span(span)
 
 
 # ---- communicators ----
@@ -182,6 +209,49 @@ cdef class StartedCollective(Started):
         raise self.communicator.fail(ERR_REQUEST, "collective operations cannot be cancelled")
 
 
+@cython.final
+cdef class Landing(Started):
+    """A receive into items with gaps: what arrived is put there when it is complete."""
+    cdef Span span
+    cdef void *room
+
+    def __dealloc__(self):
+        leave(&self.span, self.room)
+
+    @cython.critical_section
+    cdef int land(self) except -1:
+        if self.span.held:
+            try:
+                if self.request.error == FS_FINE and not self.request.cancelled:
+                    landed(&self.span, self.room, self.request.envelope.length)
+            finally:
+                free(self.room)
+                self.room = NULL
+                release_span(&self.span)
+        return 0
+
+    def finish(self, status):
+        self.land()
+        Started.finish(self, status)
+
+    def free(self):
+        self.callback = land_later
+
+
+def land_later(request):
+    """Puts what arrived in its place, for a program that gave its request up."""
+    (<Landing>request).land()
+
+
+cdef Landing new_landing(Path path, Span *span):
+    cdef Landing landing = Landing.__new__(Landing)
+    landing.communicator = path.record
+    landing.span = span[0]
+    landing.room = room_of(span)
+    landing.take_memory(path.engine, landing.room, span.view.len, NULL, FS_RECEIVING)
+    return landing
+
+
 cdef Started new_started(Path path, Span *span, int kind):
     """With the memory that span_of() found; keeps it until the message is complete."""
     cdef Started started = Started.__new__(Started)
@@ -282,7 +352,7 @@ class NativePointToPoint:
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:
-            let_go(&span)
+            release_span(&span)
 
     def Recv(self, buf, int source=ANY, int tag=ANY, status=None):
         """Receive a message; returns when it is in the memory."""
@@ -291,16 +361,19 @@ class NativePointToPoint:
         cdef fs_envelope envelope
         if not path.is_origin(source, tag):
             return super().Recv(buf, source, tag, status)
+        cdef void *room
         if not span_of(buf, &span, True):
             return super().Recv(buf, source, tag, status)
+        room = room_of(&span)
         try:
-            path.engine.c_recv(span.view.buf, span.view.len, path.peer(source), tag, path.context, &envelope)
+            path.engine.c_recv(room, span.view.len, path.peer(source), tag, path.context, &envelope)
+            landed(&span, room, envelope.length)
         except MessageError as error:
             if status is not None:
                 status.error = error_class(error)
             raise path.record.failed(error) from error
         finally:
-            let_go(&span)
+            leave(&span, room)
         path.fill(status, source, &envelope)
 
     def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=ANY, int recvtag=ANY, status=None):
@@ -308,20 +381,23 @@ class NativePointToPoint:
         cdef Path path = self.ob.path
         cdef Span out, into
         cdef fs_envelope envelope
+        cdef void *room
         if not (0 <= dest < path.count and sendtag >= 0 and 0 <= source < path.count and recvtag >= ANY
                 and span_of(recvbuf, &into, True)):
             return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
+        room = room_of(&into)
+        out.held = False
         try:
             if not span_of(sendbuf, &out, False):
-                let_go(&into)
                 return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-            path.engine.c_sendrecv(out.view.buf, out.view.len, path.peers[dest], sendtag, into.view.buf, into.view.len,
+            path.engine.c_sendrecv(out.view.buf, out.view.len, path.peers[dest], sendtag, room, into.view.len,
                                    path.peers[source], recvtag, path.context, MODE, &envelope)
+            landed(&into, room, envelope.length)
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:
-            let_go(&out)
-            let_go(&into)
+            release_span(&out)
+            leave(&into, room)
         if status is not None:
             status._set(source, envelope.tag, envelope.length)
 
@@ -349,7 +425,7 @@ class NativePointToPoint:
             return super().Irecv(buf, source, tag)
         if not span_of(buf, &span, True):
             return super().Irecv(buf, source, tag)
-        started = new_started(path, &span, FS_RECEIVING)
+        started = new_started(path, &span, FS_RECEIVING) if span.type == NULL else new_landing(path, &span)
         try:
             path.engine.c_irecv(started, ANY if source == ANY else path.peers[source], tag, path.context)
         except MessageError as error:
@@ -433,6 +509,8 @@ class NativePointToPoint:
 # ---- requests ----
 
 cdef inline int completed(Started started) except -1:
+    if type(started) is Landing:
+        (<Landing>started).land()
     started.settle()
     started.collect()
     started.own(None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import array
 
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_TYPE, F_ERROR, F_SOURCE, F_STATUS_SIZE, F_TAG, SUCCESS, UNDEFINED
+from ..datatypes._memory import TypeRecord
 from ..datatypes.elements import count_elements, element_bytes
-from ..datatypes.typemap import TypeRecord
 from ..exceptions import Exception
 from ..handle import public
 
