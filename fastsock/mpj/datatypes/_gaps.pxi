@@ -87,7 +87,7 @@ cdef bint lies_within(TypeRecord type_, int64_t count, int64_t offset, Py_ssize_
 
 @cython.cdivision(True)
 cdef bint hold_gaps(object where, bint writable, TypeRecord type_, bint counted, int64_t count, int64_t displacement,
-                    Span *span) except -1:
+                    int blocks, Span *span) except -1:
     """Holds the memory of items with gaps, all of whose data must lie in it. Whether it does."""
     cdef int64_t offset = 0, extent = type_.extent
     cdef Py_ssize_t size = 0
@@ -100,7 +100,10 @@ cdef bint hold_gaps(object where, bint writable, TypeRecord type_, bint counted,
     fits = not over and offset <= span.view.len
     if fits and not counted:
         count = (span.view.len - offset) // extent
-        fits = count * extent == span.view.len - offset
+        fits = count * extent == span.view.len - offset and count % blocks == 0
+    elif fits:
+        count = fs_times(count, blocks, &over)
+        fits = not over
     if not fits or count <= 0 or not lies_within(type_, count, offset, span.view.len, &size):
         PyBuffer_Release(&span.view)
         return False

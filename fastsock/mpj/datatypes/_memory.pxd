@@ -141,7 +141,7 @@ cdef Py_ssize_t whole_number(object value) noexcept
 cdef Py_ssize_t hold_items(object where, bint writable, object datatype, bint of_nothing, Span *span) except -1
 # Any way to write a message argument. None where the general way is to look at it, and then nothing is held. Else the
 # Datatype that was named, or True for the memory's own. A count given with a buffer of several blocks is that of each.
-# gaps: also items that do not follow each other; there are no blocks then.
+# gaps: also items that do not follow each other.
 cdef object read_span(object argument, Span *span, bint writable, int blocks, bint gaps=*)
 cdef void release_span(Span *span) noexcept
 # The data of items with gaps become a copy without, in the place of the memory that the span held.

@@ -78,7 +78,7 @@ cdef Py_ssize_t hold_items(object where, bint writable, object datatype, bint of
 @cython.cdivision(True)
 cdef object read_span(object argument, Span *span, bint writable, int blocks, bint gaps=False):
     cdef Py_ssize_t number, size, items, count = -1, displacement = 0
-    cdef bint fits
+    cdef bint fits, found
     where, datatype, counts = argument, None, None
     cdef TypeRecord type_
     span.held, span.type = False, NULL
@@ -111,7 +111,8 @@ cdef object read_span(object argument, Span *span, bint writable, int blocks, bi
         if gaps and datatype is not None:
             type_ = <TypeRecord>datatype.ob
             if not type_.dense:
-                return datatype if hold_gaps(where, writable, type_, counts is not None, count, displacement, span) else None
+                found = hold_gaps(where, writable, type_, counts is not None, count, displacement, max(blocks, 1), span)
+                return datatype if found else None
     size = hold_items(where, writable, datatype, count == 0, span)
     if size == 0:
         return None
