@@ -21,6 +21,7 @@ cdef class ObjectPacker(SpecialPacker):
     cdef readonly object classes
     cdef readonly object references
     cdef bint trust_pickle, caches
+    cdef public bint finds_classes
     cdef Py_ssize_t class_count, next_place
     cdef list announced, cached, filled
     cdef dict plans, places

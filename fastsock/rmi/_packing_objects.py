@@ -71,6 +71,7 @@ class ObjectPacker(SpecialPacker):
         self.references = references
         self.trust_pickle = trust_pickle
         self.caches = "cache" not in without
+        self.finds_classes = True  # that nobody registered, as the other end does
         self.plans: dict[type, Any] = dict(BUILTIN)  # type to tag or Outgoing
         self.class_count = 0
         self.announced: list[Outgoing] = []  # in this frame
@@ -237,7 +238,7 @@ class ObjectPacker(SpecialPacker):
     @cython.final
     def told(self, member: BaseException) -> BaseException:
         """A member of a group. One of a class that cannot travel leaves its name and text."""
-        if self.travels(type(member)):
+        if not self.finds_classes or self.travels(type(member)):
             return member
         told = RemoteError(name_of(type(member)), text_of(member))
         told.__cause__ = member.__cause__
@@ -301,6 +302,8 @@ class ObjectPacker(SpecialPacker):
     @cython.final
     def find_of_library(self, kind: Any) -> Any:
         """The plan of a class that a library registers, or that every process finds by its name."""
+        if not self.finds_classes:
+            return None
         try:
             description = of_library(self.classes, kind)
         except VersionMismatch as error:
@@ -310,7 +313,7 @@ class ObjectPacker(SpecialPacker):
     @cython.final
     def find_of_import(self, kind: Any) -> Any:
         """The plan of a class that a process which has imported it finds by its name."""
-        return self._plan(kind, of_import(self.classes, kind))
+        return self._plan(kind, of_import(self.classes, kind)) if self.finds_classes else None
 
     @cython.final
     def _plan(self, kind: Any, description: Any) -> Any:

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from ..system.genuine import genuine
 from ..system.proof import DIGEST_BYTES, NONCE_BYTES, End, HelloError, hmac_sha256, printable, same
 
-OLDEST, NEWEST = 1, 2  # versions of the protocol that this end speaks. 2: calls tell on whose behalf they are made
+OLDEST, NEWEST = 1, 2  # versions of the protocol that this end speaks. 2: calls tell on whose behalf they are made;
+# classes that nobody registered are found by their names
 BIG_ENDIAN, TRUSTS_PICKLE = 1, 2
 
 _HELLO = struct.Struct("!8sBBB3s3s3x32s")  # magic, oldest, newest, flags, Python's version, numpy's, nonce

@@ -117,7 +117,7 @@ class Session:
         self.on_end: list[Callable[[Session], None]] = []
         self.closes: Callable[[Callable[[], None]], None] | None = None  # calls what hangs up
         self.references = References(self)
-        self.packer = _codec.Packer(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
+        self.packer = self._new_packer()
         self.unpacker = _codec.Unpacker(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
         self.connection = Connection(sock, self.channel, self, self.packer, self.unpacker, self.where, limits.frame)
         self.connection.knows_chains = version >= 2
@@ -251,11 +251,16 @@ class Session:
         request.kind = CALL
         self.connection.answer(request, found)
 
+    def _new_packer(self) -> Any:
+        packer = _codec.Packer(classes, self.references, trust_pickle=self.trust_pickle, depth=self.limits.depth)
+        packer.finds_classes = self.version >= 2
+        return packer
+
     def _is_packable(self, value: Any) -> bool:
         """Whether the codec takes a value. Plain ones are known to be."""
         if value is None or type(value) in (bool, int, float, str, bytes):
             return True
-        trial = _codec.Packer(classes, self.references, trust_pickle=self.trust_pickle, depth=self.limits.depth)
+        trial = self._new_packer()
         trial.start(0)
         try:
             trial.pack(value)

@@ -40,6 +40,9 @@ OWN = {
     "re": f"{_HERE}.standard:of_re",
     "urllib": f"{_HERE}.standard:of_urllib",
     "numpy": f"{_HERE}.of_numpy:register_values",
+    "pandas": f"{_HERE}.of_pandas:register_values",
+    "pyarrow": f"{_HERE}.of_pyarrow:register_values",
+    "torch": f"{_HERE}.of_torch:register_values",
 }
 # Modules that hold exceptions, Enums and NamedTuples, and do nothing when they are imported.
 _MODULES = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import sys
+from collections import OrderedDict
 
 import numpy
 import pytest
@@ -36,6 +37,12 @@ def test_a_newer_end_speaks_the_older_protocol(path, monkeypatch, there, here, a
         connector = hello.Connector
         monkeypatch.setattr(hello, "Connector", lambda *arguments: seen.append(connector(*arguments)) or seen[-1])
         with rmi.connect(f"rmi:{name}", objects.Store) as store:
+            assert store.add(1, 2) == 3
+            if agreed < 2:
+                with pytest.raises(rmi.NotPackable, match="OrderedDict is not registered"):
+                    store.same(OrderedDict(a=1))
+            else:
+                assert type(store.same(OrderedDict(a=1))) is OrderedDict
             assert store.add(1, 2) == 3
         assert [end.other.version for end in seen] == [agreed]
 

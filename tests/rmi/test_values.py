@@ -42,6 +42,7 @@ from typing import Any, NamedTuple
 import numpy
 import pytest
 
+from fastsock import rmi
 from fastsock.rmi import values
 from fastsock.rmi.errors import BadFrame, NotPackable, RemoteError, VersionMismatch
 from tests.rmi.codecs import FORMS, Way
@@ -631,3 +632,39 @@ def test_no_attribute_where_there_is_no_room_for_it(way):
 def test_a_member_of_an_int_enum_is_not_made_of_any_number(way):
     with pytest.raises((VersionMismatch, BadFrame)):
         forged(way, __name__, "Level", values.STATE, ("int",), b"\xa2\x05\x40")
+
+
+# Through a connection
+
+
+def import_this(here: Any) -> str:
+    return __name__  # what is run there is imported there
+
+
+def raise_it(error: BaseException) -> None:
+    raise error
+
+
+def test_between_two_processes(served):
+    served.far.run(import_this)
+    store = served.connect(timeout=30.0)
+    for sent in (*OF_LIBRARIES, *DERIVED):
+        assert same(sent, store.same(sent)) or isinstance(sent, pathlib.PurePath)
+    for sent in EXCEPTIONS:
+        if isinstance(sent, Exception):
+            with pytest.raises(type(sent)) as caught:
+                store.call(rmi.callback(raise_it), sent)
+            assert type(caught.value) is type(sent) and str(caught.value) == str(sent)
+    with pytest.raises(RemoteError, match="Strange: why"):
+        store.call(rmi.callback(lambda _: raise_it(Strange("why"))), 1)
+    with pytest.raises(RemoteError, match="CancelledError"):  # the caller's own task is not cancelled
+        store.call(rmi.callback(lambda _: raise_it(asyncio.CancelledError())), 1)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with Python 3.11")
+def test_a_group_is_raised(served):
+    store = served.connect(timeout=30.0)
+    group = ExceptionGroup("both", [ValueError(1), Strange("why")])  # noqa: F821
+    with pytest.raises(type(group)) as caught:
+        store.call(rmi.callback(lambda _: raise_it(group)), 1)
+    assert [str(member) for member in caught.value.exceptions] == ["1", f"{__name__}.Strange: why"]
