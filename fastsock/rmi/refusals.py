@@ -17,6 +17,7 @@ import weakref
 from typing import Any
 
 from .derived import plain_class, why_not_derived
+from .values import describe
 
 _FUNCTIONS = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
@@ -81,8 +82,7 @@ def _of_class(kind: type) -> str:
     name, full = kind.__qualname__, f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
     if kind is object:
         return "an object() is nothing but its identity: send a member of an Enum, or rmi.reference(value, Protocol)"
-    marks = ("__dataclass_fields__", "__attrs_attrs__", "_fields", "__members__")
-    by_fields = issubclass(kind, BaseException) or any(hasattr(kind, mark) for mark in marks)
+    by_fields = _is_described(kind)
     if by_fields:
         line = f"@rmi.value above class {name} (rmi.register({name}) where it is not yours)"
     else:
@@ -107,6 +107,15 @@ def _of_class(kind: type) -> str:
         f"{said}, where pack gives a value that can be sent and unpack makes an instance of it, or send "
         "rmi.reference(value, Protocol) with a class Protocol(typing.Protocol) that lists what is to be called there"
     )
+
+
+def _is_described(kind: type) -> bool:
+    """Whether it can be registered without functions."""
+    try:
+        describe(kind)
+    except TypeError:
+        return False
+    return True
 
 
 def _why(kind: type, base: type) -> str:

@@ -21,12 +21,14 @@ import importlib
 import sys
 import threading
 import types
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from typing import Any
 
 from .derived import describe_derived
-from .errors import VersionMismatch
+from .errors import RmiError, VersionMismatch
+from .interrupts import interrupted
 from .values import STATE, ClassDescription, ClassTable, describe
 
 GROUP = "fastsock.rmi.values"
@@ -100,7 +102,12 @@ def of_name(classes: ClassTable, name: str) -> tuple[ClassDescription | None, st
         return None, _why_unknown(module, path)
     if cls in classes.by_class:
         return None, f"{module}.{path} is registered here, and the peer has not registered it: do so at both ends"
-    known = _described(classes, cls)
+    try:
+        known = _described(classes, cls)
+    except Exception as error:  # its metaclass may be at fault
+        if interrupted(error):
+            raise
+        return None, f"{module}.{path} cannot be described here: {type(error).__name__}: {error}"
     if known is None:
         return None, f"the peer sent a {module}.{path}, which is a class of another kind here: register it at both ends"
     return known, ""
@@ -202,6 +209,8 @@ def _entered(classes: ClassTable, package: str) -> str:
     def register(cls: type, **options: Any) -> None:
         """As rmi.register. What the program registered itself stays."""
         if cls not in classes.by_class:
+            if options.get("unpack") is not None:
+                options["unpack"] = _guarded(options["unpack"], options.get("name"))
             classes.add(describe(cls, **options))
 
     if isinstance(entry, str):
@@ -214,5 +223,26 @@ def _entered(classes: ClassTable, package: str) -> str:
             f"for example by pip install {package}"
         )
     except Exception as error:
+        if interrupted(error):
+            raise
         return f"what registers the values of {package} here, {entry.value}, failed: {type(error).__name__}: {error}"
     return ""
+
+
+def _guarded(unpack: Callable[[Any], Any], name: Any) -> Callable[[Any], Any]:
+    """What a library says of a value that it cannot make is an error of the call, of whatever kind the library's is."""
+
+    def made(state: Any) -> Any:
+        try:
+            return unpack(state)
+        except (RmiError, MemoryError):
+            raise
+        except Exception as error:
+            if interrupted(error):
+                raise
+            raise VersionMismatch(
+                f"a {name} cannot be made here of what the peer sent ({type(error).__name__}: {error}): "
+                "install the same version at both ends"
+            ) from error
+
+    return made

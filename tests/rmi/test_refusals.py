@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import ast
 import asyncio
 import collections
 import contextlib
@@ -22,6 +24,7 @@ import typing
 import weakref
 from typing import Any, Protocol
 
+import attrs
 import numpy
 import pytest
 
@@ -39,6 +42,27 @@ class Plain:
 @dataclasses.dataclass
 class Point:
     x: int
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    x: int
+
+
+@attrs.define
+class Defined:
+    x: int
+
+
+@dataclasses.dataclass
+class Unmade(random.Random):
+    """Its fields are known, and no instance can be made of them alone."""
+
+    x: int = 1
+
+
+class Packed(array.array):
+    pass
 
 
 class Failure(Exception):
@@ -147,6 +171,7 @@ FOLLOWED = [
     (lambda: memoryview(numpy.zeros(2, "c8")), r"numpy\.asarray\(view\)", numpy.asarray),
     (lambda: Lines([1]), r"__reduce__\(\) of its own\), or send list\(value\)", list),
     (lambda: collections.defaultdict(lambda: 1, a=2), r"dict\(value\)", dict),
+    (lambda: Packed("i", [1]), r"array\.array\(value\.typecode, value\)", lambda it: array.array(it.typecode, it)),
     (lambda: mmap.mmap(-1, 10), r"bytes\(value\)", bytes),
     (lambda: Numbers(5), r"bytes\(value\)", bytes),
     (lambda: (ctypes.c_int * 3)(1, 2), r"bytes\(value\)", bytes),
@@ -184,6 +209,8 @@ def test_a_memoryview_by_its_bytes(way):
     ("value", "line"),
     [
         (Point(1), r"@rmi\.value above class Point \(rmi\.register\(Point\) where it is not yours\)"),
+        (Slotted(1), r"@rmi\.value above class Slotted \(rmi\.register\(Slotted\)"),
+        (Defined(1), r"@rmi\.value above class Defined \(rmi\.register\(Defined\)"),
         (LOCAL(1), r"@rmi\.value above class Local \(rmi\.register\(Local\)"),
         (Failure(1), r"@rmi\.value above class Failure \(rmi\.register\(Failure\)"),
         (enum.Enum("Loose", "A").A, r"@rmi\.value above class Loose \(rmi\.register\(Loose\)"),
@@ -198,7 +225,7 @@ def test_a_class_whose_form_is_known_is_registered_by_one_line(way, value, line)
 
 
 def test_any_other_class_is_registered_with_two_functions(way):
-    for value in (Plain(5), random.Random(5)):
+    for value in (Plain(5), random.Random(5), ast.Constant(5), Unmade(5)):
         with pytest.raises(NotPackable, match=r"pack=\.\.\., unpack=\.\.\.\) at both ends, where pack gives a value"):
             way.pack(value)
     way.packer.classes.add(values.describe(Plain, pack=lambda it: it.number, unpack=Plain))

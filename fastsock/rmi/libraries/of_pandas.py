@@ -59,7 +59,7 @@ def _pack_items(items: Any) -> Any:
     if isinstance(items, pandas.Categorical):
         return _CATEGORIES, (items.codes, items.categories, items.ordered)
     if isinstance(dtype, pandas.DatetimeTZDtype):
-        return _ZONED, (items.tz_convert(None).to_numpy(), dtype.tz)
+        return _ZONED, (items.tz_convert(None).to_numpy(), _zone_of(dtype.tz))
     if isinstance(dtype, pandas.PeriodDtype):
         return _PERIODS, (items.asi8, items.freqstr)
     if isinstance(dtype, pandas.IntervalDtype):
@@ -80,6 +80,11 @@ def _pack_items(items: Any) -> Any:
     if array.dtype.hasobject:
         return _OBJECTS, list(array)
     return _ARRAY, array
+
+
+def _zone_of(zone: Any) -> Any:
+    """A zone of pytz goes by its name, of which pandas makes the zone that its version has."""
+    return zone.zone if type(zone).__module__.partition(".")[0] == "pytz" else zone
 
 
 def _arrow_of(items: Any) -> Any:
@@ -118,7 +123,7 @@ def _unpack_items(state: Any) -> Any:
         items, storage, nullable = held
         if storage == "pyarrow" and importlib.util.find_spec("pyarrow") is None:  # then pandas keeps them itself
             storage = "python"
-        dtype = _any.StringDtype(storage, na_value=pandas.NA if nullable else numpy.nan)
+        dtype = _any.StringDtype(storage) if nullable else _any.StringDtype(storage, na_value=numpy.nan)
         return _any.array(_objects(items) if type(items) is list else _chunked(items), dtype=dtype)
     if form == _ARROW:
         return pandas.arrays.ArrowExtensionArray(_chunked(held))
@@ -270,11 +275,11 @@ def _unpack_frame(state: Any) -> Any:
 def _pack_timestamp(value: Any) -> Any:
     zone = value.tz
     plain = value.tz_convert(None) if zone is not None else value
-    return plain.to_datetime64(), zone, value.fold
+    return plain.to_datetime64(), _zone_of(zone)
 
 
 def _unpack_timestamp(state: Any) -> Any:
-    at, zone, _ = state
+    at, zone = state
     made = _any.Timestamp(_of_numpy(numpy.datetime64, at))
     return made if zone is None else made.tz_localize("UTC").tz_convert(zone)
 

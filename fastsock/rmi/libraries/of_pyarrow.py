@@ -84,14 +84,20 @@ def _memory(state: Any) -> Any:
 
 def _is_flat(array: Any) -> bool:
     """Whether it is its buffers, and these hold nothing beside it."""
-    kind = array.type
-    if array.offset or kind.num_fields or not (
-        _types.is_primitive(kind) or _types.is_binary(kind) or _types.is_string(kind) or _types.is_decimal(kind)
-        or _types.is_large_binary(kind) or _types.is_large_string(kind) or _types.is_fixed_size_binary(kind)
-    ):  # fmt: skip
+    if array.offset or not _is_flat_type(array.type):
         return False
     held = sum(buffer.size for buffer in array.buffers() if buffer is not None)
     return bool(held <= 2 * array.nbytes + _SMALL)
+
+
+def _is_flat_type(kind: Any) -> bool:
+    return not kind.num_fields and any(
+        asked(kind)
+        for asked in (
+            *(_types.is_primitive, _types.is_decimal, _types.is_fixed_size_binary, _types.is_binary, _types.is_string),
+            *(_types.is_large_binary, _types.is_large_string),
+        )
+    )
 
 
 class _Parts:
@@ -138,7 +144,7 @@ def _array_of(kind: Any, state: Any) -> Any:
         with pyarrow.ipc.open_stream(pyarrow.py_buffer(b"".join(map(_memory, parts)))) as stream:
             made = stream.read_next_batch().column(0)
     else:
-        if kind.num_fields or kind.num_buffers != len(parts) or type(length) is not int or length < 0:
+        if not _is_flat_type(kind) or kind.num_buffers != len(parts) or type(length) is not int or length < 0:
             raise BadFrame(f"an array of {kind} in Arrow is said to have {length} items in {len(parts)} buffers")
         buffers = [None if part is None else pyarrow.py_buffer(_memory(part)) for part in parts]
         made = pyarrow.Array.from_buffers(kind, length, buffers)
