@@ -8,6 +8,7 @@ unpickled only where this module is. What is mended:
 - A pickled proxy holds its object until it is unpickled, for IN_TRANSIT seconds at most: its owner may let go before.
 - A proxy within a managed container is released with it.
 - A proxy that was passed on, or inherited by fork, can call methods that return proxies.
+- A child of os.fork() has connections of its own, as those of multiprocessing have.
 - An error brings the traceback of the server with it.
 - After a server was restarted at its address, connections to the old one are not used again.
 
@@ -17,6 +18,7 @@ thread share one connection. No lock is held while an object is made.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -223,6 +225,15 @@ def _proxy_of(proxytype: Any, token: Any, exposed: Any, manager: Any, authkey: b
         return proxytype(token, "pickle", manager=manager, authkey=authkey, exposed=exposed)
     finally:
         _ask(token.address, authkey, "decref", (token.id,))
+
+
+def _forked() -> None:
+    """The connections are the parent's. multiprocessing itself forgets them only in the processes that it starts."""
+    for local, _ in list(plain.BaseProxy._address_to_local.values()):
+        local.__dict__.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _at(address: Any) -> tuple[Any, Any]:

@@ -257,6 +257,31 @@ def hammer(calculator):
         assert calculator.add(each, 1) == each + 1
 
 
+def make_many(manager, shared, least):
+    """Each list holds what this process put there, and nothing of the other's answers."""
+    for number in range(least, least + 300):
+        made = manager.list([number])
+        shared.append(number)
+        assert made[0] == number
+        assert len(made) == 1
+    return True
+
+
+def test_a_child_of_os_fork_has_connections_of_its_own(path):
+    """It is no process of multiprocessing, so nothing there tells it of the fork."""
+    with Manager(ctx=multiprocessing.get_context("fork")) as manager:
+        shared = manager.list()
+        with FarProcess(manager=manager, shared=shared) as far:
+            working = far.begin(make_many_there)
+            assert make_many(manager, shared, 0)
+            assert working.result()
+        assert sorted(shared) == list(range(600))
+
+
+def make_many_there(here):
+    return make_many(here.manager, here.shared, 300)
+
+
 def test_threads_have_connections_of_their_own(forked):
     calculator = forked.Calculator()
     threads = [threading.Thread(target=hammer, args=(calculator,)) for _ in range(4)]
