@@ -16,7 +16,11 @@ PACKAGE = Path("fastsock")
 CORE = PACKAGE / "core"
 HEADERS = [*CORE.rglob("*.h")]
 MORE = {
-    "fastsock.active._connection": [str(CORE / "active" / "credits.c"), str(CORE / "active" / "frames.c")],
+    "fastsock.active._connection": [
+        str(CORE / "active" / "credits.c"),
+        str(CORE / "active" / "frames.c"),
+        str(CORE / "parts.c"),
+    ],
     "fastsock.mpj.datatypes._memory": [str(CORE / "strided.c")],
 }  # C files of the core besides the core's own
 

@@ -152,7 +152,10 @@ class Channel(Protocol):
         raise NotImplementedError
 
     def sendmsg(self, buffers: Sequence[Buffer], flags: int = 0) -> int:
-        """Sends the buffers one after the other. Returns the number of bytes taken. There is no ancillary data."""
+        """Sends the buffers one after the other. Returns the number of bytes taken. There is no ancillary data.
+
+        What is short, and finds room, comes to a receiver that waits as one piece.
+        """
         raise NotImplementedError
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:

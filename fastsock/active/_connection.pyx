@@ -28,9 +28,11 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from ..core.binding._core cimport c_end, c_receive, c_send, c_send_together, c_settle, c_spin
+from ..core.binding._core cimport c_end, c_receive, c_send, c_settle, c_spin
 from ..core.binding.stream cimport FS_TOGETHER, fs_end, fs_end_has_data
-from ..core.binding.system cimport atomic_int, atomic_store
+from ..core.binding.system cimport (
+    atomic_int, atomic_store, fs_parts, fs_parts_advance, fs_parts_of, fs_parts_send, iovec,
+)
 
 from _thread import allocate_lock
 from collections import deque

@@ -27,25 +27,29 @@ cdef class Link:
 
     cdef Py_ssize_t send_some(self, const void *data, Py_ssize_t length, bint patient) except -2:
         """Bytes that have gone; -1: the connection is lost. patient: the receiver is given a moment."""
+        cdef iovec part
+        cdef fs_parts parts
+        part.iov_base, part.iov_len = <void *>data, length
+        parts = fs_parts_of(&part, 1)
+        return self.send_parts(&parts, patient)
+
+    cdef Py_ssize_t send_parts(self, fs_parts *parts, bint patient) except -2:
+        """The same of a gather, from which they are taken off."""
         cdef ssize_t result
         if self.end == NULL:
-            result = send(self.descriptor, data, length, NOW)
+            result = fs_parts_send(self.descriptor, parts, parts.left, NOW)
             if result >= 0:
+                fs_parts_advance(parts, result)
                 return result
             if last_error == EAGAIN or last_error == EINTR or last_error == ENOBUFS:
                 return 0
             self.lose(OSError(last_error, genuine.strerror(last_error)))
             return -1
         try:
-            return c_send(self.channel, data, length, PATIENCE if patient else 0)
+            return c_send(self.channel, parts, PATIENCE if patient else 0)
         except OSError as error:
             self.lose(error)
             return -1
-
-    cdef bint send_together(self, const void *head, Py_ssize_t head_length, const void *data, Py_ssize_t length) except -1:
-        """Both in one step of a ring; whether they went."""
-        return self.end != NULL and head_length + length <= FS_TOGETHER and c_send_together(
-            self.channel, head, head_length, data, length)
 
     cdef Py_ssize_t receive(self, void *target, Py_ssize_t length, double wait) except -2:
         """Bytes that came, 0: none yet, -1: the connection is lost. wait: seconds, on a channel alone."""

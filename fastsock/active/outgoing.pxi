@@ -53,6 +53,26 @@ cdef class Outgoing(Link):
         self.keep(PyBytes_FromStringAndSize(<const char *>data + done, length - done), None)
         return 0
 
+    cdef Py_ssize_t transmit_both(self, const unsigned char *head, size_t size, const Py_buffer *view) except -1:
+        """A head, and as much of what follows it as goes at once with it: that."""
+        cdef iovec both[2]
+        cdef fs_parts parts
+        cdef size_t went
+        # of what is long the receiver looks at the head while the rest is copied
+        if self.queued or self.done_count or self.lost is not None or self.end != NULL and size + view.len > FS_TOGETHER:
+            self.transmit(head, size)
+            return 0
+        both[0].iov_base, both[0].iov_len = <void *>head, size
+        both[1].iov_base, both[1].iov_len = view.buf, view.len
+        parts = fs_parts_of(both, 2)
+        if self.send_parts(&parts, False) < 0:
+            return 0
+        went = size + view.len - parts.left
+        if went >= size:
+            return went - size
+        self.keep(PyBytes_FromStringAndSize(<const char *>head + went, size - went), None)
+        return 0
+
     cdef int keep(self, memory, transfer) except -1:
         self.queue.append((memory, transfer))
         self.queued += 1
@@ -106,13 +126,8 @@ cdef class Outgoing(Link):
         cdef unsigned char head[FS_AM_HEAD]
         cdef Py_ssize_t done = 0, part
         cdef size_t size = fs_am_put(head, kind, handler, number, words, count, view.len, offset)
-        if not self.queued and not self.done_count and self.lost is None and self.send_together(
-                head, size, view.buf, view.len):
-            if transfer is not None:
-                transfer.sent = True
-            return 0
         try:
-            self.transmit(head, size)
+            done = self.transmit_both(head, size, view)
             while not self.queued and done < view.len and self.lost is None:
                 part = self.send_some(<const char *>view.buf + done, view.len - done, view.len > FS_AM_ROOM)
                 if part > 0:

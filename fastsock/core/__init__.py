@@ -3,8 +3,8 @@
 C11 that knows no Python, tested alone with sanitizers and fuzzing (tests/core), under one binding. Files call
 downwards only (tests/core/test_circles.py), and so do folders; everything in the package may import this one.
 
-system, cma, cost, strided   the machine; memory of other processes; what copies cost lately; copies of memory with gaps
-looking                      for how long the interpreter's lock is kept for an answer
+system, cma, cost, looking   the machine; memory of other processes; what copies cost lately; how long a wait looks
+parts, strided               bytes in several parts of memory; copies of memory with gaps
 sockets/                     calls to the kernel about sockets, ports and pollers
 stream/                      a connection: its memory, its two ends, their doorbell, waiting, leaving
 remote/                      a connection to another host: what carries it, how the hosts meet

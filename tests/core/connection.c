@@ -84,7 +84,7 @@ void stream_check(uint64_t stream, uint64_t position, const unsigned char *sourc
     }
 }
 
-static void wait_for(struct fs_end *end, int bell, int what)
+void wait_for(struct fs_end *end, int bell, int what)
 {
     int result = fs_end_wait(end, bell, what, fs_now_ns() + STALL_NS, &never_leaving);
     if (result == -ETIMEDOUT)

@@ -31,6 +31,7 @@ void stream_fill(uint64_t stream, uint64_t position, unsigned char *target, size
 void stream_check(uint64_t stream, uint64_t position, const unsigned char *source, size_t length);
 
 /* Blocking calls as the binding makes them.  A wait that stalls fails the test. */
+void wait_for(struct fs_end *end, int bell, int what);
 ssize_t send_some(struct fs_end *end, int bell, const void *data, size_t length);
 ssize_t send_everything(struct fs_end *end, int bell, const void *data, size_t length); /* length, or -errno */
 ssize_t receive_some(struct fs_end *end, int bell, void *target, size_t length);

@@ -6,7 +6,7 @@ from .engine cimport (
     fs_collective, fs_engine, fs_envelope, fs_message, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
 )
 from .stream cimport fs_end
-from .system cimport atomic_int, iovec
+from .system cimport atomic_int, fs_parts, iovec
 from .team cimport fs_blocks, fs_team
 
 
@@ -28,9 +28,7 @@ cdef Py_ssize_t channel_await(object channel, char *target, Py_ssize_t length, d
 
 # carrying.pxi: a Channel's bytes
 cdef fs_end *c_end(object channel) except NULL
-cdef ssize_t c_send(object channel, const void *data, Py_ssize_t length, double seconds) except -1
-cdef bint c_send_together(object channel, const void *head, Py_ssize_t head_length, const void *data,
-                          Py_ssize_t length) except -1
+cdef ssize_t c_send(object channel, fs_parts *parts, double seconds) except -1
 cdef ssize_t c_receive(object channel, void *target, Py_ssize_t length, double seconds) except -1
 cdef int c_settle(object channel) except -1
 cdef int c_spin(fs_end **ends, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept

@@ -10,46 +10,25 @@ cdef fs_end *c_end(object channel) except NULL:
     return (<Channel?>channel).shared.end
 
 
-cdef ssize_t c_send(object channel_, const void *data, Py_ssize_t length, double seconds) except -1:
-    """As send(): bytes that went; 0 where there was no room within `seconds`."""
+cdef ssize_t c_send(object channel_, fs_parts *parts, double seconds) except -1:
+    """As sendmsg(): bytes that went, which are taken off; 0 where there was no room within `seconds`."""
     cdef Channel channel = <Channel>channel_
     cdef ssize_t result = -EBADF
     cdef double before
     with cython.critical_section(channel):
         if channel.descriptor >= 0 and not channel.closing:
-            result = channel.send_some(<const char *>data, length, NO_SIGNAL if seconds > 0 else NO_SIGNAL | DONT_WAIT)
+            result = channel.send_some(parts, NO_SIGNAL if seconds > 0 else NO_SIGNAL | DONT_WAIT)
             if result >= 0:
                 return result
             if result == -EAGAIN and seconds == 0:
                 return 0
         before, channel.timeout = channel.timeout, seconds
         try:
-            return channel.send_bytes(<const char *>data, length, NO_SIGNAL, False)
+            return channel.send_parts(parts, NO_SIGNAL, False)
         except (BlockingIOError, TimeoutError):
             return 0
         finally:
             channel.timeout = before
-
-
-cdef bint c_send_together(object channel_, const void *head, Py_ssize_t head_length, const void *data,
-                          Py_ssize_t length) except -1:
-    """Sends both, FS_TOGETHER bytes at most, so that the other end finds them at once. False: nothing went, c_send() may."""
-    cdef Channel channel = <Channel>channel_
-    cdef iovec parts[2]
-    cdef int sent = 0
-    parts[0].iov_base, parts[0].iov_len = <void *>head, head_length
-    parts[1].iov_base, parts[1].iov_len = <void *>data, length
-    with cython.critical_section(channel):
-        if channel.descriptor < 0 or channel.closing:
-            return False
-        if length < LONG_COPY:
-            return fs_end_send_together(channel.shared.end, channel.descriptor, parts, FS_AT_ONCE)
-        note_block(length)
-        channel.users += 1
-        with nogil:
-            sent = fs_end_send_together(channel.shared.end, channel.descriptor, parts, 0)
-        channel.leave()
-        return sent
 
 
 cdef ssize_t c_receive(object channel_, void *target, Py_ssize_t length, double seconds) except -1:

@@ -212,8 +212,9 @@ cdef class Channel:
                 return done  # the error comes again
             raise
 
-    cdef Py_ssize_t send_there(self, sock, const char *data, Py_ssize_t length, int flags, bint everything) except -1:
-        view = PyMemoryView_FromMemory(<char *>data, length, PyBUF_READ)
+    cdef Py_ssize_t send_there(self, sock, fs_parts *parts, int flags, bint everything) except -1:
+        cdef Py_ssize_t length = parts.left
+        view = one_view(parts)
         if not everything and (self.timeout >= 0 or not self.waits(flags)):
             return sock.send(view, flags)
         sock.sendall(view, flags)
@@ -271,20 +272,21 @@ cdef class Channel:
                 self.leave()
         return 0
 
-    cdef ssize_t send_some(self, const char *data, Py_ssize_t length, int flags, int how=0):
+    cdef ssize_t send_some(self, fs_parts *parts, int flags, int how=0):
+        """Takes off the parts what goes."""
         cdef ssize_t result
         if flags & NO_SIGNAL:
             how |= FS_NO_SIGNAL
         if self.waits(flags):
             how |= FS_PATIENT
-        if length < LONG_COPY:
-            result = fs_end_send(self.shared.end, self.descriptor, data, length, how | FS_AT_ONCE)
+        if <Py_ssize_t>parts.left < LONG_COPY:
+            result = fs_end_send_parts(self.shared.end, self.descriptor, parts, how | FS_AT_ONCE)
             if result != -EBUSY:
                 return result
-        note_block(length)
+        note_block(parts.left)
         self.users += 1
         with nogil:
-            result = fs_end_send(self.shared.end, self.descriptor, data, length, how)
+            result = fs_end_send_parts(self.shared.end, self.descriptor, parts, how)
         self.leave()
         return result
 
@@ -335,27 +337,35 @@ cdef class Channel:
 
     cdef Py_ssize_t send_bytes(self, const char *data, Py_ssize_t length, int flags, bint everything) except -1:
         """What send() does, and sendall() where everything is asked for."""
+        cdef iovec part
+        cdef fs_parts parts
+        part.iov_base, part.iov_len = <void *>data, length
+        parts = fs_parts_of(&part, 1)
+        return self.send_parts(&parts, flags, everything)
+
+    cdef Py_ssize_t send_parts(self, fs_parts *parts, int flags, bint everything) except -1:
+        """The same of a gather, from which what goes is taken off."""
         cdef Py_ssize_t done = 0
         cdef ssize_t result
         cdef uint64_t deadline = 0
         cdef bint again = False, told_how_much = not everything
         if self.is_moving() and (sock := self.moved_to()) is not None:
-            return self.send_there(sock, data, length, flags, everything)
+            return self.send_there(sock, parts, flags, everything)
         self.alive()
         self.check_out_of_band(flags)
         # a blocking send returns when all is handed over; one with a timeout after the first part
         if self.timeout < 0 and self.waits(flags):
             everything = True
         while True:
-            result = self.send_some(data + done, length - done, flags)
+            result = self.send_some(parts, flags)
             if result >= 0:
                 done += result
-                if done >= length or not everything:
+                if parts.left == 0 or not everything:
                     return done
                 again = False
                 PyErr_CheckSignals()  # a receiver that keeps up would keep a long send from them
                 if self.is_moving() and (sock := self.moved_to()) is not None:
-                    return done + self.send_there(sock, data + done, length - done, flags, everything)
+                    return done + self.send_there(sock, parts, flags, everything)
                 self.alive()
                 if deadline == 0:
                     deadline = self.deadline(self.send_limit)
@@ -373,7 +383,7 @@ cdef class Channel:
             if self.ends_with_part(FS_WRITABLE, deadline, again, done if told_how_much else 0):
                 return done
             if self.is_moving() and (sock := self.moved_to()) is not None:
-                return done + self.send_there(sock, data + done, length - done, flags, everything)
+                return done + self.send_there(sock, parts, flags, everything)
             self.alive()
             again = True
 
@@ -451,15 +461,15 @@ cdef class Channel:
     # ---- for other compiled modules ----
 
     @cython.critical_section
-    cdef Py_ssize_t send_now(self, const char *data, Py_ssize_t length, bint patient) except -1:
+    cdef Py_ssize_t send_now(self, fs_parts *parts, bint patient) except -1:
         cdef ssize_t result
         if self.is_moving() and (sock := self.moved_to()) is not None:
             try:
-                return self.send_there(sock, data, length, DONT_WAIT, False)
+                return self.send_there(sock, parts, DONT_WAIT, False)
             except BlockingIOError:
                 return 0
         self.alive()
-        result = self.send_some(data, length, 0 if patient else DONT_WAIT, FS_UNPOLLED if patient else 0)
+        result = self.send_some(parts, 0 if patient else DONT_WAIT, FS_UNPOLLED if patient else 0)
         if result < 0 and result != -EAGAIN:
             self.fail(result)
         return max(result, 0)
@@ -583,31 +593,13 @@ cdef class Channel:
 
     @cython.critical_section
     def sendmsg(self, buffers, int flags=0):
-        """Sends the buffers one after the other; bytes sent. As socket.sendmsg() without ancillary data."""
-        cdef Py_ssize_t done = 0, length
-        cdef Py_buffer view
+        """Sends the buffers one after the other, as one send; bytes sent. As socket.sendmsg() without ancillary data."""
+        cdef Gather gather
         if len(buffers) > IOV_MAX:
             raise OSError(_errno.EMSGSIZE, _os.strerror(_errno.EMSGSIZE))
-        views = [memoryview(buffer) for buffer in buffers]  # before the first byte goes: all of them can be sent
-        for buffer in views:
-            PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
-            try:
-                length = view.len
-                # once something went, a call with a timeout does not wait again
-                sent = self.send_bytes(<const char *>view.buf, length,
-                                       flags | DONT_WAIT if done and self.timeout > 0 else flags, False)
-            except OSError:
-                if done and self.shared.end.gone:  # all of them are one send, which TCP takes before it knows
-                    return sum([each.nbytes for each in views])
-                if done:
-                    return done
-                raise
-            finally:
-                PyBuffer_Release(&view)
-            done += sent
-            if sent < length:
-                break
-        return done
+        gather = Gather.__new__(Gather)
+        gather.take(buffers)
+        return self.send_parts(&gather.parts, flags, False)
 
     @cython.critical_section
     def unread(self):
@@ -874,7 +866,11 @@ cdef bint is_channel(object candidate) noexcept:
 
 
 cdef Py_ssize_t channel_send(object channel, const char *data, Py_ssize_t length, bint patient) except -1:
-    return (<Channel>channel).send_now(data, length, patient)
+    cdef iovec part
+    cdef fs_parts parts
+    part.iov_base, part.iov_len = <void *>data, length
+    parts = fs_parts_of(&part, 1)
+    return (<Channel>channel).send_now(&parts, patient)
 
 
 cdef Py_ssize_t channel_receive(object channel, char *target, Py_ssize_t length) except -2:

@@ -1,6 +1,6 @@
 # What the core offers of streams: memory, ends, waiting, custody.
 from libc.stdint cimport uint32_t, uint64_t
-from .system cimport atomic_int, iovec, sockaddr_storage
+from .system cimport atomic_int, fs_parts, sockaddr_storage
 
 cdef extern from "stream/cma_offer.h" nogil:
     int fs_cma_probe()
@@ -59,15 +59,13 @@ cdef extern from "stream/end.h" nogil:
     fs_end *fs_end_open_on(fs_segment *segment, int side, const fs_limits *limits, int *error)
     void fs_end_free(fs_end *end)
 
-    ssize_t fs_end_send(fs_end *end, int doorbell, const void *data, size_t length, int flags)
     enum: FS_TOGETHER
-    int fs_end_send_together(fs_end *end, int doorbell, const iovec *parts, int flags)
+    ssize_t fs_end_send_parts(fs_end *end, int doorbell, fs_parts *parts, int flags)
     ssize_t fs_end_receive(fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end)
     ssize_t fs_end_unread(fs_end *end, int doorbell)
     int fs_end_shutdown(fs_end *end, int doorbell, int how)
     void fs_end_closing(fs_end *end, int doorbell, int reset)
     void fs_end_closed(fs_end *end)
-    int fs_end_writable(fs_end *end)
     int fs_end_is_watched(const fs_end *end)
     int fs_end_was_served(const fs_end *end)
     int fs_end_shared(const fs_end *end)

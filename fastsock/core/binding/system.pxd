@@ -37,3 +37,12 @@ cdef extern from "<sys/uio.h>" nogil:
     struct iovec:
         void *iov_base
         size_t iov_len
+
+cdef extern from "parts.h" nogil:
+    struct fs_parts:
+        iovec *next
+        int count
+        size_t left
+    fs_parts fs_parts_of(iovec *parts, int count)
+    void fs_parts_advance(fs_parts *parts, size_t length)
+    ssize_t fs_parts_send(int descriptor, const fs_parts *parts, size_t most, int flags)

@@ -684,14 +684,14 @@ pid_t fs_custody_joined_by(const struct fs_custody *shown)
 
 /* ---- what the connecting end calls ---- */
 
-static ssize_t pass(struct fs_custody *shown, const void *data, size_t length, int flags)
+static ssize_t pass(struct fs_custody *shown, const struct fs_parts *parts, size_t most, int flags)
 {
     struct entry *custody = entry_of(shown);
     ssize_t result = 0;
     pthread_mutex_lock(&custody->lock);
     if (fs_custody_is_pending(shown)) {
-        result =
-            send(custody->descriptor[STREAM], data, length, MSG_DONTWAIT | (flags & FS_NO_SIGNAL ? MSG_NOSIGNAL : 0));
+        result = fs_parts_send(custody->descriptor[STREAM], parts, most,
+                               MSG_DONTWAIT | (flags & FS_NO_SIGNAL ? MSG_NOSIGNAL : 0));
         if (result > 0) custody->passed += (uint64_t)result;
         else result = -errno;
         if (result == -EAGAIN) atomic_store(&custody->shown.full, 1);

@@ -60,7 +60,7 @@ pid_t fs_custody_joined_by(const struct fs_custody *custody);
 
 /* What the connecting end sees of custody.  The rest stands above ends, so an end calls it through these. */
 struct fs_custody_calls {
-    ssize_t (*pass)(struct fs_custody *custody, const void *data, size_t length, int flags);
+    ssize_t (*pass)(struct fs_custody *custody, const struct fs_parts *parts, size_t most, int flags);
     void (*await_room)(struct fs_custody *custody, int ring_is_full);
     void (*shutdown)(struct fs_custody *custody, int how);
     void (*closed)(struct fs_custody *custody, int reset);
@@ -80,11 +80,11 @@ static inline int fs_custody_is_full(const struct fs_custody *custody)
 {
     return fs_custody_is_pending(custody) && atomic_load(&custody->full);
 }
-/* Sends to TCP what will be put into the ring, and says how much of it was sent.  0: the ring alone is enough by now.
- * Else -errno. */
-static inline ssize_t fs_custody_pass(struct fs_custody *custody, const void *data, size_t length, int flags)
+/* Sends to TCP what will be put into the ring, `most` bytes at most, and says how much of it was sent.  0: the ring alone
+ * is enough by now.  Else -errno. */
+static inline ssize_t fs_custody_pass(struct fs_custody *custody, const struct fs_parts *parts, size_t most, int flags)
 {
-    return custody->calls->pass(custody, data, length, flags);
+    return custody->calls->pass(custody, parts, most, flags);
 }
 static inline void fs_custody_await_room(struct fs_custody *custody,
                                          int ring_is_full) /* after -EAGAIN, when the doorbell shows it */

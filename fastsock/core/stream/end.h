@@ -22,6 +22,7 @@
 #include "cma_guard.h"
 #include "exclusion.h"
 #include "layout.h"
+#include "parts.h"
 #include "ring.h"
 
 enum { FS_SIDE_ACCEPTED = 0, FS_SIDE_CONNECTED = 1 };
@@ -122,8 +123,10 @@ struct fs_end {
     int lifeline;                    /* through it our descriptor will travel (farewell.c), or -1 */
     ino_t lifeline_file;
     struct fs_end *next, *previous; /* of this process */
-    _Atomic int lazy;               /* fastsock's own loop settles the doorbell before it blocks */
-    _Atomic int raw_in, raw_out;    /* that direction goes over the doorbell itself */
+    /* bytes, by who waits for room in a ring that could grow: less would cut what is sent; 0: any are enough */
+    _Atomic size_t room_wanted;
+    _Atomic int lazy;            /* fastsock's own loop settles the doorbell before it blocks */
+    _Atomic int raw_in, raw_out; /* that direction goes over the doorbell itself */
     /* direct copy (cma_offer.c), as sender and as receiver */
     uint64_t nonce, writes;
     uint64_t answered; /* the last asking that was */
@@ -229,11 +232,13 @@ static inline int fs_end_other_left(const struct fs_end *end) /* it was closed i
 }
 
 /* transfer.c */
-ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags);
-/* Two parts, which become readable together: 1.  0: nothing was sent, for there is no room for both, or no ring takes
- * them.  fs_end_send() tells which.  They have FS_TOGETHER bytes at most. */
+/* What has FS_TOGETHER bytes at most becomes readable at once, where there is room for all of it.  What has more goes in
+ * chunks, so that the other end reads one while this end writes the next.  Where there is too little room the first bytes
+ * go, as of any stream. */
 enum { FS_TOGETHER = 64 * 1024 + 256 };
-int fs_end_send_together(struct fs_end *end, int doorbell, const struct iovec parts[2], int flags);
+ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags);
+ssize_t fs_end_send_parts(struct fs_end *end, int doorbell, struct fs_parts *parts,
+                          int flags); /* takes off what goes */
 ssize_t fs_end_receive(struct fs_end *end, int doorbell, void *target, size_t length, int flags, int look_for_end);
 ssize_t fs_end_unread(struct fs_end *end, int doorbell);
 /* For a pump whose device reads and writes the rings itself (fs_ring_run()).
@@ -303,7 +308,7 @@ void fs_end_set_lazy(struct fs_end *end, int lazy);  /* whether fastsock's own l
 /* Called before fastsock's own loop blocks: 1 when the ring holds something.  `flags`: 0 or FS_AT_ONCE. */
 int fs_end_settle(struct fs_end *end, int doorbell, int flags);
 
-int fs_end_writable(struct fs_end *end);
+int fs_end_writable(struct fs_end *end, size_t least); /* bytes of room, or any where it is 0 */
 int fs_end_has_stale_token(const struct fs_end *end); /* the doorbell shows nothing else, as far as can be known here */
 void fs_end_knock(struct fs_end *end, int doorbell);  /* a token without data: the other end may look */
 

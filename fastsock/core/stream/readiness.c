@@ -62,9 +62,10 @@ void fs_end_knock(struct fs_end *end, int doorbell)
     fs_unlock(end->exclusion.sender);
 }
 
-int fs_end_writable(struct fs_end *end)
+int fs_end_writable(struct fs_end *end, size_t least)
 {
     struct fs_direction *out = end->out.shared;
-    return end->gone || fs_is_raw(out) || atomic_load(&out->producer_shut) ||
-           (fs_ring_room(&end->out) != 0 && !fs_end_awaits_tcp(end));
+    ssize_t room = fs_ring_room(&end->out);
+    int enough = room < 0 || (room != 0 && (size_t)room >= least); /* a send finds out what is wrong */
+    return end->gone || fs_is_raw(out) || atomic_load(&out->producer_shut) || (enough && !fs_end_awaits_tcp(end));
 }

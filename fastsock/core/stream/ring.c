@@ -138,6 +138,18 @@ int fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length
     return fs_ring_publish(ring, length);
 }
 
+int fs_ring_gather(struct fs_ring *ring, struct fs_parts *parts, size_t length)
+{
+    const struct iovec *part = parts->next;
+    for (size_t done = 0, run; done < length; done += run, part++) {
+        run = part->iov_len < length - done ? part->iov_len : length - done;
+        fs_ring_fill(ring, done, part->iov_base, run);
+    }
+    int error = fs_ring_publish(ring, length);
+    if (error == 0) fs_parts_advance(parts, length);
+    return error;
+}
+
 int fs_ring_agree(struct fs_ring *ring)
 {
     uint64_t head = atomic_load(&ring->shared->head);
@@ -167,11 +179,16 @@ int fs_ring_say_farewell(struct fs_ring *ring)
     return 0;
 }
 
+int fs_ring_may_grow(const struct fs_ring *ring)
+{
+    uint64_t send = atomic_load_explicit(&ring->shared->buffers[FS_SEND_BUFFER], memory_order_relaxed);
+    if (atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed) != FS_NOT_GROWN) return 0;
+    return (send == 0 || send > ring->small / 2) && fs_ring_most_unread(ring) > ring->small;
+}
+
 int fs_ring_grow(struct fs_ring *ring)
 {
-    if (atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed) != FS_NOT_GROWN) return 0;
-    uint64_t send = atomic_load_explicit(&ring->shared->buffers[FS_SEND_BUFFER], memory_order_relaxed);
-    if ((send != 0 && send <= ring->small / 2) || fs_ring_most_unread(ring) <= ring->small) return 0;
+    if (!fs_ring_may_grow(ring)) return 0;
     atomic_store_explicit(&ring->shared->grown_at, own_head(ring), memory_order_release);
     return 1;
 }

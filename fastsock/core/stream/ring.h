@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "layout.h"
+#include "parts.h"
 
 struct fs_ring {
     struct fs_direction *shared;
@@ -33,11 +34,14 @@ int fs_ring_put(struct fs_ring *ring, const unsigned char *source, size_t length
  * all of them: 0.  -EAGAIN: nothing is published, because the consumer asked for payload over the doorbell. */
 void fs_ring_fill(struct fs_ring *ring, uint64_t offset, const unsigned char *source, size_t length);
 int fs_ring_publish(struct fs_ring *ring, size_t length);
+/* Both at once, of the first bytes of a gather.  Those that are published are taken off it. */
+int fs_ring_gather(struct fs_ring *ring, struct fs_parts *parts, size_t length);
 int fs_ring_agree(struct fs_ring *ring);        /* 1: it did, and it can take that back no more */
 void fs_ring_shrink(struct fs_ring *ring);      /* back to the small area once all was read: that one is in cache */
 int fs_ring_say_farewell(struct fs_ring *ring); /* 1: nobody can ask for raw payload any more; 0: somebody has */
-int fs_ring_grow(struct fs_ring *ring);         /* 1 if it grew now */
-void fs_ring_touch(struct fs_ring *ring);       /* has the kernel make the small area's memory now, where it can */
+int fs_ring_may_grow(const struct fs_ring *ring);
+int fs_ring_grow(struct fs_ring *ring);   /* 1 if it grew now */
+void fs_ring_touch(struct fs_ring *ring); /* has the kernel make the small area's memory now, where it can */
 
 /* Consumer's side. */
 int fs_ring_ask_raw(struct fs_ring *ring);       /* 1: nothing is unread, and nothing more will be published */

@@ -156,8 +156,11 @@ static ssize_t broken_pipe(int flags)
 
 /* As TCP: a reset is told once, else the first send succeeds (its bytes would have been answered by the reset), and one
  * without bytes always does (nothing would have been answered). */
-static ssize_t send_to_nobody(struct fs_end *end, int doorbell, size_t length, int flags)
+static ssize_t send_to_nobody(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
 {
+    uint64_t most = fs_ring_most_unread(&end->out);
+    size_t length = parts->left < TAKEN_FOR_NOBODY ? parts->left : TAKEN_FOR_NOBODY;
+    if (length > most) length = (size_t)most;
     int error = take_pending(end);
     if (error != 0 && error != EPIPE) {
         forget_kernel_error(end, doorbell);
@@ -172,20 +175,20 @@ static ssize_t send_to_nobody(struct fs_end *end, int doorbell, size_t length, i
         end->pretended = end->reset = 1;
         end->pending_error = EPIPE;
     }
-    uint64_t most = fs_ring_most_unread(&end->out);
-    if (most > TAKEN_FOR_NOBODY) most = TAKEN_FOR_NOBODY;
-    return (ssize_t)(length < most ? length : most);
+    fs_parts_advance(parts, length);
+    return (ssize_t)length;
 }
 
-static ssize_t send_raw(struct fs_end *end, int doorbell, const void *data, size_t length, int flags)
+static ssize_t send_raw(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
 {
-    ssize_t sent = send(doorbell, data, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = fs_parts_send(doorbell, parts, parts->left, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
+        fs_parts_advance(parts, (size_t)sent);
         fs_count(&end->statistics.bytes_sent, (uint64_t)sent);
         return sent;
     }
     int error = errno;
-    if (error == EPIPE || error == ECONNRESET) return send_to_nobody(end, doorbell, length, flags);
+    if (error == EPIPE || error == ECONNRESET) return send_to_nobody(end, doorbell, parts, flags);
     return -error;
 }
 
@@ -198,11 +201,12 @@ static void wake_reader(struct fs_end *end)
     }
 }
 
-static int publish(struct fs_end *end, const unsigned char *data, size_t length)
+static int publish(struct fs_end *end, struct fs_parts *parts, size_t length)
 {
-    int timed = length == CHUNK && fs_ring_is_touched(&end->out, fs_published(end->out.shared), length);
+    int timed = length == CHUNK && fs_parts_first(parts) >= CHUNK &&
+                fs_ring_is_touched(&end->out, fs_published(end->out.shared), length);
     uint64_t start = timed ? fs_ticks() : 0;
-    int error = fs_ring_put(&end->out, data, length);
+    int error = fs_ring_gather(&end->out, parts, length);
     if (timed) fs_cma_note_put(end, length, fs_ticks() - start);
     wake_reader(end);
     return error;
@@ -214,58 +218,78 @@ static int is_large(const struct fs_end *end, size_t length)
 }
 
 /* The receiver is there and asks for it: both ends copy.  Bytes that are on their way, 0, or -EPROTO. */
-static ssize_t send_directly(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
+static ssize_t send_directly(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
 {
     struct fs_offer offer;
-    if (!is_large(end, length)) return 0;
+    const size_t run = fs_parts_first(parts);
+    if (!is_large(end, run)) return 0;
     if (fs_ring_space(&end->out, FS_CMA_FIRST) < (ssize_t)FS_CMA_FIRST) return 0;
-    if (!fs_cma_offer(end, &offer, data, length)) return 0;
-    if (publish(end, data, FS_CMA_FIRST) != 0) {
+    if (!fs_cma_offer(end, &offer, parts->next->iov_base, run)) return 0;
+    if (publish(end, parts, FS_CMA_FIRST) != 0) {
         fs_cma_abandon(end);
         return 0;
     }
     fs_doorbell_ring(end, doorbell, 0);
     ssize_t received = fs_cma_serve(end, &offer, flags & FS_PATIENT ? end->limits.spin_us : BRISK_US);
-    return received < 0 ? received : (ssize_t)FS_CMA_FIRST + received;
+    if (received < 0) return received;
+    fs_parts_advance(parts, (size_t)received);
+    return (ssize_t)FS_CMA_FIRST + received;
 }
 
-static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
+/* Of what goes in chunks, the first.  Headers in front of a long part go with its first bytes: so the receiver is at work
+ * while that is copied, and may ask for it. */
+static size_t first_chunk(const struct fs_parts *parts)
 {
+    size_t headers = 0;
+    for (int i = 0; i < parts->count && parts->next[i].iov_len < CHUNK; i++) headers += parts->next[i].iov_len;
+    return headers != 0 && headers < CHUNK - FS_CMA_FIRST ? headers + FS_CMA_FIRST : CHUNK;
+}
+
+static ssize_t put_what_fits(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
+{
+    const size_t length = parts->left;
+    const int together = length <= FS_TOGETHER;
     size_t done = 0, first = 0, past = 0;
-    uint64_t start = length > CHUNK ? fs_ticks() : 0;
+    uint64_t start = together ? 0 : fs_ticks();
     int grew = 0;
+    end->room_wanted = 0;
     fs_ring_shrink(&end->out);
-    if (length > CHUNK) fs_promise(end, length);
-    while (done < length) {
-        ssize_t sent = send_directly(end, doorbell, data + done, length - done, flags);
+    if (!together) fs_promise(end, length);
+    while (parts->left > 0) {
+        ssize_t sent = send_directly(end, doorbell, parts, flags);
         if (sent < 0) return sent;
         if (sent != 0) {
             done += (size_t)sent;
-            first = done;                   /* has rung */
-            fs_promise(end, length - done); /* counted on from the ring's head */
+            first = done;                 /* has rung */
+            fs_promise(end, parts->left); /* counted on from the ring's head */
             past += (size_t)sent;
         }
-        if (done == length) break;
+        if (parts->left == 0) break;
         if (start != 0 && done != 0 && flags & FS_PATIENT &&
             (double)(fs_ticks() - start) > LONGEST_SEND_US * fs_ticks_per_us())
             break;
-        size_t part = length - done < CHUNK ? length - done : CHUNK;
+        size_t part = parts->left <= FS_TOGETHER ? parts->left : done == 0 ? first_chunk(parts) : CHUNK;
         ssize_t space = fs_ring_space(&end->out, part);
         if (space < 0) return space;
-        if (space == 0) {
-            if (grew || (flags & FS_PATIENT && !fs_end_is_watched(end)) || !fs_ring_grow(&end->out)) break;
-            grew = 1;
-            continue;
+        if ((size_t)space < part && (together || space == 0)) {
+            int waits = flags & FS_PATIENT && !fs_end_is_watched(end) && part <= end->out.small;
+            if (waits && together && done == 0 && fs_ring_may_grow(&end->out)) end->room_wanted = part;
+            if (end->room_wanted != 0) break; /* soon there will be room in what is in cache */
+            if (!waits && !grew && fs_ring_grow(&end->out)) {
+                grew = 1;
+                continue;
+            }
         }
+        if (space == 0) break;
         if ((size_t)space < part) part = (size_t)space;
-        if (publish(end, data + done, part) != 0) break;
+        if (publish(end, parts, part) != 0) break;
         done += part;
         fs_end_assist(end);
         if (first == 0 || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell, 0);
         if (first == 0) first = part;
     }
     if (done > first) fs_doorbell_ring(end, doorbell, 0); /* the edge for all the others */
-    if (length > CHUNK) fs_promise(end, 0);
+    if (!together) fs_promise(end, 0);
     if (past == 0 && is_large(end, done)) fs_note_large(&end->large_out, FS_BY_RING);
     return done > 0 ? (ssize_t)done : -EAGAIN;
 }
@@ -273,22 +297,28 @@ static ssize_t put_what_fits(struct fs_end *end, int doorbell, const unsigned ch
 int fs_end_was_served(const struct fs_end *end) { return fs_published(end->in.shared) != 0; }
 
 /* TCP first: what it has no room for was not sent. */
-static ssize_t put_what_tcp_takes(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
+static ssize_t put_what_tcp_takes(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
 {
-    ssize_t space = fs_ring_space(&end->out, length);
-    if (space >= 0 && (size_t)space < length && fs_ring_grow(&end->out)) space = fs_ring_space(&end->out, length);
+    ssize_t space = fs_ring_space(&end->out, parts->left);
+    if (space >= 0 && (size_t)space < parts->left && fs_ring_grow(&end->out))
+        space = fs_ring_space(&end->out, parts->left);
     if (space <= 0) return space < 0 ? space : -EAGAIN;
-    ssize_t passed = fs_custody_pass(end->custody, data, (size_t)space < length ? (size_t)space : length, flags);
+    size_t most = (size_t)space < parts->left ? (size_t)space : parts->left;
+    ssize_t passed = fs_custody_pass(end->custody, parts, most, flags);
     if (passed < 0) return passed;
-    if (passed == 0) return put_what_fits(end, doorbell, data, length, flags);
-    return put_what_fits(end, doorbell, data, (size_t)passed, flags & ~FS_PATIENT);
+    if (passed == 0) return put_what_fits(end, doorbell, parts, flags);
+    size_t kept = parts->left - (size_t)passed;
+    parts->left = (size_t)passed;
+    ssize_t result = put_what_fits(end, doorbell, parts, flags & ~FS_PATIENT);
+    parts->left += kept;
+    return result;
 }
 
-static ssize_t put(struct fs_end *end, int doorbell, const unsigned char *data, size_t length, int flags)
+static ssize_t put(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
 {
     if (end->custody != NULL && fs_custody_is_pending(end->custody))
-        return put_what_tcp_takes(end, doorbell, data, length, flags);
-    return put_what_fits(end, doorbell, data, length, flags);
+        return put_what_tcp_takes(end, doorbell, parts, flags);
+    return put_what_fits(end, doorbell, parts, flags);
 }
 
 /* Pollers of this end must find it not writable while the ring is full. */
@@ -316,9 +346,10 @@ static int must_not_wait(const struct fs_end *end, size_t length, int flags)
     return flags & FS_AT_ONCE && is_large(end, length);
 }
 
-ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags)
+ssize_t fs_end_send_parts(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
 {
     struct fs_direction *out = end->out.shared;
+    const size_t length = parts->left;
     if (must_not_wait(end, length, flags)) return -EBUSY;
     ssize_t result = lock(end->exclusion.sender, flags);
     if (result != 0) return result;
@@ -326,14 +357,14 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     if (atomic_load_explicit(&out->producer_shut, memory_order_relaxed)) {
         result = take_pending(end) == ECONNRESET ? -ECONNRESET : broken_pipe(flags);
     } else if (end->gone || has_shut_both(end)) {
-        result = send_to_nobody(end, doorbell, length, flags);
+        result = send_to_nobody(end, doorbell, parts, flags);
     } else if (goes_raw(end, doorbell)) {
-        result = send_raw(end, doorbell, data, length, flags);
+        result = send_raw(end, doorbell, parts, flags);
     } else {
         fs_show_cpu(&end->header->cpu[end->side]);
         if (fs_end_shared(end)) fs_cma_abandon(end);
-        result = length == 0 ? 0 : put(end, doorbell, data, length, flags);
-        if (result == -EAGAIN && goes_raw(end, doorbell)) result = send_raw(end, doorbell, data, length, flags);
+        result = length == 0 ? 0 : put(end, doorbell, parts, flags);
+        if (result == -EAGAIN && goes_raw(end, doorbell)) result = send_raw(end, doorbell, parts, flags);
         else if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell, flags);
         if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
     }
@@ -341,33 +372,11 @@ ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t l
     return result;
 }
 
-int fs_end_send_together(struct fs_end *end, int doorbell, const struct iovec parts[2], int flags)
+ssize_t fs_end_send(struct fs_end *end, int doorbell, const void *data, size_t length, int flags)
 {
-    const struct fs_direction *out = end->out.shared;
-    size_t length = parts[0].iov_len + parts[1].iov_len;
-    int sent = 0;
-    if (lock(end->exclusion.sender, flags) != 0) return 0;
-    if (look_is_due(end)) look_at_doorbell(end, doorbell);
-    int over = atomic_load_explicit(&out->producer_shut, memory_order_relaxed) || end->gone || has_shut_both(end);
-    int passed_on = end->custody != NULL && fs_custody_is_pending(end->custody);
-    if (!over && !passed_on && !goes_raw(end, doorbell)) {
-        fs_ring_shrink(&end->out);
-        if (fs_ring_space(&end->out, length) >= (ssize_t)length) {
-            fs_show_cpu(&end->header->cpu[end->side]);
-            if (fs_end_shared(end)) fs_cma_abandon(end);
-            fs_ring_fill(&end->out, 0, parts[0].iov_base, parts[0].iov_len);
-            fs_ring_fill(&end->out, parts[0].iov_len, parts[1].iov_base, parts[1].iov_len);
-            sent = fs_ring_publish(&end->out, length) == 0;
-        }
-    }
-    if (sent) {
-        wake_reader(end);
-        fs_end_assist(end);
-        fs_doorbell_ring(end, doorbell, 0);
-        fs_count(&end->statistics.bytes_sent, length);
-    }
-    fs_unlock(end->exclusion.sender);
-    return sent;
+    struct iovec part = {(void *)data, length};
+    struct fs_parts parts = fs_parts_of(&part, 1);
+    return fs_end_send_parts(end, doorbell, &parts, flags);
 }
 
 int fs_end_place(struct fs_end *end, int doorbell, const void *data, size_t length)

@@ -84,7 +84,7 @@ static int is_ready(struct fs_end *end, int what)
 {
     struct fs_direction *in = end->in.shared;
     if (atomic_load(&in->notice) != end->notice_seen) return 1;
-    if (what == FS_WRITABLE) return !end->raw_out && fs_end_writable(end);
+    if (what == FS_WRITABLE) return !end->raw_out && fs_end_writable(end, end->room_wanted);
     if (atomic_load_explicit(&in->reading_shut, memory_order_seq_cst)) return !end->raw_in;
     return !end->raw_in && (fs_published(in) != atomic_load(&in->tail) || fs_is_raw(in));
 }
@@ -243,8 +243,11 @@ static int show_on_doorbell(struct fs_end *end, int doorbell, int what)
         result = fs_is_raw(end->in.shared) && !end->raw_in;
         if (!result && !end->raw_in) result = !fs_doorbell_settle(end, doorbell) && fs_ring_used(&end->in) != 0;
     } else if (!end->raw_out && !end->gone) {
-        ssize_t space = fs_ring_space(&end->out, 1);
-        int full = space == 0 && !fs_ring_grow(&end->out);
+        size_t wanted = end->room_wanted;
+        ssize_t space = fs_ring_space(&end->out, wanted > 1 ? wanted : 1);
+        int grew = space >= 0 && ((size_t)space < wanted || space == 0) && fs_ring_grow(&end->out);
+        int full = space == 0 && !grew;
+        end->room_wanted = 0; /* it waited for long: now what there is must do */
         result = (!full && !fs_end_awaits_tcp(end)) || fs_is_raw(end->out.shared);
         if (!result) {
             fs_doorbell_stuff(end, doorbell);

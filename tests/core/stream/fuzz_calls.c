@@ -102,8 +102,9 @@ static void call(struct schedule *s, struct connection *c, struct fs_end *end, i
     case 12: fs_end_knock(end, bell); break;
     case 13: {
         struct iovec parts[2] = {{block, size / 2}, {block, size - size / 2}};
-        if (size <= FS_TOGETHER) result = fs_end_send_together(end, bell, parts, 0);
-        if (result > 0) result = (ssize_t)size;
+        struct fs_parts gather = fs_parts_of(parts, 2);
+        result = fs_end_send_parts(end, bell, &gather, FS_NO_SIGNAL);
+        CHECK_EQUAL(gather.left, result > 0 ? (ssize_t)size - result : (ssize_t)size);
         break;
     }
     default:

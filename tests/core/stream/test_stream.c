@@ -341,23 +341,3 @@ TEST(the_core_is_not_handed_over_where_that_costs, 0)
     for (uint32_t rest = past.rest; rest > 0; rest--) CHECK(!fs_yield_try(&past, &start));
     CHECK(fs_yield_try(&past, &start));
 }
-
-TEST(two_parts_are_found_together_or_not_at_all, 0)
-{
-    struct connection c = connection_both(4096, 0);
-    unsigned char head[40], data[3000], got[4096];
-    memset(head, 1, sizeof head);
-    memset(data, 2, sizeof data);
-    struct iovec parts[2] = {{head, sizeof head}, {data, sizeof data}};
-    for (int i = 0; i < 10; i++) { /* across the ring's end */
-        CHECK_EQUAL(fs_end_send_together(c.end[0], c.bell[0], parts, FS_AT_ONCE), 1);
-        CHECK_EQUAL(fs_end_send_together(c.end[0], c.bell[0], parts, FS_AT_ONCE), 0); /* no room for both */
-        CHECK_EQUAL(fs_end_receive(c.end[1], c.bell[1], got, sizeof got, 0, 0), 3040);
-        CHECK(memcmp(got, head, 40) == 0 && memcmp(got + 40, data, 3000) == 0);
-    }
-    CHECK_EQUAL(fs_end_shutdown(c.end[0], c.bell[0], SHUT_WR), 0);
-    CHECK_EQUAL(fs_end_send_together(c.end[0], c.bell[0], parts, FS_AT_ONCE), 0);
-    CHECK_EQUAL(fs_end_receive(c.end[1], c.bell[1], got, sizeof got, 0, 1), 0);
-    connection_close(&c, 0);
-    connection_close(&c, 1);
-}
