@@ -12,6 +12,8 @@
 struct fs_looking fs_looking;
 static _Atomic(int (*)(void)) is_alone;
 
+static uint64_t ticks_of(double us) { return (uint64_t)(us * fs_ticks_per_us()); }
+
 /* None of the threads that looked, or compute, is in the child. */
 static void forget(void)
 {
@@ -25,10 +27,8 @@ __attribute__((constructor)) static void heed_forks(void) { pthread_atfork(NULL,
 void fs_look_configure(double longest_us, int (*alone)(void))
 {
     atomic_store(&is_alone, alone);
-    atomic_store(&fs_looking.longest, (uint64_t)(longest_us * fs_ticks_per_us()));
+    atomic_store(&fs_looking.longest, ticks_of(longest_us));
 }
-
-static uint64_t ticks_of(double us) { return (uint64_t)(us * fs_ticks_per_us()); }
 
 static uint64_t least(uint64_t one, uint64_t other) { return one < other ? one : other; }
 
@@ -50,6 +50,7 @@ uint64_t fs_look_credit(uint64_t now, uint64_t wanted)
 uint64_t fs_look_afford(uint64_t now, uint64_t wanted)
 {
     uint64_t credit = fs_look_credit(now, wanted);
+    atomic_store_explicit(&fs_looking.at_once, ticks_of(MOST_AT_ONCE_US), memory_order_relaxed);
     int (*alone)(void) = atomic_load_explicit(&is_alone, memory_order_relaxed);
     if (credit == wanted || alone == NULL || !alone()) return credit;
     atomic_store_explicit(&fs_looking.paid_until, now, memory_order_relaxed); /* nobody was kept waiting */

@@ -19,6 +19,7 @@ struct fs_looking {
     _Atomic uint64_t paid_until; /* ticks: up to then all looks so far are the share of the time */
     _Atomic uint64_t spent;      /* ticks, ever */
     _Atomic uint64_t longest;    /* ticks: a look of a wait, where no thread computes */
+    _Atomic uint64_t at_once;    /* ticks: the longest of all looks, 0 before that is known */
     _Atomic uint64_t hold_until; /* while contended: no longer than this without offering the lock */
     _Atomic uint64_t patience;   /* ticks, while contended: of a look */
     _Atomic int contended;       /* another thread computes */
@@ -47,7 +48,9 @@ static inline uint64_t fs_looked(void) { return atomic_load_explicit(&fs_looking
 static inline uint64_t fs_look_granted(uint64_t now, uint64_t wanted)
 {
     uint64_t until = atomic_load_explicit(&fs_looking.paid_until, memory_order_relaxed);
-    return (int64_t)(until - now) <= 0 && wanted <= fs_look_longest() ? wanted : fs_look_afford(now, wanted);
+    return (int64_t)(until - now) <= 0 && wanted <= atomic_load_explicit(&fs_looking.at_once, memory_order_relaxed)
+               ? wanted
+               : fs_look_afford(now, wanted);
 }
 
 /* Of a look that began at `start` and is over. */
