@@ -14,16 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+INTERRUPTED = 130  # as a shell tells of a program that Ctrl-C has ended
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line ``arguments`` (default: ``sys.argv[1:]``), print, and exit."""
     options = _parser().parse_args(arguments)
     if (options.host is None) != (options.port is None):
         _parser().error("give both HOST and PORT, or neither")
-    findings = examine(options.host, options.port, measuring=options.measure)
-    if options.json:
-        print(json.dumps(findings, indent=2))
-    else:
-        print("\n".join(lines(findings, colours_for(sys.stdout))))
+    try:
+        findings = examine(options.host, options.port, measuring=options.measure)
+        if options.json:
+            print(json.dumps(findings, indent=2))
+        else:
+            print("\n".join(lines(findings, colours_for(sys.stdout))))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     sys.exit(0 if findings["healthy"] else 1)
 
 

@@ -22,7 +22,7 @@ cdef class Servant(Sender):
     cdef object _current
     cdef Lock _order
     cdef list _running
-    cdef dict _free
+    cdef dict _free, _given_up
 
     @cython.locals(flags=int, number=cython.uint, request=Request, exported=Entry, unpacker=Unpacker, deadline=double,
                    behalf=cython.uint)
@@ -40,6 +40,7 @@ cdef class Servant(Sender):
     cdef Request _following(self, Request request)
     @cython.locals(key=cython.uint, first=Request, each=Request)
     cpdef object cancel(self, unsigned int number)
+    cpdef list under_way(self)
     cpdef object run_later(self, object request)
     @cython.locals(request=Request)
     cdef object _run_inbox_later(self, Call call)

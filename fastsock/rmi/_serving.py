@@ -46,6 +46,7 @@ class Servant(Sender):
         self._order = Lock()
         self._running: list[Any] = [None] * (THREADS + 1)  # by the caller's thread
         self._free: dict[int, Any] = {}  # those for which later ones do not wait, by their number
+        self._given_up: dict[int, Any] = {}  # those that run though nobody waits for them any more
 
     def _request(self) -> Any:
         """The request of the frame. None: it cannot be run, and its caller was told."""
@@ -177,6 +178,7 @@ class Servant(Sender):
         self._order.acquire()
         try:
             if self._running[key] is not request:
+                self._given_up.pop(request.number, None)
                 return None  # those behind it have gone on already
             behind = request.behind
             request.behind = None
@@ -215,10 +217,15 @@ class Servant(Sender):
             first.cancelled = True
             first.behind = None
             self._running[key] = None
+            self._given_up[number] = first
         finally:
             self._order.release()
         for each in behind or ():
             self.run_later(each)
+
+    def under_way(self) -> list[Any]:
+        """What runs for the other end, or waits for what runs."""
+        return [each for each in (*self._running, *self._free.values(), *self._given_up.values()) if each is not None]
 
     def run_later(self, request: Any) -> None:
         """Has another thread run a request, in its order. None is no request."""

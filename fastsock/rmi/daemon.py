@@ -6,29 +6,37 @@ import _socket
 import asyncio
 import errno
 import threading
+import weakref
 from _thread import allocate_lock
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .. import socket as fast
 from ..system.genuine import genuine
+from ..system.patience import wait_for
 from ..system.proof import HelloError
+from ..system.starting import start_thread
 from . import addresses, hello
 from ._records import current
 from .connecting import SERVICES, Options, check_context, names_setting, trusts_pickle
 from .errors import ListenError, UnknownObject
 from .exported import Exported, exported, source_of
+from .interrupts import Presses, either
 from .introspection import described
 from .keys import key_of
 from .leases import Leases
+from .loops import call_in
 from .naming import Announcer
 from .reaching import place
 from .session import Limits, Session, log
 from .workers import MOST_THREADS, Pool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from ssl import SSLContext
 
 HELLO_WITHIN = 10.0  # seconds
+MOST_TOLD = 5  # calls that are named
 MOST_STRANGERS = 256  # connections that have not proved the key yet
 
 
@@ -87,6 +95,7 @@ class Daemon:
         self._lock = allocate_lock()
         self._objects: dict[str, Registered] = {}
         self._sessions: set[Session] = set()
+        self._left: weakref.WeakSet[Session] = weakref.WeakSet()  # those that ended: a call holds its own
         self._strangers: dict[Any, float] = {}
         self._closed = False
         self._started = False
@@ -213,28 +222,65 @@ class Daemon:
         return self
 
     def serve(self) -> None:
-        """Serves until close() is called elsewhere, or a signal handler raises."""
-        self.start()
-        self._done.wait()
+        """Serves until close() is called elsewhere, Ctrl-C is pressed, or a signal handler raises something else.
+
+        Ctrl-C closes the daemon, and serve() returns. It says which calls are waited for. The second Ctrl-C waits for
+        none.
+        """
+        try:
+            self.start()
+            wait_for(self._done.wait)
+        except KeyboardInterrupt:
+            with suppress(KeyboardInterrupt):
+                self._close(self._tell)
+            self._done.set()
 
     async def run(self) -> None:
-        """As serve(), in an event loop: async methods run in this loop."""
+        """As serve(), in an event loop: async methods run in this loop.
+
+        A program that has a handler of its own for Ctrl-C is left to it.
+        """
         loop = asyncio.get_running_loop()
         self._pool.use_loop(loop)
         self.start()
         try:
-            await loop.run_in_executor(None, self._done.wait)
+            with Presses(loop) as presses:
+                if await either(loop.run_in_executor(None, self._done.wait), presses.next()):
+                    return
+                closed: asyncio.Future[None] = loop.create_future()
+                if start_thread(self._close_for, loop, closed, name="fastsock.rmi.closing", for_program=True):
+                    await either(closed, presses.next())
+                else:
+                    self._close(self._tell)
         finally:
             self._done.set()
+
+    def _close_for(self, loop: asyncio.AbstractEventLoop, closed: asyncio.Future[None]) -> None:
+        self._close(self._tell)
+        call_in(loop, _settle, closed)
+
+    def _tell(self, seconds: float) -> None:
+        """What is waited for after Ctrl-C."""
+        calls = [each for session in list(self._left) for each in session.under_way()]
+        more = f" and {len(calls) - MOST_TOLD} more" if len(calls) > MOST_TOLD else ""
+        count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+        told = f"{count}: {', '.join(calls[:MOST_TOLD])}{more}" if calls else "streams"
+        log.warning("waiting for %s, %.0f s at most; Ctrl-C again ends at once", told, seconds)
 
     def __enter__(self) -> Daemon:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._close(self._tell)
+        else:
+            self.close()
 
     def close(self) -> None:
         """Ends all connections behind what was sent, and the threads. Idempotent."""
+        self._close(lambda _: None)
+
+    def _close(self, waits: Callable[[float], object]) -> None:
         with self._lock:
             if self._closed:
                 return
@@ -252,7 +298,7 @@ class Daemon:
             stranger.leave()
         for session in sessions:
             session.close()
-        self._pool.close()
+        self._pool.close(waits)
         self._done.set()
 
     def _accept(self, _: None) -> None:
@@ -306,6 +352,7 @@ class Daemon:
         session.serve()
 
     def _ended(self, session: Session) -> None:
+        self._left.add(session)
         self._sessions.discard(session)
 
 
@@ -332,6 +379,11 @@ def _listen(address: tuple[str, int]) -> Any:
         told = ListenError(f"the daemon cannot listen at {place(host, port)}: {why}")
         told.errno = number
         raise told from error
+
+
+def _settle(closed: asyncio.Future[None]) -> None:
+    if not closed.done():
+        closed.set_result(None)
 
 
 class Stranger:

@@ -63,7 +63,7 @@ class Leases:
             while len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             if not self._reaping:  # where there can be no thread, the next loss tries again
-                self._reaping = start_thread(self._reap, name="fastsock.rmi.leases")
+                self._reaping = start_thread(self._reap, name="fastsock.rmi.leases", for_program=True)
 
     def _reap(self) -> None:
         """Gives up what nobody came for, and ends when nothing is kept."""

@@ -97,8 +97,8 @@ class Server(plain.Server):
                 connection = self.listener.accept()
             except OSError:
                 continue
-            sweeps = sweeps or start_thread(self._sweep, name="fastsock.rmi.managers.sweep")
-            if not start_thread(self.handle_request, connection, name="fastsock.rmi.managers"):
+            sweeps = sweeps or start_thread(self._sweep, name="fastsock.rmi.managers.sweep", for_program=True)
+            if not start_thread(self.handle_request, connection, name="fastsock.rmi.managers", for_program=True):
                 connection.close()
 
     def create(self, c: Any, typeid: str, /, *args: Any, **kwds: Any) -> tuple[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ import argparse
 import sys
 from _thread import allocate_lock
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from . import addresses
@@ -91,13 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RmiError, ValueError) as error:
         print(f"{parser.prog}: --listen {listen}: {error}", file=sys.stderr)
         return 2
-    with daemon:
+    with suppress(KeyboardInterrupt), daemon:
         daemon.register(Names(), NAMES, local=False)
         print(f"name server at {daemon.address[0]}:{daemon.address[1]}", flush=True)
-        try:
-            daemon.serve()
-        except KeyboardInterrupt:
-            return 0
+        daemon.serve()
     return 0
 
 

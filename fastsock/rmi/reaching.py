@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import _socket
 import socket as standard
-from _thread import allocate_lock, start_new_thread
+from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
 from .. import socket as fast
 from ..system import proof
 from ..system.genuine import genuine
+from ..system.starting import start_thread
 from . import hello
 from .errors import ConnectError, ConnectRefused, ConnectTimeout, LostPeer, Refused, RmiError, UnknownHost
 from .session import Session
@@ -175,9 +176,7 @@ def _within(seconds: float, function: Any, *arguments: Any) -> Any:
         finally:
             done.release()
 
-    try:
-        start_new_thread(run, ())
-    except RuntimeError:  # there can be no more threads
+    if not start_thread(run, name="fastsock.rmi.look-up"):
         return function(*arguments)
     if not done.acquire(timeout=seconds):
         raise TimeoutError

@@ -36,6 +36,7 @@ from .errors import (
     text_of,
 )
 from .frames import (
+    BATCH,
     CALL,
     CANCEL,
     CLOSE,
@@ -392,6 +393,11 @@ class Session:
             self.served = True
             self.pool.adopt(self)
 
+    def under_way(self) -> list[str]:
+        """The calls that this end runs for the other one, for messages."""
+        found = {id(each): each for each in (*self.connection.under_way(), *list(self.running.values()))}
+        return [f"{_called(each)} from {self.where}" for each in found.values()]
+
     def told_of(self) -> dict[str, Any]:
         """What is shown of this connection."""
         connection = self.connection
@@ -487,6 +493,13 @@ class Session:
             while self.connection.lost is None and not self.connection.send_unsent():
                 self.connection.receive_what_came()  # the other end may wait for room, too
                 self.await_room(PATIENCE)
+
+
+def _called(request: Request) -> str:
+    known: Any = request.exported
+    if request.kind == BATCH or known is None:
+        return "a batch"
+    return f"{known.name}.{known.interface.entries[request.method].name}"
 
 
 def _stop(request: Request) -> None:

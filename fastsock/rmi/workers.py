@@ -18,13 +18,14 @@ from _socket import SO_RCVTIMEO, SOL_SOCKET
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import suppress
+from concurrent.futures import wait
 from sys import is_finalizing
 from typing import Any
 
 from ..system.forkable import new_recursive_lock
 from ..system.genuine import genuine
+from ..system.patience import join, wait_for
+from ..system.starting import block_as, block_signals, blocked_by_program, start_without_signals
 from ._records import Request, current
 from .frames import CALL
 from .loops import call_in
@@ -34,6 +35,7 @@ TICK = 0.005
 MOST_THREADS = 64
 SPARE = 4  # threads that stay, though there has been nothing to do for KEPT seconds
 KEPT = 1.0
+BRIEFLY = 0.2  # seconds that need no word
 END_WITHIN = 5.0  # seconds for async methods that are cancelled at the end
 _READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
 _LINGER = struct.pack("ll", 0, int(LINGER * 1e6))
@@ -62,6 +64,7 @@ class Pool:
         self._loose: dict[Any, int] = {}  # sessions that nobody watches, with their activity at the last look
         self._closed = False
         self._loop: Loop | None = None
+        self._blocked = blocked_by_program()  # signals, in jobs; else a thread of a pool takes none
 
     # ---- what is served ----
 
@@ -185,7 +188,7 @@ class Pool:
             self._threads.add(thread)
             self._idle += 1
         try:
-            thread.start()
+            start_without_signals(thread)
         except (RuntimeError, MemoryError):  # there can be no more: the others come to it, as where these are the most
             with self._lock:
                 self._threads.discard(thread)
@@ -226,12 +229,15 @@ class Pool:
                     return
             self._need_a_thread()
             function, arguments = job
+            block_as(self._blocked)
             try:
                 function(*arguments)
             except Exception:
                 from .session import log
 
                 log.exception("a thread of %s met an error", self._name)
+            finally:
+                block_signals()
             del job, function, arguments
             with self._lock:
                 self._idle += 1
@@ -285,24 +291,31 @@ class Pool:
         with self._lock:
             self._loop = Loop(self._name, loop)
 
-    def close(self, timeout: float = 5.0) -> None:
-        """Ends the threads that have nothing to do, and waits for the others, but not for ever. Idempotent."""
+    def close(self, waits: Callable[[float], object] = lambda _: None) -> None:
+        """Ends the threads that have nothing to do, and waits for the others, but not for ever. Idempotent.
+
+        waits: is told for how many seconds at most, if that is not brief.
+        """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             threads = list(self._threads)
         genuine.eventfd_write(self._bell, 1)
-        until = genuine.monotonic() + timeout
-        for thread in threads:
-            # one that begins only now finds the pool closed
-            if thread is not threading.current_thread() and thread.ident is not None:
-                thread.join(max(until - genuine.monotonic(), 0.0))
+        # one that begins only now finds the pool closed
+        others = [each for each in threads if each is not threading.current_thread() and each.ident is not None]
+        if not self._joins(others, BRIEFLY):
+            waits(END_WITHIN)
+            self._joins(others, END_WITHIN)
         if self._loop is not None:
             self._loop.close()
-        if not any(thread.is_alive() for thread in threads if thread is not threading.current_thread()):
+        if not any(thread.is_alive() for thread in others):
             self._poller.close()
             genuine.close(self._bell)
+
+    def _joins(self, threads: list[threading.Thread], seconds: float) -> bool:
+        until = genuine.monotonic() + seconds
+        return all(join(thread, max(until - genuine.monotonic(), 0.0)) for thread in threads)
 
 
 def genuine_flags() -> int:
@@ -382,11 +395,10 @@ class Loop:
         if not self._own:
             return
         ending = asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop)
-        with suppress(TimeoutError, FutureTimeout):  # a method that does not end when it is cancelled
-            ending.result(END_WITHIN)
+        wait_for(lambda step: wait((ending,), step).done, END_WITHIN)  # one may not end when it is cancelled
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.close()
+        if join(self._thread, END_WITHIN):  # a method may hold the loop up
+            self.loop.close()
 
 
 async def _cancel_all() -> None:

@@ -3,7 +3,8 @@
 genuine     the system's calls and its clock, also where test tools replaced them
 forkable    locks that a forked child finds free
 hidden      descriptors that the program does not know, and may close
-starting    threads, where there may be none any more
+starting    threads, where there may be none any more; which of them take signals
+patience    waits of the main thread that any signal ends
 delivering  the close of a TCP socket to which the other end still sends
 proof       both ends of a fresh connection prove that they know one key
 user_key    the key that the processes of one user share

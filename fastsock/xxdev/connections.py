@@ -27,7 +27,7 @@ from collections import OrderedDict
 
 from ..system.forkable import new_lock
 from ..system.genuine import genuine
-from ..system.starting import start_thread
+from ..system.starting import start_thread, start_without_signals
 from . import hello
 from .errors import XxdevError
 from .job.base import tell
@@ -121,9 +121,9 @@ class Connections(abc.ABC):
         self._listener = self.listen()
         self._listener.setblocking(False)
         acceptor = threading.Thread(target=self._accept, name="fastsock-accept", daemon=True)
-        acceptor.start()
+        start_without_signals(acceptor)
         self._acceptor = acceptor
-        threading.Thread(target=self._connect_wanted, name="fastsock-connect", daemon=True).start()
+        start_without_signals(threading.Thread(target=self._connect_wanted, name="fastsock-connect", daemon=True))
         self.publish(self._listener)
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import warnings
 import weakref
 from concurrent.futures import Executor, Future
 
+from ...system.patience import wait_for
 from . import script, worker
 from .crew import Ranks, ThisProcess
 from .mapping import Mapping
@@ -102,7 +103,7 @@ class MPIPoolExecutor(Mapping, Executor):
         with self._lock:
             session = self._begin("bootup")
         if wait:
-            session.event.wait()
+            wait_for(session.event.wait)
         return self
 
     def _begin(self, what: str) -> Session:

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from concurrent.futures import BrokenExecutor, Future
 
+from ...system.patience import join
 from . import wire
 
 TYPE_CHECKING = False
@@ -123,7 +124,7 @@ class Session:
 
     def join(self) -> None:
         """Wait for the end."""
-        self.thread.join()
+        join(self.thread)
 
     # ---- its thread ----
 

@@ -13,6 +13,7 @@ import sys
 import threading
 from types import ModuleType
 
+from ...system.patience import wait_for
 from ...xxdev.job import by_thread, threads
 from ...xxdev.job.base import leave, tell
 from .output import Writer
@@ -208,7 +209,7 @@ def run(size: int, words: list[str], *, timeout: float | None, grace: float, tag
 
     try:  # an interrupt may come as soon as a rank runs
         threading.Thread(target=all_ranks, name="ranks", daemon=True).start()
-        in_time = ended.wait(timeout)
+        in_time = wait_for(ended.wait, timeout)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one waits for nothing
         tell("SIGINT: ending all ranks")

@@ -9,6 +9,7 @@ import threading
 
 from ... import config
 from ...system.genuine import genuine
+from ...system.starting import start_without_signals
 from .. import hello
 from . import addresses, frames, identity
 from .base import Job, JobError, ends_with_program, leave, tell
@@ -64,7 +65,7 @@ class WiredJob(Job):
         self._reader = frames.Reader()
         self._sock = self._join(servers)
         try:
-            threading.Thread(target=self._listen, name="fastsock wire-up", daemon=True).start()
+            start_without_signals(threading.Thread(target=self._listen, name="fastsock wire-up", daemon=True))
         except BaseException:  # the server must not believe that this rank takes part
             self._sock.close()
             raise

@@ -15,6 +15,7 @@ import threading
 
 from ...meeting import unix_calls
 from ...system.genuine import genuine
+from ...system.starting import start_without_signals
 from ..hello import new_secret
 from . import addresses
 from .client import WiredJob, start_seconds
@@ -66,7 +67,7 @@ class Hosted:
     def start(self) -> None:
         """Serve from now on."""
         os.register_at_fork(after_in_child=self._abandon)
-        threading.Thread(target=self._serve, name="fastsock wire-up server", daemon=True).start()
+        start_without_signals(threading.Thread(target=self._serve, name="fastsock wire-up server", daemon=True))
 
     def offer_to_user(self, name: str) -> None:
         """Give the secret to whoever connects to that abstract UNIX name as this process's user. Raises OSError."""

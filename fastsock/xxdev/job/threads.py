@@ -6,6 +6,7 @@ import threading
 
 from ...system.forkable import new_lock
 from ...system.genuine import genuine
+from ...system.patience import join
 from ..hello import new_secret
 from . import by_thread
 from .base import Job, JobError, leave, tell
@@ -182,7 +183,7 @@ def run(size: int, function: Callable[[Job], Any]) -> list[BaseException | None]
             else:
                 begun.append(thread)
         for thread in begun:
-            thread.join()
+            join(thread)
     return [job.error for job in ranks.jobs]
 
 
