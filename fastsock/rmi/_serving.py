@@ -225,7 +225,8 @@ class Servant(Sender):
 
     def under_way(self) -> list[Any]:
         """What runs for the other end, or waits for what runs."""
-        return [each for each in (*self._running, *self._free.values(), *self._given_up.values()) if each is not None]
+        known = [*self._running, *list(self._free.values()), *list(self._given_up.values())]
+        return [each for each in known if each is not None]
 
     def run_later(self, request: Any) -> None:
         """Has another thread run a request, in its order. None is no request."""

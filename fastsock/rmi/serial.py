@@ -64,9 +64,9 @@ class SerialLock:
         Raises CallTimeout at its deadline, Deadlock where the chains show that it would wait for ever.
         """
         text = chains.text_of(request)
-        number = chains.new_number()
-        holder = _Holder(number, text, request, chains.extended(request.chain or (), number, text))
         with _guard:
+            number = chains.new_number()
+            holder = _Holder(number, text, request, chains.extended(request.chain or (), number, text))
             if self._forks != process.forks:  # its holders are threads of the parent
                 self._forks = process.forks
                 self._holders.clear()

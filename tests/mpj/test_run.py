@@ -267,6 +267,14 @@ def test_an_interrupted_runner_ends_all_quietly(program, number, device):
         gone(pids)
 
 
+def test_an_interrupt_that_a_rank_took_ends_all(program):
+    """Ranks are threads here, and the kernel may give a signal to any of them."""
+    app = program("if job.rank: signal.pthread_kill(threading.get_ident(), signal.SIGINT)\nthreading.Event().wait()")
+    done = run("-n", 2, "--device", "smpdev", app)
+    assert done.returncode == -signal.SIGINT
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_signals_of_the_user_are_the_ranks(program, number):
     app = program(
