@@ -19,7 +19,6 @@ from __future__ import annotations
 import enum
 import importlib
 import sys
-import threading
 import types
 from collections.abc import Callable
 from functools import cache
@@ -59,7 +58,6 @@ types typing unicodedata urllib.error urllib.parse urllib.robotparser uuid warni
 xml.parsers.expat xmlrpc.client zipfile zlib zoneinfo zoneinfo._common
 """
 STANDARD = frozenset(_MODULES.split())
-_lock = threading.RLock()
 
 
 def of_library(classes: ClassTable, cls: type) -> ClassDescription | None:
@@ -117,6 +115,8 @@ def _why_unknown(module: str, path: str) -> str:
     said = f"the peer sent a {module}.{path}, "
     if _package_of(module) in entry_points():
         return f"{said}and the version of {_package_of(module)} that is installed here has none: install the peer's"
+    if module == "__main__":
+        return f"{said}and __main__ is another program here: define the class in a module that both ends import"
     if module in sys.modules:
         return f"{said}and the module {module} has no such class here: have both ends import the same one"
     return (
@@ -192,12 +192,8 @@ def entry_points() -> dict[str, Any]:
 def _enter(classes: ClassTable, package: str) -> str:
     """Has a library enter its classes, if that was not done. Returns why it could not."""
     failure = classes.libraries.get(package)
-    if failure is None:
-        with _lock:
-            failure = classes.libraries.get(package)
-            if failure is None:
-                failure = _entered(classes, package)
-                classes.libraries[package] = failure
+    if failure is None:  # two threads may do this at once: they enter the same
+        failure = classes.libraries[package] = _entered(classes, package)
     return failure
 
 

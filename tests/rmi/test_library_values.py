@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib.metadata
+import random
 import subprocess
 import sys
+import warnings
 import zoneinfo
 from typing import Any
 
@@ -16,6 +19,7 @@ from fastsock import rmi
 from fastsock.rmi import unregistered, values
 from fastsock.rmi.errors import NotPackable, VersionMismatch
 from tests.rmi.codecs import FORMS, Way
+from tests.rmi.fuzz_codec import FAULTS, mutate
 
 
 @pytest.fixture(params=FORMS)
@@ -316,16 +320,15 @@ def test_offsets_that_lie(way, pyarrow):
         kind, (length, parts) = state
         return kind, (length, parts[:1])
 
-    def of_another_type(state: Any) -> Any:
-        view = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-        schema = pyarrow.schema([pyarrow.field("", view)]).serialize().to_pybytes()
-        return schema, state[1]
+    def of_a_dictionary(state: Any) -> Any:
+        schema = pyarrow.schema([pyarrow.field("", pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))])
+        return schema.serialize().to_pybytes(), (2, [None, numpy.zeros(8, "u1")])  # Arrow itself aborts
 
     for change in (
         beyond,
         longer,
         fewer,
-        of_another_type,
+        of_a_dictionary,
         lambda state: (b"no schema", state[1]),
         lambda state: (state[0], 5),
     ):
@@ -504,6 +507,28 @@ def test_nothing_is_imported_before_it_is_met():
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+# Bytes that no packer wrote
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow", "torch"])
+def test_changed_frames_end_in_an_error(way, request, library):
+    module = request.getfixturevalue(library)
+    sent: list[Any] = {
+        "pandas": lambda: [*indexes(module), *frames(module)],
+        "pyarrow": lambda: arrays(module),
+        "torch": lambda: [module.arange(6.0), module.zeros(3, dtype=module.bfloat16), module.Size([1, 2])],
+    }[library]()
+    table = way.packer.classes
+    bodies = [Way(way.unpacks, way.unpacks, table).pack(value) for value in sent]  # each describes its classes
+    rng = random.Random(7)
+    for _ in range(2000):
+        body, segments = rng.choice(bodies)
+        with contextlib.suppress(rmi.RmiError, *FAULTS), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for value in way.unpacks.Unpacker(table).unpack_frame(mutate(rng, body), segments):
+                repr(value)
 
 
 # Through a connection

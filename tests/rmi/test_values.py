@@ -519,6 +519,29 @@ def test_the_module_must_be_imported_already_at_the_receiver(way, tmp_path, monk
         fresh.unpack_frame(body, segments)
 
 
+def test_a_class_of_the_other_program(way):
+    with pytest.raises(VersionMismatch, match="define the class in a module that both ends import"):
+        forged(way, "__main__", "Row", values.FILLED, ("list",), PAIR_OF_LIST)
+
+
+def test_threads_meet_a_library_at_once(way):
+    table = values.ClassTable()
+    barrier = threading.Barrier(8)
+
+    def carry(found: list[Any]) -> None:
+        barrier.wait(30)
+        one_way = Way(way.unpacks, way.unpacks, table)
+        found.append(one_way.carry([ipaddress.ip_address("::1"), re.compile("a")]))
+
+    found: list[Any] = []
+    threads = [threading.Thread(target=carry, args=(found,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[ipaddress.ip_address("::1"), re.compile("a")]] * 8
+
+
 class Doomed(list):
     def __del__(self) -> None:
         """Of a program that ends something then."""
