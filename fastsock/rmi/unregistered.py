@@ -36,6 +36,7 @@ _HERE = f"{__package__}.libraries"
 OWN = {
     "_io": f"{_HERE}.standard:of_io",
     "builtins": f"{_HERE}.standard:of_builtins",
+    "decimal": f"{_HERE}.standard:of_decimal",
     "fastsock": f"{_HERE}.standard:of_fastsock",
     "ipaddress": f"{_HERE}.standard:of_ipaddress",
     "re": f"{_HERE}.standard:of_re",

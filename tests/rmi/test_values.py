@@ -427,6 +427,8 @@ EXCEPTIONS = [
     concurrent.futures.TimeoutError("m"),
     configparser.NoSectionError("name"),
     raised(next, csv.reader(["\0" if sys.version_info < (3, 11) else '"'], strict=True)),
+    raised(decimal.Decimal, "no"),
+    raised(decimal.Decimal.__truediv__, decimal.Decimal(1), decimal.Decimal(0)),
     decimal.DivisionByZero("m"),
     re.error("m", "pattern(", 3),
     ssl.SSLError(1, "text"),

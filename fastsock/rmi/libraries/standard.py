@@ -36,6 +36,34 @@ def of_ipaddress(register: Register) -> None:
             register(cls, name=f"ipaddress:{cls.__name__}", pack=str, unpack=_by_text(cls))
 
 
+def of_decimal(register: Register) -> None:
+    """What decimal raises holds classes of decimal: they go by their names."""
+    import decimal
+
+    known = {
+        name: found
+        for name, found in vars(decimal).items()
+        if isinstance(found, type) and issubclass(found, decimal.DecimalException)
+    }
+
+    def pack(value: Any) -> Any:
+        told = [[kind.__name__ for kind in each] if type(each) is list else each for each in value.args]
+        return told, getattr(value, "__notes__", None)
+
+    def unpack_as(cls: Any) -> Callable[[Any], Any]:
+        def unpack(state: Any) -> Any:
+            told, notes = state
+            made = cls(*[[known[name] for name in each] if type(each) is list else each for each in told])
+            if notes is not None:
+                made.__notes__ = _exactly(list, notes)
+            return made
+
+        return unpack
+
+    for name, cls in known.items():
+        register(cls, name=f"decimal:{name}", pack=pack, unpack=unpack_as(cls))
+
+
 def of_re(register: Register) -> None:
     import re
 
