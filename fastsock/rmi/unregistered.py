@@ -192,6 +192,8 @@ def entry_points() -> dict[str, Any]:
 
 def _enter(classes: ClassTable, package: str) -> str:
     """Has a library enter its classes, if that was not done. Returns why it could not."""
+    if package not in OWN and package not in entry_points():  # a peer may name any: nothing is kept of that
+        return ""
     failure = classes.libraries.get(package)
     if failure is None:  # two threads may do this at once: they enter the same
         failure = classes.libraries[package] = _entered(classes, package)
@@ -199,9 +201,8 @@ def _enter(classes: ClassTable, package: str) -> str:
 
 
 def _entered(classes: ClassTable, package: str) -> str:
-    entry = OWN.get(package) or entry_points().get(package)
-    if entry is None:
-        return ""
+    own = OWN.get(package)
+    entry = entry_points()[package] if own is None else metadata.EntryPoint(package, own, GROUP)
 
     def register(cls: type, **options: Any) -> None:
         """As rmi.register. What the program registered itself stays."""
@@ -210,8 +211,6 @@ def _entered(classes: ClassTable, package: str) -> str:
                 options["unpack"] = _guarded(options["unpack"], options.get("name"))
             classes.add(describe(cls, **options))
 
-    if isinstance(entry, str):
-        entry = metadata.EntryPoint(package, entry, GROUP)
     try:
         entry.load()(register)
     except ImportError as error:

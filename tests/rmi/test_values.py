@@ -583,13 +583,18 @@ def test_both_ends_register_or_neither(way):
         way.unpacks.Unpacker(table).unpack_frame(body, segments)
 
 
-def forged(way: Way, module: str, path: str, kind: int, fields: tuple[str, ...], state: bytes) -> Any:
+def body_of(module: str, path: str, kind: int, fields: tuple[str, ...], state: bytes) -> bytes:
     """A body whose value is said to be of that class."""
     name = f"{module}:{path}"
     text = "\0".join((name, *fields)).encode()
     described = bytes([kind]) + struct.pack("<IQ", 0, values.digest_of(name, kind, 0, fields))
     described += bytes([len(text)]) + text
-    body = b"\1\xc0" + state + described + struct.pack("<I", len(described))
+    return b"\1\xc0" + state + described + struct.pack("<I", len(described))
+
+
+def forged(way: Way, module: str, path: str, kind: int, fields: tuple[str, ...], state: bytes) -> Any:
+    """What such a body is made into."""
+    body = body_of(module, path, kind, fields, state)
     return way.unpacks.Unpacker(values.ClassTable()).unpack_frame(body)
 
 
@@ -628,6 +633,16 @@ def test_a_stranger_names_a_class(way, module, named, kind):
     with pytest.raises((VersionMismatch, BadFrame)):
         forged(way, module, named, kind, ("list",), PAIR_OF_LIST + b"\x40\x40")
     assert {"antigravity", "this"}.isdisjoint(set(sys.modules) - before)
+
+
+def test_nothing_is_kept_of_the_names_that_a_stranger_sends(way):
+    table = values.ClassTable()
+    before = set(sys.modules)
+    for number in range(100):
+        body = body_of(f"package_{number}.module", "Class", values.FILLED, ("list",), PAIR_OF_LIST)
+        with pytest.raises(VersionMismatch, match="is not imported here"):
+            way.unpacks.Unpacker(table).unpack_frame(body)
+    assert not (table.libraries or table.by_name or table.by_class) and set(sys.modules) == before
 
 
 @pytest.mark.parametrize(
