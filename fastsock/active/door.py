@@ -196,32 +196,57 @@ class Door:
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # from this host
 
 
-def find(name: str) -> tuple[str, int]:
-    """Where the process listens that has the name on this host. Raises Refused."""
+def find(name: str, within: float = user_names.ANSWERS_WITHIN) -> tuple[str, int]:
+    """Where the process listens that has the name on this host. Raises Refused, TimeoutError."""
     try:
-        told = user_names.ask(SERVICE, name)
+        told = user_names.ask(SERVICE, name, within)
+    except user_names.Silent as error:
+        raise TimeoutError(f"cannot map {name!r}: {error}") from error
     except (user_names.Unknown, user_names.NotOwn) as error:
         raise Refused(f"cannot map {name!r}: {error}") from error
     host, _, port = told.rpartition(" ")
     return host, int(port)
 
 
-def connect(address: tuple[str, int], wanted: Wanted, key: bytes, timeout: float) -> tuple[Any, Terms]:
-    """A connection to the endpoint, after both ends proved the key. Raises Refused, OSError."""
-    sock: Any = fast.create_connection(address, timeout=timeout)
+def connect(address: tuple[str, int], wanted: Wanted, key: bytes, until: float) -> tuple[Any, Terms]:
+    """A connection to the endpoint, made until a time, after both ends proved the key. Raises Refused, OSError."""
+    what = f"{wanted.name!r} at {address[0]}:{address[1]}"
+    try:
+        sock: Any = fast.create_connection(address, timeout=_left(until))
+    except OSError as error:
+        why = _why(error, "its host does not answer")
+        raise _told(error, f"cannot map {what}: no connection (tcp): {why}") from error
     try:
         sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
         end = Connector(key, wanted)
         try:
-            proof.drive(sock, end, end.start(), timeout)
+            proof.drive(sock, end, end.start(), _left(until))
         except proof.HelloError as error:
-            raise Refused(f"{wanted.name!r} at {address[0]}:{address[1]}: {error}") from error
+            raise Refused(f"{what}: {error}") from error
+        except OSError as error:
+            why = _why(error, "it took the connection and did not answer the hello: it is stopped, or no endpoint's")
+            raise _told(error, f"cannot map {what} ({sock.transport}): {why}") from error
         sock.settimeout(None)
     except BaseException:
         sock.close()
         raise
     assert end.terms is not None
     return sock, end.terms
+
+
+def _left(until: float) -> float:
+    return max(until - genuine.monotonic(), 0.001)
+
+
+def _why(error: OSError, late: str) -> str:
+    return late if isinstance(error, TimeoutError) else error.strerror or str(error)
+
+
+def _told(error: OSError, text: str) -> OSError:
+    """An error of the same class, which says what was tried."""
+    told = type(error)(text)
+    told.errno = error.errno
+    return told
 
 
 _own: Door | None = None

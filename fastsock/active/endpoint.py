@@ -6,6 +6,7 @@ from _thread import allocate_lock
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from ..system.genuine import genuine
 from ..system.proof import HelloError
 from . import door
 from ._connection import MOST_CREDITS, Connection, Requests, returned
@@ -111,11 +112,13 @@ class Endpoint(Requests):
     def map(self, index: int, name: Name | str, tag: int = 0, timeout: float = 10.0) -> None:
         """Entry `index` of the translation table is the endpoint of that name from now on.
 
-        Raises Refused where nobody has registered the name, its tag is another, or the keys differ; OSError."""
+        timeout: seconds for all of it. Raises Refused where nobody has registered the name, its tag is another, or the
+        keys differ; TimeoutError; OSError."""
         machine, text = name if isinstance(name, tuple) else ("", name)
-        address = _address(machine) if machine else door.find(text)
+        until = genuine.monotonic() + timeout
+        address = _address(machine) if machine else door.find(text, timeout)
         wanted = Wanted(text, tag, self.most_bulk)
-        sock, terms = door.connect(address, wanted, self.bundle.door.key, timeout)
+        sock, terms = door.connect(address, wanted, self.bundle.door.key, until)
         try:
             peer = f"{text!r} at {machine or 'this host'}"
             connection = Connection(sock, self, True, terms.shorts, terms.longs, self.most_bulk, terms.most_bulk, peer)

@@ -10,6 +10,7 @@ from .. import config
 from ..system.genuine import genuine
 from . import addresses, marks, proxy
 from ._connection import Method, Target
+from ._records import current
 from .errors import (
     BadAddress,
     BadFrame,
@@ -161,7 +162,7 @@ def connect(
         marks.table_of(interface)
     if ssl is not None:
         address = addresses.secured(address)
-    line = Line(lambda line: dial(address, options, line))
+    line = Line(lambda line, until: dial(address, options, line, until=until))
     attempt = Attempt(address, options.within)
     session, number, found = line.connect()
     try:
@@ -203,19 +204,20 @@ def check(interface: type, found: Interface, session: Session) -> None:
 def home_of(address: str, timeout: float = 0.0) -> proxy.Home:
     """The home of a proxy that came from elsewhere: it connects with the key, and the context, of this process."""
     options = Options(timeout=timeout or None)
-    line = Line(lambda line: dial(address, options, line))
+    line = Line(lambda line, until: dial(address, options, line, until=until))
     home = line.home = proxy.Home(address, line.connect)
     return home
 
 
 def dial(
-    address: str, options: Options, line: Line | None = None, attempt: Attempt | None = None
+    address: str, options: Options, line: Line | None = None, attempt: Attempt | None = None, until: float = 0.0
 ) -> tuple[Session, int, Interface]:
     """A fresh connection to the daemon of an address; the object's number and interface there. Raises RmiError.
 
-    line: asks for a lease, and goes on with that of its last connection. attempt: that of which this is a part.
+    line: asks for a lease, and goes on with that of its last connection. attempt: that of which this is a part. until:
+    the deadline of a call for which it is made, or 0.
     """
-    attempt = attempt or Attempt(address, options.within)
+    attempt = attempt or Attempt(address, _seconds_until(until, options.within))
     wanted = addresses.parse(address)
     host, port, name, secured = find(wanted, options, attempt)
     session = reach(host, port, options, wanted.secured or secured, attempt)
@@ -236,6 +238,13 @@ def dial(
     except BaseException:
         session.close()
         raise
+
+
+def _seconds_until(until: float, most: float) -> float:
+    """The time that an attempt may take: it ends with the call for which it is made, and with that which runs here."""
+    running = current.get()
+    limits = [each for each in (until, running.deadline if running is not None else 0.0) if each]
+    return max(min([most, *(each - genuine.monotonic() for each in limits)]), 0.0)
 
 
 def find(wanted: addresses.Address, options: Options, attempt: Attempt) -> addresses.Address:

@@ -166,8 +166,8 @@ class _Within:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         method = self.method
-        connection = proxies.connected(method)
         deadline = genuine.monotonic() + self.seconds
+        connection = proxies.connected(method, deadline)
         if method.flags:
             return method.target.home.call(method, connection, arguments, keywords, deadline, LASTING)
         return connection.call(method, arguments, keywords, deadline, LASTING)
@@ -182,9 +182,9 @@ def future(method: Callable[_Given, _Returned]) -> Callable[_Given, Future[_Retu
     remote = _method_of(found)
 
     def begin(*arguments: _Given.args, **keywords: _Given.kwargs) -> Future[_Returned]:
-        connection = proxies.connected(remote)
         limit = remote.target.timeout if seconds is None else seconds
         deadline = genuine.monotonic() + limit if limit else FOR_EVER
+        connection = proxies.connected(remote, 0.0 if seconds is None else deadline)
         kind = ONEWAY if remote.flags & IS_ONEWAY else CALL
         flags = FREE if seconds is None else FREE | LASTING
         return Future(connection, connection.start(kind, remote, arguments, keywords, deadline, flags))

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class Line:
     """How a proxy is connected, and again after a loss.
 
-    dial: makes a connection. It is given the line, sets its `token` and `number`, and returns what `connect` returns.
+    dial: makes a connection. It is given the line and the time until which it may take, 0 for none, sets the line's
+    `token` and `number`, and returns what `connect` returns.
     """
 
-    def __init__(self, dial: Callable[[Line], tuple[Session, int, Interface]]) -> None:
+    def __init__(self, dial: Callable[[Line, float], tuple[Session, int, Interface]]) -> None:
         self._dial = dial
         self._lock = RLock()
         self._forks = process.forks
@@ -31,14 +32,14 @@ class Line:
         self.home: Any = None  # of the proxy: it closes the connection
         self.token: bytes | None = None  # of the lease: None before the first connection, b"" where there is none
 
-    def connect(self) -> tuple[Session, int, Interface]:
+    def connect(self, until: float = 0.0) -> tuple[Session, int, Interface]:
         """The connection, a fresh one where there is none; the object's number and interface there."""
         with self._lock:
             made = self._made
             if self._forks != process.forks:  # the lease is the parent's
                 self._forks, self.token, made = process.forks, None, None
             if made is None or made[0].connection.lost is not None:
-                made = self._made = self._dial(self)
+                made = self._made = self._dial(self, until)
                 if self.home is not None:
                     self.home.session = made[0]
             return made
@@ -53,7 +54,7 @@ class Line:
             session.references.take_over(self._made[0].references, numbers)
         self.token = token
 
-    def again(self, number: int) -> tuple[Session, int, Any] | None:
+    def again(self, number: int, until: float) -> tuple[Session, int, Any] | None:
         """The connection by which an object of a lost one is there again. None: it is not.
 
         Raises what connecting raises.
@@ -61,5 +62,5 @@ class Line:
         made = self._made
         if not self.token or self._forks != process.forks or made is None or made[0].connection.closing:
             return None
-        session, _, _ = self.connect()
+        session, _, _ = self.connect(until)
         return (session, number, None) if session.references.holds(number) else None

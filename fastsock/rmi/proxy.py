@@ -27,10 +27,11 @@ class Home:
     """Where a target's object lives, and how to reach it again.
 
     address: what connect() was given, or None for an object without a name: that one cannot be reached again.
-    dial: makes a connection to the address, and returns its session, the object's number and the interface.
+    dial: makes a connection to the address, and returns its session, the object's number and the interface. It is given
+    the time until which it may take, 0 for none beside that of `connect`.
     """
 
-    def __init__(self, address: str | None, dial: Callable[[], tuple[Any, int, Interface]] | None) -> None:
+    def __init__(self, address: str | None, dial: Callable[[float], tuple[Any, int, Interface]] | None) -> None:
         self.address = address
         self.dial = dial
         self.interface: Interface | None = None
@@ -38,8 +39,11 @@ class Home:
         self._lock = RLock()
         self.own = False  # whether closing the proxy closes the connection
 
-    def connect_again(self, method: Method) -> Connection:
-        """A connection in the place of one that was lost, or belongs to the process that this one was forked from."""
+    def connect_again(self, method: Method, until: float = 0.0) -> Connection:
+        """A connection in the place of one that was lost, or belongs to the process that this one was forked from.
+
+        until: the deadline of the call, by the monotonic clock, or 0.
+        """
         target = method.target
         with self._lock:
             connection = target.connection
@@ -52,7 +56,7 @@ class Home:
                         " without a name cannot be found again; the call has not run"
                     )
                 raise connection.session.gone(method, False)
-            session, number, interface = self.dial()
+            session, number, interface = self.dial(until)
             if self.interface is not None and interface.digest != self.interface.digest:
                 session.close()
                 raise VersionMismatch(
@@ -75,7 +79,7 @@ class Home:
         except LostPeer:
             if self.dial is None or connection.lost is None:
                 raise
-        return self.connect_again(method).call(method, arguments, keywords, deadline, flags)
+        return self.connect_again(method, deadline).call(method, arguments, keywords, deadline, flags)
 
     def close(self) -> None:
         """Closes the connection, if it is the proxy's own."""
@@ -191,11 +195,11 @@ def interface_of_proxy(proxy: Proxy) -> Interface:
     return proxy._rmi_interface
 
 
-def connected(method: Method) -> Connection:
-    """The connection that a call of the method uses: it may be made again first."""
+def connected(method: Method, until: float = 0.0) -> Connection:
+    """The connection that a call of the method uses: it may be made again first, until that time."""
     connection = method.target.connection
     if connection is None or connection.lost is not None or connection.forks != process.forks:
-        return method.target.home.connect_again(method)  # type: ignore[no-any-return]
+        return method.target.home.connect_again(method, until)  # type: ignore[no-any-return]
     return connection  # type: ignore[no-any-return]
 
 
@@ -333,9 +337,9 @@ class Held:
     def _dropped(self) -> None:
         self._references.dropped(self)
 
-    def _found_again(self) -> tuple[Any, int, Any]:
+    def _found_again(self, until: float) -> tuple[Any, int, Any]:
         session = self._references.session
-        found = session.line.again(self.number)
+        found = session.line.again(self.number, until)
         if found is None:
             raise session.gone(None, False)
         return found  # type: ignore[no-any-return]

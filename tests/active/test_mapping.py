@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import threading
+import time
 
 import pytest
 
-from fastsock import active
+from fastsock import active, config
 from fastsock.meeting import user_names
+from fastsock.testing.process import until_stopped
 
 from .conftest import fresh_name
 from .far import TAG, end
@@ -81,6 +85,30 @@ def test_by_machine_and_name(near):
         near.endpoint.map(2, active.Name(f"{host}:{port}", "another"), TAG)
     with pytest.raises(ValueError, match="write host:port"):
         near.endpoint.map(2, active.Name("host", "another"), TAG)
+
+
+@pytest.mark.parametrize("by", ["name", "address"])
+def test_a_stopped_process_is_waited_for_no_longer_than_told(near, by):
+    host, port = near.far.run(address)
+    name = near.name if by == "name" else active.Name(f"{host}:{port}", near.name)
+    config.configure(meeting_ms=10)  # as without tests; a path is waited for ten times as long, where it seems near
+    near.far.kill(signal.SIGSTOP)
+    until_stopped(near.far.pid)
+    began = time.monotonic()
+    try:
+        with pytest.raises(TimeoutError, match=f"cannot map '{near.name}'.*stopped"):
+            near.endpoint.map(1, name, TAG, timeout=0.3)
+    finally:
+        near.far.kill(signal.SIGCONT)
+    assert time.monotonic() - began < 4.0  # a look that knows no time takes five seconds
+    near.endpoint.map(1, name, TAG)
+
+
+def test_nobody_listens_at_the_address(near):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(ConnectionRefusedError, match=f"cannot map '{near.name}' at 127.0.0.1:{port}"):
+        near.endpoint.map(1, active.Name(f"127.0.0.1:{port}", near.name), TAG)
 
 
 def address(here):

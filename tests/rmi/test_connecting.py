@@ -15,7 +15,7 @@ import pytest
 from fastsock import rmi
 from fastsock.testing.process import until_stopped
 
-from .conftest import certificates, fresh_name
+from .conftest import certificates, fresh_name, until
 from .objects import Store
 
 LIMIT = 0.3  # seconds
@@ -177,3 +177,59 @@ def test_what_is_no_address(connect, address):
 def test_arguments_that_mean_nothing(connect, options, error, text):
     with pytest.raises(error, match=text):
         connect("rmi://127.0.0.1:1/store", **options)
+
+
+# ---- connecting again, within a call ----
+
+
+@rmi.expose
+class Hop:
+    """Calls another daemon on behalf of its caller."""
+
+    def __init__(self):
+        self._last = ""
+
+    def reach(self, address):
+        try:
+            rmi.connect(address)
+        except TimeoutError as error:
+            self._last = type(error).__name__
+            raise
+
+    def last(self):
+        return self._last
+
+
+@pytest.fixture
+def lost(served):
+    """A proxy whose daemon was killed; where it listened, somebody takes connections and says nothing."""
+    host, port = served.address
+    store = rmi.connect(f"rmi://{host}:{port}/{served.name}", Store, **served.options)
+    assert store.add(1, 2) == 3
+    served.far.kill()
+    served.far.wait()
+    with pytest.raises(rmi.RmiError):
+        store.add(1, 2)
+    with standard.create_server((host, port)):
+        yield store
+    rmi.close(store)
+
+
+def test_a_call_with_a_limit_connects_again_within_it(lost, in_time):
+    with pytest.raises(rmi.ConnectTimeout, match="did not answer the hello"):
+        rmi.within(LIMIT, lost.add)(1, 2)
+    with pytest.raises(rmi.ConnectTimeout, match="did not answer the hello"):
+        rmi.future(rmi.within(LIMIT, lost.add))(1, 2)
+
+
+def begin_hop(here, name):
+    here.daemon.register(Hop(), name)
+
+
+def test_what_a_method_connects_to_ends_with_its_caller(served, silent, in_time):
+    name = fresh_name("hop")
+    served.far.run(begin_hop, name)
+    with rmi.connect(f"rmi:{name}", Hop, **served.options) as hop:
+        with pytest.raises(TimeoutError):
+            rmi.within(LIMIT, hop.reach)(f"rmi://{silent}/store")
+        until(lambda: hop.last() == "ConnectTimeout")
