@@ -17,6 +17,7 @@ import busy_thread
 import dask_comm
 import idle
 import kernels
+import mpj_types
 import oversubscribed
 import ping_pong
 import pmm
@@ -51,6 +52,7 @@ QUESTIONS: dict[str, Question] = {
     "active": active.measure,
     "buffers": buffers.measure,
     "pmm": pmm.measure,
+    "mpj_types": mpj_types.measure,
     "rmi": rmi.measure,
     "dask_comm": dask_comm.measure,
     "whole_programs": whole_programs.measure,
