@@ -22,8 +22,8 @@ from struct import calcsize
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
 from fastsock.mpj.datatypes._memory cimport (
-    LETTERS_MOST, Py_buffer, PyObject, Span, TypeRecord, gather, hold, hold_items, lies_within, read_span, release_span, scatter,
-    type_named, whole_number,
+    LETTERS_MOST, Py_buffer, PyObject, Span, TypeRecord, gather, give_room, hold, hold_items, lies_within, read_span,
+    release_span, scatter, take_room, type_named, whole_number,
 )
 from fastsock.mpj.messages._point_to_point cimport StartedCollective, handle_of
 
@@ -398,7 +398,7 @@ cdef class TeamCalls(Calls):
         next(self.numbers)
         try:
             out.gather()
-            self.team.c_alltoall(NULL if out is into else out.data(), &outgoing, into.data(), &incoming)
+            self.team.c_alltoall(NULL if out is into else out.data, &outgoing, into.data, &incoming)
             into.scatter()
         except MessageError as error:
             self.failed(error)

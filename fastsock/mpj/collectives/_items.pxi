@@ -14,16 +14,14 @@ cdef class Packed:
 
     cdef int fill(self, Py_ssize_t length) except -1:
         """With its items' memory held."""
-        self.data = <unsigned char *>malloc(max(length, 1))
-        if self.data == NULL:
-            raise MemoryError()
+        self.data = <unsigned char *>take_room(length)
         self.length = length
         return gather(self.type, self.span.view.buf, 0, self.data, length)
 
     def __dealloc__(self):
         if self.data != NULL and self.writable:
             scatter(self.type, self.data, self.length, self.span.view.buf, 0)
-        free(self.data)
+        give_room(self.data)
         release_span(&self.span)
 
 

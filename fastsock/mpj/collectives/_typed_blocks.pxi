@@ -1,6 +1,4 @@
 # Part of _collectives: the blocks of a `w` call whose items have gaps. What goes between the ranks has none.
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-
 
 @cython.final
 cdef class TypedBlocks:
@@ -9,26 +7,24 @@ cdef class TypedBlocks:
     cdef Layout layout                 # in the copy
     cdef size_t[FS_TEAM_MOST] places   # in the memory
     cdef list types
-    cdef object packed
+    cdef void *data
 
     def __dealloc__(self):
+        give_room(self.data)
         if self.span.held:
             PyBuffer_Release(&self.span.view)
-
-    cdef void *data(self):
-        return PyBytes_AS_STRING(self.packed)
 
     cdef int gather(self) except -1:
         cdef int i
         for i in range(len(self.types)):
             gather(<TypeRecord>self.types[i], <char *>self.span.view.buf + self.places[i], 0,
-                   <char *>self.data() + self.layout.offsets[i], self.layout.sizes[i])
+                   <char *>self.data + self.layout.offsets[i], self.layout.sizes[i])
         return 0
 
     cdef int scatter(self) except -1:
         cdef int i
         for i in range(len(self.types)):
-            scatter(<TypeRecord>self.types[i], <char *>self.data() + self.layout.offsets[i], self.layout.sizes[i],
+            scatter(<TypeRecord>self.types[i], <char *>self.data + self.layout.offsets[i], self.layout.sizes[i],
                     <char *>self.span.view.buf + self.places[i], 0)
         return 0
 
@@ -72,5 +68,5 @@ cdef TypedBlocks take_typed_blocks(object argument, bint writable, int many):
         if size > PY_SSIZE_T_MAX - total:
             return None
         total += size
-    found.packed = PyBytes_FromStringAndSize(NULL, total)
+    found.data = take_room(total)
     return found

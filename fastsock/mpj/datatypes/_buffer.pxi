@@ -1,6 +1,6 @@
 # The class of buffers: any contiguous memory by address and length.
 from cpython.bytearray cimport PyByteArray_FromStringAndSize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.string cimport memmove, memset

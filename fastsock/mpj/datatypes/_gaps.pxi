@@ -63,6 +63,66 @@ def span(TypeRecord type_ not None, int64_t count):
     return low, high
 
 
+# ---- memory for data without gaps ----
+
+cdef extern from *:
+    """
+    #include <stdlib.h>
+
+    /* Few calls need such memory at a time, and large new memory costs more than the copy: some is kept. */
+    enum { FS_ROOMS = 2, FS_ROOM_HEAD = 64, FS_ROOM_MOST = 4 << 20 };
+    static size_t *fs_rooms[FS_ROOMS]; /* each begins with its size */
+
+    static void *fs_take_room(size_t size)
+    {
+        for (int i = 0; i < FS_ROOMS; i++) {
+            size_t *room = __atomic_exchange_n(&fs_rooms[i], NULL, __ATOMIC_ACQ_REL);
+            if (room && *room >= size) return (char *)room + FS_ROOM_HEAD;
+            free(room);
+        }
+        if (size > SIZE_MAX - FS_ROOM_HEAD) return NULL;
+        size_t *room = malloc(size + FS_ROOM_HEAD);
+        if (!room) return NULL;
+        *room = size;
+        return (char *)room + FS_ROOM_HEAD;
+    }
+
+    static void fs_give_room(void *memory)
+    {
+        if (!memory) return;
+        size_t *room = (size_t *)((char *)memory - FS_ROOM_HEAD);
+        for (int i = 0; i < FS_ROOMS && *room <= FS_ROOM_MOST; i++) {
+            size_t *none = NULL;
+            if (__atomic_compare_exchange_n(&fs_rooms[i], &none, room, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
+        }
+        free(room);
+    }
+    """
+    void *fs_take_room(size_t size) noexcept
+    void fs_give_room(void *room) noexcept
+
+
+cdef void *take_room(Py_ssize_t size) except NULL:
+    cdef void *room = fs_take_room(size)
+    if room == NULL:
+        raise MemoryError()
+    return room
+
+
+cdef void give_room(void *room) noexcept:
+    fs_give_room(room)
+
+
+@cython.final
+@cython.freelist(8)
+cdef class Room:
+    """Keeps such memory for a view."""
+    cdef void *memory
+
+    def __dealloc__(self):
+        fs_give_room(self.memory)
+
+
 # ---- as message arguments ----
 
 cdef bint reach(TypeRecord type_, int64_t count, int64_t *low, int64_t *high) noexcept:
@@ -125,11 +185,12 @@ cdef void release_span(Span *span) noexcept:
 
 
 cdef int pack_span(Span *span) except -1:
-    packed = PyBytes_FromStringAndSize(NULL, span.view.len)
-    cdef Py_ssize_t itemsize = span.view.itemsize
-    gather(<TypeRecord>span.type, span.view.buf, 0, PyBytes_AS_STRING(packed), span.view.len)
+    cdef Room room = Room.__new__(Room)
+    cdef Py_ssize_t itemsize = span.view.itemsize, size = span.view.len
+    room.memory = take_room(size)
+    gather(<TypeRecord>span.type, span.view.buf, 0, room.memory, size)
     release_span(span)
-    PyBuffer_FillInfo(&span.view, <PyObject *>packed, PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed), True, PyBUF_SIMPLE)
+    PyBuffer_FillInfo(&span.view, <PyObject *>room, room.memory, size, True, PyBUF_SIMPLE)
     span.view.itemsize = itemsize
     span.held = True
     return 0

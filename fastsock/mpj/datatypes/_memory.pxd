@@ -44,7 +44,7 @@ cdef extern from "strided.h" nogil:
 
 
 cdef class Contents:
-    cdef public list integers, counts, types
+    cdef public tuple integers, counts, types
 
 
 cdef class TypeRecord:
@@ -153,3 +153,6 @@ cdef int gather(TypeRecord type_, const void *origin, int64_t start, void *targe
 cdef int scatter(TypeRecord type_, const void *source, Py_ssize_t size, void *origin, int64_t start) except -1
 # Whether the data of so many items, at an offset into memory of a length, lie in it; their number of bytes.
 cdef bint lies_within(TypeRecord type_, int64_t count, int64_t offset, Py_ssize_t length, Py_ssize_t *size) noexcept
+# Memory for data without gaps, and its way back; of NULL nothing.
+cdef void *take_room(Py_ssize_t size) except NULL
+cdef void give_room(void *room) noexcept

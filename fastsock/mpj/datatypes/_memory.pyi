@@ -50,9 +50,9 @@ def is_readable(address: int, nbytes: int) -> bool: ...
 def is_buffer(source: Any) -> bool: ...
 
 class Contents:
-    integers: list[int]
-    counts: list[int]
-    types: list[TypeRecord]
+    integers: tuple[int, ...]
+    counts: tuple[int, ...]
+    types: tuple[TypeRecord, ...]
     def __init__(self, integers: Iterable[int], counts: Iterable[int], types: Iterable[TypeRecord]) -> None: ...
 
 class TypeRecord:

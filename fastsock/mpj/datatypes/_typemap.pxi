@@ -37,10 +37,10 @@ cdef class Contents:
     """The arguments that a derived type was made with."""
 
     def __init__(self, integers, counts, types):
-        self.integers, self.counts, self.types = list(integers), list(counts), list(types)
+        self.integers, self.counts, self.types = tuple(integers), tuple(counts), tuple(types)
 
 
-cdef Contents new_contents(list integers, list counts, list types):
+cdef Contents new_contents(tuple integers, tuple counts, tuple types):
     cdef Contents made = Contents.__new__(Contents)
     made.integers, made.counts, made.types = integers, counts, types
     return made
@@ -274,8 +274,10 @@ cdef bint is_one_block(TypeRecord type_, int64_t length) noexcept:
     return type_.dense or length <= 1 and fs_layout_is_block(&type_.layout)
 
 
-cdef int lay_out(TypeRecord made, list types, fs_run *blocks, Py_ssize_t count) except -1:
-    """The layout of blocks: their places, and how many items of a type each has. Of one type, or of one each."""
+cdef int lay_out(TypeRecord made, tuple types, fs_run **given, Py_ssize_t count) except -1:
+    """The layout of blocks: their places, and how many items of a type each has. Of one type, or of one each. The array
+    becomes that of the runs where there are any, and then it is the type's."""
+    cdef fs_run *blocks = given[0]
     cdef TypeRecord type_ = None
     cdef fs_piece *pieces
     cdef Py_ssize_t i, used = 0
@@ -288,20 +290,16 @@ cdef int lay_out(TypeRecord made, list types, fs_run *blocks, Py_ssize_t count) 
             plain = False
             break
     if plain:
-        made.own_runs = <fs_run *>malloc(max(count, 1) * sizeof(fs_run))
-        if made.own_runs == NULL:
-            raise MemoryError()
         for i in range(count):
             if i < len(types):
                 type_ = <TypeRecord>types[i]
-            made.own_runs[i].offset = fs_plus(blocks[i].offset, type_.layout.offset if type_.size else 0, &over)
-            made.own_runs[i].length = fs_times(blocks[i].length, type_.size, &over)
+            blocks[i].offset = fs_plus(blocks[i].offset, type_.layout.offset if type_.size else 0, &over)
+            blocks[i].length = fs_times(blocks[i].length, type_.size, &over)
         if over:
             too_large()
-        checked_layout(fs_layout_runs(&made.layout, made.own_runs, count))
-        if made.layout.runs == NULL:
-            free(made.own_runs)
-            made.own_runs = NULL
+        checked_layout(fs_layout_runs(&made.layout, blocks, count))
+        if made.layout.runs != NULL:
+            made.own_runs, given[0] = blocks, NULL
         return 0
     made.own_pieces = pieces = <fs_piece *>malloc(count * sizeof(fs_piece))
     if pieces == NULL:
@@ -320,12 +318,13 @@ cdef int lay_out(TypeRecord made, list types, fs_run *blocks, Py_ssize_t count) 
     return too_large() if over else repeat(made, pieces[0].count, pieces[0].step)
 
 
-cdef TypeRecord in_blocks(int combiner, object contents, list types, fs_run *blocks, Py_ssize_t count):
-    """Blocks at these places, with so many items each of the one type, or of a type each."""
+cdef TypeRecord in_blocks(int combiner, object contents, tuple types, fs_run **given, Py_ssize_t count):
+    """Blocks at these places, with so many items each of the one type, or of a type each; lay_out() may take the array."""
+    cdef fs_run *blocks = given[0]
     cdef TypeRecord made = TypeRecord.__new__(TypeRecord), type_ = None
     cdef Bounds bounds
     cdef Py_ssize_t i
-    cdef int64_t low = 0, high = 0, last
+    cdef int64_t low = 0, high = 0, last, length = 0, step = 0
     cdef bint first = True
     memset(&bounds, 0, sizeof(bounds))
     made.combiner, made.contents = combiner, contents
@@ -333,7 +332,10 @@ cdef TypeRecord in_blocks(int combiner, object contents, list types, fs_run *blo
         type_ = <TypeRecord>types[0]
         for i in range(count):
             if blocks[i].length > 0:
-                last = fs_plus(blocks[i].offset, fs_times(blocks[i].length - 1, type_.extent, &bounds.over), &bounds.over)
+                if blocks[i].length != length:
+                    length = blocks[i].length
+                    step = fs_times(length - 1, type_.extent, &bounds.over)
+                last = fs_plus(blocks[i].offset, step, &bounds.over)
                 low = min(blocks[i].offset, last) if first else min(low, min(blocks[i].offset, last))
                 high = max(blocks[i].offset, last) if first else max(high, max(blocks[i].offset, last))
                 made.elements = fs_plus(made.elements, blocks[i].length, &bounds.over)
@@ -355,7 +357,7 @@ cdef TypeRecord in_blocks(int combiner, object contents, list types, fs_run *blo
         first = False
         widen_by_block(&bounds, type_, blocks[i].offset, blocks[i].length)
     close_bounds(made, &bounds)
-    lay_out(made, types, blocks, count)
+    lay_out(made, types, given, count)
     return closed(made)
 
 
@@ -387,7 +389,7 @@ def struct_type(int combiner, Contents contents, list types, list places, list l
     try:
         for i in range(count):
             blocks[i] = fs_run(places[i], lengths[i])
-        return in_blocks(combiner, contents, types, blocks, count)
+        return in_blocks(combiner, contents, tuple(types), &blocks, count)
     finally:
         free(blocks)
 

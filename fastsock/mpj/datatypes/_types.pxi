@@ -59,7 +59,7 @@ cdef list numbers(object values, Py_ssize_t expected):
     return found
 
 
-cdef TypeRecord in_order(int combiner, list types, list head, list lengths, int64_t length, list places, int64_t unit):
+cdef TypeRecord in_order(int combiner, tuple types, list head, list lengths, int64_t length, list places, int64_t unit):
     """Blocks of one type or of one each, at places in so many bytes; without lengths they have one."""
     cdef Py_ssize_t i, count = len(places)
     cdef fs_run *blocks = <fs_run *>malloc(max(count, 1) * sizeof(fs_run))
@@ -72,8 +72,8 @@ cdef TypeRecord in_order(int combiner, list types, list head, list lengths, int6
             blocks[i].length = length if lengths is None else amount(lengths[i])
         if over:
             too_large()
-        contents = new_contents([], head + places if lengths is None else head + lengths + places, types)
-        return in_blocks(combiner, contents, types, blocks, count)
+        head += places if lengths is None else lengths + places
+        return in_blocks(combiner, new_contents((), tuple(head), types), types, &blocks, count)
     finally:
         free(blocks)
 
@@ -87,7 +87,7 @@ class MakesTypes:
         """Return a datatype of `count` items, one after another."""
         cdef TypeRecord old = record_of(self)
         cdef int64_t items = amount(count)
-        contents = new_contents([], [items], [old])
+        contents = new_contents((), (items,), (old,))
         return new_handle(type(self), regular(old, COMBINER_CONTIGUOUS, contents, 1, items, 0))
 
     def Create_vector(self, count, blocklength, stride):
@@ -95,7 +95,7 @@ class MakesTypes:
         cdef TypeRecord old = record_of(self)
         cdef int64_t blocks = amount(count), length = amount(blocklength), step = whole(stride)
         cdef int over = 0
-        contents = new_contents([], [blocks, length, step], [old])
+        contents = new_contents((), (blocks, length, step), (old,))
         step = fs_times(step, old.extent, &over)
         if over:
             too_large()
@@ -105,28 +105,28 @@ class MakesTypes:
         """Return a datatype of `count` blocks of items; `stride` bytes lie between their beginnings."""
         cdef TypeRecord old = record_of(self)
         cdef int64_t blocks = amount(count), length = amount(blocklength), step = whole(stride)
-        contents = new_contents([], [blocks, length, step], [old])
+        contents = new_contents((), (blocks, length, step), (old,))
         return new_handle(type(self), regular(old, COMBINER_HVECTOR, contents, blocks, length, step))
 
     def Create_indexed(self, blocklengths, displacements):
         """Return a datatype of blocks of any lengths at these displacements, in extents."""
         cdef TypeRecord old = record_of(self)
         cdef list lengths = numbers(blocklengths, -1), places = numbers(displacements, len(lengths))
-        made = in_order(COMBINER_INDEXED, [old], [len(lengths)], lengths, 0, places, old.extent)
+        made = in_order(COMBINER_INDEXED, (old,), [len(lengths)], lengths, 0, places, old.extent)
         return new_handle(type(self), made)
 
     def Create_hindexed(self, blocklengths, displacements):
         """Return a datatype of blocks of any lengths at these displacements, in bytes."""
         cdef TypeRecord old = record_of(self)
         cdef list lengths = numbers(blocklengths, -1), places = numbers(displacements, len(lengths))
-        return new_handle(type(self), in_order(COMBINER_HINDEXED, [old], [len(lengths)], lengths, 0, places, 1))
+        return new_handle(type(self), in_order(COMBINER_HINDEXED, (old,), [len(lengths)], lengths, 0, places, 1))
 
     def Create_indexed_block(self, blocklength, displacements):
         """Return a datatype of blocks of one length at these displacements, in extents."""
         cdef TypeRecord old = record_of(self)
         cdef int64_t length = amount(blocklength)
         cdef list places = numbers(displacements, -1)
-        made = in_order(COMBINER_INDEXED_BLOCK, [old], [len(places), length], None, length, places, old.extent)
+        made = in_order(COMBINER_INDEXED_BLOCK, (old,), [len(places), length], None, length, places, old.extent)
         return new_handle(type(self), made)
 
     def Create_hindexed_block(self, blocklength, displacements):
@@ -134,19 +134,19 @@ class MakesTypes:
         cdef TypeRecord old = record_of(self)
         cdef int64_t length = amount(blocklength)
         cdef list places = numbers(displacements, -1)
-        made = in_order(COMBINER_HINDEXED_BLOCK, [old], [len(places), length], None, length, places, 1)
+        made = in_order(COMBINER_HINDEXED_BLOCK, (old,), [len(places), length], None, length, places, 1)
         return new_handle(type(self), made)
 
     @classmethod
     def Create_struct(cls, blocklengths, displacements, datatypes):
         """Return a datatype of blocks of these lengths and datatypes at these displacements, in bytes."""
         cdef list lengths = numbers(blocklengths, -1), places = numbers(displacements, len(lengths))
-        cdef list types
+        cdef tuple types
         for length in lengths:
             amount(length)
         if len(datatypes) != len(lengths):
             raise ValueError(f"expecting {len(lengths)} items, got {len(datatypes)}")
-        types = [record_of(datatype) for datatype in datatypes]
+        types = tuple([record_of(datatype) for datatype in datatypes])
         return new_handle(cls, in_order(COMBINER_STRUCT, types, [len(lengths)], lengths, 0, places, 1))
 
     def Create_subarray(self, sizes, subsizes, starts, order=ORDER_C):
@@ -158,7 +158,7 @@ class MakesTypes:
         cdef TypeRecord old = record_of(self)
         cdef list shape = numbers(sizes, -1)
         cdef list lengths = numbers(subsizes, len(shape)), firsts = numbers(starts, len(shape))
-        contents = new_contents([len(shape), order], shape + lengths + firsts, [old])
+        contents = new_contents((len(shape), order), tuple(shape + lengths + firsts), (old,))
         return new_handle(type(self), of_array(old, contents, shape, lengths, firsts, order))
 
     def Create_darray(self, size, rank, gsizes, distribs, dargs, psizes, order=ORDER_C):
@@ -172,14 +172,14 @@ class MakesTypes:
         cdef list shape = numbers(gsizes, -1)
         cdef list how = numbers(distribs, len(shape)), arguments = numbers(dargs, len(shape))
         cdef list grid = numbers(psizes, len(shape))
-        contents = new_contents([size, rank, len(shape)] + how + arguments + grid + [order], shape, [old])
+        contents = new_contents((size, rank, len(shape), *how, *arguments, *grid, order), tuple(shape), (old,))
         return new_handle(type(self), share_of(old, contents, whole(size), whole(rank), shape, how, arguments, grid, order))
 
     def Create_resized(self, lb, extent):
         """Return a datatype of the same data with another lower bound and extent, in bytes."""
         cdef TypeRecord old = record_of(self)
         cdef int64_t low = whole(lb), step = whole(extent)
-        return new_handle(type(self), with_bounds(old, COMBINER_RESIZED, new_contents([], [low, step], [old]), low, step))
+        return new_handle(type(self), with_bounds(old, COMBINER_RESIZED, new_contents((), (low, step), (old,)), low, step))
 
     Resized = Create_resized
 

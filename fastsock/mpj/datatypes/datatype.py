@@ -369,7 +369,7 @@ def _coded(record: TypeRecord) -> TypeRecord:
 
 def _parameters(combiner: int, contents: Contents, types: list[Datatype]) -> dict[str, Any]:
     """The named arguments by which `Create_...` makes the type again."""
-    integers, counts = contents.integers, contents.counts
+    integers, counts = list(contents.integers), list(contents.counts)
     if combiner == COMBINER_CONTIGUOUS:
         return {"count": counts[0]}
     if combiner in (COMBINER_VECTOR, COMBINER_HVECTOR):

@@ -11,7 +11,7 @@ from fastsock.core.binding._core cimport Engine
 from fastsock.core.binding._core cimport Request as EngineRequest
 from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done
 
-from fastsock.mpj.datatypes._memory cimport Span, pack_span, read_span, release_span, unpack_span
+from fastsock.mpj.datatypes._memory cimport Span, give_room, pack_span, read_span, release_span, take_room, unpack_span
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
 from pickle import dumps as _dumps
@@ -59,10 +59,11 @@ cdef inline void *room_of(Span *span) except NULL:
     """Where the data arrive: in the memory itself, or in new memory where items have gaps, to be put there by landed()."""
     cdef void *room = span.view.buf
     if span.type != NULL:
-        room = malloc(span.view.len)
-        if room == NULL:
+        try:
+            room = take_room(span.view.len)
+        except:
             release_span(span)
-            raise MemoryError()
+            raise
     return room if room != NULL else &nowhere
 
 
@@ -75,7 +76,7 @@ cdef inline int landed(Span *span, void *room, size_t length) except -1:
 
 cdef inline void leave(Span *span, void *room) noexcept:
     if span.type != NULL:
-        free(room)
+        give_room(room)
     release_span(span)
 
 
@@ -225,7 +226,7 @@ cdef class Landing(Started):
                 if self.request.error == FS_FINE and not self.request.cancelled:
                     landed(&self.span, self.room, self.request.envelope.length)
             finally:
-                free(self.room)
+                give_room(self.room)
                 self.room = NULL
                 release_span(&self.span)
         return 0

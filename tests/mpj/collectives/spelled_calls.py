@@ -91,9 +91,50 @@ def no_block_beyond_the_memory():
         assert not fast.allgatherv(np.zeros(1), [wrong[0], *wrong[1:]]), wrong
 
 
+def columns():
+    """Of matrices: their items have gaps, and lie within each other."""
+    fast = WORLD.ob.team_calls
+    column = MPI.DOUBLE.Create_vector(4, 1, SIZE).Create_resized(0, 8).Commit()
+    mine, matrix, whole = np.full(4, float(RANK)), np.zeros((4, SIZE)), np.arange(4.0 * SIZE).reshape(4, SIZE)
+    wanted = np.tile(np.arange(float(SIZE)), (4, 1))
+    # a column for each rank: that the last one ends with the matrix, no count of extents tells
+    assert fast.gather(mine, [matrix, 1, column] if RANK == 0 else None, 0)
+    assert RANK or (matrix == wanted).all()
+    assert fast.allgather(mine, [matrix, 1, column])
+    assert (matrix == wanted).all()
+    assert fast.scatter([whole, 1, column] if RANK == 0 else None, mine, 0)
+    assert (mine == whole[:, RANK]).all()
+    assert fast.alltoall([matrix, 1, column], [whole, 1, column])
+    assert (whole == RANK).all()
+    matrix[:] = RANK
+    assert fast.bcast([matrix, SIZE, column], SIZE - 1)
+    assert (matrix == SIZE - 1).all()
+    matrix[:] = RANK
+    assert fast.bcast([matrix.reshape(-1)[RANK:], 1, column] if RANK == 0 else [matrix, 1, column], 0)
+    assert (matrix[:, 0] == 0).all()
+    assert (matrix[:, 1:] == RANK).all()
+    assert not fast.bcast([matrix, SIZE + 1, column], 0)
+    assert not fast.allgather(mine, [matrix, 2, column])
+
+
+def blocks_with_gaps():
+    """Alltoallw of parts of arrays: rows become columns."""
+    ones, places = [1] * SIZE, [0] * SIZE
+    rows = [MPI.INT.Create_subarray([SIZE, 3], [1, 3], [rank, 0]).Commit() for rank in range(SIZE)]
+    columns = [MPI.INT.Create_subarray([3, SIZE], [3, 1], [0, rank]).Commit() for rank in range(SIZE)]
+    source = np.arange(3 * SIZE, dtype="i4").reshape(SIZE, 3) + 100 * RANK
+    target, alike = np.zeros((3, SIZE), "i4"), np.full((3, SIZE), RANK, "i4")
+    assert WORLD.ob.team_calls.alltoallw([source, ones, places, rows], [target, ones, places, columns])
+    assert target.tolist() == [[3 * RANK + 100 * other + at for other in range(SIZE)] for at in range(3)]
+    assert WORLD.ob.team_calls.alltoallw(MPI.IN_PLACE, [alike, ones, places, columns])
+    assert alike.tolist() == [list(range(SIZE))] * 3
+
+
 WORLD.Allreduce(np.zeros(1), np.zeros(1))  # from now on there is a team
 sums_and_copies()
 bytes_are_numbers()
 blocks()
+columns()
+blocks_with_gaps()
 if SIZE > 1:
     no_block_beyond_the_memory()
