@@ -247,8 +247,8 @@ def land_later(request):
 cdef Landing new_landing(Path path, Span *span):
     cdef Landing landing = Landing.__new__(Landing)
     landing.communicator = path.record
-    landing.span = span[0]
     landing.room = room_of(span)
+    landing.span = span[0]
     landing.take_memory(path.engine, landing.room, span.view.len, NULL, FS_RECEIVING)
     return landing
 
