@@ -237,11 +237,12 @@ class Workers:
         answers: list[Any] = [None] * len(self.pipes)
         missing = dict(zip(self.pipes, range(len(self.pipes)), strict=True))
         while missing:
-            for pipe in wait(missing):
-                answer = pipe.recv()  # type: ignore[union-attr]
+            ready = wait(missing)
+            for pipe in [each for each in missing if each in ready]:
+                answer = pipe.recv()
                 if isinstance(answer, Exception):  # the others may wait for this worker
                     raise answer
-                answers[missing.pop(pipe)] = answer  # type: ignore[arg-type]
+                answers[missing.pop(pipe)] = answer
         return answers
 
     def close(self) -> None:
@@ -283,7 +284,7 @@ def main() -> int:
             return 1
     for _ in range(options.turns):
         for variant, measured in found.items():
-            measured.turn(lambda *what, variant=variant: workers.all("multiply", variant, *what)[0])  # type: ignore[misc]
+            measured.turn(lambda *what, variant=variant: workers.all("multiply", variant, *what)[0])
     directly = {variant: workers.all("share_past_the_ring", variant)[0] for variant in VARIANTS}
     workers.close()
     tell(options.workers, options.size, found, directly)

@@ -36,7 +36,7 @@ def serve(ready: Event, done: Event) -> None:
 
 
 async def use() -> None:
-    async with await rmi.aio.connect("rmi:example-clock", Clock) as clock:
+    async with rmi.aio.closing(await rmi.aio.connect("rmi:example-clock", Clock)) as clock:
         print(sum(await asyncio.gather(*(clock.later(0.05, number) for number in range(100)))))
         try:
             await asyncio.wait_for(clock.later(60.0, 1), 0.1)

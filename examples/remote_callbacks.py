@@ -38,7 +38,7 @@ def main() -> None:
     server.start()
     ready.wait()
     steps: list[float] = []
-    with rmi.connect("rmi:example-solver", Solver, timeout=10.0) as solver:
+    with rmi.closing(rmi.connect("rmi:example-solver", Solver, timeout=10.0)) as solver:
         found = solver.root(rmi.callback(lambda x: x * x - 2), 0.0, 2.0, rmi.callback(steps.append))
     print(f"the root of 2 is about {found:.3f}, after {len(steps)} steps")
     done.set()

@@ -46,7 +46,7 @@ def main() -> None:
     server = multiprocessing.Process(target=serve, args=(ready, done))
     server.start()
     ready.wait()
-    with rmi.connect("rmi:example-field", Field) as field:
+    with rmi.closing(rmi.connect("rmi:example-field", Field)) as field:
         for number, frame in enumerate(field.frames()):
             print(f"frame {number}: mean {frame.mean():.0f}")
             if number == 4:

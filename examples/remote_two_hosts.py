@@ -15,13 +15,14 @@ import ssl
 import sys
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastsock import rmi
 
 
 @rmi.expose
 class Matrices:
-    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def product(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
         return a @ b
 
 
@@ -38,7 +39,7 @@ def serve(certificate: str | None) -> None:
 
 def call(authority: str | None) -> None:
     context = ssl.create_default_context(cafile=authority) if authority is not None else None
-    with rmi.connect("rmi:example-matrices", Matrices, timeout=10.0, ssl=context) as matrices:
+    with rmi.closing(rmi.connect("rmi:example-matrices", Matrices, timeout=10.0, ssl=context)) as matrices:
         print(matrices.product(np.eye(3) * 2, np.ones((3, 3))))
 
 

@@ -50,7 +50,7 @@ def serve(listener: socket.socket) -> None:
 def median_call_us(sock: socket.socket) -> float:
     request = REQUEST.pack(True, CALL_BYTES) + bytes(CALL_BYTES)
     answer = memoryview(bytearray(CALL_BYTES))
-    times = []
+    times: list[float] = []
     deadline = time.perf_counter() + SECONDS
     while (start := time.perf_counter()) < deadline or len(times) <= WARM_UP:
         sock.sendall(request)

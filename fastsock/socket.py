@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from .meeting.remote import RemoteOffer
     from .transport import Channel, Transport
 
-_Plain: Any = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
+if TYPE_CHECKING:
+    _Plain = _standard.socket
+else:
+    _Plain = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
 _Base: Any = _socket.socket
 _NOTHING: Any = contextlib.nullcontext()
 # These give plain numbers. The properties of the standard class make a member of an enumeration each time.
@@ -62,7 +65,7 @@ def _hear_other_hosts(local: Any) -> Any:
     return remote.listen(local)
 
 
-class socket(_Plain):  # type: ignore[misc]
+class socket(_Plain):
     """A socket of the standard class whose TCP stream takes the fastest path that both ends share.
 
     Everything of `socket.socket` keeps its meaning. An error of a path names the path and the other end.
@@ -199,7 +202,7 @@ class socket(_Plain):  # type: ignore[misc]
         """The first half of accept(). It waits for the kernel only. The other half waits for the connecting end."""
         if self._fast_is_unsigned:
             self._fast_sign()
-        descriptor, address = self._accept()
+        descriptor, address = self._accept()  # type: ignore[attr-defined]
         sock = socket.__new__(socket)
         _Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
         if _socket.getdefaulttimeout() is None and self.gettimeout():
@@ -493,7 +496,7 @@ class socket(_Plain):  # type: ignore[misc]
         connection = self._fast_connection
         if connection is not None and _Base.fileno(self) >= 0:
             registry.closing(connection)
-        return super().detach()  # type: ignore[no-any-return]
+        return super().detach()
 
     def _fast_give_away(self) -> tuple[Any, int]:
         """Gives channel and descriptor to native code. It owns both from now on (connection/engine_socket.py)."""
@@ -522,7 +525,7 @@ class socket(_Plain):  # type: ignore[misc]
     def dup(self) -> socket:
         channel = self._fast_channel
         if channel is None:
-            return super().dup()  # type: ignore[no-any-return]
+            return super().dup()
         descriptor = _socket.dup(_Base.fileno(self))
         sock = type(self).__new__(type(self))
         _Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
@@ -765,7 +768,7 @@ class socket(_Plain):  # type: ignore[misc]
         if channel is None:
             self._fast_check_sending(flags)
             try:
-                return super().sendmsg(buffers, ancdata, flags, address)  # type: ignore[no-any-return]
+                return super().sendmsg(buffers, ancdata, flags, address)
             except BrokenPipeError:
                 length = sum(memoryview(buffer).nbytes for buffer in buffers)
                 if self._fast_forgive(length):
@@ -829,11 +832,11 @@ class socket(_Plain):  # type: ignore[misc]
 
     def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
         if self._fast_channel is None and self._fast_opened is None:
-            return super().sendfile(file, offset, count)  # type: ignore[no-any-return]
+            return super().sendfile(file, offset, count)
         # AF_SMC keeps back what sendfile(2) gave it and says that it has no room.
         if not offset and _has_positions(file):  # sendfile(2) begins at 0, not where reading stopped
             file.seek(0)
-        return self._sendfile_use_send(file, offset, count)  # type: ignore[no-any-return]
+        return self._sendfile_use_send(file, offset, count)  # type: ignore[attr-defined, no-any-return]
 
     # ---- typed arrays ----
 
@@ -895,10 +898,88 @@ def _with_our_names(function: Any) -> Any:
 _ours = {"socket", "SocketType"}
 globals().update({n: v for n, v in vars(_standard).items() if n not in _ours and not n.startswith("__")})
 SocketType = socket
-create_connection = _with_our_names(_standard.create_connection)
-create_server = _with_our_names(_standard.create_server)
-socketpair = _with_our_names(_standard.socketpair)
-fromfd = _with_our_names(_standard.fromfd)
+if TYPE_CHECKING:
+    # What type checkers see. The names of the standard module that are not here have any type.
+    from typing import SupportsIndex
+
+    AF_INET = _standard.AF_INET
+    AF_INET6 = _standard.AF_INET6
+    AF_UNIX = _standard.AF_UNIX
+    AI_PASSIVE = _standard.AI_PASSIVE
+    INADDR_ANY = _standard.INADDR_ANY
+    IPPROTO_IPV6 = _standard.IPPROTO_IPV6
+    IPPROTO_TCP = _standard.IPPROTO_TCP
+    IPV6_V6ONLY = _standard.IPV6_V6ONLY
+    MSG_DONTWAIT = _standard.MSG_DONTWAIT
+    MSG_NOSIGNAL = _standard.MSG_NOSIGNAL
+    MSG_PEEK = _standard.MSG_PEEK
+    MSG_WAITALL = _standard.MSG_WAITALL
+    SHUT_RD = _standard.SHUT_RD
+    SHUT_RDWR = _standard.SHUT_RDWR
+    SHUT_WR = _standard.SHUT_WR
+    SO_KEEPALIVE = _standard.SO_KEEPALIVE
+    SO_LINGER = _standard.SO_LINGER
+    SO_RCVBUF = _standard.SO_RCVBUF
+    SO_REUSEADDR = _standard.SO_REUSEADDR
+    SO_REUSEPORT = _standard.SO_REUSEPORT
+    SO_SNDBUF = _standard.SO_SNDBUF
+    SOCK_DGRAM = _standard.SOCK_DGRAM
+    SOCK_STREAM = _standard.SOCK_STREAM
+    SOL_SOCKET = _standard.SOL_SOCKET
+    SOMAXCONN = _standard.SOMAXCONN
+    TCP_NODELAY = _standard.TCP_NODELAY
+    AddressFamily = _standard.AddressFamily
+    SocketKind = _standard.SocketKind
+    error = _standard.error
+    gaierror = _standard.gaierror
+    getaddrinfo = _standard.getaddrinfo
+    getdefaulttimeout = _standard.getdefaulttimeout
+    getfqdn = _standard.getfqdn
+    gethostbyname = _standard.gethostbyname
+    gethostname = _standard.gethostname
+    getnameinfo = _standard.getnameinfo
+    has_dualstack_ipv6 = _standard.has_dualstack_ipv6
+    has_ipv6 = _standard.has_ipv6
+    herror = _standard.herror
+    inet_aton = _standard.inet_aton
+    inet_ntoa = _standard.inet_ntoa
+    inet_ntop = _standard.inet_ntop
+    inet_pton = _standard.inet_pton
+    setdefaulttimeout = _standard.setdefaulttimeout
+    timeout = _standard.timeout
+
+    _Host = tuple[str | None, int]
+
+    def create_connection(
+        address: _Host,
+        timeout: float | None = ...,
+        source_address: tuple[str, int] | None = None,
+        *,
+        all_errors: bool = False,
+    ) -> socket: ...
+
+    def create_server(
+        address: tuple[Any, ...] | str,
+        *,
+        family: int = ...,
+        backlog: int | None = None,
+        reuse_port: bool = False,
+        dualstack_ipv6: bool = False,
+    ) -> socket: ...
+
+    def socketpair(
+        family: int | AddressFamily | None = None, type: int | SocketKind = ..., proto: int = 0
+    ) -> tuple[socket, socket]: ...
+
+    def fromfd(fd: SupportsIndex, family: int, type: int, proto: int = 0) -> socket: ...
+
+    def __getattr__(name: str) -> Any: ...
+
+else:
+    create_connection = _with_our_names(_standard.create_connection)
+    create_server = _with_our_names(_standard.create_server)
+    socketpair = _with_our_names(_standard.socketpair)
+    fromfd = _with_our_names(_standard.fromfd)
 __all__ = [*_standard.__all__]
 
 if core.available:

@@ -62,8 +62,8 @@ from .errors import (
     VersionMismatch,
 )
 from .futures import Future, batch, deadline, future, within
-from .marks import HiddenMethodsWarning, expose, idempotent, oneway
-from .proxy import close
+from .marks import HiddenMethodsWarning, Remote, expose, idempotent, oneway
+from .proxy import close, closing
 from .references import callback, reference
 from .session import Limits
 from .values import register, value
@@ -85,6 +85,7 @@ __all__ = [
     "LostPeer",
     "NotPackable",
     "Refused",
+    "Remote",
     "RemoteError",
     "RmiError",
     "UnknownHost",
@@ -95,6 +96,7 @@ __all__ = [
     "batch",
     "callback",
     "close",
+    "closing",
     "connect",
     "deadline",
     "expose",

@@ -53,6 +53,10 @@ cdef class Calls:
     cdef Recorder _recorder
 
 
+@cython.locals(noted=Calls)
+cpdef object recording_of(object calls, Method method)
+
+
 cdef class Recorder(Writer):
     cdef public unsigned int object_number
     cdef public list results

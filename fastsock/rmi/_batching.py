@@ -89,6 +89,16 @@ class Calls:
         return made
 
 
+def recording_of(calls: Any, method: Method) -> Recording:
+    """A method of the batch's own proxy, to be called in its block. Raises TypeError where it is another one's."""
+    if not isinstance(calls, Calls):
+        raise TypeError(f"{calls!r} is not what the block of a batch calls")
+    noted = calls
+    if method.target is not noted._proxy._rmi_target:
+        raise TypeError(f"{method!r} is not of the object of this batch, {noted._proxy!r}")
+    return Recording(noted._recorder, method)
+
+
 class Recorder(Writer):
     """The calls of a batch, in their order. object_number: of the object that they are made on, when they are sent."""
 

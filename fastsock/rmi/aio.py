@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from ..patching import selecting
 from ..system.genuine import genuine
@@ -30,7 +30,7 @@ from .errors import CallTimeout, LostPeer, UnknownMethod
 from .frames import CALL, FREE, ONEWAY
 from .introspection import Description
 from .loops import call_in
-from .marks import GETTER, METHOD, SETTER, SPECIAL, Interface, table_of
+from .marks import GETTER, METHOD, SETTER, SPECIAL, AsyncRemote, Interface, table_of
 from .marks import ONEWAY as IS_ONEWAY
 from .reaching import Attempt
 from .session import Limits, Session
@@ -38,10 +38,64 @@ from .session import Limits, Session
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+_Given = ParamSpec("_Given")
+_Typed = TypeVar("_Typed")
+Remote = AsyncRemote
 
+
+class closing(Generic[_Typed]):  # as contextlib.aclosing
+    """`async with closing(await connect(...)) as store` closes the connection at the end of the block.
+
+    A proxy does so itself. Type checkers know that of a class that derives from Remote. For any other one write this.
+    """
+
+    def __init__(self, proxy: _Typed) -> None:
+        self._proxy = proxy
+
+    async def __aenter__(self) -> _Typed:
+        return self._proxy
+
+    async def __aexit__(self, *_: object) -> None:
+        proxy: Any = self._proxy
+        await proxy.aclose()
+
+
+@overload
 async def connect(
     address: str,
-    interface: type | None = None,
+    interface: type[_Typed],
+    *,
+    timeout: float | None = ...,
+    key: str | bytes | None = ...,
+    limits: Limits | None = ...,
+    trust: str | None = ...,
+    ssl: SSLContext | None = ...,
+) -> _Typed: ...
+@overload
+async def connect(
+    address: str,
+    interface: Callable[..., _Typed],
+    *,
+    timeout: float | None = ...,
+    key: str | bytes | None = ...,
+    limits: Limits | None = ...,
+    trust: str | None = ...,
+    ssl: SSLContext | None = ...,
+) -> _Typed: ...
+@overload
+async def connect(
+    address: str,
+    interface: None = ...,
+    *,
+    timeout: float | None = ...,
+    key: str | bytes | None = ...,
+    limits: Limits | None = ...,
+    trust: str | None = ...,
+    ssl: SSLContext | None = ...,
+) -> Any: ...
+async def connect(
+    address: str,
+    interface: Any = None,
     *,
     timeout: float | None = None,
     key: str | bytes | None = None,
@@ -49,7 +103,10 @@ async def connect(
     trust: str | None = None,
     ssl: SSLContext | None = None,
 ) -> Any:
-    """A proxy for the running loop: its methods are awaited. Arguments and errors are those of rmi.connect."""
+    """A proxy for the running loop: its methods are awaited. Arguments and errors are those of rmi.connect.
+
+    To type checkers the proxy is what the interface says. So give one whose methods are async, or see `awaited`.
+    """
     loop = asyncio.get_running_loop()
     options = Options(key, limits, trust, ssl, timeout)
     if interface is not None:
@@ -105,9 +162,23 @@ def _ended(running: asyncio.Future[None]) -> None:
         running.exception()
 
 
-def assign(remote: Proxy, name: str, value: Any) -> Answer:
+def assign(remote: object, name: str, value: Any) -> Answer[None]:
     """Sets a property: to be awaited. Raises UnknownMethod where it cannot be set."""
+    if not isinstance(remote, Proxy):
+        raise TypeError(f"{remote!r} is no proxy for a loop")
     return Answer(remote._rmi_reader, _method(remote, name, SETTER), (value,), None)
+
+
+@overload
+def awaited(method: Callable[_Given, Iterator[_Typed]]) -> Callable[_Given, AsyncIterable[_Typed]]: ...  # type: ignore[overload-overlap]
+@overload
+def awaited(method: Callable[_Given, _Typed]) -> Callable[_Given, Answer[_Typed]]: ...
+def awaited(method: Callable[_Given, Any]) -> Callable[_Given, Any]:
+    """The method itself. Type checkers see the class's arguments, and a result to be awaited, or read by `async for`.
+
+    For a proxy whose interface is a class without async: `await awaited(store.add)(1, 2)`.
+    """
+    return method
 
 
 class Reader:
@@ -200,7 +271,7 @@ class _Closing:
     __del__ = __call__
 
 
-class Answer:
+class Answer(Generic[_Typed]):
     """A call on its way: await it, or read it as a stream by `async for`."""
 
     def __init__(self, reader: Reader, method: Method, arguments: Any, keywords: Any) -> None:
@@ -214,10 +285,10 @@ class Answer:
             keywords = {name: _for_threads(each) for name, each in keywords.items()}
         self._call: Call = reader.connection.start(kind, method, arguments, keywords, deadline, FREE)
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, _Typed]:
         return self._result().__await__()
 
-    async def _result(self) -> Any:
+    async def _result(self) -> _Typed:
         call, connection, loop = self._call, self._reader.connection, self._reader.loop
         if not call.done:
             answered: asyncio.Future[None] = loop.create_future()
@@ -246,7 +317,7 @@ class Answer:
                 raise CallTimeout(connection.session.late(call))
         if call.failed:
             raise connection.session.raised(call)
-        return self._for_loop(call.value)
+        return self._for_loop(call.value)  # type: ignore[no-any-return]
 
     def _for_loop(self, value: Any) -> Any:
         """An object that came by reference is used by this loop too."""
@@ -263,7 +334,7 @@ class Answer:
         raise TypeError(f"a call is no number before it is awaited: write await remote.{self._method.name}(...)")
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        stream = await self._result()
+        stream: Any = await self._result()
         try:
             async for item in stream:
                 yield item
@@ -329,7 +400,7 @@ class Proxy:
 
 
 def _calling(name: str) -> Any:
-    def call(self: Proxy, *arguments: Any, **keywords: Any) -> Answer:
+    def call(self: Proxy, *arguments: Any, **keywords: Any) -> Answer[Any]:
         return Answer(self._rmi_reader, _method(self, name, METHOD), arguments, keywords)
 
     return call
@@ -361,7 +432,7 @@ def _class(interface: Interface, description: Description) -> type[Proxy]:
     return type(f"Proxy[{interface.name}]", (Proxy,), names)
 
 
-def _getting(name: str, self: Proxy) -> Answer:
+def _getting(name: str, self: Proxy) -> Answer[Any]:
     return Answer(self._rmi_reader, _method(self, name, GETTER), (), None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .. import config
@@ -38,7 +39,7 @@ NAMES = "fastsock.rmi.names"  # the name of a name server's object
 NAMES_VARIABLE = "FASTSOCK_RMI_NAMES"
 MOST_EXPORTS = 8  # that name one another
 
-_Typed = TypeVar("_Typed")
+_Typed = TypeVar("_Typed")  # a class; mypy takes a Protocol for a function that makes it
 _pool: Pool | None = None
 _context: SSLContext | None = None
 _pool_lock = allocate_lock()
@@ -116,6 +117,17 @@ def pool() -> Pool:
 def connect(
     address: str,
     interface: type[_Typed],
+    *,
+    timeout: float | None = ...,
+    key: str | bytes | None = ...,
+    limits: Limits | None = ...,
+    trust: str | None = ...,
+    ssl: SSLContext | None = ...,
+) -> _Typed: ...
+@overload
+def connect(
+    address: str,
+    interface: Callable[..., _Typed],
     *,
     timeout: float | None = ...,
     key: str | bytes | None = ...,

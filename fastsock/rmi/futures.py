@@ -11,11 +11,11 @@ from __future__ import annotations
 from _thread import allocate_lock
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from ..system.genuine import genuine
 from . import proxy as proxies
-from ._batching import Calls, Recorder
+from ._batching import Calls, Recorder, recording_of
 from ._connection import FOR_EVER, Connection, Method
 from ._records import Call, current
 from .errors import CallTimeout
@@ -25,6 +25,23 @@ from .marks import ONEWAY as IS_ONEWAY
 
 _Given = ParamSpec("_Given")
 _Returned = TypeVar("_Returned")
+_Result = TypeVar("_Result", covariant=True)
+
+
+class Result(Protocol[_Result]):
+    """The result of a call of a batch."""
+
+    def done(self) -> bool:
+        """Whether the batch has come back."""
+
+    def result(self) -> _Result:
+        """The value. Raises what the call raised, RuntimeError before the end of the block."""
+
+
+class BatchCalls(Protocol):
+    """What the block of a batch calls: the methods of the proxy. A call returns a Result."""
+
+    def __getattr__(self, name: str, /) -> Callable[..., Result[Any]]: ...
 
 
 class Future(Generic[_Returned]):
@@ -173,15 +190,24 @@ class _Within:
         return connection.call(method, arguments, keywords, deadline, LASTING)
 
 
-def future(method: Callable[_Given, _Returned]) -> Callable[_Given, Future[_Returned]]:
-    """A call of the result sends the call, and returns a Future. `method` is one of a proxy, or within() of one."""
+@overload
+def future(method: Callable[_Given, _Returned]) -> Callable[_Given, Future[_Returned]]: ...
+@overload
+def future(method: Callable[_Given, _Returned], calls: BatchCalls) -> Callable[_Given, Result[_Returned]]: ...
+def future(method: Callable[_Given, Any], calls: BatchCalls | None = None) -> Callable[_Given, Any]:
+    """A call of the result sends the call, and returns a Future. `method` is one of a proxy, or within() of one.
+
+    calls: of a batch. Then the call is one of the batch: future(store.add, calls) is calls.add, with store.add's types.
+    """
     seconds = None
     found: Any = method
+    if calls is not None:
+        return recording_of(calls, _method_of(found))
     if isinstance(found, _Within):
         seconds, found = found.seconds, found.method
     remote = _method_of(found)
 
-    def begin(*arguments: _Given.args, **keywords: _Given.kwargs) -> Future[_Returned]:
+    def begin(*arguments: _Given.args, **keywords: _Given.kwargs) -> Future[Any]:
         limit = remote.target.timeout if seconds is None else seconds
         deadline = genuine.monotonic() + limit if limit else FOR_EVER
         connection = proxies.connected(remote, 0.0 if seconds is None else deadline)
@@ -224,7 +250,7 @@ class Batch:
         self._proxy = proxy
         self._recorder = Recorder()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> BatchCalls:
         return Calls(self._proxy, self._recorder)
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -244,6 +270,6 @@ class Batch:
         recorder.settle(call.value, connection.session.error_of)
 
 
-def batch(proxy: Any) -> Batch:
+def batch(proxy: object) -> Batch:
     """`with batch(store) as calls`: the calls in the block are sent at its end, in one message."""
     return Batch(proxy)

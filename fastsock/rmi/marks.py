@@ -14,7 +14,10 @@ import hashlib
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _Marked = TypeVar("_Marked")
 
@@ -37,6 +40,35 @@ MOST_METHODS = 0xFFFF
 
 class HiddenMethodsWarning(UserWarning):
     """A subclass of an exposed class adds methods without a mark of its own: they are not exposed."""
+
+
+class Remote(Protocol):
+    """What a proxy does besides: `with` closes its connection. An interface that derives from it tells so to mypy.
+
+    class Store(rmi.Remote, Protocol):
+        def add(self, a: int, b: int) -> int: ...
+
+    It lists nothing that can be called.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class AsyncRemote(Protocol):
+    """The same of a proxy for an event loop: `async with`, and aclose()."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def aclose(self) -> None:
+        """Closes the connection behind all that was sent. Idempotent."""
 
 
 class Entry(NamedTuple):
@@ -195,7 +227,8 @@ def _interface(kind: type) -> Interface:
     under = ""  # the class marked whole that this one comes from
     for each in reversed(kind.__mro__[:-1]):
         own = vars(each)
-        whole = _CLASS in own or (is_protocol and getattr(each, "_is_protocol", False) and each.__module__ != "typing")
+        lists = is_protocol and getattr(each, "_is_protocol", False) and each.__module__ not in ("typing", __name__)
+        whole = _CLASS in own or lists
         serial |= own.get(_CLASS, 0)
         shown = {name: _marks_of(value) & EXPOSED for name, value in own.items() if _is_callable_there(value)}
         for name, marked in shown.items():

@@ -10,7 +10,7 @@ import os
 import weakref
 from _thread import RLock
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ._connection import Connection, Method, Target
 from ._records import process
@@ -20,6 +20,7 @@ from .marks import GETTER, IDEMPOTENT, METHOD, SETTER, SPECIAL, Interface
 from .marks import ONEWAY as IS_ONEWAY
 
 _NEVER = frozenset(("_rmi_target", "_rmi_interface"))
+_Typed = TypeVar("_Typed")
 INTERNAL = "_rmi_"  # what begins so is the proxy's own, and is not shown
 
 
@@ -209,12 +210,28 @@ def method_named(proxy: Proxy, name: str) -> Method | None:
     return None if number is None else _method(proxy._rmi_target, proxy._rmi_interface, number)
 
 
-def close(proxy: Proxy) -> None:
+def close(proxy: object) -> None:
     """Closes the connection that connect() made for the proxy, behind all that was sent. Idempotent."""
     target = getattr(proxy, "_rmi_target", None)  # one of an event loop has it too
     if not isinstance(target, Target):
         raise TypeError(f"{proxy!r} is no proxy")
     target.home.close()
+
+
+class closing(Generic[_Typed]):  # as contextlib.closing
+    """`with closing(connect(...)) as store` closes the connection at the end of the block.
+
+    A proxy does so itself. Type checkers know that of a class that derives from Remote. For any other one write this.
+    """
+
+    def __init__(self, proxy: _Typed) -> None:
+        self._proxy = proxy
+
+    def __enter__(self) -> _Typed:
+        return self._proxy
+
+    def __exit__(self, *_: object) -> None:
+        close(self._proxy)
 
 
 def _method(target: Target, interface: Interface, number: int) -> Method:
