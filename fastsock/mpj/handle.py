@@ -133,7 +133,10 @@ class Handle:
     @classmethod
     def wrapper(cls, kind: type) -> type[Any]:
         """Returns the class of handles for records of a class: this one where none says that it wraps them."""
-        return next((_wrappers[base] for base in kind.__mro__ if base in _wrappers), cls)
+        found = _wrappers.get(kind)
+        if found is None:
+            found = next((_wrappers[base] for base in kind.__mro__ if base in _wrappers), cls)
+        return found
 
     def __bool__(self) -> bool:
         """Return whether the handle is not null."""

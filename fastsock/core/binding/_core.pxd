@@ -69,9 +69,6 @@ cdef class Engine:
     cdef int c_irecv(self, Request request, int peer, int tag, uint32_t context) except -1
     cdef int c_wait_all(self, fs_request **requests, Py_ssize_t count) except -1
     cdef int c_wait_any(self, fs_request **requests, Py_ssize_t count) except -1
-    # A send beside a receive, which its caller has prepared: returns when both are done.
-    cdef int c_exchange(self, const void *data, size_t length, int dest, int sendtag, fs_request *receive, int source,
-                        int recvtag, uint32_t context) except -1
     # As iprobe(), probe(), improbe(), mprobe(), progress() and give_way().
     cdef bint c_probe(self, int peer, int tag, uint32_t context, fs_envelope *envelope) except -1
     cdef int c_await(self, int peer, int tag, uint32_t context, fs_envelope *envelope) except -1
@@ -131,7 +128,7 @@ cdef class Matched:
     cdef fs_message *take(self) except NULL
     # As irecv() with a request that has its memory, and the same for a caller that waits.
     cdef int c_irecv(self, Request request) except -1
-    cdef int c_recv(self, fs_request *request) except -1
+    cdef int c_recv(self, void *data, size_t length) except -1
 
 
 cdef class Schedule:

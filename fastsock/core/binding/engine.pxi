@@ -353,18 +353,23 @@ cdef class Matched:
         self.engine.begun(request, result)
         return 0
 
-    cdef int c_recv(self, fs_request *request) except -1:
+    cdef int c_recv(self, void *data, size_t length) except -1:
         cdef fs_message *message = self.take()
+        cdef fs_request request
         cdef int result
-        if request.length < <size_t>LONG_COPY:
-            result = fs_engine_receive_matched(self.engine.engine, request, message)
+        request.one.iov_base = data
+        request.one.iov_len = length
+        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
+        request.blocking = 1
+        if length < <size_t>LONG_COPY:
+            result = fs_engine_receive_matched(self.engine.engine, &request, message)
         else:
             with nogil:
-                result = fs_engine_receive_matched(self.engine.engine, request, message)
+                result = fs_engine_receive_matched(self.engine.engine, &request, message)
         if result != FS_DONE:
-            self.engine.finish_blocking(request, result)
+            self.engine.finish_blocking(&request, result)
         if request.error != FS_FINE:
-            raise self.engine.failure(request)
+            raise self.engine.failure(&request)
         return 0
 
     def irecv(self, buffer):
@@ -777,26 +782,6 @@ cdef class Engine:
             free(request.payload)
             raise self.failure(&request)
         return new_payload(&request), new_envelope(&request.envelope, False)
-
-    cdef int c_exchange(self, const void *data, size_t length, int dest, int sendtag, fs_request *receive, int source,
-                        int recvtag, uint32_t context) except -1:
-        cdef int result
-        if receive.length < <size_t>LONG_COPY:
-            result = fs_engine_receive(self.engine, receive, source, recvtag, context)
-        else:
-            with nogil:
-                result = fs_engine_receive(self.engine, receive, source, recvtag, context)
-        try:
-            self.c_send(data, length, dest, sendtag, context, FS_STANDARD)
-        except:  # a receive that nobody waits for would take the next message
-            with nogil:
-                fs_engine_abandon(self.engine, receive)
-            raise
-        if result != FS_DONE:
-            self.finish_blocking(receive, result)
-        if receive.error != FS_FINE:
-            raise self.failure(receive)
-        return 0
 
     # ---- probes ----
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastsock.system.forkable import new_recursive_lock
+from fastsock.system.forkable import new_lock, new_recursive_lock
 
 from ..collectives.object_collectives import ObjectCalls
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG, PROC_NULL
 from ..exceptions import Exception as MPIException
 from ..failures import translated
 from ..handle import Record
+from ..messages._point_to_point import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from ..collectives._object_collectives import TeamObjectCalls
     from .world import World
+
+
+_making_locks = new_lock()  # held for the moment in which a communicator gets its own
 
 
 class _Declining:
@@ -64,7 +68,7 @@ class Communicator(NoCommunicator):
         "index",
         "info",
         "locks",
-        "making",
+        "making_",
         "members_",
         "name",
         "neighbour_calls",
@@ -109,7 +113,7 @@ class Communicator(NoCommunicator):
         self.starting: Any = None
         self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
-        self.making = new_recursive_lock()  # held by the thread that makes what the first call needs
+        self.making_: Any = None
         self.context: int = -1
         self.path: Any = None  # the calls that programs make most go by it
         if number >= 0:
@@ -123,15 +127,14 @@ class Communicator(NoCommunicator):
         self.context = 2 * number
         members = self.ranks if not self.inter else self.ranks + self.peers
         self.world.open_context(self.context, members)
-        from ..messages._point_to_point import Path
-
         self.path = Path(self)
 
     def close(self) -> None:
         """Forgets all that the process keeps for it. Operations under way complete. Nothing new can start."""
         self.world.close_context(self.context)
         self.members_ = self.remote_ = self.neighbour_calls = self.starting = None
-        self.team_calls, self.objects = NO_TEAM, ObjectCalls(self)
+        if self.teamed:
+            self.team_calls, self.objects = NO_TEAM, ObjectCalls(self)
 
     # Errors
 
@@ -206,6 +209,14 @@ class Communicator(NoCommunicator):
         status._set(self.rank_of(envelope.source), envelope.tag, envelope.length, error)
 
     # Collective operations
+
+    @property
+    def making(self) -> Any:
+        """The lock that the thread holds which makes what the first call needs."""
+        if self.making_ is None:
+            with _making_locks:
+                self.making_ = self.making_ or new_recursive_lock()
+        return self.making_
 
     @property
     def hosts(self) -> tuple[Any, ...]:

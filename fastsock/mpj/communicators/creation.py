@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def everything(communicator: Any, obj: Any) -> tuple[list[Any], list[Any]]:
     """Returns the objects of all members, and those of the remote group where there is one."""
     if not communicator.inter:
-        return ObjectCalls(communicator).allgather(CODEC, obj), []
+        return communicator.objects.allgather(CODEC, obj), []
     remote = ObjectCalls(communicator).allgather(CODEC, obj)
     # each side tells the other what it got: its own objects
     return ObjectCalls(communicator).allgather(CODEC, remote)[0], remote
@@ -50,7 +50,7 @@ def duplicate(communicator: Any) -> Communicator:
         number = local[0] if first_side(communicator) else remote[0]
         return Intercommunicator(world, number, communicator.ranks, communicator.peers)
     number = world.numbers.take() if communicator.rank == 0 else None
-    number = ObjectCalls(communicator).bcast(CODEC, number, 0)
+    number = communicator.objects.bcast(CODEC, number, 0)
     return inherit(Communicator(world, number, communicator.ranks), communicator)
 
 
@@ -80,7 +80,7 @@ def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None
     """Returns a communicator of some members, named by their ranks here; None where this rank is not one of them."""
     world = communicator.world
     number = world.numbers.take() if ranks and ranks[0] == communicator.rank else None
-    numbers = ObjectCalls(communicator).allgather(CODEC, number)
+    numbers = communicator.objects.allgather(CODEC, number)
     if not ranks or communicator.rank not in ranks:
         return None
     return Communicator(world, numbers[ranks[0]], [communicator.ranks[rank] for rank in ranks])
@@ -107,31 +107,24 @@ def split(communicator: Any, color: int, key: int) -> Communicator | None:
     number = world.numbers.take()
     local, remote = everything(communicator, (color, key, number))
     found: Communicator | None = None
+    chosen = None
     if color != UNDEFINED:
         mine = _colored(local, communicator.ranks, color)
-        theirs = _colored(remote, communicator.peers, color) if communicator.inter else []
-        if theirs or not communicator.inter:
-            first = min([mine[0], *theirs[:1]])
-            chosen: int = first[1]
-            members = [rank for rank, _ in mine]
-            if communicator.inter:
-                found = Intercommunicator(world, chosen, members, [rank for rank, _ in theirs])
-            else:
-                found = Communicator(world, chosen, members)
-            if chosen == number:
-                return found
-    world.numbers.give_back(number)
+        chosen = mine[0][1]
+        if not communicator.inter:
+            found = Communicator(world, chosen, [rank for rank, _ in mine])
+        elif theirs := _colored(remote, communicator.peers, color):
+            chosen = min(mine[0], theirs[0])[1]
+            found = Intercommunicator(world, chosen, [rank for rank, _ in mine], [rank for rank, _ in theirs])
+    if found is None or chosen != number:
+        world.numbers.give_back(number)
     return found
 
 
 def _colored(entries: Iterable[tuple[int, int, int]], ranks: Sequence[int], color: int) -> list[tuple[int, int]]:
     """Returns (rank in the world, number) of the members with a color, in the order of keys, then ranks."""
-    chosen = [
-        (key, place, ranks[place], number)
-        for place, (their_color, key, number) in enumerate(entries)
-        if their_color == color
-    ]
-    return [(rank, number) for _, _, rank, number in sorted(chosen)]
+    chosen = [(key, place, number) for place, (theirs, key, number) in enumerate(entries) if theirs == color]
+    return [(ranks[place], number) for _, place, number in sorted(chosen)]
 
 
 class _Channel:

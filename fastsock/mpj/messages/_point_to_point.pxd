@@ -6,6 +6,8 @@ cdef class Started(EngineRequest):
     cdef object communicator
     cdef int _number
 
+    cdef int take(self) except -1
+
 
 cdef class StartedCollective(Started):
     pass

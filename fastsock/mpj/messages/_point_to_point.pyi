@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from typing import Any, final
 
 @final
@@ -7,6 +8,20 @@ class Path:
 @final
 class Started: ...
 
+@final
+class Repeated:
+    def start(self) -> None: ...
+
+@final
+class Matched:
+    communicator: Any
+    matched: Any
+
+    def __init__(self, communicator: Any, matched: Any) -> None: ...
+
+def start_all(requests: Iterable[Any]) -> None: ...
+
 # Both say what is general by super(): their calls have the signatures of the classes after them.
 class NativePointToPoint: ...
 class NativeRequest: ...
+class NativeMessage: ...

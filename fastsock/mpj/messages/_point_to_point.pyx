@@ -1,15 +1,19 @@
 # cython: language_level=3, freethreading_compatible=True
 # The calls that programs make most, with simple arguments, straight to the engine.
 # All other calls go the general way. That one also finds the words for errors.
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 cimport cython
 from cpython.exc cimport PyErr_Clear
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from fastsock.core.binding._core cimport Engine
+from fastsock.core.binding._core cimport Matched as EngineMatched
 from fastsock.core.binding._core cimport Request as EngineRequest
-from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done
+from fastsock.core.binding.engine cimport (
+    FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done,
+)
 
 from fastsock.mpj.datatypes._memory cimport Span, give_room, pack_span, read_span, release_span, take_room, unpack_span
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
@@ -18,15 +22,17 @@ from pickle import dumps as _dumps
 
 from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 
-from ..constants import ERR_REQUEST
+from ..constants import BSEND_OVERHEAD, ERR_REQUEST, UNDEFINED
+from ..exceptions import Exception as MPIException
 from ..handle import Handle, numbered
 from .pickling import BESIDE, CODEC, assembled
-from .operation_records import COMPLETE, Persistent
+from .operation_records import COMPLETE, Persistent, fill_empty
 from .pickling import pickle as _pickle
 
 cdef extern from "Python.h":
     int get_buffer "PyObject_GetBuffer" (object exporter, Py_buffer *view, int flags) noexcept
     int PyObject_CheckBuffer(object)
+    ctypedef struct PyObject
     ctypedef struct PyTypeObject
     object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
     void PyBuffer_Release(Py_buffer *view)
@@ -53,6 +59,11 @@ cdef inline bint span_of(object argument, Span *span, bint writable) except -1:
             release_span(span)
             raise
     return True
+
+
+cdef inline bint dense_span_of(object argument, Span *span, bint writable) except -1:
+    """The same of items without gaps only."""
+    return read_span(argument, span, writable, 0, False) is not None
 
 
 cdef inline void *room_of(Span *span) except NULL:
@@ -132,148 +143,15 @@ cdef error_class(error):
     return error_class(error)
 
 
-# ---- non-blocking ----
-
 cdef enum:
-    MANY = 128  # requests waited for without an allocation
+    MANY = 128   # requests waited for without an allocation
+    SHORT = 2048  # bytes of a message that are copied without one
+
+include "_operations.pxi"
+include "_objects.pxi"
 
 
-cdef class Started(EngineRequest):
-    """A message under way: the engine's request, and what a handle refers to, as operation_records.Transfer is."""
-
-    persistent = False
-    predefined = False
-    constant = None
-    constant_name = ""
-    active = True
-
-    @property
-    def number(self):
-        """An integer that stands for it, given on first request."""
-        with cython.critical_section(self):
-            if not self._number:
-                self._number = numbered(self)
-            return self._number
-
-    def ready(self):
-        return fs_request_is_done(&self.request) != 0
-
-    def waits_for(self):
-        return [self]
-
-    def wait(self, timeout=None):
-        """Waits until it is complete, well or not."""
-        cdef fs_request *one = &self.request
-        self.engine.c_wait_all(&one, 1)
-        self.settle()
-        self.collect()
-        return True
-
-    def look(self, status):
-        if status is None:
-            return
-        code = 0 if self.request.error == FS_FINE else error_class(self.error)
-        if self.request.cancelled:
-            status._set(ANY, ANY, 0, 0, True)
-        elif self.request.kind == FS_SENDING:
-            status._set(ANY, ANY, 0, code)
-        else:
-            self.communicator.fill(status, self.envelope, code)
-
-    def finish(self, status):
-        if status is not None:
-            self.look(status)
-        if self.request.error != FS_FINE and not self.request.cancelled:
-            raise self.communicator.failed(self.error)
-        self.own(None)
-
-    @property
-    def failed(self):
-        return fs_request_is_done(&self.request) != 0 and self.request.error != FS_FINE
-
-    def result(self):
-        return None
-
-    def free(self):
-        pass
-
-
-@cython.final
-cdef class StartedCollective(Started):
-    """A collective operation under way, which the engine brings further by itself."""
-
-    def look(self, status):
-        if status is not None:
-            status._set(ANY, ANY, 0, 0 if self.request.error == FS_FINE else error_class(self.error))
-
-    def cancel(self):
-        raise self.communicator.fail(ERR_REQUEST, "collective operations cannot be cancelled")
-
-
-@cython.final
-cdef class Landing(Started):
-    """A receive into items with gaps: what arrived is put there when it is complete."""
-    cdef Span span
-    cdef void *room
-
-    def __dealloc__(self):
-        leave(&self.span, self.room)
-
-    @cython.critical_section
-    cdef int land(self) except -1:
-        if self.span.held:
-            try:
-                if self.request.error == FS_FINE and not self.request.cancelled:
-                    landed(&self.span, self.room, self.request.envelope.length)
-            finally:
-                give_room(self.room)
-                self.room = NULL
-                release_span(&self.span)
-        return 0
-
-    def finish(self, status):
-        self.land()
-        Started.finish(self, status)
-
-    def free(self):
-        self.callback = land_later
-
-
-def land_later(request):
-    """Puts what arrived in its place, for a program that gave its request up."""
-    (<Landing>request).land()
-
-
-cdef Landing new_landing(Path path, Span *span):
-    cdef Landing landing = Landing.__new__(Landing)
-    landing.communicator = path.record
-    landing.room = room_of(span)
-    landing.span = span[0]
-    landing.take_memory(path.engine, landing.room, span.view.len, NULL, FS_RECEIVING)
-    return landing
-
-
-cdef Started new_started(Path path, Span *span, int kind):
-    """With the memory that span_of() found; keeps it until the message is complete."""
-    cdef Started started = Started.__new__(Started)
-    started.communicator = path.record
-    started.take_memory(path.engine, span.view.buf, span.view.len, <Py_buffer *>&span.view, kind)
-    return started
-
-
-cdef object request_class = None  # MPI.Request, which is written on what is here
-
-
-cdef object handle_of(Started started):
-    global request_class
-    cdef object handle
-    if request_class is None:
-        request_class = Handle.wrapper(Started)
-    handle = PyType_GenericAlloc(<PyTypeObject *>request_class, 0)
-    handle._constant = False
-    handle.ob = started
-    return handle
-
+# ---- non-blocking ----
 
 cdef start_sending(self, buf, int dest, int tag, int mode):
     """None where the arguments are not simple."""
@@ -292,23 +170,37 @@ cdef start_sending(self, buf, int dest, int tag, int mode):
     return handle_of(started)
 
 
-cdef class Beside:
-    """Takes the buffers of an object that travel beside its pickle."""
+cdef repeated(self, buf, int rank, int tag, int kind, int mode):
+    """None where the arguments are not simple."""
+    cdef Path path = self.ob.path
+    cdef Repeated found
+    cdef Span span
+    if not (path.is_origin(rank, tag) if kind == FS_RECEIVING else 0 <= rank < path.count and tag >= 0):
+        return None
+    if not dense_span_of(buf, &span, kind == FS_RECEIVING):
+        return None
+    found = Repeated.__new__(Repeated)
+    found.path, found.peer, found.tag, found.kind, found.mode = path, path.peer(rank), tag, kind, mode
+    found.view, found.holds = <Py_buffer>span.view, True
+    if prequest_class is None:
+        find_classes()
+    return new_handle(prequest_class, found)
 
-    cdef list buffers
 
-    def __call__(self, given):
-        cdef Py_buffer view
-        try:
-            raw = given.raw()
-        except BufferError:  # not in one piece
-            return True
-        if raw.nbytes < BESIDE_LEAST:
-            return True
-        if self.buffers is None:
-            self.buffers = []
-        self.buffers.append(raw)
+cdef bint send_copy(Path path, const void *data, Py_ssize_t length, int dest, int tag) except -1:
+    """A buffered send, where nothing else needs the buffer; whether there is room for it."""
+    cdef EngineRequest request
+    buffered = path.record.buffered or path.record.world.buffered
+    capacity = buffered.capacity
+    if buffered.messages or capacity is not None and length + BSEND_OVERHEAD > capacity:
         return False
+    request = EngineRequest.__new__(EngineRequest)
+    request.engine = path.engine
+    request.take_buffers(PyBytes_FromStringAndSize(<const char *>data, length), PyBUF_SIMPLE, FS_SENDING)
+    path.engine.c_isend(request, path.peers[dest], tag, path.context, MODE)
+    if not fs_request_is_done(&request.request):
+        buffered.keep(request, length)
+    return True
 
 
 # ---- the calls ----
@@ -333,6 +225,26 @@ cdef bint look_for_message(Path path, int source, int tag, status) except -1:
         raise path.record.failed(error) from error
     path.fill(status, source, &envelope)
     return True
+
+
+cdef object take_message(Path path, int source, int tag, status, bint waits):
+    cdef EngineMatched matched
+    cdef fs_envelope envelope
+    try:
+        if waits:
+            matched = path.engine.c_await_match(path.peer(source), tag, path.context)
+        else:
+            matched = path.engine.c_match(path.peer(source), tag, path.context)
+            if matched is None:
+                path.engine.c_give_way()
+                return None
+    except MessageError as error:
+        raise path.record.failed(error) from error
+    if status is not None:
+        path.record.fill(status, matched.envelope)
+    if message_class is None:
+        find_classes()
+    return new_handle(message_class, Matched(path.record, matched))
 
 
 class NativePointToPoint:
@@ -422,16 +334,77 @@ class NativePointToPoint:
         cdef Path path = self.ob.path
         cdef Span span
         cdef Started started
-        if source < ANY or source >= path.count or tag < ANY:
+        if not path.is_origin(source, tag):
             return super().Irecv(buf, source, tag)
         if not span_of(buf, &span, True):
             return super().Irecv(buf, source, tag)
         started = new_started(path, &span, FS_RECEIVING) if span.type == NULL else new_landing(path, &span)
         try:
-            path.engine.c_irecv(started, ANY if source == ANY else path.peers[source], tag, path.context)
+            path.engine.c_irecv(started, path.peer(source), tag, path.context)
         except MessageError as error:
             raise path.record.failed(error) from error
         return handle_of(started)
+
+    def Sendrecv_replace(self, buf, int dest, int sendtag=0, int source=ANY, int recvtag=ANY, status=None):
+        """Send what is in the memory, and receive another message into it."""
+        cdef Path path = self.ob.path
+        cdef Span span
+        cdef fs_envelope envelope
+        cdef char[SHORT] here
+        cdef char *copy = here
+        if not (0 <= dest < path.count and sendtag >= 0 and path.is_origin(source, recvtag)
+                and dense_span_of(buf, &span, True)):
+            return super().Sendrecv_replace(buf, dest, sendtag, source, recvtag, status)
+        try:
+            if span.view.len > SHORT:
+                copy = <char *>malloc(span.view.len)
+                if copy == NULL:
+                    raise MemoryError()
+            memcpy(copy, span.view.buf, span.view.len)
+            path.engine.c_sendrecv(copy, span.view.len, path.peers[dest], sendtag, span.view.buf, span.view.len,
+                                   path.peer(source), recvtag, path.context, MODE, &envelope)
+        except MessageError as error:
+            raise path.record.failed(error) from error
+        finally:
+            if copy != here:
+                free(copy)
+            release_span(&span)
+        path.fill(status, source, &envelope)
+
+    def Bsend(self, buf, int dest, int tag=0):
+        """Send in buffered mode: returns when the message is copied."""
+        cdef Path path = self.ob.path
+        cdef Span span
+        if dest < 0 or dest >= path.count or tag < 0 or not span_of(buf, &span, False):
+            return super().Bsend(buf, dest, tag)
+        try:
+            sent = send_copy(path, span.view.buf, span.view.len, dest, tag)
+        except MessageError as error:
+            raise path.record.failed(error) from error
+        finally:
+            release_span(&span)
+        if not sent:
+            super().Bsend(buf, dest, tag)
+
+    def Send_init(self, buf, int dest, int tag=0):
+        """Create a persistent request for a standard send."""
+        request = repeated(self, buf, dest, tag, FS_SENDING, MODE)
+        return super().Send_init(buf, dest, tag) if request is None else request
+
+    def Ssend_init(self, buf, int dest, int tag=0):
+        """Create a persistent request for a send in synchronous mode."""
+        request = repeated(self, buf, dest, tag, FS_SENDING, SYNCHRONOUS_MODE)
+        return super().Ssend_init(buf, dest, tag) if request is None else request
+
+    def Rsend_init(self, buf, int dest, int tag=0):
+        """Create a persistent request for a send in ready mode. Here it does what `Send_init` does."""
+        request = repeated(self, buf, dest, tag, FS_SENDING, MODE)
+        return super().Rsend_init(buf, dest, tag) if request is None else request
+
+    def Recv_init(self, buf, int source=ANY, int tag=ANY):
+        """Create a persistent request for a receive."""
+        request = repeated(self, buf, source, tag, FS_RECEIVING, MODE)
+        return super().Recv_init(buf, source, tag) if request is None else request
 
     def Probe(self, int source=ANY, int tag=ANY, status=None):
         """Wait until a matching message is there, and leave it there. Returns True."""
@@ -461,6 +434,34 @@ class NativePointToPoint:
             return super().iprobe(source, tag, status)
         return look_for_message(path, source, tag, status)
 
+    def Mprobe(self, int source=ANY, int tag=ANY, status=None):
+        """Wait for a matching message and return it; no other receive can get it."""
+        cdef Path path = self.ob.path
+        if not path.is_origin(source, tag):
+            return super().Mprobe(source, tag, status)
+        return take_message(path, source, tag, status, True)
+
+    def Improbe(self, int source=ANY, int tag=ANY, status=None):
+        """Return a matching message, or None where none is there. No other receive can get it."""
+        cdef Path path = self.ob.path
+        if not path.is_origin(source, tag):
+            return super().Improbe(source, tag, status)
+        return take_message(path, source, tag, status, False)
+
+    def mprobe(self, int source=ANY, int tag=ANY, status=None):
+        """Wait for a matching message and return it; no other receive can get it."""
+        cdef Path path = self.ob.path
+        if not path.is_origin(source, tag):
+            return super().mprobe(source, tag, status)
+        return take_message(path, source, tag, status, True)
+
+    def improbe(self, int source=ANY, int tag=ANY, status=None):
+        """Return a matching message, or None where none is there. No other receive can get it."""
+        cdef Path path = self.ob.path
+        if not path.is_origin(source, tag):
+            return super().improbe(source, tag, status)
+        return take_message(path, source, tag, status, False)
+
     def send(self, obj, int dest, int tag=0):
         """Send an object; returns when it may be changed again."""
         cdef Path path = self.ob.path
@@ -487,129 +488,49 @@ class NativePointToPoint:
     def recv(self, buf=None, int source=ANY, int tag=ANY, status=None):
         """Wait for an object and return it. `buf` is deprecated: memory for the message, or its length in bytes."""
         cdef Path path = self.ob.path
-        cdef Py_buffer view
-        if buf is not None or source < ANY or source >= path.count or tag < ANY or self._codec is not CODEC:
+        if buf is not None or not path.is_origin(source, tag) or self._codec is not CODEC:
             return super().recv(buf, source, tag, status)
         try:
-            payload, envelope = path.engine.recv_new(ANY if source == ANY else path.peers[source], tag, path.context)
+            payload, envelope = path.engine.recv_new(path.peer(source), tag, path.context)
         except MessageError as error:
             raise path.record.failed(error) from error
         if status is not None:
             path.record.fill(status, envelope)
-        if get_buffer(payload, &view, PyBUF_SIMPLE) == 0:
-            try:
-                if is_plain(<char *>view.buf, view.len):
-                    return plain_object(<char *>view.buf, view.len)
-            finally:
-                PyBuffer_Release(&view)
-        else:
-            PyErr_Clear()
-        return CODEC.load(payload)
+        return object_of(payload)
+
+    def sendrecv(self, sendobj, int dest, int sendtag=0, recvbuf=None, int source=ANY, int recvtag=ANY, status=None):
+        """Send an object and receive another at the same time; return the one that arrived."""
+        cdef Path path = self.ob.path
+        if not (0 <= dest < path.count and sendtag >= 0 and recvbuf is None and path.is_origin(source, recvtag)
+                and self._codec is CODEC and _pickle._standard):
+            return super().sendrecv(sendobj, dest, sendtag, recvbuf, source, recvtag, status)
+        return exchange_objects(path, sendobj, dest, sendtag, source, recvtag, status)
+
+    def isend(self, obj, int dest, int tag=0):
+        """Start to send a copy of an object. The object may be changed at once."""
+        request = start_object(self, obj, dest, tag, MODE)
+        return super().isend(obj, dest, tag) if request is None else request
+
+    def issend(self, obj, int dest, int tag=0):
+        """Start to send a copy of an object; the request is complete when the receiver has begun to receive it."""
+        request = start_object(self, obj, dest, tag, SYNCHRONOUS_MODE)
+        return super().issend(obj, dest, tag) if request is None else request
+
+    def irecv(self, buf=None, int source=ANY, int tag=ANY):
+        """Start to receive an object; `Request.wait` returns it. `buf`: memory for it, or its length in bytes."""
+        cdef Path path = self.ob.path
+        cdef StartedObject started
+        if buf is not None or not path.is_origin(source, tag) or self._codec is not CODEC:
+            return super().irecv(buf, source, tag)
+        started = StartedObject.__new__(StartedObject)
+        started.communicator = path.record
+        started.take_memory(path.engine, NULL, 0, NULL, FS_RECEIVING)
+        started.request.allocates = 1
+        try:
+            path.engine.c_irecv(started, path.peer(source), tag, path.context)
+        except MessageError as error:
+            raise path.record.failed(error) from error
+        return handle_of(started)
 
 
-# ---- requests ----
-
-cdef inline int completed(Started started) except -1:
-    if type(started) is Landing:
-        (<Landing>started).land()
-    started.settle()
-    started.collect()
-    started.own(None)
-    return 0
-
-
-cdef bint wait_for_all(list handles, list operations) except -1:
-    """Waits for all where all are messages of one engine; whether they are, and all went well."""
-    cdef fs_request *here[MANY]
-    cdef fs_request **requests = here
-    cdef Engine engine = None
-    cdef Started started
-    cdef Py_ssize_t i, count = len(handles)
-    for handle in handles:
-        if type(handle) is not request_class:
-            return False
-        operation = handle.ob
-        if not isinstance(operation, Started):
-            return False
-        started = <Started>operation
-        if engine is None:
-            engine = started.engine
-        elif engine is not started.engine:
-            return False
-        operations.append(started)
-    if count > MANY:
-        requests = <fs_request **>malloc(count * sizeof(fs_request *))
-        if requests == NULL:
-            raise MemoryError()
-    try:
-        for i in range(count):
-            requests[i] = &(<Started>operations[i]).request
-        if count:
-            engine.c_wait_all(requests, count)
-        for i in range(count):
-            if requests[i].error != FS_FINE:
-                return False
-    finally:
-        if requests != here:
-            free(requests)
-    return True
-
-
-class NativeRequest:
-    """Waiting for messages that were started here."""
-
-    __slots__ = ()
-
-    def Wait(self, status=None):
-        """Wait until the operation is complete, and take its result: its error is raised. Returns True."""
-        cdef Started started
-        cdef fs_request *one
-        operation = self.ob
-        again = type(operation) is Persistent
-        current = operation.current if again else operation
-        if not isinstance(current, Started):
-            return super().Wait(status)
-        started = <Started>current
-        one = &started.request
-        started.engine.c_wait_all(&one, 1)
-        if status is not None or one.error != FS_FINE:
-            return super().Wait(status)
-        completed(started)
-        if again:
-            operation.current = None
-        else:
-            self.ob = COMPLETE
-        return True
-
-    def Test(self, status=None):
-        """Return whether the operation is complete. If it is, its result is taken as `Wait` does."""
-        cdef Started started
-        operation = self.ob
-        if not isinstance(operation, Started):
-            return super().Test(status)
-        started = <Started>operation
-        if not fs_request_is_done(&started.request):
-            started.engine.progress()
-            if not fs_request_is_done(&started.request):
-                started.engine.give_way()
-                return False
-        if status is not None or started.request.error != FS_FINE:
-            return super().Test(status)
-        completed(started)
-        self.ob = COMPLETE
-        return True
-
-    @classmethod
-    def Waitall(cls, requests, statuses=None):
-        """Wait until all operations are complete. Returns True."""
-        cdef list operations = [], handles
-        cdef Py_ssize_t i
-        if type(requests) is not list and type(requests) is not tuple:
-            return super().Waitall(requests, statuses)
-        handles = list(requests)
-        if not wait_for_all(handles, operations) or statuses is not None:
-            return super().Waitall(requests, statuses)
-        for i in range(len(handles)):
-            completed(<Started>operations[i])
-            handles[i].ob = COMPLETE
-        return True
+include "_requests.pxi"

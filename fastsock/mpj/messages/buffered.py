@@ -61,6 +61,12 @@ class Buffered:
                 )
             yield lambda request: self.messages.append((request, cost))
 
+    def keep(self, request: Any, nbytes: int) -> None:
+        """Counts a message that is under way already."""
+        with self.lock:
+            self._sweep()
+            self.messages.append((request, nbytes + BSEND_OVERHEAD))
+
     def flush(self, engine: Any) -> None:
         """Waits until every message is on its way."""
         while waiting := self.pending():

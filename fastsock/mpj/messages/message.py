@@ -8,6 +8,7 @@ from ..constants import ANY_SOURCE, ANY_TAG, ERR_REQUEST
 from ..datatypes import buffers
 from ..exceptions import Exception as MPIException
 from ..handle import Handle, Record, public
+from ._point_to_point import Matched, NativeMessage
 from .operation_records import Nothing, Operation, Transfer
 from .pickling import CODEC, Codec
 from .request import Request
@@ -18,29 +19,24 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar
 
 
-class Matched(Record):
-    """What a message handle refers to: the engine's matched message, or none."""
-
-    __slots__ = ("communicator", "matched")
-
-    def __init__(self, communicator: Any = None, matched: Any = None) -> None:
-        super().__init__()
-        self.communicator = communicator
-        self.matched = matched
-
-
-NO_PROC = Matched()
-"""A message from PROC_NULL."""
-
-
-@public
-class Message(Handle):
-    """A message that a probe has found and taken out of the queue (MPI 4.1, chapter 3)."""
+class NoMessage(Record):
+    """What a message handle refers to that stands for no message of anybody."""
 
     __slots__ = ()
 
-    null: ClassVar[Matched] = Matched()
-    ob: Matched
+    matched = None
+
+
+NO_PROC = NoMessage()
+"""A message from PROC_NULL."""
+
+
+class GeneralMessage(Handle):
+    """A message that was probed, to be received into memory of any kind."""
+
+    __slots__ = ()
+
+    ob: Matched | NoMessage
     _codec: ClassVar[Codec] = CODEC
 
     @classmethod
@@ -64,12 +60,13 @@ class Message(Handle):
         except MessageError as error:
             raise communicator.failed(error) from error
         if matched is None:
+            communicator.engine.give_way()
             return None
         if status is not None:
             communicator.fill(status, matched.envelope)
         return cls.of(Matched(communicator, matched))
 
-    def _take(self) -> Matched:
+    def _take(self) -> Any:
         record = self.ob
         if record is self.null:
             raise MPIException(ERR_REQUEST, "the message is null: it was received already")
@@ -120,3 +117,12 @@ class Message(Handle):
     def irecv(self) -> Request:
         """Start to receive the object of this message; `Request.wait` returns it. Raises as `recv` does."""
         return Request.of(self._receive_object())
+
+
+@public
+class Message(NativeMessage, GeneralMessage, wraps=Matched):
+    """A message that a probe has found and taken out of the queue (MPI 4.1, chapter 3)."""
+
+    __slots__ = ()
+
+    null: ClassVar[NoMessage] = NoMessage()

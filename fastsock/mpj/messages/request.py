@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..constants import ERR_IN_STATUS, ERR_REQUEST, SUCCESS, UNDEFINED
 from ..exceptions import Exception as MPIException
 from ..handle import Handle, public
-from ._point_to_point import NativeRequest, Started
+from ._point_to_point import NativeRequest, Repeated, Started, start_all
 from .operation_records import COMPLETE, Operation, Persistent, fill_empty, wait_any
 from .status import Status
 
@@ -242,7 +242,7 @@ class Request(NativeRequest, GeneralRequest, wraps=(Operation, Started)):
 
 
 @public
-class Prequest(Request, wraps=Persistent):
+class Prequest(Request, wraps=(Persistent, Repeated)):
     """An operation that can be started again and again (MPI 4.1, chapter 3; in parts: chapter 4)."""
 
     __slots__ = ()
@@ -253,9 +253,9 @@ class Prequest(Request, wraps=Persistent):
             raise TypeError(f"expected a Prequest, got {type(request).__name__}")
         return super().__new__(cls, request)
 
-    def _persistent(self) -> Persistent:
+    def _persistent(self) -> Persistent | Repeated:
         operation = self.ob
-        if not isinstance(operation, Persistent):
+        if not isinstance(operation, (Persistent, Repeated)):
             raise MPIException(ERR_REQUEST, "the request is not persistent, or was freed")
         return operation
 
@@ -266,8 +266,7 @@ class Prequest(Request, wraps=Persistent):
     @classmethod
     def Startall(cls, requests: list[Prequest]) -> None:
         """Start several operations, in this order. Raises as `Start` does."""
-        for request in requests:
-            request.Start()
+        start_all(requests)
 
     def Pready(self, partition: int) -> None:
         """Mark a partition as ready to be sent.

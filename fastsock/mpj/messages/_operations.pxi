@@ -1,0 +1,382 @@
+# Part of _point_to_point: what the handles of requests and of matched messages refer to.
+
+cdef class Repeated
+
+
+cdef class Started(EngineRequest):
+    """A message under way: the engine's request, and what a handle refers to, as operation_records.Transfer is."""
+
+    persistent = False
+    predefined = False
+    constant = None
+    constant_name = ""
+    active = True
+
+    @property
+    def number(self):
+        """An integer that stands for it, given on first request."""
+        with cython.critical_section(self):
+            if not self._number:
+                self._number = numbered(self)
+            return self._number
+
+    def ready(self):
+        return fs_request_is_done(&self.request) != 0
+
+    def waits_for(self):
+        return [self]
+
+    def wait(self, timeout=None):
+        """Waits until it is complete, well or not."""
+        cdef fs_request *one = &self.request
+        self.engine.c_wait_all(&one, 1)
+        self.settle()
+        self.collect()
+        return True
+
+    def look(self, status):
+        if status is None:
+            return
+        code = 0 if self.request.error == FS_FINE else error_class(self.error)
+        if self.request.cancelled:
+            status._set(ANY, ANY, 0, 0, True)
+        elif self.request.kind == FS_SENDING:
+            status._set(ANY, ANY, 0, code)
+        else:
+            self.communicator.fill(status, self.envelope, code)
+
+    def finish(self, status):
+        if status is not None:
+            self.look(status)
+        if self.request.error != FS_FINE and not self.request.cancelled:
+            raise self.communicator.failed(self.error)
+        self.take()
+
+    cdef int take(self) except -1:
+        """It is complete, and went well: lets go of what it needed."""
+        self.settle()
+        self.collect()
+        self.own(None)
+        return 0
+
+    @property
+    def failed(self):
+        return fs_request_is_done(&self.request) != 0 and self.request.error != FS_FINE
+
+    def result(self):
+        return None
+
+    def free(self):
+        pass
+
+
+@cython.final
+cdef class StartedAgain(Started):
+    """A message of a request that may be started once more: this keeps the memory."""
+    cdef Repeated repeated
+
+
+@cython.final
+cdef class StartedObject(Started):
+    """An object that is to come."""
+    cdef object value
+
+    cdef int take(self) except -1:
+        Started.take(self)
+        with cython.critical_section(self):
+            payload, self.payload_ = self.payload_, None
+        if payload is not None and not self.request.cancelled:
+            value = object_of(payload)
+            with cython.critical_section(self):
+                self.value = value
+        return 0
+
+    def result(self):
+        with cython.critical_section(self):
+            value, self.value = self.value, None
+        return value
+
+
+@cython.final
+cdef class StartedCollective(Started):
+    """A collective operation under way, which the engine brings further by itself."""
+
+    def look(self, status):
+        if status is not None:
+            status._set(ANY, ANY, 0, 0 if self.request.error == FS_FINE else error_class(self.error))
+
+    def cancel(self):
+        raise self.communicator.fail(ERR_REQUEST, "collective operations cannot be cancelled")
+
+
+@cython.final
+cdef class Landing(Started):
+    """A receive into items with gaps: what arrived is put there when it is complete."""
+    cdef Span span
+    cdef void *room
+
+    def __dealloc__(self):
+        leave(&self.span, self.room)
+
+    @cython.critical_section
+    cdef int land(self) except -1:
+        if self.span.held:
+            try:
+                if self.request.error == FS_FINE and not self.request.cancelled:
+                    landed(&self.span, self.room, self.request.envelope.length)
+            finally:
+                give_room(self.room)
+                self.room = NULL
+                release_span(&self.span)
+        return 0
+
+    cdef int take(self) except -1:
+        self.land()
+        Started.take(self)
+        return 0
+
+    def free(self):
+        self.callback = land_later
+
+
+def land_later(request):
+    """Puts what arrived in its place, for a program that gave its request up."""
+    (<Landing>request).land()
+
+
+cdef Landing new_landing(Path path, Span *span):
+    cdef Landing landing = Landing.__new__(Landing)
+    landing.communicator = path.record
+    landing.room = room_of(span)
+    landing.span = span[0]
+    landing.take_memory(path.engine, landing.room, span.view.len, NULL, FS_RECEIVING)
+    return landing
+
+
+cdef Started new_started(Path path, Span *span, int kind):
+    """With the memory that span_of() found; keeps it until the message is complete."""
+    cdef Started started = Started.__new__(Started)
+    started.communicator = path.record
+    started.take_memory(path.engine, span.view.buf, span.view.len, <Py_buffer *>&span.view, kind)
+    return started
+
+
+@cython.final
+cdef class Repeated:
+    """A message that can be started again and again: what a handle refers to, as operation_records.Persistent is."""
+
+    cdef Path path
+    cdef Py_buffer view
+    cdef int peer, tag, kind, mode, _number
+    cdef bint holds
+    cdef Started current_
+    cdef object __weakref__
+
+    persistent = True
+    predefined = False
+    constant = None
+    constant_name = ""
+
+    def __dealloc__(self):
+        if self.holds:
+            PyBuffer_Release(&self.view)
+
+    @property
+    def number(self):
+        """An integer that stands for it, given on first request."""
+        with cython.critical_section(self):
+            if not self._number:
+                self._number = numbered(self)
+            return self._number
+
+    cdef Started current(self):
+        with cython.critical_section(self):
+            return self.current_
+
+    cdef Started become(self, Started started):
+        """What it was before."""
+        with cython.critical_section(self):
+            before, self.current_ = self.current_, started
+        return before
+
+    cdef int c_start(self) except -1:
+        cdef StartedAgain started = StartedAgain.__new__(StartedAgain)
+        started.communicator, started.repeated = self.path.record, self
+        started.take_memory(self.path.engine, self.view.buf, self.view.len, NULL, self.kind)
+        with cython.critical_section(self):
+            if self.current_ is not None:
+                raise MPIException(ERR_REQUEST, "the request is active already: wait for it before starting it again")
+            self.current_ = started
+        try:
+            if self.kind == FS_SENDING:
+                self.path.engine.c_isend(started, self.peer, self.tag, self.path.context, self.mode)
+            else:
+                self.path.engine.c_irecv(started, self.peer, self.tag, self.path.context)
+        except:
+            self.become(None)
+            raise
+        return 0
+
+    def start(self):
+        """Starts it."""
+        try:
+            self.c_start()
+        except MessageError as error:
+            raise self.path.record.failed(error) from error
+
+    @property
+    def engine(self):
+        current = self.current()
+        return None if current is None else current.engine
+
+    @property
+    def active(self):
+        return self.current() is not None
+
+    @property
+    def failed(self):
+        current = self.current()
+        return current is not None and current.failed
+
+    @property
+    def stranded(self):
+        current = self.current()
+        return current is not None and current.stranded
+
+    def ready(self):
+        current = self.current()
+        return current is None or current.ready()
+
+    def waits_for(self):
+        current = self.current()
+        return [] if current is None else [current]
+
+    def wait(self):
+        """Waits until it is complete, well or not."""
+        current = self.current()
+        if current is not None:
+            current.wait()
+
+    def look(self, status):
+        current = self.current()
+        if current is None:
+            fill_empty(status)
+        else:
+            current.look(status)
+
+    def finish(self, status):
+        current = self.become(None)
+        if current is None:
+            fill_empty(status)
+        else:
+            current.finish(status)
+
+    def result(self):
+        return None
+
+    def cancel(self):
+        current = self.current()
+        if current is not None:
+            current.cancel()
+
+    def free(self):
+        pass
+
+
+@cython.final
+cdef class Matched:
+    """A message that a probe has taken: the engine's, and the record of the communicator."""
+
+    cdef readonly object communicator
+    cdef readonly EngineMatched matched
+    cdef int _number
+    cdef object __weakref__
+
+    predefined = False
+    constant = None
+    constant_name = ""
+
+    def __init__(self, communicator, EngineMatched matched not None):
+        self.communicator, self.matched = communicator, matched
+
+    @property
+    def number(self):
+        """An integer that stands for it, given on first request."""
+        with cython.critical_section(self):
+            if not self._number:
+                self._number = numbered(self)
+            return self._number
+
+
+# ---- their handles ----
+
+cdef extern from *:
+    """
+    #include <structmember.h>
+    #ifdef Py_GIL_DISABLED
+    #define SLOTS_ARE_READ 0 /* another thread may set one in this moment */
+    #else
+    #define SLOTS_ARE_READ 1
+    #endif
+    /* Where the values of a slot of a Python class lie in its instances; -1 where that is not to be known. */
+    static Py_ssize_t slot_offset(PyObject *descriptor)
+    {
+        if (!SLOTS_ARE_READ || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
+        return ((PyMemberDescrObject *)descriptor)->d_member->offset;
+    }
+    #define slot_of(object, offset) ((PyObject **)((char *)(object) + (offset)))
+    static void set_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
+    {
+        PyObject **at = slot_of(object, offset), *before = *at;
+        Py_INCREF(value);
+        *at = value;
+        Py_XDECREF(before);
+    }
+    """
+    Py_ssize_t slot_offset(object descriptor)
+    PyObject **slot_of(PyObject *owner, Py_ssize_t offset)
+    void set_slot(object owner, Py_ssize_t offset, object value)
+
+cdef Py_ssize_t record_slot = slot_offset(Handle.ob)
+cdef Py_ssize_t constant_slot = slot_offset(Handle._constant)
+cdef object request_class = None  # MPI's, which are written on what is here
+cdef object prequest_class = None
+cdef object message_class = None
+
+
+cdef int find_classes() except -1:
+    global request_class, prequest_class, message_class
+    request_class, prequest_class = Handle.wrapper(Started), Handle.wrapper(Repeated)
+    message_class = Handle.wrapper(Matched)
+    return 0
+
+
+cdef inline object record_of(object handle):
+    """Of a handle."""
+    if record_slot < 0 or slot_of(<PyObject *>handle, record_slot)[0] == NULL:
+        return handle.ob
+    return <object>slot_of(<PyObject *>handle, record_slot)[0]
+
+
+cdef inline int refer(object handle, object record) except -1:
+    if record_slot < 0:
+        handle.ob = record
+    else:
+        set_slot(handle, record_slot, record)
+    return 0
+
+
+cdef object new_handle(object kind, object record):
+    cdef object handle = PyType_GenericAlloc(<PyTypeObject *>kind, 0)
+    if constant_slot < 0:
+        handle._constant = False
+    else:
+        set_slot(handle, constant_slot, False)
+    refer(handle, record)
+    return handle
+
+
+cdef object handle_of(Started started):
+    if request_class is None:
+        find_classes()
+    return new_handle(request_class, started)
