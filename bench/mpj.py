@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import mpj_types
-from common import mpi, mpi_command, mpi_curves, mpi_targets, sizes
+from common import call_targets, mpi, mpi_command, mpi_curves, mpi_targets, sizes
 from common.interleave import Sample, Skipped
 from common.placement import Placement
 
@@ -25,7 +25,8 @@ def main() -> int:
     samples = measure(words, mpi_command.find(words, skipped), skipped)
     for ranks, cores in _cases(words):
         print(mpi_command.lines(samples, ranks, _one(cores), words.peers, "what"))
-    mpi_command.report(words, samples, mpi_targets.point_to_point(samples) + mpj_types.results(samples), skipped)
+    results = mpi_targets.point_to_point(samples) + mpj_types.results(samples) + call_targets.results(samples)
+    mpi_command.report(words, samples, results, skipped)
     if words.plot:
         mpi_curves.write(words.plot, samples, f"2 ranks, cores {words.pin[0]} and {words.pin[1]}")
     return 0 if samples else 1
@@ -63,10 +64,12 @@ def measure(words: argparse.Namespace, peers: list[mpi.Mpi], skipped: Skipped) -
         wanted = [8] if _one(cores) else words.sizes
         said = ["--sizes", ",".join(map(str, wanted)), "--cores", cores, "--what", what, "--seconds", "0.05"]
 
-        def each(peer: mpi.Mpi, ranks: int = ranks, said: list[str] = said, what: str = what) -> list[dict]:
+        def each(peer: mpi.Mpi, ranks: int = ranks, cores: str = cores, said: list[str] = said) -> list[dict]:
             found = mpi.run(peer, ranks, "point_to_point", said)
-            if ranks == mpj_types.RANKS and not what:
-                found += mpi.run(peer, ranks, mpj_types.PROGRAM, mpj_types.words(0.02, words.pin))
+            if not _one(cores):
+                found += call_targets.measured(peer, ranks, cores)
+                if ranks == mpj_types.RANKS:
+                    found += mpi.run(peer, ranks, mpj_types.PROGRAM, mpj_types.words(0.02, words.pin))
             start = time.perf_counter()
             mpi.run(peer, ranks, "nothing", [])
             return [*found, {"what": STARTED, "size": 0, "value": (time.perf_counter() - start) * 1e6}]

@@ -14,6 +14,7 @@ import active
 import asyncio_echo
 import buffers
 import busy_thread
+import calls
 import dask_comm
 import idle
 import kernels
@@ -54,12 +55,13 @@ QUESTIONS: dict[str, Question] = {
     "pmm": pmm.measure,
     "mpj_types": mpj_types.measure,
     "rmi": rmi.measure,
+    "calls": calls.measure,
     "dask_comm": dask_comm.measure,
     "whole_programs": whole_programs.measure,
     "kernels": kernels.measure,
     "model": model.results,
 }
-NOT_QUICK = ["dask_comm", "kernels", "model", "rmi", "whole_programs"]
+NOT_QUICK = ["calls", "dask_comm", "kernels", "model", "rmi", "whole_programs"]
 
 
 def main() -> int:

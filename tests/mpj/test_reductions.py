@@ -207,3 +207,55 @@ def test_types_and_operations_that_were_freed_are_forgotten(device: str) -> None
         assert len(gc.get_objects()) < before + 200, len(gc.get_objects()) - before
 
     run(body, 2, device)
+
+
+@pytest.mark.parametrize(("device", "ranks"), [("iodev", 2), ("iodev", 3), ("iodev", 4), ("smpdev", 4)])
+def test_own_operations_between_ranks(device: str, ranks: int) -> None:
+    def body():
+        calls = []
+
+        def add(source, target, datatype):
+            calls.append(datatype.name)
+            code = "i" if datatype == MPI.INT else "d"
+            given, room = np.frombuffer(source, code), np.frombuffer(target, code)
+            assert given.size == room.size
+            room += given
+
+        def put_behind(source, target, datatype):  # does not commute
+            given, room = np.frombuffer(source, "i8"), np.frombuffer(target, "i8")
+            room += given * 10 ** np.ceil(np.log10(room + 1)).astype("i8")
+
+        total, row = size * (size - 1) / 2, MPI.Op.Create(put_behind)
+        operation = MPI.Op.Create(add, True)
+        for length in (1, 8, 3000):
+            for form in range(3):
+                out, into = np.arange(length) + float(rank), np.zeros(length)
+                # each rank writes its arguments in its own way
+                send = [out, [out, MPI.DOUBLE], MPI.buffer.frombuffer(out).cast("d")][(form + rank) % 3]
+                comm.Allreduce(send, [into, length, MPI.DOUBLE] if rank else into, operation)
+                assert np.array_equal(into, np.arange(length) * size + total)
+                into[:] = out
+                comm.Allreduce(MPI.IN_PLACE, into, operation)
+                assert np.array_equal(into, np.arange(length) * size + total)
+            found = np.zeros(length, "i")
+            comm.Allreduce(np.full(length, rank, "i"), found, operation)
+            assert (found == total).all()
+            order = np.zeros(length, "i8")
+            comm.Allreduce(np.full(length, rank + 1, "i8"), order, row)
+            assert (order == int("".join(str(each + 1) for each in range(size)))).all()
+        assert set(calls) <= {"MPI_DOUBLE", "MPI_INT"}
+        comm.Allreduce(np.zeros(0), np.zeros(0), operation)
+
+        def fails(source, target, datatype):
+            raise LookupError("on purpose")
+
+        broken, half = MPI.Op.Create(fails, True), comm.Split(rank // 2, rank)
+        if half.size == 2:  # then both call the function
+            try:
+                half.Allreduce(np.zeros(3), np.zeros(3), broken)
+            except LookupError:
+                pass
+            else:
+                raise AssertionError("what the function raises is told")
+
+    run(body, ranks, device)

@@ -110,6 +110,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_is_in_the_way(fs_engine *engine)
     void fs_engine_give_way()
     int fs_engine_look(fs_engine *engine, const fs_request *request)
+    int fs_engine_look_out(fs_engine *engine, uint32_t arrivals)
     void fs_engine_promise(fs_engine *engine, fs_request *request)
     void fs_engine_fulfil(fs_engine *engine, fs_request *request, int error)
     fs_request *fs_engine_finished(fs_engine *engine)

@@ -835,10 +835,13 @@ cdef class Engine:
 
     cdef int await_message(self, uint32_t arrivals) except -1:
         cdef fs_wait wait
-        fs_wait_prepare(&wait, self.engine, NULL, 0, 0, UINT64_MAX)
-        wait.any_message = 1
-        wait.events = arrivals
-        self.wait_until(&wait)
+        if fs_engine_only_local(self.engine) or not fs_engine_look_out(self.engine, arrivals):
+            fs_wait_prepare(&wait, self.engine, NULL, 0, 0, UINT64_MAX)
+            wait.any_message = 1
+            wait.events = arrivals
+            self.wait_until(&wait)
+        else:
+            self.drain()
         PyErr_CheckSignals()  # messages that nobody asked for may come for ever
         return 0
 

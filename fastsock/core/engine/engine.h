@@ -167,6 +167,8 @@ int fs_engine_is_in_the_way(struct fs_engine *engine);
 void fs_engine_give_way(void);
 /* Rounds with the interpreter's lock, for short or until the request is done: 1 when it is. */
 int fs_engine_look(struct fs_engine *engine, const struct fs_request *request);
+/* The same, until fs_engine_arrivals() has moved. */
+int fs_engine_look_out(struct fs_engine *engine, uint32_t arrivals);
 /* The next request with an owner that completed, or NULL. */
 struct fs_request *fs_engine_finished(struct fs_engine *engine);
 int fs_engine_has_finished(const struct fs_engine *engine);

@@ -45,30 +45,41 @@ static int progress_if_free(struct fs_engine *engine)
 /* Whoever is to answer is on this core, or may be. */
 static int shares_core(const struct fs_engine *engine) { return engine->options.crowded || fs_links_are_near(engine); }
 
-static int look(struct fs_engine *engine, const struct fs_request *request, uint64_t start, uint64_t ticks)
+/* The request is done; without one, messages have arrived since. */
+static int is_answered(const struct fs_engine *engine, const struct fs_request *request, uint32_t arrivals)
+{
+    return request ? fs_request_is_done(request) : fs_engine_arrivals(engine) != arrivals;
+}
+
+static int look_for(struct fs_engine *engine, const struct fs_request *request, uint32_t arrivals, uint64_t start,
+                    uint64_t ticks)
 {
     do {
         for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
-            if (fs_request_is_done(request)) return 1;
+            if (is_answered(engine, request, arrivals)) return 1;
             if (!progress_if_free(engine)) fs_pause();
         }
         if (shares_core(engine)) break;
     } while (fs_ticks() - start < ticks);
-    return fs_request_is_done(request);
+    return is_answered(engine, request, arrivals);
 }
 
-int fs_engine_look(struct fs_engine *engine, const struct fs_request *request)
+static int look(struct fs_engine *engine, const struct fs_request *request, uint32_t arrivals)
 {
     uint64_t start = fs_ticks(), ticks = 0;
     if (!fs_is_time_to_offer(start)) ticks = fs_look_granted(start, (uint64_t)(LOOK_US * fs_ticks_per_us()));
     if (ticks == 0) { /* what is there already needs no look */
         progress_if_free(engine);
-        return fs_request_is_done(request);
+        return is_answered(engine, request, arrivals);
     }
-    int answered = look(engine, request, start, ticks);
+    int answered = look_for(engine, request, arrivals, start, ticks);
     fs_look_ended(start, answered);
     return answered;
 }
+
+int fs_engine_look(struct fs_engine *engine, const struct fs_request *request) { return look(engine, request, 0); }
+
+int fs_engine_look_out(struct fs_engine *engine, uint32_t arrivals) { return look(engine, NULL, arrivals); }
 
 int fs_engine_is_in_the_way(struct fs_engine *engine)
 {

@@ -9,7 +9,7 @@ What several threads may use does not change once it is made; a call's own layou
 """
 cimport cython
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from fastsock.core.binding._core cimport BoundSchedule, Engine, Request, Schedule, Team, c_reduce_local, new_bound
@@ -23,11 +23,11 @@ from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageErro
 
 from fastsock.mpj.datatypes._memory cimport (
     LETTERS_MOST, Py_buffer, PyObject, Span, TypeRecord, gather, give_room, hold, hold_items, lies_within, read_span,
-    release_span, scatter, take_room, type_named, whole_number,
+    release_span, scatter, simple, take_room, type_named, whole_number,
 )
 from fastsock.mpj.messages._point_to_point cimport StartedCollective, handle_of
 
-from ..datatypes._memory import IN_PLACE, LETTERS
+from ..datatypes._memory import IN_PLACE, LETTERS, buffer
 from ..datatypes.buffers import of_format
 from ..datatypes.datatype import Datatype
 from ..datatypes.native_kernels import NUMBERS, kernel_of
@@ -254,10 +254,11 @@ cdef class TeamCalls(Calls):
     cdef Sizes *sizes  # that go through shared memory: those of each primitive end where the next one's begin
     cdef int[PRIMITIVES + 1] first
     cdef int planned  # after so many changes of the table
+    cdef object members, own_calls
 
     def __init__(self, communicator, members):
         Calls.__init__(self, communicator, members)
-        self.team = members.team
+        self.team, self.members = members.team, members
         self.plan()
 
     def __dealloc__(self):
@@ -316,7 +317,15 @@ cdef class TeamCalls(Calls):
 
     def allreduce(self, send, receive, op):
         """Allreduce."""
-        return self.call(ALLREDUCE, send, 1, receive, 1, op, 0)
+        return self.call(ALLREDUCE, send, 1, receive, 1, op, 0) or self.allreduce_own(send, receive, op)
+
+    cdef bint allreduce_own(self, object send, object receive, object op) except -1:
+        """By an operation of the program's own: not among what the members' memory serves."""
+        if function_of(op) is None:
+            return False
+        if self.own_calls is None:
+            self.own_calls = MessageCalls(self.communicator, self.members)
+        return self.own_calls.allreduce(send, receive, op)
 
     def scan(self, send, receive, op):
         """Scan."""
@@ -548,6 +557,7 @@ cdef class TeamCalls(Calls):
         return self.team.c_alltoall(out.buf, &blocks, into.buf, &blocks)
 
 
+include "_own_operations.pxi"
 include "_neighbour_calls.pxi"
 include "_message_calls.pxi"
 include "_start_calls.pxi"

@@ -16,7 +16,7 @@ cdef class Way:
 cdef class Kernel:
     """An operation on a type, as the selection asks for it."""
     cdef readonly bint commutative
-    cdef readonly tuple kernel
+    cdef readonly tuple kernel  # None: an operation of the program's own
 
 
 @cython.final
@@ -70,7 +70,8 @@ cdef class MessageCalls(Calls):
         found = self.exchanges.get(key)
         if found is None:
             combine = Kernel.__new__(Kernel)
-            combine.commutative, combine.kernel = commutative, (type_, operation)
+            combine.commutative = commutative
+            combine.kernel = (type_, operation) if operation >= 0 else None
             chosen = self.allreduce_.PRIMITIVE.choose(Exchange(self.members, 0, True), nbytes, None, combine)
             found = commutative and self.size & (self.size - 1) == 0 and chosen is self.allreduce_.bidirectional_exchange
             self.exchanges[key] = found
@@ -140,7 +141,11 @@ cdef class MessageCalls(Calls):
         if not held.holds_into:
             return False
         operation = self.kernel(op, held.into.operations)
-        if operation < 0 or not self.exchanges_whole(into.len, type_, operation, op.ob.commutative):
+        if operation < 0:
+            held.own = own_operation(op, receive)
+            if held.own is None or into.len == 0:
+                return False
+        if not self.exchanges_whole(into.len, type_, operation, op.ob.commutative):
             return False
         if is_in_place(send):
             out = NULL
@@ -171,7 +176,10 @@ cdef class MessageCalls(Calls):
             peer = self.ranks[self.rank ^ distance]
             self.wait([self.start(held, room, length, peer, tag, FS_RECEIVING),
                        self.start(held, value, length, peer, tag, FS_SENDING)])
-            c_reduce_local(operation, type_, value, room, count)
+            if operation >= 0:
+                c_reduce_local(operation, type_, value, room, count)
+            else:
+                held.own.combine(value, room, length)
             other = value
             value, room = room, other
             if length and out != NULL and room == out.buf:

@@ -8,6 +8,7 @@ cdef class Held:
     cdef Taken out, into
     cdef bint holds_out, holds_into
     cdef object spare  # memory for what comes
+    cdef Own own       # the operation, where it is the program's
 
     def __dealloc__(self):
         if self.holds_out:
