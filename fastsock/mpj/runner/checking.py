@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from importlib import import_module
 
 from ... import config
@@ -76,17 +75,22 @@ def check_program(part: Part) -> None:
     if not os.path.isdir(folder):
         raise LaunchError(f"there is no folder {folder} to run {first} in", _NOT_FOUND)
     path = os.path.join(folder, first)
-    found = shutil.which(first, path=(os.environ | part.environ).get("PATH"))
     if not part.literal:
-        if first not in ("-m", "-c") and found is None and not os.path.exists(path):
+        if first not in ("-m", "-c") and not os.path.exists(path) and not _is_on_path(part):
             raise LaunchError(f"there is no file and no program {first}")
     elif os.sep in first:
         if not os.path.exists(path):
             raise LaunchError(f"there is no program {first}", _NOT_FOUND)
         if os.path.isdir(path) or not os.access(path, os.X_OK):
             raise LaunchError(f"{first} cannot be executed", _CANNOT_RUN)
-    elif found is None:
+    elif not _is_on_path(part):
         raise LaunchError(f"there is no program {first} on the PATH", _NOT_FOUND)
+
+
+def _is_on_path(part: Part) -> bool:
+    from shutil import which  # it imports much
+
+    return which(part.program[0], path=(os.environ | part.environ).get("PATH")) is not None
 
 
 def hint(part: Part) -> str | None:
