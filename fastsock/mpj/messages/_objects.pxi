@@ -1,7 +1,7 @@
 # Part of _point_to_point: objects as messages.
 
 cdef class Beside:
-    """Takes the buffers of an object that travel beside its pickle."""
+    """Takes the buffers of an object that are not copied into its pickle."""
 
     cdef list buffers
 
@@ -67,7 +67,7 @@ cdef object exchange_objects(Path path, object obj, int dest, int sendtag, int s
         beside = Beside.__new__(Beside)
         data = _dumps(obj, 5, buffer_callback=beside)
         if beside.buffers is not None:
-            data = assembled(data, beside.buffers)
+            data = embedded(data, beside.buffers)
     incoming.communicator = path.record
     incoming.take_memory(path.engine, NULL, 0, NULL, FS_RECEIVING)
     incoming.request.allocates = 1

@@ -25,7 +25,8 @@ from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
 from ..constants import BSEND_OVERHEAD, ERR_REQUEST, UNDEFINED
 from ..exceptions import Exception as MPIException
 from ..handle import Handle, numbered
-from .pickling import BESIDE, CODEC, assembled
+from .pickling import BESIDE, CODEC
+from ._embedding import embedded
 from .operation_records import COMPLETE, Persistent, fill_empty
 from .pickling import pickle as _pickle
 

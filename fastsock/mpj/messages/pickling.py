@@ -1,21 +1,21 @@
 """
-Objects as messages: pickled, with large buffers beside the pickle instead of copied into it.
+Objects as messages: pickles, whatever they hold.
 
-A message is the pickle itself, or a header, the pickle and the buffers, each at a multiple of 64 bytes: a numpy array
-that arrives then lies where its message was received.
+A program may receive such a message as bytes and unpickle it. Large buffers are not copied into it (_embedding.pyx).
+Small objects of Python's own types are written and read natively (_plain.pyx).
 """
 
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pickle import HIGHEST_PROTOCOL, PickleBuffer
 from pickle import dumps as _dumps
 from pickle import loads as _loads
 
 from ..datatypes._memory import buffer
 from ..handle import public
+from ._embedding import ENTRY, MAGIC, TAIL, embedded
 from ._plain import load_plain
 
 TYPE_CHECKING = False
@@ -27,14 +27,12 @@ frombuffer = buffer.frombuffer
 PROTOCOL = int(os.environ.get("MPI4PY_PICKLE_PROTOCOL", HIGHEST_PROTOCOL))
 THRESHOLD = int(os.environ.get("MPI4PY_PICKLE_THRESHOLD", 1024 * 1024 // 4))
 
-BESIDE = 8 * 1024
-"""Buffers of at least so many bytes travel beside the pickle."""
+_WITH_BUFFERS = 5  # the protocol that lets buffers be left out, whose opcodes embedded() knows
 
-_MAGIC = b"\x00fsk-oob"  # no pickle begins with a NUL
-_HEAD = struct.Struct("<8sQQ")  # magic, number of buffers, length of the pickle
-_LENGTH = struct.Struct("<Q")
-_ALIGNMENT = 64
-_PADDING = bytes(_ALIGNMENT)
+BESIDE = 8 * 1024
+"""Buffers of at least so many bytes are not copied into the pickle."""
+
+_NEXT_BUFFER, _READONLY = b"\x97", b"\x97\x98"
 DAMAGED = "a message with an object is damaged: it names more bytes than it has"
 
 
@@ -92,11 +90,10 @@ class Pickle:
                 return True
             if raw.nbytes < threshold:
                 return True
-            buffers.append(frombuffer(raw))
+            buffers.append(frombuffer(raw, raw.readonly))
             return False
 
-        protocol = PROTOCOL if self._protocol is None else self._protocol
-        return self._dumps(obj, max(protocol, 5), buffer_callback=stays), buffers
+        return self._dumps(obj, _WITH_BUFFERS, buffer_callback=stays), buffers
 
     @property
     def PROTOCOL(self) -> int | None:
@@ -124,17 +121,6 @@ pickle = Pickle()
 """What the lower-case calls serialize with; a program may give it other functions."""
 
 
-def assembled(data: bytes, buffers: Sequence[Any]) -> list[Any]:
-    """Returns the pieces of a message of a pickle and the buffers beside it."""
-    lengths = b"".join([_LENGTH.pack(len(each)) for each in buffers])
-    pieces: list[Any] = [_HEAD.pack(_MAGIC, len(buffers), len(data)) + lengths, data]
-    at = len(pieces[0]) + len(data)
-    for each in buffers:
-        pieces += [_PADDING[: -at % _ALIGNMENT], each]
-        at += -at % _ALIGNMENT + len(each)
-    return pieces
-
-
 class Codec:
     """Makes messages of objects and objects of messages; `beside`: the least length of buffers beside the pickle."""
 
@@ -153,7 +139,7 @@ class Codec:
             data, buffers = chosen._beside(obj, self.beside)
         if not buffers:
             return data
-        return assembled(data, buffers)
+        return embedded(data, buffers)
 
     def message(self, obj: Any) -> Any:
         """Returns the message for an object, with no memory of the object in it."""
@@ -166,24 +152,27 @@ class Codec:
         if view.nbytes == 0:
             return None
         chosen = self.find()
-        if view[0] > 1 or view[:8] != _MAGIC:
-            found, plain = load_plain(payload) if view[0] == 1 else (None, False)
-            return found if plain else chosen._loads(payload)
-        _, count, length = _HEAD.unpack_from(view)
-        at = _HEAD.size + count * _LENGTH.size
-        if count > view.nbytes // _LENGTH.size or at + length > view.nbytes:
+        if self.beside is not None and not chosen._standard:
+            return chosen._loads(payload)
+        if view[-len(MAGIC) :] == MAGIC:
+            return self._load_embedded(chosen, view)
+        found, plain = load_plain(payload)
+        return found if plain else chosen._loads(payload)
+
+    def _load_embedded(self, chosen: Pickle, view: memoryview) -> Any:
+        """The object, whose large buffers stay where they are: in the message."""
+        count, _ = TAIL.unpack_from(view, view.nbytes - TAIL.size)
+        end = view.nbytes - TAIL.size - count * ENTRY.size
+        if end < 0:
             raise ValueError(DAMAGED)
-        lengths = [_LENGTH.unpack_from(view, _HEAD.size + i * _LENGTH.size)[0] for i in range(count)]
-        data = view[at : at + length]
-        at += length
-        buffers = []
-        for nbytes in lengths:
-            at += -at % _ALIGNMENT
-            if at + nbytes > view.nbytes:
+        at, parts, buffers = 0, [], []
+        for start, first, length, readonly in ENTRY.iter_unpack(view[end : view.nbytes - TAIL.size]):
+            if not at <= start <= first <= first + length <= end:
                 raise ValueError(DAMAGED)
-            buffers.append(view[at : at + nbytes])
-            at += nbytes
-        return chosen._loads(data, buffers=buffers)
+            parts += [view[at:start], _READONLY if readonly else _NEXT_BUFFER]
+            buffers.append(view[first : first + length])
+            at = first + length
+        return chosen._loads(b"".join([*parts, view[at:end]]), buffers=buffers)
 
 
 CODEC = Codec(lambda: pickle, BESIDE)
