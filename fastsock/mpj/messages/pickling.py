@@ -165,7 +165,9 @@ class Codec:
         end = view.nbytes - TAIL.size - count * ENTRY.size
         if end < 0:
             raise ValueError(DAMAGED)
-        at, parts, buffers = 0, [], []
+        at = 0
+        parts: list[Any] = []
+        buffers: list[memoryview] = []
         for start, first, length, readonly in ENTRY.iter_unpack(view[end : view.nbytes - TAIL.size]):
             if not at <= start <= first <= first + length <= end:
                 raise ValueError(DAMAGED)
