@@ -482,7 +482,7 @@ class NativePointToPoint:
                 path.engine.c_send(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), path.peers[dest], tag, path.context,
                                    MODE)
             else:
-                path.engine.send(assembled(data, beside.buffers), path.peers[dest], tag, path.context, MODE)
+                path.engine.send(embedded(data, beside.buffers), path.peers[dest], tag, path.context, MODE)
         except MessageError as error:
             raise path.record.failed(error) from error
 
