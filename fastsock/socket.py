@@ -51,7 +51,8 @@ _HALVES = (_socket.SHUT_RD, _socket.SHUT_WR, _socket.SHUT_RDWR)
 _STREAM_KINDS = (_socket.AF_INET, _socket.AF_INET6)
 _TCP_PROTOCOLS = (0, _socket.IPPROTO_TCP)
 # These modules ask for the descriptor of a socket that is not connected yet. They watch it later, or only show it.
-_ONLY_NOTES = ("asyncio.selector_events", "asyncio.base_events", "asyncio.trsock", "asyncore", "socket", __name__)
+# asyncore is none of them: a dispatcher of another class gives the number to its poller before it connects.
+_ONLY_NOTES = ("asyncio.selector_events", "asyncio.base_events", "asyncio.trsock", "socket", __name__)
 # Bound straight onto a connected socket, so that a call costs no Python frame.
 _BOUND = ("recv", "recv_into", "send", "sendall")
 
@@ -97,7 +98,11 @@ class socket(_Plain):
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
         _Plain.__init__(self, family, type, proto, fileno)
-        if fileno is not None and type in (-1, _socket.SOCK_STREAM):
+        if fileno is None:
+            return
+        # whoever gave the number may have registered it; ssl takes it over from another socket
+        self._fast_watched = not foreign.takes_descriptor(self)
+        if type in (-1, _socket.SOCK_STREAM):
             self._fast_recognise(family, proto, fileno)
             if self._fast_is_tcp_stream() and _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_ACCEPTCONN):
                 self._fast_announce()
@@ -525,6 +530,7 @@ class socket(_Plain):
     def dup(self) -> socket:
         channel = self._fast_channel
         if channel is None:
+            self._fast_watched = True  # the duplicate is the same open file, and must stay so
             return super().dup()
         descriptor = _socket.dup(_Base.fileno(self))
         sock = type(self).__new__(type(self))
@@ -555,8 +561,9 @@ class socket(_Plain):
             for_ssl = kept and asking.f_globals.get("__name__") == "ssl"
             if channel is not None and channel.fileno() >= 0 and not for_ssl:
                 channel.watch()
-        elif self._fast_connection is None and sys._getframe(1).f_globals.get("__name__") not in _ONLY_NOTES:
-            self._fast_watched = True
+        elif self._fast_connection is None and not self._fast_watched:
+            by = foreign.asking(sys._getframe(1))
+            self._fast_watched = by is None or by.f_globals.get("__name__") not in _ONLY_NOTES
         return _Base.fileno(self)  # type: ignore[no-any-return]
 
     # ---- closing ----

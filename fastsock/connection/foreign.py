@@ -21,15 +21,21 @@ _MOST_KNOWN = 4096
 _known: dict[str, tuple[int, bool]] = {}  # by module: how many names it had, and what was found
 
 
+def asking(frame: FrameType) -> FrameType | None:
+    """The frame that asks for a number in `frame`. Functions `fileno` only hand it on, those of files among them."""
+    by: FrameType | None = frame
+    while by is not None and by.f_code.co_name == "fileno":
+        by = by.f_back
+    return by
+
+
 def calls_c(frame: FrameType) -> bool:
-    """Whether a module of this kind asks for a number in `frame`. Frames of functions `fileno` are passed over."""
+    """Whether a module of this kind asks for a number in `frame`."""
     loaded = sys.modules
     if _INTERFACES[0] not in loaded and _INTERFACES[1] not in loaded:
         return False
-    asking: FrameType | None = frame
-    while asking is not None and asking.f_code.co_name == "fileno":
-        asking = asking.f_back
-    return asking is not None and _has_library(asking.f_globals)
+    by = asking(frame)
+    return by is not None and _has_library(by.f_globals)
 
 
 def takes_descriptor(sock: Any) -> bool:
