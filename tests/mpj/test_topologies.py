@@ -195,3 +195,43 @@ def test_edges_that_others_give_reach_both_ends(device):
         assert star.neighbor_allgather("hello" if rank == 0 else None) == ([] if rank == 0 else ["hello"])
 
     run(body, 3, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_ranks_and_numbers_of_numpy_are_taken_as_integers_are(device):
+    def body():
+        before, after = (rank - 1) % size, (rank + 1) % size
+        for kind in (np.intp, np.uint8, np.int32):
+            one, other = np.array([before], kind), np.array([after], kind)  # the array of a rank 0 alone is false
+            ring = comm.Create_dist_graph_adjacent(one, other)
+            assert ring.Get_dist_neighbors() == ([before], [after], None)
+            assert ring.neighbor_allgather(rank) == [before]
+            both = comm.Create_dist_graph_adjacent(
+                np.array([before, after], kind),
+                np.array([after, before], kind),
+                np.array([0, 7], kind),
+                np.array([0, 8], kind),
+            )
+            assert both.Get_dist_neighbors() == ([before, after], [after, before], ([0, 7], [0, 8]))
+            given = comm.Create_dist_graph(
+                np.array([rank], kind), np.array([1], kind), np.array([after], kind), np.array([5], kind)
+            )
+            assert given.Get_dist_neighbors() == ([before], [after], ([5], [5]))
+            graph = comm.Create_graph(np.arange(1, size + 1, dtype=kind), np.arange(1, size + 1, dtype=kind) % size)
+            assert graph.neighbors == [after]
+        none = [np.array([], np.intp), [], None][rank]
+        alone = comm.Create_dist_graph_adjacent(none, none)
+        assert alone.Get_dist_neighbors() == ([], [], None) and alone.neighbor_allgather(rank) == []
+        grid = comm.Create_cart(np.array([size, 1]), np.array([1, 0]))
+        answers = [*grid.Get_coords(np.int64(rank)), *grid.Shift(np.int64(0), np.int64(1))]
+        answers += MPI.Compute_dims(np.int64(size), np.int64(2))
+        assert answers == [rank, 0, before, after, size, 1]
+        assert [type(each) for each in answers] == [int] * 6
+        try:
+            grid.Get_coords(0.5)
+        except TypeError:
+            pass
+        else:
+            raise AssertionError("0.5 is no rank")
+
+    run(body, 3, device)

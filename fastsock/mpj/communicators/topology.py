@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index as as_index
 
 from ..constants import CART, DIST_GRAPH, ERR_ARG, ERR_DIMS, ERR_TOPOLOGY, GRAPH, UNDEFINED
 from ..handle import public
@@ -146,6 +147,7 @@ class Cartcomm(Topocomm, wraps=Cartesian):
         PROC_NULL beyond the edge of the grid. Raises MPI.Exception (ERR_DIMS) where there is no dimension `direction`.
         """
         grid = self._grid()
+        direction, disp = as_index(direction), as_index(disp)
         if not 0 <= direction < len(grid.dims):
             raise self.ob.fail(ERR_DIMS, f"no dimension {direction}: there are {len(grid.dims)}, from 0 on")
         return grid.shift(self.ob.rank, direction, disp)
@@ -281,4 +283,5 @@ def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
     `dims`: the number of dimensions, or a list in which 0 stands for an extent to be chosen. Raises MPI.Exception
     (ERR_DIMS) where no grid is possible, or an extent is negative.
     """
-    return balanced(nnodes, [0] * dims if isinstance(dims, int) else dims)
+    extents: Any = dims if hasattr(dims, "__len__") else [0] * as_index(dims)  # numpy's arrays are no Sequence
+    return balanced(as_index(nnodes), extents)

@@ -20,10 +20,16 @@ if TYPE_CHECKING:
 
 
 def member(communicator: Any, rank: int) -> int:
-    """Returns a rank of the communicator."""
+    """Returns a rank of the communicator, as an int whatever integer was given."""
+    rank = as_index(rank)
     if not 0 <= rank < communicator.size:
         raise communicator.fail(ERR_RANK, f"no rank {rank} among the {communicator.size} of {communicator.title}")
     return rank
+
+
+def _members(communicator: Any, ranks: Sequence[int] | None) -> list[int]:
+    """Returns ranks of the communicator. None means no rank; an array is not asked for its truth value."""
+    return [] if ranks is None else [member(communicator, rank) for rank in ranks]
 
 
 def checked(values: Sequence[int], expected: int) -> list[int]:
@@ -91,8 +97,8 @@ def create_adjacent(
     communicator: Any, sources: Any, destinations: Any, sourceweights: Any, destweights: Any
 ) -> Communicator | None:
     """Returns a communicator of a graph of which each member gives its edges, in and out."""
-    incoming = [member(communicator, as_index(each)) for each in sources or ()]
-    outgoing = [member(communicator, as_index(each)) for each in destinations or ()]
+    incoming = _members(communicator, sources)
+    outgoing = _members(communicator, destinations)
     before, after = _weights(sourceweights, len(incoming)), _weights(destweights, len(outgoing))
     weighted = before is not None or after is not None
     weights = (before or [1] * len(incoming), after or [1] * len(outgoing)) if weighted else None
@@ -104,9 +110,9 @@ def create_distributed(
     communicator: Any, sources: Sequence[int], degrees: Any, destinations: Sequence[int], weights: Any
 ) -> Communicator | None:
     """Returns a communicator of a graph of which each member gives any edges, of other members too."""
-    starts = [member(communicator, as_index(each)) for each in sources]
+    starts = _members(communicator, sources)
     counts = [degrees] * len(starts) if isinstance(degrees, int) else checked(degrees, len(starts))
-    ends = [member(communicator, as_index(each)) for each in checked(destinations, sum(counts))]
+    ends = _members(communicator, checked(destinations, sum(counts)))
     given = _weights(weights, len(ends))
     froms = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
     edges = list(zip(froms, ends, given or [1] * len(ends), strict=True))
