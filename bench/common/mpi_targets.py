@@ -56,5 +56,7 @@ def point_to_point(samples: Sequence[Sample]) -> list[Result]:
     line(name("dict", 2, False), 0, "send/recv of a small dict", 2)
     line(name("array", 2, False), 1 << 20, "send/recv of a 1 MiB float64 array", 10)
     line(name("latency", 2, True), 8, "both ranks on one core, 8 B", 2)
+    for ranks in (2, 4):  # a tenth longer at most
+        line(name("start-up", ranks, False), 0, f"start-up of {ranks} ranks", 1 / 1.1)
     line(name("start-up", 8, False), 0, "start-up of 8 ranks", 1, NOISE)
     return results
