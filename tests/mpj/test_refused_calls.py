@@ -440,3 +440,45 @@ def test_a_tag_that_is_none_of_a_message_to_nobody():
         assert caught.value.Get_error_class() == MPI.ERR_TAG
     comm.Send(data, nobody, 0)
     comm.Recv(data, nobody, MPI.ANY_TAG)
+
+
+def test_items_of_the_null_datatype():
+    """As on MPICH: there may be none of them, and to nobody any number."""
+    comm, data, null = MPI.COMM_SELF, np.zeros(2), MPI.DATATYPE_NULL
+    calls = [comm.Send, comm.Ssend, comm.Isend, comm.Irecv, comm.Bsend]
+    refused = [lambda call=call: call([data, 1, null], 0, 9) for call in calls]
+    refused += [lambda: comm.Bcast([data, 1, null]), lambda: comm.Allgather([data, 1, null], data)]
+    refused += [lambda: comm.Alltoallw([data, [1], [0], [null]], [data, [1], [0], [MPI.DOUBLE]])]
+    for call in refused:
+        with pytest.raises(MPI.Exception) as caught:
+            call()
+        assert caught.value.Get_error_class() == MPI.ERR_TYPE
+    request = comm.Irecv([data, 0, null], 0, 9)
+    comm.Send([data, 0, null], 0, 9)
+    request.Wait()
+    comm.Bcast([data, 0, null])
+    comm.Alltoallw([data, [0], [0], [null]], [data, [0], [0], [null]])
+    comm.Send([data, 1, null], MPI.PROC_NULL, 9)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros(8)[::2], np.zeros(8)[::-1], np.zeros((4, 4))[:, 1], np.zeros(3, "M8[s]"), np.zeros(3, "m8[s]")],
+    ids=["strided", "backwards", "column", "datetime", "timedelta"],
+)
+def test_memory_that_is_not_in_one_piece_or_has_no_type(array):
+    """The class of the error is that of mpi4py, whatever numpy raises."""
+    comm = MPI.COMM_SELF
+    for call in (comm.Send, comm.Isend, comm.Irecv, comm.Ssend, comm.Send_init):
+        with pytest.raises(BufferError):
+            call(array, 0, 9)
+    for call in (comm.Bcast, lambda array: comm.Allreduce(array, np.zeros(8))):
+        with pytest.raises(BufferError):
+            call(array)
+
+
+def test_memory_that_may_not_be_written():
+    data = np.zeros(3)
+    data.flags.writeable = False
+    with pytest.raises(BufferError):
+        MPI.COMM_SELF.Irecv(data, 0, 9)

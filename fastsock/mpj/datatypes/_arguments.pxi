@@ -103,6 +103,8 @@ def landing(uintptr_t address, Py_ssize_t count, datatype):
 cdef Py_ssize_t data_bytes(TypeRecord type_, Py_ssize_t count) except -1:
     cdef int over = 0
     cdef int64_t size = fs_times(type_.size, count, &over)
+    if count and type_.combiner < 0:  # no items may be of the null datatype: calls with a type for each rank name it
+        raise MPIException(ERR_TYPE, "the datatype is null: it was freed, or never made")
     if over or size < 0:
         raise ValueError(f"{count} items of {type_.size} bytes each are no message")
     return size

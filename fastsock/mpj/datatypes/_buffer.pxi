@@ -226,7 +226,10 @@ cpdef buffer acquire(source, bint readonly, bint want_format):
         flags |= PyBUF_WRITABLE
     if want_format:
         flags |= PyBUF_FORMAT
-    return _new(source, flags)
+    try:
+        return _new(source, flags)
+    except ValueError as error:  # numpy's, where others raise BufferError
+        raise BufferError(str(error)) from error
 
 
 def is_buffer(source):
