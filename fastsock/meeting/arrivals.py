@@ -16,6 +16,7 @@ from . import unix_calls, user_names
 
 LOOK_AGAIN = 1.0  # seconds between two looks
 _WITHOUT_A_ROOM = 0.1  # the same, where the room cannot be used
+_READABLE = select.POLLIN
 _ROOM = "room/"  # before the name of the service
 
 
@@ -55,7 +56,7 @@ class Room:
         inside = [*self._streams, *([self._listener] if self._listener >= 0 else ())]
         poll = genuine.poll()
         for descriptor in (*inside, stop):
-            poll.register(descriptor, select.POLLIN)
+            poll.register(descriptor, _READABLE)
         came = poll.poll(min(seconds, LOOK_AGAIN if inside else _WITHOUT_A_ROOM) * 1000)
         for descriptor, _ in came:
             if descriptor in self._streams:  # its other end left

@@ -192,10 +192,19 @@ def test_ending_is_not_changed(programs: Programs, ending: str) -> None:
 def test_file_that_cannot_be_written(programs: Programs) -> None:
     programs.write("app.py", "print('ran')")
     outcome = programs.launched("--stats=/nowhere/out", "app.py")
-    assert (outcome.returncode, outcome.stdout) == (0, "ran\n")
+    assert (outcome.returncode, outcome.stdout) == (2, "")  # before the program begins
     assert outcome.stderr == (
-        "fastsock: the statistics could not be written to /nowhere/out: No such file or directory\n"
+        "python -m fastsock.launcher: the statistics cannot be written to /nowhere/out: there is no folder /nowhere; "
+        "correct FASTSOCK_STATS or --stats, or leave it unset\n"
     )
+
+
+def test_file_that_can_be_written_no_more(programs: Programs) -> None:
+    (programs.folder / "folder").mkdir()
+    programs.write("app.py", "import shutil; shutil.rmtree('folder'); print('ran')")
+    outcome = programs.launched("--stats=folder/out", "app.py")
+    assert (outcome.returncode, outcome.stdout) == (0, "ran\n")
+    assert "the statistics could not be written to" in outcome.stderr and "folder/out" in outcome.stderr
 
 
 @pytest.mark.parametrize("closing", ["sys.stderr = None", "sys.stderr.close()", "os.close(2)"])

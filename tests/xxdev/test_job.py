@@ -156,7 +156,9 @@ def test_who_joins_late_hears_of_earlier_deaths(server):
 def test_a_second_rank_of_one_number_hears_why_it_is_refused(server):
     """What it sends before it has heard does not cost it the reply, as a reset would."""
     joined = join(server, 1)
-    with contextlib.closing(socket.create_connection(addresses.split_host(server.addresses[1][4:]))) as second:
+    with contextlib.closing(
+        socket.create_connection(addresses.split_host(server.addresses[1][4:], "its address"))
+    ) as second:
         hello.connect(second, secret=SECRET, job="test", rank=1, peer=hello.SERVER, role="control")
         second.settimeout(DEADLINE)
         frame = frames.pack(frames.PUT, b"key", bytes(1000))
