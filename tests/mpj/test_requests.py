@@ -123,3 +123,19 @@ def test_requests_that_were_complete_before_anybody_waited_are_forgotten(use):
         use()
     gc.collect()
     assert len(gc.get_objects()) < before + 50
+
+
+def test_a_failed_request_that_a_collection_of_garbage_takes():
+    """The engine lists requests that are complete until somebody takes their results."""
+    for _ in range(200):
+        request = SELF.Irecv(np.zeros(1), 0, 3)
+        SELF.Send(np.ones(4), 0, 3)
+        circle: list[object] = [request]
+        try:
+            MPI.Request.Testall([request])
+        except MPI.Exception as error:
+            circle.append(error)
+        circle.append(circle)
+        del request, circle
+        gc.collect()
+        SELF.Sendrecv(np.ones(4), 0, 4, np.zeros(4), 0, 4)

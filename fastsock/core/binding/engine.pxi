@@ -84,6 +84,7 @@ cdef inline Payload new_payload(fs_request *request):
     return result
 
 
+@cython.no_gc_clear  # a collection of garbage must not take its engine, in whose list it may stand, before its end does
 cdef class Request:
     """One operation under way. Its buffers must stay as they are until it is `done`."""
 
