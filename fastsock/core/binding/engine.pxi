@@ -330,6 +330,7 @@ cdef class Promise(Request):
 
 
 @cython.final
+@cython.no_gc_clear  # its end needs its engine
 cdef class Matched:
     """A message that a matched probe took: no other receive finds it."""
 
