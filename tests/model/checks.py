@@ -1,0 +1,85 @@
+"""Which models are checked, and which seeded mistakes must be found in them.
+
+A check is quick (the default test run has it), short (CI has it) or full (a full run has it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Check:
+    model: str  # the name of its file, without .pml
+    name: str
+    defines: tuple[str, ...]
+    expected: str  # "holds", or how a seeded mistake shows: "assertion", "standstill"
+    run: str = "short"
+    live: bool = False  # its formula, under weak fairness, instead of its assertions and its ends
+
+    @property
+    def title(self) -> str:
+        return f"{self.model}: {self.name}"
+
+
+def holds(model: str, name: str, defines: str = "", run: str = "short") -> Check:
+    return Check(model, name, tuple(defines.split()), "holds", run)
+
+
+def lives(model: str, name: str, defines: str = "", run: str = "short") -> Check:
+    return Check(model, name, ("LTL", *defines.split()), "holds", run, live=True)
+
+
+def mistake(model: str, name: str, expected: str, defines: str, run: str = "short") -> Check:
+    return Check(model, name, tuple(defines.split()), expected, run)
+
+
+MODELS = (
+    holds("switch", "blocking reader, 4 bytes", "N=4", "quick"),
+    holds("switch", "unseen epoll, 4 bytes", "N=4 WATCH", "quick"),
+    holds("switch", "blocking reader, 5 bytes, ring of 2", "N=5 RING=2"),
+    holds("switch", "unseen epoll, 5 bytes, ring of 2, TCP of 2", "N=5 RING=2 CAP=2 WATCH"),
+    holds("switch", "blocking reader, 5 bytes, TCP of 2", "N=5 CAP=2"),
+    holds("switch", "two writers", "N=4 NW=2"),
+    holds("switch", "two readers", "N=4 NR=2", "full"),
+    holds("switch", "two writers, shutdown at any step", "N=3 NW=2 SHUT"),
+    holds("switch", "unseen epoll, shutdown at any step", "N=4 WATCH SHUT"),
+    holds("switch", "sender killed at any step", "N=4 KILLS"),
+    holds("switch", "unseen epoll, sender killed at any step", "N=4 KILLS WATCH"),
+    holds("switch", "reader killed or closed at any step", "N=4 KILLR"),
+    holds("switch", "way out", "N=4 RELEASE"),
+    holds("switch", "way out, unseen epoll", "N=4 RELEASE WATCH"),
+    holds("switch", "way out, sender killed", "N=3 RELEASE KILLS"),
+    lives("switch", "read in the end", "N=3 MAXSW=3"),
+    lives("switch", "read in the end, unseen epoll", "N=3 MAXSW=3 WATCH"),
+    holds("attach", "1 byte each way"),
+    holds("attach", "2 bytes and 0, readers join too", "NA=2 NB=0 PROGR=true", "full"),
+    holds("attach", "1 byte each way, joining end killed", "KILL=A", "full"),
+    holds("attach", "1 byte each way, offering end killed", "KILL=B", "full"),
+    holds("attach", "1 byte each way, offering end closes", "CLOSE=B", "full"),
+    holds("fences", "in the kernel's send, switch word", "PAIR=1", "quick"),
+    holds("fences", "head, want", "PAIR=2", "quick"),
+)
+
+MISTAKES = (
+    mistake("switch", "X named without exclusion", "assertion", "N=3 NW=2 MUT_NODEKKER"),
+    mistake("switch", "reader sleeps without the second look", "standstill", "N=4 MUT_NOSECONDLOOK", "quick"),
+    mistake("switch", "token and last payload in one read, unseen epoll", "standstill", "N=4 WATCH MUT_ONEREAD"),
+    mistake("switch", "tokens not counted", "assertion", "N=4 MUT_NOCOUNT", "quick"),
+    mistake("switch", "want not armed at each switch to the ring", "standstill", "N=4 MUT_NOREARM"),
+    mistake("switch", "reader arms however many tokens are there", "assertion", "N=5 RING=2 CAP=2 MUT_MANYTOKENS"),
+    mistake("switch", "two readers in recv, counted after it", "assertion", "N=4 NR=2 MUT_TWOREADERS"),
+    mistake("switch", "return when the ring is empty, not acknowledged", "assertion", "N=5 MUT_NOACK"),
+    mistake("switch", "spill while a reader sleeps without a limit", "assertion", "N=4 MUT_BLINDSPILL"),
+    mistake("switch", "token refused by TCP, count kept", "assertion", "N=5 CAP=2 MUT_NOROOM"),
+    mistake("switch", "token refused by TCP, count taken back", "assertion", "N=5 CAP=2 MUT_UNCOUNT"),
+    mistake("switch", "sleep beyond X by a read that takes", "assertion", "N=4 MUT_EATSLEEP"),
+    mistake("switch", "way out without draining tokens", "assertion", "N=4 RELEASE MUT_RELTOKEN"),
+    mistake("switch", "way out granted before the switch is carried out", "assertion", "N=4 RELEASE MUT_RELUNACKED"),
+    mistake("switch", "way out granted after shutdown", "assertion", "N=4 RELEASE MUT_RELFIN"),
+    mistake("attach", "an offer sent before it is noted", "assertion", "NA=2 MUT_OFFERFIRST", "full"),
+    mistake("attach", "an offer declined without deciding it", "assertion", "NA=2 MUT_UNDECIDED"),
+    mistake("attach", "reader goes by the switch word, not by the join", "assertion", "NA=2 MUT_SWONLY"),
+    mistake("fences", "in the kernel's send, switch word: no fences", "assertion", "PAIR=1 MUT_NOFENCE", "quick"),
+    mistake("fences", "head, want: no fences", "standstill", "PAIR=2 MUT_NOFENCE", "quick"),
+)

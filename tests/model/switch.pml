@@ -1,0 +1,466 @@
+/* One direction of a live TCP connection that has gained memory.  It changes carrier at an exact byte: TCP to ring at X,
+ * ring to TCP at Y, any number of times.  README.md says what each word means and which rules this model holds.
+ *
+ * N payload bytes, a ring of RING bytes, CAP bytes in TCP's two buffers, NW writers, NR readers, MAXSW switches.
+ * WATCH: a level-triggered epoll that nobody sees.  SHUT, KILLS, KILLR, RELEASE: what else happens.  MUT_...: mistakes. */
+#define LOCK(l)   atomic { !l -> l = 1 }
+#define UNLOCK(l) l = 0
+#define TOK 0                       /* a token on TCP; payload is numbered 1, 2, ... */
+
+#ifndef N
+#define N 4                         /* payload bytes */
+#endif
+#ifndef RING
+#define RING 1
+#endif
+#ifndef CAP
+#define CAP 3                       /* what TCP holds, both buffers together */
+#endif
+#ifndef NW
+#define NW 1
+#endif
+#ifndef NR
+#define NR 1
+#endif
+#ifndef MAXSW
+#define MAXSW 4                     /* switches: 4 is ring, TCP, ring, TCP */
+#endif
+#ifdef MUT_NOACK
+#define ACKED head == tail
+#else
+#define ACKED rseq == seq           /* the reader is done with the record of the last segment */
+#endif
+#ifdef MUT_NODEKKER
+#define IDLE true
+#else
+#define IDLE tx_busy == 0           /* nobody of this end is within the kernel's send */
+#endif
+#if defined MUT_NOROOM || defined MUT_UNCOUNT
+#define ROOM true
+#else
+#define ROOM len(tcp) < CAP - 1     /* room for the tokens of this segment: nothing else will fill it */
+#endif
+#ifdef MUT_RELUNACKED
+#define RESENDABLE true
+#else
+#define RESENDABLE rseq == seq      /* else payload before X, or after Y, lies on TCP around what would be sent again */
+#endif
+#ifdef MUT_NOREARM
+#define REARM skip
+#else
+#define REARM want = 1
+#endif
+/* the kernel */
+chan tcp = [CAP] of { byte };
+bool fin, rgone;                    /* no more from the sender's end; the reader's end is gone */
+/* the segment; w: by whom it is written */
+byte seq, X, Y, tok, head;          /* w: sender.  seq odd: payload goes into the ring */
+byte ring[RING];
+byte tail, rseq;                    /* w: reader.  rseq: the last switch that he has carried out */
+bool rx_in;                         /* w: reader.  he may be within a recv that takes bytes and knows no X */
+bool want;                          /* armed by the sender at each switch to the ring, then by the reader */
+byte rel;                           /* 1 the reader's end asks for the way out, 2 granted (CAS from 1), 3 withdrawn (CAS from 1) */
+/* the sender's end */
+byte sent, nxt = 1, left = N, tx_busy, wdone;
+bool out_ring, txlock, wshut, aliveS = 1;
+/* the reader's end */
+byte rcvd, expect = 1;
+bool rxlock, ended, aliveR = 1;
+
+inline deliver(b) { d_step { assert(b == expect); expect++ } }
+
+/* sender: bytes into the ring have been stored, the reader may have asked for a token.  txlock is held */
+inline ring_bell() {
+    if
+    :: want ->
+       d_step { w = want; want = 0;           /* want and tok are one word, changed by CAS: counted before it can be taken */
+#ifndef MUT_NOCOUNT
+                if :: w -> tok++ :: else fi
+#endif
+              }
+       if
+       :: w ->
+          atomic {
+            if
+            :: fin || rgone -> w = 0
+            :: !fin && !rgone && nfull(tcp) -> tcp!TOK
+            :: !fin && !rgone && full(tcp) -> w = 0;    /* refused */
+#if !defined MUT_NOROOM && !defined MUT_UNCOUNT
+               assert(false)
+#endif
+            fi }
+          if
+          :: w -> sent++
+#ifdef MUT_UNCOUNT
+          :: else -> tok--
+#else
+          :: else
+#endif
+          fi
+       :: else
+       fi
+    :: else
+    fi
+}
+inline try_switch() {               /* TCP to ring */
+    if
+    :: skip
+    :: atomic { !txlock && seq % 2 == 0 && seq < MAXSW -> txlock = 1 }
+       if
+       :: (!wshut && rel == 0 && ACKED) ->
+          out_ring = 1;
+          if
+          :: (IDLE && ROOM) ->
+             X = sent;
+             d_step { tok = 0; REARM }        /* one word; armed, for a reader may sleep in the kernel */
+             seq++
+          :: else -> out_ring = 0
+          fi
+       :: else
+       fi;
+       UNLOCK(txlock)
+    fi
+}
+proctype Writer() {
+    bool w; bool ok;
+    {
+    do
+    :: atomic { left == 0 -> break }
+    :: atomic { left > 0 -> left-- }
+again: if
+       :: out_ring ->
+          LOCK(txlock);
+          if
+          :: wshut || rgone -> UNLOCK(txlock); left = 0; goto again2
+          :: else
+          fi;
+          if
+          :: seq % 2 == 0 -> UNLOCK(txlock); goto again
+          :: else
+          fi;
+          if
+          :: head - tail == RING ->
+             if
+#ifndef NOSPILL
+#ifdef MUT_BLINDSPILL
+             :: seq < MAXSW ->
+#else
+             :: seq < MAXSW && (rseq == seq || !rx_in) ->
+#endif
+                Y = head; seq++; out_ring = 0; UNLOCK(txlock); goto again
+#endif
+             :: UNLOCK(txlock);     /* no lock is held while one waits for room */
+                (head - tail < RING || rgone || wshut || seq % 2 == 0); goto again
+             fi
+          :: else
+          fi;
+          d_step { ring[head % RING] = nxt; nxt++ }
+          head++;
+          ring_bell();
+          UNLOCK(txlock)
+       :: else ->
+          tx_busy++;
+          if
+#ifndef MUT_NODEKKER
+          :: out_ring -> tx_busy--; LOCK(txlock); UNLOCK(txlock); goto again
+#endif
+          :: else
+          fi;
+          atomic {                  /* send(): one system call */
+            if
+            :: fin || rgone -> ok = 0
+            :: !fin && !rgone && nfull(tcp) -> tcp!nxt; nxt++; ok = 1
+            fi }
+          if :: ok -> sent++ :: else -> left = 0 fi;
+          tx_busy--;
+          try_switch()
+       fi;
+again2: skip
+    od;
+    atomic { wdone++;
+      if :: wdone == NW :: else -> goto fini fi };
+    LOCK(txlock); wshut = 1; UNLOCK(txlock);
+    fin = 1
+    } unless { !aliveS };
+fini: skip
+}
+#ifdef SHUT
+proctype Shut() {                   /* shutdown(SHUT_WR) or close by another thread, at any step */
+    { LOCK(txlock); wshut = 1; UNLOCK(txlock); fin = 1 } unless { !aliveS }
+}
+#endif
+#ifdef RELEASE
+proctype Native() {                 /* the sender's end answers: its native thread, or its program's next call */
+    byte i; bool ok;
+    {
+    do
+    :: atomic { ended || rgone || !aliveR -> break }
+    :: rel == 1 ->
+       LOCK(txlock);
+       atomic {                     /* CAS; after our FIN nothing can be sent again: refused */
+         if
+#ifdef MUT_RELFIN
+         :: rel == 1 -> rel = 2; ok = 1
+#else
+         :: rel == 1 && !wshut && RESENDABLE -> rel = 2; ok = 1
+         :: rel == 1 && !(!wshut && RESENDABLE) -> rel = 3; ok = 0
+#endif
+         :: else -> ok = 0
+         fi };
+       if
+       :: ok && seq % 2 == 1 ->
+          i = tail; Y = tail; seq++;
+          do
+          :: i < head ->
+             atomic {
+               if
+               :: fin || rgone -> i = head
+               :: !fin && !rgone && nfull(tcp) -> tcp!ring[i % RING]; sent++; i++
+               fi }
+          :: else -> break
+          od;
+          out_ring = 0
+       :: else
+       fi;
+       UNLOCK(txlock); break
+    od
+    } unless { !aliveS }
+}
+#endif
+#ifdef KILLS
+proctype KillS() { atomic { aliveS = 0; fin = 1 } }
+#endif
+#ifdef KILLR
+proctype KillR() { atomic { aliveR = 0; rgone = 1 } }   /* or closes: the same for the sender */
+#endif
+
+/* the reader asks for a token: only while at most one is on its way, so there are never more than two */
+#ifdef MUT_MANYTOKENS
+#define ARM ok = 1; want = 1
+#else
+#define ARM atomic { if :: X + tok - rcvd <= 1 -> want = 1; ok = 1 :: else -> ok = 0 fi }
+#endif
+inline drain(upto) {                /* takes the tokens that are there, up to a count that was loaded before */
+    k = X + upto - rcvd;
+    do
+    :: k > 0 -> atomic { if :: tcp?c; assert(c == TOK); n = 1 :: empty(tcp) -> n = 0 fi };
+       if :: n -> rcvd++; k-- :: else -> break fi
+    :: else -> break
+    od
+}
+inline settle() {                   /* for a watcher: a token stays while the ring has bytes; count, ask, look, take */
+    do
+    :: head != tail -> break
+    :: else ->
+       t = tok; ARM;
+       if
+       :: head != tail -> atomic { if :: ok && want -> want = 0 :: else fi }; break
+       :: else
+       fi;
+       e = (X + t - rcvd > 0);
+       drain(t);
+       if :: !ok && e && k == 0 :: else -> break fi
+    od
+}
+proctype Reader() {
+    byte b, c, n, s, t, k;
+    bool e, ok;
+    {
+    do
+    :: atomic { ended -> break }
+    :: else ->
+#ifdef WATCH
+       (len(tcp) > 0 || fin || ended);       /* an epoll that we do not see, level-triggered */
+#endif
+#ifndef MUT_TWOREADERS
+       LOCK(rxlock);                         /* from before the kernel until what came is counted */
+#endif
+       if :: ended -> goto out :: else fi;
+call:  s = seq;
+       if
+       :: rseq % 2 == 0 && s > rseq && rcvd >= X -> rseq++; goto call
+       :: rseq % 2 == 0 && s > rseq && rcvd < X ->        /* TCP, up to X */
+          atomic { tcp?b; n = 1 };
+          rcvd++; deliver(b)
+#ifdef MUT_TWOREADERS
+       :: rseq % 2 == 0 && s == rseq ->
+          atomic { if :: tcp?b; n = 1 :: empty(tcp) && fin -> n = 0 fi };
+          if :: n -> d_step { c = rcvd; rcvd++ } :: else fi;
+          if
+          :: n == 0 && seq == rseq -> ended = 1
+          :: n == 0 && seq != rseq -> goto call
+          :: n && seq != rseq && c >= X -> goto call
+          :: n && !(seq != rseq && c >= X) -> deliver(b)
+          fi
+#else
+#if defined WATCH && !defined MUT_ONEREAD
+       :: rseq % 2 == 0 && s == rseq ->                    /* TCP: look first, then take what was seen */
+          atomic { n = len(tcp); e = fin };
+          if :: n > 2 -> n = 2 :: else fi;
+          if
+          :: seq != rseq -> goto call
+          :: else
+          fi;
+          if
+          :: n == 0 && e -> ended = 1
+          :: n == 0 && !e -> skip                          /* EAGAIN */
+          :: n > 0 ->
+             d_step { tcp?b; rcvd++; if :: n > 1 -> tcp?c; rcvd++ :: else fi };
+             deliver(b);
+             if :: n > 1 -> deliver(c) :: else fi
+          fi
+#else
+       :: rseq % 2 == 0 && s == rseq ->                    /* TCP: recv that sleeps in the kernel and takes 1 or 2 bytes */
+          rx_in = 1;
+          if
+#ifndef MUT_BLINDSPILL
+          :: seq != rseq -> rx_in = 0; goto call
+#endif
+          :: else
+          fi;
+          atomic {
+            if
+            :: nempty(tcp) -> tcp?b; n = 1;
+               if :: nempty(tcp) -> tcp?c; n = 2 :: true fi
+            :: empty(tcp) && fin -> n = 0
+#ifdef WATCH
+            :: empty(tcp) && !fin -> n = 3                 /* EAGAIN */
+#endif
+            fi }
+          if
+          :: n == 3 -> rx_in = 0; goto out
+          :: else
+          fi;
+          t = rcvd; rcvd = rcvd + n;
+          s = seq;
+          if
+          :: s == rseq && n == 0 -> ended = 1
+          :: s == rseq && n > 0 -> deliver(b); if :: n == 2 -> deliver(c) :: else fi
+          :: s != rseq ->                                  /* what lies beyond X is tokens */
+             if :: n > 0 && t < X -> deliver(b) :: else fi;
+             if :: n == 2 && t + 1 < X -> deliver(c) :: else fi;
+             if :: n == 2 && t + 1 >= X -> assert(c == TOK) :: else fi
+          fi;
+          rx_in = 0;
+#ifndef WATCH
+          if :: !ended && (n == 0 || t >= X) && s != rseq -> goto call :: else fi
+#else
+          if :: n == 0 && !ended -> goto call :: else fi
+#endif
+#endif
+#endif
+       :: rseq % 2 == 1 && head != tail && rel != 2 ->
+          b = ring[tail % RING]; tail++; deliver(b);
+#ifdef WATCH
+          /* settle: one token stays while the ring has bytes */
+          settle()
+#endif
+       :: rseq % 2 == 1 && s > rseq && tail == Y ->        /* the ring ends here: tokens, then payload on TCP */
+          do
+          :: rcvd < X + tok ->
+             atomic { if :: tcp?c; n = 1; assert(c == TOK) :: empty(tcp) && fin -> n = 0 fi };
+             if :: n -> rcvd++ :: else -> rcvd = X + tok fi
+          :: else -> break
+          od;
+          rseq++; goto call
+       :: else ->                                          /* the ring is empty */
+          if :: seq != s -> goto call :: else fi;
+#ifdef WATCH
+          settle();
+          if :: head != tail -> goto call :: else fi;
+#else
+#ifndef MUT_EATSLEEP
+          drain(tok);
+#endif
+          ARM;
+#ifndef MUT_NOSECONDLOOK
+          if :: head != tail || seq != s -> goto call :: else fi;
+#endif
+#ifdef MUT_EATSLEEP
+          atomic { if :: tcp?c; n = 1 :: empty(tcp) && fin -> n = 0 fi };
+          if :: n -> rcvd++; assert(c == TOK); goto call :: else fi;
+#else
+          (len(tcp) > 0 || fin);                           /* poll(): takes nothing */
+#endif
+#endif
+          atomic { e = (empty(tcp) && fin) };
+          if :: e && head == tail && seq == s -> ended = 1 :: else fi
+#ifndef WATCH
+          ; if :: !ended -> goto call :: else fi
+#endif
+       fi;
+out:
+#ifndef MUT_TWOREADERS
+       UNLOCK(rxlock);
+#endif
+#ifdef RELEASE
+       if
+       :: skip
+       :: rel == 0 && !ended ->              /* foreign code takes the descriptor */
+          LOCK(rxlock);
+             rel = 1;
+             if
+             :: rel >= 2
+             :: atomic { rel == 1 -> rel = 3 }        /* not in time: the bridge, which reads as ever */
+             fi;
+             if :: rel == 2 -> (seq % 2 == 0 || fin) :: else fi;
+             if :: rel == 2 && seq % 2 == 1 -> rel = 3 :: else fi;      /* killed meanwhile */
+             if
+             :: rel == 2 ->
+#ifndef MUT_RELTOKEN
+                if
+                :: rseq < seq ->              /* tokens are not for foreign code */
+                   do
+                   :: rcvd < X + tok -> atomic { if :: tcp?c; assert(c == TOK); n = 1 :: empty(tcp) && fin -> n = 0 fi };
+                      if :: n -> rcvd++ :: else -> rcvd = X + tok fi
+                   :: else -> break
+                   od;
+                   rseq = seq
+                :: else
+                fi;
+#endif
+                do                            /* foreign code reads raw */
+                :: atomic { if :: tcp?b; n = 1 :: empty(tcp) && fin -> n = 0 fi };
+                   if :: n -> deliver(b) :: else -> break fi
+                od;
+                ended = 1
+             :: else
+             fi;
+          UNLOCK(rxlock)
+       fi
+#endif
+       skip
+    od;
+#if !defined KILLS
+    assert(!ended || expect == nxt);         /* all of it before the end */
+#else
+    assert(!ended || aliveS == 0 || expect == nxt);
+#endif
+    } unless { !aliveR }
+}
+init {
+    byte i;
+    atomic {
+      i = 0; do :: i < NW -> run Writer(); i++ :: else -> break od;
+      i = 0; do :: i < NR -> run Reader(); i++ :: else -> break od;
+#ifdef SHUT
+      run Shut();
+#endif
+#ifdef RELEASE
+      run Native();
+#endif
+#ifdef KILLS
+      run KillS();
+#endif
+#ifdef KILLR
+      run KillR();
+#endif
+    }
+}
+#ifdef LTL
+#ifdef KILLR
+ltl live { <> (wdone == NW || !aliveS) }
+#else
+ltl live { <> (ended || !aliveR) }
+#endif
+#endif
