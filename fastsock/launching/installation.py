@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # create_connection, create_server, socketpair and fromfd look the class up in their module when they are called.
 NAMES = ("socket",)
+# bytes that asyncio asks for in each receive, whatever comes: for that the C library maps memory, and gives it back
+EVENT_LOOP_BLOCK = 256 << 10
 
 
 class LateInstallWarning(RuntimeWarning):
@@ -75,7 +77,7 @@ def install(*, children: bool = True, stacklevel: int = 1) -> None:
         return
     import socket as stdlib
 
-    from .. import config
+    from .. import config, core
     from .. import socket as fast
 
     config.settings()
@@ -86,6 +88,8 @@ def install(*, children: bool = True, stacklevel: int = 1) -> None:
     except BaseException:
         installation.undo()
         raise
+    if core.available:
+        core.expect_blocks(EVENT_LOOP_BLOCK)
     _current = installation
 
 

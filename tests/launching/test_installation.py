@@ -309,3 +309,33 @@ import {module}, sys, socket
 held = [v for v in vars(sys.modules[{module!r}]).values() if isinstance(v, type) and v.__name__ == "socket"]
 assert all(v is socket.socket for v in held), held
 """)
+
+
+MAPPED = """
+import ctypes, sys
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks u f k".split()]
+library = ctypes.CDLL(None)
+if not hasattr(library, "mallinfo2"):
+    sys.exit(77)
+library.mallinfo2.restype = Info
+before = library.mallinfo2().hblks
+kept = bytes(256 << 10)  # as asyncio's receive asks for
+print(library.mallinfo2().hblks - before)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "variables", "mapped"),
+    [
+        ("", {}, "1"),
+        ("import fastsock; fastsock.install()", {}, "0"),
+        ("import fastsock; fastsock.install()", {"MALLOC_TRIM_THRESHOLD_": "131072"}, "1"),
+    ],
+    ids=["plain", "installed", "the user decides"],
+)
+def test_the_memory_of_a_receive_is_kept_for_the_next(first: str, variables: dict[str, str], mapped: str) -> None:
+    done = run(f"{first}\n{MAPPED}", **variables)
+    if done.returncode == 77:
+        pytest.skip("this C library does not tell what it has mapped")
+    assert (done.stdout, done.stderr) == (f"{mapped}\n", "")

@@ -52,6 +52,11 @@ cdef inline void note_block(size_t length) noexcept:
         expected_blocks = fs_expect_blocks(length)
 
 
+def expect_blocks(size_t length):
+    """Tells the C library that blocks of so many bytes come and go: it keeps the memory of one for the next."""
+    note_block(length)
+
+
 @cython.final
 cdef class Channel:
     """A connected shared-memory stream as seen through one descriptor.
