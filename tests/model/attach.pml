@@ -60,11 +60,20 @@ inline progress(e) {
              if :: ok :: else -> st[e] = NEVER; out_ring[e] = 0 fi
           :: else -> out_ring[e] = 0
           fi
+#ifdef MUT_READTWICE
+       :: st[e] == OFFERED ->
+          if :: joined == 1 -> out_ring[e] = 1 :: else fi;
+          if
+          :: tx_busy[e] > 0 || joined != 1 -> out_ring[e] = 0
+          :: else -> X[e] = sent[e]; sw[e] = 1; out_ring[e] = 1; st[e] = UP
+          fi
+#else
        :: st[e] == OFFERED && joined == 1 -> out_ring[e] = 1;
           if
           :: tx_busy[e] == 0 -> X[e] = sent[e]; sw[e] = 1; st[e] = UP
           :: else -> out_ring[e] = 0
           fi
+#endif
        :: else
        fi;
        UNLOCK(txlock[e])
@@ -80,7 +89,14 @@ inline decide(e) {
        atomic { if :: joined == 0 -> joined = 2; ok = 1 :: else -> ok = 0 fi };
        if :: ok -> st[e] = NEVER :: else -> progress(e) fi
 #endif
-    :: st[e] == CAND -> LOCK(txlock[e]); if :: st[e] == CAND -> st[e] = NEVER :: else fi; UNLOCK(txlock[e])
+    :: st[e] == CAND ->
+       LOCK(txlock[e]);
+#ifdef MUT_FORGETOFFER
+       st[e] = NEVER;
+#else
+       if :: st[e] == CAND -> st[e] = NEVER :: else fi;     /* another thread may have made an offer meanwhile */
+#endif
+       UNLOCK(txlock[e])
     :: st[e] >= UP -> break
     od
 }
