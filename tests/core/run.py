@@ -22,6 +22,7 @@ TARGETS = (
     "registered/fuzz_words",
     "stream/fuzz_open",
     "stream/fuzz_calls",
+    "switch/fuzz_offer",
     "engine/fuzz_frames",
     "team/fuzz_team",
     "remote/fuzz_span",

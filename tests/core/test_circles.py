@@ -14,6 +14,7 @@ BELOW = {
     "sockets": {""},
     "active": set(),
     "stream": {"", "sockets"},
+    "switch": {"", "sockets", "stream"},
     "engine": {"", "stream", "verbs"},
     "registered": {""},
     "team": {""},
