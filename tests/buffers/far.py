@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
-from fastsock import buffers
+from fastsock import buffers, core
 
 
 def number(here):
@@ -37,6 +38,38 @@ def release(here, key="buffer"):
 
 def drop(here, key="buffer"):
     delattr(here, key)
+
+
+def lose_in_a_circle(here, first):
+    """Nobody closes the connection. `first`: what the collector clears first, the socket or its channel."""
+    circle: list = [here.sock]
+    circle.append(circle)
+    here.sock = None
+    channel = next(each for each in gc.get_referents(circle[0]) if isinstance(each, core.Channel))
+    if first == "channel":
+        gc.collect()  # what is found only through others is looked at behind them from now on
+    del circle, channel
+    gc.collect()
+
+
+class _Keeps:
+    def __init__(self, here, buffer):
+        self.here, self.buffer, self.itself = here, buffer, self
+
+    def __del__(self):
+        self.here.back = self.buffer
+
+
+def bring_back(here):
+    """A collection takes the buffer, and a finalizer stores it again; what a look at it raises."""
+    _Keeps(here, here.buffer)
+    del here.buffer
+    gc.collect()
+    try:
+        here.back.view("u1")
+    except ValueError as error:
+        return str(error)
+    return "it can be seen"
 
 
 def send(here, values, **options):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import socket as plain
 import threading
 
 import pytest
@@ -280,6 +282,46 @@ def test_a_connection_that_is_closed_gives_back_what_nobody_took(shared):
     assert buffers.send_buffer(shared.near, buffer)
     assert not buffer.is_home
     shared.far.close()
+    buffer.wait(5)
+    assert buffer.view("u1").tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("first", ["socket", "channel"])
+def test_also_where_a_collection_of_garbage_takes_the_connection(shared, first):
+    told_to(shared, far.expect)
+    buffer = filled(range(10))
+    assert buffers.send_buffer(shared.near, buffer)
+    told_to(shared, far.lose_in_a_circle, first)
+    buffer.wait(5)
+    assert buffer.view("u1").tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("first", ["channel", "closed"])
+def test_a_channel_in_a_circle_tells_of_its_end(first):
+    """Whatever a collection of garbage clears first: also the function that it is to call."""
+    told = []
+    doorbell, other = plain.socketpair()
+    segment, memory = core.Segment.make(1 << 16)
+    os.close(memory)
+    parts = {"channel": core.Channel(segment, doorbell.detach(), core.CONNECTED), "closed": lambda: told.append(first)}
+    parts["channel"].show_desk(5, parts["closed"])
+    parts["itself"], held = parts, parts[first]
+    around = [parts]
+    del parts
+    gc.collect()  # what is found only through others is looked at behind them from now on
+    del around, held
+    gc.collect()
+    assert told == [first]
+    other.close()
+
+
+def test_a_borrower_that_a_collection_of_garbage_takes(shared):
+    """A finalizer brings it back: but its memory has gone back to its owner."""
+    told_to(shared, far.expect)
+    buffer = filled(range(10))
+    assert buffers.send_buffer(shared.near, buffer)
+    told_to(shared, far.take)
+    assert "released" in told_to(shared, far.bring_back)
     buffer.wait(5)
     assert buffer.view("u1").tolist() == list(range(10))
 

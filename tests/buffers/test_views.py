@@ -7,6 +7,7 @@ import os
 import pickle
 import resource
 import threading
+import weakref
 
 import numpy
 import pytest
@@ -268,3 +269,42 @@ def test_it_is_registered_until_it_is_deregistered_or_released(buffer):
     buffer.register(device)
     buffer.release()
     assert device.known == []
+
+
+@pytest.mark.parametrize("kind", [None, numpy.dtype("f8")])
+@pytest.mark.parametrize("first", ["buffer", "view", "export", "callback"])
+def test_a_buffer_in_a_circle_with_its_views(kind, first):
+    """Whichever of them a collection of garbage clears first. Nobody is called whom it takes too."""
+    told = []
+    parts = {"callback": lambda buffer: told.append(first)}
+    parts["buffer"] = made = buffers.RegisteredBuffer(64)
+    parts["export"] = core.TypedExport(made, kind, False)
+    made.view_of_it = parts["view"] = memoryview(parts["export"])
+    made.unref(parts["callback"])
+    weak, held = weakref.ref(made), parts[first]
+    made.parts = parts
+    del parts, made
+    gc.collect()  # what is found only through others is looked at behind them from now on
+    del held
+    gc.collect()
+    assert weak() is None and told == []
+
+
+def test_a_buffer_that_a_finalizer_brings_back_is_as_it_was():
+    back = []
+
+    class Keeps:
+        def __init__(self, buffer):
+            self.buffer, self.itself = buffer, self
+
+        def __del__(self):
+            back.append(self.buffer)
+
+    made = buffers.RegisteredBuffer(8)
+    made.view("u1")[:] = 7
+    Keeps(made)
+    del made
+    gc.collect()
+    (buffer,) = back
+    assert buffer.view("u1").tolist() == [7] * 8
+    buffer.release()

@@ -350,6 +350,24 @@ def test_a_promise_is_a_request_among_others(engines):
         promise.complete()
 
 
+def test_a_request_that_is_going_is_not_found_by_what_goes_with_it(engines):
+    """The error's own end looks for the request that completed last."""
+    (engine,) = engines(1)
+    found = []
+
+    class Looks(Exception):
+        def __del__(self):
+            found.append(engine.peek(0))
+
+    promise = engine.promise()
+    promise.complete(Looks())
+    del promise
+    assert found == [None]
+    last = engine.promise()
+    last.complete()
+    assert engine.peek(0) is last
+
+
 def test_a_promise_may_end_with_an_error(engines):
     (engine,) = engines(1)
     promise, seen = engine.promise(), []

@@ -139,3 +139,12 @@ def test_a_failed_request_that_a_collection_of_garbage_takes():
         del request, circle
         gc.collect()
         SELF.Sendrecv(np.ones(4), 0, 4, np.zeros(4), 0, 4)
+
+
+def test_a_persistent_request_that_a_collection_of_garbage_takes_lets_go_of_its_memory():
+    for make, memory in ((SELF.Send_init, bytearray(4)), (SELF.Recv_init, bytearray(4))):
+        circle: list[object] = [make([memory, MPI.BYTE], 0, 3)]
+        circle.append(circle)
+        del circle
+        gc.collect()
+        memory.append(1)  # refused while anybody has it

@@ -30,13 +30,21 @@ cdef class _Shared:
     cdef atomic_int open_channels
     cdef object closed  # called once this process has closed its end
     cdef uint64_t desk  # where buffers for this end go, as it was shown; 0: nowhere
+    cdef bint shown     # and is shown still
+
+    def __del__(self):
+        # Never closed. Now, and not at the end: a collection of garbage may clear `closed` itself before that.
+        self.hide_desk()
+        self.desk = 0
+        self.tell_closed()
 
     def __dealloc__(self):
         if self.end != NULL:
             fs_end_free(self.end)
 
     cdef void hide_desk(self) noexcept:
-        if self.closed is not None:
+        if self.shown:
+            self.shown = False
             fs_end_show_desk(self.end, 0)
 
     cdef int tell_closed(self) except -1:
@@ -58,6 +66,7 @@ def expect_blocks(size_t length):
 
 
 @cython.final
+@cython.no_gc_clear  # its end needs `shared`
 cdef class Channel:
     """A connected shared-memory stream as seen through one descriptor.
 
@@ -666,6 +675,7 @@ cdef class Channel:
         self.alive()
         self.shared.closed = closed
         self.shared.desk = desk
+        self.shared.shown = True
         fs_end_show_desk(self.shared.end, desk)
 
     def shown_desk(self):
@@ -861,9 +871,8 @@ cdef class Channel:
         # never closed: the socket's own finalizer closed the descriptor
         if self.descriptor >= 0 and self.shared is not None and self.shared.end != NULL:
             if atomic_fetch_sub(&self.shared.open_channels, 1) == 1:
-                self.shared.hide_desk()
+                self.shared.hide_desk()  # and tells of the close when the last channel has gone
                 fs_end_closed(self.shared.end)
-                self.shared.tell_closed()
 
 
 cdef bint is_channel(object candidate) noexcept:

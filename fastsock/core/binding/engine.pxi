@@ -195,8 +195,12 @@ cdef class Request:
             self.callback_ = None
         return callback
 
-    def __dealloc__(self):
+    def __del__(self):
+        # Before anything of it goes: what goes may run Python, and nobody may find it on the list then.
         self.collect()
+
+    def __dealloc__(self):
+        self.collect()  # it may have come on the list since a collection of garbage found it for the first time
         self.drop_buffers()
         free(self.request.payload)
 

@@ -207,8 +207,11 @@ cdef class Lendable(Exporter):
         return True
 
     def __del__(self):
+        self.going = True
         if not self._released and self.memory is not None and self.process == fs_generation():
             self._left()
+            if self._borrowed is not None or self._loans:  # another finalizer may bring it back, but not what it had
+                self._loans, self._released, self.closed = [], True, True
 
     def settle(self):
         """A sending is over."""

@@ -72,6 +72,7 @@ cdef Memory map_memory(int memory, uint64_t nbytes):
     return self
 
 
+@cython.no_gc_clear  # the memory stays until the last view has gone
 cdef class Exporter:
     """Gives memory to the buffer protocol, and counts who has it: one type at a time.
 
@@ -85,7 +86,11 @@ cdef class Exporter:
     cdef public bint closed                    # to new exports; refusal() has the reason
     cdef public bint readonly                  # as far as new exports go
     cdef uint32_t process
+    cdef bint going                            # with all that it knows: nobody is told of the last export
     cdef object __weakref__
+
+    def __del__(self):
+        self.going = True
 
     def refusal(self, kind, bint writable):
         return BufferError("this memory cannot be had in that way now")
@@ -147,15 +152,17 @@ cdef class Exporter:
         readonly = readonly or self.readonly
         PyBuffer_FillInfo(buffer, owner, <char *>self.memory.start + self.offset, self.nbytes, readonly, flags)
         self.kind = kind
+        self.going = False  # somebody's finalizer has brought it back
         self.exports += 1
         self.writable_exports += not readonly
         return 0
 
     @cython.critical_section
     cdef bint end(self, bint wrote):
+        """Whether somebody is to be told."""
         self.writable_exports -= wrote
         self.exports -= 1
-        return self.exports == 0
+        return self.exports == 0 and not self.going
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         self.begin(None, buffer, self, flags, False)
@@ -166,6 +173,7 @@ cdef class Exporter:
 
 
 @cython.final
+@cython.no_gc_clear  # the end of a view needs the exporter
 cdef class TypedExport:
     """The memory of an exporter, as items of one type."""
     cdef Exporter exporter

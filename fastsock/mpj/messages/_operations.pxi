@@ -162,6 +162,7 @@ cdef Started new_started(Path path, Span *span, int kind):
 
 
 @cython.final
+@cython.no_gc_clear  # a collector would not release the view, but only drop its owner
 cdef class Repeated:
     """A message that can be started again and again: what a handle refers to, as operation_records.Persistent is."""
 
