@@ -6,13 +6,16 @@ import os
 import random
 import signal
 import socket
+import sys
 import threading
+import time
 
 import pytest
 
 from .engines import PATHS, core, join, joined
 
 ANY = core.ANY
+HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()  # the interpreter's
 REMOTE = [path for path in PATHS if path != "local"]
 
 
@@ -313,6 +316,85 @@ def test_threads_of_one_rank_call_at_once(path):
 
     with joined(2, path) as (a, b):
         together(*(lambda pair=pair, tag=tag: exchange(*pair, tag) for tag in range(3) for pair in ((a, 1), (b, 0))))
+
+
+def test_threads_of_one_rank_start_probe_and_test_at_once(path):
+    """Beside a thread that only computes. Each message arrives once, and those of a thread in their order."""
+    count, over = 150, threading.Event()
+
+    def compute():
+        while not over.is_set():
+            sum(range(1000))
+
+    def send(tag):
+        waiting = []
+        for number in range(count):
+            data = number.to_bytes(4, "little") * (20_000 if number % 50 == 0 else 1)
+            waiting.append(a.isend(data, 1, tag, 0))
+            if number % 7 == 0:
+                progressing(a, waiting.pop(0).test)
+        for request in waiting:
+            progressing(a, lambda request=request: request.test())
+
+    def receive(tag):
+        for number in range(count):
+            progressing(b, lambda: b.iprobe(0, tag, 0) is not None)
+            into = bytearray(b.iprobe(0, tag, 0).length)
+            request = b.irecv(into, 0, tag, 0)
+            progressing(b, request.test)
+            assert request.error is None and into == number.to_bytes(4, "little") * (len(into) // 4)
+
+    def work():
+        try:
+            together(*(lambda tag=tag, do=do: do(tag) for tag in range(3) for do in (send, receive)))
+        finally:
+            over.set()
+
+    with joined(2, path) as (a, b):
+        together(compute, work)
+
+
+@pytest.mark.skipif(not HAS_LOCK, reason="there is no interpreter's lock to keep")
+def test_who_waits_for_an_engine_keeps_no_other_thread_waiting():
+    """One thread copies a long message with the engine's lock, another one asks the engine, a third one goes on."""
+    data, target = bytes(1 << 26), bytearray(1 << 26)
+    asked, begun, over = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
+    turns, gone_on = 0, []
+
+    def go_on():
+        nonlocal turns
+        while not over.is_set():
+            turns += 1
+            time.sleep(0)
+
+    def copy():
+        while asked.acquire() and not over.is_set():
+            begun.release()
+            a.send(data, 1, 0, 0)
+
+    def ask():
+        try:
+            while len(gone_on) < 50 and not any(gone_on):
+                into = b.irecv(target, 0, 0, 0)
+                asked.release()
+                begun.acquire()
+                before, was_done = turns, into.done
+                b.iprobe(0, 1, 0)
+                if into.done and not was_done:  # it has waited for the copy
+                    gone_on.append(turns - before)
+                into.wait()
+        finally:
+            over.set()
+            asked.release()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)  # no thread goes on but where another one lets it
+    try:
+        with joined(2, "local") as (a, b):
+            together(ask, copy, go_on)
+    finally:
+        sys.setswitchinterval(interval)
+    assert any(gone_on)
 
 
 def test_a_flood_that_nobody_receives_is_bounded(path):

@@ -11,6 +11,25 @@ cdef extern from "Python.h":
     Py_ssize_t references_to "Py_REFCNT" (PyObject *object)
     int PyBuffer_FillInfo(Py_buffer *view, object exporter, void *data, Py_ssize_t length, int readonly, int flags) except -1
 
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX < 0x030D0000
+    #define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet
+    #endif
+
+    static void *leave_interpreter_for_engine(void)
+    {
+        PyThreadState *here = PyThreadState_GetUnchecked(); /* up to Python 3.11 whoever has the lock, in any thread */
+        return here != NULL && here == PyGILState_GetThisThreadState() ? PyEval_SaveThread() : NULL;
+    }
+
+    static void enter_interpreter_again(void *left) { PyEval_RestoreThread((PyThreadState *)left); }
+    """
+    void *leave_interpreter_for_engine() noexcept nogil
+    void enter_interpreter_again(void *left) noexcept nogil
+
+fs_engines_heed_interpreter(leave_interpreter_for_engine, enter_interpreter_again)
+
 ANY = FS_ANY
 STANDARD = FS_STANDARD
 SYNCHRONOUS = FS_SYNCHRONOUS
@@ -450,10 +469,13 @@ cdef class Engine:
             channel.alive()
             if channel.users or channel.shared.open_channels != 1:
                 raise ValueError("a channel that others use cannot be attached")
-            error = fs_engine_attach_end(self.engine, peer, channel.shared.end, channel.descriptor)
-            self.check_attached(peer, error)
-            channel.descriptor = -1
+            descriptor, channel.descriptor = channel.descriptor, -1  # before a wait for the engine lets others in
+        error = fs_engine_attach_end(self.engine, peer, channel.shared.end, descriptor)
+        if error == 0:
             atomic_store(&channel.shared.open_channels, 0)
+        else:
+            channel.rebind(descriptor)
+        self.check_attached(peer, error)
 
     def attach_descriptor(self, int peer, int fd):
         """Messages with `peer` go through this connected stream's descriptor. It belongs to the engine from now on."""

@@ -84,6 +84,9 @@ struct fs_engine_options {
     int crowded;        /* more ranks than cores on this host: hand the core over while waiting */
 };
 
+/* Of an interpreter whose lock a caller may hold: `leave` gives it up, NULL where the thread has it not; `enter` takes it
+ * back. Before the first engine. */
+void fs_engines_heed_interpreter(void *(*leave)(void), void (*enter)(void *left));
 /* The engine of rank `rank` of `size`, held once.  NULL with `error`: -EINVAL for such ranks, or -ENOMEM. */
 struct fs_engine *fs_engine_new(int rank, int size, const struct fs_engine_options *options, int *error);
 /* Another user holds it; each release takes one hold back, and the last one frees the engine. */

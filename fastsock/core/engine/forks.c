@@ -19,7 +19,7 @@ static int hold_all(void)
         held = engine;
     }
     pthread_mutex_unlock(&fs_engines.lock);
-    for (struct fs_engine *engine = held; engine; engine = engine->next_held) fs_engine_lock(engine);
+    for (struct fs_engine *engine = held; engine; engine = engine->next_held) fs_engine_lock_to_fork(engine);
     pthread_mutex_lock(&fs_engines.lock);
     return fs_engines.changes == seen;
 }

@@ -166,6 +166,7 @@ struct fs_engine {
     struct fs_request *finished_first, *finished_last;
     _Atomic uint32_t finished, finished_callbacks;
     struct fs_request *settled; /* sends of other engines of this process that completed under our lock */
+    void *left;                 /* what its lock's holder gave up to wait for it (lock.c) */
     /* collectives.c */
     struct fs_collective *collectives, *ready_first, *ready_last;
     _Atomic uint32_t ready;         /* that many can go on */
@@ -229,7 +230,13 @@ void fs_collective_is_doomed(struct fs_engine *engine,
                              struct fs_collective *collective); /* it will not wait for ever */
 
 /* lock.c */
+struct fs_interpreter {
+    void *(*leave)(void);
+    void (*enter)(void *left);
+};
 void fs_engine_lock_slowly(struct fs_engine *engine);
+/* Keeps the interpreter's lock: a child must find that as its parent left it. */
+void fs_engine_lock_to_fork(struct fs_engine *engine);
 static inline int fs_engine_try_lock(struct fs_engine *engine)
 {
     uint32_t nobody = 0;

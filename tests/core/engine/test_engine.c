@@ -295,6 +295,103 @@ TEST(requests_that_both_ends_copy_are_abandoned, 0)
 }
 TEST(requests_are_abandoned_over_a_stream, 0) { run_abandoning(STREAM); }
 
+/* ---- an interpreter's lock, which the callers hold ---- */
+
+#define CALLERS 4
+
+static pthread_mutex_t interpreter = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local int has_interpreter;
+
+static void take_interpreter(void)
+{
+    pthread_mutex_lock(&interpreter);
+    has_interpreter = 1;
+}
+
+static void drop_interpreter(void)
+{
+    has_interpreter = 0;
+    pthread_mutex_unlock(&interpreter);
+}
+
+static void *leave_interpreter(void)
+{
+    if (!has_interpreter) return NULL;
+    drop_interpreter();
+    return &interpreter;
+}
+
+static void enter_interpreter(void *left)
+{
+    CHECK(left == &interpreter);
+    take_interpreter();
+}
+
+/* Copies long messages without the interpreter's lock, each under the receiver's. */
+static void *send_long_ones(void *argument)
+{
+    struct rank *rank = argument;
+    unsigned char *data = calloc(1, LARGEST);
+    CHECK(data != NULL);
+    for (int i = 0; i < rank->messages; i++) {
+        struct fs_request request;
+        request.one = (struct iovec){data, LARGEST};
+        fs_request_prepare(&request, FS_SENDING, NULL, 1);
+        if (fs_engine_send(rank->engine, &request, rank->peer, 0, 0, FS_STANDARD) != FS_DONE)
+            await(rank->engine, &request);
+    }
+    free(data);
+    return NULL;
+}
+
+static void *receive_long_ones(void *argument)
+{
+    struct rank *rank = argument;
+    unsigned char *data = calloc(1, LARGEST);
+    CHECK(data != NULL);
+    for (int i = 0; i < rank->messages; i++) {
+        struct fs_request request;
+        request.one = (struct iovec){data, LARGEST};
+        fs_request_prepare(&request, FS_RECEIVING, NULL, 1);
+        if (fs_engine_receive(rank->engine, &request, rank->peer, 0, 0) != FS_DONE) await(rank->engine, &request);
+    }
+    free(data);
+    return NULL;
+}
+
+/* What it wants of the engine needs the interpreter's lock before and behind it. */
+static void *ask_with_interpreter(void *argument)
+{
+    struct rank *rank = argument;
+    struct fs_envelope envelope;
+    for (int i = 0; i < rank->messages * 20; i++) {
+        take_interpreter();
+        CHECK_EQUAL(fs_engine_probe(rank->engine, rank->peer, 1, 0, &envelope), FS_NOT_YET);
+        CHECK(has_interpreter);
+        fs_engine_progress(rank->engine);
+        CHECK(has_interpreter);
+        drop_interpreter();
+    }
+    return NULL;
+}
+
+static void run_interpreter(enum path path)
+{
+    struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
+    join(engines, path);
+    struct rank ranks[2] = {{engines[0], 1, 0, scaled(2000), 0}, {engines[1], 0, 0, scaled(2000), 0}};
+    fs_engines_heed_interpreter(leave_interpreter, enter_interpreter);
+    pthread_t threads[CALLERS] = {start_thread(send_long_ones, &ranks[0]), start_thread(receive_long_ones, &ranks[1])};
+    for (int i = 2; i < CALLERS; i++) threads[i] = start_thread(ask_with_interpreter, &ranks[1]);
+    for (int i = 0; i < CALLERS; i++) join_thread(threads[i]);
+    fs_engines_heed_interpreter(NULL, NULL);
+    for (int i = 0; i < 2; i++) fs_engine_close(engines[i]);
+    for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+}
+
+TEST(nobody_waits_for_an_engine_with_the_interpreter_locally, 0) { run_interpreter(LOCAL); }
+TEST(nobody_waits_for_an_engine_with_the_interpreter_over_a_ring, 0) { run_interpreter(RING); }
+
 /* ---- closing and failing under traffic ---- */
 
 struct leaver {
