@@ -107,15 +107,17 @@ cdef class Request:
     cdef void *newer
     cdef void *older
     cdef bint listed, settled
+    cdef bint unpeeked  # peek() does not give it: it never stands among those that are
     cdef object __weakref__
 
     cdef int take_buffers(self, object data, int flags, int kind) except -1
-    # The memory of a new request; of `view`, unless NULL, it lets go.
+    # The memory of a new request that is `unpeeked`; of `view`, unless NULL, it lets go.
     cdef void take_memory(self, Engine engine, void *data, size_t length, const Py_buffer *view, int kind) noexcept
     cdef int drop_buffers(self) except -1
     cdef int own(self, owner) except -1  # sets `owner`
     cdef int settle(self) except -1
     cdef int collect(self) except -1
+    cdef void list_it(self, Engine engine) noexcept
     cdef bint unlist(self) noexcept
     cdef object take_callback(self)
 

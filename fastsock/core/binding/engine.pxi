@@ -138,7 +138,7 @@ cdef class Request:
         return 0
 
     cdef void take_memory(self, Engine engine, void *data, size_t length, const Py_buffer *view, int kind) noexcept:
-        self.engine = engine
+        self.engine, self.unpeeked = engine, True
         if view != NULL:
             self.view = view[0]
             self.view_count = 1
@@ -163,7 +163,7 @@ cdef class Request:
         return 0
 
     cdef int settle(self) except -1:
-        """It is done: lets go of the buffers, and stands among the completed until it is collected."""
+        """It is done: lets go of the buffers, and stands among those for peek() until it is collected."""
         cdef Engine engine = self.engine
         with cython.critical_section(engine):
             if self.settled:
@@ -171,18 +171,23 @@ cdef class Request:
             self.settled = True
             if self.request.payload != NULL:
                 self.payload_ = new_payload(&self.request)
-            self.older = engine.newest
-            if self.older != NULL:
-                (<Request>self.older).newer = <void *>self
-            self.newer = NULL
-            engine.newest = <void *>self
-            self.listed = True
-            if FREE_THREADED:  # else its last holder could be dropping it while another thread takes it off the list
-                Py_INCREF(self)
+            if not self.unpeeked:
+                self.list_it(engine)
             self.drop_buffers()
         if FREE_THREADED:
             engine.forget_dropped()
         return 0
+
+    cdef void list_it(self, Engine engine) noexcept:
+        """With its engine held."""
+        self.older = engine.newest
+        if self.older != NULL:
+            (<Request>self.older).newer = <void *>self
+        self.newer = NULL
+        engine.newest = <void *>self
+        self.listed = True
+        if FREE_THREADED:  # else its last holder could be dropping it while another thread takes it off the list
+            Py_INCREF(self)
 
     cdef int collect(self) except -1:
         cdef Engine engine = self.engine
@@ -463,7 +468,7 @@ cdef class Engine:
 
     def attach_channel(self, int peer, Channel channel not None):
         """Messages with `peer` go through this shared-memory channel. It belongs to the engine from now on."""
-        cdef int error
+        cdef int error, descriptor
         self.alive()
         with cython.critical_section(channel):
             channel.alive()
@@ -1075,7 +1080,10 @@ cdef class Engine:
         self.c_give_way()
 
     def peek(self, timeout=None):
-        """The request that completed last and was not collected by wait(), test() or peek() yet; None after `timeout`."""
+        """The request that completed last and was not collected by wait(), test() or peek() yet; None after `timeout`.
+
+        Those that other compiled modules have made for themselves are not among them.
+        """
         cdef Request request
         cdef fs_wait wait
         while True:

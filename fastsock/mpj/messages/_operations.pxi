@@ -12,6 +12,9 @@ cdef class Started(EngineRequest):
     constant_name = ""
     active = True
 
+    def __cinit__(self):
+        self.unpeeked = True
+
     @property
     def number(self):
         """An integer that stands for it, given on first request."""
