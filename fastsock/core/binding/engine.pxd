@@ -109,7 +109,7 @@ cdef extern from "engine/engine.h" nogil:
     void fs_engine_drop_matched(fs_engine *engine, fs_message *message)
     int fs_engine_progress(fs_engine *engine)
     int fs_engine_is_in_the_way(fs_engine *engine)
-    void fs_engine_give_way()
+    void fs_engine_give_way(fs_engine *engine)
     int fs_engine_look(fs_engine *engine, const fs_request *request)
     int fs_engine_look_out(fs_engine *engine, uint32_t arrivals)
     void fs_engine_promise(fs_engine *engine, fs_request *request)

@@ -1071,7 +1071,7 @@ cdef class Engine:
     cdef int c_give_way(self) except -1:
         if fs_engine_is_in_the_way(self.engine):
             with nogil:
-                fs_engine_give_way()
+                fs_engine_give_way(self.engine)
         return 0
 
     def give_way(self):

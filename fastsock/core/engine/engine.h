@@ -167,7 +167,7 @@ int fs_engine_progress(struct fs_engine *engine);
 /* For whoever looks again and again without waiting, after each look in vain: 1 where others may need this core, or the
  * interpreter, to answer.  Then it is time for fs_engine_give_way(). */
 int fs_engine_is_in_the_way(struct fs_engine *engine);
-void fs_engine_give_way(void);
+void fs_engine_give_way(struct fs_engine *engine);
 /* Rounds with the interpreter's lock, for short or until the request is done: 1 when it is. */
 int fs_engine_look(struct fs_engine *engine, const struct fs_request *request);
 /* The same, until fs_engine_arrivals() has moved. */

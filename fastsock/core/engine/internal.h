@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "frame.h"
 #include "schedule.h"
+#include "stream/end.h"
 #include "system.h"
 
 #define FS_BUCKETS 256u
@@ -181,8 +182,9 @@ struct fs_engine {
     _Atomic uint64_t looked_at; /* whether other ends hung up */
     _Atomic uint32_t idle;      /* rounds of progress without anything to do */
     _Atomic uint32_t looks_in_vain;
-    _Atomic uint32_t has_local; /* other ranks are, or were, threads of this process */
-    int kick;                   /* eventfd, -1 until needed */
+    struct fs_yielding yielding; /* after those */
+    _Atomic uint32_t has_local;  /* other ranks are, or were, threads of this process */
+    int kick;                    /* eventfd, -1 until needed */
 };
 
 /* What each file offers to those below it on this page; nothing here calls what stands behind it.  Links have their own part,

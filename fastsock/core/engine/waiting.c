@@ -81,14 +81,20 @@ int fs_engine_look(struct fs_engine *engine, const struct fs_request *request) {
 
 int fs_engine_look_out(struct fs_engine *engine, uint32_t arrivals) { return look(engine, NULL, arrivals); }
 
+/* Threads of this process need the interpreter's lock. The core is handed over as for a connection: as often as pays. */
 int fs_engine_is_in_the_way(struct fs_engine *engine)
 {
     const uint32_t looks = atomic_fetch_add_explicit(&engine->looks_in_vain, 1, memory_order_relaxed);
-    return looks % LOOKS_PER_YIELD == 0 || atomic_load_explicit(&engine->has_local, memory_order_relaxed) ||
-           shares_core(engine) || fs_is_time_to_offer(fs_ticks());
+    if (atomic_load_explicit(&engine->has_local, memory_order_relaxed) || fs_is_time_to_offer(fs_ticks())) return 1;
+    return (looks % LOOKS_PER_YIELD == 0 || shares_core(engine)) && fs_yield_is_due(&engine->yielding);
 }
 
-void fs_engine_give_way(void) { sched_yield(); }
+void fs_engine_give_way(struct fs_engine *engine)
+{
+    const uint64_t start = fs_ticks();
+    sched_yield();
+    fs_yield_learn(&engine->yielding, start, fs_links_have_work(engine), 1);
+}
 
 void fs_wait_prepare(struct fs_wait *wait, struct fs_engine *engine, struct fs_request *const *requests, size_t count,
                      int all, uint64_t deadline_ns)

@@ -296,6 +296,7 @@ enum { FS_IN_VAIN = 1 };
 int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_look(struct fs_end *end, int what); /* with the interpreter's lock, and for short: 1 when it became so */
+int fs_yield_is_due(struct fs_yielding *past); /* 0: it rests, for one more call */
 int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told whether that was answered */
 void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends); /* for how many ends at once */
 void fs_wake_leaving(void); /* makes every sleeper of this process look at its `leaving` */

@@ -143,13 +143,16 @@ static int spin(struct fs_end *end, int what)
 
 /* Hands the core to the other end that runs on it: half the price of a sleep and its wake.  But others may take it,
  * and for long.  What that cost is spread over so many waits without a try that each bears little of it. */
-int fs_yield_try(struct fs_yielding *past, uint64_t *start)
+int fs_yield_is_due(struct fs_yielding *past)
 {
     uint32_t rest = past->rest;
-    if (rest > 0) {
-        past->rest = rest - 1;
-        return 0;
-    }
+    if (rest > 0) past->rest = rest - 1;
+    return rest == 0;
+}
+
+int fs_yield_try(struct fs_yielding *past, uint64_t *start)
+{
+    if (!fs_yield_is_due(past)) return 0;
     *start = fs_ticks();
     sched_yield();
     return 1;

@@ -451,6 +451,25 @@ TEST(a_peer_fails_under_local_traffic, 0) { run_leaving(LOCAL, 1); }
 TEST(a_peer_fails_under_traffic_over_a_ring, 0) { run_leaving(RING, 1); }
 TEST(a_peer_fails_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 1); }
 
+/* The ranks share a core, and none of them has an answer. */
+TEST(who_looks_in_vain_hands_the_core_over_as_often_as_pays, 0)
+{
+    struct fs_engine_options crowded = options;
+    crowded.crowded = 1;
+    int error;
+    struct fs_engine *engine = fs_engine_new(0, 2, &crowded, &error);
+    CHECK(engine != NULL);
+    for (int turn = 0; turn < 10; turn++) {
+        CHECK(fs_engine_is_in_the_way(engine));
+        fs_engine_give_way(engine);
+        CHECK(!fs_engine_is_in_the_way(engine));
+        while (!fs_engine_is_in_the_way(engine)) {}
+        atomic_store(&engine->yielding.rest, 0);
+    }
+    fs_engine_close(engine);
+    fs_engine_release(engine);
+}
+
 /* A ring that is full, but for so many bytes, has no room for the goodbye: it goes as soon as something is taken out. */
 TEST(a_goodbye_waits_for_room, 0)
 {
