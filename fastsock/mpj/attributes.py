@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from operator import index
 
 from fastsock.system.forkable import new_lock
@@ -40,7 +39,7 @@ class _Key:
 
 _FIRST_FREE = 1000  # the predefined keys come before
 _keys: dict[int, _Key] = {}
-_numbers = itertools.count(_FIRST_FREE)
+_next_key = _FIRST_FREE
 # of the keys alone: a program's functions may communicate, and must not be waited for by other threads
 _lock = new_lock()
 
@@ -101,8 +100,10 @@ class Attributed(Handle):
         that is NotImplemented; True: the value itself; None or False: nothing. `delete_fn` is called so when a value is
         deleted. `nopython`: values are integers.
         """
+        global _next_key
         with _lock:
-            keyval = next(_numbers)
+            keyval = _next_key
+            _next_key += 1
             _keys[keyval] = _Key(
                 cls._family, copy_fn or None, None if isinstance(delete_fn, bool) else delete_fn, bool(nopython)
             )
@@ -112,10 +113,14 @@ class Attributed(Handle):
     def Free_keyval(cls, keyval: int) -> int:
         """Free an attribute key. Values that are stored under it stay until they are deleted.
 
-        Returns KEYVAL_INVALID. Raises MPI.Exception (ERR_KEYVAL) for a key that this class of objects has not created.
+        Returns KEYVAL_INVALID, also for a key that was freed before. Raises MPI.Exception (ERR_KEYVAL) for a key that
+        this class of objects has not created.
         """
         with _lock:
-            if keyval not in _keys or _keys[keyval].family is not cls._family:
+            key = _keys.get(keyval)
+            if key is None and _FIRST_FREE <= keyval < _next_key:
+                return KEYVAL_INVALID
+            if key is None or key.family is not cls._family:
                 raise Exception(ERR_KEYVAL, f"{keyval} is not a key that {cls.__name__} created")
             del _keys[keyval]
         return KEYVAL_INVALID

@@ -74,6 +74,16 @@ def test_keys_of_another_kind_are_refused() -> None:
     MPI.Comm.Free_keyval(keyval)
 
 
+def test_a_key_may_be_freed_again() -> None:
+    keyval = MPI.Comm.Create_keyval()
+    for _ in range(3):
+        assert MPI.Comm.Free_keyval(keyval) == MPI.KEYVAL_INVALID
+    for unknown in (keyval + 1000, MPI.TAG_UB, MPI.KEYVAL_INVALID, MPI.Datatype.Create_keyval()):
+        with pytest.raises(MPI.Exception) as caught:
+            MPI.Comm.Free_keyval(unknown)
+        assert caught.value.Get_error_class() == MPI.ERR_KEYVAL
+
+
 def test_info_is_an_ordered_mapping_of_strings() -> None:
     info = MPI.Info.Create({"b": "1", "a": "2"})
     info["c"] = "3"
