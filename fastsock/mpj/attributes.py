@@ -152,18 +152,17 @@ class Attributed(Handle):
         for keyval in reversed(list(self.ob.attributes)):
             self._delete_one(keyval)
 
-
-def copy_attributes(old: Attributed, new: Any) -> None:
-    """Copies the attributes of `old` to the record `new`, as far as their keys say that they are copied."""
-    for keyval, (key, value) in list(old.ob.attributes.items()):
-        if key.copy is None:
-            continue
-        copied = value
-        if callable(key.copy):
-            copied = _call(key.copy, old._family.of(old.ob), keyval, value)
-            if copied is NotImplemented:
+    def _copy_attributes(self, new: Any) -> None:
+        """Copies the attributes to the record `new`, as far as their keys say that they are copied."""
+        for keyval, (key, value) in list(self.ob.attributes.items()):
+            if key.copy is None:
                 continue
-        new.attributes[keyval] = (key, copied)
+            copied = value
+            if callable(key.copy):
+                copied = _call(key.copy, self._family.of(self.ob), keyval, value)
+                if copied is NotImplemented:
+                    continue
+            new.attributes[keyval] = (key, copied)
 
 
 def _call(function: Callable[..., Any], handle: Handle, keyval: int, value: Any) -> Any:

@@ -21,6 +21,7 @@ from struct import calcsize
 
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
+from fastsock.mpj._slots cimport find_slots, record_of
 from fastsock.mpj.datatypes._memory cimport (
     LETTERS_MOST, Py_buffer, PyObject, Span, TypeRecord, gather, give_room, hold, hold_items, lies_within, read_span,
     release_span, scatter, simple, take_room, type_named, whole_number,
@@ -44,6 +45,8 @@ cdef extern from "Python.h":
     int PyObject_CheckBuffer(object)
     int PyObject_GetBuffer(object, Py_buffer *, int) except -1
     void PyBuffer_Release(Py_buffer *)
+
+find_slots(Datatype)
 
 # Which primitive's sizes go through shared memory.
 cdef enum:
@@ -129,7 +132,7 @@ cdef inline int take(object argument, bint writable, Taken *taken, int blocks=1)
         if span.view.itemsize != element_sizes[type_]:
             type_ = -1
     else:
-        named = <TypeRecord>datatype.ob
+        named = <TypeRecord>record_of(datatype)
         if not named.asked:
             ask_kernels(named)
         type_, taken.operations = named.kernel_type, named.operations

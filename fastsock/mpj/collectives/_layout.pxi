@@ -18,7 +18,7 @@ cdef inline void equal_blocks(Layout *layout, size_t block, int many) noexcept:
 
 cdef Py_ssize_t bytes_of_item(object datatype) except -1:
     """Of one item, or 0 where items are not just bytes in a row."""
-    cdef TypeRecord type_ = <TypeRecord>datatype.ob
+    cdef TypeRecord type_ = <TypeRecord>record_of(datatype)
     return type_.size if type_.dense else 0
 
 

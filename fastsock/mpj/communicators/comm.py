@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .. import ranks
-from ..attributes import Attributed, copy_attributes
+from ..attributes import Attributed
 from ..collectives.collective import Collective
 from ..collectives.objects import ObjectCollective
 from ..constants import (
@@ -133,7 +133,7 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         return self.Dup()
 
     def _duplicated(self, record: Communicator, info: Info | None) -> Any:
-        copy_attributes(self, record)
+        self._copy_attributes(record)
         record.info = self.ob.info if info is None else _hints(info)
         return type(self).of(record)
 

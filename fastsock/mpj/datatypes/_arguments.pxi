@@ -12,6 +12,7 @@ cdef class Simple:
 
 # What buffers.py is asked where the arguments are not of the usual kind. Set once, while the package is imported.
 cdef object _Datatype = None
+cdef TypeRecord _null = None
 cdef dict _codes = {}
 cdef dict _formats = {}
 cdef object _general = None
@@ -19,8 +20,9 @@ cdef object _general = None
 
 def configure(datatype_class, dict codes, dict formats, general):
     """Tells this module what it cannot import: the class Datatype, types by code, the rules for rarer arguments."""
-    global _Datatype, _codes, _formats, _general
-    _Datatype, _codes, _formats, _general = datatype_class, codes, formats, general
+    global _Datatype, _null, _codes, _formats, _general
+    _Datatype, _null, _codes, _formats, _general = datatype_class, datatype_class.null, codes, formats, general
+    find_slots(datatype_class)
 
 
 cdef list _by_letter = [None] * LETTERS_MOST

@@ -7,6 +7,8 @@ cimport cython
 from cpython.number cimport PyIndex_Check
 from libc.stdint cimport int64_t, uint32_t, uintptr_t
 
+from fastsock.mpj._slots cimport find_slots, is_constant, new_handle, record_of, refer
+
 # Cython's own declaration of Py_buffer takes `obj` for an object, but it may be NULL: _memory.pxd has another.
 cdef extern from "Python.h":
     enum: PyBUF_SIMPLE

@@ -23,7 +23,7 @@ cdef object type_named(object named):
 
 cdef Py_ssize_t whole_number(object value) noexcept:
     cdef Py_ssize_t number
-    if not PyIndex_Check(value):
+    if not PyLong_CheckExact(value) and not PyIndex_Check(value):
         return -1
     number = as_ssize(value, OverflowError)
     if number < 0:
@@ -49,7 +49,7 @@ cdef Py_ssize_t hold_items(object where, bint writable, object datatype, bint of
     cdef TypeRecord type_
     span.held, span.letter, span.type = False, -1, NULL
     if datatype is not None:
-        type_ = <TypeRecord>datatype.ob
+        type_ = <TypeRecord>record_of(datatype)
         if not type_.dense or type_.size <= 0:
             return 0
         size = type_.size
@@ -109,7 +109,7 @@ cdef object read_span(object argument, Span *span, bint writable, int blocks, bi
             if displacement < 0:
                 return None
         if gaps and datatype is not None:
-            type_ = <TypeRecord>datatype.ob
+            type_ = <TypeRecord>record_of(datatype)
             if not type_.dense:
                 found = hold_gaps(where, writable, type_, counts is not None, count, displacement, max(blocks, 1), span)
                 return datatype if found else None

@@ -392,9 +392,3 @@ def struct_type(int combiner, Contents contents, list types, list places, list l
         return in_blocks(combiner, contents, tuple(types), &blocks, count)
     finally:
         free(blocks)
-
-
-def bound_type(TypeRecord made not None, int64_t lb, int64_t extent):
-    """Sets the bounds of a type that was just made. Returns it."""
-    set_bounds(made, lb, extent)
-    return closed(made)

@@ -2,8 +2,8 @@
 from operator import index
 
 from ..constants import (
-    COMBINER_CONTIGUOUS, COMBINER_DARRAY, COMBINER_HINDEXED, COMBINER_HINDEXED_BLOCK, COMBINER_HVECTOR, COMBINER_INDEXED,
-    COMBINER_INDEXED_BLOCK, COMBINER_NAMED, COMBINER_RESIZED, COMBINER_STRUCT, COMBINER_SUBARRAY, COMBINER_VECTOR,
+    COMBINER_CONTIGUOUS, COMBINER_DARRAY, COMBINER_DUP, COMBINER_HINDEXED, COMBINER_HINDEXED_BLOCK, COMBINER_HVECTOR,
+    COMBINER_INDEXED, COMBINER_INDEXED_BLOCK, COMBINER_NAMED, COMBINER_RESIZED, COMBINER_STRUCT, COMBINER_SUBARRAY, COMBINER_VECTOR,
     COMBINER_F90_COMPLEX, COMBINER_F90_INTEGER, COMBINER_F90_REAL, COMBINER_VALUE_INDEX,
     DISTRIBUTE_BLOCK, DISTRIBUTE_CYCLIC, DISTRIBUTE_DFLT_DARG, DISTRIBUTE_NONE,
     ERR_ARG, ERR_COUNT, ERR_TYPE, ORDER_C, ORDER_FORTRAN,
@@ -13,24 +13,12 @@ _PREDEFINED = frozenset(
     (COMBINER_NAMED, COMBINER_VALUE_INDEX, COMBINER_F90_INTEGER, COMBINER_F90_REAL, COMBINER_F90_COMPLEX)
 )
 
-cdef extern from "Python.h":
-    ctypedef struct PyTypeObject:
-        pass
-    object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
-
-
-cdef object new_handle(type kind, TypeRecord record):
-    handle = PyType_GenericAlloc(<PyTypeObject *>kind, 0)
-    handle._constant = False
-    handle.ob = record
-    return handle
-
-
-cdef TypeRecord record_of(object datatype):
+cdef TypeRecord type_of(object datatype):
+    """The record of a handle. Raises where it is null."""
     cdef TypeRecord record
     if not is_instance(datatype, <PyObject *>_Datatype):
         raise TypeError(f"expected a Datatype, got a {type(datatype).__name__}")
-    record = <TypeRecord>datatype.ob
+    record = <TypeRecord>record_of(datatype)
     if record.combiner < 0:
         raise MPIException(ERR_TYPE, "the datatype is null: it was freed, or never made")
     return record
@@ -47,19 +35,18 @@ cdef int64_t amount(object value) except -1:
     return found
 
 
-cdef list numbers(object values, Py_ssize_t expected):
-    """A list of its own, of exact integers."""
-    cdef list found = list(values)
-    cdef Py_ssize_t i
+cdef tuple numbers(object values, Py_ssize_t expected):
+    """Exact integers."""
+    cdef tuple found = tuple(values)
     if 0 <= expected != len(found):
         raise ValueError(f"expecting {expected} items, got {len(found)}")
-    for i in range(len(found)):
-        if not PyLong_CheckExact(found[i]):
-            found[i] = index(found[i])
+    for value in found:
+        if not PyLong_CheckExact(value):
+            return tuple([index(each) for each in found])
     return found
 
 
-cdef TypeRecord in_order(int combiner, tuple types, list head, list lengths, int64_t length, list places, int64_t unit):
+cdef TypeRecord in_order(int combiner, tuple types, tuple head, tuple lengths, int64_t length, tuple places, int64_t unit):
     """Blocks of one type or of one each, at places in so many bytes; without lengths they have one."""
     cdef Py_ssize_t i, count = len(places)
     cdef fs_run *blocks = <fs_run *>malloc(max(count, 1) * sizeof(fs_run))
@@ -72,8 +59,8 @@ cdef TypeRecord in_order(int combiner, tuple types, list head, list lengths, int
             blocks[i].length = length if lengths is None else amount(lengths[i])
         if over:
             too_large()
-        head += places if lengths is None else lengths + places
-        return in_blocks(combiner, new_contents((), tuple(head), types), types, &blocks, count)
+        contents = new_contents((), head + places if lengths is None else head + (lengths + places), types)
+        return in_blocks(combiner, contents, types, &blocks, count)
     finally:
         free(blocks)
 
@@ -85,14 +72,14 @@ class MakesTypes:
 
     def Create_contiguous(self, count):
         """Return a datatype of `count` items, one after another."""
-        cdef TypeRecord old = record_of(self)
+        cdef TypeRecord old = type_of(self)
         cdef int64_t items = amount(count)
         contents = new_contents((), (items,), (old,))
         return new_handle(type(self), regular(old, COMBINER_CONTIGUOUS, contents, 1, items, 0))
 
     def Create_vector(self, count, blocklength, stride):
         """Return a datatype of `count` blocks of items; `stride` extents lie between their beginnings."""
-        cdef TypeRecord old = record_of(self)
+        cdef TypeRecord old = type_of(self)
         cdef int64_t blocks = amount(count), length = amount(blocklength), step = whole(stride)
         cdef int over = 0
         contents = new_contents((), (blocks, length, step), (old,))
@@ -103,51 +90,51 @@ class MakesTypes:
 
     def Create_hvector(self, count, blocklength, stride):
         """Return a datatype of `count` blocks of items; `stride` bytes lie between their beginnings."""
-        cdef TypeRecord old = record_of(self)
+        cdef TypeRecord old = type_of(self)
         cdef int64_t blocks = amount(count), length = amount(blocklength), step = whole(stride)
         contents = new_contents((), (blocks, length, step), (old,))
         return new_handle(type(self), regular(old, COMBINER_HVECTOR, contents, blocks, length, step))
 
     def Create_indexed(self, blocklengths, displacements):
         """Return a datatype of blocks of any lengths at these displacements, in extents."""
-        cdef TypeRecord old = record_of(self)
-        cdef list lengths = numbers(blocklengths, -1), places = numbers(displacements, len(lengths))
-        made = in_order(COMBINER_INDEXED, (old,), [len(lengths)], lengths, 0, places, old.extent)
+        cdef TypeRecord old = type_of(self)
+        cdef tuple lengths = numbers(blocklengths, -1), places = numbers(displacements, len(lengths))
+        made = in_order(COMBINER_INDEXED, (old,), (len(lengths),), lengths, 0, places, old.extent)
         return new_handle(type(self), made)
 
     def Create_hindexed(self, blocklengths, displacements):
         """Return a datatype of blocks of any lengths at these displacements, in bytes."""
-        cdef TypeRecord old = record_of(self)
-        cdef list lengths = numbers(blocklengths, -1), places = numbers(displacements, len(lengths))
-        return new_handle(type(self), in_order(COMBINER_HINDEXED, (old,), [len(lengths)], lengths, 0, places, 1))
+        cdef TypeRecord old = type_of(self)
+        cdef tuple lengths = numbers(blocklengths, -1), places = numbers(displacements, len(lengths))
+        return new_handle(type(self), in_order(COMBINER_HINDEXED, (old,), (len(lengths),), lengths, 0, places, 1))
 
     def Create_indexed_block(self, blocklength, displacements):
         """Return a datatype of blocks of one length at these displacements, in extents."""
-        cdef TypeRecord old = record_of(self)
+        cdef TypeRecord old = type_of(self)
         cdef int64_t length = amount(blocklength)
-        cdef list places = numbers(displacements, -1)
-        made = in_order(COMBINER_INDEXED_BLOCK, (old,), [len(places), length], None, length, places, old.extent)
+        cdef tuple places = numbers(displacements, -1)
+        made = in_order(COMBINER_INDEXED_BLOCK, (old,), (len(places), length), None, length, places, old.extent)
         return new_handle(type(self), made)
 
     def Create_hindexed_block(self, blocklength, displacements):
         """Return a datatype of blocks of one length at these displacements, in bytes."""
-        cdef TypeRecord old = record_of(self)
+        cdef TypeRecord old = type_of(self)
         cdef int64_t length = amount(blocklength)
-        cdef list places = numbers(displacements, -1)
-        made = in_order(COMBINER_HINDEXED_BLOCK, (old,), [len(places), length], None, length, places, 1)
+        cdef tuple places = numbers(displacements, -1)
+        made = in_order(COMBINER_HINDEXED_BLOCK, (old,), (len(places), length), None, length, places, 1)
         return new_handle(type(self), made)
 
     @classmethod
     def Create_struct(cls, blocklengths, displacements, datatypes):
         """Return a datatype of blocks of these lengths and datatypes at these displacements, in bytes."""
-        cdef list lengths = numbers(blocklengths, -1), places = numbers(displacements, len(lengths))
+        cdef tuple lengths = numbers(blocklengths, -1), places = numbers(displacements, len(lengths))
         cdef tuple types
         for length in lengths:
             amount(length)
         if len(datatypes) != len(lengths):
             raise ValueError(f"expecting {len(lengths)} items, got {len(datatypes)}")
-        types = tuple([record_of(datatype) for datatype in datatypes])
-        return new_handle(cls, in_order(COMBINER_STRUCT, types, [len(lengths)], lengths, 0, places, 1))
+        types = tuple([type_of(datatype) for datatype in datatypes])
+        return new_handle(cls, in_order(COMBINER_STRUCT, types, (len(lengths),), lengths, 0, places, 1))
 
     def Create_subarray(self, sizes, subsizes, starts, order=ORDER_C):
         """Return a datatype of a part of an array, with the extent of the whole array.
@@ -155,10 +142,10 @@ class MakesTypes:
         `sizes` is the shape of the array, `subsizes` that of the part, `starts` where the part begins; `order` is
         ORDER_C or ORDER_FORTRAN.
         """
-        cdef TypeRecord old = record_of(self)
-        cdef list shape = numbers(sizes, -1)
-        cdef list lengths = numbers(subsizes, len(shape)), firsts = numbers(starts, len(shape))
-        contents = new_contents((len(shape), order), tuple(shape + lengths + firsts), (old,))
+        cdef TypeRecord old = type_of(self)
+        cdef tuple shape = numbers(sizes, -1)
+        cdef tuple lengths = numbers(subsizes, len(shape)), firsts = numbers(starts, len(shape))
+        contents = new_contents((len(shape), order), shape + lengths + firsts, (old,))
         return new_handle(type(self), of_array(old, contents, shape, lengths, firsts, order))
 
     def Create_darray(self, size, rank, gsizes, distribs, dargs, psizes, order=ORDER_C):
@@ -168,40 +155,51 @@ class MakesTypes:
         each dimension `distribs` and `dargs` say how it is shared out: DISTRIBUTE_BLOCK, DISTRIBUTE_CYCLIC or
         DISTRIBUTE_NONE, and the length of a block.
         """
-        cdef TypeRecord old = record_of(self)
-        cdef list shape = numbers(gsizes, -1)
-        cdef list how = numbers(distribs, len(shape)), arguments = numbers(dargs, len(shape))
-        cdef list grid = numbers(psizes, len(shape))
-        contents = new_contents((size, rank, len(shape), *how, *arguments, *grid, order), tuple(shape), (old,))
+        cdef TypeRecord old = type_of(self)
+        cdef tuple shape = numbers(gsizes, -1)
+        cdef tuple how = numbers(distribs, len(shape)), arguments = numbers(dargs, len(shape))
+        cdef tuple grid = numbers(psizes, len(shape))
+        contents = new_contents((size, rank, len(shape), *how, *arguments, *grid, order), shape, (old,))
         return new_handle(type(self), share_of(old, contents, whole(size), whole(rank), shape, how, arguments, grid, order))
 
     def Create_resized(self, lb, extent):
         """Return a datatype of the same data with another lower bound and extent, in bytes."""
-        cdef TypeRecord old = record_of(self)
+        cdef TypeRecord old = type_of(self)
         cdef int64_t low = whole(lb), step = whole(extent)
         return new_handle(type(self), with_bounds(old, COMBINER_RESIZED, new_contents((), (low, step), (old,)), low, step))
 
     Resized = Create_resized
 
+    def Dup(self):
+        """Return a datatype of the same items, with the attributes that are copied."""
+        cdef TypeRecord old = type_of(self)
+        cdef TypeRecord made = with_bounds(old, COMBINER_DUP, new_contents((), (), (old,)), old.lb, old.extent)
+        made.explicit = old.explicit
+        if old.attributes_:
+            self._copy_attributes(made)
+        return new_handle(type(self), made)
+
+    Create_dup = Dup
+
     # -- its life --
 
     def Commit(self):
         """Do nothing: a datatype is ready when it is made. Returns the datatype."""
-        record_of(self)
+        type_of(self)
         return self
 
     def Free(self):
         """Free the datatype: this handle becomes null. Raises MPI.Exception (ERR_TYPE) where it is predefined."""
-        cdef TypeRecord record = record_of(self)
+        cdef TypeRecord record = type_of(self)
         if record.contents is None or record.combiner in _PREDEFINED:
             raise MPIException(ERR_TYPE, f"{record.name} is predefined and cannot be freed")
         if record.attributes_:
             self._delete_attributes()
-        if not self._constant:
-            self.ob = self.null
+        if not is_constant(self):
+            refer(self, _null)
 
 
-cdef TypeRecord of_array(TypeRecord old, object contents, list shape, list lengths, list firsts, object order):
+cdef TypeRecord of_array(TypeRecord old, object contents, tuple shape, tuple lengths, tuple firsts, object order):
     """The part of an array that begins at `firsts`: a loop for each dimension."""
     cdef TypeRecord made = based(old, COMBINER_SUBARRAY, contents)
     cdef Py_ssize_t i, place, dimensions = len(shape)
@@ -280,8 +278,8 @@ cdef Share shared_out(object how, int64_t argument, int64_t size, int64_t proces
     return share
 
 
-cdef TypeRecord share_of(TypeRecord old, object contents, int64_t processes, int64_t rank, list shape, list how,
-                         list arguments, list grid, object order):
+cdef TypeRecord share_of(TypeRecord old, object contents, int64_t processes, int64_t rank, tuple shape, tuple how,
+                         tuple arguments, tuple grid, object order):
     cdef TypeRecord made = based(old, COMBINER_DARRAY, contents), part
     cdef Share share
     cdef Bounds bounds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 
 from .. import constants
-from ..attributes import Attributed, copy_attributes
+from ..attributes import Attributed
 from ..constants import (
     COMBINER_CONTIGUOUS,
     COMBINER_DARRAY,
@@ -36,7 +36,7 @@ from ..constants import (
 from ..exceptions import Exception
 from ..handle import public
 from . import predefined
-from ._memory import Contents, MakesTypes, Part, TypeRecord, basic_type, bound_type, same_type
+from ._memory import Contents, MakesTypes, Part, TypeRecord, basic_type, same_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,16 +130,6 @@ class Datatype(MakesTypes, Attributed):
         return self._type().true_ub
 
     # -- making others of it: see MakesTypes --
-
-    def Dup(self) -> Self:
-        """Return a datatype of the same items, with the attributes that are copied."""
-        old = self._type()
-        new = bound_type(same_type(old, COMBINER_DUP, Contents((), (), [old])), old.lb, old.extent)
-        new.explicit = old.explicit
-        copy_attributes(self, new)
-        return self.of(new)
-
-    Create_dup = Dup
 
     @classmethod
     def Get_value_index(cls, value: Datatype, index: Datatype) -> Self:

@@ -314,35 +314,7 @@ cdef class Matched:
 
 # ---- their handles ----
 
-cdef extern from *:
-    """
-    #include <structmember.h>
-    #ifdef Py_GIL_DISABLED
-    #define SLOTS_ARE_READ 0 /* another thread may set one in this moment */
-    #else
-    #define SLOTS_ARE_READ 1
-    #endif
-    /* Where the values of a slot of a Python class lie in its instances; -1 where that is not to be known. */
-    static Py_ssize_t slot_offset(PyObject *descriptor)
-    {
-        if (!SLOTS_ARE_READ || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
-        return ((PyMemberDescrObject *)descriptor)->d_member->offset;
-    }
-    #define slot_of(object, offset) ((PyObject **)((char *)(object) + (offset)))
-    static void set_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
-    {
-        PyObject **at = slot_of(object, offset), *before = *at;
-        Py_INCREF(value);
-        *at = value;
-        Py_XDECREF(before);
-    }
-    """
-    Py_ssize_t slot_offset(object descriptor)
-    PyObject **slot_of(PyObject *owner, Py_ssize_t offset)
-    void set_slot(object owner, Py_ssize_t offset, object value)
-
-cdef Py_ssize_t record_slot = slot_offset(Handle.ob)
-cdef Py_ssize_t constant_slot = slot_offset(Handle._constant)
+find_slots(Handle)
 cdef object request_class = None  # MPI's, which are written on what is here
 cdef object prequest_class = None
 cdef object message_class = None
@@ -353,31 +325,6 @@ cdef int find_classes() except -1:
     request_class, prequest_class = Handle.wrapper(Started), Handle.wrapper(Repeated)
     message_class = Handle.wrapper(Matched)
     return 0
-
-
-cdef inline object record_of(object handle):
-    """Of a handle."""
-    if record_slot < 0 or slot_of(<PyObject *>handle, record_slot)[0] == NULL:
-        return handle.ob
-    return <object>slot_of(<PyObject *>handle, record_slot)[0]
-
-
-cdef inline int refer(object handle, object record) except -1:
-    if record_slot < 0:
-        handle.ob = record
-    else:
-        set_slot(handle, record_slot, record)
-    return 0
-
-
-cdef object new_handle(object kind, object record):
-    cdef object handle = PyType_GenericAlloc(<PyTypeObject *>kind, 0)
-    if constant_slot < 0:
-        handle._constant = False
-    else:
-        set_slot(handle, constant_slot, False)
-    refer(handle, record)
-    return handle
 
 
 cdef object handle_of(Started started):

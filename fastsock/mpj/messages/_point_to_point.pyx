@@ -15,6 +15,7 @@ from fastsock.core.binding.engine cimport (
     FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done,
 )
 
+from fastsock.mpj._slots cimport find_slots, new_handle, record_of, refer
 from fastsock.mpj.datatypes._memory cimport Span, give_room, pack_span, read_span, release_span, take_room, unpack_span
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
@@ -33,9 +34,6 @@ from .pickling import pickle as _pickle
 cdef extern from "Python.h":
     int get_buffer "PyObject_GetBuffer" (object exporter, Py_buffer *view, int flags) noexcept
     int PyObject_CheckBuffer(object)
-    ctypedef struct PyObject
-    ctypedef struct PyTypeObject
-    object PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
     void PyBuffer_Release(Py_buffer *view)
     int PyBUF_SIMPLE
 
