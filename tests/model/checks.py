@@ -35,20 +35,34 @@ def mistake(model: str, name: str, expected: str, defines: str, run: str = "shor
 
 
 MODELS = (
-    holds("switch", "blocking reader, 4 bytes", "N=4", "quick"),
-    holds("switch", "unseen epoll, 4 bytes", "N=4 WATCH", "quick"),
+    holds("switch", "blocking reader, 4 bytes", "N=4"),
+    holds("switch", "blocking reader, answered", "N=4 ANSWERED", "quick"),
     holds("switch", "blocking reader, 5 bytes, ring of 2", "N=5 RING=2"),
-    holds("switch", "unseen epoll, 5 bytes, ring of 2, TCP of 2", "N=5 RING=2 CAP=2 WATCH"),
+    holds("switch", "blocking reader, 5 bytes, ring of 2, TCP of 2, answered", "N=5 RING=2 CAP=2 ANSWERED"),
     holds("switch", "blocking reader, 5 bytes, TCP of 2", "N=5 CAP=2"),
     holds("switch", "two writers", "N=4 NW=2"),
+    holds("switch", "two writers, answered", "N=4 NW=2 ANSWERED"),
     holds("switch", "two readers", "N=4 NR=2", "full"),
+    holds("switch", "two readers, answered", "N=3 NR=2 ANSWERED", "full"),
     holds("switch", "two writers, shutdown at any step", "N=3 NW=2 SHUT"),
-    holds("switch", "unseen epoll, shutdown at any step", "N=4 WATCH SHUT"),
     holds("switch", "sender killed at any step", "N=4 KILLS"),
-    holds("switch", "unseen epoll, sender killed at any step", "N=4 KILLS WATCH"),
     holds("switch", "reader killed or closed at any step", "N=4 KILLR"),
+    holds("switch", "unseen epoll, 4 bytes", "N=4 WATCH"),
+    holds("switch", "unseen epoll, 4 bytes, answered", "N=4 WATCH ANSWERED", "quick"),
+    holds("switch", "unseen epoll, two reads of its own accord, answered", "N=3 WATCH LOOKS=2 ANSWERED"),
+    holds("switch", "unseen epoll, 5 bytes, ring of 2, TCP of 2", "N=5 RING=2 CAP=2 WATCH"),
+    holds("switch", "unseen epoll, 6 bytes, ring of 3, answered", "N=6 RING=3 WATCH ANSWERED"),
+    holds("switch", "unseen epoll, shutdown at any step", "N=4 WATCH SHUT"),
+    holds("switch", "unseen epoll, sender killed at any step", "N=4 KILLS WATCH"),
+    holds("switch", "unseen edge-triggered epoll, reads until nothing is left", "N=4 WATCH EDGE ANSWERED"),
+    holds(
+        "switch", "unseen edge-triggered epoll, reads until a short read", "N=4 WATCH EDGE SHORTREAD ANSWERED", "quick"
+    ),
+    holds("switch", "the same, 5 bytes, ring of 2, FIN at once", "N=5 RING=2 WATCH EDGE SHORTREAD"),
+    holds("switch", "unseen epoll for a writer", "N=4 POLLOUT ANSWERED"),
+    holds("switch", "unseen edge-triggered epoll for a writer", "N=4 POLLOUT EDGE ANSWERED"),
     holds("switch", "way out", "N=4 RELEASE"),
-    holds("switch", "way out, unseen epoll", "N=4 RELEASE WATCH"),
+    holds("switch", "way out, unseen epoll, answered", "N=4 RELEASE WATCH ANSWERED"),
     holds("switch", "way out, sender killed", "N=3 RELEASE KILLS"),
     lives("switch", "read in the end", "N=3 MAXSW=3"),
     lives("switch", "read in the end, unseen epoll", "N=3 MAXSW=3 WATCH"),
@@ -76,6 +90,21 @@ MISTAKES = (
     mistake("switch", "X named without exclusion", "assertion", "N=3 NW=2 MUT_NODEKKER"),
     mistake("switch", "reader sleeps without the second look", "standstill", "N=4 MUT_NOSECONDLOOK", "quick"),
     mistake("switch", "token and last payload in one read, unseen epoll", "standstill", "N=4 WATCH MUT_ONEREAD"),
+    mistake("switch", "both tokens taken before want is armed", "standstill", "N=4 WATCH ANSWERED MUT_TAKEBOTH"),
+    mistake("switch", "want taken back while no token is on its way", "standstill", "N=4 WATCH ANSWERED MUT_DISARM"),
+    mistake(
+        "switch", "a call ends at X, edge-triggered", "standstill", "N=4 WATCH EDGE SHORTREAD ANSWERED MUT_SHORTATX"
+    ),
+    mistake(
+        "switch", "a call ends at Y, edge-triggered", "standstill", "N=4 WATCH EDGE SHORTREAD ANSWERED MUT_SHORTATY"
+    ),
+    mistake(
+        "switch",
+        "a short read of the ring arms nothing, edge-triggered",
+        "standstill",
+        "N=4 WATCH EDGE SHORTREAD ANSWERED MUT_SETTLEATEND",
+    ),
+    mistake("switch", "EAGAIN while TCP is writable, edge-triggered", "standstill", "N=4 POLLOUT EDGE MUT_EDGEAGAIN"),
     mistake("switch", "tokens not counted", "assertion", "N=4 MUT_NOCOUNT", "quick"),
     mistake("switch", "want not armed at each switch to the ring", "standstill", "N=4 MUT_NOREARM"),
     mistake("switch", "reader arms however many tokens are there", "assertion", "N=5 RING=2 CAP=2 MUT_MANYTOKENS"),

@@ -2,7 +2,9 @@
  * ring to TCP at Y, any number of times.  README.md says what each word means and which rules this model holds.
  *
  * N payload bytes, a ring of RING bytes, CAP bytes in TCP's two buffers, NW writers, NR readers, MAXSW switches.
- * WATCH: a level-triggered epoll that nobody sees.  SHUT, KILLS, KILLR, RELEASE: what else happens.  MUT_...: mistakes. */
+ * ANSWERED: the program sends FIN when the other one has read all, so that no FIN hides a lost wake-up.  WATCH: a
+ * level-triggered epoll that nobody sees sleeps for the reader; with EDGE, an edge-triggered one.  POLLOUT: such an epoll
+ * sleeps for a writer that never waits.  SHUT, KILLS, KILLR, RELEASE: what else happens.  MUT_...: mistakes. */
 #define LOCK(l)   atomic { !l -> l = 1 }
 #define UNLOCK(l) l = 0
 #define TOK 0                       /* a token on TCP; payload is numbered 1, 2, ... */
@@ -24,6 +26,9 @@
 #endif
 #ifndef MAXSW
 #define MAXSW 4                     /* switches: 4 is ring, TCP, ring, TCP */
+#endif
+#ifndef LOOKS
+#define LOOKS 1                     /* reads that no watcher asked for */
 #endif
 #ifdef MUT_NOACK
 #define ACKED head == tail
@@ -53,6 +58,20 @@
 /* the kernel */
 chan tcp = [CAP] of { byte };
 bool fin, rgone;                    /* no more from the sender's end; the reader's end is gone */
+#if defined EDGE && defined WATCH
+bool edge;                          /* something has arrived since the watcher was told last */
+#define ARRIVES edge = 1
+#else
+#define ARRIVES skip
+#endif
+#ifdef POLLOUT                      /* a watcher that nobody sees asks whether TCP is writable */
+bool nospace;                       /* send() has said EAGAIN: the kernel will say when there is room */
+#ifdef EDGE
+#define WRITABLE (nospace && nfull(tcp) || fin || rgone) -> nospace = 0
+#else
+#define WRITABLE (nfull(tcp) || fin || rgone) -> nospace = 0
+#endif
+#endif
 /* the segment; w: by whom it is written */
 byte seq, X, Y, tok, head;          /* w: sender.  seq odd: payload goes into the ring */
 byte ring[RING];
@@ -65,6 +84,9 @@ byte sent, nxt = 1, left = N, tx_busy, wdone;
 bool out_ring, txlock, wshut, aliveS = 1;
 /* the reader's end */
 byte rcvd, expect = 1;
+#ifdef WATCH
+byte looks = LOOKS;
+#endif
 bool rxlock, ended, aliveR = 1;
 
 inline deliver(b) { d_step { assert(b == expect); expect++ } }
@@ -83,7 +105,7 @@ inline ring_bell() {
           atomic {
             if
             :: fin || rgone -> w = 0
-            :: !fin && !rgone && nfull(tcp) -> tcp!TOK
+            :: !fin && !rgone && nfull(tcp) -> tcp!TOK; ARRIVES
             :: !fin && !rgone && full(tcp) -> w = 0;    /* refused */
 #if !defined MUT_NOROOM && !defined MUT_UNCOUNT
                assert(false)
@@ -149,8 +171,16 @@ again: if
 #endif
                 Y = head; seq++; out_ring = 0; UNLOCK(txlock); goto again
 #endif
+#ifdef POLLOUT
+#if defined EDGE && !defined MUT_EDGEAGAIN
+             :: seq < MAXSW && !(rseq == seq || !rx_in) -> UNLOCK(txlock); (rseq == seq || !rx_in || fin || rgone || wshut); goto again
+#else
+             :: seq < MAXSW && !(rseq == seq || !rx_in) -> UNLOCK(txlock); WRITABLE; goto again      /* EAGAIN */
+#endif
+#else
              :: UNLOCK(txlock);     /* no lock is held while one waits for room */
                 (head - tail < RING || rgone || wshut || seq % 2 == 0); goto again
+#endif
              fi
           :: else
           fi;
@@ -169,8 +199,14 @@ again: if
           atomic {                  /* send(): one system call */
             if
             :: fin || rgone -> ok = 0
-            :: !fin && !rgone && nfull(tcp) -> tcp!nxt; nxt++; ok = 1
+            :: !fin && !rgone && nfull(tcp) -> tcp!nxt; nxt++; ok = 1; ARRIVES
+#ifdef POLLOUT
+            :: !fin && !rgone && full(tcp) -> nospace = 1
+#endif
             fi }
+#ifdef POLLOUT
+          if :: nospace -> tx_busy--; WRITABLE; goto again :: else fi;
+#endif
           if :: ok -> sent++ :: else -> left = 0 fi;
           tx_busy--;
           try_switch()
@@ -179,14 +215,17 @@ again2: skip
     od;
     atomic { wdone++;
       if :: wdone == NW :: else -> goto fini fi };
+#ifdef ANSWERED
+    (expect == nxt || rgone || wshut || rel >= 2);  /* the program closes when the other one has had it all: no FIN wakes anybody before */
+#endif
     LOCK(txlock); wshut = 1; UNLOCK(txlock);
-    fin = 1
+    fin = 1; ARRIVES
     } unless { !aliveS };
 fini: skip
 }
 #ifdef SHUT
 proctype Shut() {                   /* shutdown(SHUT_WR) or close by another thread, at any step */
-    { LOCK(txlock); wshut = 1; UNLOCK(txlock); fin = 1 } unless { !aliveS }
+    { LOCK(txlock); wshut = 1; UNLOCK(txlock); fin = 1; ARRIVES } unless { !aliveS }
 }
 #endif
 #ifdef RELEASE
@@ -215,7 +254,7 @@ proctype Native() {                 /* the sender's end answers: its native thre
              atomic {
                if
                :: fin || rgone -> i = head
-               :: !fin && !rgone && nfull(tcp) -> tcp!ring[i % RING]; sent++; i++
+               :: !fin && !rgone && nfull(tcp) -> tcp!ring[i % RING]; ARRIVES; sent++; i++
                fi }
           :: else -> break
           od;
@@ -228,7 +267,7 @@ proctype Native() {                 /* the sender's end answers: its native thre
 }
 #endif
 #ifdef KILLS
-proctype KillS() { atomic { aliveS = 0; fin = 1 } }
+proctype KillS() { atomic { aliveS = 0; fin = 1; ARRIVES } }
 #endif
 #ifdef KILLR
 proctype KillR() { atomic { aliveR = 0; rgone = 1 } }   /* or closes: the same for the sender */
@@ -248,20 +287,114 @@ inline drain(upto) {                /* takes the tokens that are there, up to a 
     :: else -> break
     od
 }
-inline settle() {                   /* for a watcher: a token stays while the ring has bytes; count, ask, look, take */
-    do
-    :: head != tail -> break
+/* For a watcher: while the ring has bytes, a token is there or on its way, or want is armed.  So the last token is taken only
+ * while want is armed, and want is taken back only while a token is on its way. */
+inline settle() {
+    if
+    :: head != tail
     :: else ->
-       t = tok; ARM;
+       t = tok;
+       k = X + t - rcvd;
+#ifdef MUT_TAKEBOTH
+       if :: k == 2 -> drain(t) :: else fi;
+#else
+       if :: k == 2 -> atomic { if :: tcp?c; assert(c == TOK); rcvd++ :: empty(tcp) fi } :: else fi;
+#endif
+       ARM;
        if
-       :: head != tail -> atomic { if :: ok && want -> want = 0 :: else fi }; break
+       :: head != tail ->
+#ifdef MUT_DISARM
+          atomic { if :: ok && want -> want = 0 :: else fi }
+#else
+          atomic { if :: ok && want && X + tok - rcvd > 0 -> want = 0 :: else fi }
+#endif
+       :: else -> if :: ok -> drain(t) :: else fi
+       fi
+    fi
+}
+#if defined WATCH && defined EDGE
+/* An edge-triggered epoll that nobody sees: it tells of each arrival on TCP once.  The program then reads two bytes a call,
+ * until a call has nothing, or fewer and the event did not tell the end (SHORTREAD).  So a call that gives fewer than asked
+ * has left nothing behind of which no arrival will tell: it goes on over X and Y. */
+#ifdef SHORTREAD
+#define SLEEPS (got == 0 || got < 2 && !hup)
+#else
+#define SLEEPS got == 0
+#endif
+proctype Reader() {
+    byte b, c, n, s, t, k, got;
+    bool e, ok, hup;
+    {
+    do
+    :: atomic { ended -> break }
+    :: else ->
+       if
+       :: SLEEPS ->
+          if
+          :: atomic { edge -> edge = 0; hup = fin }
+          :: atomic { looks > 0 -> looks-- }
+          fi
        :: else
        fi;
-       e = (X + t - rcvd > 0);
-       drain(t);
-       if :: !ok && e && k == 0 :: else -> break fi
-    od
+       got = 0;
+call:  s = seq;
+       if
+       :: got == 2
+       :: got < 2 && rseq % 2 == 0 && s > rseq && rcvd >= X ->
+          rseq++;
+#ifndef MUT_SHORTATX
+          goto call
+#else
+          if :: got == 0 -> goto call :: else fi
+#endif
+       :: got < 2 && rseq % 2 == 0 && s > rseq && rcvd < X -> atomic { tcp?b; rcvd++; deliver(b); got++ }; goto call
+       :: got < 2 && rseq % 2 == 0 && s == rseq ->
+          atomic { n = len(tcp); e = fin };                /* MSG_PEEK */
+          if :: n > 2 - got -> n = 2 - got :: else fi;
+          if
+          :: seq != rseq -> goto call
+          :: else
+          fi;
+          if
+          :: n == 0 && e && got == 0 -> ended = 1
+          :: n == 0 && !(e && got == 0)                    /* EAGAIN, or what there is */
+          :: n > 0 ->
+             d_step { tcp?b; rcvd++; got++; if :: n > 1 -> tcp?c; rcvd++; got++ :: else fi };
+             deliver(b);
+             if :: n > 1 -> deliver(c) :: else fi;
+             goto call
+          fi
+       :: got < 2 && rseq % 2 == 1 && head != tail -> b = ring[tail % RING]; tail++; deliver(b); got++; goto call
+       :: got < 2 && rseq % 2 == 1 && s > rseq && tail == Y ->
+          do
+          :: rcvd < X + tok ->
+             atomic { if :: tcp?c; n = 1; assert(c == TOK) :: empty(tcp) && fin -> n = 0 fi };
+             if :: n -> rcvd++ :: else -> rcvd = X + tok fi
+          :: else -> break
+          od;
+          rseq++;
+#ifndef MUT_SHORTATY
+          goto call
+#else
+          if :: got == 0 -> goto call :: else fi
+#endif
+       :: else ->                                          /* the ring is empty */
+          if :: seq != s -> goto call :: else fi;
+#ifdef MUT_SETTLEATEND
+          if :: got > 0 -> goto last :: else fi;
+#endif
+          settle();
+          if :: head != tail || seq != s -> goto call :: else fi;
+          atomic { e = (empty(tcp) && fin) };
+          if :: e && head == tail && seq == s && got == 0 -> ended = 1 :: else fi;
+last:     skip
+       fi;
+       d_step { b = 0; c = 0; n = 0; s = 0; t = 0; k = 0; e = 0; ok = 0 }
+    od;
+    assert(!ended || aliveS == 0 || expect == nxt)
+    } unless { !aliveR }
 }
+#else
 proctype Reader() {
     byte b, c, n, s, t, k;
     bool e, ok;
@@ -270,7 +403,10 @@ proctype Reader() {
     :: atomic { ended -> break }
     :: else ->
 #ifdef WATCH
-       (len(tcp) > 0 || fin || ended);       /* an epoll that we do not see, level-triggered */
+       if
+       :: (len(tcp) > 0 || fin || ended)     /* an epoll that we do not see, level-triggered */
+       :: atomic { looks > 0 -> looks-- }    /* or the program reads of its own accord */
+       fi;
 #endif
 #ifndef MUT_TWOREADERS
        LOCK(rxlock);                         /* from before the kernel until what came is counted */
@@ -438,6 +574,7 @@ out:
 #endif
     } unless { !aliveR }
 }
+#endif
 init {
     byte i;
     atomic {
