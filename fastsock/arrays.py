@@ -12,7 +12,7 @@ finish before the next begins. A socket's timeout bounds the wait for progress, 
 
 from __future__ import annotations
 
-from _socket import IPPROTO_TCP, MSG_MORE, MSG_WAITALL, SHUT_RDWR, TCP_CORK
+from _socket import IPPROTO_TCP, MSG_WAITALL, SHUT_RDWR, TCP_CORK
 from contextlib import suppress
 
 from fastsock.array_format import (
@@ -24,6 +24,7 @@ from fastsock.array_format import (
     pack_header,
     unpack_header,
 )
+from fastsock.system.together import send_together
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -208,11 +209,9 @@ def _send(sock: socket, value: ArrayLike) -> None:
         if not fortran and array.nbytes:
             _remember(_send_headers, key[:2], header)
     elif items.flags.c_contiguous:
-        _send_ahead(sock, header, array.nbytes)
-        _send_contiguous(sock, items, array.nbytes)
+        _send_first(sock, header, items, array.nbytes)
     else:
-        _send_ahead(sock, header, array.nbytes)
-        _gather(sock, items, array.nbytes)
+        _gather(sock, header, items, array.nbytes)
 
 
 def _sendable(value: ArrayLike) -> Array:
@@ -238,11 +237,9 @@ def _raw(array: Array) -> Array:
     return array if dtype.names is None or not dtype.itemsize else array.view(f"V{dtype.itemsize}")
 
 
-def _send_ahead(sock: socket, header: bytes, total: int) -> None:
+def _send_first(sock: socket, header: bytes, block: Array, total: int) -> None:
     try:
-        sock.sendall(header, MSG_MORE)  # else Nagle's algorithm may hold the payload's last bytes back
-    except ValueError:  # TLS takes no flags
-        _send_block(sock, header, total)
+        send_together(sock, header, _bytes_of(block))
     except (TimeoutError, BlockingIOError) as error:
         _stopped_sending(total, error)
 
@@ -265,16 +262,21 @@ def _bytes_of(block: Array) -> memoryview:
     return memoryview(block.reshape(-1).view("u1"))
 
 
-def _gather(sock: socket, items: Array, total: int) -> None:
+def _gather(sock: socket, header: bytes, items: Array, total: int) -> None:
     buffer = bytearray(_CHUNK)
     corked = _cork(sock)
+    first = True
     try:
         for block in _blocks(items):
             if not block.flags.c_contiguous:
                 copy = _np.ndarray(block.shape, block.dtype, buffer)
                 _np.copyto(copy, block)
                 block = copy
-            _send_contiguous(sock, block, total)
+            if first:
+                _send_first(sock, header, block, total)
+                first = False
+            else:
+                _send_contiguous(sock, block, total)
     finally:
         if corked:
             with suppress(OSError):  # closed meanwhile

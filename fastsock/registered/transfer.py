@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 
 from .. import core
+from ..system.together import send_together
 from . import desk as desks
 from . import lending
 from .buffer import BorrowedBuffer, RegisteredBuffer, need_core
@@ -102,9 +103,7 @@ def _send_copy(sock: Any, buffer: RegisteredBuffer, offset: int, nbytes: int) ->
     source.set_memory(buffer.get_memory(), buffer.offset + offset, nbytes)
     view = memoryview(source)
     try:
-        sock.sendall(core.pack_parcel(core.PARCEL_COPY, nbytes))
-        for start in range(0, nbytes, _LARGEST_PIECE):
-            sock.sendall(view[start : start + _LARGEST_PIECE])
+        send_together(sock, core.pack_parcel(core.PARCEL_COPY, nbytes), view)
     except (TimeoutError, BlockingIOError) as error:
         _stopped("sending", error)
 

@@ -1,7 +1,8 @@
 # The C types of _sending.py.
 cimport cython
 
-from fastsock.core.binding._core cimport channel_send
+from fastsock.core.binding._core cimport channel_send, channel_send_parts
+from fastsock.core.binding.system cimport fs_parts, fs_parts_of, iovec
 from fastsock.rmi._frames cimport HEADER_BYTES, put_header
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._packing cimport Packer
@@ -9,13 +10,26 @@ from fastsock.rmi._records cimport Call
 from fastsock.rmi._receiving cimport PyMemoryView_GET_BUFFER, Receiver
 
 
+cdef enum:
+    MOST_PARTS = 64  # of one send
+
+
 cdef inline Py_ssize_t send_scratch(object channel, Packer packer, Py_ssize_t length) except -1:
     return channel_send(channel, <const char *>packer.data, length, False)
 
 
-cdef inline Py_ssize_t send_view(object channel, object view, bint patient) except -1:
-    cdef Py_buffer *memory = PyMemoryView_GET_BUFFER(view)
-    return channel_send(channel, <const char *>memory.buf, memory.len, patient)
+# The caller holds the views.
+cdef inline Py_ssize_t send_views(object channel, list views, bint patient) except -1:
+    cdef iovec parts[MOST_PARTS]
+    cdef fs_parts gather
+    cdef Py_buffer *memory
+    cdef Py_ssize_t count = min(len(views), MOST_PARTS)
+    cdef Py_ssize_t i
+    for i in range(count):
+        memory = PyMemoryView_GET_BUFFER(views[i])
+        parts[i].iov_base, parts[i].iov_len = memory.buf, memory.len
+    gather = fs_parts_of(parts, <int>count)
+    return channel_send_parts(channel, &gather, patient)
 
 
 cdef class Sender(Receiver):
@@ -23,7 +37,7 @@ cdef class Sender(Receiver):
     cdef public Lock sending
     cdef public unsigned long long frames_sent, bytes_sent
     cdef Packer _packer
-    cdef object _send
+    cdef object _send, _send_gather
     cdef list _unsent
 
     @cython.locals(packer=Packer)
@@ -36,11 +50,13 @@ cdef class Sender(Receiver):
     cdef Py_ssize_t _send_frame(self, int kind, int flags, unsigned int number, unsigned int object_number,
                                 unsigned int method) except -1
     cdef Py_ssize_t _send_scratch(self, Py_ssize_t length) except -1
-    cdef Py_ssize_t _send_part(self, object part) except -1
+    cdef Py_ssize_t _send_parts(self, list parts) except -1
     @cython.locals(total=Py_ssize_t, packer=Packer)
     cdef Py_ssize_t _send_with_segments(self, Py_ssize_t length) except -1
     @cython.locals(pending=list, sent=Py_ssize_t)
     cdef object _push(self, object parts)
+    @cython.locals(pending=list, gone=Py_ssize_t, left=Py_ssize_t)
+    cdef int _take_off(self, Py_ssize_t sent) except -1
     cpdef bint send_unsent(self) except -1
     @cython.locals(received=cython.ulonglong)
     cdef int _await_room(self) except -1

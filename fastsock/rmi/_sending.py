@@ -23,8 +23,9 @@ if not cython.compiled:
     from fastsock.rmi._receiving import Receiver
     from fastsock.rmi.frames import HEADER_BYTES, put_header
 
+    MOST_PARTS = 64  # of one send
     send_scratch: Any = None  # of native channels, which only compiled code calls past Python
-    send_view: Any = None
+    send_views: Any = None
 
 PATIENCE = 0.002  # seconds that a sender waits for room before it looks for something to receive
 
@@ -43,6 +44,7 @@ class Sender(Receiver):
         self._packer = packer
         self._unsent: list[Any] = []
         self._send = sock.send
+        self._send_gather = sock.sendmsg
 
     def send_plain(self, kind: int, flags: int, number: int, object_number: int, method: int, values: Any) -> int:
         """Sends one frame of these values, packed one by one. Returns its bytes, as frame_bytes() of the other end."""
@@ -119,13 +121,16 @@ class Sender(Receiver):
         """Sends what finds room of so many bytes."""
         if self._is_native:
             return send_scratch(self._channel, self._packer, length)  # type: ignore[no-any-return]
-        return self._send_part(self._packer.whole[:length])
+        return self._send_parts([self._packer.whole[:length]])
 
-    def _send_part(self, part: Any) -> int:
+    def _send_parts(self, parts: Any) -> int:
+        """Sends the first bytes of the parts together: a reader that waits finds no header without what follows it."""
         if self._is_native:
-            return send_view(self._channel, part, self.on_blocked is None)  # type: ignore[no-any-return]
+            return send_views(self._channel, parts, self.on_blocked is None)  # type: ignore[no-any-return]
         try:
-            return self._send(part, MSG_DONTWAIT)  # type: ignore[no-any-return]
+            if len(parts) == 1:
+                return self._send(parts[0], MSG_DONTWAIT)  # type: ignore[no-any-return]
+            return self._send_gather(parts[:MOST_PARTS], (), MSG_DONTWAIT)  # type: ignore[no-any-return]
         except BlockingIOError:
             return 0
 
@@ -144,15 +149,13 @@ class Sender(Receiver):
     def _push(self, parts: Any) -> None:
         """Sends the parts, behind what is unsent. Receives meanwhile where there is no room."""
         pending = self._unsent
+        parts = [part for part in parts if len(part)]
         pending.extend(parts)
         try:
             while pending:
-                part = pending[0]
-                sent = self._send_part(part)
-                if sent == len(part):
-                    del pending[0]
-                elif sent:
-                    pending[0] = part[sent:]
+                sent = self._send_parts(pending)
+                if sent:
+                    self._take_off(sent)
                 elif self.on_blocked is None:
                     self._await_room()
                 else:
@@ -172,6 +175,18 @@ class Sender(Receiver):
                 del pending[:]
                 self.fail(LostPeer(f"{self.peer}: a message was sent in part, and there is no memory for the rest"))
             raise
+
+    def _take_off(self, sent: int) -> None:
+        """The first bytes of what is unsent have gone."""
+        pending = self._unsent
+        gone = 0
+        left = sent
+        while gone < len(pending) and left >= len(pending[gone]):
+            left -= len(pending[gone])
+            gone += 1
+        del pending[:gone]
+        if left:
+            pending[0] = pending[0][left:]
 
     def send_unsent(self) -> bool:
         """Sends what found no room, as far as there is room now. Whether nothing is left. Raises LostPeer."""

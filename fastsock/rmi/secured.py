@@ -97,6 +97,18 @@ class SecuredSocket:
         sent, self._owed = self._owed, 0
         return sent
 
+    def sendmsg(self, parts: Any, ancillary: Any = (), flags: int = 0) -> int:
+        """As that of a socket: what fits one record goes together. The rule of send() holds."""
+        first = parts[0]
+        if self._owed or len(first) >= RECORD or len(parts) == 1:
+            return self.send(first, flags)
+        together = bytearray()
+        for part in parts:
+            together += part[: RECORD - len(together)]
+            if len(together) == RECORD:
+                break
+        return self.send(together, flags)
+
     def sendall(self, data: Any) -> None:
         """As that of a socket."""
         view = memoryview(data)

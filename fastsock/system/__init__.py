@@ -5,6 +5,7 @@ forkable    locks that a forked child finds free
 hidden      descriptors that the program does not know, and may close
 starting    threads, where there may be none any more; which of them take signals
 patience    waits of the main thread that any signal ends
+together    a header and a long body as one send
 delivering  the close of a TCP socket to which the other end still sends
 proof       both ends of a fresh connection prove that they know one key
 user_key    the key that the processes of one user share

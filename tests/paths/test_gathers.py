@@ -1,4 +1,4 @@
-"""What one call sends comes together: sendmsg(), writelines(), records of several writers."""
+"""What one call sends comes together: sendmsg(), writelines(), arrays, records of several writers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import select
 import signal
 import threading
 
+import numpy
 import pytest
 
+from fastsock import buffers, core
+from fastsock.array_format import HEADER_BYTES
+from fastsock.arrays import send_array
 from fastsock.testing import PairMaker
 from fastsock.testing.checks.transfer import check_one_send_reaches_a_waiting_receiver_whole
 from fastsock.testing.outcomes import receive
@@ -58,6 +62,61 @@ def test_a_chunk_comes_whole():
 def test_no_message_of_many_is_cut(maker):
     for _ in range(100):
         check_one_send_reaches_a_waiting_receiver_whole(maker)
+
+
+# ---- headers and what follows them ----
+
+SQUARE = numpy.arange(700 * 700, dtype="f8").reshape(700, 700)
+ARRAYS = {"contiguous": SQUARE, "of Fortran": SQUARE.T, "a slice": SQUARE[:, 1::2]}
+
+
+def _count_lone_headers(sock, header, sizes):
+    lone = 0
+    for size in sizes:
+        came = len(sock.recv(1 << 23))
+        lone += came <= header
+        receive(sock, size - came)
+        sock.sendall(b"k")
+    return lone
+
+
+@pytest.mark.parametrize("what", ARRAYS)
+def test_the_header_of_an_array_comes_with_its_items(pair, what):
+    array = ARRAYS[what]
+    count = 40
+    counting = pair.far.begin_run(_count_lone_headers, HEADER_BYTES, [HEADER_BYTES + array.nbytes] * count)
+    for _ in range(count):
+        send_array(pair.near, array)
+        assert pair.near.recv(1) == b"k"
+    assert counting.result() == 0
+
+
+@pytest.mark.skipif(not core.available, reason=core.why_not)
+def test_the_header_of_a_copied_buffer_comes_with_its_bytes(pair):
+    count = 40
+    for size in (1, 5000, 1 << 20):
+        with buffers.RegisteredBuffer(size) as buffer:
+            sizes = [core.PARCEL_BYTES + size] * count
+            counting = pair.far.begin_run(_count_lone_headers, core.PARCEL_BYTES, sizes)
+            for _ in range(count):
+                assert not buffers.send_buffer(pair.near, buffer)
+                assert pair.near.recv(1) == b"k"
+            assert counting.result() == 0
+
+
+def _count_lone_headers_in_tls(sock, sizes):
+    with server_context().wrap_socket(sock, server_side=True) as secured:
+        return _count_lone_headers(secured, HEADER_BYTES, sizes)
+
+
+def test_the_header_of_an_array_comes_with_its_items_in_tls(pair):
+    sizes = [HEADER_BYTES + SQUARE.nbytes] * 10
+    counting = pair.far.begin_run(_count_lone_headers_in_tls, sizes)
+    with client_context().wrap_socket(pair.near, server_hostname="localhost") as secured:
+        for _ in sizes:
+            send_array(secured, SQUARE)
+            assert secured.recv(1) == b"k"
+    assert counting.result() == 0
 
 
 # ---- too little room ----

@@ -20,6 +20,8 @@ cdef bint is_channel(object candidate) noexcept
 # Sends what there is room for, waiting for no room: the bytes that went. patient: the caller waits for room
 # by itself, nobody polls for it, and a receiver that is at work may copy in the meantime, for milliseconds.
 cdef Py_ssize_t channel_send(object channel, const char *data, Py_ssize_t length, bint patient) except -1
+# The same of a gather, from which what goes is taken off.
+cdef Py_ssize_t channel_send_parts(object channel, fs_parts *parts, bint patient) except -1
 # Receives what is there, or -1.
 cdef Py_ssize_t channel_receive(object channel, char *target, Py_ssize_t length) except -2
 # The same, after waiting until the deadline in seconds of monotonic(); 0 waits as SO_RCVTIMEO says.

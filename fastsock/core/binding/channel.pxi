@@ -887,6 +887,10 @@ cdef Py_ssize_t channel_send(object channel, const char *data, Py_ssize_t length
     return (<Channel>channel).send_now(&parts, patient)
 
 
+cdef Py_ssize_t channel_send_parts(object channel, fs_parts *parts, bint patient) except -1:
+    return (<Channel>channel).send_now(parts, patient)
+
+
 cdef Py_ssize_t channel_receive(object channel, char *target, Py_ssize_t length) except -2:
     return (<Channel>channel).receive_now(target, length)
 
