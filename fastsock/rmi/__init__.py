@@ -26,7 +26,7 @@ session                     what a connection does beside the path of every call
 streams, references         generators, and objects that go by reference
 exported                    an object with its functions by number
 serial, chains              one call at a time, and those made on its behalf
-workers                     the threads that serve connections
+workers, timers             the threads that serve connections, and what they do at a time
 _connection                 one connection, both roles at once; compiled where there is a compiler
 addresses, keys, hello      names on this host, the user's key, its proof; secured: TLS
 _codec, values              values to bytes and back, and the classes that are registered
@@ -61,7 +61,7 @@ from .errors import (
     UnknownObject,
     VersionMismatch,
 )
-from .futures import Future, batch, deadline, future, within
+from .futures import Future, Result, batch, deadline, future, within
 from .marks import HiddenMethodsWarning, Remote, expose, idempotent, oneway
 from .proxy import close, closing
 from .references import callback, reference
@@ -87,6 +87,7 @@ __all__ = [
     "Refused",
     "Remote",
     "RemoteError",
+    "Result",
     "RmiError",
     "UnknownHost",
     "UnknownMethod",

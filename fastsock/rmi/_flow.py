@@ -232,8 +232,7 @@ class Stream(Inflow):
         if not self.over:
             self.over = True
             if self.connection.lost is None:
-                # a collection may happen anywhere, also where a lock is held
-                self.session.submit(self.session.send, CLOSE, self.number, ())
+                self.session.submit_from_anywhere(self.session.send, CLOSE, self.number, ())
 
     # ---- the same in an event loop: coroutines are those of streams.py, which stays Python ----
 

@@ -16,6 +16,9 @@ cdef class Call:
     cpdef bint calls_when_done(self, object function) except -1
 
 
+cdef class Rows
+
+
 cdef class Entry:
     cdef public int flags
     cdef public list functions
@@ -24,12 +27,19 @@ cdef class Entry:
 
 @cython.final
 cdef class Request:
-    cdef public object connection, arguments, keywords, behind, task, chain, stop, outer
+    cdef public object connection, arguments, keywords, behind, task, chain, stop, outer, resume, waits
+    cdef public Rows rows
     cdef public Entry exported
     cdef public int kind, flags
     cdef public unsigned int number, behalf, method
     cdef public double deadline
     cdef public bint cancelled
+
+
+cdef class Rows:
+    cdef public Request batch
+    cdef public list found
+    cdef public Request waiting
 
 
 cdef class _Process:

@@ -17,6 +17,9 @@ if not cython.compiled:
 current: ContextVar[Any] = ContextVar("fastsock.rmi.request", default=None)
 """The request that this thread or task runs, or None."""
 
+WAITS = object()
+"""What a request gives that waits for its object in no thread. Then `resume` goes on with it, perhaps already."""
+
 
 class Call:
     """A call on its way, and its answer."""
@@ -78,6 +81,22 @@ class Request:
         self.chain: Any = None  # the calls on whose behalf it is made (chains.py), and itself where it holds something
         self.stop: Any = None  # what ends it early
         self.outer: Any = None  # the request that its thread runs too: a call of that waits for this one
+        self.resume: Any = None  # goes on with it, in another thread; None: where it waits, its thread waits
+        self.waits: Any = None  # its place among those that wait for an object (serial.py)
+        self.rows: Any = None  # of a batch: how far it has come
+
+
+class Rows:
+    """How far a batch has come. Another thread goes on with it, where one of its calls waited for an object."""
+
+    def __init__(self, batch: Request) -> None:
+        self.batch = batch
+        self.found: list[Any] = []  # True and a value, or False and an error's parts, for each call
+        self.waiting: Any = None  # the call that waits
+
+    def resume(self, _: Request) -> None:
+        """The call may go on."""
+        self.batch.resume(self.batch)
 
 
 class _Process:

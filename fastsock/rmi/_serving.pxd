@@ -5,7 +5,7 @@ from fastsock.core.binding._core cimport now_ns
 from fastsock.rmi._frames cimport BATCH, BEHALF, CALL, CHAIN, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._packing cimport Packer
-from fastsock.rmi._records cimport Call, Entry, Request, context_of, enter_context, goes_on, leave_context, new_request, whole_number
+from fastsock.rmi._records cimport Call, Entry, Request, context_of, enter_context, goes_on, leave_context, Rows, new_request, whole_number
 from fastsock.rmi._sending cimport Sender
 from fastsock.rmi._unpacking cimport Unpacker
 
@@ -33,7 +33,9 @@ cdef class Servant(Sender):
     cdef int _half_handled(self, object error) except -1
     @cython.locals(key=cython.uint, first=Request)
     cdef bint claim(self, Request request) except -1
+    @cython.locals(following=Request)
     cpdef object run_claimed(self, Request request)
+    cpdef object run_alone(self, Request request)
     @cython.locals(following=Request)
     cpdef object make_way(self, Request request)
     @cython.locals(key=cython.uint, following=Request)
@@ -47,11 +49,12 @@ cdef class Servant(Sender):
     cdef object _run_apart(self, Call call, Request request)
     @cython.locals(request=Request)
     cpdef object run_inbox(self, Call call)
+    cpdef object put_back(self, Call call, Request request)
     @cython.locals(exported=Entry)
-    cpdef object execute(self, Request request)
+    cpdef bint execute(self, Request request) except -1
     @cython.locals(found=list, given=tuple, at=Py_ssize_t, count=Py_ssize_t)
-    cdef list _run_batch(self, Request request)
-    @cython.locals(exported=Entry, one=Request, arguments=object, keywords=object, number=Py_ssize_t)
+    cdef object _run_batch(self, Request request)
+    @cython.locals(exported=Entry, rows=Rows, one=Request, arguments=object, keywords=object, number=Py_ssize_t)
     cdef object _run_row(self, Request request, tuple given, Py_ssize_t at)
     @cython.locals(packer=Packer)
     cpdef object answer(self, Request request, object value)

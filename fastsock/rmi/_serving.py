@@ -7,6 +7,7 @@ Requests of one thread of the other end run one after the other, those of differ
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Any
 
 try:
@@ -16,13 +17,13 @@ except ModuleNotFoundError:
 
 from fastsock.rmi import chains
 from fastsock.rmi._locks import Lock
-from fastsock.rmi._records import current
+from fastsock.rmi._records import WAITS, current
 from fastsock.rmi.errors import BadFrame, LimitExceeded, LostPeer, RmiError, UnknownMethod, UnknownObject
 from fastsock.rmi.interrupts import interrupted
 
 if not cython.compiled:
     from fastsock.rmi._interpreted import context_of, enter_context, goes_on, leave_context, whole_number
-    from fastsock.rmi._records import Call, Request
+    from fastsock.rmi._records import Call, Request, Rows
     from fastsock.rmi._records import Request as new_request
     from fastsock.rmi._sending import Sender
     from fastsock.rmi.frames import BATCH, BEHALF, CALL, CHAIN, DEADLINE, FREE, HEADER_BYTES, KEYWORDS, ONEWAY, RESULT
@@ -155,16 +156,27 @@ class Servant(Sender):
             self._order.release()
 
     def run_claimed(self, request: Request) -> None:
-        """Runs a request that was claimed, then those that were put behind it."""
+        """Runs a request that was claimed, then those that were put behind it.
+
+        Where one waits for its object they wait behind it, and this thread does not.
+        """
         following: Any = request
         while following is not None:
             request = following
-            if not request.cancelled:
-                self.execute(request)
+            if not request.cancelled or request.waits is not None:
+                if request.exported.flags or request.kind == BATCH:
+                    request.resume = self.run_claimed
+                if not self.execute(request):
+                    return
             if request.flags & FREE:
                 self._free.pop(request.number, None)
                 return
             following = self._following(request)
+
+    def run_alone(self, request: Request) -> None:
+        """Runs a request for which no other one waits."""
+        request.resume = self.run_alone
+        self.execute(request)
 
     def make_way(self, request: Request) -> None:
         """The method has returned, though its work goes on: the calls behind it need not wait for that."""
@@ -242,7 +254,7 @@ class Servant(Sender):
                 return
             if request.kind == ONEWAY:
                 request.chain = None  # its own caller does not wait for it either
-            self.session.submit(self.execute, request)
+            self.session.submit(self.run_alone, request)
 
     def _run_apart(self, call: Call, request: Request) -> None:
         """Nobody waits for the call on whose behalf the request is made: an event loop does, or somebody will later.
@@ -251,7 +263,7 @@ class Servant(Sender):
         if request.kind == ONEWAY:
             request.chain = None
         if request.flags & FREE:
-            self.session.submit(self.execute, request)
+            self.session.submit(self.run_alone, request)
             return
         self._order.acquire()
         try:
@@ -276,14 +288,23 @@ class Servant(Sender):
                 request = call.inbox.popleft()
             finally:
                 self._order.release()
-            self.execute(request)
+            request.resume = partial(self.put_back, call)
+            if not self.execute(request):
+                return
 
-    def execute(self, request: Request) -> None:
-        """Runs a request here and now, and answers it."""
+    def put_back(self, call: Call, request: Request) -> None:
+        """A request of an inbox may go on, and those behind it."""
+        call.inbox.appendleft(request)
+        self.run_inbox(call)
+
+    def execute(self, request: Request) -> bool:
+        """Runs a request here and now, and answers it.
+
+        False: it waits for its object, and `resume` goes on with it, perhaps already. A request without it waits here.
+        """
         exported = request.exported
         if exported.flags and request.kind != BATCH:
-            self.session.execute(request)
-            return
+            return self.session.execute(request)  # type: ignore[no-any-return]
         token = None
         # a one-way call without a deadline has nothing to tell those that it makes, but must hide an outer request
         if request.kind != ONEWAY or request.deadline or context_of(self._current) is not None:
@@ -303,22 +324,29 @@ class Servant(Sender):
             self.session.failed(request, error)
             if interrupted(error):
                 raise
-            return
+            return True
         if token is not None:
             leave_context(self._current, token)
+        if value is WAITS:
+            return False
         if goes_on(value):
             self.session.special(request, value)
         elif request.kind != ONEWAY and not request.cancelled:
             self.answer(request, value)
+        return True
 
-    def _run_batch(self, request: Request) -> list[Any]:
-        """Runs the calls of a batch in their order. Gives True and a value, or False and an error's parts, for each."""
-        found: list[Any] = []
+    def _run_batch(self, request: Request) -> Any:
+        """Runs the calls of a batch in their order, from the first that has not run. Gives True and a value, or False
+        and an error's parts, for each; WAITS where one waits: then another thread may go on with it already.
+        """
         given = request.arguments
         count = len(given)
         if count % 4:
             raise BadFrame(f"{self.peer}: a batch of what are no calls")
-        for at in range(0, count, 4):
+        if request.rows is None:
+            request.rows = Rows(request)
+        found = request.rows.found
+        for at in range(2 * len(found), count, 4):
             if request.cancelled:
                 break
             try:
@@ -329,8 +357,11 @@ class Servant(Sender):
                 found.append(False)
                 value = self.session.told_of_error(error)
             else:
+                if value is WAITS:
+                    return WAITS
                 found.append(True)
             found.append(value)
+        request.rows = None  # it knows the request
         return found
 
     def _run_row(self, request: Request, given: Any, at: int) -> Any:
@@ -345,9 +376,24 @@ class Servant(Sender):
             raise BadFrame(f"{self.peer}: the arguments of a call are no tuple")
         keywords = given[at + 3]
         if exported.flags or keywords is not None:
-            one = new_request(self, CALL, 0, request.number, exported, number, arguments, keywords, request.deadline, 0)
-            one.chain = request.chain
-            value = self.session.run(one)
+            rows = request.rows
+            one = rows.waiting
+            if one is None:
+                one = new_request(
+                    self, CALL, 0, request.number, exported, number, arguments, keywords, request.deadline, 0
+                )
+                one.chain = request.chain
+                rows.waiting = one  # before it runs: where it waits, another thread may have gone on with it
+            if request.resume is not None:
+                one.resume = rows.resume
+            try:
+                value = self.session.run(one)
+            except BaseException:
+                rows.waiting = None
+                raise
+            if value is WAITS:
+                return WAITS
+            rows.waiting = None
         else:
             value = exported.functions[number](*arguments)
         if goes_on(value):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
-from ._records import Entry
+from ._records import WAITS, Entry
 from .marks import (
     ASYNC,
     GETTER,
@@ -43,16 +43,20 @@ class Exported(Entry):
         Entry.__init__(self, flags, functions, len(interface.entries))
 
     def run(self, request: Any) -> Any:
-        """Calls the function of a request."""
+        """Calls the function of a request. WAITS: another one has the object, and this thread need not wait for it."""
         if self._lock is None:
             return self._run(request)
         if self.interface.entries[request.method].flags & (ASYNC | STREAM):
             raise self._goes_on(request)
+        waits = False
         try:
-            self._lock.enter(request)
+            waits = not self._lock.enter(request)
+            if waits:
+                return WAITS
             value = self._run(request)
         finally:
-            self._lock.leave(request)
+            if not waits:
+                self._lock.leave(request)
         if is_stream(value):
             close_source(value)
             raise self._goes_on(request)

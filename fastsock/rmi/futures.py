@@ -2,7 +2,7 @@
 
 future(store.add)(1, 2)           a Future
 within(0.1, store.add)(1, 2)      CallTimeout after 0.1 seconds
-with batch(store) as calls:       one message each way
+with batch(store) as calls:       one message each way; batch(store, StoreCalls) has its types
     results = [calls.add(i, i) for i in range(100)]
 """
 
@@ -18,14 +18,18 @@ from . import proxy as proxies
 from ._batching import Calls, Recorder, recording_of
 from ._connection import FOR_EVER, Connection, Method
 from ._records import Call, current
-from .errors import CallTimeout
+from .errors import CallTimeout, UnknownMethod
 from .frames import BATCH, CALL, FREE, LASTING, ONEWAY
 from .interrupts import interrupted
+from .marks import METHOD, table_of
 from .marks import ONEWAY as IS_ONEWAY
+from .session import log
+from .timers import Timer
 
 _Given = ParamSpec("_Given")
 _Returned = TypeVar("_Returned")
 _Result = TypeVar("_Result", covariant=True)
+_Calls = TypeVar("_Calls")
 
 
 class Result(Protocol[_Result]):
@@ -53,6 +57,7 @@ class Future(Generic[_Returned]):
         self._lock = allocate_lock()
         self._pulses: list[Call] = []
         self._callbacks: list[Callable[[Future[_Returned]], object]] = []
+        self._timer: Timer | None = None  # of the call's deadline, where somebody is to be told
         self._cancelled = False
 
     def __repr__(self) -> str:
@@ -149,7 +154,9 @@ class Future(Generic[_Returned]):
         return self._cancelled
 
     def add_done_callback(self, function: Callable[[Future[_Returned]], object]) -> None:
-        """Calls function(future) in a thread when the answer is there; at once where it is there already."""
+        """Calls function(future) in a thread when it is done: by its answer, its deadline, cancel(), or the loss of its
+        connection. At once where it is done already. The first that was added is called first.
+        """
         with self._lock:
             if not self._call.done:
                 self._callbacks.append(function)
@@ -157,21 +164,34 @@ class Future(Generic[_Returned]):
                     self._call.on_done = self._on_done
                 function = None  # type: ignore[assignment]
         if function is None:
-            self._connection.session.serve()
+            session = self._connection.session
+            session.serve()
+            if self._call.deadline and self._timer is None:  # nobody else may look at the clock
+                self._timer = session.call_at(self._call.deadline, self._ends_late)
             if self._call.done:  # it came while the callback was noted
                 self._on_done(self._call)
             return
-        function(self)
+        self._call_back([function])
 
     def _on_done(self, _: Call) -> None:
         """The receiver calls it: nothing of the program may run here."""
         with self._lock:
             pulses = list(self._pulses)
             callbacks, self._callbacks = self._callbacks, []
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
         for pulse in pulses:
             self._connection.settle(pulse, None, False)
+        if callbacks:
+            self._connection.session.submit(self._call_back, callbacks)
+
+    def _call_back(self, callbacks: list[Callable[[Future[_Returned]], object]]) -> None:
         for function in callbacks:
-            self._connection.session.submit(function, self)
+            try:
+                function(self)
+            except Exception:
+                log.exception("a callback of %r raised", self)
 
 
 class _Within:
@@ -241,17 +261,20 @@ def _method_of(method: Any) -> Method:
     return method
 
 
-class Batch:
+class Batch(Generic[_Calls]):
     """Calls of one proxy that go in one message, in their order, and come back in one."""
 
-    def __init__(self, proxy: Any) -> None:
+    def __init__(self, proxy: Any, calls: Any = None) -> None:
         if not isinstance(proxy, proxies.Proxy):
             raise TypeError(f"{proxy!r} is no proxy")
+        for entry in table_of(calls).entries if calls is not None else ():
+            if entry.kind != METHOD or proxies.method_named(proxy, entry.name) is None:
+                raise UnknownMethod(f"{proxy!r} exposes no method {entry.name}, which {calls.__name__} lists")
         self._proxy = proxy
         self._recorder = Recorder()
 
-    def __enter__(self) -> BatchCalls:
-        return Calls(self._proxy, self._recorder)
+    def __enter__(self) -> _Calls:
+        return Calls(self._proxy, self._recorder)  # type: ignore[return-value]
 
     def __exit__(self, kind: object, *_: object) -> None:
         recorder = self._recorder
@@ -270,6 +293,16 @@ class Batch:
         recorder.settle(call.value, connection.session.error_of)
 
 
-def batch(proxy: object) -> Batch:
-    """`with batch(store) as calls`: the calls in the block are sent at its end, in one message."""
-    return Batch(proxy)
+@overload
+def batch(proxy: object) -> Batch[BatchCalls]: ...
+@overload
+def batch(proxy: object, calls: type[_Calls]) -> Batch[_Calls]: ...
+@overload
+def batch(proxy: object, calls: Callable[..., _Calls]) -> Batch[_Calls]: ...
+def batch(proxy: object, calls: Any = None) -> Batch[Any]:
+    """`with batch(store) as calls`: the calls in the block are sent at its end, in one message.
+
+    calls: a Protocol of what the block calls, for type checkers: methods of the object, each of which returns a Result.
+    Raises UnknownMethod where the object has not all of them.
+    """
+    return Batch(proxy, calls)

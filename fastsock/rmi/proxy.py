@@ -158,7 +158,7 @@ def own(interface: Interface, target: Target, source: Any = None) -> Proxy:
 def _collected(home: Home) -> None:
     session = home.session
     if session is not None and session.connection.forks == process.forks and session.connection.lost is None:
-        session.submit(session.close)  # a collection may happen anywhere, also where a lock is held
+        session.submit_from_anywhere(session.close)
 
 
 class Classes:

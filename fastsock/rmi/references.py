@@ -302,7 +302,7 @@ class References:
         """A proxy was collected. This may happen anywhere, so another thread tells the other end."""
         if self._session.connection.lost is None:
             self._dropped.append(held)
-            self._session.submit(self._tell)
+            self._session.submit_from_anywhere(self._tell)
 
     def _tell(self) -> None:
         """Tells of all that were collected until now: the jobs of the later ones then find nothing."""

@@ -18,7 +18,7 @@ from ..system.delivering import deliver, deliver_at_exit
 from ..system.genuine import genuine
 from . import _codec, streams
 from ._connection import Connection, poll_descriptor
-from ._records import Call, Request, current, process
+from ._records import WAITS, Call, Request, current, process
 from ._sending import PATIENCE
 from .errors import (
     BadAddress,
@@ -53,6 +53,7 @@ from .frames import (
 )
 from .interrupts import interrupted
 from .references import References
+from .timers import Timer
 from .values import classes, register
 
 log = logging.getLogger("fastsock.rmi")
@@ -214,22 +215,25 @@ class Session:
         """Answers a request that cannot be run. The receiver calls it."""
         self.submit(self.failed, request, error)
 
-    def execute(self, request: Request) -> None:
-        """Runs a request of an object with particulars: one call at a time, or an instance for each."""
+    def execute(self, request: Request) -> bool:
+        """As Connection.execute(), of an object with particulars: one call at a time, or an instance for each."""
         try:
             value = self.run(request)
         except BaseException as error:
             self.failed(request, error)
             if interrupted(error):
                 raise
-            return
+            return True
+        if value is WAITS:
+            return False
         if streams.is_stream(value):
             self.special(request, value)
         elif request.kind != ONEWAY and not request.cancelled:
             self.connection.answer(request, value)
+        return True
 
     def run(self, request: Request) -> Any:
-        """The value that it has there. What is called meanwhile is called on its behalf."""
+        """The value that it has there, or WAITS. What is called meanwhile is called on its behalf."""
         token = current.set(request)
         try:
             return request.exported.run(request)
@@ -344,6 +348,15 @@ class Session:
         """Has a thread of the pool call a function. A forked child has neither the threads nor the connection."""
         if self.connection.forks == process.forks:
             self.pool.submit(function, *arguments)
+
+    def submit_from_anywhere(self, function: Callable[..., object], *arguments: Any) -> None:
+        """The same where a collection calls it."""
+        if self.connection.forks == process.forks:
+            self.pool.submit_from_anywhere(function, *arguments)
+
+    def call_at(self, when: float, function: Callable[..., object]) -> Timer | None:
+        """The same at a time of the monotonic clock."""
+        return self.pool.call_at(when, function) if self.connection.forks == process.forks else None
 
     # ---- other frames: the receiver calls this ----
 

@@ -5,7 +5,7 @@ it blocks there for the next request, and gives the connection back when none co
 has a thread, and an idle one a descriptor.
 
 A connection whose thread runs a method for long is watched again. The leader looks for such connections from time to
-time, as long as a thread is with some connection.
+time, as long as a thread is with some connection. It calls what is due at a time, too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import select
 import struct
 import threading
 from _socket import SO_RCVTIMEO, SOL_SOCKET
-from _thread import allocate_lock
+from _thread import allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import wait
+from contextlib import suppress
 from sys import is_finalizing
 from typing import Any
 
@@ -29,6 +30,7 @@ from ..system.starting import block_as, block_signals, blocked_by_program, start
 from ._records import Request, current
 from .frames import CALL
 from .loops import call_in
+from .timers import Timer, Timers
 
 LINGER = 0.05  # seconds that a thread stays with a silent connection
 TICK = 0.005
@@ -37,6 +39,7 @@ SPARE = 4  # threads that stay, though there has been nothing to do for KEPT sec
 KEPT = 1.0
 BRIEFLY = 0.2  # seconds that need no word
 END_WITHIN = 5.0  # seconds for async methods that are cancelled at the end
+_LONGEST = 1e6  # seconds that are told to the kernel at most: it cannot count to any number
 _READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
 _LINGER = struct.pack("ll", 0, int(LINGER * 1e6))
 
@@ -55,12 +58,15 @@ class Pool:
         self._poller.register(self._bell, select.EPOLLIN)
         self._ready: dict[int, tuple[Callable[..., object], Any]] = {}  # what to call when a descriptor can be read
         self._jobs: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._timers = Timers()
+        self.standing: set[Any] = set()  # what goes on here once it is woken; where the pool closes, it is stopped
         self._watching = new_recursive_lock()  # a signal handler may close something
         self._lead = allocate_lock()
-        self._lock = allocate_lock()
+        self._lock = new_recursive_lock()  # a signal handler, or a collection, may submit something
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._asleep = False
+        self._beginning = False  # a thread is to begin another one, in the place of one that may not
         self._loose: dict[Any, int] = {}  # sessions that nobody watches, with their activity at the last look
         self._closed = False
         self._loop: Loop | None = None
@@ -171,6 +177,42 @@ class Pool:
         self._need_a_thread()
         self._ring()
 
+    def submit_from_anywhere(self, function: Callable[..., object], *arguments: Any) -> None:
+        """The same where a collection calls it: so in any thread, that may hold any lock. It takes none.
+
+        threading has locks of its own. So it is another thread that begins one, where there is none to spare.
+        """
+        self._jobs.append((function, arguments))
+        self._ring()
+        if self._idle > 0 or self._closed or self._beginning or is_finalizing():
+            return
+        self._beginning = True
+        before = block_signals()
+        try:
+            start_new_thread(self._begin_a_thread, ())
+        except (RuntimeError, MemoryError):  # there can be no more: those that are busy come to it
+            self._beginning = False
+        finally:
+            block_as(before)
+
+    def _begin_a_thread(self) -> None:
+        self._beginning = False
+        with suppress(RuntimeError, MemoryError):  # there can be no more: the next who submits something tries again
+            self._need_a_thread()
+
+    def call_at(self, when: float, function: Callable[..., object], *arguments: Any) -> Timer:
+        """Has a thread call a function at a time of the monotonic clock, or as soon after it as a thread is free."""
+        timer = self._timers.add(when, function, *arguments)
+        self._need_a_thread()
+        self._ring()
+        return timer
+
+    def stand(self, what: Any) -> None:
+        """`what` waits in no thread, until something submits it. It is stopped where the pool closes before."""
+        self.standing.add(what)
+        if self._closed:
+            what.stop()
+
     def _ring(self) -> None:
         if self._asleep and not self._closed:
             genuine.eventfd_write(self._bell, 1)
@@ -178,15 +220,20 @@ class Pool:
     def _need_a_thread(self) -> None:
         if self._idle > 0 or self._closed or is_finalizing():  # then a thread never begins, and start() waits for that
             return
+        if len(self._threads) >= self._most:
+            self._hurry()
+            return
+        thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
         with self._lock:
             if self._idle > 0 or self._closed:
                 return
-            if len(self._threads) >= self._most:
-                self._hurry()
-                return
-            thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
-            self._threads.add(thread)
-            self._idle += 1
+            has_room = len(self._threads) < self._most
+            if has_room:
+                self._threads.add(thread)
+                self._idle += 1
+        if not has_room:
+            self._hurry()
+            return
         try:
             start_without_signals(thread)
         except (RuntimeError, MemoryError):  # there can be no more: the others come to it, as where these are the most
@@ -252,13 +299,15 @@ class Pool:
                 if now - looked >= TICK:
                     looked = now
                     self._look_at_loose()
+            if self._timers.next_due() is not None:
+                jobs.extend(self._timers.take_due(genuine.monotonic()))
             if jobs:
                 return jobs.popleft()
             self._asleep = True
             try:
                 if jobs or self._closed:
                     continue
-                found = self._poller.poll(TICK if self._loose else None)
+                found = self._poller.poll(self._patience())
             finally:
                 self._asleep = False
             for descriptor, _ in found:
@@ -272,6 +321,14 @@ class Pool:
                             self._loose[what] = -1
                         jobs.append((function, (what,)))
         return None
+
+    def _patience(self) -> float | None:
+        """The seconds until the leader has something to look at, though nothing becomes ready."""
+        due = self._timers.next_due()
+        if due is None:
+            return TICK if self._loose else None
+        left = max(due - genuine.monotonic(), 0.0)
+        return min(left, TICK) if self._loose else min(left, _LONGEST)
 
     def _drain_bell(self) -> None:
         try:
@@ -301,6 +358,8 @@ class Pool:
                 return
             self._closed = True
             threads = list(self._threads)
+        for each in list(self.standing):
+            each.stop()
         genuine.eventfd_write(self._bell, 1)
         # one that begins only now finds the pool closed
         others = [each for each in threads if each is not threading.current_thread() and each.ident is not None]

@@ -35,6 +35,17 @@ def test_calls_and_errors(served):
     in_loop(served, scenario)
 
 
+def test_a_call_tells_when_its_time_is_over(served):
+    async def scenario(store):
+        told = asyncio.get_running_loop().create_future()
+        waiting = asyncio.ensure_future(store.wait())
+        waiting.add_done_callback(told.set_result)
+        assert await told is waiting
+        assert isinstance(waiting.exception(), rmi.CallTimeout)
+
+    in_loop(served, scenario, timeout=1.0)
+
+
 def test_the_number_of_a_connection_that_another_thread_closed_may_be_used_at_once(served):
     """The loop is in a callback meanwhile, which then opens sockets and watches them."""
 

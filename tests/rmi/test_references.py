@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from fastsock import rmi
+from fastsock.testing.process import FarProcess
 
 from . import objects
 from .conftest import until
@@ -46,6 +47,42 @@ def test_proxies_of_several_connections_are_collected_at_once(begin):
         gc.collect()
         for store in stores:
             until(lambda living=store.living: living() == 0)
+
+
+def collect_where_threads_begin(here, name, options):
+    """In a process that has no thread of rmi yet: a collection comes while one is made. Whether that ended."""
+    store = rmi.connect(f"rmi:{name}", objects.Store, timeout=30, **options)
+    begin = threading.Thread.__init__
+
+    def collect_and_begin(self, *arguments, **keywords):
+        gc.collect()
+        begin(self, *arguments, **keywords)
+
+    def work():
+        lost = rmi.connect(f"rmi:{name}", objects.Store, timeout=30, **options)
+        stream = store.count_to(1000)
+        next(stream)
+        garbage = [store.counter(), stream, lost]
+        garbage.append(garbage)
+        del garbage, stream, lost
+        threading.Thread.__init__ = collect_and_begin
+        told = threading.Event()
+        rmi.future(store.add)(1, 2).add_done_callback(lambda _: told.set())
+        assert told.wait(30)
+
+    gc.disable()  # it comes where it is asked for
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    threading.Thread.__init__ = begin
+    return not thread.is_alive()
+
+
+def test_a_collection_may_come_where_a_thread_begins(served, store):
+    with FarProcess() as client:
+        assert client.run(collect_where_threads_begin, served.name, served.options)
+        until(lambda: not store.living())
+        until(lambda: store.streams()[0] == 1)
 
 
 def test_objects_end_with_the_connection(served):

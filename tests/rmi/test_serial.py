@@ -9,10 +9,10 @@ import threading
 import pytest
 
 from fastsock import rmi
-from fastsock.rmi import aio, chains, hello
+from fastsock.rmi import aio, chains, hello, serial
 from fastsock.testing.process import FarProcess
 
-from .conftest import begin_daemon, fresh_name
+from .conftest import begin_daemon, fresh_name, until
 
 
 @rmi.expose(serial=True)
@@ -23,6 +23,7 @@ class Ledger:
         self.sum = 0
         self.entered = threading.Event()
         self.gate = threading.Event()
+        self.noted = []
 
     def total(self):
         return self.sum
@@ -50,6 +51,13 @@ class Ledger:
     def rows(self):
         return (each for each in range(3))
 
+    @rmi.oneway
+    def note(self, what):
+        self.noted.append(what)
+
+    def told(self):
+        return self.noted
+
 
 @rmi.expose
 class Around:
@@ -66,6 +74,10 @@ class Around:
 
     def sent(self):
         return self.ledger
+
+    def waiting(self):
+        """How many calls wait for the ledger."""
+        return len(serial.lock_of(self.ledger)._waiters)
 
 
 @rmi.expose
@@ -195,6 +207,101 @@ def test_calls_that_wait_in_vain_leave_their_threads(begin):
         around.open()
         holding.result(30)
         assert ledger.total() == 0
+
+
+FEW = 3  # threads of a daemon, fewer than the calls that wait in it
+
+
+@pytest.fixture
+def crowded(begin):
+    """Proxies of a ledger, of the ledger for those that wait, and of what is around. The first one holds it."""
+    address = begin(threads=FEW).far.run(register_ledger, fresh_name("ledger"))
+    with (
+        rmi.connect(address, Ledger, timeout=25) as ledger,
+        rmi.connect(address, Ledger, timeout=25) as others,
+        rmi.connect(address + "-around", Around, timeout=25) as around,
+    ):
+        holding = rmi.future(ledger.hold)()
+        assert around.is_held()
+        yield ledger, others, around
+        holding.result(30)
+
+
+def test_calls_that_wait_leave_the_holder_its_threads(crowded):
+    """What opens the gate needs a thread too, and comes last."""
+    ledger, others, around = crowded
+    waiting = [rmi.future(others.total)() for _ in range(8 * FEW)]
+    around.open()
+    assert [each.result(30) for each in waiting] == [0] * len(waiting)
+    assert ledger.total() == 0
+
+
+def test_batches_that_wait_leave_the_holder_its_threads(crowded):
+    _, others, around = crowded
+    found = []
+
+    def work():
+        with rmi.batch(others) as calls:
+            results = [calls.total() for _ in range(3)]
+        found.append([each.result() for each in results])
+
+    threads = [threading.Thread(target=work) for _ in range(2 * FEW)]
+    for thread in threads:
+        thread.start()
+    until(lambda: around.waiting() == len(threads))
+    around.open()
+    for thread in threads:
+        thread.join(30)
+    assert found == [[0, 0, 0]] * len(threads)
+
+
+def test_one_way_calls_that_wait_run_in_their_order(crowded):
+    _, others, around = crowded
+    for each in range(2 * FEW):
+        others.note(each)
+    around.open()
+    until(lambda: others.told() == list(range(2 * FEW)))
+
+
+def test_who_came_first_enters_first(crowded):
+    _, others, around = crowded
+    count = 20
+    order, notes = [], []
+    for each in range(count):
+        notes.append(rmi.future(others.add_what)(rmi.callback(order.append), each))
+        until(lambda each=each: around.waiting() == each + 1)
+    around.open()
+    for each in notes:
+        each.result(30)
+    assert order == list(range(count))
+
+
+def test_a_call_that_waits_is_given_up_in_time_though_no_thread_waits(crowded):
+    _, others, around = crowded
+    waiting = [rmi.future(rmi.within(0.05, others.total))() for _ in range(2 * FEW)]
+    for each in waiting:
+        assert isinstance(each.exception(30), rmi.CallTimeout)
+    until(lambda: around.waiting() == 0)
+    around.open()
+
+
+def test_a_daemon_that_closes_leaves_nobody_in_the_line():
+    ledger = Ledger()
+    with rmi.Daemon() as staying:
+        staying.register(ledger, name := fresh_name("ledger"))
+        staying.start()
+        with rmi.connect(f"rmi:{name}", Ledger, timeout=30) as holder:
+            holding = rmi.future(holder.hold)()
+            assert ledger.entered.wait(30)
+            with rmi.Daemon() as leaving:
+                leaving.register(ledger, other := fresh_name("ledger"))
+                leaving.start()
+                with rmi.connect(f"rmi:{other}", Ledger, timeout=30) as waiting:
+                    waiting.note("too late")
+                    until(lambda: serial.lock_of(ledger)._waiters)
+            ledger.gate.set()
+            holding.result(30)
+            assert holder.told() == []
 
 
 def test_calls_whose_client_has_gone_leave(ledger, address, around):

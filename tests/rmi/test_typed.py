@@ -19,6 +19,14 @@ class Adding(rmi.Remote, Protocol):
     def add(self, a: int, b: int) -> int: ...
 
 
+class AddingTogether(Protocol):
+    def add(self, a: int, b: int) -> rmi.Result[int]: ...
+
+
+class Subtracting(Protocol):
+    def subtract(self, a: int, b: int) -> rmi.Result[int]: ...
+
+
 class AsyncStore(aio.Remote, Protocol):
     async def add(self, a: int, b: int) -> int: ...
     def count_to(self, end: int) -> AsyncIterator[int]: ...
@@ -68,6 +76,16 @@ def test_future_of_a_batch_wants_a_method_of_its_object(served, store):
             rmi.future(other.add, calls)
         with pytest.raises(TypeError, match="is not what the block of a batch calls"):
             rmi.future(store.add, store)
+
+
+def test_a_batch_has_the_types_of_its_protocol(store):
+    with rmi.batch(store, AddingTogether) as calls:
+        result = calls.add(1, 2)
+    assert result.result() == 3
+    with pytest.raises(rmi.UnknownMethod, match="exposes no method subtract, which Subtracting lists"):
+        rmi.batch(store, Subtracting)
+    with pytest.raises(TypeError, match="lists nothing"):
+        rmi.batch(store, 5)
 
 
 def test_an_interface_of_async_methods(served):

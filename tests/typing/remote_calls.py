@@ -34,6 +34,10 @@ class Adding(rmi.Remote, Protocol):
     def add(self, a: int, b: int) -> int: ...
 
 
+class AddingTogether(Protocol):
+    def add(self, a: int, b: int) -> rmi.Result[int]: ...
+
+
 class Plain(Protocol):
     def add(self, a: int, b: int) -> int: ...
 
@@ -93,6 +97,13 @@ def together(store: Store) -> None:
     assert_type(result.result(), int)
     assert_type(other.result(), Any)
     assert_type(other.done(), bool)
+    with rmi.batch(store, AddingTogether) as typed:
+        assert_type(typed, AddingTogether)
+        sum_of_two = typed.add(1, 2)
+        typed.add("x", 2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        typed.ad(1, 2)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    assert_type(sum_of_two, rmi.Result[int])
+    assert_type(sum_of_two.result(), int)
 
 
 async def by_a_loop() -> None:
