@@ -8,6 +8,9 @@ with the same arguments, results and exceptions, so that a socket can bind them 
 Nothing here relies on the interpreter's lock. What several threads may use is one of three: the C core's, which locks
 for itself; an atomic word; or read and written within a critical section of the object that has it.
 
+A collection of garbage clears the objects of a dead circle before their ends. So a class whose `__dealloc__` touches
+attributes says @cython.no_gc_clear. A Python function is called in `__del__` only, which comes before anything is cleared.
+
 Methods are the interpreter's own kind (binding=False): a bound one belongs to its object alone. Of Cython's kind all
 objects of a class share one, and its count of references, which each call changes, moves from core to core.
 """

@@ -6,12 +6,18 @@ SPAN_WITHDRAWN, SPAN_BROKEN = FS_SPAN_WITHDRAWN, FS_SPAN_BROKEN
 
 def rdma_usable():
     """0, or the errno that says why this process cannot use RDMA: ENODEV, ENOSYS (built without it), ENOENT, EPERM."""
-    return -fs_meeting_usable()
+    cdef int error
+    with nogil:  # another thread may be at opening the library
+        error = fs_meeting_usable()
+    return -error
 
 
 def rsockets_usable():
     """The same of rsockets. Besides ELIBBAD: librdmacm is too old."""
-    return -fs_rsocket_usable()
+    cdef int error
+    with nogil:
+        error = fs_rsocket_usable()
+    return -error
 
 
 def rdma_resume(bint resumes):
@@ -68,12 +74,15 @@ cdef class Span:
         """
         cdef Segment segment = Segment.__new__(Segment)
         cdef Channel channel
+        cdef int error
         segment.segment = fs_segment_hold(self.span.segment)
         channel = Channel(segment, doorbell, CONNECTED, spin_us=spin_us, peer=peer)
         channel.path = self.path
         channel.span = self
         channel.shared.end.abrupt = 1  # the span goes by the hang-up
-        checked(fs_agent_begin(self.span, other, tcp))
+        with nogil:  # the agent may be at work
+            error = fs_agent_begin(self.span, other, tcp)
+        checked(error)
         fs_agent_lend(self.span, channel.shared.end)
         return channel
 
@@ -172,7 +181,8 @@ cdef class RemoteListener:
 
     def __dealloc__(self):
         if self.listener != NULL:
-            self.unlisten(self.listener)
+            with nogil:
+                self.unlisten(self.listener)
 
 
 cdef RemoteListener listening_by(listening listen, unlistening unlisten, at):
