@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -99,6 +100,12 @@ def test_a_cancelled_receive_says_so():
     assert status.Is_cancelled()
 
 
+def persistent_pair() -> list[object]:
+    made = [SELF.Recv_init(bytearray(5), 0, 7), SELF.Send_init(b"hello", 0, 7)]
+    MPI.Prequest.Startall(made)
+    return made
+
+
 def persistent() -> None:
     incoming, outgoing = SELF.Recv_init(bytearray(5), 0, 7), SELF.Send_init(b"hello", 0, 7)
     MPI.Prequest.Startall([incoming, outgoing])
@@ -148,3 +155,89 @@ def test_a_persistent_request_that_a_collection_of_garbage_takes_lets_go_of_its_
         del circle
         gc.collect()
         memory.append(1)  # refused while anybody has it
+
+
+def under_way() -> list[object]:
+    return [SELF.Irecv(np.zeros(4), 0, 5), SELF.Isend(np.ones(4), 0, 5)]
+
+
+def with_gaps() -> list[object]:
+    kind = MPI.INT.Create_vector(2, 1, 3).Commit()
+    kind.Set_name("of the circle")
+    target = bytearray(16)
+    return [kind, target, SELF.Irecv([target, 1, kind], 0, 5), SELF.Isend([bytes(16), 1, kind], 0, 5)]
+
+
+def matched() -> list[object]:
+    SELF.Send(np.ones(4), 0, 6)
+    return [SELF.Mprobe(0, 6)]
+
+
+def as_objects() -> list[object]:
+    return [SELF.irecv(source=0, tag=7), SELF.isend({"a": bytes(1000)}, 0, 7)]
+
+
+def collective() -> list[object]:
+    source, target = bytearray(8), bytearray(8)
+    again = SELF.Allreduce_init([source, MPI.DOUBLE], [target, MPI.DOUBLE])
+    again.Start()
+    return [again, SELF.Ibarrier(), SELF.Iallgather(np.ones(2), np.zeros(2)), source, target]
+
+
+def partitioned() -> list[object]:
+    return [SELF.Psend_init(np.ones(4), 2, 0, 8), SELF.Precv_init(np.zeros(4), 2, 0, 8)]
+
+
+def memory() -> list[object]:
+    held = bytearray(8)
+    return [MPI.buffer(held), MPI.memory.allocate(4096), held, memoryview(MPI.buffer(held))]
+
+
+def communicator() -> list[object]:
+    other = SELF.Dup()
+    grid = other.Create_cart([1], [True])
+    request = grid.Ineighbor_allgather(np.ones(1), np.zeros(2))
+    return [other, grid, request]
+
+
+def promise() -> list[object]:
+    made = MPI.Grequest.Start(lambda status: None, lambda: None, lambda completed: None)
+    made.Complete()
+    return [made]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        under_way,
+        with_gaps,
+        matched,
+        as_objects,
+        persistent_pair,
+        collective,
+        partitioned,
+        memory,
+        communicator,
+        promise,
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_circle_through_it_is_collected(make, turned):
+    """Whichever end of the circle the collector clears first."""
+
+    class Marker:
+        pass
+
+    for _ in range(3):
+        marker = Marker()
+        seen, parts = weakref.ref(marker), make()
+        circle: list[object] = [marker, *parts[:: -1 if turned else 1]]
+        circle.append(circle)
+        held = parts[-1 if turned else 0]
+        around = [circle]
+        del marker, parts, circle
+        gc.collect()  # what is found only through others is looked at behind them from now on
+        del held, around
+        gc.collect()
+        assert seen() is None
+        SELF.Sendrecv(np.ones(4), 0, 4, np.zeros(4), 0, 4)
