@@ -82,8 +82,15 @@ MODELS = (
     holds("link", "client killed at any step", "KILLC"),
     holds("link", "server killed at any step", "KILLV"),
     holds("link", "client killed, another process connects from its port", "KILLC SAMEPORT"),
+    holds("close", "with tokens on their way", "", "quick"),
+    holds("close", "the other end killed at any step", "KILLA"),
+    holds("loop", "two connections"),
+    holds("loop", "a slot given to another connection", "REUSE", "quick"),
+    holds("loop", "a sender killed at any step", "KILL K=1"),
+    holds("loop", "a sender killed at any step, 2 bytes", "KILL", "full"),
     holds("fences", "in the kernel's send, switch word", "PAIR=1", "quick"),
     holds("fences", "head, want", "PAIR=2", "quick"),
+    holds("fences", "in a recv() without a limit, switch word", "PAIR=3", "quick"),
 )
 
 MISTAKES = (
@@ -142,6 +149,18 @@ MISTAKES = (
     mistake("link", "a thread in recv() is not inside", "assertion", "MUT_NOTINSIDE"),
     mistake("link", "a dead process's line is claimed", "assertion", "KILLC SAMEPORT MUT_DEADLINE"),
     mistake("link", "a process's sockets close before it is seen dead", "assertion", "KILLC SAMEPORT MUT_LATEDEATH"),
+    mistake("close", "tokens are not taken", "assertion", "MUT_NODRAIN"),
+    mistake("close", "want is not taken back", "assertion", "MUT_NODISARM"),
+    mistake("close", "a token that is counted is not waited for", "assertion", "MUT_NOWAIT"),
+    mistake("loop", "the summary before the bit", "standstill", "MUT_SUMMARYFIRST"),
+    mistake("loop", "the ring looked at before it is armed", "standstill", "MUT_LOOKFIRST"),
+    mistake("loop", "sleep without a look at the summary", "standstill", "MUT_NOSECONDLOOK", "quick"),
+    mistake("loop", "awake stored after the eventfd, whatever it is then", "standstill", "MUT_LATECLEAR"),
+    mistake("loop", "awake stored before the eventfd, the sender killed", "standstill", "KILL K=1 MUT_EXCHANGE"),
+    mistake("loop", "a slot's next connection is armed without a look", "standstill", "REUSE MUT_COLD"),
     mistake("fences", "in the kernel's send, switch word: no fences", "assertion", "PAIR=1 MUT_NOFENCE", "quick"),
     mistake("fences", "head, want: no fences", "standstill", "PAIR=2 MUT_NOFENCE", "quick"),
+    mistake(
+        "fences", "in a recv() without a limit, switch word: no fences", "assertion", "PAIR=3 MUT_NOFENCE", "quick"
+    ),
 )

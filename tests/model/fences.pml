@@ -3,7 +3,8 @@
  * instruction; C11: both accesses seq_cst).
  *
  * PAIR 1: (tx_busy, out_ring), who names X and who is in the kernel's send.  PAIR 2: (want, head), who sleeps and who
- * publishes.  MUT_NOFENCE: without the fence. */
+ * publishes; (waits for room, tail) and (asleep, summary) have its shape.  PAIR 3: (rx_in, seq), who is in a recv() that does
+ * not know X and who spills.  MUT_NOFENCE: without the fence. */
 #ifdef MUT_NOFENCE
 #define FENCE(buffer) skip
 #else
@@ -60,4 +61,30 @@ end:
     od
 }
 init { atomic { run Sender(); run Sleeper(); run Memory() } }
+#endif
+
+#if PAIR == 3
+bool rx_in, ring, spilled, taken, b1, b2;
+proctype Sender() {                 /* has named X; later its ring is full */
+    b1 = 1; FENCE(b1);              /* seq is odd */
+    if
+    :: !rx_in -> spilled = 1        /* from now on payload lies behind Y on TCP */
+    :: else
+    fi
+}
+proctype Reader() {
+    b2 = 1; FENCE(b2);              /* rx_in = 1 */
+    if
+    :: !ring -> taken = spilled     /* recv() up to no limit */
+    :: else
+    fi
+}
+proctype Memory() {
+end:
+    do
+    :: b1 -> d_step { ring = 1; b1 = 0 }
+    :: b2 -> d_step { rx_in = 1; b2 = 0 }
+    od
+}
+init { atomic { run Memory(); run Sender(); run Reader() }; (_nr_pr == 2); assert(!taken) }
 #endif
