@@ -3,7 +3,8 @@
  * holder left half done.  For that it asks the kernel how many bytes went through the socket: no count of the family's own
  * is right after a kill.
  *
- * SENDERS or READERS: which end is a family.  N, RING, CAP, MAXSW as in switch.pml.  MUT_...: mistakes. */
+ * SENDERS or READERS: which end is a family.  BELL: the reader hears by a bit instead of tokens.  ANSWERED: the last process
+ * closes when the reader has read all.  N, RING, CAP, MAXSW as in switch.pml.  MUT_...: mistakes. */
 #ifndef N
 #define N 3
 #endif
@@ -37,7 +38,7 @@ byte open = NW;                     /* who still holds the sending socket */
 /* the segment */
 byte seq, X, Y, tok, head, tail, rseq;
 byte ring[RING];
-bool rx_in, want;
+bool rx_in, want, bell;
 /* of the sending family */
 byte txlock = NOBODY, sent;
 bool out_ring, tx_busy[NW], deadW[NW], gone[NW];
@@ -66,8 +67,13 @@ inline put_token() { atomic { assert(len(tcp) < CAP); tcp!TOK; ksent++ } }
 inline look_up() {
     if
     :: want ->
+#ifdef BELL
+       d_step { w = want; want = 0 };
+       if :: w -> bell = 1; w = 0 :: else fi
+#else
        d_step { w = want; want = 0; if :: w -> tok++ :: else fi };
        if :: w -> put_token(); COUNT :: else fi
+#endif
     :: else
     fi
 }
@@ -86,7 +92,11 @@ inline repair_sender() {
           :: else -> break
           od;
 #endif
+#if defined BELL && !defined MUT_IFWANT
+          bell = 1                  /* bytes published, and nobody told: the dead holder may have taken want */
+#else
           look_up()                 /* bytes published, and nobody told */
+#endif
        :: else
        fi
     :: else
@@ -153,6 +163,9 @@ again: if
           try_switch()
        fi
     od;
+#ifdef ANSWERED
+    (expect == nxt || DEAD(txlock, deadW));          /* answered; or the rest of a killed process's call lies there untold */
+#endif
     atomic { closed(me) }
     } unless { deadW[me] }
 }
@@ -197,7 +210,13 @@ call:  s = seq;
             if
             :: len(tcp) > 0 -> tcp?b; n = 1; if :: len(tcp) > 0 -> tcp?c; n = 2 :: true fi; kread = kread + n
             :: len(tcp) == 0 && fin -> n = 0
+#ifdef BELL
+            :: len(tcp) == 0 && !fin && bell -> bell = 0; n = 3
+#endif
             fi };
+#ifdef BELL
+          if :: n == 3 -> rx_in = 0; goto call :: else fi;
+#endif
           t = rcvd; rcvd = rcvd + n;
           s = seq;
           if
@@ -226,7 +245,11 @@ call:  s = seq;
           od;
           atomic { if :: X + tok - rcvd <= 1 -> want = 1 :: else fi };
           if :: head != tail || seq != s -> goto call :: else fi;
+#ifdef BELL
+          atomic { len(tcp) > 0 || fin || bell -> bell = 0 };
+#else
           (len(tcp) > 0 || fin);
+#endif
           atomic { e = (len(tcp) == 0 && fin) };
           if :: e && head == tail && seq == s -> ended = 1 :: else fi;
           if :: !ended -> goto call :: else fi

@@ -2,9 +2,11 @@
  * ring to TCP at Y, any number of times.  README.md says what each word means and which rules this model holds.
  *
  * N payload bytes, a ring of RING bytes, CAP bytes in TCP's two buffers, NW writers, NR readers, MAXSW switches.
- * ANSWERED: the program sends FIN when the other one has read all, so that no FIN hides a lost wake-up.  WATCH: a
- * level-triggered epoll that nobody sees sleeps for the reader; with EDGE, an edge-triggered one.  POLLOUT: such an epoll
- * sleeps for a writer that never waits.  SHUT, KILLS, KILLR, RELEASE: what else happens.  MUT_...: mistakes. */
+ * NET: what send() took comes later, byte by byte.  OWED: TCP may refuse a token.
+ * ANSWERED: the program sends FIN when the other one has read all, so that no FIN hides a lost wake-up.
+ * WATCH: a level-triggered epoll that nobody sees sleeps for the reader; with EDGE, an edge-triggered one.  POLLOUT: such an
+ * epoll sleeps for a writer that never waits.
+ * SHUT, KILLS, KILLR, RELEASE: what else happens.  MUT_...: mistakes. */
 #define LOCK(l)   atomic { !l -> l = 1 }
 #define UNLOCK(l) l = 0
 #define TOK 0                       /* a token on TCP; payload is numbered 1, 2, ... */
@@ -40,10 +42,10 @@
 #else
 #define IDLE tx_busy == 0           /* nobody of this end is within the kernel's send */
 #endif
-#if defined MUT_NOROOM || defined MUT_UNCOUNT
+#if defined OWED || defined MUT_NOROOM || defined MUT_UNCOUNT
 #define ROOM true
 #else
-#define ROOM len(tcp) < CAP - 1     /* room for the tokens of this segment: nothing else will fill it */
+#define ROOM FITS(2)                /* room for the tokens of this segment: nothing else will fill it */
 #endif
 #ifdef MUT_RELUNACKED
 #define RESENDABLE true
@@ -56,8 +58,22 @@
 #define REARM want = 1
 #endif
 /* the kernel */
-chan tcp = [CAP] of { byte };
+chan tcp = [CAP] of { byte };       /* what has come */
 bool fin, rgone;                    /* no more from the sender's end; the reader's end is gone */
+#ifdef NET                          /* what send() took comes later */
+chan net = [CAP] of { byte };
+bool fin_here;
+byte moved;
+#define PUT(b) net!b
+#define FITS(n) (len(net) + len(tcp) + n <= CAP)
+#define FIN fin_here
+#define SENT_SOMETHING skip
+#else
+#define PUT(b) tcp!b
+#define FITS(n) (len(tcp) + n <= CAP)
+#define FIN fin
+#define SENT_SOMETHING ARRIVES
+#endif
 #if defined EDGE && defined WATCH
 bool edge;                          /* something has arrived since the watcher was told last */
 #define ARRIVES edge = 1
@@ -67,9 +83,9 @@ bool edge;                          /* something has arrived since the watcher w
 #ifdef POLLOUT                      /* a watcher that nobody sees asks whether TCP is writable */
 bool nospace;                       /* send() has said EAGAIN: the kernel will say when there is room */
 #ifdef EDGE
-#define WRITABLE (nospace && nfull(tcp) || fin || rgone) -> nospace = 0
+#define WRITABLE (nospace && FITS(1) || fin || rgone) -> nospace = 0
 #else
-#define WRITABLE (nfull(tcp) || fin || rgone) -> nospace = 0
+#define WRITABLE (FITS(1) || fin || rgone) -> nospace = 0
 #endif
 #endif
 /* the segment; w: by whom it is written */
@@ -81,6 +97,9 @@ bool want;                          /* armed by the sender at each switch to the
 byte rel;                           /* 1 the reader's end asks for the way out, 2 granted (CAS from 1), 3 withdrawn (CAS from 1) */
 /* the sender's end */
 byte sent, nxt = 1, left = N, tx_busy, wdone;
+#ifdef OWED
+byte owed;                          /* tokens counted that TCP has refused */
+#endif
 bool out_ring, txlock, wshut, aliveS = 1;
 /* the reader's end */
 byte rcvd, expect = 1;
@@ -105,9 +124,11 @@ inline ring_bell() {
           atomic {
             if
             :: fin || rgone -> w = 0
-            :: !fin && !rgone && nfull(tcp) -> tcp!TOK; ARRIVES
-            :: !fin && !rgone && full(tcp) -> w = 0;    /* refused */
-#if !defined MUT_NOROOM && !defined MUT_UNCOUNT
+            :: !fin && !rgone && FITS(1) -> PUT(TOK); SENT_SOMETHING
+            :: !fin && !rgone && !FITS(1) -> w = 0;    /* refused */
+#ifdef OWED
+               owed++
+#elif !defined MUT_NOROOM && !defined MUT_UNCOUNT
                assert(false)
 #endif
             fi }
@@ -124,6 +145,22 @@ inline ring_bell() {
     :: else
     fi
 }
+#ifdef OWED
+inline pay() {                      /* refused tokens go before anything else; the count stays */
+    do
+    :: atomic { owed > 0 && !fin && !rgone && FITS(1) -> PUT(TOK); SENT_SOMETHING; sent++; owed-- }
+    :: atomic { owed == 0 || fin || rgone || !FITS(1) -> break }
+    od
+}
+#ifdef MUT_SPILLOWED
+#define PAID true
+#else
+#define PAID owed == 0
+#endif
+#else
+#define pay() skip
+#define PAID true
+#endif
 inline try_switch() {               /* TCP to ring */
     if
     :: skip
@@ -160,6 +197,7 @@ again: if
           :: seq % 2 == 0 -> UNLOCK(txlock); goto again
           :: else
           fi;
+          pay();
           if
           :: head - tail == RING ->
              if
@@ -167,7 +205,7 @@ again: if
 #ifdef MUT_BLINDSPILL
              :: seq < MAXSW ->
 #else
-             :: seq < MAXSW && (rseq == seq || !rx_in) ->
+             :: seq < MAXSW && PAID && (rseq == seq || !rx_in) ->
 #endif
                 Y = head; seq++; out_ring = 0; UNLOCK(txlock); goto again
 #endif
@@ -199,9 +237,9 @@ again: if
           atomic {                  /* send(): one system call */
             if
             :: fin || rgone -> ok = 0
-            :: !fin && !rgone && nfull(tcp) -> tcp!nxt; nxt++; ok = 1; ARRIVES
+            :: !fin && !rgone && FITS(1) -> PUT(nxt); nxt++; ok = 1; SENT_SOMETHING
 #ifdef POLLOUT
-            :: !fin && !rgone && full(tcp) -> nospace = 1
+            :: !fin && !rgone && !FITS(1) -> nospace = 1
 #endif
             fi }
 #ifdef POLLOUT
@@ -219,13 +257,13 @@ again2: skip
     (expect == nxt || rgone || wshut || rel >= 2);  /* the program closes when the other one has had it all: no FIN wakes anybody before */
 #endif
     LOCK(txlock); wshut = 1; UNLOCK(txlock);
-    fin = 1; ARRIVES
+    fin = 1; SENT_SOMETHING
     } unless { !aliveS };
 fini: skip
 }
 #ifdef SHUT
 proctype Shut() {                   /* shutdown(SHUT_WR) or close by another thread, at any step */
-    { LOCK(txlock); wshut = 1; UNLOCK(txlock); fin = 1; ARRIVES } unless { !aliveS }
+    { LOCK(txlock); wshut = 1; UNLOCK(txlock); fin = 1; SENT_SOMETHING } unless { !aliveS }
 }
 #endif
 #ifdef RELEASE
@@ -254,7 +292,7 @@ proctype Native() {                 /* the sender's end answers: its native thre
              atomic {
                if
                :: fin || rgone -> i = head
-               :: !fin && !rgone && nfull(tcp) -> tcp!ring[i % RING]; ARRIVES; sent++; i++
+               :: !fin && !rgone && FITS(1) -> PUT(ring[i % RING]); SENT_SOMETHING; sent++; i++
                fi }
           :: else -> break
           od;
@@ -266,8 +304,17 @@ proctype Native() {                 /* the sender's end answers: its native thre
     } unless { !aliveS }
 }
 #endif
+#ifdef NET
+proctype Network() {
+end:
+    do
+    :: atomic { len(net) > 0 -> net?moved; tcp!moved; moved = 0; ARRIVES }
+    :: atomic { fin && empty(net) && !fin_here -> fin_here = 1; ARRIVES }
+    od
+}
+#endif
 #ifdef KILLS
-proctype KillS() { atomic { aliveS = 0; fin = 1; ARRIVES } }
+proctype KillS() { atomic { aliveS = 0; fin = 1; SENT_SOMETHING } }
 #endif
 #ifdef KILLR
 proctype KillR() { atomic { aliveR = 0; rgone = 1 } }   /* or closes: the same for the sender */
@@ -331,7 +378,7 @@ proctype Reader() {
        if
        :: SLEEPS ->
           if
-          :: atomic { edge -> edge = 0; hup = fin }
+          :: atomic { edge -> edge = 0; hup = FIN }
           :: atomic { looks > 0 -> looks-- }
           fi
        :: else
@@ -347,9 +394,13 @@ call:  s = seq;
 #else
           if :: got == 0 -> goto call :: else fi
 #endif
-       :: got < 2 && rseq % 2 == 0 && s > rseq && rcvd < X -> atomic { tcp?b; rcvd++; deliver(b); got++ }; goto call
+       :: got < 2 && rseq % 2 == 0 && s > rseq && rcvd < X ->
+          if
+          :: atomic { len(tcp) > 0 -> tcp?b; rcvd++; deliver(b); got++ }; goto call
+          :: empty(tcp)                                    /* EAGAIN, or what there is: its arrival will tell */
+          fi
        :: got < 2 && rseq % 2 == 0 && s == rseq ->
-          atomic { n = len(tcp); e = fin };                /* MSG_PEEK */
+          atomic { n = len(tcp); e = FIN };                /* MSG_PEEK */
           if :: n > 2 - got -> n = 2 - got :: else fi;
           if
           :: seq != rseq -> goto call
@@ -367,10 +418,10 @@ call:  s = seq;
        :: got < 2 && rseq % 2 == 1 && head != tail -> b = ring[tail % RING]; tail++; deliver(b); got++; goto call
        :: got < 2 && rseq % 2 == 1 && s > rseq && tail == Y ->
           do
-          :: rcvd < X + tok ->
-             atomic { if :: tcp?c; n = 1; assert(c == TOK) :: empty(tcp) && fin -> n = 0 fi };
-             if :: n -> rcvd++ :: else -> rcvd = X + tok fi
-          :: else -> break
+          :: atomic { rcvd < X + tok && len(tcp) > 0 -> tcp?c; assert(c == TOK); rcvd++ }
+          :: atomic { rcvd < X + tok && empty(tcp) && FIN -> rcvd = X + tok }
+          :: atomic { rcvd < X + tok && empty(tcp) && !FIN -> goto last }      /* EAGAIN, or what there is */
+          :: atomic { rcvd >= X + tok -> break }
           od;
           rseq++;
 #ifndef MUT_SHORTATY
@@ -385,7 +436,7 @@ call:  s = seq;
 #endif
           settle();
           if :: head != tail || seq != s -> goto call :: else fi;
-          atomic { e = (empty(tcp) && fin) };
+          atomic { e = (empty(tcp) && FIN) };
           if :: e && head == tail && seq == s && got == 0 -> ended = 1 :: else fi;
 last:     skip
        fi;
@@ -404,7 +455,7 @@ proctype Reader() {
     :: else ->
 #ifdef WATCH
        if
-       :: (len(tcp) > 0 || fin || ended)     /* an epoll that we do not see, level-triggered */
+       :: (len(tcp) > 0 || FIN || ended)     /* an epoll that we do not see, level-triggered */
        :: atomic { looks > 0 -> looks-- }    /* or the program reads of its own accord */
        fi;
 #endif
@@ -416,11 +467,14 @@ call:  s = seq;
        if
        :: rseq % 2 == 0 && s > rseq && rcvd >= X -> rseq++; goto call
        :: rseq % 2 == 0 && s > rseq && rcvd < X ->        /* TCP, up to X */
+#ifdef WATCH
+          if :: empty(tcp) -> goto out :: nempty(tcp) fi;   /* EAGAIN */
+#endif
           atomic { tcp?b; n = 1 };
           rcvd++; deliver(b)
 #ifdef MUT_TWOREADERS
        :: rseq % 2 == 0 && s == rseq ->
-          atomic { if :: tcp?b; n = 1 :: empty(tcp) && fin -> n = 0 fi };
+          atomic { if :: tcp?b; n = 1 :: empty(tcp) && FIN -> n = 0 fi };
           if :: n -> d_step { c = rcvd; rcvd++ } :: else fi;
           if
           :: n == 0 && seq == rseq -> ended = 1
@@ -431,7 +485,7 @@ call:  s = seq;
 #else
 #if defined WATCH && !defined MUT_ONEREAD
        :: rseq % 2 == 0 && s == rseq ->                    /* TCP: look first, then take what was seen */
-          atomic { n = len(tcp); e = fin };
+          atomic { n = len(tcp); e = FIN };
           if :: n > 2 -> n = 2 :: else fi;
           if
           :: seq != rseq -> goto call
@@ -458,9 +512,9 @@ call:  s = seq;
             if
             :: nempty(tcp) -> tcp?b; n = 1;
                if :: nempty(tcp) -> tcp?c; n = 2 :: true fi
-            :: empty(tcp) && fin -> n = 0
+            :: empty(tcp) && FIN -> n = 0
 #ifdef WATCH
-            :: empty(tcp) && !fin -> n = 3                 /* EAGAIN */
+            :: empty(tcp) && !FIN -> n = 3                 /* EAGAIN */
 #endif
             fi }
           if
@@ -494,7 +548,10 @@ call:  s = seq;
        :: rseq % 2 == 1 && s > rseq && tail == Y ->        /* the ring ends here: tokens, then payload on TCP */
           do
           :: rcvd < X + tok ->
-             atomic { if :: tcp?c; n = 1; assert(c == TOK) :: empty(tcp) && fin -> n = 0 fi };
+#ifdef WATCH
+             if :: empty(tcp) && !FIN -> goto out :: nempty(tcp) || FIN fi;    /* EAGAIN */
+#endif
+             atomic { if :: tcp?c; n = 1; assert(c == TOK) :: empty(tcp) && FIN -> n = 0 fi };
              if :: n -> rcvd++ :: else -> rcvd = X + tok fi
           :: else -> break
           od;
@@ -513,13 +570,13 @@ call:  s = seq;
           if :: head != tail || seq != s -> goto call :: else fi;
 #endif
 #ifdef MUT_EATSLEEP
-          atomic { if :: tcp?c; n = 1 :: empty(tcp) && fin -> n = 0 fi };
+          atomic { if :: tcp?c; n = 1 :: empty(tcp) && FIN -> n = 0 fi };
           if :: n -> rcvd++; assert(c == TOK); goto call :: else fi;
 #else
-          (len(tcp) > 0 || fin);                           /* poll(): takes nothing */
+          (len(tcp) > 0 || FIN);                           /* poll(): takes nothing */
 #endif
 #endif
-          atomic { e = (empty(tcp) && fin) };
+          atomic { e = (empty(tcp) && FIN) };
           if :: e && head == tail && seq == s -> ended = 1 :: else fi
 #ifndef WATCH
           ; if :: !ended -> goto call :: else fi
@@ -539,7 +596,7 @@ out:
              :: rel >= 2
              :: atomic { rel == 1 -> rel = 3 }        /* not in time: the bridge, which reads as ever */
              fi;
-             if :: rel == 2 -> (seq % 2 == 0 || fin) :: else fi;
+             if :: rel == 2 -> (seq % 2 == 0 || FIN) :: else fi;
              if :: rel == 2 && seq % 2 == 1 -> rel = 3 :: else fi;      /* killed meanwhile */
              if
              :: rel == 2 ->
@@ -547,7 +604,7 @@ out:
                 if
                 :: rseq < seq ->              /* tokens are not for foreign code */
                    do
-                   :: rcvd < X + tok -> atomic { if :: tcp?c; assert(c == TOK); n = 1 :: empty(tcp) && fin -> n = 0 fi };
+                   :: rcvd < X + tok -> atomic { if :: tcp?c; assert(c == TOK); n = 1 :: empty(tcp) && FIN -> n = 0 fi };
                       if :: n -> rcvd++ :: else -> rcvd = X + tok fi
                    :: else -> break
                    od;
@@ -556,7 +613,7 @@ out:
                 fi;
 #endif
                 do                            /* foreign code reads raw */
-                :: atomic { if :: tcp?b; n = 1 :: empty(tcp) && fin -> n = 0 fi };
+                :: atomic { if :: tcp?b; n = 1 :: empty(tcp) && FIN -> n = 0 fi };
                    if :: n -> deliver(b) :: else -> break fi
                 od;
                 ended = 1
@@ -578,6 +635,9 @@ out:
 init {
     byte i;
     atomic {
+#ifdef NET
+      run Network();
+#endif
       i = 0; do :: i < NW -> run Writer(); i++ :: else -> break od;
       i = 0; do :: i < NR -> run Reader(); i++ :: else -> break od;
 #ifdef SHUT
