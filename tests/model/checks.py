@@ -48,7 +48,7 @@ MODELS = (
     holds("switch", "sender killed at any step", "N=4 KILLS"),
     holds("switch", "reader killed or closed at any step", "N=4 KILLR"),
     holds("switch", "unseen epoll, 4 bytes", "N=4 WATCH"),
-    holds("switch", "unseen epoll, 4 bytes, answered", "N=4 WATCH ANSWERED", "quick"),
+    holds("switch", "unseen epoll, 4 bytes, answered", "N=4 WATCH ANSWERED"),
     holds("switch", "unseen epoll, two reads of its own accord, answered", "N=3 WATCH LOOKS=2 ANSWERED"),
     holds("switch", "unseen epoll, 5 bytes, ring of 2, TCP of 2", "N=5 RING=2 CAP=2 WATCH"),
     holds("switch", "unseen epoll, 6 bytes, ring of 3, answered", "N=6 RING=3 WATCH ANSWERED"),
@@ -83,9 +83,9 @@ MODELS = (
     holds("attach", "1 byte each way, offering end killed", "KILL=B", "full"),
     holds("attach", "1 byte each way, offering end closes", "CLOSE=B", "full"),
     holds("pair", "3 bytes and 2"),
-    holds("pair", "3 bytes and 2, ring of 2, TCP of 2", "RING=2 CAP=2", "quick"),
+    holds("pair", "3 bytes and 2, ring of 2, TCP of 2", "RING=2 CAP=2"),
     holds("pair", "4 bytes and 2, 3 switches", "NA=4 NB=2 MAXSW=3", "full"),
-    holds("family", "two sending processes, one killed at any step", "SENDERS", "quick"),
+    holds("family", "two sending processes, one killed at any step", "SENDERS"),
     holds("family", "two sending processes, one killed, answered", "SENDERS ANSWERED"),
     holds("family", "two sending processes, one killed, the reader hears by bits", "SENDERS BELL ANSWERED"),
     holds("family", "two reading processes, one killed at any step", "READERS"),
@@ -102,8 +102,8 @@ MODELS = (
     holds("loop", "a sender killed at any step, 2 bytes", "KILL", "full"),
     holds("listeners", "a thread and a loop at one end", "", "quick"),
     holds("fences", "in the kernel's send, switch word", "PAIR=1", "quick"),
-    holds("fences", "head, want", "PAIR=2", "quick"),
-    holds("fences", "in a recv() without a limit, switch word", "PAIR=3", "quick"),
+    holds("fences", "head, want", "PAIR=2"),
+    holds("fences", "in a recv() without a limit, switch word", "PAIR=3"),
 )
 
 MISTAKES = (
@@ -174,10 +174,8 @@ MISTAKES = (
     mistake("loop", "awake stored after the eventfd, whatever it is then", "standstill", "MUT_LATECLEAR"),
     mistake("loop", "awake stored before the eventfd, the sender killed", "standstill", "KILL K=1 MUT_EXCHANGE"),
     mistake("loop", "a slot's next connection is armed without a look", "standstill", "REUSE MUT_COLD"),
-    mistake("listeners", "one stores its flag over the other's", "standstill", "MUT_STORE", "quick"),
+    mistake("listeners", "one stores its flag over the other's", "standstill", "MUT_STORE"),
     mistake("fences", "in the kernel's send, switch word: no fences", "assertion", "PAIR=1 MUT_NOFENCE", "quick"),
-    mistake("fences", "head, want: no fences", "standstill", "PAIR=2 MUT_NOFENCE", "quick"),
-    mistake(
-        "fences", "in a recv() without a limit, switch word: no fences", "assertion", "PAIR=3 MUT_NOFENCE", "quick"
-    ),
+    mistake("fences", "head, want: no fences", "standstill", "PAIR=2 MUT_NOFENCE"),
+    mistake("fences", "in a recv() without a limit, switch word: no fences", "assertion", "PAIR=3 MUT_NOFENCE"),
 )

@@ -64,7 +64,9 @@ def _build(check: Check, folder: Path) -> str:
     if status or not (folder / "pan.c").exists() or re.search(r"^spin: .*[Ee]rror", said, re.MULTILINE):
         return _first_line(said)
     kind = "-DNFAIR=3" if check.live else "-DSAFETY"
-    status, said = _call(["gcc", "-O1", "-w", "-DVECTORSZ=2048", "-DCOLLAPSE", kind, "-o", "pan", "pan.c"], folder)
+    # where little is searched, compiling is what takes the time
+    optimise = "-O1" if check.expected == "holds" and check.run != "quick" else "-O0"
+    status, said = _call(["gcc", optimise, "-w", "-DVECTORSZ=2048", "-DCOLLAPSE", kind, "-o", "pan", "pan.c"], folder)
     return _first_line(said) if status else ""
 
 
