@@ -13,7 +13,7 @@ class Check:
     model: str  # the name of its file, without .pml
     name: str
     defines: tuple[str, ...]
-    expected: str  # "holds", or how a seeded mistake shows: "assertion", "standstill"
+    expected: str  # "holds", or how a seeded mistake shows: "assertion", "standstill", "cycle"
     run: str = "short"
     live: bool = False  # its formula, under weak fairness, instead of its assertions and its ends
 
@@ -28,6 +28,11 @@ def holds(model: str, name: str, defines: str = "", run: str = "short") -> Check
 
 def lives(model: str, name: str, defines: str = "", run: str = "short") -> Check:
     return Check(model, name, ("LTL", *defines.split()), "holds", run, live=True)
+
+
+def endless(model: str, name: str, defines: str = "", run: str = "short") -> Check:
+    """A mistake by which somebody turns in circles for ever."""
+    return Check(model, name, ("LTL", *defines.split()), "cycle", run, live=True)
 
 
 def mistake(model: str, name: str, expected: str, defines: str, run: str = "short") -> Check:
@@ -76,6 +81,13 @@ MODELS = (
     holds("switch", "way out, sender killed", "N=3 RELEASE KILLS"),
     lives("switch", "read in the end", "N=3 MAXSW=3"),
     lives("switch", "read in the end, unseen epoll", "N=3 MAXSW=3 WATCH"),
+    lives("switch", "read in the end, edge-triggered epoll, answered", "N=3 MAXSW=3 WATCH EDGE SHORTREAD ANSWERED"),
+    lives("switch", "read in the end, unseen epoll for a writer, answered", "N=3 POLLOUT ANSWERED"),
+    lives("switch", "read in the end, two writers, answered", "N=3 NW=2 MAXSW=3 ANSWERED"),
+    lives("switch", "read in the end, bytes come later, answered", "N=3 MAXSW=3 NET ANSWERED"),
+    lives("switch", "read in the end, way out, answered", "N=3 MAXSW=3 RELEASE ANSWERED"),
+    lives("switch", "the end is told, sender killed", "N=3 MAXSW=3 KILLS"),
+    lives("switch", "the writer ends, reader killed", "N=3 MAXSW=3 KILLR"),
     holds("attach", "1 byte each way"),
     holds("attach", "2 bytes and 0, readers join too", "NA=2 NB=0 PROGR=true", "full"),
     holds("attach", "0 bytes and 2, readers join too", "NA=0 NB=2 PROGR=true", "full"),
@@ -125,6 +137,7 @@ MISTAKES = (
         "N=4 WATCH EDGE SHORTREAD ANSWERED MUT_SETTLEATEND",
     ),
     mistake("switch", "EAGAIN while TCP is writable, edge-triggered", "standstill", "N=4 POLLOUT EDGE MUT_EDGEAGAIN"),
+    endless("switch", "a spill leaves out_ring set", "N=3 MAXSW=3 MUT_SPILLROUTE"),
     mistake("switch", "tokens not counted", "assertion", "N=4 MUT_NOCOUNT", "quick"),
     mistake("switch", "want not armed at each switch to the ring", "standstill", "N=4 MUT_NOREARM"),
     mistake("switch", "reader arms however many tokens are there", "assertion", "N=5 RING=2 CAP=2 MUT_MANYTOKENS"),

@@ -207,7 +207,11 @@ again: if
 #else
              :: seq < MAXSW && PAID && (rseq == seq || !rx_in) ->
 #endif
-                Y = head; seq++; out_ring = 0; UNLOCK(txlock); goto again
+                Y = head; seq++;
+#ifndef MUT_SPILLROUTE
+                out_ring = 0;
+#endif
+                UNLOCK(txlock); goto again
 #endif
 #ifdef POLLOUT
 #if defined EDGE && !defined MUT_EDGEAGAIN
