@@ -3,7 +3,7 @@
  * the rings are never full: switch.pml has these.  README.md says what each word means.
  *
  * NA, NB payload bytes from A and from B.  PROGR, PROGW: readers, writers take part in the attach.  KILL, CLOSE: of which
- * end.  MUT_...: mistakes. */
+ * end.  ANSWERED: an end sends FIN when the other one has read all, so that no FIN hides a lost wake-up.  MUT_...: mistakes. */
 #define LOCK(l)   atomic { !l -> l = 1 }
 #define UNLOCK(l) l = 0
 #define TOK 0                       /* a token on TCP; payload is numbered 1, 2, ... */
@@ -137,6 +137,9 @@ again: if
           if :: PROGW -> progress(e); ok = 0 :: else fi
        fi
     od;
+#ifdef ANSWERED
+    (got[1-e] == put[e] || gone[1-e]);      /* the program closes when the other one has read all: no FIN wakes anybody before */
+#endif
     decide(e);
     LOCK(txlock[e]); wfin[e] = 1; UNLOCK(txlock[e]);
     fin[e] = 1

@@ -2,6 +2,7 @@
  * when it can do neither.  Data are told by tokens (switch.pml), room in the ring by a bell that is no byte on TCP: a futex
  * or a bit of a loop.  One thread an end, so there are no locks and nobody is within the kernel.
  *
+ * ANSWERED: an end sends FIN when the other one has read all, so that no FIN hides a lost wake-up.
  * NA, NB bytes from each end; RING, CAP, MAXSW as in switch.pml.  MUT_...: mistakes. */
 #ifndef NA
 #define NA 3
@@ -19,6 +20,11 @@
 #define MAXSW 4
 #endif
 #define TOK 0
+#ifdef ANSWERED
+#define CLOSES(e) (expect[1-e] == nxt[e])
+#else
+#define CLOSES(e) true
+#endif
 #define ON_RING(d) (seq[d] % 2 == 1)
 
 typedef bytes { byte at[RING] };
@@ -86,8 +92,8 @@ proctype End(byte e) {
           look_up(e)
        :: d_step { left[e] > 0 && ON_RING(e) && head[e] - tail[e] == RING && seq[e] < MAXSW -> Y[e] = head[e]; seq[e]++; idle = 0 }
        :: d_step { left[e] > 0 && ON_RING(e) && head[e] - tail[e] == RING -> waits = 1 }
-       :: d_step { left[e] == 0 && !fin[e] -> fin[e] = 1; idle = 0 }
-       :: d_step { left[e] == 0 && fin[e] -> skip }
+       :: d_step { left[e] == 0 && !fin[e] && CLOSES(e) -> fin[e] = 1; idle = 0 }
+       :: d_step { left[e] == 0 && (fin[e] || !CLOSES(e)) -> skip }
        fi;
        /* receive */
        s = seq[1-e];
@@ -139,7 +145,8 @@ proctype End(byte e) {
        if
        :: atomic { !idle }
        :: atomic { idle ->
-             (len(tcp[1-e]) > 0 || fin[1-e] && !ended[e] || bell[e] || left[e] > 0 && !ON_RING(e) && len(tcp[e]) < CAP);
+             (len(tcp[1-e]) > 0 || fin[1-e] && !ended[e] || bell[e] || !fin[e] && left[e] == 0 && CLOSES(e) ||
+              left[e] > 0 && !ON_RING(e) && len(tcp[e]) < CAP);
              bell[e] = 0 }
        fi
     od;
