@@ -11,9 +11,10 @@
 
 #include "cost.h"
 #include "system.h"
+#include "words.h"
 
 #define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
-#define FS_VERSION 7u
+#define FS_VERSION 8u
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 
@@ -113,6 +114,9 @@ struct fs_segment_header {
     _Atomic uint32_t other_holders[2];         /* of that end: processes forked since, less those that closed it */
     _Atomic uint64_t desk[2];                  /* where that end takes buffers (core/registered), 0: nowhere */
     _Alignas(FS_LINE) struct fs_direction direction[2]; /* [side]: produced by that side */
+    /* of a connection that keeps its TCP socket: whether both ends have this memory, and what carries each direction */
+    _Alignas(FS_LINE) _Atomic uint32_t joined;
+    struct fs_switch_words words[2]; /* [side]: of what that side sends */
 };
 
 #endif

@@ -1,0 +1,34 @@
+/* A connection as one process holds it. */
+#ifndef FASTSOCK_CONNECTION_H
+#define FASTSOCK_CONNECTION_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "record.h"
+#include "stream/end.h"
+
+struct fs_candidate; /* candidates.c's own */
+
+/* Its memory is never given back, and serves a later connection.  `end` may be used under the sender's or the receiver's
+ * lock, or by a user who entered (fs_connection_enter()), after a look at the table: is this still the descriptor's? */
+struct fs_connection {
+    _Atomic uint32_t generation;  /* moves when it serves another connection */
+    _Atomic uint32_t users;       /* see fs_connection_enter() */
+    _Atomic uint32_t descriptors; /* of this process */
+    struct fs_record *_Atomic record;
+    struct fs_end *_Atomic end;             /* NULL until memory is offered or joined */
+    struct fs_candidate *_Atomic candidate; /* NULL at first; `forget` lets it go */
+    void (*forget)(struct fs_connection *); /* candidates.c: called once the connection has left, or is attached */
+    struct fs_connection *next;             /* among those that are free */
+};
+
+/* The segment's words of the direction that this end sends, or reads. */
+static inline struct fs_switch_words *fs_words_out(const struct fs_end *end) { return &end->header->words[end->side]; }
+static inline struct fs_switch_words *fs_words_in(const struct fs_end *end) { return &end->header->words[!end->side]; }
+static inline int fs_connection_is_joined(const struct fs_end *end)
+{
+    return atomic_load(&end->header->joined) == FS_JOINED;
+}
+
+#endif

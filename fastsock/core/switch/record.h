@@ -1,0 +1,83 @@
+/* A connection's state as all processes share it that were forked from the one where it began.
+ *
+ * Records lie in one arena, made before any of those forks.  Its memory is never unmapped and never serves anything
+ * else: whoever comes late to a record finds a record, perhaps of another connection, and backs out (carry.h).
+ */
+#ifndef FASTSOCK_RECORD_H
+#define FASTSOCK_RECORD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "stream/exclusion.h"
+#include "system.h"
+
+/* PLAIN states carry over TCP and know nothing of memory.  OFFERED: this end has offered it.  ATTACHED: both ends have it.
+ * RELEASED: they had it, and foreign code has the descriptor now. */
+enum fs_state { FS_CANDIDATE = 0, FS_NEVER = 1, FS_RELEASED = 2, FS_OFFERED = 3, FS_ATTACHED = 4 };
+
+enum fs_role { FS_ROLE_UNKNOWN, FS_ROLE_CONNECTED, FS_ROLE_ACCEPTED };
+
+/* Bytes of one direction on TCP, tokens among them, and how many threads are within the kernel's call without a lock: one
+ * word, so that whoever leaves it counts what he moved in the same step.  The bytes count modulo 2^48. */
+typedef _Atomic uint64_t fs_traffic;
+enum { FS_TRAFFIC_SHIFT = 16, FS_TRAFFIC_INSIDE = 0xffff };
+
+static inline uint64_t fs_traffic_bytes(uint64_t word) { return word >> FS_TRAFFIC_SHIFT; }
+static inline uint32_t fs_traffic_inside(uint64_t word) { return (uint32_t)(word & FS_TRAFFIC_INSIDE); }
+static inline uint64_t fs_moved(const fs_traffic *traffic) { return fs_traffic_bytes(atomic_load(traffic)); }
+/* How far `to` lies behind `from`: both are such counts, and the result is less than 2^47 either way. */
+static inline int64_t fs_distance(uint64_t from, uint64_t to)
+{
+    return (int64_t)((to - from) << FS_TRAFFIC_SHIFT) >> FS_TRAFFIC_SHIFT;
+}
+
+struct fs_record {
+    /* read in each call, seldom written */
+    _Atomic uint32_t state; /* enum fs_state */
+    _Atomic uint32_t role;
+    _Atomic uint32_t generation; /* of the slot's uses */
+    _Atomic uint32_t holders;    /* processes; one that ended without closing stays counted */
+    _Atomic uint32_t next_try;   /* the number of calls at which candidates.c is asked next; UINT32_MAX: never */
+    _Atomic uint32_t foreign;    /* something that only TCP can carry went over it: not a candidate any more */
+    _Atomic int nodelay, cork, low_water; /* what the program set, while another value holds underneath */
+    _Atomic uint64_t since_ns;            /* when it was attached, on fs_now_ns()'s clock */
+
+    /* the sender's */
+    _Alignas(FS_LINE) fs_traffic sent;
+    _Atomic uint32_t out_ring;   /* payload goes into the ring; nobody enters the kernel's send any more */
+    _Atomic uint32_t out_seq;    /* as the segment's, where the other end cannot write */
+    _Atomic uint32_t out_pinned; /* it stays on TCP: something went over it that only TCP carries */
+    _Atomic uint32_t owed;       /* tokens that TCP refused: before any payload */
+    _Atomic uint32_t
+        ringing; /* a token is being sent: whoever finds that behind a dead owner looks at the kernel's count */
+    _Atomic uint32_t calls_out;
+    _Atomic uint64_t switches, spills; /* of this end's direction */
+    fs_lock_word sender;
+
+    /* the reader's */
+    _Alignas(FS_LINE) fs_traffic received;
+    _Atomic uint32_t rseq;       /* as the segment's, where the other end cannot write */
+    _Atomic uint32_t taking;     /* bytes are being taken off TCP under the lock: as `ringing` */
+    _Atomic uint32_t read_shut;  /* shutdown(SHUT_RD) */
+    _Atomic uint32_t reset_told; /* the other end died with our bytes unread, and that was told */
+    _Atomic uint32_t calls_in;
+    fs_lock_word receiver;
+};
+
+/* With one holder and a new generation; NULL: there is no memory, or no slot is free. */
+struct fs_record *fs_record_take(enum fs_role role);
+void fs_record_give(struct fs_record *record); /* nobody holds it any more */
+
+static inline uint32_t fs_record_state(const struct fs_record *record)
+{
+    return atomic_load_explicit(&record->state, memory_order_acquire);
+}
+static inline int fs_record_is_plain(const struct fs_record *record) { return fs_record_state(record) < FS_OFFERED; }
+static inline uint32_t fs_record_calls(const struct fs_record *record)
+{
+    return atomic_load_explicit(&record->calls_out, memory_order_relaxed) +
+           atomic_load_explicit(&record->calls_in, memory_order_relaxed);
+}
+
+#endif

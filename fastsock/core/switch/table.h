@@ -1,0 +1,34 @@
+/* Which connection a descriptor is: the one owner of that knowledge.
+ *
+ * Threads may call all of this at once, and need no lock of an interpreter.  A program that closes a number while another
+ * thread uses it may mix up two of its own connections, as it may with the kernel; it can break nothing here.
+ */
+#ifndef FASTSOCK_TABLE_H
+#define FASTSOCK_TABLE_H
+
+#include "connection.h"
+
+/* A TCP stream that is connected, or is connecting.  0, or -errno: it stays outside.  An older entry is forgotten: that
+ * number was closed without a word. */
+int fs_table_enter(int descriptor, enum fs_role role);
+struct fs_connection *fs_table_find(int descriptor); /* NULL: no connection of the table */
+/* After dup(), dup2(): `as` is the same connection.  Before dup2() fs_leave_descriptor(as) is called.  0, -ENOENT: the
+ * first one is not in the table. */
+int fs_table_duplicate(int descriptor, int as);
+/* Takes the number out.  The connection, if that was its last number here; else NULL.  The caller says what must be said
+ * and then calls fs_table_forget(). */
+struct fs_connection *fs_table_remove(int descriptor);
+void fs_table_forget(struct fs_connection *connection);
+int fs_table_next(int descriptor); /* the first number from there on that is in the table, or -1 */
+
+/* While it is held this process does not fork, and nothing is offered, joined or withdrawn but by the holder.  Nobody waits
+ * while he holds it. */
+void fs_table_hold(void);
+void fs_table_release(void);
+
+/* Between the two `end` stays where it is, also when the connection leaves: for who looks at it without a lock.  0: the
+ * number is another connection's, or none: nothing was entered. */
+int fs_connection_enter(struct fs_connection *connection, int descriptor);
+void fs_connection_exit(struct fs_connection *connection);
+
+#endif

@@ -1,0 +1,20 @@
+/* Waiting until a call of carry.h is worth another try.  `what`: FS_READABLE or FS_WRITABLE; `leaving`, `deadline_ns` and
+ * the answers as of fs_end_wait() in stream/end.h.  No lock is held meanwhile. */
+#ifndef FASTSOCK_SWITCH_WAITING_H
+#define FASTSOCK_SWITCH_WAITING_H
+
+#include "connection.h"
+
+int fs_carry_look(struct fs_connection *connection, int descriptor, int what); /* with the interpreter's lock: 1 or 0 */
+/* First spin and futex (FS_IN_VAIN: now the other one), then the sleep that may last. */
+int fs_carry_wait_briefly(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
+                          const _Atomic int *leaving);
+int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
+                       const _Atomic int *leaving);
+
+/* Called before a loop that fastsock sees blocks in the kernel on the number: 1: there is something to read, or the end.
+ * 0: the number becomes readable when there is.  -EBUSY: with FS_AT_ONCE, somebody is at work there: look again.
+ * Room for writing is what the kernel says of the number, always: a full ring is spilled to TCP. */
+int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags);
+
+#endif
