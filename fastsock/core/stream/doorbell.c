@@ -272,3 +272,22 @@ int fs_doorbell_eat_all(struct fs_end *end, int doorbell)
     eat(in, doorbell, word, word >> FS_BELL_SHIFT);
     return atomic_load_explicit(&in->eaten, memory_order_relaxed) >= word >> FS_BELL_SHIFT ? 0 : -EAGAIN;
 }
+
+/* ---- as signals ---- */
+
+static void published(struct fs_end *end, int doorbell, int edge)
+{
+    if (edge || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell, 0);
+}
+
+static void room(struct fs_end *end, int doorbell)
+{
+    if (atomic_load(&end->in.shared->stuffed) != 0) fs_doorbell_unstuff(end, doorbell);
+}
+
+static void taken(struct fs_end *end, int doorbell)
+{
+    if (fs_end_is_watched(end) && !end->lazy && fs_ring_used(&end->in) == 0) fs_doorbell_settle(end, doorbell);
+}
+
+const struct fs_signals fs_doorbell_signals = {published, room, taken};

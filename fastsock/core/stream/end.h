@@ -96,7 +96,19 @@ struct fs_assistant {
     void *of;
 };
 
+struct fs_end;
+
+/* How the other end hears that something has moved, and who polls the descriptor sees it: by the doorbell, or by tokens on
+ * a connection that keeps its TCP socket (core/switch).  Called with that direction's lock. */
+struct fs_signals {
+    void (*published)(struct fs_end *end, int descriptor, int edge); /* edge: the first or the last bytes of a send */
+    void (*room)(struct fs_end *end, int descriptor);                /* half of the ring at least */
+    void (*taken)(struct fs_end *end, int descriptor);               /* at the end of a receive */
+};
+extern const struct fs_signals fs_doorbell_signals;
+
 struct fs_end {
+    const struct fs_signals *signals;
     _Atomic int holders;        /* of this structure, within the process */
     _Atomic int peer;           /* the other process's number as the kernel tells it, 0 where unknown */
     struct fs_custody *custody; /* of a connecting end whose other end is still to come, or came late; else NULL */
@@ -184,6 +196,9 @@ fs_segment_rings(const struct fs_segment *segment); /* behind the header: that o
 
 /* ends.c */
 struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error);
+/* With locks that the caller keeps, whose page is NULL, and its own signals.  NULL: there is no memory. */
+struct fs_end *fs_end_open_with(struct fs_segment *segment, int side, const struct fs_limits *limits,
+                                const struct fs_exclusion *exclusion, const struct fs_signals *signals);
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_hold(struct fs_end *end);
 void fs_end_free(struct fs_end *end);         /* the last holder unmaps the memory */
@@ -230,6 +245,14 @@ static inline int fs_end_other_left(const struct fs_end *end) /* it was closed i
 {
     return (atomic_load(&end->header->left) & fs_side_mark(!end->side)) != 0;
 }
+
+/* moving.c: with that direction's lock. */
+ssize_t fs_end_put(struct fs_end *end, int descriptor, struct fs_parts *parts, int flags); /* what fits, or -EAGAIN */
+/* What is there.  Takes off the patience what it waited for bytes that are promised. */
+ssize_t fs_end_take(struct fs_end *end, int descriptor, unsigned char *target, size_t length, uint64_t *patience);
+int fs_end_is_large(const struct fs_end *end, size_t length);   /* so that it may go past the ring */
+void fs_end_wake_reader(struct fs_end *end);                    /* of the other end, from its futex */
+void fs_end_relieve_writer(struct fs_end *end, int descriptor); /* of the other end, where there is room again */
 
 /* transfer.c */
 /* What has FS_TOGETHER bytes at most becomes readable at once, where there is room for all of it.  What has more goes in

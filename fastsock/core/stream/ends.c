@@ -56,14 +56,13 @@ void fs_ends_leave(const struct fs_end *but)
         if (end != but && !end->closed) fs_end_is_last(end);
 }
 
-struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error)
+static struct fs_end *make(struct fs_segment *segment, int side, const struct fs_limits *limits,
+                           const struct fs_exclusion *exclusion, const struct fs_signals *signals)
 {
     struct fs_end *end = calloc(1, sizeof *end);
-    *error = end == NULL ? -ENOMEM : fs_exclusion_take(&end->exclusion);
-    if (*error != 0) {
-        free(end);
-        return NULL;
-    }
+    if (end == NULL) return NULL;
+    end->exclusion = *exclusion;
+    end->signals = signals;
     end->holders = 1;
     end->segment = fs_segment_hold(segment);
     end->header = segment->header;
@@ -82,6 +81,26 @@ struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct
     }
     add(end);
     return end;
+}
+
+struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error)
+{
+    struct fs_exclusion exclusion;
+    struct fs_end *end = NULL;
+    *error = fs_exclusion_take(&exclusion);
+    if (*error != 0) return NULL;
+    end = make(segment, side, limits, &exclusion, &fs_doorbell_signals);
+    if (end == NULL) {
+        fs_exclusion_give(&exclusion);
+        *error = -ENOMEM;
+    }
+    return end;
+}
+
+struct fs_end *fs_end_open_with(struct fs_segment *segment, int side, const struct fs_limits *limits,
+                                const struct fs_exclusion *exclusion, const struct fs_signals *signals)
+{
+    return make(segment, side, limits, exclusion, signals);
 }
 
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error)
@@ -108,7 +127,7 @@ void fs_end_free(struct fs_end *end)
     if (end->closed && !fs_end_shared(end)) atomic_fetch_or(&end->header->possession, 1u << end->side);
     fs_guard_close(&end->guard);
     fs_segment_drop(end->segment);
-    fs_exclusion_give(&end->exclusion);
+    if (end->exclusion.page != NULL) fs_exclusion_give(&end->exclusion);
     if (end->custody != NULL) fs_custody_drop(end->custody);
     if (end->assistant.drop != NULL) end->assistant.drop(end->assistant.of);
     free(end);

@@ -10,20 +10,16 @@
 #include <sys/socket.h>
 
 #include "custody.h"
-#include "cma_choice.h"
 #include "cma_offer.h"
 #include "system.h"
 
-#define CHUNK FS_COST_UNIT           /* published at once, so that both ends' copies overlap */
-#define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
-#define PROMISE_US 100.0             /* spent at most in one receive on what the other end is about to publish */
-#define WORTH_WAITING (CHUNK / 2)    /* by who has room for so much */
-#define LOOK_EVERY_US 1000.0         /* how old a sender's knowledge of the other end's life may be */
-#define WORDLESS_US 300.0            /* at most, from the mark of an end to its showing on the doorbell */
-#define MOST_LOOKS 64                /* in one receive that finds nothing */
+#define LOCK_PATIENCE_NS 50000000ull     /* then its owner is stopped */
+#define PROMISE_US 100.0                 /* spent at most in one receive on what the other end is about to publish */
+#define WORTH_WAITING (FS_COST_UNIT / 2) /* by who has room for so much */
+#define LOOK_EVERY_US 1000.0             /* how old a sender's knowledge of the other end's life may be */
+#define WORDLESS_US 300.0                /* at most, from the mark of an end to its showing on the doorbell */
+#define MOST_LOOKS 64                    /* in one receive that finds nothing */
 #define TAKEN_FOR_NOBODY ((size_t)2560 * 1024) /* of the first send to an end that closed, as TCP's buffers take it */
-#define BRISK_US 20.0                          /* for a receiver that is at work, by a send that must not wait */
-#define LONGEST_SEND_US 20000.0 /* without a look at signals, by whoever sends to a receiver that keeps up */
 
 static int lock(fs_lock_word *word, int flags)
 {
@@ -192,108 +188,6 @@ static ssize_t send_raw(struct fs_end *end, int doorbell, struct fs_parts *parts
     return -error;
 }
 
-static void wake_reader(struct fs_end *end)
-{
-    _Atomic uint32_t *word = &end->out.shared->reader_sleeps;
-    if (atomic_load(word) != 0 && atomic_exchange(word, 0) != 0) {
-        fs_futex_wake_all(word);
-        fs_count(&end->statistics.wakes, 1);
-    }
-}
-
-static int publish(struct fs_end *end, struct fs_parts *parts, size_t length)
-{
-    int timed = length == CHUNK && fs_parts_first(parts) >= CHUNK &&
-                fs_ring_is_touched(&end->out, fs_published(end->out.shared), length);
-    uint64_t start = timed ? fs_ticks() : 0;
-    int error = fs_ring_gather(&end->out, parts, length);
-    if (timed) fs_cma_note_put(end, length, fs_ticks() - start);
-    wake_reader(end);
-    return error;
-}
-
-static int is_large(const struct fs_end *end, size_t length)
-{
-    return length >= end->limits.direct_min && end->limits.direct_min != 0;
-}
-
-/* The receiver is there and asks for it: both ends copy.  Bytes that are on their way, 0, or -EPROTO. */
-static ssize_t send_directly(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
-{
-    struct fs_offer offer;
-    const size_t run = fs_parts_first(parts);
-    if (!is_large(end, run)) return 0;
-    if (fs_ring_space(&end->out, FS_CMA_FIRST) < (ssize_t)FS_CMA_FIRST) return 0;
-    if (!fs_cma_offer(end, &offer, parts->next->iov_base, run)) return 0;
-    if (publish(end, parts, FS_CMA_FIRST) != 0) {
-        fs_cma_abandon(end);
-        return 0;
-    }
-    fs_doorbell_ring(end, doorbell, 0);
-    ssize_t received = fs_cma_serve(end, &offer, flags & FS_PATIENT ? end->limits.spin_us : BRISK_US);
-    if (received < 0) return received;
-    fs_parts_advance(parts, (size_t)received);
-    return (ssize_t)FS_CMA_FIRST + received;
-}
-
-/* Of what goes in chunks, the first.  Headers in front of a long part go with its first bytes: so the receiver is at work
- * while that is copied, and may ask for it. */
-static size_t first_chunk(const struct fs_parts *parts)
-{
-    size_t headers = 0;
-    for (int i = 0; i < parts->count && parts->next[i].iov_len < CHUNK; i++) headers += parts->next[i].iov_len;
-    return headers != 0 && headers < CHUNK - FS_CMA_FIRST ? headers + FS_CMA_FIRST : CHUNK;
-}
-
-static ssize_t put_what_fits(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
-{
-    const size_t length = parts->left;
-    const int together = length <= FS_TOGETHER;
-    size_t done = 0, first = 0, past = 0;
-    uint64_t start = together ? 0 : fs_ticks();
-    int grew = 0;
-    end->room_wanted = 0;
-    fs_ring_shrink(&end->out);
-    if (!together) fs_promise(end, length);
-    while (parts->left > 0) {
-        ssize_t sent = send_directly(end, doorbell, parts, flags);
-        if (sent < 0) return sent;
-        if (sent != 0) {
-            done += (size_t)sent;
-            first = done;                 /* has rung */
-            fs_promise(end, parts->left); /* counted on from the ring's head */
-            past += (size_t)sent;
-        }
-        if (parts->left == 0) break;
-        if (start != 0 && done != 0 && flags & FS_PATIENT &&
-            (double)(fs_ticks() - start) > LONGEST_SEND_US * fs_ticks_per_us())
-            break;
-        size_t part = parts->left <= FS_TOGETHER ? parts->left : done == 0 ? first_chunk(parts) : CHUNK;
-        ssize_t space = fs_ring_space(&end->out, part);
-        if (space < 0) return space;
-        if ((size_t)space < part && (together || space == 0)) {
-            int waits = flags & FS_PATIENT && !fs_end_is_watched(end) && part <= end->out.small;
-            if (waits && together && done == 0 && fs_ring_may_grow(&end->out)) end->room_wanted = part;
-            if (end->room_wanted != 0) break; /* soon there will be room in what is in cache */
-            if (!waits && !grew && fs_ring_grow(&end->out)) {
-                grew = 1;
-                continue;
-            }
-        }
-        if (space == 0) break;
-        if ((size_t)space < part) part = (size_t)space;
-        if (publish(end, parts, part) != 0) break;
-        done += part;
-        fs_end_assist(end);
-        if (first == 0 || !fs_doorbell_is_rung(end)) fs_doorbell_ring(end, doorbell, 0);
-        if (first == 0) first = part;
-    }
-    if (done > first) fs_doorbell_ring(end, doorbell, 0); /* the edge for all the others */
-    if (!together) fs_promise(end, 0);
-    if (past == 0 && is_large(end, done)) fs_note_large(&end->large_out, FS_BY_RING);
-    return done > 0 ? (ssize_t)done : -EAGAIN;
-}
-
 int fs_end_was_served(const struct fs_end *end) { return fs_published(end->in.shared) != 0; }
 
 /* TCP first: what it has no room for was not sent. */
@@ -306,10 +200,10 @@ static ssize_t put_what_tcp_takes(struct fs_end *end, int doorbell, struct fs_pa
     size_t most = (size_t)space < parts->left ? (size_t)space : parts->left;
     ssize_t passed = fs_custody_pass(end->custody, parts, most, flags);
     if (passed < 0) return passed;
-    if (passed == 0) return put_what_fits(end, doorbell, parts, flags);
+    if (passed == 0) return fs_end_put(end, doorbell, parts, flags);
     size_t kept = parts->left - (size_t)passed;
     parts->left = (size_t)passed;
-    ssize_t result = put_what_fits(end, doorbell, parts, flags & ~FS_PATIENT);
+    ssize_t result = fs_end_put(end, doorbell, parts, flags & ~FS_PATIENT);
     parts->left += kept;
     return result;
 }
@@ -318,7 +212,7 @@ static ssize_t put(struct fs_end *end, int doorbell, struct fs_parts *parts, int
 {
     if (end->custody != NULL && fs_custody_is_pending(end->custody))
         return put_what_tcp_takes(end, doorbell, parts, flags);
-    return put_what_fits(end, doorbell, parts, flags);
+    return fs_end_put(end, doorbell, parts, flags);
 }
 
 /* Pollers of this end must find it not writable while the ring is full. */
@@ -343,7 +237,7 @@ static int goes_raw(struct fs_end *end, int doorbell)
 /* A copy past the ring waits for the other end. */
 static int must_not_wait(const struct fs_end *end, size_t length, int flags)
 {
-    return flags & FS_AT_ONCE && is_large(end, length);
+    return flags & FS_AT_ONCE && fs_end_is_large(end, length);
 }
 
 ssize_t fs_end_send_parts(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
@@ -392,7 +286,7 @@ int fs_end_place(struct fs_end *end, int doorbell, const void *data, size_t leng
         fs_show_cpu(&end->header->cpu[end->side]);
         if (data != NULL) fs_ring_fill(&end->out, 0, data, length);
         result = fs_ring_publish(&end->out, length) == 0 ? 0 : -EBUSY;
-        wake_reader(end);
+        fs_end_wake_reader(end);
         fs_doorbell_ring(end, doorbell, 0);
         if (result == 0) fs_count(&end->statistics.bytes_sent, length);
     }
@@ -408,56 +302,10 @@ static int tell_reset(struct fs_end *end, int doorbell)
     return take_pending(end);
 }
 
-static void relieve_writer(struct fs_end *end, int doorbell)
-{
-    struct fs_direction *in = end->in.shared;
-    if (atomic_load(&in->writer_sleeps) == 0 && atomic_load(&in->stuffed) == 0) return;
-    ssize_t unread = fs_ring_unread(&end->in);
-    if (unread < 0 || (uint64_t)unread > fs_ring_capacity(&end->in) / 2) return;
-    if (atomic_exchange(&in->writer_sleeps, 0) != 0) {
-        fs_futex_wake_all(&in->writer_sleeps);
-        fs_count(&end->statistics.wakes, 1);
-    }
-    if (atomic_load(&in->stuffed) != 0) fs_doorbell_unstuff(end, doorbell);
-}
-
 void fs_end_set_receive_buffer(struct fs_end *end, int doorbell, uint64_t bytes)
 {
     fs_ring_set_buffer(&end->in, FS_RECEIVE_BUFFER, bytes);
-    relieve_writer(end, doorbell); /* there may be more room now */
-}
-
-static ssize_t take_what_is_there(struct fs_end *end, int doorbell, unsigned char *target, size_t length,
-                                  uint64_t *patience)
-{
-    size_t done = 0, past = 0;
-    while (done < length) {
-        ssize_t used = fs_ring_used(&end->in);
-        if (used < 0) return used;
-        if (used == 0) {
-            ssize_t pulled = fs_cma_take(end, target + done, length - done);
-            if (pulled < 0) return pulled;
-            if (pulled == 0 && !fs_await_promised(end, patience)) break;
-            done += (size_t)pulled;
-            past += (size_t)pulled;
-            continue;
-        }
-        size_t part = length - done < (size_t)used ? length - done : (size_t)used;
-        if (part > CHUNK) part = CHUNK;
-        uint64_t position = atomic_load_explicit(&end->in.shared->tail, memory_order_relaxed);
-        int timed = part == CHUNK && fs_ring_is_touched(&end->in, position, part);
-        uint64_t start = timed ? fs_ticks() : 0;
-        fs_ring_copy_out(&end->in, 0, target + done, part);
-        fs_ring_consume(&end->in, part);
-        if (timed) fs_cma_note_take(end, part, fs_ticks() - start);
-        if (part == CHUNK) fs_end_assist(end); /* more comes meanwhile, and the other end needs the room */
-        done += part;
-        relieve_writer(end, doorbell);
-    }
-    if (fs_end_is_watched(end) && !end->lazy && fs_ring_used(&end->in) == 0) fs_doorbell_settle(end, doorbell);
-    fs_count(&end->statistics.bytes_received, done);
-    if (past == 0 && is_large(end, done)) fs_note_large(&end->large_in, FS_BY_RING);
-    return (ssize_t)done;
+    fs_end_relieve_writer(end, doorbell); /* there may be more room now */
 }
 
 static ssize_t take_from_doorbell(struct fs_end *end, int doorbell, void *target, size_t length, int peek)
@@ -508,12 +356,12 @@ static ssize_t receive_locked(struct fs_end *end, int doorbell, void *target, si
         if (used == 0 && !offered && fs_await_promised(end, &patience)) continue;
         if (offered) {
             if (flags & FS_AT_ONCE) return -EBUSY;
-            ssize_t taken = take_what_is_there(end, doorbell, target, length, &patience);
+            ssize_t taken = fs_end_take(end, doorbell, target, length, &patience);
             if (taken != 0) return taken;
             continue;
         }
         if (used > 0) {
-            if (!peek) return take_what_is_there(end, doorbell, target, length, &patience);
+            if (!peek) return fs_end_take(end, doorbell, target, length, &patience);
             size_t part = length < (size_t)used ? length : (size_t)used;
             fs_ring_copy_out(&end->in, 0, target, part);
             return (ssize_t)part;
@@ -567,7 +415,7 @@ int fs_end_consume(struct fs_end *end, int doorbell, size_t length)
     if (result != 0) return result;
     fs_ring_consume(&end->in, length);
     fs_count(&end->statistics.bytes_received, length);
-    relieve_writer(end, doorbell);
+    fs_end_relieve_writer(end, doorbell);
     fs_unlock(end->exclusion.receiver);
     return 0;
 }
