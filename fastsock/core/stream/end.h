@@ -109,6 +109,7 @@ extern const struct fs_signals fs_doorbell_signals;
 
 struct fs_end {
     const struct fs_signals *signals;
+    void *owner;                /* the signals' */
     _Atomic int holders;        /* of this structure, within the process */
     _Atomic int peer;           /* the other process's number as the kernel tells it, 0 where unknown */
     struct fs_custody *custody; /* of a connecting end whose other end is still to come, or came late; else NULL */
@@ -198,7 +199,7 @@ fs_segment_rings(const struct fs_segment *segment); /* behind the header: that o
 struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct fs_limits *limits, int *error);
 /* With locks that the caller keeps, whose page is NULL, and its own signals.  NULL: there is no memory. */
 struct fs_end *fs_end_open_with(struct fs_segment *segment, int side, const struct fs_limits *limits,
-                                const struct fs_exclusion *exclusion, const struct fs_signals *signals);
+                                const struct fs_exclusion *exclusion, const struct fs_signals *signals, void *owner);
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error);
 struct fs_end *fs_end_hold(struct fs_end *end);
 void fs_end_free(struct fs_end *end);         /* the last holder unmaps the memory */
@@ -322,7 +323,11 @@ int fs_end_look(struct fs_end *end, int what); /* with the interpreter's lock, a
 int fs_yield_is_due(struct fs_yielding *past); /* 0: it rests, for one more call */
 int fs_yield_try(struct fs_yielding *past, uint64_t *start); /* 1: did so; then to be told whether that was answered */
 void fs_yield_learn(struct fs_yielding *past, uint64_t start, int ready, int ends); /* for how many ends at once */
-void fs_wake_leaving(void); /* makes every sleeper of this process look at its `leaving` */
+/* The same bound for other waits on an end.  They began at those ticks and say `result`, 0: look again; so many bytes have
+ * moved ever. */
+int fs_end_heed_feints(struct fs_end *end, int what, uint64_t moved, uint64_t began, uint64_t deadline_ns, int result);
+int fs_leaving_descriptor(void); /* readable while somebody of this process leaves; -1: there is none */
+void fs_wake_leaving(void);      /* makes every sleeper of this process look at its `leaving` */
 void fs_wake_leaving_done(void);
 void fs_end_wake(struct fs_end *end); /* futex sleepers on this end, whoever they are */
 

@@ -98,9 +98,11 @@ struct fs_end *fs_end_open_on(struct fs_segment *segment, int side, const struct
 }
 
 struct fs_end *fs_end_open_with(struct fs_segment *segment, int side, const struct fs_limits *limits,
-                                const struct fs_exclusion *exclusion, const struct fs_signals *signals)
+                                const struct fs_exclusion *exclusion, const struct fs_signals *signals, void *owner)
 {
-    return make(segment, side, limits, exclusion, signals);
+    struct fs_end *end = make(segment, side, limits, exclusion, signals);
+    if (end != NULL) end->owner = owner;
+    return end;
 }
 
 struct fs_end *fs_end_open(int memory, int side, const struct fs_limits *limits, int *error)

@@ -63,6 +63,8 @@ static int process_leave_pipe(int which)
     return end;
 }
 
+int fs_leaving_descriptor(void) { return process_leave_pipe(0); }
+
 void fs_wake_leaving(void)
 {
     int end = process_leave_pipe(1);
@@ -189,11 +191,10 @@ static int look_again(uint64_t deadline_ns)
 
 /* Called when `result` says to look again.  Nothing has moved since the last times, which all were over at once: then it
  * is not worth a core. */
-static int heed_feints(struct fs_end *end, int what, uint64_t began, uint64_t deadline_ns, int result)
+int fs_end_heed_feints(struct fs_end *end, int what, uint64_t moved, uint64_t began, uint64_t deadline_ns, int result)
 {
     if (result != 0) return result;
     struct fs_feint *feint = what == FS_READABLE ? &end->feint_read : &end->feint_write;
-    uint64_t moved = what == FS_READABLE ? end->statistics.bytes_received : end->statistics.bytes_sent;
     if (moved != feint->moved || (double)(fs_ticks() - began) > AT_ONCE_US * fs_ticks_per_us()) {
         feint->moved = moved;
         feint->rounds = 0;
@@ -301,11 +302,17 @@ static int wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, cons
     return slept == 0 ? FS_IN_VAIN : slept < 0 ? slept : 0;
 }
 
+static uint64_t moved_by(const struct fs_end *end, int what)
+{
+    return what == FS_READABLE ? end->statistics.bytes_received : end->statistics.bytes_sent;
+}
+
 int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
 {
     uint64_t began = fs_ticks();
     if (atomic_load(leaving)) return -EBADF;
-    return heed_feints(end, what, began, deadline_ns, wait_briefly(end, what, deadline_ns, leaving));
+    return fs_end_heed_feints(end, what, moved_by(end, what), began, deadline_ns,
+                              wait_briefly(end, what, deadline_ns, leaving));
 }
 
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving)
@@ -317,7 +324,7 @@ int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadli
     fs_end_rely(end, 1);
     int slept = sleep_on_doorbell(end, doorbell, what, left, leaving);
     fs_end_rely(end, 0);
-    return heed_feints(end, what, began, deadline_ns, slept);
+    return fs_end_heed_feints(end, what, moved_by(end, what), began, deadline_ns, slept);
 }
 
 int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving)

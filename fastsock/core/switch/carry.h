@@ -4,13 +4,13 @@
  * more they answer -EBADF and have done nothing.  Counts are >= 0, or a negative errno as in stream/end.h.
  *
  * Of flags: FS_PATIENT, FS_NO_SIGNAL, FS_PEEK, FS_AT_ONCE, FS_UNPOLLED as in stream/end.h.
- * MAY_SLEEP: the caller has no interpreter's lock.  On a blocking socket the kernel's call sleeps as long as no memory is
- * attached; after that nobody sleeps in a call that carries: -EAGAIN says to look again, or to wait (waiting.h).
+ * MAY_SLEEP: the caller has no interpreter's lock.  On a blocking socket the kernel's call sleeps as long as it is the
+ * right one; a receive does not any more once memory is offered.  -EAGAIN then says to wait by waiting.h.
  * WILL_WAIT, of a receive: the caller waits by waiting.h if there is nothing.  So whether the connection has ended is asked
  * of the kernel only from time to time, and after each sleep.
  *
- * `kernel_flags`: of MSG_*, as for TCP.  MSG_PEEK may come either way.  MSG_DONTWAIT: MAY_SLEEP means nothing then.
- * MSG_WAITALL is left out: the caller goes on until he has all.
+ * `kernel_flags`: of MSG_*, as for TCP.  MSG_DONTWAIT takes MAY_SLEEP and FS_PATIENT back.  MSG_WAITALL is left out: the
+ * caller goes on until it has all.
  */
 #ifndef FASTSOCK_CARRY_H
 #define FASTSOCK_CARRY_H
@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 
 #include "connection.h"
+#include "kernel.h"
 
 enum { FS_MAY_SLEEP = 16, FS_WILL_WAIT = 32 };
 
@@ -27,18 +28,19 @@ ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct f
 ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void *target, size_t length, int flags,
                          int kernel_flags);
 
-/* For calls of the kernel that the caller makes himself: sendmsg() with ancillary data, sendfile(), recvmsg().
+/* For calls of the kernel that the caller makes itself: sendmsg() with ancillary data, sendfile(), recvmsg().
  * Send begins: 0: the direction is on TCP, and stays there until `ended`.  `pinned`: for good.  -EAGAIN: not now.
- * Receive begins: 0: the connection is plain, and the call may be made.  -EBUSY: memory is attached, so there is no
- * ancillary data but what fs_carry_receive() brings.  `moved`: what came of the call; < 0: nothing. */
-int fs_carry_send_begins(struct fs_connection *connection, int descriptor, int pinned);
-void fs_carry_send_ended(struct fs_connection *connection, int descriptor, ssize_t moved);
-int fs_carry_receive_begins(struct fs_connection *connection, int descriptor);
-/* The count of payload: less than `moved` where tokens came behind it.  -EAGAIN: there was nothing else: go on by
- * fs_carry_receive(). */
-ssize_t fs_carry_receive_ended(struct fs_connection *connection, int descriptor, ssize_t moved, int peeked);
+ * Receive begins: 0: the connection is plain, and the call may be made.  -EBUSY: memory is offered or attached: only
+ * fs_carry_receive() brings bytes now, and there is no ancillary data.
+ * `within`: what `begins` has stored.  `moved`: what came of the call; < 0: nothing. */
+int fs_carry_send_begins(struct fs_connection *connection, int descriptor, int pinned, struct fs_record **within);
+void fs_carry_send_ended(struct fs_connection *connection, int descriptor, struct fs_record *within, ssize_t moved);
+int fs_carry_receive_begins(struct fs_connection *connection, int descriptor, struct fs_record **within);
+/* The payload in what came: less than `moved` where tokens lay behind it.  -EAGAIN: there was nothing else. */
+ssize_t fs_carry_receive_ended(struct fs_connection *connection, int descriptor, struct fs_record *within,
+                               ssize_t moved, int peeked);
 
-/* Cheap, and of no lock: whether memory is offered or attached, so that the caller waits by waiting.h. */
+/* Cheap, and without a lock: whether memory is offered or attached, so that the caller waits by waiting.h. */
 static inline int fs_carry_is_attached(const struct fs_connection *connection)
 {
     const struct fs_record *record = atomic_load_explicit(&connection->record, memory_order_relaxed);
@@ -46,17 +48,8 @@ static inline int fs_carry_is_attached(const struct fs_connection *connection)
 }
 ssize_t fs_carry_unread(struct fs_connection *connection, int descriptor); /* as FIONREAD */
 
-/* TCP_NODELAY, TCP_CORK, SO_RCVLOWAT: while memory is attached other values hold underneath.  1: kept, or answered, here;
- * 0: the kernel's to do. */
-int fs_carry_set_option(struct fs_connection *connection, int level, int option, int value);
-int fs_carry_get_option(struct fs_connection *connection, int level, int option, int *value);
-
 /* Somebody whom fastsock does not see polls the number: what the kernel shows of it is exact from now on. */
 void fs_connection_watch(struct fs_connection *connection, int descriptor);
-
-/* Called after a call, when as many calls were made as the record's `next_try` says, and while an offer is open.  NULL:
- * nobody looks for other ends.  candidates.c sets it. */
-extern void (*fs_candidate_step)(struct fs_connection *connection, int descriptor);
 
 struct fs_carriers {
     int state;                                   /* enum fs_state */
@@ -65,6 +58,6 @@ struct fs_carriers {
     uint64_t tcp_in, tcp_out, ring_in, ring_out; /* bytes; those on TCP with the tokens among them */
     uint64_t switches, spills;                   /* of the direction that this end sends */
 };
-void fs_connection_report(struct fs_connection *connection, struct fs_carriers *carriers);
+void fs_connection_report(struct fs_connection *connection, int descriptor, struct fs_carriers *carriers);
 
 #endif

@@ -19,7 +19,10 @@ struct fs_connection {
     struct fs_record *_Atomic record;
     struct fs_end *_Atomic end;             /* NULL until memory is offered or joined */
     struct fs_candidate *_Atomic candidate; /* NULL at first; `forget` lets it go */
-    void (*forget)(struct fs_connection *); /* candidates.c: called once the connection has left, or is attached */
+    void (*forget)(struct fs_connection *); /* candidates.c's; called once the connection has left */
+    struct fs_end *withdrawn[8];            /* offers that nobody took: until the connection leaves */
+    uint32_t forks;                         /* the last fork that has counted it */
+    int is_last;                            /* no other process holds it */
     struct fs_connection *next;             /* among those that are free */
 };
 

@@ -38,9 +38,13 @@ struct fs_record {
     _Atomic uint32_t role;
     _Atomic uint32_t generation; /* of the slot's uses */
     _Atomic uint32_t holders;    /* processes; one that ended without closing stays counted */
-    _Atomic uint32_t next_try;   /* the number of calls at which candidates.c is asked next; UINT32_MAX: never */
+    _Atomic uint32_t keepers;    /* the same, until each is done with it */
+    _Atomic uint32_t next_try;   /* from as many calls of a direction on candidates.c is asked; UINT32_MAX: never */
     _Atomic uint32_t foreign;    /* something that only TCP can carry went over it: not a candidate any more */
-    _Atomic int nodelay, cork, low_water; /* what the program set, while another value holds underneath */
+    _Atomic uint32_t watched;    /* by somebody whom fastsock does not see */
+    _Atomic uint64_t next_bytes; /* from as many bytes on, likewise; UINT64_MAX: never */
+    uint32_t next;               /* of those that are free */
+    _Atomic int nodelay, cork, low_water; /* what the program set, while another value holds underneath (options.h) */
     _Atomic uint64_t since_ns;            /* when it was attached, on fs_now_ns()'s clock */
 
     /* the sender's */
@@ -60,6 +64,8 @@ struct fs_record {
     _Atomic uint32_t rseq;       /* as the segment's, where the other end cannot write */
     _Atomic uint32_t taking;     /* bytes are being taken off TCP under the lock: as `ringing` */
     _Atomic uint32_t read_shut;  /* shutdown(SHUT_RD) */
+    _Atomic int pending_error;   /* errno that the kernel has told, but we have not */
+    _Atomic uint32_t failed;     /* the kernel has told an error: the connection is over */
     _Atomic uint32_t reset_told; /* the other end died with our bytes unread, and that was told */
     _Atomic uint32_t calls_in;
     fs_lock_word receiver;
@@ -67,7 +73,13 @@ struct fs_record {
 
 /* With one holder and a new generation; NULL: there is no memory, or no slot is free. */
 struct fs_record *fs_record_take(enum fs_role role);
-void fs_record_give(struct fs_record *record); /* nobody holds it any more */
+void fs_record_give(struct fs_record *record); /* this process is done with it; the last one frees it */
+void fs_records_before_fork(void);
+void fs_records_after_fork(int in_child);
+
+/* Of new records: `next_try` and `next_bytes`. */
+extern _Atomic uint32_t fs_first_calls;
+extern _Atomic uint64_t fs_first_bytes;
 
 static inline uint32_t fs_record_state(const struct fs_record *record)
 {

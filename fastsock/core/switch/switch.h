@@ -4,8 +4,22 @@
 
 #include "connection.h"
 
-int fs_switch_is_due(const struct fs_connection *connection, const struct fs_end *end);      /* cheap, and of no lock */
-int fs_switch_to_ring(struct fs_connection *connection, struct fs_end *end, int descriptor); /* 1: it did; 0: not now */
-int fs_switch_to_tcp(struct fs_connection *connection, struct fs_end *end, int descriptor);  /* the same */
+/* Whether the direction could go back to the ring: cheap, and without the lock. */
+int fs_switch_is_due(const struct fs_record *record, const struct fs_end *end);
+/* 1: it did; 0: not now.  The first one shuts all senders out of the kernel: no other thread may be within. */
+int fs_switch_to_ring(struct fs_connection *connection, struct fs_end *end, int descriptor);
+int fs_switch_to_tcp(struct fs_connection *connection, struct fs_end *end, int descriptor);
+/* Where the last owner of the lock died in the middle of a change. */
+void fs_switch_mend(struct fs_record *record, struct fs_end *end);
+/* X and `seq` alone: the first change, as a step of attach. */
+int fs_switch_name_byte(struct fs_record *record, struct fs_end *end, int descriptor);
+void fs_switch_tell(struct fs_end *end); /* whoever waits for the ring at the other end looks again */
+
+/* The other end needs its descriptor for other code, and asks that what it has not read be sent again over TCP. */
+static inline int fs_switch_is_asked(const struct fs_end *end)
+{
+    return atomic_load_explicit(&fs_words_out(end)->release, memory_order_relaxed) == FS_RELEASE_ASKED;
+}
+void fs_switch_answer(struct fs_connection *connection, struct fs_end *end, int descriptor);
 
 #endif

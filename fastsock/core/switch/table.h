@@ -12,6 +12,11 @@
  * number was closed without a word. */
 int fs_table_enter(int descriptor, enum fs_role role);
 struct fs_connection *fs_table_find(int descriptor); /* NULL: no connection of the table */
+/* Whether the number is still this connection's, and the record this one's: asked after a lock was taken, or a mark set. */
+static inline int fs_table_is(struct fs_connection *connection, int descriptor, const struct fs_record *record)
+{
+    return fs_table_find(descriptor) == connection && atomic_load(&connection->record) == record;
+}
 /* After dup(), dup2(): `as` is the same connection.  Before dup2() fs_leave_descriptor(as) is called.  0, -ENOENT: the
  * first one is not in the table. */
 int fs_table_duplicate(int descriptor, int as);

@@ -1,23 +1,34 @@
-/* Tokens: single bytes on TCP that wake a reader while the payload goes through the ring. */
+/* Tokens: single bytes on TCP that wake a reader while the payload goes through the ring.
+ *
+ * The reader asks for one, the sender counts it, clears the wish in the same step and sends it.  While nobody is at work:
+ * the reader asks, or at least one token is on its way or lies on TCP.  So what lies in a ring has a token on TCP, also
+ * where nobody waits: whoever begins to watch the descriptor sees it.  There are never more than FS_MOST_TOKENS.
+ */
 #ifndef FASTSOCK_TOKENS_H
 #define FASTSOCK_TOKENS_H
 
 #include "connection.h"
 
-/* The sender's side, under its lock, while its direction is in the ring. */
-void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end,
-                    int descriptor);                                 /* if the reader asks for one */
-int fs_tokens_pay(struct fs_connection *connection, int descriptor); /* those that TCP refused: 0, or -EAGAIN */
-int fs_tokens_recover(struct fs_connection *connection, int descriptor);
+extern const struct fs_signals fs_token_signals; /* of an end whose `owner` is the connection */
 
-/* The reader's side, under its lock, while it reads the ring.  -EPROTO: an impossible count. */
-int fs_tokens_on_their_way(struct fs_connection *connection, struct fs_end *end);
-/* Takes those that are counted so far, and there: 0; 1: some are still to come. */
+/* The sender's side, under its lock, while its direction is in the ring. */
+void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int descriptor); /* if the reader asks */
+/* Those that TCP refused: they go before any payload.  0, or -EAGAIN. */
+int fs_tokens_pay(struct fs_connection *connection, int descriptor);
+
+/* The reader's side, under its lock, while it reads the ring.  All of it: -EPROTO for an impossible count. */
+int fs_tokens_on_their_way(const struct fs_connection *connection, const struct fs_end *end);
+/* Takes those that were counted by now.  0: all of them, or the end has come; 1: some are still to come. */
 int fs_tokens_drain(struct fs_connection *connection, struct fs_end *end, int descriptor);
-/* For who sleeps on the descriptor.  1: there is something to look at.  0: the ring is empty, no token lies on TCP, and the
- * next byte brings one. */
+/* For who sleeps on the descriptor.  1: something has come.  0: the ring is empty, no token lies on TCP, and the next
+ * byte brings one. */
 int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int descriptor);
-/* With bytes unread in the ring: one token lies on TCP or comes, and the next byte brings another one. */
+/* With bytes unread in the ring, for an exact watcher: one token stays, and the next byte brings another one. */
 int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int descriptor);
+
+/* One recv() under the reader's lock that never sleeps.  What it took is counted before anybody else comes.  The count,
+ * 0 at the end, or -errno; an error but -EAGAIN is kept for the program as the record's `pending_error`. */
+ssize_t fs_take_off_tcp(struct fs_connection *connection, int descriptor, void *target, size_t length,
+                        int kernel_flags);
 
 #endif

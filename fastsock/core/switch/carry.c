@@ -1,0 +1,76 @@
+#define _GNU_SOURCE
+#include "carry.h"
+
+#include <sys/ioctl.h>
+
+#include "tokens.h"
+
+#define LOCK_PATIENCE_NS 50000000ull
+
+/* What lies on TCP is tokens up to a byte, and payload behind it; or payload up to X, and tokens behind it. */
+static ssize_t unread_of(const struct fs_connection *connection, const struct fs_end *end, int there)
+{
+    const struct fs_record *record = connection->record;
+    const struct fs_switch_words *words = fs_words_in(end);
+    if (!fs_connection_is_joined(end)) return there;
+    uint32_t seq = atomic_load(&words->seq), carried_out = atomic_load(&record->rseq);
+    ssize_t ring = fs_ring_unread(&end->in);
+    if (ring < 0 || seq == carried_out) return ring < 0 ? ring : (carried_out & 1) != 0 ? ring : there;
+    if ((carried_out & 1) == 0) {
+        int64_t left = fs_distance(fs_moved(&record->received), atomic_load(&words->x));
+        return there < left ? there : (ssize_t)(left > 0 ? left : 0) + ring;
+    }
+    int tokens = fs_tokens_on_their_way(connection, end);
+    return tokens < 0 ? tokens : ring + (there > tokens ? there - tokens : 0);
+}
+
+ssize_t fs_carry_unread(struct fs_connection *connection, int descriptor)
+{
+    int there = 0;
+    if (ioctl(descriptor, FIONREAD, &there) != 0) there = 0;
+    if (!fs_connection_enter(connection, descriptor)) return there;
+    struct fs_end *end = connection->end;
+    ssize_t unread = end == NULL || fs_record_is_plain(connection->record) ? there : unread_of(connection, end, there);
+    fs_connection_exit(connection);
+    return unread;
+}
+
+void fs_connection_watch(struct fs_connection *connection, int descriptor)
+{
+    if (!fs_connection_enter(connection, descriptor)) return;
+    struct fs_record *record = connection->record;
+    int was = (int)atomic_exchange(&record->watched, 1); /* before the look at `end`: an attach looks after it */
+    struct fs_end *end = connection->end;
+    if (end != NULL && !was) {
+        atomic_store(&end->in.shared->watched, FS_WATCHED_EXACTLY);
+        if (fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0) {
+            int reads_ring = (atomic_load(&record->rseq) & 1) != 0 && fs_traffic_inside(record->received) == 0;
+            if (reads_ring && fs_table_is(connection, descriptor, record) && !fs_record_is_plain(record) &&
+                atomic_load(&fs_words_in(end)->seq) == atomic_load(&record->rseq))
+                fs_tokens_settle(connection, end, descriptor);
+            fs_unlock(&record->receiver);
+        }
+    }
+    fs_connection_exit(connection);
+}
+
+void fs_connection_report(struct fs_connection *connection, int descriptor, struct fs_carriers *carriers)
+{
+    *carriers = (struct fs_carriers){0};
+    if (!fs_connection_enter(connection, descriptor)) return;
+    const struct fs_record *record = connection->record;
+    const struct fs_end *end = connection->end;
+    carriers->state = (int)fs_record_state(record);
+    carriers->since_ns = atomic_load(&record->since_ns);
+    carriers->tcp_in = fs_moved(&record->received);
+    carriers->tcp_out = fs_moved(&record->sent);
+    carriers->switches = atomic_load(&record->switches);
+    carriers->spills = atomic_load(&record->spills);
+    if (end != NULL && !fs_record_is_plain(record)) {
+        carriers->in_ring = (int)(atomic_load(&record->rseq) & 1);
+        carriers->out_ring = (int)(atomic_load(&record->out_seq) & 1);
+        carriers->ring_in = atomic_load(&end->statistics.bytes_received);
+        carriers->ring_out = atomic_load(&end->statistics.bytes_sent);
+    }
+    fs_connection_exit(connection);
+}

@@ -1,0 +1,247 @@
+#define _GNU_SOURCE
+#include "leave.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <linux/sockios.h>
+
+#include "attach.h"
+#include "options.h"
+#include "switch.h"
+#include "table.h"
+#include "tokens.h"
+
+#define LOCK_PATIENCE_NS 50000000ull /* what must not fail for a stopped process goes on then */
+#define TOKEN_PATIENCE_NS 20000000ull
+#define RESEND_PATIENCE_NS 20000000ull
+#define MOST_TRIES 64
+
+/* ---- an open offer is decided before anything ends ---- */
+
+/* The other end has joined: attached then, but this end's direction never leaves TCP. */
+static void be_attached(struct fs_record *record)
+{
+    atomic_store(&record->out_pinned, 1);
+    atomic_store(&record->state, FS_ATTACHED);
+}
+
+/* With the sender's lock.  Nobody offers, joins or names a byte meanwhile. */
+static void decide(struct fs_connection *connection, struct fs_record *record, int descriptor)
+{
+    struct fs_end *end = connection->end;
+    uint32_t open = FS_JOIN_OPEN;
+    switch (fs_record_state(record)) {
+    case FS_CANDIDATE: atomic_store(&record->state, FS_NEVER); break;
+    case FS_OFFERED:
+        if (end == NULL) break;
+        if (!atomic_compare_exchange_strong(&end->header->joined, &open, FS_JOIN_DECLINED)) {
+            be_attached(record);
+        } else {
+            atomic_store(&record->state, FS_NEVER);
+            fs_options_give_back(record, descriptor);
+        }
+        break;
+    default: break;
+    }
+}
+
+static void tell_other_end(struct fs_end *end)
+{
+    fs_switch_tell(end);
+    if (atomic_exchange(&end->in.shared->writer_sleeps, 0) != 0) fs_futex_wake_all(&end->in.shared->writer_sleeps);
+}
+
+/* Our own threads look again, too. */
+static void tell_everybody(struct fs_end *end)
+{
+    tell_other_end(end);
+    atomic_fetch_add(&end->in.shared->notice, 1);
+    fs_end_wake(end);
+}
+
+static struct fs_end *attached_end(const struct fs_connection *connection, const struct fs_record *record)
+{
+    struct fs_end *end = connection->end;
+    return end != NULL && fs_record_state(record) == FS_ATTACHED ? end : NULL;
+}
+
+int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
+{
+    int valid = how == SHUT_RD || how == SHUT_WR || how == SHUT_RDWR;
+    if (!valid || !fs_connection_enter(connection, descriptor)) return shutdown(descriptor, how) == 0 ? 0 : -errno;
+    struct fs_record *record = connection->record;
+    int locked = fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0;
+    decide(connection, record, descriptor);
+    struct fs_end *end = attached_end(connection, record);
+    if (how != SHUT_WR) atomic_store(&record->read_shut, 1);
+    if (how != SHUT_RD && end != NULL) {
+        if (locked && atomic_load(&record->out_seq) & 1) fs_tokens_pay(connection, descriptor);
+        atomic_store(&end->out.shared->producer_shut, FS_SHUT);
+    }
+    int error = shutdown(descriptor, how) == 0 ? 0 : -errno;
+    if (locked) fs_unlock(&record->sender);
+    if (end != NULL) tell_everybody(end);
+    fs_connection_exit(connection);
+    return error;
+}
+
+/* ---- close ---- */
+
+static int closes_by_reset(int descriptor)
+{
+    struct linger linger = {0, 0};
+    socklen_t size = sizeof linger;
+    return getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, &size) == 0 && linger.l_onoff && linger.l_linger == 0;
+}
+
+/* The kernel knows nothing of unread bytes in a ring. */
+static void close_by_reset(int descriptor)
+{
+    struct linger now = {1, 0};
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
+/* A token that is left behind would make the kernel reset the connection. */
+static void drain(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    if ((atomic_load(&record->rseq) & 1) == 0 || fs_ring_unread(&end->in) != 0) return;
+    if (atomic_load(&fs_words_in(end)->seq) == atomic_load(&record->rseq)) {
+        fs_tokens_settle(connection, end, descriptor);
+    } else if (fs_tokens_drain(connection, end, descriptor) == 0) {
+        atomic_fetch_add(&record->rseq, 1);
+        atomic_store(&fs_words_in(end)->rseq, atomic_load(&record->rseq));
+    }
+}
+
+/* With the reader's lock, if it could be had. */
+static void say_farewell(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
+                         int locked, int is_last)
+{
+    int reset = is_last && closes_by_reset(descriptor);
+    if (is_last && !reset && fs_ring_unread(&end->in) != 0) {
+        close_by_reset(descriptor);
+        reset = 1;
+    }
+    if (!reset && locked) drain(connection, record, end, descriptor);
+    if (reset) atomic_store(&end->header->reset[end->side], FS_BY_RESET);
+    if (is_last) atomic_fetch_or(&end->header->left, fs_side_mark(end->side));
+}
+
+/* What the other end must know before the kernel's close().  The sender's lock first, then the reader's: as attach.c. */
+static void leave(struct fs_connection *connection, int descriptor, int is_last)
+{
+    struct fs_record *record = connection->record;
+    int sends = fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0;
+    if (is_last) decide(connection, record, descriptor);
+    int reads = fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0;
+    struct fs_end *end = attached_end(connection, record);
+    if (end != NULL) {
+        if (sends && atomic_load(&record->out_seq) & 1) fs_tokens_pay(connection, descriptor);
+        say_farewell(connection, record, end, descriptor, reads, is_last);
+        tell_other_end(end);
+    }
+    if (reads) fs_unlock(&record->receiver);
+    if (sends) fs_unlock(&record->sender);
+}
+
+void fs_leave_descriptor(int descriptor)
+{
+    struct fs_connection *connection = fs_table_remove(descriptor);
+    if (connection == NULL) return;
+    if (connection->end != NULL || connection->is_last) leave(connection, descriptor, connection->is_last);
+    fs_table_forget(connection);
+}
+
+void fs_leave_range(unsigned first, unsigned last)
+{
+    if (first > INT32_MAX) return;
+    for (int i = (int)first; (i = fs_table_next(i)) >= 0 && (unsigned)i <= last; i++) fs_leave_descriptor(i);
+}
+
+void fs_leave_all(void) { fs_leave_range(0, INT32_MAX); }
+
+/* A program that ends without closing leaves no token behind. */
+__attribute__((destructor)) static void at_the_end(void) { fs_leave_all(); }
+
+/* ---- the way out ---- */
+
+static int64_t left_of(uint64_t deadline) { return (int64_t)(deadline - fs_now_ns()); }
+
+/* Tokens that are counted but not there yet are under way: their sender is within its call.  No more is counted once it is
+ * known that none is wanted. */
+static int take_tokens(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    uint64_t deadline = fs_now_ns() + TOKEN_PATIENCE_NS;
+    _Atomic uint64_t *word = &fs_words_in(end)->tokens;
+    atomic_fetch_and(word, ~(uint64_t)FS_TOKEN_WANTED);
+    int left = 1;
+    while ((left = fs_tokens_drain(connection, end, descriptor)) > 0 && left_of(deadline) > 0) sched_yield();
+    return left == 0 ? 0 : -EAGAIN;
+}
+
+/* Nothing is unread, and by the head's own word nothing more can be published. */
+static int release_empty(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    if (!fs_ring_ask_raw(&end->in)) return -EAGAIN;
+    if ((atomic_load(&record->rseq) & 1) == 0 || take_tokens(connection, end, descriptor) == 0) return 0;
+    atomic_fetch_or(&fs_words_in(end)->tokens, FS_TOKEN_WANTED); /* first: what is published next must wake */
+    return fs_ring_take_back_raw(&end->in) ? -EAGAIN : take_tokens(connection, end, descriptor);
+}
+
+/* The other end sends the unread bytes again over TCP, if it answers in time. */
+static int release_unread(struct fs_connection *connection, struct fs_record *record, struct fs_end *end,
+                          int descriptor)
+{
+    struct fs_switch_words *words = fs_words_in(end);
+    uint32_t none = FS_RELEASE_NONE, asked = FS_RELEASE_ASKED;
+    if (atomic_load(&words->seq) != atomic_load(&record->rseq)) return -EAGAIN;
+    if (!atomic_compare_exchange_strong(&words->release, &none, FS_RELEASE_ASKED)) return -EAGAIN;
+    uint64_t deadline = fs_now_ns() + RESEND_PATIENCE_NS;
+    while (atomic_load(&words->release) == FS_RELEASE_ASKED && left_of(deadline) > 0) sched_yield();
+    if (atomic_compare_exchange_strong(&words->release, &asked, FS_RELEASE_REFUSED) || asked != FS_RELEASE_GRANTED) {
+        atomic_store(&words->release, FS_RELEASE_NONE);
+        return -EAGAIN;
+    }
+    deadline = fs_now_ns() + TOKEN_PATIENCE_NS;
+    while (atomic_load(&words->seq) == atomic_load(&record->rseq) && left_of(deadline) > 0) sched_yield();
+    if (atomic_load(&words->seq) == atomic_load(&record->rseq)) return -EPROTO; /* it died in the middle of it */
+    return take_tokens(connection, end, descriptor);
+}
+
+/* What comes in.  With the reader's lock. */
+static int release_in(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    const struct fs_switch_words *words = fs_words_in(end);
+    if (fs_traffic_inside(atomic_load(&record->received)) != 0) return -EAGAIN;
+    uint32_t seq = atomic_load(&words->seq), carried_out = atomic_load(&record->rseq);
+    if (seq != carried_out) return -EAGAIN; /* a receive comes first */
+    if (fs_ring_unread(&end->in) == 0) return release_empty(connection, record, end, descriptor);
+    return release_unread(connection, record, end, descriptor);
+}
+
+int fs_leave_release(struct fs_connection *connection, int descriptor)
+{
+    if (!fs_connection_enter(connection, descriptor)) return -EBADF;
+    struct fs_record *record = connection->record;
+    int sends = fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0,
+        reads = sends && fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0, result = reads ? 0 : -EAGAIN;
+    if (result == 0) {
+        decide(connection, record, descriptor);
+        struct fs_end *end = attached_end(connection, record);
+        if (end != NULL && atomic_load(&record->out_ring) && !fs_switch_to_tcp(connection, end, descriptor))
+            result = -EAGAIN;
+        if (result == 0 && end != NULL) result = release_in(connection, record, end, descriptor);
+        if (result == 0 && end != NULL) {
+            atomic_store(&record->out_pinned, 1);
+            fs_options_give_back(record, descriptor);
+            atomic_store(&record->state, FS_RELEASED);
+        }
+    }
+    if (reads) fs_unlock(&record->receiver);
+    if (sends) fs_unlock(&record->sender);
+    fs_connection_exit(connection);
+    return result;
+}

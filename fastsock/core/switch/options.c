@@ -1,0 +1,102 @@
+#define _GNU_SOURCE
+#include "options.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "table.h"
+
+#define LOCK_PATIENCE_NS 50000000ull
+#define KERNEL_TCP_ULP 31
+#define KERNEL_SO_PEEK_OFF 42
+
+struct kept {
+    int level, option, underneath;
+    _Atomic int *asked;
+};
+
+enum { KEPT = 3 };
+
+static void list_kept(struct fs_record *record, struct kept kept[KEPT])
+{
+    kept[0] = (struct kept){IPPROTO_TCP, TCP_NODELAY, 1, &record->nodelay};
+    kept[1] = (struct kept){IPPROTO_TCP, TCP_CORK, 0, &record->cork};
+    kept[2] = (struct kept){SOL_SOCKET, SO_RCVLOWAT, 1, &record->low_water};
+}
+
+static int get(int descriptor, int level, int option, int otherwise)
+{
+    int value = otherwise;
+    socklen_t size = sizeof value;
+    return getsockopt(descriptor, level, option, &value, &size) == 0 && size == sizeof value ? value : otherwise;
+}
+
+static int set(int descriptor, int level, int option, int value)
+{
+    return setsockopt(descriptor, level, option, &value, sizeof value) == 0 ? 0 : -errno;
+}
+
+int fs_options_permit(int descriptor)
+{
+    char layer[16];
+    socklen_t size = sizeof layer;
+    if (getsockopt(descriptor, IPPROTO_TCP, KERNEL_TCP_ULP, layer, &size) == 0 && size != 0) return -EINVAL;
+    return get(descriptor, SOL_SOCKET, KERNEL_SO_PEEK_OFF, -1) < 0 ? 0 : -EINVAL;
+}
+
+void fs_options_take(struct fs_record *record, int descriptor)
+{
+    struct kept kept[KEPT];
+    list_kept(record, kept);
+    for (int i = 0; i < KEPT; i++) {
+        int value = get(descriptor, kept[i].level, kept[i].option, kept[i].underneath);
+        atomic_store(kept[i].asked, value);
+        if (value != kept[i].underneath) set(descriptor, kept[i].level, kept[i].option, kept[i].underneath);
+    }
+}
+
+void fs_options_give_back(struct fs_record *record, int descriptor)
+{
+    struct kept kept[KEPT];
+    list_kept(record, kept);
+    for (int i = 0; i < KEPT; i++)
+        if (atomic_load(kept[i].asked) != kept[i].underneath)
+            set(descriptor, kept[i].level, kept[i].option, atomic_load(kept[i].asked));
+}
+
+static const struct kept *find(const struct kept *kept, int level, int option)
+{
+    for (int i = 0; i < KEPT; i++)
+        if (kept[i].level == level && kept[i].option == option) return &kept[i];
+    return NULL;
+}
+
+int fs_option_set(struct fs_connection *connection, int descriptor, int level, int option, int value)
+{
+    struct fs_record *record = connection->record;
+    struct kept kept[KEPT];
+    if (record == NULL) return 0;
+    list_kept(record, kept);
+    const struct kept *one = find(kept, level, option);
+    if (one == NULL) return 0;
+    int locked = fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0; /* it must not fail for a stopped process */
+    int error = 0, ours = fs_table_is(connection, descriptor, record) && !fs_record_is_plain(record);
+    if (ours) atomic_store(one->asked, one->asked == &record->low_water ? value : value != 0);
+    else error = set(descriptor, level, option, value);
+    if (locked) fs_unlock(&record->sender);
+    return error != 0 ? error : 1;
+}
+
+int fs_option_get(struct fs_connection *connection, int descriptor, int level, int option, int *value)
+{
+    struct fs_record *record = connection->record;
+    struct kept kept[KEPT];
+    if (record == NULL || fs_record_is_plain(record) || !fs_table_is(connection, descriptor, record)) return 0;
+    list_kept(record, kept);
+    const struct kept *one = find(kept, level, option);
+    if (one == NULL) return 0;
+    *value = atomic_load(one->asked);
+    return 1;
+}

@@ -1,0 +1,20 @@
+/* Options that hold one value underneath, while the program reads back another one that it set.
+ *
+ * TCP_NODELAY and TCP_CORK: a token must not wait for more bytes.  SO_RCVLOWAT: one byte must wake a reader.
+ */
+#ifndef FASTSOCK_OPTIONS_H
+#define FASTSOCK_OPTIONS_H
+
+#include "connection.h"
+
+/* Whether TCP alone can serve what the program set.  0, or -EINVAL. */
+int fs_options_permit(int descriptor);
+/* With the sender's lock, before a token may flow, and after the last one. */
+void fs_options_take(struct fs_record *record, int descriptor);
+void fs_options_give_back(struct fs_record *record, int descriptor);
+
+/* As setsockopt() and getsockopt() of these options.  1: done here; 0: it is none of them: the kernel's to do; -errno. */
+int fs_option_set(struct fs_connection *connection, int descriptor, int level, int option, int value);
+int fs_option_get(struct fs_connection *connection, int descriptor, int level, int option, int *value);
+
+#endif

@@ -1,0 +1,383 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+
+#include "attach.h"
+#include "carry.h"
+#include "kernel.h"
+#include "stream/cma_offer.h"
+#include "switch.h"
+#include "tokens.h"
+
+#define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
+#define PROMISE_US 100.0             /* spent at most in one receive on what the other end is about to publish */
+#define LOOK_EVERY_US 100.0          /* how old the knowledge may be that the connection has not ended */
+#define MOST_STEPS 256               /* in one receive: the other end could change its mind for ever */
+#define NOT_COUNTED (MSG_OOB | MSG_ERRQUEUE) /* they are no part of the stream */
+#define ON 1                                 /* of a step: go on, by what the words say now */
+#define DONE 2                               /* what there is was taken */
+#define PLAIN (-ESTALE)                      /* the offer was withdrawn meanwhile */
+
+/* ---- one receive, with the reader's lock ---- */
+
+struct receive {
+    struct fs_connection *connection;
+    struct fs_record *record;
+    struct fs_end *end;
+    int descriptor, flags, kernel_flags;
+    unsigned char *target;
+    size_t length, done;
+    uint64_t patience;
+};
+
+static int peeks(const struct receive *call) { return (call->flags & FS_PEEK) != 0; }
+static int discards(const struct receive *call) { return (call->kernel_flags & MSG_TRUNC) != 0; }
+static size_t room(const struct receive *call) { return call->length - call->done; }
+static int is_exact(const struct receive *call) { return fs_end_is_watched(call->end); }
+
+/* The changes of the other end's direction, as far as they count: those of an offer that nobody took do not. */
+static uint32_t changes(const struct receive *call)
+{
+    return fs_connection_is_joined(call->end) ? atomic_load(&fs_words_in(call->end)->seq) : 0;
+}
+
+static uint32_t carried_out(const struct receive *call)
+{
+    return atomic_load_explicit(&call->record->rseq, memory_order_relaxed);
+}
+
+static void carry_out(const struct receive *call, uint32_t seq)
+{
+    atomic_store(&call->record->rseq, seq);
+    atomic_store(&fs_words_in(call->end)->rseq, seq);
+}
+
+static int tell_error(const struct receive *call)
+{
+    if (call->done != 0) return DONE; /* what was read comes first */
+    int error = atomic_exchange(&call->record->pending_error, 0);
+    return error != 0 ? -error : 0;
+}
+
+/* The other end died with bytes of ours unread, where TCP would have reset the connection. */
+static int died_untold(const struct receive *call)
+{
+    const struct fs_record *record = call->record;
+    const struct fs_end *end = call->end;
+    if (atomic_load(&fs_words_out(end)->release) != FS_RELEASE_NONE) return 0; /* it reads elsewhere */
+    return fs_connection_is_joined(end) && !atomic_load(&record->read_shut) && !fs_end_other_left(end) &&
+           !atomic_load(&end->in.shared->producer_shut) && fs_ring_unread(&end->out) > 0;
+}
+
+/* It died with a token unread and no byte of ours, and the kernel has made a reset of that. */
+static int is_only_a_token(const struct receive *call)
+{
+    const struct fs_end *end = call->end;
+    return fs_connection_is_joined(end) && atomic_load(&end->header->reset[!end->side]) == FS_ORDERLY &&
+           (atomic_load(&call->record->out_seq) & 1) != 0 && fs_ring_unread(&end->out) == 0 &&
+           atomic_load(&fs_words_out(end)->tokens) >> FS_TOKEN_SHIFT != 0 && (carried_out(call) & 1) != 0;
+}
+
+/* All was read, and the kernel says that no more comes. */
+static int tell_end(const struct receive *call)
+{
+    int error = tell_error(call);
+    if (error != 0) return error;
+    if (died_untold(call) && !atomic_exchange(&call->record->reset_told, 1)) return -ECONNRESET;
+    return 0;
+}
+
+static int take_bytes(struct receive *call, size_t most)
+{
+    size_t length = room(call) < most ? room(call) : most;
+    ssize_t got = fs_take_off_tcp(call->connection, call->descriptor, call->target + call->done, length,
+                                  call->kernel_flags | (peeks(call) ? MSG_PEEK : 0));
+    if (got > 0) call->done += (size_t)got;
+    return (int)(got > INT32_MAX ? INT32_MAX : got);
+}
+
+/* What TCP shows without taking it: > 0, 0 at the end, or -errno. */
+static ssize_t look_at_tcp(const struct receive *call, size_t most)
+{
+    char first;
+    if (most == 0) return fs_take_off_tcp(call->connection, call->descriptor, &first, 1, MSG_PEEK);
+    return fs_take_off_tcp(call->connection, call->descriptor, NULL, most, MSG_PEEK | MSG_TRUNC);
+}
+
+/* TCP carries, and no X is known.  What is seen before a second look at the words is payload.  So a token is never taken
+ * with the last payload, which would leave a watcher asleep. */
+static int step_on_tcp(struct receive *call, uint32_t seq)
+{
+    ssize_t seen = look_at_tcp(call, room(call));
+    if (changes(call) != seq) return ON;
+    if (seen == -EAGAIN) return call->done != 0 ? DONE : -EAGAIN;
+    if (seen < 0) return tell_error(call);
+    if (seen == 0) return tell_end(call);
+    if (room(call) == 0) return DONE;
+    if (take_bytes(call, (size_t)seen) < 0) return ON;
+    if (peeks(call) || room(call) == 0) return DONE;
+    return changes(call) != seq ? ON : DONE; /* else whatever comes now shows itself */
+}
+
+/* TCP carries up to X. */
+static int step_up_to_x(struct receive *call)
+{
+    const struct fs_switch_words *words = fs_words_in(call->end);
+    int64_t left = fs_distance(fs_moved(&call->record->received), atomic_load(&words->x));
+    if (left <= 0) {
+        if (left < -FS_MOST_TOKENS) return -EPROTO;
+        carry_out(call, carried_out(call) + 1);
+        return ON;
+    }
+    if (room(call) == 0) return look_at_tcp(call, 0) > 0 ? DONE : -EAGAIN;
+    int got = take_bytes(call, (size_t)left);
+    if (got > 0) return peeks(call) || room(call) == 0 ? DONE : ON;
+    if (got == 0 && !atomic_load(&call->record->read_shut) && !atomic_load(&call->record->failed)) return -EPROTO;
+    if (got == 0) return tell_error(call);
+    if (got == -EAGAIN) return call->done != 0 ? DONE : -EAGAIN;
+    return tell_error(call);
+}
+
+static int take_from_ring(struct receive *call, size_t used)
+{
+    struct fs_end *end = call->end;
+    size_t part = room(call) < used ? room(call) : used;
+    if (peeks(call)) {
+        fs_ring_copy_out(&end->in, 0, call->target + call->done, part);
+        call->done += part;
+        return DONE;
+    }
+    if (discards(call)) {
+        fs_ring_consume(&end->in, part);
+        fs_end_relieve_writer(end, call->descriptor);
+        call->done += part;
+    } else {
+        ssize_t taken = fs_end_take(end, call->descriptor, call->target + call->done, room(call), &call->patience);
+        if (taken < 0) return (int)taken;
+        call->done += (size_t)taken;
+    }
+    return room(call) == 0 ? DONE : ON;
+}
+
+/* The direction has gone back to TCP: there the tokens come first, and then payload. */
+static int step_behind_y(struct receive *call)
+{
+    struct fs_end *end = call->end;
+    if (atomic_load(&fs_words_in(end)->y) != atomic_load(&end->in.shared->tail)) return -EPROTO;
+    int left = fs_tokens_drain(call->connection, end, call->descriptor);
+    if (left < 0) return left;
+    if (left > 0) return call->done != 0 ? DONE : atomic_load(&call->record->read_shut) ? 0 : -EAGAIN;
+    carry_out(call, carried_out(call) + 1);
+    return ON;
+}
+
+static int is_look_due(const struct receive *call)
+{
+    const struct fs_end *end = call->end;
+    return !(call->flags & FS_WILL_WAIT) || end->end_shown ||
+           atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen ||
+           (double)(fs_ticks() - end->looked_at) > LOOK_EVERY_US * fs_ticks_per_us();
+}
+
+/* Whether the kernel shows an end.  A token that lies before it hides it from a look at the bytes. */
+static int shows_end(const struct receive *call)
+{
+    struct pollfd one = {call->descriptor, POLLRDHUP, 0};
+    return poll(&one, 1, 0) > 0;
+}
+
+/* Nothing is in the ring: has the connection ended?  Tokens lie before the end. */
+static int look_for_end(struct receive *call, uint32_t seq)
+{
+    struct fs_end *end = call->end;
+    end->notice_seen = atomic_load(&end->in.shared->notice);
+    end->looked_at = fs_ticks();
+    if (!is_exact(call) && !shows_end(call)) return changes(call) != seq || fs_end_has_data(end) ? ON : -EAGAIN;
+    int moved = fs_tokens_settle(call->connection, end, call->descriptor);
+    if (moved != 0) return moved < 0 ? moved : ON;
+    if (call->done != 0) return DONE;
+    ssize_t seen = look_at_tcp(call, 0);
+    if (fs_end_has_data(end) || changes(call) != seq) return ON;
+    if (seen > 0 || seen == -EAGAIN) return -EAGAIN; /* a token that was still to come */
+    end->end_shown = 1;
+    if (seen < 0 && atomic_load(&call->record->pending_error) == ECONNRESET && is_only_a_token(call)) {
+        atomic_store(&call->record->pending_error, 0);
+        return 0;
+    }
+    return seen < 0 ? tell_error(call) : tell_end(call);
+}
+
+static int step_on_ring(struct receive *call, uint32_t seq)
+{
+    struct fs_end *end = call->end;
+    ssize_t used = fs_ring_used(&end->in);
+    if (used < 0) return -EPROTO;
+    if (used > 0) return room(call) == 0 ? DONE : take_from_ring(call, (size_t)used);
+    if (!peeks(call) && !discards(call) && room(call) != 0 && fs_cma_is_offered(end)) {
+        if (call->flags & FS_AT_ONCE) return call->done != 0 ? DONE : -EBUSY;
+        return take_from_ring(call, 0);
+    }
+    if (seq != carried_out(call)) return step_behind_y(call);
+    if (call->done == 0 && fs_await_promised(end, &call->patience)) return ON;
+    int error = atomic_load(&call->record->pending_error) != 0 ? tell_error(call) : 0;
+    if (error != 0) return error;
+    if (is_exact(call) || (call->done == 0 && is_look_due(call))) return look_for_end(call, seq);
+    return call->done != 0 ? DONE : -EAGAIN;
+}
+
+static int step(struct receive *call)
+{
+    uint32_t seq = changes(call), ahead = seq - carried_out(call);
+    if ((carried_out(call) & 1) != 0) return ahead > 1 ? -EPROTO : step_on_ring(call, seq);
+    if (ahead > 2) return -EPROTO;
+    return ahead == 0 ? step_on_tcp(call, seq) : step_up_to_x(call);
+}
+
+/* An exact watcher must see what is left, and an edge when more comes. */
+static int show_what_is_left(struct receive *call)
+{
+    struct fs_end *end = call->end;
+    if (!is_exact(call) || (carried_out(call) & 1) == 0 || changes(call) != carried_out(call)) return 0;
+    int left = fs_tokens_settle(call->connection, end, call->descriptor);
+    if (left > 0 && fs_end_has_data(end)) left = fs_tokens_keep_one(call->connection, end, call->descriptor);
+    return left < 0 ? left : 0;
+}
+
+static ssize_t receive_locked(struct receive *call)
+{
+    int result = ON;
+    for (int i = 0; i < MOST_STEPS && result == ON; i++) result = step(call);
+    if (result == ON) result = call->done != 0 ? DONE : -EAGAIN;
+    if (result == DONE && !peeks(call)) show_what_is_left(call);
+    return result == DONE ? (ssize_t)call->done : result;
+}
+
+/* ---- who may read ---- */
+
+/* -EAGAIN: a thread that was within the kernel's recv() when memory was offered reads first. */
+static int take_over(struct receive *call)
+{
+    struct fs_record *record = call->record;
+    struct fs_switch_words *words = fs_words_in(call->end);
+    if (fs_traffic_inside(atomic_load(&record->received)) != 0) return -EAGAIN;
+    if (atomic_load_explicit(&words->rx_in, memory_order_relaxed)) atomic_store(&words->rx_in, 0);
+    if (atomic_load_explicit(&words->rseq, memory_order_relaxed) != carried_out(call))
+        atomic_store(&words->rseq, carried_out(call)); /* a dead owner's last step */
+    return 0;
+}
+
+static int lock(struct receive *call)
+{
+    if (call->flags & FS_AT_ONCE) return fs_lock(&call->record->receiver, 0);
+    return fs_lock(&call->record->receiver, LOCK_PATIENCE_NS) == 0 ? 0 : -EAGAIN;
+}
+
+/* The other end's wish concerns what this end sends. */
+static void answer(struct receive *call)
+{
+    if (fs_lock(&call->record->sender, 0) != 0) return;
+    fs_switch_mend(call->record, call->end);
+    fs_switch_answer(call->connection, call->end, call->descriptor);
+    fs_unlock(&call->record->sender);
+}
+
+/* PLAIN: it is so again. */
+static ssize_t receive_as_owner(struct receive *call)
+{
+    struct fs_record *record = call->record;
+    ssize_t result = lock(call);
+    if (result != 0) return result;
+    call->end = call->connection->end;
+    if (!fs_table_is(call->connection, call->descriptor, record)) result = -EBADF;
+    else if (fs_record_is_plain(record) || call->end == NULL) result = PLAIN;
+    else if (call->flags & FS_AT_ONCE && !peeks(call) && fs_end_is_large(call->end, call->length)) result = -EBUSY;
+    else if ((result = take_over(call)) == 0) {
+        struct fs_end *end = call->end;
+        fs_show_cpu(&end->header->cpu[end->side]);
+        if ((carried_out(call) & 1) != 0) fs_cma_want(end, peeks(call) || discards(call) ? 0 : call->length);
+        result = receive_locked(call);
+        if (fs_switch_is_asked(end)) answer(call);
+        if (result != -EAGAIN) fs_cma_want(end, 0);
+    }
+    fs_unlock(&record->receiver);
+    return result;
+}
+
+/* The offering end's part in what comes after the join. */
+static void heed_offer(struct receive *call)
+{
+    if (fs_record_state(call->record) != FS_OFFERED || !fs_connection_enter(call->connection, call->descriptor)) return;
+    struct fs_end *end = call->connection->end;
+    if (end != NULL && fs_connection_is_joined(end)) fs_attach_progress(call->connection, call->descriptor);
+    fs_connection_exit(call->connection);
+}
+
+static ssize_t receive_plain(struct receive *call)
+{
+    struct fs_record *record = call->record;
+    int kernel_flags = call->kernel_flags | (peeks(call) ? MSG_PEEK : 0);
+    if (!(call->flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
+    ssize_t got = recv(call->descriptor, call->target, call->length, kernel_flags);
+    if (got < 0) got = -errno;
+    uint64_t bytes;
+    got = fs_kernel_leave_receive(call->connection, call->descriptor, record, got, peeks(call), &bytes);
+    fs_candidate_heed(call->connection, call->descriptor, record, &record->calls_in, bytes);
+    return got;
+}
+
+static ssize_t receive_beside(int descriptor, void *target, size_t length, int flags, int kernel_flags)
+{
+    if (!(flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
+    ssize_t got = recv(descriptor, target, length, kernel_flags);
+    return got < 0 ? -errno : got;
+}
+
+ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void *target, size_t length, int flags,
+                         int kernel_flags)
+{
+    struct fs_record *record = connection->record;
+    if (record == NULL) return -EBADF;
+    if (kernel_flags & MSG_DONTWAIT) flags &= ~FS_MAY_SLEEP;
+    if (kernel_flags & MSG_PEEK) flags |= FS_PEEK;
+    if (kernel_flags & NOT_COUNTED) {
+        if (kernel_flags & MSG_OOB) atomic_store(&record->foreign, 1);
+        return receive_beside(descriptor, target, length, flags, kernel_flags);
+    }
+    struct receive call = {connection, record,
+                           NULL,       descriptor,
+                           flags,      kernel_flags & MSG_TRUNC,
+                           target,     length,
+                           0,          length < FS_COST_UNIT / 2 ? 0 : (uint64_t)(PROMISE_US * fs_ticks_per_us())};
+    ssize_t got = PLAIN;
+    while (got == PLAIN) {
+        enum fs_entry entry = FS_SHUT_OUT;
+        if (fs_record_is_plain(record)) entry = fs_kernel_enter_receive(connection, descriptor, record);
+        if (entry == FS_OTHERS) return -EBADF;
+        if (entry == FS_ENTERED) got = receive_plain(&call);
+        if (entry == FS_ENTERED && (got != -EAGAIN || fs_record_is_plain(record))) break;
+        heed_offer(&call);
+        got = receive_as_owner(&call);
+    }
+    return got;
+}
+
+int fs_carry_receive_begins(struct fs_connection *connection, int descriptor, struct fs_record **within)
+{
+    struct fs_record *record = *within = connection->record;
+    if (record == NULL) return -EBADF;
+    switch (fs_kernel_enter_receive(connection, descriptor, record)) {
+    case FS_OTHERS: return -EBADF;
+    case FS_SHUT_OUT: return -EBUSY;
+    case FS_ENTERED: break;
+    }
+    return 0;
+}
+
+ssize_t fs_carry_receive_ended(struct fs_connection *connection, int descriptor, struct fs_record *record,
+                               ssize_t moved, int peeked)
+{
+    uint64_t bytes;
+    ssize_t got = fs_kernel_leave_receive(connection, descriptor, record, moved, peeked, &bytes);
+    fs_candidate_heed(connection, descriptor, record, &record->calls_in, bytes);
+    return got;
+}

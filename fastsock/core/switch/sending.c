@@ -1,0 +1,198 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+
+#include "attach.h"
+#include "carry.h"
+#include "kernel.h"
+#include "stream/cma_offer.h"
+#include "switch.h"
+#include "tokens.h"
+
+#define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
+#define LOOK_EVERY_US 1000.0         /* how old a sender's knowledge of the other end's life may be */
+#define AGAIN 1                      /* of an inner function: the carrier has changed */
+#define ONLY_TCP (MSG_OOB | MSG_ZEROCOPY)
+
+static int lock(fs_lock_word *word, int flags)
+{
+    if (flags & FS_AT_ONCE) return fs_lock(word, 0);
+    return fs_lock(word, LOCK_PATIENCE_NS) == 0 ? 0 : -EAGAIN;
+}
+
+static ssize_t kernel_send(int descriptor, struct fs_parts *parts, int flags, int kernel_flags)
+{
+    if (!(flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
+    if (flags & FS_NO_SIGNAL) kernel_flags |= MSG_NOSIGNAL;
+    ssize_t sent = fs_parts_send(descriptor, parts, parts->left, kernel_flags);
+    if (sent < 0) return -errno;
+    fs_parts_advance(parts, (size_t)sent);
+    return sent;
+}
+
+/* ---- through the ring ---- */
+
+/* Nobody reads the ring any more, as far as is known.  Where the other end's code shut down a half without a word that is
+ * wrong; so the direction goes back to TCP in the usual way, and the kernel answers. */
+static int is_gone(const struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    if (fs_end_other_left(end)) return 1;
+    if ((double)(fs_ticks() - end->looked_at) <= LOOK_EVERY_US * fs_ticks_per_us()) return 0;
+    end->looked_at = fs_ticks();
+    if (atomic_load(&record->read_shut)) return 0; /* then the kernel shows nothing else */
+    struct pollfd one = {descriptor, POLLRDHUP, 0};
+    if (poll(&one, 1, 0) <= 0) return 0;
+    end->end_shown = 1;
+    return (one.revents & POLLHUP) != 0 ||
+           ((one.revents & POLLRDHUP) != 0 && !atomic_load(&end->in.shared->producer_shut));
+}
+
+/* The reader needs the descriptor for other code: nothing more is published. */
+static int is_asked_out(struct fs_end *end)
+{
+    return (atomic_load_explicit(&end->out.shared->head, memory_order_relaxed) & FS_RAW_ASKED) != 0 &&
+           fs_ring_agree(&end->out);
+}
+
+/* With the lock, and the direction in the ring. */
+static ssize_t put(struct fs_connection *connection, struct fs_end *end, int descriptor, struct fs_parts *parts,
+                   int flags)
+{
+    const size_t length = parts->left;
+    if (fs_tokens_pay(connection, descriptor) != 0) return -EAGAIN;
+    fs_show_cpu(&end->header->cpu[end->side]);
+    if (fs_end_shared(end)) fs_cma_abandon(end);
+    ssize_t result = fs_end_put(end, descriptor, parts, flags);
+    if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
+    if (result < 0 && result != -EAGAIN) return result;
+    if (result >= 0 && (size_t)result == length) return result;
+    /* a full ring: who must not wait goes on over TCP, which also shows whether there is room */
+    int leaves = is_asked_out(end) || !(flags & (FS_PATIENT | FS_UNPOLLED));
+    if (leaves && fs_switch_to_tcp(connection, end, descriptor) && result == -EAGAIN) return 0;
+    return result;
+}
+
+static void heed_words(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    fs_switch_mend(record, end);
+    if (fs_switch_is_asked(end)) fs_switch_answer(connection, end, descriptor);
+}
+
+/* AGAIN: the direction is on TCP by now, and bytes are left. */
+static ssize_t send_by_ring(struct fs_connection *connection, int descriptor, struct fs_record *record,
+                            struct fs_parts *parts, int flags, int kernel_flags, size_t *done)
+{
+    ssize_t result = lock(&record->sender, flags);
+    if (result != 0) return result;
+    struct fs_end *end = connection->end;
+    if (!fs_table_is(connection, descriptor, record)) {
+        result = -EBADF;
+    } else if (end == NULL || fs_record_state(record) != FS_ATTACHED) {
+        atomic_store(&record->out_ring, 0); /* its owner died on the way there */
+        result = AGAIN;
+    } else if (heed_words(connection, record, end, descriptor), !(atomic_load(&record->out_seq) & 1)) {
+        result = AGAIN;
+    } else if (flags & FS_AT_ONCE && fs_end_is_large(end, parts->left)) {
+        result = -EBUSY; /* a copy past the ring waits for the other end */
+    } else if (atomic_load_explicit(&end->out.shared->producer_shut, memory_order_relaxed)) {
+        result = kernel_send(descriptor, parts, flags & ~FS_MAY_SLEEP, kernel_flags); /* it says why not */
+    } else if (kernel_flags & ONLY_TCP || is_gone(record, end, descriptor)) {
+        result = fs_switch_to_tcp(connection, end, descriptor) ? AGAIN : -EAGAIN;
+    } else {
+        result = put(connection, end, descriptor, parts, flags);
+        if (result > 0) *done += (size_t)result;
+        if (result >= 0 && parts->left != 0 && !atomic_load(&record->out_ring)) result = AGAIN;
+    }
+    fs_unlock(&record->sender);
+    return result;
+}
+
+/* ---- over TCP ---- */
+
+/* Back to the ring, or into it for the first time, before what is sent next. */
+static void try_ring(struct fs_connection *connection, int descriptor, struct fs_record *record)
+{
+    uint32_t state = fs_record_state(record);
+    if (state < FS_OFFERED || !fs_connection_enter(connection, descriptor)) return;
+    struct fs_end *end = connection->end;
+    if (end != NULL && state == FS_OFFERED && fs_connection_is_joined(end)) {
+        fs_attach_progress(connection, descriptor);
+    } else if (end != NULL && state == FS_ATTACHED && fs_switch_is_due(record, end) && !fs_end_other_left(end) &&
+               fs_lock(&record->sender, 0) == 0) {
+        fs_switch_mend(record, end);
+        if (fs_table_is(connection, descriptor, record)) fs_switch_to_ring(connection, end, descriptor);
+        fs_unlock(&record->sender);
+    }
+    fs_connection_exit(connection);
+}
+
+static ssize_t send_by_tcp(struct fs_connection *connection, int descriptor, struct fs_record *record,
+                           struct fs_parts *parts, int flags, int kernel_flags)
+{
+    switch (fs_kernel_enter_send(connection, descriptor, record)) {
+    case FS_SHUT_OUT: return AGAIN;
+    case FS_OTHERS: return -EBADF;
+    case FS_ENTERED: break;
+    }
+    if (fs_record_state(record) >= FS_OFFERED) kernel_flags &= ~MSG_MORE; /* nothing may lie there and wait */
+    ssize_t sent = kernel_send(descriptor, parts, flags, kernel_flags);
+    uint64_t bytes = fs_kernel_leave(&record->sent, sent);
+    fs_candidate_heed(connection, descriptor, record, &record->calls_out, bytes);
+    return sent;
+}
+
+int fs_carry_send_begins(struct fs_connection *connection, int descriptor, int pinned, struct fs_record **within)
+{
+    struct fs_record *record = *within = connection->record;
+    if (record == NULL) return -EBADF;
+    if (pinned) {
+        atomic_store(&record->foreign, 1);
+        atomic_store(&record->out_pinned, 1);
+    }
+    for (;;) {
+        enum fs_entry entry = fs_kernel_enter_send(connection, descriptor, record);
+        if (entry != FS_SHUT_OUT) return entry == FS_ENTERED ? 0 : -EBADF;
+        int error = fs_lock(&record->sender, 0);
+        if (error != 0) return -EAGAIN;
+        struct fs_end *end = connection->end;
+        if (!fs_table_is(connection, descriptor, record)) error = -EBADF;
+        else if (end == NULL || fs_record_state(record) != FS_ATTACHED) atomic_store(&record->out_ring, 0);
+        else if (fs_switch_mend(record, end), atomic_load(&record->out_ring))
+            error = fs_switch_to_tcp(connection, end, descriptor) ? 0 : -EAGAIN;
+        fs_unlock(&record->sender);
+        if (error != 0) return error;
+    }
+}
+
+void fs_carry_send_ended(struct fs_connection *connection, int descriptor, struct fs_record *record, ssize_t moved)
+{
+    uint64_t bytes = fs_kernel_leave(&record->sent, moved);
+    fs_candidate_heed(connection, descriptor, record, &record->calls_out, bytes);
+}
+
+ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct fs_parts *parts, int flags,
+                      int kernel_flags)
+{
+    struct fs_record *record = connection->record;
+    size_t done = 0;
+    if (record == NULL) return -EBADF;
+    if (kernel_flags & MSG_DONTWAIT) flags &= ~(FS_MAY_SLEEP | FS_PATIENT);
+    if (kernel_flags & ONLY_TCP) {
+        atomic_store(&record->foreign, 1);
+        atomic_store(&record->out_pinned, 1);
+    }
+    if (parts->left == 0)
+        return kernel_send(descriptor, parts, flags, kernel_flags); /* no byte, but perhaps an error */
+    for (;;) {
+        if (!atomic_load(&record->out_ring)) try_ring(connection, descriptor, record);
+        ssize_t result;
+        if (atomic_load(&record->out_ring)) {
+            result = send_by_ring(connection, descriptor, record, parts, flags, kernel_flags, &done);
+        } else {
+            result = send_by_tcp(connection, descriptor, record, parts, flags, kernel_flags);
+            if (result > 0) done += (size_t)result;
+        }
+        if (result == AGAIN) continue;
+        return done != 0 ? (ssize_t)done : result;
+    }
+}

@@ -1,0 +1,229 @@
+#define _GNU_SOURCE
+#include "table.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define CHUNK_BITS 10
+#define CHUNK (1 << CHUNK_BITS)
+#define CHUNKS (1 << 11)
+#define LEFT (1u << 31)              /* of `users`: it is nobody's any more once the last user is out */
+#define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
+
+typedef struct fs_connection *_Atomic entry;
+
+static entry *_Atomic chunks[CHUNKS];
+static _Atomic int end_of_table;                     /* all numbers from there on are free */
+static struct fs_connection *free_first, *free_last; /* a queue, so that a place rests before it serves again */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void fs_table_hold(void) { pthread_mutex_lock(&lock); }
+void fs_table_release(void) { pthread_mutex_unlock(&lock); }
+
+/* ---- numbers ---- */
+
+static entry *entry_of(int descriptor)
+{
+    if (descriptor < 0 || descriptor >= CHUNK * CHUNKS) return NULL;
+    entry *chunk = atomic_load_explicit(&chunks[descriptor >> CHUNK_BITS], memory_order_acquire);
+    return chunk == NULL ? NULL : &chunk[descriptor & (CHUNK - 1)];
+}
+
+/* With the table held. */
+static entry *make_entry(int descriptor)
+{
+    if (descriptor < 0 || descriptor >= CHUNK * CHUNKS) return NULL;
+    entry *_Atomic *chunk = &chunks[descriptor >> CHUNK_BITS];
+    if (atomic_load(chunk) == NULL) {
+        entry *fresh = calloc(CHUNK, sizeof *fresh);
+        if (fresh == NULL) return NULL;
+        atomic_store(chunk, fresh);
+    }
+    if (descriptor >= end_of_table) end_of_table = descriptor + 1;
+    return entry_of(descriptor);
+}
+
+struct fs_connection *fs_table_find(int descriptor)
+{
+    entry *place = entry_of(descriptor);
+    return place == NULL ? NULL : atomic_load(place);
+}
+
+int fs_table_next(int descriptor)
+{
+    for (; descriptor < end_of_table; descriptor++) {
+        if (entry_of(descriptor) == NULL) descriptor |= CHUNK - 1;
+        else if (fs_table_find(descriptor) != NULL) return descriptor;
+    }
+    return -1;
+}
+
+/* ---- places ---- */
+
+static struct fs_connection *take_place(void)
+{
+    struct fs_connection *connection = free_first;
+    if (connection == NULL) return calloc(1, sizeof *connection);
+    free_first = connection->next;
+    if (free_first == NULL) free_last = NULL;
+    return connection;
+}
+
+static void give_place(struct fs_connection *connection)
+{
+    connection->next = NULL;
+    if (free_last != NULL) free_last->next = connection;
+    else free_first = connection;
+    free_last = connection;
+}
+
+/* Nobody uses it any more.  One of those who found that out does it. */
+static void finish_once(struct fs_connection *connection)
+{
+    uint32_t left = LEFT;
+    if (!atomic_compare_exchange_strong(&connection->users, &left, 0)) return;
+    struct fs_record *record = atomic_exchange(&connection->record, NULL);
+    struct fs_end *end = atomic_exchange(&connection->end, NULL);
+    if (end != NULL) fs_end_free(end);
+    for (size_t i = 0; i < sizeof connection->withdrawn / sizeof connection->withdrawn[0]; i++) {
+        if (connection->withdrawn[i] != NULL) fs_end_free(connection->withdrawn[i]);
+        connection->withdrawn[i] = NULL;
+    }
+    fs_record_give(record);
+    fs_table_hold();
+    give_place(connection);
+    fs_table_release();
+}
+
+int fs_connection_enter(struct fs_connection *connection, int descriptor)
+{
+    atomic_fetch_add(&connection->users, 1);
+    if (fs_table_find(descriptor) == connection) return 1;
+    fs_connection_exit(connection);
+    return 0;
+}
+
+void fs_connection_exit(struct fs_connection *connection)
+{
+    if (atomic_fetch_sub(&connection->users, 1) == (LEFT | 1)) finish_once(connection);
+}
+
+/* ---- entering and leaving ---- */
+
+/* With the table held.  The connection, if this was its last number here. */
+static struct fs_connection *take_out(entry *place)
+{
+    struct fs_connection *connection = place == NULL ? NULL : atomic_exchange(place, NULL);
+    return connection != NULL && atomic_fetch_sub(&connection->descriptors, 1) == 1 ? connection : NULL;
+}
+
+struct fs_connection *fs_table_remove(int descriptor)
+{
+    if (fs_table_find(descriptor) == NULL) return NULL;
+    fs_table_hold();
+    struct fs_connection *connection = take_out(entry_of(descriptor));
+    fs_table_release();
+    if (connection != NULL) connection->is_last = atomic_fetch_sub(&connection->record->holders, 1) == 1;
+    return connection;
+}
+
+/* Whoever works under a lock has looked at the table after he took it. */
+static int wait_for_worker(fs_lock_word *word)
+{
+    if (fs_lock(word, LOCK_PATIENCE_NS) != 0) return 0;
+    fs_unlock(word);
+    return 1;
+}
+
+void fs_table_forget(struct fs_connection *connection)
+{
+    struct fs_record *record = connection->record;
+    if (connection->forget != NULL) connection->forget(connection);
+    if (connection->end != NULL && (!wait_for_worker(&record->sender) || !wait_for_worker(&record->receiver)))
+        return; /* somebody is stopped within: he keeps it */
+    atomic_fetch_or(&connection->users, LEFT);
+    finish_once(connection);
+}
+
+int fs_table_enter(int descriptor, enum fs_role role)
+{
+    struct fs_record *record = fs_record_take(role);
+    if (record == NULL) return -ENOMEM;
+    fs_table_hold();
+    entry *place = make_entry(descriptor);
+    struct fs_connection *connection = place == NULL ? NULL : take_place();
+    struct fs_connection *before = connection == NULL ? NULL : take_out(place);
+    if (connection != NULL) {
+        atomic_fetch_add(&connection->generation, 1);
+        atomic_store(&connection->descriptors, 1);
+        atomic_store(&connection->candidate, NULL);
+        connection->forget = NULL;
+        connection->is_last = 0;
+        atomic_store(&connection->record, record);
+        atomic_store(place, connection);
+    }
+    fs_table_release();
+    if (before != NULL) {
+        before->is_last = atomic_fetch_sub(&before->record->holders, 1) == 1;
+        fs_table_forget(before);
+    }
+    if (connection == NULL) fs_record_give(record);
+    return connection != NULL ? 0 : place == NULL ? -EMFILE : -ENOMEM;
+}
+
+int fs_table_duplicate(int descriptor, int as)
+{
+    fs_table_hold();
+    entry *from = entry_of(descriptor), *place = make_entry(as);
+    struct fs_connection *connection = from == NULL || place == NULL ? NULL : atomic_load(from);
+    struct fs_connection *before = NULL;
+    if (connection != NULL && atomic_load(place) != connection) {
+        before = take_out(place);
+        atomic_fetch_add(&connection->descriptors, 1);
+        atomic_store(place, connection);
+    }
+    fs_table_release();
+    if (before != NULL) {
+        before->is_last = atomic_fetch_sub(&before->record->holders, 1) == 1;
+        fs_table_forget(before);
+    }
+    return connection != NULL ? 0 : -ENOENT;
+}
+
+/* ---- forks ---- */
+
+/* Counted before there is a child: nobody may take for its own alone what the child has too. */
+static void before_fork(void)
+{
+    static uint32_t forks;
+    fs_table_hold();
+    forks++;
+    for (int i = 0; (i = fs_table_next(i)) >= 0; i++) {
+        struct fs_connection *connection = fs_table_find(i);
+        if (connection->forks == forks) continue;
+        connection->forks = forks;
+        atomic_fetch_add(&connection->record->holders, 1);
+        atomic_fetch_add(&connection->record->keepers, 1);
+    }
+    fs_records_before_fork();
+}
+
+static void after_fork_in_parent(void)
+{
+    fs_records_after_fork(0);
+    fs_table_release();
+}
+
+/* The threads that used them are not here. */
+static void after_fork_in_child(void)
+{
+    fs_records_after_fork(1);
+    for (int i = 0; (i = fs_table_next(i)) >= 0; i++) atomic_store(&fs_table_find(i)->users, 0);
+    fs_table_release();
+}
+
+__attribute__((constructor)) static void heed_forks(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}

@@ -1,0 +1,158 @@
+#define _GNU_SOURCE
+#include "tokens.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#define MOST_TRIES 64 /* against another process that changes a word all the time */
+
+static uint64_t count_of(uint64_t word) { return word >> FS_TOKEN_SHIFT; }
+
+/* What is being done, for whoever finds that this process died meanwhile. */
+static void note(_Atomic uint32_t *what, uint32_t now) { atomic_store_explicit(what, now, memory_order_relaxed); }
+
+/* ---- sending ---- */
+
+/* 1: TCP has taken it, or nobody is there any more. */
+static int send_one(struct fs_record *record, int descriptor)
+{
+    ssize_t sent = send(descriptor, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent == 1) atomic_fetch_add(&record->sent, 1ull << FS_TRAFFIC_SHIFT);
+    return sent == 1 || errno == EPIPE || errno == ECONNRESET;
+}
+
+void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    struct fs_record *record = connection->record;
+    _Atomic uint64_t *word = &fs_words_out(end)->tokens;
+    uint64_t seen = atomic_load(word); /* behind the head's store: sequentially consistent, as the reader's */
+    if (!(seen & FS_TOKEN_WANTED)) return;
+    note(&record->ringing, 1);
+    for (int i = 0; i < MOST_TRIES && seen & FS_TOKEN_WANTED; i++) {
+        uint64_t counted = (count_of(seen) + 1) << FS_TOKEN_SHIFT;
+        if (!atomic_compare_exchange_weak(word, &seen, counted)) continue;
+        if (!send_one(record, descriptor)) atomic_fetch_add(&record->owed, 1);
+        fs_count(&end->statistics.wakes, 1);
+        break;
+    }
+    note(&record->ringing, 0);
+}
+
+int fs_tokens_pay(struct fs_connection *connection, int descriptor)
+{
+    struct fs_record *record = connection->record;
+    while (atomic_load(&record->owed) != 0) {
+        note(&record->ringing, 1);
+        int sent = send_one(record, descriptor);
+        if (sent) atomic_fetch_sub(&record->owed, 1);
+        note(&record->ringing, 0);
+        if (!sent) return -EAGAIN;
+    }
+    return 0;
+}
+
+static void published(struct fs_end *end, int descriptor, int edge)
+{
+    (void)edge;
+    fs_tokens_ring(end->owner, end, descriptor);
+}
+
+/* The sender's program hears of room by a futex; beyond that it spills.  What the descriptor shows is carry.c's matter. */
+static void nothing(struct fs_end *end, int descriptor)
+{
+    (void)end;
+    (void)descriptor;
+}
+
+const struct fs_signals fs_token_signals = {published, nothing, nothing};
+
+/* ---- receiving ---- */
+
+ssize_t fs_take_off_tcp(struct fs_connection *connection, int descriptor, void *target, size_t length, int kernel_flags)
+{
+    struct fs_record *record = connection->record;
+    int takes = (kernel_flags & MSG_PEEK) == 0;
+    if (takes) note(&record->taking, 1);
+    ssize_t got = recv(descriptor, target, length, kernel_flags | MSG_DONTWAIT);
+    int error = errno;
+    if (takes && got > 0) atomic_fetch_add(&record->received, (uint64_t)got << FS_TRAFFIC_SHIFT);
+    if (takes) note(&record->taking, 0);
+    if (got >= 0) return got;
+    if (error == EINTR) error = EAGAIN;
+    if (error != EAGAIN) {
+        atomic_store(&record->pending_error, error);
+        atomic_store(&record->failed, 1);
+    }
+    return -error;
+}
+
+/* Of so many that were sent since X. */
+static int on_their_way(const struct fs_connection *connection, const struct fs_end *end, uint64_t count)
+{
+    uint64_t last = atomic_load(&fs_words_in(end)->x) + count;
+    int64_t left = fs_distance(fs_moved(&connection->record->received), last);
+    return left < 0 || left > FS_MOST_TOKENS ? -EPROTO : (int)left;
+}
+
+int fs_tokens_on_their_way(const struct fs_connection *connection, const struct fs_end *end)
+{
+    return on_their_way(connection, end, count_of(atomic_load(&fs_words_in(end)->tokens)));
+}
+
+/* Takes `count` at most, which were sent: 1 if some are still to come.  Behind our own shutdown(SHUT_RD) the kernel says
+ * that the end has come whenever nothing is there. */
+static int take(struct fs_connection *connection, int descriptor, int count)
+{
+    char drop[FS_MOST_TOKENS];
+    if (count == 0) return 0;
+    ssize_t got = fs_take_off_tcp(connection, descriptor, drop, (size_t)count, 0);
+    if (got == 0) return (int)atomic_load(&connection->record->read_shut);
+    return got == -EAGAIN || (got > 0 && got < count);
+}
+
+int fs_tokens_drain(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    int left = fs_tokens_on_their_way(connection, end);
+    return left <= 0 ? left : take(connection, descriptor, left);
+}
+
+/* At most one may be on its way for another one to be asked for; and it is asked for before the last one is taken. */
+static int arm(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    _Atomic uint64_t *word = &fs_words_in(end)->tokens;
+    uint64_t seen = atomic_load(word);
+    for (int i = 0; i < MOST_TRIES && !(seen & FS_TOKEN_WANTED); i++) {
+        int left = on_their_way(connection, end, count_of(seen));
+        if (left < 0) return left;
+        if (left == FS_MOST_TOKENS && take(connection, descriptor, 1) != 0) return 0; /* they come, and wake */
+        if (atomic_compare_exchange_weak(word, &seen, seen | FS_TOKEN_WANTED)) break;
+    }
+    return 0;
+}
+
+static int has_moved(const struct fs_connection *connection, struct fs_end *end)
+{
+    ssize_t used = fs_ring_used(&end->in);
+    if (used < 0) return -EPROTO;
+    return used > 0 || atomic_load(&fs_words_in(end)->seq) != connection->record->rseq;
+}
+
+int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    int moved = has_moved(connection, end);
+    if (moved != 0) return moved;
+    uint64_t counted = count_of(atomic_load(&fs_words_in(end)->tokens));
+    int error = arm(connection, end, descriptor);
+    if (error != 0) return error;
+    /* what came before the wish could be seen has no token of its own: the one that is there must speak for it */
+    moved = has_moved(connection, end);
+    if (moved != 0) return moved;
+    int left = on_their_way(connection, end, counted);
+    if (left > 0) take(connection, descriptor, left);
+    return left < 0 ? left : has_moved(connection, end);
+}
+
+int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    return arm(connection, end, descriptor);
+}

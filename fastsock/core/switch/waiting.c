@@ -1,0 +1,158 @@
+/* Waiting.  While the ring carries: as every end waits in memory, then poll() on TCP, where a token will come.  Else poll()
+ * alone. */
+#define _GNU_SOURCE
+#include "waiting.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <time.h>
+
+#include "carry.h"
+#include "switch.h"
+#include "table.h"
+#include "tokens.h"
+
+#define LOCK_PATIENCE_NS 50000000ull
+#define WRITER_SLICE_NS 100000000ull /* our own shutdown() may come meanwhile */
+#define READER_SLICE_NS 5000000ull   /* another thread reads first, and is about to */
+
+static uint64_t until(uint64_t deadline_ns)
+{
+    uint64_t now = fs_now_ns();
+    return deadline_ns == UINT64_MAX ? UINT64_MAX : deadline_ns > now ? deadline_ns - now : 0;
+}
+
+/* Whether that direction goes through the ring now, as far as this end has carried out. */
+static int is_in_ring(const struct fs_record *record, const struct fs_end *end, int what)
+{
+    if (end == NULL || fs_record_is_plain(record)) return 0;
+    if (what == FS_WRITABLE) return atomic_load(&record->out_ring) != 0;
+    return (atomic_load(&record->rseq) & 1) != 0 && atomic_load(&fs_words_in(end)->seq) == atomic_load(&record->rseq);
+}
+
+int fs_carry_look(struct fs_connection *connection, int descriptor, int what)
+{
+    if (!fs_connection_enter(connection, descriptor)) return 1;
+    struct fs_end *end = connection->end;
+    int answered = is_in_ring(connection->record, end, what) && fs_end_look(end, what);
+    fs_connection_exit(connection);
+    return answered;
+}
+
+int fs_carry_wait_briefly(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
+                          const _Atomic int *leaving)
+{
+    if (!fs_connection_enter(connection, descriptor)) return -EBADF;
+    struct fs_end *end = connection->end;
+    int result = FS_IN_VAIN;
+    if (is_in_ring(connection->record, end, what)) result = fs_end_wait_briefly(end, what, deadline_ns, leaving);
+    fs_connection_exit(connection);
+    return result;
+}
+
+/* ---- the sleep that may last ---- */
+
+/* Between two carriers: whether a receive gets further without a byte on TCP. */
+static int can_go_on(const struct fs_record *record, const struct fs_end *end)
+{
+    const struct fs_switch_words *words = fs_words_in(end);
+    uint32_t carried_out = atomic_load(&record->rseq);
+    if (atomic_load(&words->seq) == carried_out) return 0;
+    if ((carried_out & 1) != 0) return fs_end_has_data(end);
+    return fs_distance(fs_moved(&record->received), atomic_load(&words->x)) <= 0;
+}
+
+/* Before a sleep until there is something to read.  1: there is; 0: the descriptor will show it; -EBUSY. */
+static int prepare_reader(struct fs_connection *connection, int descriptor, struct fs_record *record,
+                          uint64_t patience_ns)
+{
+    int result = fs_lock(&record->receiver, patience_ns);
+    if (result != 0) return result;
+    struct fs_end *end = connection->end;
+    result = 0;
+    if (end != NULL && fs_table_is(connection, descriptor, record) && !fs_record_is_plain(record)) {
+        if (fs_traffic_inside(atomic_load(&record->received)) != 0) result = -EBUSY;
+        else if (is_in_ring(record, end, FS_READABLE)) result = fs_tokens_settle(connection, end, descriptor) != 0;
+        else if (fs_connection_is_joined(end)) result = can_go_on(record, end);
+    }
+    fs_unlock(&record->receiver);
+    return result;
+}
+
+/* Before a sleep until there is room.  1: there is; 0: the kernel's word counts: a full ring was spilled. */
+static int prepare_writer(struct fs_connection *connection, int descriptor, struct fs_record *record)
+{
+    if (!atomic_load(&record->out_ring)) return 0;
+    int result = fs_lock(&record->sender, LOCK_PATIENCE_NS);
+    if (result != 0) return result;
+    struct fs_end *end = connection->end;
+    result = 1;
+    if (end != NULL && fs_table_is(connection, descriptor, record) && atomic_load(&record->out_ring)) {
+        end->room_wanted = 0; /* it waited for long: now what there is must do */
+        if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out))
+            result = fs_switch_to_tcp(connection, end, descriptor) ? 0 : -EBUSY;
+    }
+    fs_unlock(&record->sender);
+    return result;
+}
+
+static int sleep_on(int descriptor, int what, uint64_t left, uint64_t slice, const _Atomic int *leaving)
+{
+    struct pollfd list[2] = {{descriptor, what == FS_READABLE ? POLLIN | POLLRDHUP : POLLOUT, 0},
+                             {fs_leaving_descriptor(), POLLIN, 0}};
+    int sliced = left > slice;
+    if (sliced) left = slice;
+    struct timespec limit = {(time_t)(left / 1000000000ull), (long)(left % 1000000000ull)};
+    if (atomic_load(leaving)) return -EBADF;
+    int count = ppoll(list, 2, left == UINT64_MAX ? NULL : &limit, NULL);
+    if (count < 0) return -errno;
+    if (count == 0) return sliced ? 0 : -ETIMEDOUT;
+    if (list[1].revents && !list[0].revents) sched_yield(); /* somebody else leaves: until that is done */
+    return 0;
+}
+
+/* What looks ready may be a lie of the other end, told again and again; or another thread of this process reads first. */
+static int heed_feints(const struct fs_record *record, struct fs_end *end, int what, uint64_t began,
+                       uint64_t deadline_ns, int result)
+{
+    if (end == NULL) return result;
+    uint64_t moved = what == FS_READABLE ? end->statistics.bytes_received + fs_moved(&record->received)
+                                         : end->statistics.bytes_sent + fs_moved(&record->sent);
+    return fs_end_heed_feints(end, what, moved, began, deadline_ns, result);
+}
+
+int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
+                       const _Atomic int *leaving)
+{
+    uint64_t began = fs_ticks(), left = until(deadline_ns);
+    if (atomic_load(leaving)) return -EBADF;
+    if (left == 0) return -ETIMEDOUT;
+    if (!fs_connection_enter(connection, descriptor)) return -EBADF;
+    struct fs_record *record = connection->record;
+    int ready = what == FS_WRITABLE ? prepare_writer(connection, descriptor, record)
+                                    : prepare_reader(connection, descriptor, record, LOCK_PATIENCE_NS);
+    struct fs_end *end = connection->end;
+    int result = 0;
+    if (ready == 0) {
+        result = sleep_on(descriptor, what, left, what == FS_WRITABLE ? WRITER_SLICE_NS : UINT64_MAX, leaving);
+    } else if (ready < 0) { /* who is within the kernel, or stopped with the lock, is not waited for by its lock */
+        struct timespec nap = {0, (long)(left < READER_SLICE_NS ? left : READER_SLICE_NS) / 10};
+        result = nanosleep(&nap, NULL) != 0 ? -errno : 0;
+    }
+    if (end != NULL && what == FS_READABLE && result == 0) end->looked_at = 0;
+    result = heed_feints(record, end, what, began, deadline_ns, result);
+    fs_connection_exit(connection);
+    return result;
+}
+
+int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags)
+{
+    if (!fs_connection_enter(connection, descriptor)) return 1;
+    struct fs_record *record = connection->record;
+    int ready = fs_record_is_plain(record)
+                    ? 0
+                    : prepare_reader(connection, descriptor, record, flags & FS_AT_ONCE ? 0 : LOCK_PATIENCE_NS);
+    fs_connection_exit(connection);
+    return ready;
+}
