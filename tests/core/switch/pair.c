@@ -140,11 +140,11 @@ void pair_step(struct pair *pair, int side, struct random *random)
 
 struct waiter waiter_make(struct pair *pair, int side, int what, enum style style)
 {
-    struct waiter waiter = {pair, side, what, -1, style};
+    struct waiter waiter = {pair, side, what, -1, style, 0};
     if (style == BLOCKING) return waiter;
     if (what == FS_READABLE) fs_connection_watch(pair->end[side], pair->fd[side]);
     if (style != EPOLL && style != EPOLL_EDGE) return waiter;
-    uint32_t events = what == FS_READABLE ? EPOLLIN : EPOLLOUT;
+    uint32_t events = what == FS_READABLE ? EPOLLIN | EPOLLRDHUP : EPOLLOUT;
     struct epoll_event event = {.events = events | (style == EPOLL_EDGE ? EPOLLET : 0)};
     waiter.epoll = epoll_create1(EPOLL_CLOEXEC);
     CHECK(waiter.epoll >= 0 && epoll_ctl(waiter.epoll, EPOLL_CTL_ADD, pair->fd[side], &event) == 0);
@@ -216,7 +216,10 @@ void waiter_wait(struct waiter *waiter)
         FD_SET(fd, &set);
         count = select(fd + 1, reads ? &set : NULL, reads ? NULL : &set, NULL, &limit);
         break;
-    default: count = epoll_wait(waiter->epoll, &event, 1, STALL_MS); break;
+    default:
+        count = epoll_wait(waiter->epoll, &event, 1, STALL_MS);
+        if (count > 0) waiter->shown = event.events;
+        break;
     }
     if (count == 0) stalled(waiter);
     CHECK(count > 0 || errno == EINTR);
@@ -265,7 +268,7 @@ void expect_bytes(struct pair *pair, int side, const char *text)
 {
     char got[256];
     size_t length = strlen(text), done = 0;
-    struct waiter waiter = {pair, side, FS_READABLE, -1, BLOCKING};
+    struct waiter waiter = {pair, side, FS_READABLE, -1, BLOCKING, 0};
     while (done < length) {
         ssize_t part = pair_receive(pair, &waiter, got + done, sizeof got - done, 0);
         CHECK(part > 0);
@@ -325,8 +328,10 @@ void *traffic_receive(void *argument)
         if (got <= 0) fail(__FILE__, __LINE__, "%zd at byte %lu", got, position);
         stream_check(traffic->stream, position, piece, (size_t)got);
         position += (uint64_t)got;
-        /* less than asked for: whoever is told of edges alone relies on another one */
-        if (waiter.style == EPOLL_EDGE && (size_t)got < size && position < traffic->total) waiter_wait(&waiter);
+        /* less than asked for: whoever is told of edges alone relies on another one, but for the end */
+        if (waiter.style == EPOLL_EDGE && !(waiter.shown & EPOLLRDHUP) && (size_t)got < size &&
+            position < traffic->total)
+            waiter_wait(&waiter);
     }
     traffic->total = position;
     waiter_drop(&waiter);

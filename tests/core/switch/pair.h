@@ -45,6 +45,7 @@ struct waiter {
     struct pair *pair;
     int side, what, epoll;
     enum style style;
+    uint32_t shown; /* by epoll, last */
 };
 struct waiter waiter_make(struct pair *pair, int side, int what, enum style style);
 void waiter_wait(struct waiter *waiter); /* fails the test if it takes too long */
