@@ -111,8 +111,7 @@ static void drain(struct fs_connection *connection, struct fs_record *record, st
     if (atomic_load(&fs_words_in(end)->seq) == atomic_load(&record->rseq)) {
         fs_tokens_settle(connection, end, descriptor);
     } else if (fs_tokens_drain(connection, end, descriptor) == 0) {
-        atomic_fetch_add(&record->rseq, 1);
-        atomic_store(&fs_words_in(end)->rseq, atomic_load(&record->rseq));
+        fs_switch_carry_out(record, end);
     }
 }
 
@@ -182,13 +181,41 @@ static int take_tokens(struct fs_connection *connection, struct fs_end *end, int
     return left == 0 ? 0 : -EAGAIN;
 }
 
+/* Tokens that lie behind payload on TCP cannot be taken. */
+static int has_no_tokens(struct fs_end *end)
+{
+    _Atomic uint64_t *word = &fs_words_in(end)->tokens;
+    atomic_fetch_and(word, ~(uint64_t)FS_TOKEN_WANTED);
+    return atomic_load(word) >> FS_TOKEN_SHIFT == 0 ? 0 : -EAGAIN;
+}
+
+static int take_tokens_of(struct fs_connection *connection, struct fs_record *record, struct fs_end *end,
+                          int descriptor)
+{
+    uint32_t carried_out = atomic_load(&record->rseq), seq = atomic_load(&fs_words_in(end)->seq);
+    if ((carried_out & 1) != 0) return take_tokens(connection, end, descriptor);
+    return seq == carried_out ? 0 : has_no_tokens(end);
+}
+
 /* Nothing is unread, and by the head's own word nothing more can be published. */
 static int release_empty(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
 {
     if (!fs_ring_ask_raw(&end->in)) return -EAGAIN;
-    if ((atomic_load(&record->rseq) & 1) == 0 || take_tokens(connection, end, descriptor) == 0) return 0;
+    if (take_tokens_of(connection, record, end, descriptor) == 0) return 0;
     atomic_fetch_or(&fs_words_in(end)->tokens, FS_TOKEN_WANTED); /* first: what is published next must wake */
-    return fs_ring_take_back_raw(&end->in) ? -EAGAIN : take_tokens(connection, end, descriptor);
+    return fs_ring_take_back_raw(&end->in) ? -EAGAIN : take_tokens_of(connection, record, end, descriptor);
+}
+
+/* As far as a receive would get without taking payload. */
+static void catch_up(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    const struct fs_switch_words *words = fs_words_in(end);
+    for (int i = 0; i < 2 && atomic_load(&words->seq) != atomic_load(&record->rseq); i++) {
+        int on_tcp = (atomic_load(&record->rseq) & 1) == 0;
+        if (on_tcp && fs_distance(fs_moved(&record->received), atomic_load(&words->x)) > 0) return;
+        if (!on_tcp && (fs_ring_unread(&end->in) != 0 || fs_tokens_drain(connection, end, descriptor) != 0)) return;
+        fs_switch_carry_out(record, end);
+    }
 }
 
 /* The other end sends the unread bytes again over TCP, if it answers in time. */
@@ -216,8 +243,8 @@ static int release_in(struct fs_connection *connection, struct fs_record *record
 {
     const struct fs_switch_words *words = fs_words_in(end);
     if (fs_traffic_inside(atomic_load(&record->received)) != 0) return -EAGAIN;
-    uint32_t seq = atomic_load(&words->seq), carried_out = atomic_load(&record->rseq);
-    if (seq != carried_out) return -EAGAIN; /* a receive comes first */
+    catch_up(connection, record, end, descriptor);
+    if ((atomic_load(&record->rseq) & 1) != 0 && atomic_load(&words->seq) != atomic_load(&record->rseq)) return -EAGAIN;
     if (fs_ring_unread(&end->in) == 0) return release_empty(connection, record, end, descriptor);
     return release_unread(connection, record, end, descriptor);
 }

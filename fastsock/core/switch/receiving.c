@@ -46,12 +46,6 @@ static uint32_t carried_out(const struct receive *call)
     return atomic_load_explicit(&call->record->rseq, memory_order_relaxed);
 }
 
-static void carry_out(const struct receive *call, uint32_t seq)
-{
-    atomic_store(&call->record->rseq, seq);
-    atomic_store(&fs_words_in(call->end)->rseq, seq);
-}
-
 static int tell_error(const struct receive *call)
 {
     if (call->done != 0) return DONE; /* what was read comes first */
@@ -126,7 +120,7 @@ static int step_up_to_x(struct receive *call)
     int64_t left = fs_distance(fs_moved(&call->record->received), atomic_load(&words->x));
     if (left <= 0) {
         if (left < -FS_MOST_TOKENS) return -EPROTO;
-        carry_out(call, carried_out(call) + 1);
+        fs_switch_carry_out(call->record, call->end);
         return ON;
     }
     if (room(call) == 0) return look_at_tcp(call, 0) > 0 ? DONE : -EAGAIN;
@@ -167,7 +161,7 @@ static int step_behind_y(struct receive *call)
     int left = fs_tokens_drain(call->connection, end, call->descriptor);
     if (left < 0) return left;
     if (left > 0) return call->done != 0 ? DONE : atomic_load(&call->record->read_shut) ? 0 : -EAGAIN;
-    carry_out(call, carried_out(call) + 1);
+    fs_switch_carry_out(call->record, call->end);
     return ON;
 }
 

@@ -15,6 +15,14 @@ void fs_switch_mend(struct fs_record *record, struct fs_end *end);
 int fs_switch_name_byte(struct fs_record *record, struct fs_end *end, int descriptor);
 void fs_switch_tell(struct fs_end *end); /* whoever waits for the ring at the other end looks again */
 
+/* The reader's side, under its lock: it goes on behind the next change of the other end. */
+static inline void fs_switch_carry_out(struct fs_record *record, struct fs_end *end)
+{
+    uint32_t seq = atomic_load(&record->rseq) + 1;
+    atomic_store(&record->rseq, seq);
+    atomic_store(&fs_words_in(end)->rseq, seq);
+}
+
 /* The other end needs its descriptor for other code, and asks that what it has not read be sent again over TCP. */
 static inline int fs_switch_is_asked(const struct fs_end *end)
 {

@@ -6,6 +6,7 @@
 #include "switch/attach.h"
 #include "switch/carry.h"
 #include "switch/leave.h"
+#include "switch/options.h"
 #include "switch/table.h"
 #include "switch/waiting.h"
 
