@@ -30,6 +30,7 @@ struct receive {
     uint64_t patience;
 };
 
+static void *place(const struct receive *call) { return call->target == NULL ? NULL : call->target + call->done; }
 static int peeks(const struct receive *call) { return (call->flags & FS_PEEK) != 0; }
 static int discards(const struct receive *call) { return (call->kernel_flags & MSG_TRUNC) != 0; }
 static size_t room(const struct receive *call) { return call->length - call->done; }
@@ -84,7 +85,7 @@ static int tell_end(const struct receive *call)
 static int take_bytes(struct receive *call, size_t most)
 {
     size_t length = room(call) < most ? room(call) : most;
-    ssize_t got = fs_take_off_tcp(call->connection, call->descriptor, call->target + call->done, length,
+    ssize_t got = fs_take_off_tcp(call->connection, call->descriptor, place(call), length,
                                   call->kernel_flags | (peeks(call) ? MSG_PEEK : 0));
     if (got > 0) call->done += (size_t)got;
     return (int)(got > INT32_MAX ? INT32_MAX : got);
@@ -137,7 +138,7 @@ static int take_from_ring(struct receive *call, size_t used)
     struct fs_end *end = call->end;
     size_t part = room(call) < used ? room(call) : used;
     if (peeks(call)) {
-        fs_ring_copy_out(&end->in, 0, call->target + call->done, part);
+        fs_ring_copy_out(&end->in, 0, place(call), part);
         call->done += part;
         return DONE;
     }
@@ -146,7 +147,7 @@ static int take_from_ring(struct receive *call, size_t used)
         fs_end_relieve_writer(end, call->descriptor);
         call->done += part;
     } else {
-        ssize_t taken = fs_end_take(end, call->descriptor, call->target + call->done, room(call), &call->patience);
+        ssize_t taken = fs_end_take(end, call->descriptor, place(call), room(call), &call->patience);
         if (taken < 0) return (int)taken;
         call->done += (size_t)taken;
     }
