@@ -23,6 +23,7 @@ TARGETS = (
     "stream/fuzz_open",
     "stream/fuzz_calls",
     "switch/fuzz_offer",
+    "switch/fuzz_switch",
     "engine/fuzz_frames",
     "team/fuzz_team",
     "remote/fuzz_span",

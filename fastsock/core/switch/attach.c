@@ -51,10 +51,12 @@ static void set_aside(struct fs_connection *connection)
         }
 }
 
+/* A forked process that holds it, too, would not have the memory. */
 static int may_attach(const struct fs_connection *connection, const struct fs_record *record)
 {
-    return fs_record_state(record) == FS_CANDIDATE && atomic_load(&record->holders) == 1 &&
-           !atomic_load(&record->foreign) && is_free(connection);
+    if (fs_record_state(record) != FS_CANDIDATE || atomic_load(&record->foreign) || !is_free(connection))
+        return -EINVAL;
+    return atomic_load(&record->holders) == 1 ? 0 : -EAGAIN;
 }
 
 static struct fs_end *open_end(struct fs_connection *connection, struct fs_segment *segment, int side,
@@ -105,7 +107,7 @@ int fs_attach_offer(struct fs_connection *connection, int descriptor, struct fs_
     int error = hold(connection, descriptor, record);
     if (error != 0) return refused(end, error);
     int within = 0;
-    if (!may_attach(connection, record)) error = -EINVAL;
+    if ((error = may_attach(connection, record)) != 0) within = 0;
     else if (fs_traffic_inside(atomic_load(&record->sent)) != 0) error = -EAGAIN;
     else if ((within = shut_readers_out(record)) < 0) error = within;
     else {
@@ -206,8 +208,8 @@ int fs_attach_join(struct fs_connection *connection, int descriptor, struct fs_s
     struct fs_record *record = connection->record;
     int error = hold(connection, descriptor, record), seen = 0;
     if (error != 0) return refused(end, error);
-    if (!may_attach(connection, record)) error = -EINVAL;
-    else seen = join(connection, end, descriptor, &error);
+    error = may_attach(connection, record);
+    if (error == 0) seen = join(connection, end, descriptor, &error);
     if (seen) set_aside(connection);
     let_go(record);
     return error == 0 || seen ? error : refused(end, error);

@@ -3,6 +3,7 @@
 
 #include <sys/ioctl.h>
 
+#include "switch.h"
 #include "tokens.h"
 
 #define LOCK_PATIENCE_NS 50000000ull
@@ -44,6 +45,7 @@ void fs_connection_watch(struct fs_connection *connection, int descriptor)
     if (end != NULL && !was) {
         atomic_store(&end->in.shared->watched, FS_WATCHED_EXACTLY);
         if (fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0) {
+            fs_switch_mend_reader(record, descriptor);
             int reads_ring = (atomic_load(&record->rseq) & 1) != 0 && fs_traffic_inside(record->received) == 0;
             if (reads_ring && fs_table_is(connection, descriptor, record) && !fs_record_is_plain(record) &&
                 atomic_load(&fs_words_in(end)->seq) == atomic_load(&record->rseq))

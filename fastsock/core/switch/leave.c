@@ -68,6 +68,13 @@ static struct fs_end *attached_end(const struct fs_connection *connection, const
     return end != NULL && fs_record_state(record) == FS_ATTACHED ? end : NULL;
 }
 
+/* What is owed goes before the end. */
+static void pay(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    fs_switch_mend(record, end, descriptor);
+    if (atomic_load(&record->out_seq) & 1) fs_tokens_pay(connection, descriptor);
+}
+
 int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
 {
     int valid = how == SHUT_RD || how == SHUT_WR || how == SHUT_RDWR;
@@ -78,7 +85,7 @@ int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
     struct fs_end *end = attached_end(connection, record);
     if (how != SHUT_WR) atomic_store(&record->read_shut, 1);
     if (how != SHUT_RD && end != NULL) {
-        if (locked && atomic_load(&record->out_seq) & 1) fs_tokens_pay(connection, descriptor);
+        if (locked) pay(connection, record, end, descriptor);
         atomic_store(&end->out.shared->producer_shut, FS_SHUT);
     }
     int error = shutdown(descriptor, how) == 0 ? 0 : -errno;
@@ -138,7 +145,8 @@ static void leave(struct fs_connection *connection, int descriptor, int is_last)
     int reads = fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0;
     struct fs_end *end = attached_end(connection, record);
     if (end != NULL) {
-        if (sends && atomic_load(&record->out_seq) & 1) fs_tokens_pay(connection, descriptor);
+        if (sends) pay(connection, record, end, descriptor);
+        if (reads) fs_switch_mend_reader(record, descriptor);
         say_farewell(connection, record, end, descriptor, reads, is_last);
         tell_other_end(end);
     }
@@ -258,6 +266,10 @@ int fs_leave_release(struct fs_connection *connection, int descriptor)
     if (result == 0) {
         decide(connection, record, descriptor);
         struct fs_end *end = attached_end(connection, record);
+        if (end != NULL) {
+            fs_switch_mend(record, end, descriptor);
+            fs_switch_mend_reader(record, descriptor);
+        }
         if (end != NULL && atomic_load(&record->out_ring) && !fs_switch_to_tcp(connection, end, descriptor))
             result = -EAGAIN;
         if (result == 0 && end != NULL) result = release_in(connection, record, end, descriptor);

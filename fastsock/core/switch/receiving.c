@@ -255,6 +255,7 @@ static int take_over(struct receive *call)
     struct fs_record *record = call->record;
     struct fs_switch_words *words = fs_words_in(call->end);
     if (fs_traffic_inside(atomic_load(&record->received)) != 0) return -EAGAIN;
+    fs_switch_mend_reader(record, call->descriptor);
     if (atomic_load_explicit(&words->rx_in, memory_order_relaxed)) atomic_store(&words->rx_in, 0);
     if (atomic_load_explicit(&words->rseq, memory_order_relaxed) != carried_out(call))
         atomic_store(&words->rseq, carried_out(call)); /* a dead owner's last step */
@@ -271,7 +272,7 @@ static int lock(struct receive *call)
 static void answer(struct receive *call)
 {
     if (fs_lock(&call->record->sender, 0) != 0) return;
-    fs_switch_mend(call->record, call->end);
+    fs_switch_mend(call->record, call->end, call->descriptor);
     fs_switch_answer(call->connection, call->end, call->descriptor);
     fs_unlock(&call->record->sender);
 }

@@ -74,7 +74,7 @@ static ssize_t put(struct fs_connection *connection, struct fs_end *end, int des
 
 static void heed_words(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
 {
-    fs_switch_mend(record, end);
+    fs_switch_mend(record, end, descriptor);
     if (fs_switch_is_asked(end)) fs_switch_answer(connection, end, descriptor);
 }
 
@@ -119,7 +119,7 @@ static void try_ring(struct fs_connection *connection, int descriptor, struct fs
         fs_attach_progress(connection, descriptor);
     } else if (end != NULL && state == FS_ATTACHED && fs_switch_is_due(record, end) && !fs_end_other_left(end) &&
                fs_lock(&record->sender, 0) == 0) {
-        fs_switch_mend(record, end);
+        fs_switch_mend(record, end, descriptor);
         if (fs_table_is(connection, descriptor, record)) fs_switch_to_ring(connection, end, descriptor);
         fs_unlock(&record->sender);
     }
@@ -157,7 +157,7 @@ int fs_carry_send_begins(struct fs_connection *connection, int descriptor, int p
         struct fs_end *end = connection->end;
         if (!fs_table_is(connection, descriptor, record)) error = -EBADF;
         else if (end == NULL || fs_record_state(record) != FS_ATTACHED) atomic_store(&record->out_ring, 0);
-        else if (fs_switch_mend(record, end), atomic_load(&record->out_ring))
+        else if (fs_switch_mend(record, end, descriptor), atomic_load(&record->out_ring))
             error = fs_switch_to_tcp(connection, end, descriptor) ? 0 : -EAGAIN;
         fs_unlock(&record->sender);
         if (error != 0) return error;

@@ -50,8 +50,9 @@ static void store_seq(struct fs_record *record, struct fs_end *end, uint32_t seq
     atomic_store(&fs_words_out(end)->seq, seq);
 }
 
-void fs_switch_mend(struct fs_record *record, struct fs_end *end)
+void fs_switch_mend(struct fs_record *record, struct fs_end *end, int descriptor)
 {
+    if (atomic_load_explicit(&record->ringing, memory_order_relaxed)) fs_tokens_mend(record, end, descriptor);
     uint32_t seq = atomic_load(&record->out_seq);
     if (atomic_load(&fs_words_out(end)->seq) != seq) atomic_store(&fs_words_out(end)->seq, seq);
     if (atomic_load(&record->out_ring) != is_in_ring(seq)) atomic_store(&record->out_ring, is_in_ring(seq));
@@ -68,6 +69,7 @@ int fs_switch_name_byte(struct fs_record *record, struct fs_end *end, int descri
         return 0;
     }
     atomic_store(&words->x, fs_traffic_bytes(sent));
+    atomic_store(&record->rung, 0);
     atomic_store(&words->tokens, FS_TOKEN_WANTED);
     store_seq(record, end, atomic_load(&record->out_seq) + 1);
     atomic_fetch_add_explicit(&record->switches, 1, memory_order_relaxed);

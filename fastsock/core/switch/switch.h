@@ -3,6 +3,7 @@
 #define FASTSOCK_SWITCH_H
 
 #include "connection.h"
+#include "tokens.h"
 
 /* Whether the direction could go back to the ring: cheap, and without the lock. */
 int fs_switch_is_due(const struct fs_record *record, const struct fs_end *end);
@@ -10,7 +11,11 @@ int fs_switch_is_due(const struct fs_record *record, const struct fs_end *end);
 int fs_switch_to_ring(struct fs_connection *connection, struct fs_end *end, int descriptor);
 int fs_switch_to_tcp(struct fs_connection *connection, struct fs_end *end, int descriptor);
 /* Where the last owner of the lock died in the middle of a change. */
-void fs_switch_mend(struct fs_record *record, struct fs_end *end);
+void fs_switch_mend(struct fs_record *record, struct fs_end *end, int descriptor);
+static inline void fs_switch_mend_reader(struct fs_record *record, int descriptor)
+{
+    if (atomic_load_explicit(&record->taking, memory_order_relaxed)) fs_take_mend(record, descriptor);
+}
 /* X and `seq` alone: the first change, as a step of attach. */
 int fs_switch_name_byte(struct fs_record *record, struct fs_end *end, int descriptor);
 void fs_switch_tell(struct fs_end *end); /* whoever waits for the ring at the other end looks again */

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "counters.h"
+
 #define MOST_TRIES 64 /* against another process that changes a word all the time */
 
 static uint64_t count_of(uint64_t word) { return word >> FS_TOKEN_SHIFT; }
@@ -32,6 +34,7 @@ void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int de
         uint64_t counted = (count_of(seen) + 1) << FS_TOKEN_SHIFT;
         if (!atomic_compare_exchange_weak(word, &seen, counted)) continue;
         if (!send_one(record, descriptor)) atomic_fetch_add(&record->owed, 1);
+        note(&record->rung, (uint32_t)(counted >> FS_TOKEN_SHIFT));
         fs_count(&end->statistics.wakes, 1);
         break;
     }
@@ -49,6 +52,31 @@ int fs_tokens_pay(struct fs_connection *connection, int descriptor)
         if (!sent) return -EAGAIN;
     }
     return 0;
+}
+
+/* Nobody can say any more which byte is a token. */
+static void break_off(struct fs_record *record, int descriptor)
+{
+    shutdown(descriptor, SHUT_RDWR);
+    atomic_store(&record->pending_error, ECONNRESET);
+    atomic_store(&record->failed, 1);
+}
+
+void fs_tokens_mend(struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    struct fs_counters kernel;
+    uint32_t counted = (uint32_t)count_of(atomic_load(&fs_words_out(end)->tokens)), rung = atomic_load(&record->rung);
+    int error = fs_counters_read(descriptor, &kernel);
+    int64_t more = error == 0 ? fs_distance(fs_moved(&record->sent), kernel.sent) : -1;
+    if (more < 0 || more > 1) {
+        break_off(record, descriptor);
+    } else {
+        if (more == 1) atomic_fetch_add(&record->sent, 1ull << FS_TRAFFIC_SHIFT);
+        if (counted != rung + 1 && more == 1 && atomic_load(&record->owed) != 0) atomic_fetch_sub(&record->owed, 1);
+        if (counted == rung + 1 && more == 0) atomic_fetch_add(&record->owed, 1);
+        note(&record->rung, counted);
+    }
+    note(&record->ringing, 0);
 }
 
 static void published(struct fs_end *end, int descriptor, int edge)
@@ -84,6 +112,16 @@ ssize_t fs_take_off_tcp(struct fs_connection *connection, int descriptor, void *
         atomic_store(&record->failed, 1);
     }
     return -error;
+}
+
+void fs_take_mend(struct fs_record *record, int descriptor)
+{
+    struct fs_counters kernel;
+    int error = fs_counters_read(descriptor, &kernel);
+    int64_t more = error == 0 ? fs_distance(fs_moved(&record->received), kernel.consumed) : -1;
+    if (more < 0) break_off(record, descriptor);
+    else atomic_fetch_add(&record->received, (uint64_t)more << FS_TRAFFIC_SHIFT);
+    note(&record->taking, 0);
 }
 
 /* Of so many that were sent since X. */

@@ -16,6 +16,9 @@ void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int de
 /* Those that TCP refused: they go before any payload.  0, or -EAGAIN. */
 int fs_tokens_pay(struct fs_connection *connection, int descriptor);
 
+/* The last owner of the lock died around a token: the kernel's count says whether TCP has it. */
+void fs_tokens_mend(struct fs_record *record, struct fs_end *end, int descriptor);
+
 /* The reader's side, under its lock, while it reads the ring.  All of it: -EPROTO for an impossible count. */
 int fs_tokens_on_their_way(const struct fs_connection *connection, const struct fs_end *end);
 /* Takes those that were counted by now.  0: all of them, or the end has come; 1: some are still to come. */
@@ -30,5 +33,8 @@ int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int
  * 0 at the end, or -errno; an error but -EAGAIN is kept for the program as the record's `pending_error`. */
 ssize_t fs_take_off_tcp(struct fs_connection *connection, int descriptor, void *target, size_t length,
                         int kernel_flags);
+
+/* The last owner of the lock died around such a call: the kernel's count says what it took. */
+void fs_take_mend(struct fs_record *record, int descriptor);
 
 #endif

@@ -72,6 +72,7 @@ static int prepare_reader(struct fs_connection *connection, int descriptor, stru
     struct fs_end *end = connection->end;
     result = 0;
     if (end != NULL && fs_table_is(connection, descriptor, record) && !fs_record_is_plain(record)) {
+        fs_switch_mend_reader(record, descriptor);
         if (fs_traffic_inside(atomic_load(&record->received)) != 0) result = -EBUSY;
         else if (is_in_ring(record, end, FS_READABLE)) result = fs_tokens_settle(connection, end, descriptor) != 0;
         else if (fs_connection_is_joined(end)) result = can_go_on(record, end);
@@ -89,6 +90,7 @@ static int prepare_writer(struct fs_connection *connection, int descriptor, stru
     struct fs_end *end = connection->end;
     result = 1;
     if (end != NULL && fs_table_is(connection, descriptor, record) && atomic_load(&record->out_ring)) {
+        fs_switch_mend(record, end, descriptor);
         end->room_wanted = 0; /* it waited for long: now what there is must do */
         if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out))
             result = fs_switch_to_tcp(connection, end, descriptor) ? 0 : -EBUSY;
