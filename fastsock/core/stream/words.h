@@ -33,6 +33,7 @@ struct fs_switch_words {
     _Alignas(FS_LINE) _Atomic uint32_t rseq; /* the last `seq` that it has carried out */
     _Atomic uint32_t rx_in;                  /* it may be within a recv() that began before it could know X */
     _Atomic uint32_t release;
+    _Atomic uint64_t drained; /* as far on TCP as it has taken tokens: for a sender whose reader is watched */
 };
 
 #endif

@@ -23,14 +23,24 @@ static int send_one(struct fs_record *record, int descriptor)
     return sent == 1 || errno == EPIPE || errno == ECONNRESET;
 }
 
+/* A watched reader that has not asked again may be told of edges alone.  It would have asked if it had looked: at most one
+ * token is on its way. */
+static int is_due(const struct fs_end *end, uint64_t seen)
+{
+    const struct fs_switch_words *words = fs_words_out(end);
+    if (seen & FS_TOKEN_WANTED) return 1;
+    return atomic_load_explicit(&end->out.shared->watched, memory_order_relaxed) == FS_WATCHED_EXACTLY &&
+           fs_distance(atomic_load(&words->drained), atomic_load(&words->x) + count_of(seen)) < FS_MOST_TOKENS;
+}
+
 void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int descriptor)
 {
     struct fs_record *record = connection->record;
     _Atomic uint64_t *word = &fs_words_out(end)->tokens;
     uint64_t seen = atomic_load(word); /* behind the head's store: sequentially consistent, as the reader's */
-    if (!(seen & FS_TOKEN_WANTED)) return;
+    if (!is_due(end, seen)) return;
     note(&record->ringing, 1);
-    for (int i = 0; i < MOST_TRIES && seen & FS_TOKEN_WANTED; i++) {
+    for (int i = 0; i < MOST_TRIES && is_due(end, seen); i++) {
         uint64_t counted = (count_of(seen) + 1) << FS_TOKEN_SHIFT;
         if (!atomic_compare_exchange_weak(word, &seen, counted)) continue;
         if (!send_one(record, descriptor)) atomic_fetch_add(&record->owed, 1);
@@ -139,11 +149,12 @@ int fs_tokens_on_their_way(const struct fs_connection *connection, const struct 
 
 /* Takes `count` at most, which were sent: 1 if some are still to come.  Behind our own shutdown(SHUT_RD) the kernel says
  * that the end has come whenever nothing is there. */
-static int take(struct fs_connection *connection, int descriptor, int count)
+static int take(struct fs_connection *connection, struct fs_end *end, int descriptor, int count)
 {
     char drop[FS_MOST_TOKENS];
     if (count == 0) return 0;
     ssize_t got = fs_take_off_tcp(connection, descriptor, drop, (size_t)count, 0);
+    atomic_store(&fs_words_in(end)->drained, fs_moved(&connection->record->received));
     if (got == 0) return (int)atomic_load(&connection->record->read_shut);
     return got == -EAGAIN || (got > 0 && got < count);
 }
@@ -151,7 +162,7 @@ static int take(struct fs_connection *connection, int descriptor, int count)
 int fs_tokens_drain(struct fs_connection *connection, struct fs_end *end, int descriptor)
 {
     int left = fs_tokens_on_their_way(connection, end);
-    return left <= 0 ? left : take(connection, descriptor, left);
+    return left <= 0 ? left : take(connection, end, descriptor, left);
 }
 
 /* At most one may be on its way for another one to be asked for; and it is asked for before the last one is taken. */
@@ -162,7 +173,7 @@ static int arm(struct fs_connection *connection, struct fs_end *end, int descrip
     for (int i = 0; i < MOST_TRIES && !(seen & FS_TOKEN_WANTED); i++) {
         int left = on_their_way(connection, end, count_of(seen));
         if (left < 0) return left;
-        if (left == FS_MOST_TOKENS && take(connection, descriptor, 1) != 0) return 0; /* they come, and wake */
+        if (left == FS_MOST_TOKENS && take(connection, end, descriptor, 1) != 0) return 0; /* they come, and wake */
         if (atomic_compare_exchange_weak(word, &seen, seen | FS_TOKEN_WANTED)) break;
     }
     return 0;
@@ -186,7 +197,7 @@ int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int d
     moved = has_moved(connection, end);
     if (moved != 0) return moved;
     int left = on_their_way(connection, end, counted);
-    if (left > 0) take(connection, descriptor, left);
+    if (left > 0) take(connection, end, descriptor, left);
     return left < 0 ? left : has_moved(connection, end);
 }
 

@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -267,5 +269,114 @@ TEST(duplicates_are_one_connection, 0)
     CHECK_EQUAL(receive_now(&pair, 0, got, 8, 0), 5);
     CHECK_EQUAL(send_now(&pair, 0, "back", 4, 0), 4);
     expect_bytes(&pair, 1, "back");
+    close_both(&pair);
+}
+
+/* ---- who is told of edges alone ---- */
+
+static int has_edge(int epoll)
+{
+    struct epoll_event event;
+    return epoll_wait(epoll, &event, 1, 0);
+}
+
+TEST(edge_comes_with_each_arrival_that_tcp_would_tell_of, 0)
+{
+    struct pair pair = pair_attached(4096);
+    char got[8];
+    fs_connection_watch(pair.end[0], pair.fd[0]);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    CHECK_EQUAL(epoll_ctl(epoll, EPOLL_CTL_ADD, pair.fd[0], &event), 0);
+    CHECK(!has_edge(epoll));
+    for (int i = 0; i < 30; i++) {
+        CHECK_EQUAL(send_now(&pair, 1, "hello", 5, 0), 5);
+        CHECK(has_edge(epoll));
+        CHECK(!has_edge(epoll));
+        CHECK_EQUAL(send_now(&pair, 1, "ab", 2, 0), 2); /* nothing was read meanwhile */
+        CHECK(has_edge(epoll));
+        CHECK_EQUAL(receive_now(&pair, 0, got, 3, 0), 3);
+        CHECK_EQUAL(send_now(&pair, 1, "cd", 2, 0), 2); /* not all was read */
+        CHECK(has_edge(epoll));
+        CHECK_EQUAL(receive_now(&pair, 0, got, 8, 0), 6);
+        if (i & 1) CHECK_EQUAL(receive_now(&pair, 0, got, 8, 0), -EAGAIN);
+        CHECK(!has_edge(epoll));
+    }
+    pair_close(&pair, 1);
+    CHECK_EQUAL(epoll_wait(epoll, &event, 1, 20000), 1);
+    CHECK_EQUAL(receive_now(&pair, 0, got, 8, 0), 0);
+    close(epoll);
+    close_both(&pair);
+}
+
+/* ---- a thread that sleeps in recv() since before the offer ---- */
+
+static void *sleep_in_receive(void *argument)
+{
+    struct pair *pair = argument;
+    static char got[16];
+    ssize_t count;
+    do count = fs_carry_receive(pair->end[0], pair->fd[0], got, sizeof got, FS_MAY_SLEEP, 0);
+    while (count == -EAGAIN);
+    CHECK_EQUAL(count, 5);
+    CHECK(memcmp(got, "hello", 5) == 0);
+    return NULL;
+}
+
+static void await_sleepers(const struct pair *pair, uint32_t count)
+{
+    while (fs_traffic_inside(atomic_load(&pair->end[0]->record->received)) != count) sched_yield();
+}
+
+TEST(sleeper_since_before_the_attach_gets_no_token_as_a_byte, 0)
+{
+    for (int i = 0; i < scaled(200); i++) {
+        struct pair pair = pair_both(4096);
+        char got[8];
+        pthread_t thread = start_thread(sleep_in_receive, &pair);
+        await_sleepers(&pair, 1);
+        pair_attach(&pair);
+        CHECK_EQUAL(receive_now(&pair, 0, got, 8, 0), -EAGAIN); /* it waits for nobody */
+        CHECK_EQUAL(fs_carry_receive(pair.end[0], pair.fd[0], got, 8, FS_AT_ONCE, 0), -EAGAIN);
+        CHECK_EQUAL(send_now(&pair, 1, "hello", 5, 0), 5);
+        join_thread(thread);
+        CHECK_EQUAL(send_now(&pair, 1, "more", 4, 0), 4);
+        expect_bytes(&pair, 0, "more");
+        close_both(&pair);
+    }
+}
+
+TEST(nothing_is_attached_while_two_threads_sleep_in_recv, 0)
+{
+    struct pair pair = pair_both(4096);
+    pthread_t threads[2] = {start_thread(sleep_in_receive, &pair), start_thread(sleep_in_receive, &pair)};
+    await_sleepers(&pair, 2);
+    CHECK_EQUAL(pair_offer(&pair), 0);
+    CHECK_EQUAL(pair_join(&pair), -EAGAIN);
+    CHECK_EQUAL(fs_record_state(pair.end[0]->record), FS_CANDIDATE);
+    CHECK_EQUAL(send_now(&pair, 1, "hello", 5, 0), 5);
+    await_sleepers(&pair, 1);
+    CHECK_EQUAL(pair_join(&pair), 0);
+    CHECK_EQUAL(fs_attach_progress(pair.end[1], pair.fd[1]), 1);
+    CHECK_EQUAL(send_now(&pair, 1, "hello", 5, 0), 5);
+    join_thread(threads[0]);
+    join_thread(threads[1]);
+    close_both(&pair);
+}
+
+TEST(call_that_must_not_wait_answers_while_another_one_works, 0)
+{
+    struct pair pair = pair_attached(4096);
+    struct fs_record *record = pair.end[0]->record;
+    char got[8];
+    CHECK_EQUAL(fs_lock(&record->receiver, 0), 0);
+    CHECK_EQUAL(fs_lock(&record->sender, 0), 0);
+    CHECK_EQUAL(fs_carry_receive(pair.end[0], pair.fd[0], got, 8, FS_AT_ONCE, 0), -EBUSY);
+    CHECK_EQUAL(send_now(&pair, 0, "x", 1, FS_AT_ONCE), -EBUSY);
+    CHECK_EQUAL(fs_carry_settle(pair.end[0], pair.fd[0], FS_AT_ONCE), -EBUSY);
+    fs_unlock(&record->sender);
+    fs_unlock(&record->receiver);
+    CHECK_EQUAL(send_now(&pair, 0, "x", 1, FS_AT_ONCE), 1);
+    expect_bytes(&pair, 1, "x");
     close_both(&pair);
 }

@@ -18,7 +18,7 @@ static void choose_buffers(struct pair *pair, int side, struct random *random)
 }
 
 /* What the connections of a test went through. */
-static _Atomic uint64_t attached, spilled;
+static _Atomic uint64_t attached, spilled, direct;
 
 static void count(const struct pair *pair, int side)
 {
@@ -114,6 +114,35 @@ STREAMS(epoll, EPOLL, EPOLL)
 STREAMS(epoll_edge, EPOLL_EDGE, EPOLL_EDGE)
 STREAMS(blocking_reader, EPOLL, BLOCKING)
 STREAMS(blocking_writer, BLOCKING, EPOLL)
+
+/* ---- large blocks, past the ring where both ends copy ---- */
+
+static void run_large(uint64_t salt, enum style sends, enum style reads)
+{
+    struct pair pair = pair_make(65536);
+    pid_t parent = getpid(), other = start_process();
+    int side = other == 0;
+    pair.limits.direct_min = 65536;
+    pair.limits.peer = other == 0 ? (int)parent : (int)other;
+    pair_forget(&pair, !side);
+    pair_enter(&pair, side);
+    always_direct = 1;
+    struct traffic flow = {&pair, side, side ? sends : reads, salt, 6u << 20, salt, 256u << 10, 1, 0};
+    (side ? traffic_send : traffic_receive)(&flow);
+    CHECK_EQUAL(flow.error, 0);
+    struct fs_end *end = pair.end[side]->end;
+    if (!side && end != NULL) direct += atomic_load(&end->statistics.bytes_direct);
+    pair_close(&pair, side);
+    if (other == 0) exit(0);
+    join_process(other);
+    pair_done(&pair);
+}
+
+TEST(large_blocks_through_each_carrier_and_past_the_ring, NEEDS_PROCESSES)
+{
+    for (int i = 0; i < scaled(40); i++) run_large(90 + (uint64_t)i, i % 2 ? BLOCKING : POLL, i % 3 ? BLOCKING : EPOLL);
+    printf("%lu bytes went past the ring\n", (unsigned long)direct);
+}
 
 /* ---- several threads at one end ---- */
 
