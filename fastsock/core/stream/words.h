@@ -17,8 +17,8 @@
 /* `joined`, of the segment.  Both ends, by compare-and-swap from OPEN. */
 enum { FS_JOIN_OPEN = 0, FS_JOINED = 1, FS_JOIN_DECLINED = 2 };
 
-/* `tokens`: the lowest bit says that the reader asks for one.  The count of those sent since X lies above it. */
-enum { FS_TOKEN_WANTED = 1, FS_TOKEN_SHIFT = 1, FS_MOST_TOKENS = 2 /* on their way at once */ };
+/* `tokens`.  WANTED: the reader asks for one.  ENDED: it takes no more.  The count of those sent since X lies above. */
+enum { FS_TOKEN_WANTED = 1, FS_TOKENS_ENDED = 2, FS_TOKEN_SHIFT = 2, FS_MOST_TOKENS = 2 /* on their way at once */ };
 
 /* `release`: the reader's end needs the descriptor for other code.  By compare-and-swap, but for ASKED. */
 enum { FS_RELEASE_NONE = 0, FS_RELEASE_ASKED = 1, FS_RELEASE_GRANTED = 2, FS_RELEASE_REFUSED = 3 };

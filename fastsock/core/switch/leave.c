@@ -15,9 +15,7 @@
 #include "tokens.h"
 
 #define LOCK_PATIENCE_NS 50000000ull /* what must not fail for a stopped process goes on then */
-#define TOKEN_PATIENCE_NS 20000000ull
 #define RESEND_PATIENCE_NS 20000000ull
-#define MOST_TRIES 64
 
 /* ---- an open offer is decided before anything ends ---- */
 
@@ -68,11 +66,12 @@ static struct fs_end *attached_end(const struct fs_connection *connection, const
     return end != NULL && fs_record_state(record) == FS_ATTACHED ? end : NULL;
 }
 
-/* What is owed goes before the end. */
+/* What is owed goes before the end; also what a killed process of this end has published without a word. */
 static void pay(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
 {
     fs_switch_mend(record, end, descriptor);
-    if (atomic_load(&record->out_seq) & 1) fs_tokens_pay(connection, descriptor);
+    if ((atomic_load(&record->out_seq) & 1) == 0 || fs_tokens_pay(connection, descriptor) != 0) return;
+    if (fs_ring_unread(&end->out) > 0) fs_tokens_ring(connection, end, descriptor);
 }
 
 int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
@@ -111,15 +110,14 @@ static void close_by_reset(int descriptor)
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
-/* A token that is left behind would make the kernel reset the connection. */
-static void drain(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+/* A token that is left behind, or comes after the close, makes the kernel reset the connection. */
+static void leave_no_token(struct fs_connection *connection, struct fs_record *record, struct fs_end *end,
+                           int descriptor, int is_last)
 {
     if ((atomic_load(&record->rseq) & 1) == 0 || fs_ring_unread(&end->in) != 0) return;
-    if (atomic_load(&fs_words_in(end)->seq) == atomic_load(&record->rseq)) {
+    if (atomic_load(&fs_words_in(end)->seq) == atomic_load(&record->rseq) && !is_last)
         fs_tokens_settle(connection, end, descriptor);
-    } else if (fs_tokens_drain(connection, end, descriptor) == 0) {
-        fs_switch_carry_out(record, end);
-    }
+    else if (is_last) fs_tokens_end(connection, end, descriptor);
 }
 
 /* With the reader's lock, if it could be had. */
@@ -127,11 +125,11 @@ static void say_farewell(struct fs_connection *connection, struct fs_record *rec
                          int locked, int is_last)
 {
     int reset = is_last && closes_by_reset(descriptor);
+    if (locked && !reset) leave_no_token(connection, record, end, descriptor, is_last);
     if (is_last && !reset && fs_ring_unread(&end->in) != 0) {
         close_by_reset(descriptor);
         reset = 1;
     }
-    if (!reset && locked) drain(connection, record, end, descriptor);
     if (reset) atomic_store(&end->header->reset[end->side], FS_BY_RESET);
     if (is_last) atomic_fetch_or(&end->header->left, fs_side_mark(end->side));
 }
@@ -177,41 +175,24 @@ __attribute__((destructor)) static void at_the_end(void) { fs_leave_all(); }
 
 static int64_t left_of(uint64_t deadline) { return (int64_t)(deadline - fs_now_ns()); }
 
-/* Tokens that are counted but not there yet are under way: their sender is within its call.  No more is counted once it is
- * known that none is wanted. */
-static int take_tokens(struct fs_connection *connection, struct fs_end *end, int descriptor)
-{
-    uint64_t deadline = fs_now_ns() + TOKEN_PATIENCE_NS;
-    _Atomic uint64_t *word = &fs_words_in(end)->tokens;
-    atomic_fetch_and(word, ~(uint64_t)FS_TOKEN_WANTED);
-    int left = 1;
-    while ((left = fs_tokens_drain(connection, end, descriptor)) > 0 && left_of(deadline) > 0) sched_yield();
-    return left == 0 ? 0 : -EAGAIN;
-}
-
 /* Tokens that lie behind payload on TCP cannot be taken. */
-static int has_no_tokens(struct fs_end *end)
-{
-    _Atomic uint64_t *word = &fs_words_in(end)->tokens;
-    atomic_fetch_and(word, ~(uint64_t)FS_TOKEN_WANTED);
-    return atomic_load(word) >> FS_TOKEN_SHIFT == 0 ? 0 : -EAGAIN;
-}
-
-static int take_tokens_of(struct fs_connection *connection, struct fs_record *record, struct fs_end *end,
-                          int descriptor)
+static int end_tokens(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
 {
     uint32_t carried_out = atomic_load(&record->rseq), seq = atomic_load(&fs_words_in(end)->seq);
-    if ((carried_out & 1) != 0) return take_tokens(connection, end, descriptor);
-    return seq == carried_out ? 0 : has_no_tokens(end);
+    if ((carried_out & 1) != 0) return fs_tokens_end(connection, end, descriptor);
+    if (seq == carried_out) return 0;
+    _Atomic uint64_t *word = &fs_words_in(end)->tokens;
+    atomic_fetch_or(word, FS_TOKENS_ENDED);
+    return atomic_load(word) >> FS_TOKEN_SHIFT == 0 ? 0 : -EAGAIN;
 }
 
 /* Nothing is unread, and by the head's own word nothing more can be published. */
 static int release_empty(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
 {
     if (!fs_ring_ask_raw(&end->in)) return -EAGAIN;
-    if (take_tokens_of(connection, record, end, descriptor) == 0) return 0;
-    atomic_fetch_or(&fs_words_in(end)->tokens, FS_TOKEN_WANTED); /* first: what is published next must wake */
-    return fs_ring_take_back_raw(&end->in) ? -EAGAIN : take_tokens_of(connection, record, end, descriptor);
+    if (end_tokens(connection, record, end, descriptor) == 0) return 0;
+    fs_tokens_begin_again(end); /* first: what is published next must wake */
+    return fs_ring_take_back_raw(&end->in) ? -EAGAIN : end_tokens(connection, record, end, descriptor);
 }
 
 /* As far as a receive would get without taking payload. */
@@ -240,10 +221,10 @@ static int release_unread(struct fs_connection *connection, struct fs_record *re
         atomic_store(&words->release, FS_RELEASE_NONE);
         return -EAGAIN;
     }
-    deadline = fs_now_ns() + TOKEN_PATIENCE_NS;
+    deadline = fs_now_ns() + RESEND_PATIENCE_NS;
     while (atomic_load(&words->seq) == atomic_load(&record->rseq) && left_of(deadline) > 0) sched_yield();
     if (atomic_load(&words->seq) == atomic_load(&record->rseq)) return -EPROTO; /* it died in the middle of it */
-    return take_tokens(connection, end, descriptor);
+    return fs_tokens_end(connection, end, descriptor);
 }
 
 /* What comes in.  With the reader's lock. */

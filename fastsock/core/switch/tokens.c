@@ -2,10 +2,12 @@
 #include "tokens.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include "counters.h"
 
+#define ENDING_PATIENCE_NS 20000000ull
 #define MOST_TRIES 64 /* against another process that changes a word all the time */
 
 static uint64_t count_of(uint64_t word) { return word >> FS_TOKEN_SHIFT; }
@@ -28,6 +30,7 @@ static int send_one(struct fs_record *record, int descriptor)
 static int is_due(const struct fs_end *end, uint64_t seen)
 {
     const struct fs_switch_words *words = fs_words_out(end);
+    if (seen & FS_TOKENS_ENDED) return 0;
     if (seen & FS_TOKEN_WANTED) return 1;
     return atomic_load_explicit(&end->out.shared->watched, memory_order_relaxed) == FS_WATCHED_EXACTLY &&
            fs_distance(atomic_load(&words->drained), atomic_load(&words->x) + count_of(seen)) < FS_MOST_TOKENS;
@@ -177,6 +180,25 @@ static int arm(struct fs_connection *connection, struct fs_end *end, int descrip
         if (atomic_compare_exchange_weak(word, &seen, seen | FS_TOKEN_WANTED)) break;
     }
     return 0;
+}
+
+int fs_tokens_end(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    _Atomic uint64_t *word = &fs_words_in(end)->tokens;
+    uint64_t deadline = fs_now_ns() + ENDING_PATIENCE_NS, seen = atomic_load(word);
+    for (int i = 0; i < MOST_TRIES; i++) /* whoever is about to count one fails, and sees it */
+        if (atomic_compare_exchange_weak(word, &seen, (seen | FS_TOKENS_ENDED) & ~(uint64_t)FS_TOKEN_WANTED)) break;
+    int left = 1;
+    while ((left = fs_tokens_drain(connection, end, descriptor)) > 0 && fs_now_ns() < deadline) sched_yield();
+    return left == 0 ? 0 : -EAGAIN;
+}
+
+void fs_tokens_begin_again(struct fs_end *end)
+{
+    _Atomic uint64_t *word = &fs_words_in(end)->tokens;
+    uint64_t seen = atomic_load(word);
+    for (int i = 0; i < MOST_TRIES; i++)
+        if (atomic_compare_exchange_weak(word, &seen, (seen | FS_TOKEN_WANTED) & ~(uint64_t)FS_TOKENS_ENDED)) break;
 }
 
 static int has_moved(const struct fs_connection *connection, struct fs_end *end)

@@ -29,6 +29,11 @@ int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int d
 /* With bytes unread in the ring, for an exact watcher: one token stays, and the next byte brings another one. */
 int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int descriptor);
 
+/* No more are sent, and those that were are taken: 0.  -EAGAIN: one that is counted did not come in time.  Nothing of the
+ * ring may be unread. */
+int fs_tokens_end(struct fs_connection *connection, struct fs_end *end, int descriptor);
+void fs_tokens_begin_again(struct fs_end *end); /* after that: the next byte brings one */
+
 /* One recv() under the reader's lock that never sleeps.  What it took is counted before anybody else comes.  The count,
  * 0 at the end, or -errno; an error but -EAGAIN is kept for the program as the record's `pending_error`. */
 ssize_t fs_take_off_tcp(struct fs_connection *connection, int descriptor, void *target, size_t length,
