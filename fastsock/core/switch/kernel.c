@@ -25,13 +25,12 @@ static ssize_t leave_as_owner(struct fs_connection *connection, struct fs_record
     return payload;
 }
 
-ssize_t fs_kernel_leave_receive(struct fs_connection *connection, int descriptor, struct fs_record *record,
+ssize_t fs_kernel_leave_offered(struct fs_connection *connection, int descriptor, struct fs_record *record,
                                 ssize_t moved, int peeked, uint64_t *bytes)
 {
-    int plain = atomic_load(&record->state) < FS_OFFERED;
-    if (plain || !fs_connection_enter(connection, descriptor)) {
+    if (!fs_connection_enter(connection, descriptor)) {
         *bytes = fs_kernel_leave(&record->received, peeked ? 0 : moved);
-        return plain ? moved : -EBADF; /* closed meanwhile: what is payload in that nobody can tell */
+        return -EBADF; /* closed meanwhile: what is payload in that nobody can tell */
     }
     /* at the end, too: what the ring holds comes before */
     ssize_t payload = leave_as_owner(connection, record, moved < 0 ? 0 : moved, peeked, bytes);

@@ -57,8 +57,18 @@ static inline void fs_candidate_heed(struct fs_connection *connection, int descr
     if (step != NULL) step(connection, descriptor);
 }
 
-/* As fs_carry_receive_ended(), for who is within. */
-ssize_t fs_kernel_leave_receive(struct fs_connection *connection, int descriptor, struct fs_record *record,
+/* Memory was offered or joined while this thread was within. */
+ssize_t fs_kernel_leave_offered(struct fs_connection *connection, int descriptor, struct fs_record *record,
                                 ssize_t moved, int peeked, uint64_t *bytes);
+
+/* As fs_carry_receive_ended(), for who is within. */
+static inline ssize_t fs_kernel_leave_receive(struct fs_connection *connection, int descriptor,
+                                              struct fs_record *record, ssize_t moved, int peeked, uint64_t *bytes)
+{
+    if (atomic_load(&record->state) >= FS_OFFERED)
+        return fs_kernel_leave_offered(connection, descriptor, record, moved, peeked, bytes);
+    *bytes = fs_kernel_leave(&record->received, peeked ? 0 : moved);
+    return moved;
+}
 
 #endif

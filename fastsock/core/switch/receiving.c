@@ -328,11 +328,11 @@ static ssize_t receive_beside(int descriptor, void *target, size_t length, int f
     return got < 0 ? -errno : got;
 }
 
-ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void *target, size_t length, int flags,
-                         int kernel_flags)
+/* Whatever the connection has, and whatever is asked for. */
+static __attribute__((noinline)) ssize_t receive_any(struct fs_connection *connection, int descriptor,
+                                                     struct fs_record *record, void *target, size_t length, int flags,
+                                                     int kernel_flags)
 {
-    struct fs_record *record = connection->record;
-    if (record == NULL) return -EBADF;
     if (kernel_flags & MSG_DONTWAIT) flags &= ~FS_MAY_SLEEP;
     if (kernel_flags & MSG_PEEK) flags |= FS_PEEK;
     if (kernel_flags & NOT_COUNTED) {
@@ -355,6 +355,26 @@ ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void 
         got = receive_as_owner(&call);
     }
     return got;
+}
+
+/* The common case comes first, in few lines of code: after a call of the kernel none of it is in the nearest cache. */
+ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void *target, size_t length, int flags,
+                         int kernel_flags)
+{
+    struct fs_record *record = connection->record;
+    if (record == NULL) return -EBADF;
+    kernel_flags &= ~MSG_WAITALL;
+    if ((kernel_flags & ~MSG_DONTWAIT) != 0 || flags & FS_PEEK || !fs_record_is_plain(record) ||
+        fs_kernel_enter_receive(connection, descriptor, record) != FS_ENTERED)
+        return receive_any(connection, descriptor, record, target, length, flags, kernel_flags);
+    if (!(flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
+    ssize_t got = recv(descriptor, target, length, kernel_flags);
+    if (got < 0) got = -errno;
+    uint64_t bytes;
+    got = fs_kernel_leave_receive(connection, descriptor, record, got, 0, &bytes);
+    fs_candidate_heed(connection, descriptor, record, &record->calls_in, bytes);
+    if (got != -EAGAIN || fs_record_is_plain(record)) return got;
+    return receive_any(connection, descriptor, record, target, length, flags, kernel_flags);
 }
 
 int fs_carry_receive_begins(struct fs_connection *connection, int descriptor, struct fs_record **within)

@@ -170,12 +170,12 @@ void fs_carry_send_ended(struct fs_connection *connection, int descriptor, struc
     fs_candidate_heed(connection, descriptor, record, &record->calls_out, bytes);
 }
 
-ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct fs_parts *parts, int flags,
-                      int kernel_flags)
+/* Whatever the connection has, and whatever is sent. */
+static __attribute__((noinline)) ssize_t send_any(struct fs_connection *connection, int descriptor,
+                                                  struct fs_record *record, struct fs_parts *parts, int flags,
+                                                  int kernel_flags)
 {
-    struct fs_record *record = connection->record;
     size_t done = 0;
-    if (record == NULL) return -EBADF;
     if (kernel_flags & MSG_DONTWAIT) flags &= ~(FS_MAY_SLEEP | FS_PATIENT);
     if (kernel_flags & ONLY_TCP) {
         atomic_store(&record->foreign, 1);
@@ -195,4 +195,23 @@ ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct f
         if (result == AGAIN) continue;
         return done != 0 ? (ssize_t)done : result;
     }
+}
+
+/* The common case comes first, in few lines of code: after a call of the kernel none of it is in the nearest cache. */
+ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct fs_parts *parts, int flags,
+                      int kernel_flags)
+{
+    struct fs_record *record = connection->record;
+    if (record == NULL) return -EBADF;
+    int simple = parts->count == 1 && parts->left == parts->next->iov_len && !(kernel_flags & ONLY_TCP);
+    if (!simple || !fs_record_is_plain(record) || fs_kernel_enter_send(connection, descriptor, record) != FS_ENTERED)
+        return send_any(connection, descriptor, record, parts, flags, kernel_flags);
+    if (!(flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
+    if (flags & FS_NO_SIGNAL) kernel_flags |= MSG_NOSIGNAL;
+    ssize_t sent = send(descriptor, parts->next->iov_base, parts->left, kernel_flags);
+    if (sent < 0) sent = -errno;
+    uint64_t bytes = fs_kernel_leave(&record->sent, sent);
+    if (sent > 0) fs_parts_advance(parts, (size_t)sent);
+    fs_candidate_heed(connection, descriptor, record, &record->calls_out, bytes);
+    return sent;
 }

@@ -5,15 +5,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define CHUNK_BITS 10
-#define CHUNK (1 << CHUNK_BITS)
-#define CHUNKS (1 << 11)
+#define CHUNK (1 << FS_TABLE_CHUNK_BITS)
 #define LEFT (1u << 31)              /* of `users`: it is nobody's any more once the last user is out */
 #define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
 
-typedef struct fs_connection *_Atomic entry;
-
-static entry *_Atomic chunks[CHUNKS];
+fs_table_entry *_Atomic fs_table_chunks[FS_TABLE_CHUNKS];
 static _Atomic int end_of_table;                     /* all numbers from there on are free */
 static struct fs_connection *free_first, *free_last; /* a queue, so that a place rests before it serves again */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -23,37 +19,24 @@ void fs_table_release(void) { pthread_mutex_unlock(&lock); }
 
 /* ---- numbers ---- */
 
-static entry *entry_of(int descriptor)
-{
-    if (descriptor < 0 || descriptor >= CHUNK * CHUNKS) return NULL;
-    entry *chunk = atomic_load_explicit(&chunks[descriptor >> CHUNK_BITS], memory_order_acquire);
-    return chunk == NULL ? NULL : &chunk[descriptor & (CHUNK - 1)];
-}
-
 /* With the table held. */
-static entry *make_entry(int descriptor)
+static fs_table_entry *make_entry(int descriptor)
 {
-    if (descriptor < 0 || descriptor >= CHUNK * CHUNKS) return NULL;
-    entry *_Atomic *chunk = &chunks[descriptor >> CHUNK_BITS];
+    if (descriptor < 0 || descriptor >= CHUNK * FS_TABLE_CHUNKS) return NULL;
+    fs_table_entry *_Atomic *chunk = &fs_table_chunks[descriptor >> FS_TABLE_CHUNK_BITS];
     if (atomic_load(chunk) == NULL) {
-        entry *fresh = calloc(CHUNK, sizeof *fresh);
+        fs_table_entry *fresh = calloc(CHUNK, sizeof *fresh);
         if (fresh == NULL) return NULL;
         atomic_store(chunk, fresh);
     }
     if (descriptor >= end_of_table) end_of_table = descriptor + 1;
-    return entry_of(descriptor);
-}
-
-struct fs_connection *fs_table_find(int descriptor)
-{
-    entry *place = entry_of(descriptor);
-    return place == NULL ? NULL : atomic_load(place);
+    return fs_table_place(descriptor);
 }
 
 int fs_table_next(int descriptor)
 {
     for (; descriptor < end_of_table; descriptor++) {
-        if (entry_of(descriptor) == NULL) descriptor |= CHUNK - 1;
+        if (fs_table_place(descriptor) == NULL) descriptor |= CHUNK - 1;
         else if (fs_table_find(descriptor) != NULL) return descriptor;
     }
     return -1;
@@ -112,7 +95,7 @@ void fs_connection_exit(struct fs_connection *connection)
 /* ---- entering and leaving ---- */
 
 /* With the table held.  The connection, if this was its last number here. */
-static struct fs_connection *take_out(entry *place)
+static struct fs_connection *take_out(fs_table_entry *place)
 {
     struct fs_connection *connection = place == NULL ? NULL : atomic_exchange(place, NULL);
     return connection != NULL && atomic_fetch_sub(&connection->descriptors, 1) == 1 ? connection : NULL;
@@ -122,7 +105,7 @@ struct fs_connection *fs_table_remove(int descriptor)
 {
     if (fs_table_find(descriptor) == NULL) return NULL;
     fs_table_hold();
-    struct fs_connection *connection = take_out(entry_of(descriptor));
+    struct fs_connection *connection = take_out(fs_table_place(descriptor));
     fs_table_release();
     if (connection != NULL) connection->is_last = atomic_fetch_sub(&connection->record->holders, 1) == 1;
     return connection;
@@ -151,7 +134,7 @@ int fs_table_enter(int descriptor, enum fs_role role)
     struct fs_record *record = fs_record_take(role);
     if (record == NULL) return -ENOMEM;
     fs_table_hold();
-    entry *place = make_entry(descriptor);
+    fs_table_entry *place = make_entry(descriptor);
     struct fs_connection *connection = place == NULL ? NULL : take_place();
     struct fs_connection *before = connection == NULL ? NULL : take_out(place);
     if (connection != NULL) {
@@ -175,7 +158,7 @@ int fs_table_enter(int descriptor, enum fs_role role)
 int fs_table_duplicate(int descriptor, int as)
 {
     fs_table_hold();
-    entry *from = entry_of(descriptor), *place = make_entry(as);
+    fs_table_entry *from = fs_table_place(descriptor), *place = make_entry(as);
     struct fs_connection *connection = from == NULL || place == NULL ? NULL : atomic_load(from);
     struct fs_connection *before = NULL;
     if (connection != NULL && atomic_load(place) != connection) {

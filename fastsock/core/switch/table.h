@@ -11,7 +11,25 @@
 /* A TCP stream that is connected, or is connecting.  0, or -errno: it stays outside.  An older entry is forgotten: that
  * number was closed without a word. */
 int fs_table_enter(int descriptor, enum fs_role role);
-struct fs_connection *fs_table_find(int descriptor); /* NULL: no connection of the table */
+
+/* Chunks of the numbers, made as they are needed. */
+enum { FS_TABLE_CHUNK_BITS = 10, FS_TABLE_CHUNKS = 1 << 11 };
+typedef struct fs_connection *_Atomic fs_table_entry;
+extern fs_table_entry *_Atomic fs_table_chunks[FS_TABLE_CHUNKS];
+
+static inline fs_table_entry *fs_table_place(int descriptor) /* NULL: such a number was never in the table */
+{
+    unsigned number = (unsigned)descriptor;
+    if (number >> FS_TABLE_CHUNK_BITS >= FS_TABLE_CHUNKS) return NULL;
+    fs_table_entry *chunk = atomic_load_explicit(&fs_table_chunks[number >> FS_TABLE_CHUNK_BITS], memory_order_acquire);
+    return chunk == NULL ? NULL : &chunk[number & ((1u << FS_TABLE_CHUNK_BITS) - 1)];
+}
+
+static inline struct fs_connection *fs_table_find(int descriptor) /* NULL: no connection of the table */
+{
+    fs_table_entry *place = fs_table_place(descriptor);
+    return place == NULL ? NULL : atomic_load(place);
+}
 /* Whether the number is still this connection's, and the record this one's: asked after a lock was taken, or a mark set. */
 static inline int fs_table_is(struct fs_connection *connection, int descriptor, const struct fs_record *record)
 {

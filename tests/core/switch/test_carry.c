@@ -314,7 +314,7 @@ TEST(edge_comes_with_each_arrival_that_tcp_would_tell_of, 0)
 static void *sleep_in_receive(void *argument)
 {
     struct pair *pair = argument;
-    static char got[16];
+    char got[16];
     ssize_t count;
     do count = fs_carry_receive(pair->end[0], pair->fd[0], got, sizeof got, FS_MAY_SLEEP, 0);
     while (count == -EAGAIN);
