@@ -17,13 +17,13 @@ struct fs_connection {
     _Atomic uint32_t users;       /* see fs_connection_enter() */
     _Atomic uint32_t descriptors; /* of this process */
     struct fs_record *_Atomic record;
-    struct fs_end *_Atomic end;             /* NULL until memory is offered or joined */
-    struct fs_candidate *_Atomic candidate; /* NULL at first; `forget` lets it go */
-    void (*forget)(struct fs_connection *); /* candidates.c's; called once the connection has left */
-    struct fs_end *withdrawn[8];            /* offers that nobody took: until the connection leaves */
-    uint32_t forks;                         /* the last fork that has counted it */
-    int is_last;                            /* no other process holds it */
-    struct fs_connection *next;             /* among those that are free */
+    struct fs_end *_Atomic end;                     /* NULL until memory is offered or joined */
+    struct fs_candidate *_Atomic candidate;         /* NULL at first; `forget` lets it go */
+    void (*_Atomic forget)(struct fs_connection *); /* candidates.c's; called once the connection has left */
+    struct fs_end *withdrawn[8];                    /* offers that nobody took: until the connection leaves */
+    uint32_t forks;                                 /* the last fork that has counted it */
+    int is_last;                                    /* no other process holds it */
+    struct fs_connection *next;                     /* among those that are free */
 };
 
 /* The segment's words of the direction that this end sends, or reads. */

@@ -15,7 +15,7 @@ struct fs_counters {
     uint64_t consumed;     /* by calls on this socket */
     uint64_t received;     /* consumed, or still to be */
     uint64_t acknowledged; /* of `sent`, what has reached the other end: at least so much */
-    int opened;            /* which end called connect(): FS_OPENED_..., known while nothing is in flight */
+    int opened;            /* which end called connect(): FS_OPENED_... */
 };
 
 /* 0.  -ENOTCONN: the connection is not established, or an end has shut down a direction.  -EAGAIN: bytes came in at every

@@ -306,6 +306,8 @@ static void heed_offer(struct receive *call)
     struct fs_end *end = call->connection->end;
     if (end != NULL && fs_connection_is_joined(end)) fs_attach_progress(call->connection, call->descriptor);
     fs_connection_exit(call->connection);
+    /* one that only receives must be able to withdraw it */
+    fs_candidate_heed(call->connection, call->descriptor, call->record, &call->record->calls_in, 0);
 }
 
 static ssize_t receive_plain(struct receive *call)

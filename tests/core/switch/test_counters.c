@@ -199,7 +199,7 @@ TEST(counters_of_what_is_on_its_way, 0)
     struct fs_counters counters = read_counters(&both.side[1]);
     CHECK_EQUAL(counters.sent, 7);
     CHECK_EQUAL(counters.acknowledged, 0);
-    CHECK_EQUAL(counters.opened, FS_OPENED_UNKNOWN);
+    CHECK_EQUAL(counters.opened, FS_OPENED_HERE);
     check_both(&both);
     drop_nothing(&both.side[0]);
     forget(&both);
