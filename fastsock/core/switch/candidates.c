@@ -31,7 +31,8 @@ struct fs_candidate {
     struct fs_seeking seeking;
 };
 
-static struct fs_candidate_settings set; /* this and the next one under the process's lock */
+/* Under the process's lock, as `unused`. */
+static struct fs_candidate_settings set = {.calls = 8, .bytes = 64 * 1024, .ring_bytes = 64 * 1024};
 static struct fs_candidate *unused;
 
 static struct fs_candidate_settings settings(void)

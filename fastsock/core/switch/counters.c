@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #define KERNEL_TCP_INFO 11 /* TCP_INFO, whose header has an older struct */
-#define ESTABLISHED 1
+enum { ESTABLISHED = 1, SYN_SENT = 2, SYN_RECEIVED = 3 };
 #define TRIES 3
 
 /* The beginning of the kernel's struct tcp_info.  It only ever grows at its end. */
@@ -34,6 +34,7 @@ static int ask(int descriptor, struct kernel_info *info)
     if (getsockopt(descriptor, IPPROTO_TCP, KERNEL_TCP_INFO, info, &size) != 0)
         return errno == EBADF || errno == ENOTSOCK ? -errno : -EOPNOTSUPP;
     if (size < sizeof *info) return -EOPNOTSUPP;
+    if (info->state == SYN_SENT || info->state == SYN_RECEIVED) return -EAGAIN;
     return info->state == ESTABLISHED ? 0 : -ENOTCONN;
 }
 

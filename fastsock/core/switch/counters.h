@@ -18,8 +18,8 @@ struct fs_counters {
     int opened;            /* which end called connect(): FS_OPENED_... */
 };
 
-/* 0.  -ENOTCONN: the connection is not established, or an end has shut down a direction.  -EAGAIN: bytes came in at every
- * try.  -EOPNOTSUPP: the kernel does not count all of this (before Linux 4.19), or this is no TCP socket.
+/* 0.  -ENOTCONN: the connection is not established, or an end has shut down a direction.  -EAGAIN: it is not established yet,
+ * or bytes came in at every try.  -EOPNOTSUPP: the kernel does not count all of this (before Linux 4.19), or this is no TCP socket.
  * An urgent byte that was not read inline counts in `received` and, once it is passed, in `consumed`.  While one is still
  * ahead, the kernel tells too few unread bytes, so `consumed` is too large: such a socket does not look untouched. */
 int fs_counters_read(int descriptor, struct fs_counters *counters);

@@ -2,6 +2,7 @@
 #include "hidden.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -30,10 +31,20 @@ static void leave_to_parent(void)
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, leave_to_parent); }
 
+/* A program that closed its standard streams must not write into this. */
+static int above_streams(int number)
+{
+    if (number < 0 || number > STDERR_FILENO) return number;
+    int moved = fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(number);
+    return moved < 0 ? -error : moved;
+}
+
 int fs_hidden_keep(struct fs_hidden *hidden, int number)
 {
     struct stat status;
     *hidden = FS_HIDDEN_NONE;
+    number = above_streams(number);
     if (number < 0) return number;
     if (fstat(number, &status) != 0) {
         int error = errno;

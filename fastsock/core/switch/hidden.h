@@ -18,7 +18,7 @@ struct fs_hidden {
 
 #define FS_HIDDEN_NONE ((struct fs_hidden){.number = -1})
 
-/* Takes over a number, or a negative error, which it returns.  The caller has held the process (fs_hold_process()) since
+/* Takes over a descriptor and returns its number from now on, or a negative error, which it returns too.  The caller has held the process (fs_hold_process()) since
  * before the number was made: so no fork comes in between.  `hidden` stays where it is until it is closed or taken. */
 int fs_hidden_keep(struct fs_hidden *hidden, int number);
 int fs_hidden_number(const struct fs_hidden *hidden); /* -1: none, or the program has closed it */

@@ -84,6 +84,7 @@ static enum fs_why compare_counters(struct fs_seeking *seeking, struct fs_record
 static enum fs_why look_at_tuple(struct fs_seeking *seeking, int descriptor)
 {
     int error = fs_tuple_of(descriptor, &seeking->tuple);
+    if (error == -ENOTCONN) return FS_WHY_BUSY; /* it is connecting, perhaps */
     if (error != 0) return error == -EAFNOSUPPORT ? FS_WHY_OTHER_HOST : why_of(error);
     if (fs_tuple_is_own(&seeking->tuple)) return FS_WHY_ITSELF;
     seeking->is_local = fs_tuple_is_local(&seeking->tuple);
@@ -271,8 +272,10 @@ enum fs_why fs_seek(struct fs_seeking *seeking, struct fs_connection *connection
     int looks;
     if (record == NULL) return FS_WHY_LEFT;
     if (fs_record_state(record) == FS_ATTACHED) return FS_WHY_ATTACHED;
-    if (fs_record_state(record) == FS_OFFERED)
+    if (fs_record_state(record) == FS_OFFERED) {
+        seeking->stage = FS_OFFERING;
         return fs_attach_progress(connection, descriptor) == 1 ? FS_WHY_ATTACHED : FS_WHY_OFFERED;
+    }
     if (seeking->stage == FS_OFFERING) return FS_WHY_UNANSWERED; /* somebody has ended it */
     enum fs_why why = may_seek(seeking, record, descriptor);
     if (why == FS_WHY_ATTACHED) why = choose_part(seeking, record, descriptor, &looks);

@@ -269,6 +269,26 @@ TEST(candidates_attach_at_any_ratio_of_calls, 0)
             }
 }
 
+/* Calls on a socket that is not connected yet are in vain, and prove nothing. */
+TEST(candidates_attach_that_were_used_while_they_connected, 0)
+{
+    struct tcp tcp = tcp_connect(AF_INET, "127.0.0.1");
+    struct ends ends;
+    use(0, 0);
+    CHECK(listen(tcp.listener, 0) == 0); /* it is full: the next connection waits */
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    CHECK(connect(fd, (struct sockaddr *)&tcp.listening, sizeof tcp.listening) < 0 && errno == EINPROGRESS);
+    enter(&ends.side[1], fd, FS_ROLE_CONNECTED);
+    for (int i = 0; i < 3; i++) CHECK_EQUAL(try_send(&ends.side[1], 1, 10), -EAGAIN);
+    CHECK_EQUAL(why(&ends.side[1]), FS_WHY_BUSY);
+    close(tcp_accept(&tcp));
+    enter(&ends.side[0], tcp_accept(&tcp), FS_ROLE_ACCEPTED);
+    wait_until(&ends.side[1], FS_WRITABLE);
+    talk_until_attached(&ends, 20);
+    forget(&ends);
+    tcp_forget(&tcp);
+}
+
 /* ---- those that are not attached ---- */
 
 TEST(candidates_whose_other_end_is_not_there_give_up, 0)

@@ -485,6 +485,23 @@ TEST(names_survive_a_program_that_closes_every_number, 0)
     forget(&ends);
 }
 
+TEST(names_take_no_number_of_a_standard_stream, 0)
+{
+    struct ends ends = make(AF_INET, "127.0.0.1");
+    struct fs_hidden listener, out, in;
+    int kept = dup(0);
+    close(0);
+    CHECK_EQUAL(listen_for(&ends, &listener), 0);
+    CHECK_EQUAL(find(&ends, &out), 0);
+    CHECK_EQUAL(take_in(&listener, &in), 0);
+    CHECK(listener.number > 2 && out.number > 2 && in.number > 2 && fcntl(0, F_GETFD) < 0);
+    CHECK(fcntl(in.number, F_GETFD) == FD_CLOEXEC);
+    CHECK(dup2(kept, 0) == 0);
+    close(kept);
+    fs_hidden_close(&in), fs_hidden_close(&out), fs_hidden_close(&listener);
+    forget(&ends);
+}
+
 TEST(names_are_not_a_forked_child_s, NEEDS_PROCESSES)
 {
     struct ends ends = make(AF_INET, "127.0.0.1");
