@@ -96,6 +96,8 @@ MODELS = (
     holds("attach", "1 byte each way, joining end killed", "KILL=A", "full"),
     holds("attach", "1 byte each way, offering end killed", "KILL=B", "full"),
     holds("attach", "1 byte each way, offering end closes", "CLOSE=B", "full"),
+    holds("attach", "1 byte each way, offering end closes, answered", "CLOSE=B ANSWERED", "full"),
+    holds("attach", "1 byte each way, joining end closes, answered", "CLOSE=A ANSWERED", "full"),
     holds("pair", "3 bytes and 2, answered", "ANSWERED"),
     holds("pair", "3 bytes and 2", "", "full"),
     holds("pair", "3 bytes and 2, ring of 2, TCP of 2", "RING=2 CAP=2"),
