@@ -109,7 +109,7 @@ static int step_on_tcp(struct receive *call, uint32_t seq)
     if (seen < 0) return tell_error(call);
     if (seen == 0) return tell_end(call);
     if (room(call) == 0) return DONE;
-    if (take_bytes(call, (size_t)seen) < 0) return ON;
+    if (take_bytes(call, (size_t)seen) <= 0) return ON;
     if (peeks(call) || room(call) == 0) return DONE;
     return changes(call) != seq ? ON : DONE; /* else whatever comes now shows itself */
 }
@@ -242,7 +242,8 @@ static ssize_t receive_locked(struct receive *call)
 {
     int result = ON;
     for (int i = 0; i < MOST_STEPS && result == ON; i++) result = step(call);
-    if (result == ON) result = call->done != 0 ? DONE : -EAGAIN;
+    if (call->done != 0) result = DONE; /* whatever else there is to tell comes after it */
+    else if (result == ON) result = -EAGAIN;
     if (result == DONE && !peeks(call)) show_what_is_left(call);
     return result == DONE ? (ssize_t)call->done : result;
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 
 #include "attach.h"
@@ -11,7 +12,7 @@
 
 #define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
 #define LOOK_EVERY_US 1000.0         /* how old a sender's knowledge of the other end's life may be */
-#define AGAIN 1                      /* of an inner function: the carrier has changed */
+#define AGAIN SSIZE_MAX              /* of an inner function: the carrier has changed */
 #define ONLY_TCP (MSG_OOB | MSG_ZEROCOPY)
 
 static int lock(fs_lock_word *word, int flags)
@@ -37,12 +38,16 @@ static ssize_t kernel_send(int descriptor, struct fs_parts *parts, int flags, in
 static int is_gone(const struct fs_record *record, struct fs_end *end, int descriptor)
 {
     if (fs_end_other_left(end)) return 1;
-    if ((double)(fs_ticks() - end->looked_at) <= LOOK_EVERY_US * fs_ticks_per_us()) return 0;
+    uint32_t notice = atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed);
+    if (!end->end_shown && notice == end->notice_seen &&
+        (double)(fs_ticks() - end->looked_at) <= LOOK_EVERY_US * fs_ticks_per_us())
+        return 0;
+    end->notice_seen = notice;
     end->looked_at = fs_ticks();
     if (atomic_load(&record->read_shut)) return 0; /* then the kernel shows nothing else */
     struct pollfd one = {descriptor, POLLRDHUP, 0};
     if (poll(&one, 1, 0) <= 0) return 0;
-    end->end_shown = 1;
+    end->end_shown = 1; /* whoever reads looks, too */
     return (one.revents & POLLHUP) != 0 ||
            ((one.revents & POLLRDHUP) != 0 && !atomic_load(&end->in.shared->producer_shut));
 }
@@ -96,8 +101,13 @@ static ssize_t send_by_ring(struct fs_connection *connection, int descriptor, st
         result = -EBUSY; /* a copy past the ring waits for the other end */
     } else if (atomic_load_explicit(&end->out.shared->producer_shut, memory_order_relaxed)) {
         result = kernel_send(descriptor, parts, flags & ~FS_MAY_SLEEP, kernel_flags); /* it says why not */
-    } else if (kernel_flags & ONLY_TCP || is_gone(record, end, descriptor)) {
+    } else if (kernel_flags & ONLY_TCP) {
         result = fs_switch_to_tcp(connection, end, descriptor) ? AGAIN : -EAGAIN;
+    } else if (is_gone(record, end, descriptor)) {
+        result = AGAIN;
+        if (!fs_switch_to_tcp(connection, end, descriptor)) /* its reader went in recv(): nobody comes out */
+            result = kernel_send(descriptor, parts, flags & ~FS_MAY_SLEEP, kernel_flags);
+        if (result != AGAIN && result > 0) *done += (size_t)result;
     } else {
         result = put(connection, end, descriptor, parts, flags);
         if (result > 0) *done += (size_t)result;
@@ -190,7 +200,7 @@ static __attribute__((noinline)) ssize_t send_any(struct fs_connection *connecti
             result = send_by_ring(connection, descriptor, record, parts, flags, kernel_flags, &done);
         } else {
             result = send_by_tcp(connection, descriptor, record, parts, flags, kernel_flags);
-            if (result > 0) done += (size_t)result;
+            if (result > 0 && result != AGAIN) done += (size_t)result;
         }
         if (result == AGAIN) continue;
         return done != 0 ? (ssize_t)done : result;

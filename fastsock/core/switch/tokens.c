@@ -22,7 +22,11 @@ static int send_one(struct fs_record *record, int descriptor)
 {
     ssize_t sent = send(descriptor, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent == 1) atomic_fetch_add(&record->sent, 1ull << FS_TRAFFIC_SHIFT);
-    return sent == 1 || errno == EPIPE || errno == ECONNRESET;
+    if (sent == 1 || errno == EPIPE) return 1;
+    if (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS) return 0;
+    atomic_store(&record->pending_error, errno); /* the kernel tells it once: it is the program's to hear */
+    atomic_store(&record->failed, 1);
+    return 1;
 }
 
 /* A watched reader that has not asked again may be told of edges alone.  It would have asked if it had looked: at most one

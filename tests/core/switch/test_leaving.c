@@ -322,3 +322,41 @@ TEST(close_behind_the_last_byte_loses_nothing, 0)
 {
     for (int i = 0; i < scaled(500); i++) run_close_behind_a_token(500 + (uint64_t)i);
 }
+
+static void *receive_for_ever(void *argument)
+{
+    struct traffic *traffic = argument;
+    traffic_receive(traffic);
+    return NULL;
+}
+
+/* Its reader has been in recv() since before the attach, and never comes out: nobody may wait for that. */
+TEST(death_of_an_end_whose_reader_sleeps_in_recv, NEEDS_PROCESSES)
+{
+    for (int i = 0; i < 10; i++) {
+        struct pair pair = pair_make(4096);
+        pid_t other = start_process();
+        int side = other == 0 ? 0 : 1;
+        pair_forget(&pair, !side);
+        pair_enter(&pair, side);
+        if (other == 0) {
+            struct traffic reader = {&pair, 0, BLOCKING, 1, UINT64_MAX, 1, 100, 0, 0};
+            start_thread(receive_for_ever, &reader);
+            while (fs_traffic_inside(atomic_load(&pair.end[0]->record->received)) == 0) exact_sleep_us(100);
+            while (pair_join(&pair) != 0) exact_sleep_us(100);
+            for (;;) pause();
+        }
+        CHECK_EQUAL(pair_offer(&pair), 0);
+        while (fs_attach_progress(pair.end[1], pair.fd[1]) != 1) exact_sleep_us(100);
+        kill(other, SIGKILL);
+        waitpid(other, NULL, 0);
+        await_end(&pair, 1);
+        unsigned char block[100];
+        ssize_t sent = 1;
+        struct waiter waiter = {&pair, 1, FS_WRITABLE, -1, i % 2 ? BLOCKING : POLL, 0};
+        while (sent > 0) sent = pair_send(&pair, &waiter, block, sizeof block, 0);
+        CHECK(sent == -EPIPE || sent == -ECONNRESET);
+        pair_close(&pair, 1);
+        pair_done(&pair);
+    }
+}
