@@ -84,9 +84,10 @@ static void show(struct fs_connection *connection, struct fs_end *end, int reade
 {
     struct fs_record *record = connection->record;
     atomic_store(&fs_words_in(end)->rx_in, (uint32_t)reader_within);
-    if (atomic_load(&record->watched)) atomic_store(&end->in.shared->watched, FS_WATCHED_EXACTLY);
     atomic_store(&record->rseq, 0);
     atomic_store(&connection->end, end);
+    /* behind that: whoever begins to watch marks the record, and then looks for the end */
+    if (atomic_load(&record->watched)) atomic_store(&end->in.shared->watched, FS_WATCHED_EXACTLY);
 }
 
 static int refused(struct fs_end *end, int error)

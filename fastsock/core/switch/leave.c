@@ -16,6 +16,7 @@
 
 #define LOCK_PATIENCE_NS 50000000ull /* what must not fail for a stopped process goes on then */
 #define RESEND_PATIENCE_NS 20000000ull
+#define GRANTED_PATIENCE_NS 2000000000ull
 
 /* ---- an open offer is decided before anything ends ---- */
 
@@ -191,7 +192,10 @@ static int release_empty(struct fs_connection *connection, struct fs_record *rec
 {
     if (!fs_ring_ask_raw(&end->in)) return -EAGAIN;
     if (end_tokens(connection, record, end, descriptor) == 0) return 0;
-    fs_tokens_begin_again(end); /* first: what is published next must wake */
+    /* first: what is published next must wake */
+    int in_ring = (atomic_load(&record->rseq) & 1) != 0;
+    uint64_t counted = atomic_load(&fs_words_in(end)->tokens) >> FS_TOKEN_SHIFT;
+    fs_tokens_begin_again(end, in_ring ? fs_tokens_on_their_way(connection, end) : (int)counted);
     return fs_ring_take_back_raw(&end->in) ? -EAGAIN : end_tokens(connection, record, end, descriptor);
 }
 
@@ -221,9 +225,12 @@ static int release_unread(struct fs_connection *connection, struct fs_record *re
         atomic_store(&words->release, FS_RELEASE_NONE);
         return -EAGAIN;
     }
-    deadline = fs_now_ns() + RESEND_PATIENCE_NS;
+    deadline = fs_now_ns() + GRANTED_PATIENCE_NS; /* from the ring nothing may be read any more */
     while (atomic_load(&words->seq) == atomic_load(&record->rseq) && left_of(deadline) > 0) sched_yield();
-    if (atomic_load(&words->seq) == atomic_load(&record->rseq)) return -EPROTO; /* it died in the middle of it */
+    if (atomic_load(&words->seq) == atomic_load(&record->rseq)) { /* it died in the middle of it */
+        shutdown(descriptor, SHUT_RDWR);
+        return -EPROTO;
+    }
     return fs_tokens_end(connection, end, descriptor);
 }
 

@@ -25,6 +25,7 @@ static inline void fs_switch_carry_out(struct fs_record *record, struct fs_end *
 {
     uint32_t seq = atomic_load(&record->rseq) + 1;
     atomic_store(&record->rseq, seq);
+    atomic_store(&fs_words_in(end)->drained, fs_moved(&record->received));
     atomic_store(&fs_words_in(end)->rseq, seq);
 }
 

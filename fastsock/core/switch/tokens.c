@@ -8,6 +8,7 @@
 #include "counters.h"
 
 #define ENDING_PATIENCE_NS 20000000ull
+#define MOST_READINGS 10000
 #define MOST_TRIES 64 /* against another process that changes a word all the time */
 
 static uint64_t count_of(uint64_t word) { return word >> FS_TOKEN_SHIFT; }
@@ -79,11 +80,19 @@ static void break_off(struct fs_record *record, int descriptor)
     atomic_store(&record->failed, 1);
 }
 
+/* While bytes come in at every look the kernel's answer is none yet. */
+static int read_counters(int descriptor, struct fs_counters *kernel)
+{
+    int error = -EAGAIN;
+    for (int i = 0; i < MOST_READINGS && error == -EAGAIN; i++) error = fs_counters_read(descriptor, kernel);
+    return error;
+}
+
 void fs_tokens_mend(struct fs_record *record, struct fs_end *end, int descriptor)
 {
     struct fs_counters kernel;
     uint32_t counted = (uint32_t)count_of(atomic_load(&fs_words_out(end)->tokens)), rung = atomic_load(&record->rung);
-    int error = fs_counters_read(descriptor, &kernel);
+    int error = read_counters(descriptor, &kernel);
     int64_t more = error == 0 ? fs_distance(fs_moved(&record->sent), kernel.sent) : -1;
     if (more < 0 || more > 1) {
         break_off(record, descriptor);
@@ -134,7 +143,7 @@ ssize_t fs_take_off_tcp(struct fs_connection *connection, int descriptor, void *
 void fs_take_mend(struct fs_record *record, int descriptor)
 {
     struct fs_counters kernel;
-    int error = fs_counters_read(descriptor, &kernel);
+    int error = read_counters(descriptor, &kernel);
     int64_t more = error == 0 ? fs_distance(fs_moved(&record->received), kernel.consumed) : -1;
     if (more < 0) break_off(record, descriptor);
     else atomic_fetch_add(&record->received, (uint64_t)more << FS_TRAFFIC_SHIFT);
@@ -197,12 +206,13 @@ int fs_tokens_end(struct fs_connection *connection, struct fs_end *end, int desc
     return left == 0 ? 0 : -EAGAIN;
 }
 
-void fs_tokens_begin_again(struct fs_end *end)
+void fs_tokens_begin_again(struct fs_end *end, int left)
 {
+    uint64_t wanted = left < FS_MOST_TOKENS ? FS_TOKEN_WANTED : 0; /* else those that come wake */
     _Atomic uint64_t *word = &fs_words_in(end)->tokens;
     uint64_t seen = atomic_load(word);
     for (int i = 0; i < MOST_TRIES; i++)
-        if (atomic_compare_exchange_weak(word, &seen, (seen | FS_TOKEN_WANTED) & ~(uint64_t)FS_TOKENS_ENDED)) break;
+        if (atomic_compare_exchange_weak(word, &seen, (seen | wanted) & ~(uint64_t)FS_TOKENS_ENDED)) break;
 }
 
 static int has_moved(const struct fs_connection *connection, struct fs_end *end)

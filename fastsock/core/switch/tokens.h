@@ -32,7 +32,7 @@ int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int
 /* No more are sent, and those that were are taken: 0.  -EAGAIN: one that is counted did not come in time.  Nothing of the
  * ring may be unread. */
 int fs_tokens_end(struct fs_connection *connection, struct fs_end *end, int descriptor);
-void fs_tokens_begin_again(struct fs_end *end); /* after that: the next byte brings one */
+void fs_tokens_begin_again(struct fs_end *end, int left); /* after that, with so many on their way */
 
 /* One recv() under the reader's lock that never sleeps.  What it took is counted before anybody else comes.  The count,
  * 0 at the end, or -errno; an error but -EAGAIN is kept for the program as the record's `pending_error`. */

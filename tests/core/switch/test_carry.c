@@ -380,3 +380,42 @@ TEST(call_that_must_not_wait_answers_while_another_one_works, 0)
     expect_bytes(&pair, 1, "x");
     close_both(&pair);
 }
+
+/* ---- calls of the kernel that the caller makes ---- */
+
+TEST(callers_own_kernel_calls_find_the_stream_in_order, 0)
+{
+    struct pair pair = pair_both(4096);
+    struct fs_record *within;
+    char got[8];
+    for (int attached = 0; attached < 2; attached++) {
+        if (attached) pair_attach(&pair);
+        for (int i = 0; i < 10; i++) {
+            CHECK_EQUAL(send_now(&pair, 1, "one ", 4, 0), 4);
+            CHECK_EQUAL(fs_carry_send_begins(pair.end[1], pair.fd[1], 0, &within), 0);
+            fs_carry_send_ended(pair.end[1], pair.fd[1], within, send(pair.fd[1], "two ", 4, MSG_NOSIGNAL));
+            CHECK_EQUAL(send_now(&pair, 1, "three", 5, 0), 5);
+            expect_bytes(&pair, 0, "one two three");
+        }
+        CHECK_EQUAL(send_now(&pair, 1, "four", 4, 0), 4);
+        int error = fs_carry_receive_begins(pair.end[0], pair.fd[0], &within);
+        CHECK_EQUAL(error, attached ? -EBUSY : 0);
+        if (!attached) {
+            ssize_t count = recv(pair.fd[0], got, 8, MSG_PEEK);
+            CHECK_EQUAL(fs_carry_receive_ended(pair.end[0], pair.fd[0], within, count, 1), 4);
+        }
+        expect_bytes(&pair, 0, "four");
+    }
+    struct fs_carriers carriers;
+    fs_connection_report(pair.end[1], pair.fd[1], &carriers);
+    CHECK(carriers.out_ring && carriers.spills == 10); /* it went back each time */
+    CHECK_EQUAL(fs_carry_send_begins(pair.end[1], pair.fd[1], 1, &within), 0);
+    fs_carry_send_ended(pair.end[1], pair.fd[1], within, -1);
+    CHECK_EQUAL(send_now(&pair, 1, "five", 4, 0), 4);
+    expect_bytes(&pair, 0, "five");
+    CHECK_EQUAL(send_now(&pair, 1, "six", 3, 0), 3);
+    fs_connection_report(pair.end[1], pair.fd[1], &carriers);
+    CHECK(!carriers.out_ring);
+    expect_bytes(&pair, 0, "six");
+    close_both(&pair);
+}

@@ -143,6 +143,23 @@ static void both_halves(struct pair *pair, int answers[8])
     answers[6] = fs_leave_shutdown(pair->end[1], pair->fd[1], 7);
 }
 
+static _Atomic int signals;
+static void count_signal(int number) { signals += number == SIGPIPE; }
+
+static void signalled(struct pair *pair, int answers[8])
+{
+    struct iovec part = {"x", 1};
+    signal(SIGPIPE, count_signal);
+    signals = 0;
+    fs_leave_shutdown(pair->end[0], pair->fd[0], SHUT_WR);
+    for (int i = 0; i < 2; i++) {
+        struct fs_parts parts = fs_parts_of(&part, 1);
+        answers[i] = (int)fs_carry_send(pair->end[0], pair->fd[0], &parts, i ? FS_NO_SIGNAL : 0, MSG_DONTWAIT);
+        answers[2 + i] = signals;
+    }
+}
+
+TEST(broken_pipe_is_signalled_as_by_tcp, 0) { compare(signalled); }
 TEST(orderly_close_is_told_as_by_tcp, 0) { compare(orderly); }
 TEST(close_with_unread_bytes_resets_as_tcp_does, 0) { compare(with_unread_bytes); }
 TEST(close_with_linger_zero_resets_as_tcp_does, 0) { compare(by_linger_zero); }
