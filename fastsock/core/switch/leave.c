@@ -33,13 +33,13 @@ static void decide(struct fs_connection *connection, struct fs_record *record, i
     struct fs_end *end = connection->end;
     uint32_t open = FS_JOIN_OPEN;
     switch (fs_record_state(record)) {
-    case FS_CANDIDATE: atomic_store(&record->state, FS_NEVER); break;
+    case FS_CANDIDATE: atomic_store(&record->state, FS_TCP_ONLY); break;
     case FS_OFFERED:
         if (end == NULL) break;
         if (!atomic_compare_exchange_strong(&end->header->joined, &open, FS_JOIN_DECLINED)) {
             be_attached(record);
         } else {
-            atomic_store(&record->state, FS_NEVER);
+            atomic_store(&record->state, FS_TCP_ONLY);
             fs_options_give_back(record, descriptor);
         }
         break;

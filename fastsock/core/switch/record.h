@@ -14,7 +14,7 @@
 
 /* PLAIN states carry over TCP and know nothing of memory.  OFFERED: this end has offered it.  ATTACHED: both ends have it.
  * RELEASED: they had it, and foreign code has the descriptor now. */
-enum fs_state { FS_CANDIDATE = 0, FS_NEVER = 1, FS_RELEASED = 2, FS_OFFERED = 3, FS_ATTACHED = 4 };
+enum fs_state { FS_CANDIDATE = 0, FS_TCP_ONLY = 1, FS_RELEASED = 2, FS_OFFERED = 3, FS_ATTACHED = 4 };
 
 enum fs_role { FS_ROLE_UNKNOWN, FS_ROLE_CONNECTED, FS_ROLE_ACCEPTED };
 
