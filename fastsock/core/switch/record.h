@@ -55,6 +55,7 @@ struct fs_record {
     _Atomic uint32_t owed;       /* tokens that TCP refused: before any payload */
     _Atomic uint32_t
         ringing; /* a token is being sent: whoever finds that behind a dead owner looks at the kernel's count */
+    _Atomic uint32_t reader_stays; /* the other end's, in a recv() since before the attach */
     _Atomic uint32_t rung; /* tokens since X that were sent, or are owed: what the segment counts, but for one */
     _Atomic uint32_t calls_out;
     _Atomic uint64_t switches, spills; /* of this end's direction */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 
 #include "attach.h"
 #include "carry.h"
@@ -10,9 +11,10 @@
 #include "switch.h"
 #include "tokens.h"
 
-#define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
-#define LOOK_EVERY_US 1000.0         /* how old a sender's knowledge of the other end's life may be */
-#define AGAIN SSIZE_MAX              /* of an inner function: the carrier has changed */
+#define LOCK_PATIENCE_NS 50000000ull   /* then its owner is stopped */
+#define LOOK_EVERY_US 1000.0           /* how old a sender's knowledge of the other end's life may be */
+#define READER_PATIENCE_NS 20000000ull /* with a wake-up of a thread */
+#define AGAIN SSIZE_MAX                /* of an inner function: the carrier has changed */
 #define ONLY_TCP (MSG_OOB | MSG_ZEROCOPY)
 
 static int lock(fs_lock_word *word, int flags)
@@ -59,6 +61,20 @@ static int is_asked_out(struct fs_end *end)
            fs_ring_agree(&end->out);
 }
 
+/* A reader in recv() since before the attach forbids it for a moment: a token has woken it.  Nobody else would tell a
+ * watcher of edges that there is room.  Whoever does not come out in time is waited for once. */
+static int go_to_tcp(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
+                     int flags)
+{
+    uint64_t start = fs_now_ns();
+    while (!fs_switch_to_tcp(connection, end, descriptor)) {
+        if (flags & FS_AT_ONCE || atomic_load(&record->owed) != 0 || atomic_load(&record->reader_stays)) return 0;
+        if (fs_now_ns() - start > READER_PATIENCE_NS) atomic_store(&record->reader_stays, 1);
+        else sched_yield();
+    }
+    return 1;
+}
+
 /* With the lock, and the direction in the ring. */
 static ssize_t put(struct fs_connection *connection, struct fs_end *end, int descriptor, struct fs_parts *parts,
                    int flags)
@@ -72,9 +88,10 @@ static ssize_t put(struct fs_connection *connection, struct fs_end *end, int des
     if (result < 0 && result != -EAGAIN) return result;
     if (result >= 0 && (size_t)result == length) return result;
     /* a full ring: who must not wait goes on over TCP, which also shows whether there is room */
-    int leaves = is_asked_out(end) || !(flags & (FS_PATIENT | FS_UNPOLLED));
-    if (leaves && fs_switch_to_tcp(connection, end, descriptor) && result == -EAGAIN) return 0;
-    return result;
+    if (!is_asked_out(end) && flags & (FS_PATIENT | FS_UNPOLLED)) return result;
+    if (!go_to_tcp(connection, connection->record, end, descriptor, flags))
+        return result == -EAGAIN && flags & FS_AT_ONCE ? -EBUSY : result;
+    return result == -EAGAIN ? 0 : result;
 }
 
 static void heed_words(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
@@ -102,7 +119,7 @@ static ssize_t send_by_ring(struct fs_connection *connection, int descriptor, st
     } else if (atomic_load_explicit(&end->out.shared->producer_shut, memory_order_relaxed)) {
         result = kernel_send(descriptor, parts, flags & ~FS_MAY_SLEEP, kernel_flags); /* it says why not */
     } else if (kernel_flags & ONLY_TCP) {
-        result = fs_switch_to_tcp(connection, end, descriptor) ? AGAIN : -EAGAIN;
+        result = go_to_tcp(connection, record, end, descriptor, flags) ? AGAIN : -EAGAIN;
     } else if (is_gone(record, end, descriptor)) {
         result = AGAIN;
         if (!fs_switch_to_tcp(connection, end, descriptor)) /* its reader went in recv(): nobody comes out */

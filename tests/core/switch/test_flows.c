@@ -114,6 +114,7 @@ STREAMS(epoll, EPOLL, EPOLL)
 STREAMS(epoll_edge, EPOLL_EDGE, EPOLL_EDGE)
 STREAMS(blocking_reader, EPOLL, BLOCKING)
 STREAMS(blocking_writer, BLOCKING, EPOLL)
+STREAMS(writer_of_edges, EPOLL_EDGE, BLOCKING)
 
 /* ---- large blocks, past the ring where both ends copy ---- */
 
