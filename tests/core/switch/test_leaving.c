@@ -377,3 +377,43 @@ TEST(death_of_an_end_whose_reader_sleeps_in_recv, NEEDS_PROCESSES)
         pair_done(&pair);
     }
 }
+
+/* It has read all, but the kernel does not know that a token is no byte. */
+TEST(death_with_a_token_unread_is_no_reset, NEEDS_PROCESSES)
+{
+    for (int i = 0; i < 20; i++) {
+        struct pair pair = pair_make(4096);
+        int told[2];
+        char got[8];
+        CHECK(pipe(told) == 0);
+        pid_t other = start_process();
+        int side = other == 0 ? 0 : 1;
+        pair_forget(&pair, !side);
+        pair_enter(&pair, side);
+        if (other == 0) {
+            while (pair_join(&pair) != 0) exact_sleep_us(100);
+            struct waiter waiter = {&pair, 0, FS_READABLE, -1, BLOCKING, 0};
+            for (int left = 5 * (1 + i % 3); left > 0;) {
+                ssize_t part = pair_receive(&pair, &waiter, got, sizeof got, 0);
+                CHECK(part > 0);
+                left -= (int)part;
+            }
+            CHECK_EQUAL(write(told[1], "x", 1), 1);
+            for (;;) pause();
+        }
+        CHECK_EQUAL(pair_offer(&pair), 0);
+        while (fs_attach_progress(pair.end[1], pair.fd[1]) != 1) exact_sleep_us(100);
+        for (int k = 0; k < 1 + i % 3; k++) CHECK_EQUAL(send_now(&pair, 1, "hello", 5, 0), 5);
+        CHECK_EQUAL(read(told[0], got, 1), 1);
+        kill(other, SIGKILL);
+        waitpid(other, NULL, 0);
+        await_end(&pair, 1);
+        CHECK_EQUAL(receive_now(&pair, 1, got, sizeof got, 0), 0);
+        CHECK_EQUAL(receive_now(&pair, 1, got, sizeof got, 0), 0);
+        while (send_now(&pair, 1, "x", 1, 0) > 0) exact_sleep_us(100);
+        CHECK_EQUAL(send_now(&pair, 1, "x", 1, 0), -EPIPE);
+        for (int k = 0; k < 2; k++) close(told[k]);
+        pair_close(&pair, 1);
+        pair_done(&pair);
+    }
+}
