@@ -4,67 +4,48 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#define MOST_SLOTS (1u << 17)
-#define FEWEST_SLOTS (1u << 10)
-#define BATCH 64u
+#define MOST_SLOTS (1u << 14)
+#define FEWEST_SLOTS (1u << 8)
 #define TRIES 8
 
 _Atomic uint32_t fs_first_calls = 8;
 _Atomic uint64_t fs_first_bytes = 64 * 1024;
 
-struct arena {
-    _Atomic uint32_t next; /* slots that nobody has had yet; slot 0 is this */
-    uint32_t slots;
-};
-
-_Static_assert(sizeof(struct arena) <= sizeof(struct fs_record), "it lies in the first slot");
-
-/* The slots that this process may use: a queue, so that a slot rests before it serves again. */
-static struct fs_record *records;
-static uint32_t first, last; /* 0: none; linked by `next` */
+/* Memory of this process's own, for records that it begins: the processes that it forks share it.  What is full is left as
+ * it is: some of its records will never be given back, because who held them was killed. */
+static struct fs_record *fresh; /* the next slot that nobody has had, of so many */
+static uint32_t fresh_slots;
+static struct fs_record *first, *last; /* free ones: a queue, so that a slot rests before it serves again */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct fs_record *make_arena(void)
+static int make_arena(void)
 {
     for (uint32_t slots = MOST_SLOTS; slots >= FEWEST_SLOTS; slots /= 4) {
         size_t bytes = (size_t)slots * sizeof(struct fs_record);
         if (!fs_may_map(bytes)) continue;
         void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) continue;
-        struct arena *arena = memory;
-        arena->slots = slots;
-        atomic_store(&arena->next, 1);
-        return memory;
+        fresh = memory;
+        fresh_slots = slots;
+        return 1;
     }
-    return NULL;
+    return 0;
 }
 
-static void append(uint32_t slot)
+static void append(struct fs_record *record)
 {
-    records[slot].next = 0;
-    if (last != 0) records[last].next = slot;
-    else first = slot;
-    last = slot;
+    record->next = NULL;
+    if (last != NULL) last->next = record;
+    else first = record;
+    last = record;
 }
 
-static uint32_t take_first(void)
+static struct fs_record *take_first(void)
 {
-    uint32_t slot = first;
-    first = records[slot].next;
-    if (first == 0) last = 0;
-    return slot;
-}
-
-/* A new batch, which no other process has. */
-static int refill(void)
-{
-    struct arena *arena = (struct arena *)records;
-    uint32_t begin = atomic_load(&arena->next);
-    do
-        if (begin + BATCH > arena->slots) return 0;
-    while (!atomic_compare_exchange_weak(&arena->next, &begin, begin + BATCH));
-    for (uint32_t slot = begin; slot < begin + BATCH; slot++) append(slot);
-    return 1;
+    struct fs_record *record = first;
+    first = record->next;
+    if (first == NULL) last = NULL;
+    return record;
 }
 
 static int is_busy(const struct fs_record *record)
@@ -73,16 +54,17 @@ static int is_busy(const struct fs_record *record)
            atomic_load(&record->sender) != 0 || atomic_load(&record->receiver) != 0;
 }
 
-/* A slot whose last threads have gone out. */
+/* A slot whose last threads have gone out, or a new one. */
 static struct fs_record *take_slot(void)
 {
-    if (records == NULL && (records = make_arena()) == NULL) return NULL;
-    for (int i = 0; i < TRIES && (first != 0 || refill()); i++) {
-        uint32_t slot = take_first();
-        if (!is_busy(&records[slot])) return &records[slot];
-        append(slot);
+    for (int i = 0; i < TRIES && first != NULL; i++) {
+        struct fs_record *record = take_first();
+        if (!is_busy(record)) return record;
+        append(record);
     }
-    return refill() ? &records[take_first()] : NULL;
+    if (fresh_slots == 0 && !make_arena()) return NULL;
+    fresh_slots--;
+    return fresh++;
 }
 
 /* Threads that come too late may enter and back out meanwhile: their marks stay. */
@@ -124,7 +106,7 @@ void fs_record_give(struct fs_record *record)
 {
     if (atomic_fetch_sub(&record->keepers, 1) != 1) return;
     pthread_mutex_lock(&lock);
-    append((uint32_t)(record - records));
+    append(record);
     pthread_mutex_unlock(&lock);
 }
 
@@ -132,6 +114,9 @@ void fs_records_before_fork(void) { pthread_mutex_lock(&lock); }
 
 void fs_records_after_fork(int in_child)
 {
-    if (in_child) first = last = 0; /* they are the parent's */
+    if (in_child) { /* they are the parent's */
+        first = last = NULL;
+        fresh_slots = 0;
+    }
     pthread_mutex_unlock(&lock);
 }

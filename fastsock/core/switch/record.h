@@ -1,7 +1,7 @@
 /* A connection's state as all processes share it that were forked from the one where it began.
  *
- * Records lie in one arena, made before any of those forks.  Its memory is never unmapped and never serves anything
- * else: whoever comes late to a record finds a record, perhaps of another connection, and backs out (carry.h).
+ * Records lie in shared memory of the process that begins the connection.  That memory is never unmapped and never serves
+ * anything else: whoever comes late to a record finds a record, perhaps of another connection, and backs out (carry.h).
  */
 #ifndef FASTSOCK_RECORD_H
 #define FASTSOCK_RECORD_H
@@ -43,7 +43,7 @@ struct fs_record {
     _Atomic uint32_t foreign;    /* something that only TCP can carry went over it: not a candidate any more */
     _Atomic uint32_t watched;    /* by somebody whom fastsock does not see */
     _Atomic uint64_t next_bytes; /* from as many bytes on, likewise; UINT64_MAX: never */
-    uint32_t next;               /* of those that are free */
+    struct fs_record *next;      /* of those that are free */
     _Atomic int nodelay, cork, low_water; /* what the program set, while another value holds underneath (options.h) */
     _Atomic uint64_t since_ns;            /* when it was attached, on fs_now_ns()'s clock */
 

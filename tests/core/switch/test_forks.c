@@ -236,3 +236,23 @@ TEST(death_around_the_taking_of_a_token, NEEDS_FAULTS)
         run_death_around_a_token(AFTER_CALL, IN_RECV, i);
     }
 }
+
+/* Each child begins connections of its own, and takes nothing of what its parent has to give. */
+TEST(children_that_are_killed_use_nothing_up, NEEDS_PROCESSES)
+{
+    struct pair pair = pair_both(4096);
+    for (int i = 0; i < 3000; i++) {
+        pid_t child = start_process();
+        if (child == 0) {
+            int fd = dup(pair.fd[0]);
+            CHECK_EQUAL(fs_table_enter(fd, FS_ROLE_UNKNOWN), 0);
+            _exit(0);
+        }
+        join_process(child);
+    }
+    int fd = dup(pair.fd[0]);
+    CHECK_EQUAL(fs_table_enter(fd, FS_ROLE_UNKNOWN), 0);
+    fs_leave_descriptor(fd);
+    close(fd);
+    close_both(&pair);
+}
