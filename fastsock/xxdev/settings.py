@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 EAGER = ("send", "write")
 RENDEZVOUS = ("write", "read")
+SHARED_MEMORY = ("measured", "buffers", "direct")
 
 
 class Settings(config.Checked):
@@ -24,6 +25,8 @@ class Settings(config.Checked):
     spin_us: longest busy wait, in microseconds, before a waiting call sleeps.
     connect_ms: how long the network may take to reach a rank before it counts as unreachable.
     silence_ms: how long the network may be silent before the rank behind it counts as lost.
+    shared_memory: how long messages of collectives go in shared memory. "measured": the way that was faster lately;
+        "buffers": copied through memory that all share; "direct": read out of their giver's memory.
     rdma_device: the one that ibvdev opens; none named: the one with the rank's address, or the first that is active.
     rdma_memory: bytes of programs' memory that ibvdev registers at once; beyond, long messages are copied.
     rdma_keeps_memory: it stays registered for later messages, where the kernel tells when it goes.
@@ -38,6 +41,7 @@ class Settings(config.Checked):
     spin_us: float
     connect_ms: float
     silence_ms: float
+    shared_memory: str
     rdma_device: str
     rdma_memory: int
     rdma_keeps_memory: bool
@@ -51,6 +55,7 @@ class Settings(config.Checked):
         "spin_us",
         "connect_ms",
         "silence_ms",
+        "shared_memory",
         "rdma_device",
         "rdma_memory",
         "rdma_keeps_memory",
@@ -68,6 +73,7 @@ class Settings(config.Checked):
         spin_us: float | str = 200.0,
         connect_ms: float | str = 5000.0,
         silence_ms: float | str = 10_000.0,
+        shared_memory: str = "measured",
         rdma_device: str = "",
         rdma_memory: int | str = 1 << 30,
         rdma_keeps_memory: bool | str = True,
@@ -81,6 +87,7 @@ class Settings(config.Checked):
         put(self, "spin_us", config.duration("spin_us", spin_us))
         put(self, "connect_ms", config.duration("connect_ms", connect_ms))
         put(self, "silence_ms", config.duration("silence_ms", silence_ms))
+        put(self, "shared_memory", config.choice("shared_memory", shared_memory, SHARED_MEMORY))
         put(self, "rdma_device", rdma_device.strip())
         put(self, "rdma_memory", config.size("rdma_memory", rdma_memory))
         put(self, "rdma_keeps_memory", config.flag("rdma_keeps_memory", rdma_keeps_memory))

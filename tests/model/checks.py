@@ -40,6 +40,12 @@ def mistake(model: str, name: str, expected: str, defines: str, run: str = "shor
 
 
 MODELS = (
+    holds("choice", "three members, the first one's cell", "", "quick"),
+    holds("choice", "three members, all cells", "ALL"),
+    holds("choice", "the first member dies", "DEATH=0"),
+    holds("choice", "another member dies", "DEATH=1"),
+    holds("choice", "a member dies, all cells", "ALL DEATH=2"),
+    holds("choice", "four members, five calls, one cell", "M=4 CALLS=5 CELLS=1", "full"),
     holds("switch", "blocking reader, 4 bytes", "N=4"),
     holds("switch", "blocking reader, answered", "N=4 ANSWERED", "quick"),
     holds("switch", "blocking reader, 5 bytes, ring of 2", "N=5 RING=2"),
@@ -126,6 +132,11 @@ MODELS = (
 )
 
 MISTAKES = (
+    mistake("choice", "members go by what they would take themselves", "assertion", "MUT_OWNGUESS", "quick"),
+    mistake("choice", "a cell is filled before all have read it", "assertion", "MUT_NOCLAIM"),
+    mistake(
+        "choice", "who times a call is done after the others, and they wait for that", "standstill", "MUT_TIMEDFIRST"
+    ),
     mistake("switch", "X named without exclusion", "assertion", "N=3 NW=2 MUT_NODEKKER"),
     mistake("switch", "reader sleeps without the second look", "standstill", "N=4 MUT_NOSECONDLOOK", "quick"),
     mistake("switch", "token and last payload in one read, unseen epoll", "standstill", "N=4 WATCH MUT_ONEREAD"),

@@ -26,6 +26,12 @@ def test_what_is_no_size_is_refused(text):
         settings.from_environment({"FASTSOCK_MPJ_EAGER_LIMIT": text})
 
 
+def test_what_is_no_way_is_refused():
+    assert settings.from_environment({"FASTSOCK_MPJ_SHARED_MEMORY": "direct"}).shared_memory == "direct"
+    with pytest.raises(config.ConfigError, match=r"FASTSOCK_MPJ_SHARED_MEMORY.*measured, buffers"):
+        settings.from_environment({"FASTSOCK_MPJ_SHARED_MEMORY": "fast"})
+
+
 def test_changes_from_code():
     assert settings.configure(eager_limit="1M").eager_limit == 1 << 20
     with pytest.raises(config.ConfigError, match="there is no setting 'eager'"):

@@ -29,6 +29,8 @@ cdef extern from "team/team.h" nogil:
     int fs_team_create_memory(int size, int crowded)
     fs_team *fs_team_open(int memory, int index, int size, const int *bells, const int *watches, int at_once,
                           const fs_team_hooks *hooks, int *error)
+    enum fs_team_kept: FS_TEAM_MEASURED, FS_TEAM_BUFFERED, FS_TEAM_DIRECT
+    void fs_team_keep(fs_team *team, fs_team_kept kept)
     void fs_team_close(fs_team *team)
     int fs_team_culprit(const fs_team *team)
 

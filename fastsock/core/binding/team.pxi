@@ -166,6 +166,17 @@ cdef class Team:
         return can
 
     @cython.critical_section
+    def keep(self, str way not None):
+        """How long messages go: by what the calls' times say ("measured", as a team begins), always through the buffers,
+        or always out of their givers' memory where that can be read. The member that decides in a call is followed."""
+        cdef dict ways = {"measured": FS_TEAM_MEASURED, "buffers": FS_TEAM_BUFFERED, "direct": FS_TEAM_DIRECT}
+        self.enter()
+        try:
+            fs_team_keep(self.team, <fs_team_kept><int>ways[way])
+        finally:
+            self.user = 0
+
+    @cython.critical_section
     def close(self):
         """Gives the memory and the descriptors back. No collective may be under way."""
         if self.team == NULL:

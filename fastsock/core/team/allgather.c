@@ -56,11 +56,12 @@ static int tell_ways(struct fs_team *team, struct gathering *what, size_t larges
     struct said said = {0, (uint64_t)(uintptr_t)what->own};
     int result = fs_team_claim_cell(team);
     if (result != 0) return result;
-    if (team->index == 0) said.direct = (uint64_t)fs_team_choose(team, FS_KIND_ALLGATHER, largest);
+    if (team->index == 0) said.direct = fs_team_choose(team, FS_KIND_ALLGATHER, largest, 2) == FS_WAY_DIRECT;
     memcpy(fs_team_cell(team, team->index)->data, &said, sizeof said);
     fs_team_publish_cell(team);
     result = fs_team_await_cells(team);
     if (result != 0) return result;
+    fs_team_time_from_here(team);
     memcpy(&said, fs_team_cell(team, 0)->data, sizeof said);
     if (!said.direct) return 0;
     for (int i = 0; i < team->size; i++) {

@@ -20,8 +20,15 @@ static int allreduce_small(struct fs_team *team, const void *source, void *targe
 }
 
 struct said {
-    uint64_t direct, source, target;
+    uint64_t way, source, target;
 };
+
+/* Of two members each may read the other's whole array, which costs as many bytes as a half and the other half's result. */
+static uint64_t choose(struct fs_team *team, const void *source, const void *target, size_t slice)
+{
+    int in_place = source == target, many = team->size == 2 && !in_place ? 3 : 2;
+    return fs_team_choose(team, in_place ? FS_KIND_ALLREDUCE_IN_PLACE : FS_KIND_ALLREDUCE, slice, many);
+}
 
 /* Everybody says where its arrays lie; the first member's word decides which way all go. */
 static int tell_ways(struct fs_team *team, const void *source, const void *target, const struct fs_reduction *what,
@@ -31,10 +38,11 @@ static int tell_ways(struct fs_team *team, const void *source, const void *targe
     if (result != 0) return result;
     size_t slice = what->count / (size_t)team->size * what->element;
     all[team->index] = (struct said){0, (uintptr_t)source, (uintptr_t)target};
-    if (team->index == 0) all[0].direct = (uint64_t)fs_team_choose(team, FS_KIND_ALLREDUCE, slice);
+    if (team->index == 0) all[0].way = choose(team, source, target, slice);
     memcpy(fs_team_cell(team, team->index)->data, &all[team->index], sizeof *all);
     fs_team_publish_cell(team);
     result = fs_team_await_cells(team);
+    fs_team_time_from_here(team);
     for (int i = 0; i < team->size && result == 0; i++)
         if (i != team->index) memcpy(&all[i], fs_team_cell(team, i)->data, sizeof *all);
     return result;
@@ -44,11 +52,15 @@ static int allreduce_large(struct fs_team *team, const void *source, void *targe
 {
     struct said all[FS_TEAM_MOST];
     uint64_t sources[FS_TEAM_MOST], targets[FS_TEAM_MOST];
-    int result = tell_ways(team, source, target, what, all);
+    int result = tell_ways(team, source, target, what, all), in_place = 0;
     if (result != 0) return result;
-    for (int i = 0; i < team->size; i++) sources[i] = all[i].source, targets[i] = all[i].target;
-    if (!all[0].direct) return fs_allreduce_buffered(team, source, target, what);
+    for (int i = 0; i < team->size; i++) {
+        sources[i] = all[i].source, targets[i] = all[i].target;
+        in_place |= sources[i] == targets[i];
+    }
+    if (all[0].way == FS_WAY_BUFFERS) return fs_allreduce_buffered(team, source, target, what);
     if (!fs_team_have_scratch(team)) return -ENOMEM;
+    if (all[0].way == FS_WAY_WHOLE && !in_place) return fs_allreduce_whole(team, source, target, what, sources);
     return fs_allreduce_direct(team, source, target, what, sources, targets);
 }
 

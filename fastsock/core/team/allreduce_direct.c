@@ -46,12 +46,12 @@ int fs_team_have_scratch(struct fs_team *team)
     return team->scratch != NULL;
 }
 
-static int reduce_own(struct fs_team *team, const struct fs_reduction *what, const uint64_t *sources,
-                      const unsigned char *source, unsigned char *target)
+static int reduce_run(struct fs_team *team, const struct fs_reduction *what, const uint64_t *sources,
+                      const unsigned char *source, unsigned char *target, size_t from, size_t end)
 {
-    size_t most = FS_TEAM_BLOCK / what->element, end = slice_start(team, what, team->index + 1);
+    size_t most = FS_TEAM_BLOCK / what->element;
     int result = 0;
-    for (size_t at = slice_start(team, what, team->index); at < end && result == 0; at += most)
+    for (size_t at = from; at < end && result == 0; at += most)
         result = fs_team_reduce_block(team, what, sources, source, target, at, fs_smaller(end - at, most));
     return result;
 }
@@ -73,11 +73,19 @@ static int collect(struct fs_team *team, const struct fs_reduction *what, const 
 int fs_allreduce_direct(struct fs_team *team, const unsigned char *source, unsigned char *target,
                         const struct fs_reduction *what, const uint64_t *sources, const uint64_t *targets)
 {
-    int result = reduce_own(team, what, sources, source, target);
+    size_t from = slice_start(team, what, team->index), end = slice_start(team, what, team->index + 1);
+    int result = reduce_run(team, what, sources, source, target, from, end);
     if (result != 0) return result;
     fs_team_publish_ready(team, 1);
     /* in place, results come where others may still read: only when they have reduced too */
     result = source == target ? fs_team_await_all_ready(team, 1) : 0;
     if (result == 0) result = collect(team, what, targets, target);
+    return result == 0 ? fs_team_part_after(team, sources) : result;
+}
+
+int fs_allreduce_whole(struct fs_team *team, const unsigned char *source, unsigned char *target,
+                       const struct fs_reduction *what, const uint64_t *sources)
+{
+    int result = reduce_run(team, what, sources, source, target, 0, what->count);
     return result == 0 ? fs_team_part_after(team, sources) : result;
 }

@@ -133,7 +133,7 @@ int fs_team_alltoall(struct fs_team *team, const void *source, const struct fs_b
     int result = fs_team_begin(team, total);
     if (result != 0) return result;
     /* in place, what goes lies where what comes will be: nobody else may read there */
-    if (source != NULL) what.direct = (uint64_t)fs_team_choose(team, FS_KIND_ALLTOALL, what.largest);
+    if (source != NULL) what.direct = fs_team_choose(team, FS_KIND_ALLTOALL, what.largest, 2) == FS_WAY_DIRECT;
     if (team->size > 1) result = exchange_all(team, &what);
     size_t own = in->sizes[team->index];
     if (result == 0 && source != NULL && own > 0)

@@ -51,7 +51,7 @@ static int bcast_large(struct fs_team *team, void *data, size_t bytes, int root)
         memcpy(&address, fs_team_cell(team, root)->data, sizeof address);
         return address != 0 ? fs_team_pull(team, root, address, data, bytes) : bcast_buffered(team, data, bytes, root);
     }
-    if (fs_team_choose(team, FS_KIND_BCAST, bytes)) address = (uint64_t)(uintptr_t)data;
+    if (fs_team_choose(team, FS_KIND_BCAST, bytes, 2) == FS_WAY_DIRECT) address = (uint64_t)(uintptr_t)data;
     memcpy(fs_team_cell(team, root)->data, &address, sizeof address);
     fs_team_publish_cell(team);
     if (address == 0) return bcast_buffered(team, data, bytes, root);

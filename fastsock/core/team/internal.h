@@ -45,14 +45,27 @@ int fs_allreduce_buffered(struct fs_team *team, const unsigned char *source, uns
                           const struct fs_reduction *what);
 int fs_allreduce_direct(struct fs_team *team, const unsigned char *source, unsigned char *target,
                         const struct fs_reduction *what, const uint64_t *sources, const uint64_t *targets);
+/* Everybody reads all sources and keeps all results; nobody's target may be its source. */
+int fs_allreduce_whole(struct fs_team *team, const unsigned char *source, unsigned char *target,
+                       const struct fs_reduction *what, const uint64_t *sources);
 int fs_team_have_scratch(struct fs_team *team);
 /* Part of an array, of at most FS_TEAM_BLOCK bytes, out of the members' memory; `sources` are its arrays' addresses. */
 int fs_team_reduce_block(struct fs_team *team, const struct fs_reduction *what, const uint64_t *sources,
                          const unsigned char *own, unsigned char *target, size_t first, size_t count);
 
+/* ---- ways.c ---- */
+/* Which of the first `many` ways messages of that size should go: asked by the member that decides, once. */
+enum fs_team_way fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes, int many);
+
+void fs_team_note(struct fs_team_times *times, uint64_t cost); /* of a timed call */
+
+/* Everybody has come: the time that a member was late does not count. */
+static inline void fs_team_time_from_here(struct fs_team *team)
+{
+    if (team->trial.fresh != NULL) team->trial.start = fs_ticks();
+}
+
 /* ---- cma_pull.c ---- */
-/* Whether messages of that size should be read out of their givers' memory: asked by the member that decides, once. */
-int fs_team_choose(struct fs_team *team, enum fs_team_kind kind, size_t bytes);
 /* Copies out of a member's memory; while it does, that member waits.  0 or -errno. */
 int fs_team_pull(struct fs_team *team, int member, uint64_t address, void *target, size_t bytes);
 

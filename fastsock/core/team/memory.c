@@ -129,4 +129,6 @@ struct fs_team *fs_team_open(int memory, int index, int size, const int *bells, 
     return team;
 }
 
+void fs_team_keep(struct fs_team *team, enum fs_team_kept kept) { team->kept = kept; }
+
 int fs_team_culprit(const struct fs_team *team) { return team->culprit; }

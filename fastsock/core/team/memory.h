@@ -57,15 +57,32 @@ struct fs_team_header {
     _Alignas(FS_LINE) struct fs_team_member members[];
 };
 
-enum fs_team_kind { FS_KIND_BCAST, FS_KIND_REDUCE, FS_KIND_ALLREDUCE, FS_KIND_ALLGATHER, FS_KIND_ALLTOALL, FS_KINDS };
+/* What is timed apart: in place, a reduction has a wait more. */
+enum fs_team_kind {
+    FS_KIND_BCAST,
+    FS_KIND_REDUCE,
+    FS_KIND_ALLREDUCE,
+    FS_KIND_ALLREDUCE_IN_PLACE,
+    FS_KIND_REDUCE_SCATTER,
+    FS_KIND_ALLGATHER,
+    FS_KIND_ALLTOALL,
+    FS_KINDS
+};
+
+/* How long data go: through the buffers; read out of their givers' memory; the same, and nobody reads any results. */
+enum fs_team_way { FS_WAY_BUFFERS, FS_WAY_DIRECT, FS_WAY_WHOLE, FS_WAYS };
 
 struct fs_team_ways {
-    uint64_t cost[2]; /* ticks for 16 KiB, lately, through buffers and directly */
+    uint64_t cost[FS_WAYS]; /* ticks for 16 KiB until everybody was done, lately; 0: unknown */
+    struct fs_team_times {  /* of the trial under way: the least and the next one; 0: none */
+        uint64_t least, next;
+    } fresh[FS_WAYS];
     uint32_t uses;
+    uint8_t best, sits_out[FS_WAYS]; /* trials */
 };
 
 struct fs_team_trial {
-    uint64_t *cost; /* that this collective's duration will change, or NULL */
+    struct fs_team_times *fresh; /* that this collective's duration will change, or NULL */
     uint64_t start;
     size_t bytes;
 };
@@ -81,6 +98,7 @@ struct fs_team {
     uint64_t all_done;               /* everybody is known to be done up to this place */
     uint64_t until[FS_TEAM_BUFFERS]; /* my buffer is free when its readers are done up to this place */
     int reader[FS_TEAM_BUFFERS];     /* its only reader, or -1 */
+    enum fs_team_kept kept;
     struct fs_team_ways ways[FS_KINDS][FS_TEAM_CLASSES];
     struct fs_team_trial trial;
     unsigned char *scratch;             /* two blocks, once they were needed */

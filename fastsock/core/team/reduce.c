@@ -97,7 +97,7 @@ static int reduce_large(struct fs_team *team, const void *source, const struct f
     if (result == 0 && team->index != first) result = fs_team_await_cell(team, first);
     if (result != 0) return result;
     if (team->index != first) memcpy(&address, fs_team_cell(team, first)->data, sizeof address);
-    else if (!fs_team_choose(team, FS_KIND_REDUCE, what->count * what->element)) address = 0;
+    else if (fs_team_choose(team, FS_KIND_REDUCE, what->count * what->element, 2) != FS_WAY_DIRECT) address = 0;
     int direct = address != 0;
     if (direct) address = (uint64_t)(uintptr_t)source;
     memcpy(fs_team_cell(team, team->index)->data, &address, sizeof address);

@@ -59,14 +59,58 @@ static int scatter_small(struct fs_team *team, const struct scattering *what, si
     return 0;
 }
 
-static int scatter_rounds(struct fs_team *team, struct scattering *what)
+/* Everybody says where its array lies; the first member's word decides which way all go. */
+static int tell_ways(struct fs_team *team, const struct scattering *what, size_t largest, uint64_t *sources)
 {
-    struct fs_team_rounds rounds = {0, what, show, take};
+    uint64_t said[2] = {0, (uint64_t)(uintptr_t)what->source}, direct;
+    int result = fs_team_claim_cell(team);
+    if (result != 0) return result;
+    if (team->index == 0) said[0] = fs_team_choose(team, FS_KIND_REDUCE_SCATTER, largest, 2) == FS_WAY_DIRECT;
+    memcpy(fs_team_cell(team, team->index)->data, said, sizeof said);
+    fs_team_publish_cell(team);
+    result = fs_team_await_cells(team);
+    if (result != 0) return result;
+    fs_team_time_from_here(team);
+    memcpy(&direct, fs_team_cell(team, 0)->data, sizeof direct);
     for (int i = 0; i < team->size; i++) {
-        uint64_t steps = fs_team_steps(what->counts[i], what->most);
-        if (steps > rounds.many) rounds.many = steps;
+        memcpy(said, fs_team_cell(team, i)->data, sizeof said);
+        sources[i] = direct ? said[1] : 0;
     }
-    return fs_team_run(team, &rounds, 0);
+    return 0;
+}
+
+/* Everybody reads what its own block needs, out of the others' arrays. */
+static int scatter_direct(struct fs_team *team, const struct scattering *what, uint64_t *sources)
+{
+    struct fs_reduction reduction = {what->counts[team->index], what->element, what->kernel};
+    size_t most = FS_TEAM_BLOCK / what->element, first = what->firsts[team->index] * what->element;
+    int result = fs_team_have_scratch(team) ? 0 : -ENOMEM;
+    for (int i = 0; i < team->size; i++) sources[i] += first;
+    for (size_t at = 0; at < reduction.count && result == 0; at += most)
+        result = fs_team_reduce_block(team, &reduction, sources, what->source + first, what->target, at,
+                                      fs_smaller(reduction.count - at, most));
+    return result == 0 ? fs_team_part_after(team, sources) : result;
+}
+
+static int scatter_large(struct fs_team *team, struct scattering *what)
+{
+    uint64_t sources[FS_TEAM_MOST] = {0};
+    size_t largest = 0;
+    int result = 0;
+    for (int i = 0; i < team->size; i++)
+        if (what->counts[i] > largest) largest = what->counts[i];
+    struct fs_team_rounds rounds = {fs_team_steps(largest, what->most), what, show, take};
+    if (team->size > 1 && largest * what->element >= FS_TEAM_CMA)
+        result = tell_ways(team, what, largest * what->element, sources);
+    if (result != 0) return result;
+    return sources[0] != 0 ? scatter_direct(team, what, sources) : fs_team_run(team, &rounds, 0);
+}
+
+/* The result lies over what the others still need: in place, or where a caller says the same by two addresses. */
+static int overlaps(const struct scattering *what, size_t total, size_t own)
+{
+    uintptr_t source = (uintptr_t)what->source, target = (uintptr_t)what->target;
+    return target < source + total && source < target + own;
 }
 
 int fs_team_reduce_scatter(struct fs_team *team, const void *source, void *target, const size_t *counts, int type,
@@ -85,14 +129,14 @@ int fs_team_reduce_scatter(struct fs_team *team, const void *source, void *targe
     size_t own = counts[team->index] * what.element;
     int result = fs_team_begin(team, total * what.element);
     if (result != 0) return result;
-    if (source == NULL) { /* in place, the result lies over what is still to be shown */
-        what.source = target;
+    if (source == NULL) what.source = target;
+    if (overlaps(&what, total * what.element, own)) {
         what.target = aside = malloc(own + 1);
         if (aside == NULL) return fs_team_end(team, -ENOMEM);
         if (own > 0) memcpy(aside, target, own); /* the bytes between values, where a type has some, stay */
     }
     if (total * what.element <= FS_TEAM_INLINE) result = scatter_small(team, &what, total * what.element);
-    else result = scatter_rounds(team, &what);
+    else result = scatter_large(team, &what);
     if (result == 0 && aside != NULL) fs_copy(target, aside, own);
     free(aside);
     return fs_team_end(team, result);

@@ -46,6 +46,11 @@ struct fs_team *fs_team_open(int memory, int index, int size, const int *bells, 
 /* Every member calls this before any makes its first collective: whether it can read all the others' memory.  Where
  * one cannot, or never asked, large messages go through the buffers. */
 int fs_team_meet(struct fs_team *team, const struct fs_cma_identity *all);
+
+/* How long messages go.  Where members were told otherwise, the one that decides in a call is followed. */
+enum fs_team_kept { FS_TEAM_MEASURED, FS_TEAM_BUFFERED, FS_TEAM_DIRECT };
+void fs_team_keep(struct fs_team *team, enum fs_team_kept kept);
+
 void fs_team_close(struct fs_team *team);
 int fs_team_culprit(const struct fs_team *team); /* the member to blame for the failure, or -1 */
 

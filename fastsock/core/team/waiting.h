@@ -46,13 +46,14 @@ static inline int fs_team_begin(struct fs_team *team, size_t bytes)
     return team->failure;
 }
 
-void fs_team_learn(struct fs_team *team); /* cma_pull.c */
+int fs_team_learn(struct fs_team *team);  /* ways.c: waits until everybody is done with this collective */
 void fs_team_renew(struct fs_team *team); /* the places that lay still since the last time */
 
 /* The end of a collective that the others know this member to be done with. */
 static inline int fs_team_leave_collective(struct fs_team *team, int result)
 {
-    if (team->trial.cost != NULL) fs_team_learn(team);
+    if (team->trial.fresh != NULL && result == 0) result = fs_team_learn(team);
+    team->trial.fresh = NULL;
     if (result != 0) fs_team_fail(team, result);
     else if (++team->number % FS_TEAM_RENEWED == 0) fs_team_renew(team);
     if (team->left) team->hooks.enter(team->hooks.context);

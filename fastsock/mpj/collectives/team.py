@@ -19,6 +19,7 @@ from contextlib import ExitStack, suppress
 from fastsock.core.binding._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
 from fastsock.meeting import unix_calls
 from fastsock.system.genuine import genuine
+from fastsock.xxdev import settings
 
 from ..tags import TEAM
 
@@ -100,6 +101,7 @@ class _Meeting:
             for descriptor in bells + watches:
                 genuine.close(descriptor)
             return None
+        team.keep(settings.current().shared_memory)
         team.meet(identities)
         return team
 

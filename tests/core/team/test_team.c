@@ -158,8 +158,12 @@ static void to_all(struct member *member, uint64_t call, struct random *random, 
     lay_out(&layout, size, random, LARGEST / 2);
     struct fs_blocks blocks = {layout.sizes, layout.offsets};
     fill(member->source, call, me, length);
+    int in_place = random_below(random, 3) == 0;
     if (what == 0) {
-        CHECK_EQUAL(fs_team_allreduce(member->team, member->source, member->target, length, FS_UINT8, FS_SUM), 0);
+        if (in_place) fill(member->target, call, me, length);
+        CHECK_EQUAL(
+            fs_team_allreduce(member->team, in_place ? NULL : member->source, member->target, length, FS_UINT8, FS_SUM),
+            0);
         expect_sum(member->target, call, size, 0, length);
     } else if (what == 1) {
         CHECK_EQUAL(fs_team_scan(member->team, member->source, member->target, length, FS_UINT8, FS_SUM), 0);
@@ -173,9 +177,10 @@ static void to_all(struct member *member, uint64_t call, struct random *random, 
         for (int i = 0; i < size; i++) expect(member->target + layout.offsets[i], call, i, 0, layout.sizes[i]);
     } else if (what == 4) {
         for (int i = 0; i < size; i++) fill(member->source + first, call, me, 0), first += layout.sizes[i];
-        fill(member->source, call, me, first);
-        CHECK_EQUAL(
-            fs_team_reduce_scatter(member->team, member->source, member->target, layout.sizes, FS_UINT8, FS_SUM), 0);
+        fill(in_place ? member->target : member->source, call, me, first);
+        /* in place is said by NULL, or by an array that begins where the result does */
+        const unsigned char *own = !in_place ? member->source : call % 2 ? NULL : member->target;
+        CHECK_EQUAL(fs_team_reduce_scatter(member->team, own, member->target, layout.sizes, FS_UINT8, FS_SUM), 0);
         size_t mine = 0;
         for (int i = 0; i < me; i++) mine += layout.sizes[i];
         expect_sum(member->target, call, size, mine, layout.sizes[me]);
@@ -207,9 +212,14 @@ static void *run_random(void *argument)
 {
     struct member *member = argument;
     struct fs_team_hooks hooks = {0};
-    struct random random = random_from((uint64_t)member->shared->size);
+    struct random random = random_from((uint64_t)member->shared->size), own = random_from((uint64_t)member->index + 80);
     open_member(member, &hooks);
-    for (int call = 0; call < member->shared->rounds; call++) random_call(member, (uint64_t)call, &random);
+    for (int call = 0; call < member->shared->rounds; call++) {
+        /* every member would take another way, and changes its mind from call to call */
+        fs_team_keep(member->team, (enum fs_team_kept)random_below(&own, 3));
+        if (random_below(&own, 200) == 0) usleep((useconds_t)random_below(&own, 2000));
+        random_call(member, (uint64_t)call, &random);
+    }
     close_member(member);
     return NULL;
 }
@@ -225,6 +235,7 @@ static void try_random(int size, int crowded, int direct)
 
 TEST(team_random_two, 0) { try_random(2, 0, 1); }
 TEST(team_random_two_through_buffers, 0) { try_random(2, 0, 0); }
+TEST(team_random_four, 0) { try_random(4, 0, 1); }
 TEST(team_random_three_crowded, 0) { try_random(3, 1, 1); }
 TEST(team_random_five_crowded_through_buffers, 0) { try_random(5, 1, 0); }
 
