@@ -17,6 +17,7 @@ Arrows run downwards only, from one line of this list to those below it:
     launching     putting fastsock into programs that do not name it
     reporting     what is told of connections
     socket        the class
+    stream_socket   the class whose connections stay TCP and gain memory (FASTSOCK_UPGRADE)
     patching      what is replaced in a running Python, and put back
     connection    one TCP connection as its program sees it
     meeting       how two ends find each other beside TCP
@@ -41,7 +42,16 @@ if TYPE_CHECKING:
     from .reporting.explanation import Explanation
 
 __version__ = "0.1.0"
-__all__ = ["LateInstallWarning", "connections", "explain", "install", "transports", "uninstall"]
+__all__ = [
+    "LateInstallWarning",
+    "attach",
+    "connections",
+    "explain",
+    "install",
+    "release",
+    "transports",
+    "uninstall",
+]
 
 
 def install() -> None:
@@ -74,6 +84,26 @@ def connections() -> list[Explanation]:
     from .reporting.explanation import connections as function
 
     return function()
+
+
+def attach(sock: Any, timeout: float | None = 1.0) -> bool:
+    """Gives a connection of FASTSOCK_UPGRADE memory now, however young it is. Returns whether it has memory.
+
+    The other end calls this too, or sends and receives meanwhile. timeout: seconds, None for ever.
+    """
+    from .connection.carriers import attach as function
+
+    return function(sock, timeout)
+
+
+def release(sock: Any) -> None:
+    """Lets TCP carry all bytes of such a connection from now on, for good. For a number that other code takes next.
+
+    Raises OSError if unread bytes are in the way.
+    """
+    from .connection.carriers import give_away, number_of
+
+    give_away(number_of(sock))
 
 
 def transports() -> dict[str, str]:

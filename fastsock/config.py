@@ -232,6 +232,8 @@ class Settings(Checked):
     rdma_rendezvous: str
     stats: str | None
     trace: bool
+    upgrade: bool
+    upgrade_after: int | None
     _connect: tuple[tuple[Rule, tuple[str, ...]], ...]
     _listen: tuple[tuple[Rule, tuple[str, ...]], ...]
 
@@ -250,6 +252,8 @@ class Settings(Checked):
         "rdma_rendezvous",
         "stats",
         "trace",
+        "upgrade",
+        "upgrade_after",
     )
     __slots__ = (*_fields, "_connect", "_listen")
 
@@ -270,6 +274,8 @@ class Settings(Checked):
         rdma_rendezvous: str = "write",
         stats: str | None = None,
         trace: bool | str = False,
+        upgrade: bool | str = False,
+        upgrade_after: int | str | None = None,
     ) -> None:
         text = transports if isinstance(transports, str) else ",".join(transports)
         _set(self, "transports", parse_transports(text))
@@ -286,6 +292,8 @@ class Settings(Checked):
         _set(self, "rdma_rendezvous", choice("rdma_rendezvous", rdma_rendezvous, RENDEZVOUS))
         _set(self, "stats", stats or None)
         _set(self, "trace", flag("trace", trace))
+        _set(self, "upgrade", flag("upgrade", upgrade))
+        _set(self, "upgrade_after", _calls("upgrade_after", upgrade_after))
         # a rule may name more than the default, which leaves these out for whoever did not ask
         allowed = KNOWN_TRANSPORTS if self.transports == DEFAULT_TRANSPORTS else self.transports
         narrowed = [(rule, tuple(name for name in rule.transports if name in allowed)) for rule in self.rules]
@@ -521,6 +529,19 @@ def size(name: str, value: object) -> int:
     return number
 
 
+def _calls(name: str, value: object) -> int | None:
+    """A number of calls, or None for "pays": as many as make it pay."""
+    if value is None or str(value).strip() == "pays":
+        return None
+    try:
+        number = int(value) if isinstance(value, str) else index(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = -1
+    if not 0 <= number < 1 << 31:
+        raise ConfigError(f"{name} is {value!r}; write a number of calls, or pays")
+    return number
+
+
 def _ring_bytes(value: object) -> int:
     number = size("ring_bytes", value)
     if number & (number - 1) or not SMALLEST_RING <= number <= LARGEST_RING:
@@ -556,6 +577,8 @@ _VARIABLES = {
     "FASTSOCK_RDMA_RENDEZVOUS": "rdma_rendezvous",
     "FASTSOCK_STATS": "stats",
     "FASTSOCK_TRACE": "trace",
+    "FASTSOCK_UPGRADE": "upgrade",
+    "FASTSOCK_UPGRADE_AFTER": "upgrade_after",
 }
 LAUNCHED = "FASTSOCK_LAUNCHED"  # the process that the launcher became
 

@@ -902,6 +902,8 @@ def _with_our_names(function: Any) -> Any:
     return copy
 
 
+if core.available and settings().upgrade:
+    from .stream_socket import socket
 _ours = {"socket", "SocketType"}
 globals().update({n: v for n, v in vars(_standard).items() if n not in _ours and not n.startswith("__")})
 SocketType = socket

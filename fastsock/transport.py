@@ -31,6 +31,7 @@ class Reason(enum.Enum):
     LISTENER_LAPSED_BEFORE = "listener_lapsed_before"
     SHORT_LIVED_BEFORE = "short_lived_before"
     BACKLOG_FULL = "backlog_full"
+    NOT_YET = "not_yet"
     NOT_ACCEPTED_YET = "not_accepted_yet"
     ACCEPTED_BY_OTHERS = "accepted_by_others"
     NO_OFFER = "no_offer"
@@ -71,6 +72,8 @@ ADVICE: dict[Reason, str] = {
     "one that closed all descriptors but its listener's is found again once it has accepted",
     Reason.LISTENER_DID_NOT_ANSWER: "the server was busy, or foreign code accepts; FASTSOCK_MEETING_MS gives it longer",
     Reason.NOT_ACCEPTED_YET: "nothing: the connection leaves TCP as soon as the server has called accept()",
+    Reason.NOT_YET: "nothing: it gains memory when it has lasted, if the other end runs fastsock on this host too; "
+    "FASTSOCK_UPGRADE_AFTER says how long",
     Reason.ACCEPTED_BY_OTHERS: "the server's program or a library of it accepts in C, or without fastsock",
     Reason.LISTENER_LAPSED_BEFORE: "the server let earlier offers lapse; it is tried again from time to time",
     Reason.SHORT_LIVED_BEFORE: "nothing: TCP is faster for so little; FASTSOCK_SHORT_LIVED=path takes the path always",

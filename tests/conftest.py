@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what 
 
 from fastsock.testing import PLAIN, PairMaker  # noqa: E402
 
-from .helpers.paths import PATHS, preferring, why_not  # noqa: E402
+from .helpers.paths import PATHS, UPGRADE, maker_of, preferring, why_not  # noqa: E402
 
 with contextlib.suppress(ImportError):  # a new Python may not have it yet
     from hypothesis import settings
@@ -43,9 +43,10 @@ def path(request):
         yield request.param
 
 
-@pytest.fixture(params=("plain", *PATHS))
+@pytest.fixture(params=("plain", *PATHS, UPGRADE))
 def kind(request):
-    """As `path`, and "plain": the standard library's sockets, on which the test must hold too."""
+    """As `path`, "plain": the standard library's sockets, on which the test must hold too, and "upgrade": connections
+    that stay TCP and gain memory."""
     if request.param == "plain":
         yield "plain"
         return
@@ -56,7 +57,7 @@ def kind(request):
 @pytest.fixture
 def near(kind) -> PairMaker:
     """Makes connections of each kind."""
-    return PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
+    return maker_of(kind)
 
 
 @pytest.fixture(params=("connects", "accepts"))
@@ -93,7 +94,7 @@ def installed(kind):
 @pytest.fixture(params=("connects", "accepts"))
 def installed_maker(installed, request) -> PairMaker:
     """As `maker`, for programs that use the module `socket`."""
-    made = PLAIN if installed == "plain" else PairMaker("socket", transport=installed)
+    made = PLAIN if installed in ("plain", UPGRADE) else PairMaker("socket", transport=installed)
     return made if request.param == "connects" else made.turned()
 
 

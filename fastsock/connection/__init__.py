@@ -7,6 +7,7 @@ fallback       connections that stay on TCP; they must cost nothing extra, so _f
 repeated       connections of two processes that met before, handled natively by _repeated
 tcp_options    answers about TCP's options, for a connection that left TCP
 foreign        finds modules whose C code reads and writes the number
+carriers       connections that stay TCP and gain memory (FASTSOCK_UPGRADE): what the core knows of each
 engine_socket  the interface through which an engine takes a connection over
 
 Below patching and the socket class, above meeting. Tests: tests/connection.

@@ -78,9 +78,11 @@ def install(*, children: bool = True, stacklevel: int = 1) -> None:
     import socket as stdlib
 
     from .. import config, core
-    from .. import socket as fast
 
-    config.settings()
+    if config.settings().upgrade and core.available:
+        from .. import stream_socket as fast
+    else:
+        from .. import socket as fast  # type: ignore[no-redef]
     _warn_of_holders(stdlib, fast.socket, stacklevel + 1)
     installation = _Installation(stdlib.socket, fast.socket)
     try:

@@ -11,12 +11,18 @@ from . import numbers, os_calls, passing
 from .patches import Patches
 
 _raised: Patches | None = None
+_kinds: list[type[socket.socket]] = [socket.socket]
+
+
+def cover(kind: type[socket.socket]) -> None:
+    """Lets activate() know a class whose `sendmsg` is not the standard one's."""
+    _kinds.append(kind)
 
 
 def activate() -> None:
     """Lets os.read, os.sendfile, subprocess and their kin know fast descriptors, unless they do already."""
     if _raised is None:
-        activate_for(socket.socket)
+        activate_for(*_kinds)
 
 
 def activate_for(*kinds: type[socket.socket]) -> None:

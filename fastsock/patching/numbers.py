@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable
 
+from ..connection import carriers
 from ..system.genuine import genuine
 from . import detached
 
@@ -26,8 +27,9 @@ _sockets: dict[int, weakref.ref[Any]] = {}
 _first_hooks: list[Callable[[], None]] = []
 _lock = genuine.RLock()
 
-channel_of = known.get
-"""channel_of(descriptor) -> the channel of a fast connection, or None: one dictionary look-up."""
+channel_of = carriers.finder(known)
+"""channel_of(descriptor) -> what has the data calls of a fast connection, or None: a look-up in a dictionary and in the
+core's table."""
 
 
 def attach(descriptor: int, sock: Any, channel: Channel) -> None:
@@ -45,10 +47,14 @@ def attach(descriptor: int, sock: Any, channel: Channel) -> None:
     known[descriptor] = channel
     _sockets[descriptor] = weakref.ref(sock, lost)
     if _first_hooks:
-        with _lock:  # a second caller must find them done
-            for hook in _first_hooks:
-                hook()
-            _first_hooks.clear()
+        _begin()
+
+
+def _begin() -> None:
+    with _lock:  # a second caller must find them done
+        for hook in _first_hooks:
+            hook()
+        _first_hooks.clear()
 
 
 def detach(descriptor: int) -> None:
@@ -59,7 +65,7 @@ def detach(descriptor: int) -> None:
 
 def descriptors() -> list[int]:
     """The descriptors of all fast connections of this process."""
-    return list(known)
+    return [*known, *carriers.descriptors()]
 
 
 def release(descriptor: int) -> None:
@@ -70,6 +76,19 @@ def release(descriptor: int) -> None:
         sock._fast_release(survives=True)
         if detached.taken(descriptor) is not None:
             sock.detach()
+    elif carriers.is_known(descriptor):
+        carriers.give_away(descriptor)
+
+
+def share(descriptor: int) -> None:
+    """Before the number is duplicated by the kernel alone. Either one is a connection of the table, or a stream."""
+    if descriptor in _sockets:
+        release(descriptor)
+
+
+def duplicated(descriptor: int, number: int) -> None:
+    """The kernel has made `number` a duplicate."""
+    carriers.duplicated(descriptor, number)
 
 
 def forget(descriptor: int) -> None:
@@ -85,14 +104,17 @@ def forget(descriptor: int) -> None:
         else:
             channel.rebind(genuine.dup(descriptor))
             keeper.close()
+    else:
+        carriers.forget(descriptor)
 
 
 def before_first_attach(hook: Callable[[], None]) -> None:
     """Calls `hook` once, when this process gets its first fast descriptor."""
-    if known:
+    if known or carriers.descriptors():
         hook()
     else:
         _first_hooks.append(hook)
+        carriers.before_first(_begin)
 
 
 def recall(sock: Any) -> Any:

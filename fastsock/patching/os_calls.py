@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
         def channel_of(self, fd: int, /) -> Channel | None: ...
         def release(self, fd: int, /) -> None: ...
+        def share(self, fd: int, /) -> None: ...
+        def duplicated(self, fd: int, number: int, /) -> None: ...
         def forget(self, fd: int, /) -> None: ...
         def descriptors(self) -> list[int]: ...
 
@@ -140,7 +142,9 @@ def _sendfile(original: Callable[..., Any], numbers: Numbers) -> Callable[..., A
             channel = None
         if channel is None or index(count) < 0:  # which Python or the kernel refuses, each in its way
             return original(out_fd, in_fd, offset, count)
-        return _send_file(channel, _flags(out_fd), in_fd, offset, index(count))
+        by_kernel = getattr(channel, "send_file", None)
+        sent = None if by_kernel is None else by_kernel(in_fd, offset, index(count))
+        return _send_file(channel, _flags(out_fd), in_fd, offset, index(count)) if sent is None else sent
 
     return sendfile
 
@@ -176,29 +180,40 @@ def _send_file(channel: Channel, flags: int, in_fd: int, offset: int | None, cou
 
 
 def _dup(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    channel_of, release = numbers.channel_of, numbers.release
+    channel_of = numbers.channel_of
 
     def dup(owner, fd, /):  # type: ignore[no-untyped-def]
         try:
             channel = channel_of(fd)
         except TypeError:
             channel = None
-        if channel is not None:
-            release(fd)
-        return original(fd)
+        if channel is None:
+            return original(fd)
+        numbers.share(fd)
+        number = original(fd)
+        numbers.duplicated(fd, number)
+        return number
 
     return dup
 
 
 def _dup2(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    released = _releaser(numbers)
+    channel_of = numbers.channel_of
     forgotten = _forgetter(numbers)
 
     def dup2(owner, fd, fd2, inheritable=True):  # type: ignore[no-untyped-def]
-        released(fd)
+        try:
+            channel = channel_of(fd)
+        except TypeError:
+            channel = None
+        if channel is not None:
+            numbers.share(fd)
         if fd2 != fd:
             forgotten(fd2)
-        return original(fd, fd2, inheritable)
+        number = original(fd, fd2, inheritable)
+        if channel is not None and fd2 != fd:
+            numbers.duplicated(fd, number)
+        return number
 
     return dup2
 
@@ -243,11 +258,20 @@ def _splice(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any
 
 
 def _fcntl(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
-    released = _releaser(numbers)
+    channel_of = numbers.channel_of
 
     def fcntl(owner, fd, cmd, arg=0, /):  # type: ignore[no-untyped-def]
         if cmd in _DUPLICATING:
-            released(fd if isinstance(fd, int) or not hasattr(fd, "fileno") else fd.fileno())
+            number = fd if isinstance(fd, int) or not hasattr(fd, "fileno") else fd.fileno()
+            try:
+                channel = channel_of(number)
+            except TypeError:
+                channel = None
+            if channel is not None:
+                numbers.share(number)
+                second = original(fd, cmd, arg)
+                numbers.duplicated(number, second)
+                return second
         if type(arg) is int and not arg:
             return original(fd, cmd)  # twice as fast as with the default written out
         return original(fd, cmd, arg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..connection import registry
+from ..connection import carriers, registry
 from ..transport import Reason
 
 COPIED = (None, "ring", "receiver copied", "both ends copied")  # a large block, by the core's number for it
@@ -21,6 +21,11 @@ class Explanation:
     words for people. It is empty if that is not known. large_sent, large_received: how the last large block
     (FASTSOCK_DIRECT_MIN) went and came: "ring", "receiver copied" or "both ends copied". None: no such block, or
     another path.
+
+    Of a connection that stays TCP and gains memory (FASTSOCK_UPGRADE): sent_by, received_by: what carries that
+    direction now, "tcp" or "shm". The bytes sent and received have among them single ones on TCP that woke a reader of
+    the ring. bytes_by_memory: of both directions. switches: how often the sent one has changed its
+    carrier. spills: how often it did so because there was no room.
     """
 
     transport: str
@@ -40,6 +45,11 @@ class Explanation:
     bytes_written: int | None = None  # by the sender, while the receiver copied others; perhaps in vain
     large_sent: str | None = None
     large_received: str | None = None
+    sent_by: str | None = None
+    received_by: str | None = None
+    bytes_by_memory: int | None = None
+    switches: int | None = None
+    spills: int | None = None
 
 
 def explain(sock: Any) -> Explanation:
@@ -47,6 +57,9 @@ def explain(sock: Any) -> Explanation:
     connection = getattr(sock, "_fast_connection", None)
     if connection is not None:
         return _explained(connection)
+    seen = carriers.seen_of(sock)
+    if seen is not None:
+        return _told(seen)
     transport = getattr(sock, "transport", "plain")
     reason = Reason.NOT_CONNECTED if transport == "tcp" else Reason.NOT_A_TCP_STREAM
     return Explanation(transport, str(reason), "none", "open" if sock.fileno() >= 0 else "closed",
@@ -55,7 +68,42 @@ def explain(sock: Any) -> Explanation:
 
 def connections() -> list[Explanation]:
     """The open connections of this process, then the last 1,000 closed ones."""
-    return [_explained(connection) for connection in registry.connections()]
+    rows = [_explained(connection) for connection in registry.connections()]
+    return rows + [_told(seen) for seen in carriers.all_seen()]
+
+
+def totals() -> dict[str, int]:
+    """How many connections this process made or accepted, by path."""
+    found = registry.totals()
+    for path, count in carriers.totals().items():
+        if count:
+            found[path] = found.get(path, 0) + count
+    return found
+
+
+def _told(seen: carriers.Seen) -> Explanation:
+    found = seen.found
+    return Explanation(
+        transport=seen.transport,
+        reason=str(seen.reason),
+        role=found["role"],
+        state=seen.state,
+        local=seen.local,
+        peer=seen.peer,
+        peer_pid=None,
+        pid=seen.pid,
+        bytes_sent=found["tcp_bytes_out"] + found["ring_bytes_out"],
+        bytes_received=found["tcp_bytes_in"] + found["ring_bytes_in"],
+        bytes_direct=None,
+        waits=None,
+        wakes=None,
+        detail=seen.detail,
+        sent_by="shm" if found["ring_out"] else "tcp",
+        received_by="shm" if found["ring_in"] else "tcp",
+        bytes_by_memory=found["ring_bytes_in"] + found["ring_bytes_out"],
+        switches=found["switches"],
+        spills=found["spills"],
+    )
 
 
 def _explained(connection: registry.Connection) -> Explanation:

@@ -33,15 +33,14 @@ class _Report:
         if self._written_by == os.getpid():
             return
         self._written_by = os.getpid()
-        from ..connection import registry
-        from .explanation import connections
+        from .explanation import connections, totals
 
         try:
-            rows, totals = connections(), registry.totals()
+            rows, counts = connections(), totals()
             if self.target == _STANDARD_ERROR:
-                tell("\n".join(text_lines(rows, totals, os.getpid(), _is_launched())))
+                tell("\n".join(text_lines(rows, counts, os.getpid(), _is_launched())))
             else:
-                append(self.target, json_lines(rows, totals, os.getpid()))
+                append(self.target, json_lines(rows, counts, os.getpid()))
         except OSError as error:
             tell(f"fastsock: the statistics could not be written to {self.target}: {error.strerror}")
 
@@ -71,9 +70,10 @@ def arrange() -> None:
     # that a KeyboardInterrupt ended the program, and exit with another code.
     import json  # noqa: F401
 
-    from ..connection import registry  # noqa: F401
+    from ..connection import carriers
     from . import explanation  # noqa: F401
 
+    carriers.note_all(True)
     _current = _Report(target)
     atexit.register(_current.write)
     if not _watching_forks:
@@ -85,6 +85,9 @@ def withdraw() -> None:
     """Undo activation: write nothing at the end. Idempotent."""
     global _current
     if _current is not None:
+        from ..connection import carriers
+
+        carriers.note_all(False)
         atexit.unregister(_current.write)
         _current = None
 

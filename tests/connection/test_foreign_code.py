@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ..helpers.certificates import issued
+from ..helpers.paths import carriers_of
 from ..helpers.scripts import Script
 
 CONTEXTS = """
@@ -171,7 +172,7 @@ def test_what_unknown_c_code_writes_first_is_payload(kind, how):
     """Bytes that were never announced can be nothing else; from then on the number carries both directions."""
     with Script(kind, ANSWERS, how) as accepting, Script(kind, UNKNOWN) as connecting:
         connecting.tell(accepting.hear())
-        assert connecting.hear() == kind
+        assert connecting.hear() in carriers_of(kind)
         assert connecting.finish() == 0
         assert accepting.finish() == 0
 

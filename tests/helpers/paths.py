@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fastsock.config import BETWEEN_HOSTS, KNOWN_TRANSPORTS
+from fastsock.testing import PLAIN, PairMaker
 
 PATHS = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)  # tests/lab tests the others
+
+# Connections that stay TCP and gain memory, after so many calls: a number, or "random" for another one in each test.
+UPGRADE, UPGRADED = "upgrade", "fastsock.stream_socket"
+UPGRADE_AFTER = os.environ.get("FASTSOCK_UPGRADE_AFTER", "0")
 
 # Long enough for a busy machine, short enough where a test lets an offer lapse.
 MEETING_MS = "500"
@@ -21,7 +27,7 @@ def why_not(path: str) -> str | None:
         importlib.import_module("fastsock.socket")
     except ImportError as error:
         return f"fastsock.socket cannot be imported: {error}"
-    if path == "shm":
+    if path in ("shm", UPGRADE):
         core = importlib.import_module("fastsock.core")
         if not core.available:
             return f"the native core is not built: {core.why_not}"
@@ -32,10 +38,27 @@ def why_not(path: str) -> str | None:
     return None
 
 
+def carriers_of(kind: str | PairMaker) -> tuple[str, ...]:
+    """What `transport` may say of a connection of that kind, or of that maker."""
+    if isinstance(kind, PairMaker):
+        kind = UPGRADE if kind.module == UPGRADED else kind.transport or "plain"
+    return ("tcp", "shm") if kind == UPGRADE else (kind,)
+
+
+def maker_of(kind: str) -> PairMaker:
+    """Makes connections of that kind."""
+    if kind == UPGRADE:
+        return PairMaker(UPGRADED)  # what carries the bytes changes: nobody asks
+    return PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
+
+
 def environment(path: str) -> dict[str, str]:
     """Variables by which processes that are started by a test take the path; none for "plain"."""
     if path == "plain":
         return {}
+    if path == UPGRADE:
+        after = str(random.choice((0, 1, 2, 3, 5, 8, 13))) if UPGRADE_AFTER == "random" else UPGRADE_AFTER
+        return {"FASTSOCK_UPGRADE": "1", "FASTSOCK_UPGRADE_AFTER": after}
     return {
         "FASTSOCK_TRANSPORTS": f"{path},tcp" if path != "tcp" else "tcp",
         "FASTSOCK_MEETING_MS": MEETING_MS,

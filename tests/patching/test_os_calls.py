@@ -55,6 +55,12 @@ class StandIn:
         if channel is not None:
             _dup2(channel.fileno(), fd, os.get_inheritable(fd))
 
+    def share(self, fd: int) -> None:
+        self.release(fd)
+
+    def duplicated(self, fd: int, number: int) -> None:
+        assert fd not in self._channels
+
     def forget(self, fd: int) -> None:
         del self._channels[fd]
         self.forgotten.append(fd)

@@ -14,6 +14,8 @@ import pytest
 from fastsock.patching import selecting
 from fastsock.testing import PLAIN, FarProcess, PairMaker
 
+from ..helpers.paths import UPGRADE
+
 LONG = 20.0
 MANY = 100  # more rings than a selector looks at itself
 
@@ -130,7 +132,7 @@ def _say(here, order):
 @pytest.fixture
 def many(installed, selector):
     """MANY registered connections to one other process, and that process."""
-    maker = PLAIN if installed == "plain" else PairMaker("socket", transport=installed)
+    maker = PLAIN if installed in ("plain", UPGRADE) else PairMaker("socket", transport=installed)
     with FarProcess() as far:
         address = far.run(_listen, maker)
         accepting = far.begin(_accept)

@@ -13,6 +13,7 @@ import pytest
 from fastsock.testing.patterns import Pattern
 
 from ..helpers.certificates import authority, issued
+from ..helpers.paths import carriers_of
 from ..helpers.programs import free_port, need, nginx, output_of, redis
 from ..helpers.scripts import Script
 
@@ -458,7 +459,7 @@ def test_fast_connection_given_to_uvloop(kind, request):
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     with Script(kind, ECHO_SERVER) as server:
         with Script(kind, UVLOOP_CREATED, str(server.hear())) as client:
-            assert client.hear() == kind
+            assert client.hear() in carriers_of(kind)
             assert client.hear() == "finished"
         server.process.kill()
 
@@ -528,7 +529,8 @@ def test_connection_given_to_an_execed_child(kind, client_kind):
     client_kind = kind if client_kind == "the same" else "plain"
     with Script(kind, CONNECTION_GIVEN) as server:
         with Script(client_kind, ECHO_CLIENT, str(server.hear())) as client:
-            assert client.hear() == [kind if client_kind == kind else "plain"]
+            [took] = client.hear()
+            assert took in carriers_of(client_kind)
         server.process.kill()
 
 

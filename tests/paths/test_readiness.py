@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from fastsock import config
-from fastsock.testing import PLAIN, PairMaker
 
+from ..helpers.paths import maker_of
 from .readiness_model import Schedule
 
 
 def test_random_schedule(kind):
     class OnThisPath(Schedule):
-        maker = PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
+        maker = maker_of(kind)
 
     if kind != "plain":
         config.configure(meeting_ms=20_000)  # of hundreds of connections none may lapse, however busy the machine

@@ -6,6 +6,7 @@ from .engine cimport (
     fs_collective, fs_engine, fs_envelope, fs_message, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
 )
 from .stream cimport fs_end
+from .switch cimport fs_carriers, fs_connection, fs_record
 from .system cimport atomic_int, fs_parts, iovec
 from .team cimport fs_blocks, fs_team
 
@@ -34,6 +35,54 @@ cdef ssize_t c_send(object channel, fs_parts *parts, double seconds) except -1
 cdef ssize_t c_receive(object channel, void *target, Py_ssize_t length, double seconds) except -1
 cdef int c_settle(object channel) except -1
 cdef int c_spin(fs_end **ends, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept
+
+
+# carriers.pxi: TCP connections that gain memory. As fs_table_..., fs_carry_... and fs_leave_...
+cdef fs_connection *table_find(int descriptor) noexcept nogil
+cdef int table_enter(int descriptor, int role) noexcept nogil
+cdef int table_duplicate(int descriptor, int number) noexcept nogil
+cdef int table_next(int descriptor) noexcept nogil
+cdef ssize_t carry_send(fs_connection *connection, int descriptor, fs_parts *parts, int flags, int kernel_flags) noexcept nogil
+cdef ssize_t carry_receive(fs_connection *connection, int descriptor, void *target, size_t length, int flags,
+                           int kernel_flags) noexcept nogil
+cdef int carry_is_attached(const fs_connection *connection) noexcept nogil
+cdef ssize_t carry_unread(fs_connection *connection, int descriptor) noexcept nogil
+cdef int carry_settle(fs_connection *connection, int descriptor, int flags) noexcept nogil
+cdef int carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within) noexcept nogil
+cdef void carry_send_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved) noexcept nogil
+cdef int carry_receive_begins(fs_connection *connection, int descriptor, fs_record **within) noexcept nogil
+cdef ssize_t carry_receive_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved,
+                                 int peeked) noexcept nogil
+cdef int option_set(fs_connection *connection, int descriptor, int level, int option, int value) noexcept nogil
+cdef int option_get(fs_connection *connection, int descriptor, int level, int option, int *value) noexcept nogil
+cdef void connection_report(fs_connection *connection, int descriptor, fs_carriers *carriers) noexcept nogil
+cdef int connection_role(const fs_connection *connection) noexcept nogil
+cdef void table_lose(int descriptor) noexcept nogil  # what the table has of the number was closed without a word
+cdef void leave_descriptor(int descriptor) noexcept nogil
+cdef void leave_range(unsigned first, unsigned last) noexcept nogil
+cdef void leave_all() noexcept nogil
+cdef int leave_shutdown(fs_connection *connection, int descriptor, int how) noexcept nogil
+cdef int leave_release(fs_connection *connection, int descriptor) noexcept nogil
+cdef void connection_watch(fs_connection *connection, int descriptor) noexcept nogil
+cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_t deadline, bint again) except -1
+cdef int share_lock() except -1
+cdef bint is_contended() noexcept
+
+
+cdef enum:
+    FEW = 4  # buffers, whose places are in the object
+
+
+# Several buffers that are sent as one. take(): their memory, until the object goes.
+cdef class Gather:
+    cdef fs_parts parts  # what is left to be sent
+    cdef Py_buffer few_views[FEW]
+    cdef iovec few[FEW]
+    cdef Py_buffer *views
+    cdef iovec *vector
+    cdef int count
+
+    cdef int take(self, buffers) except -1
 
 
 cdef class Hidden:

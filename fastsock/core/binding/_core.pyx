@@ -30,6 +30,7 @@ from .registered cimport *
 from .remote cimport *
 from .sockets cimport *
 from .stream cimport *
+from .switch cimport *
 from .system cimport *
 from .team cimport *
 
@@ -104,6 +105,7 @@ include "fairness.pxi"
 include "gather.pxi"
 include "channel.pxi"
 include "carrying.pxi"
+include "carriers.pxi"
 include "custody.pxi"
 include "remote.pxi"
 include "selecting.pxi"

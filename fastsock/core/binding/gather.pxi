@@ -1,20 +1,11 @@
 # Several buffers that are sent as one.
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 
-cdef enum:
-    FEW = 4  # buffers, whose places are in the object
-
 
 @cython.final
 @cython.freelist(4)
 cdef class Gather:
     """The buffers' memory, until this object goes."""
-    cdef fs_parts parts  # what is left to be sent
-    cdef Py_buffer few_views[FEW]
-    cdef iovec few[FEW]
-    cdef Py_buffer *views
-    cdef iovec *vector
-    cdef int count
 
     cdef int take(self, buffers) except -1:
         """Raises what the buffers raise."""

@@ -1,0 +1,260 @@
+"""What carries the bytes of a connection that stays TCP: TCP itself, or memory that it gained.
+
+The core's table knows each connection by its number (core/switch). This is what the socket class asks of it.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+from collections import deque
+
+from ..config import in_force
+from ..system.genuine import genuine
+from ..transport import Reason
+from . import foreign
+from .registry import KEPT_CLOSED
+
+try:
+    from ..core.binding import _calls as native
+    from ..core.binding._core import attach_memory, set_candidates, why_no_memory
+except ImportError:  # then no connection gains memory
+    native = None  # type: ignore[assignment]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+_Base: Any = _socket.socket
+# From so many calls, or bytes, of a direction on the memory has paid for itself when as much again has gone.
+MANY_CALLS, MANY_BYTES = 8, 64 << 10
+# These modules ask for the number to show it, or to hand it to another call that is seen by itself.
+_ONLY_NOTES = ("socket", "ssl", "fastsock.stream_socket")
+
+
+def transport(sock: Any) -> str:
+    """As the socket class's property."""
+    report = native.report(_Base.fileno(sock))
+    if report is not None and report["attached"]:
+        return "shm"
+    return "tcp" if native.is_tcp(sock) else "plain"
+
+
+# By the core's number (candidates.h): what was found when the connection last looked for its other end.
+_WHY = (
+    (Reason.NOT_YET, "it has not carried as much yet"),
+    (Reason.NOT_YET, "this end listens, and the other one has not come yet"),
+    (Reason.NOT_YET, "this end has offered memory, and the other one has not taken it yet"),
+    (Reason.JOINED, ""),
+    (Reason.PEER_DID_NOT_JOIN, "nobody was found at the other end"),
+    (Reason.PEER_DID_NOT_JOIN, "nobody took the memory that was offered"),
+    (Reason.NOT_YET, "several threads were within calls"),
+    (Reason.NOT_YET, "several processes hold this end"),
+    (Reason.DESCRIPTOR_WATCHED, "somebody polls the number whom fastsock does not see"),
+    (Reason.NO_DESCRIPTORS, "too many connections looked for their other ends at once"),
+    (Reason.NO_MEMORY, "there was no memory, or no number was free"),
+    (Reason.PEER_DECLINED, "another process has the connection's name"),
+    (Reason.PEER_VERSION, "what came was no offer, or one of another version"),
+    (Reason.PEER_DECLINED, "the counters of both ends are not those of one connection"),
+    (Reason.OTHER_USER, ""),
+    (Reason.PEER_NOT_LOCAL, ""),
+    (Reason.PEER_NOT_LOCAL, "the socket is connected to itself"),
+    (Reason.NOT_YET, "an end has shut down a direction"),
+    (Reason.DESCRIPTOR_TAKEN, "other code has sent or received, or something went over it that only TCP carries"),
+    (Reason.DESCRIPTOR_TAKEN, "it has options that only TCP serves"),
+    (Reason.SYSTEM_ERROR, "the kernel does not tell how many bytes went over it"),
+    (Reason.NOT_YET, ""),
+)
+
+
+class Seen:
+    """What is known of one connection of the table, for reports."""
+
+    def __init__(self, descriptor: int, found: dict[str, Any]) -> None:
+        self.found = found
+        self.why: int = why_no_memory(descriptor) or 0
+        self.pid = genuine.getpid()
+        self.local, self.peer = _addresses(descriptor)
+        self.state = "open"
+
+    @property
+    def transport(self) -> str:
+        return "shm" if self.found["attached"] else "tcp"
+
+    @property
+    def reason(self) -> Reason:
+        """Why it has memory, or has none."""
+        if self.found["attached"]:
+            return Reason.JOINED
+        return Reason.DESCRIPTOR_TAKEN if self.found["released"] or self.found["never"] else _WHY[self.why][0]
+
+    @property
+    def detail(self) -> str:
+        """The same in words for people."""
+        return "" if self.found["attached"] else _WHY[self.why][1]
+
+
+_closed: deque[Seen] = deque(maxlen=KEPT_CLOSED)
+_totals: dict[str, int] = {}
+_lock = genuine.RLock()
+
+
+def _addresses(descriptor: int) -> tuple[Any, Any]:
+    found: list[Any] = []
+    sock = _Base(fileno=descriptor)
+    try:
+        for asked in (sock.getsockname, sock.getpeername):
+            try:
+                found.append(asked())
+            except OSError:  # it is still connecting, or was reset
+                found.append(None)
+    finally:
+        sock.detach()
+    return found[0], found[1]
+
+
+def seen(descriptor: int) -> Seen | None:
+    """What is known of the number's connection, or None."""
+    found = None if native is None else native.report(descriptor)
+    try:
+        return None if found is None else Seen(descriptor, found)
+    except OSError:  # it was closed meanwhile
+        return None
+
+
+def seen_of(sock: Any) -> Seen | None:
+    """The same of a socket of any class."""
+    return seen(_Base.fileno(sock)) if native is not None and isinstance(sock, native.SocketCalls) else None
+
+
+def all_seen() -> list[Seen]:
+    """The open connections of the table, then the last that were closed: those that had memory, and with FASTSOCK_STATS
+    all."""
+    found = [one for one in map(seen, descriptors()) if one is not None]
+    with _lock:
+        return [*found, *_closed]
+
+
+def totals() -> dict[str, int]:
+    """How many connections came into the table, by what they have or had at their end."""
+    if native is None:
+        return {}
+    reports = [native.report(each) for each in descriptors()]
+    gained = sum(found["attached"] for found in reports if found is not None) + _totals.get("shm", 0)
+    return {"shm": gained, "tcp": native.entered() - gained}
+
+
+def shown(descriptor: int, frame: FrameType) -> None:
+    """The program asks for the number, in `frame`. It may be polled, or used by C code."""
+    if foreign.calls_c(frame):
+        give_away(descriptor)
+        return
+    by = foreign.asking(frame)
+    if by is None or by.f_globals.get("__name__") not in _ONLY_NOTES:
+        native.watched(descriptor)
+
+
+def give_away(descriptor: int) -> None:
+    """Other code reads and writes the number from now on: TCP carries all bytes, for good. The table keeps it, because
+    threads may be within calls.
+
+    Raises OSError if unread bytes are in the way.
+    """
+    if native is None:
+        return
+    try:
+        native.release(descriptor)
+    except BlockingIOError as error:
+        what = "the descriptor is needed while bytes are unread, and the other end did not send them again by TCP"
+        raise OSError(error.errno, f"shm path: {what}; read the bytes first") from None
+
+
+def number_of(sock: Any) -> int:
+    """The number of a socket of any class, unseen."""
+    return _Base.fileno(sock) if isinstance(sock, _Base) else int(sock.fileno())
+
+
+def is_known(descriptor: int) -> bool:
+    """Whether the table has the stream of that number."""
+    return native is not None and native.is_known(descriptor)
+
+
+def descriptors() -> list[int]:
+    """The numbers in the table."""
+    return [] if native is None else native.descriptors()
+
+
+def duplicated(descriptor: int, number: int) -> None:
+    """The kernel has made `number` a duplicate of the descriptor."""
+    if native is not None:
+        native.duplicated(descriptor, number)
+
+
+def forget(descriptor: int) -> None:
+    """Before the number is closed, or means another file."""
+    if native is not None:
+        native.forget(descriptor)
+
+
+def finder(known: dict[int, Any]) -> Callable[[int], Any]:
+    """A call that finds what has the data calls of a number: those in `known`, then those of the table."""
+    return known.get if native is None else native.finder(known)
+
+
+def _closing(descriptor: int) -> None:
+    one = seen(descriptor)
+    if one is not None:
+        one.state = "closed"
+        with _lock:
+            _totals[one.transport] = _totals.get(one.transport, 0) + 1
+            _closed.append(one)
+
+
+def _forked() -> None:
+    global _lock
+    _lock = genuine.RLock()
+    _closed.clear()
+    _totals.clear()
+
+
+def note_all(wanted: bool) -> None:
+    """Whether the close of each connection is noted, and not only of those with memory."""
+    if native is not None:
+        native.on_close(_closing, wanted)
+
+
+def _obey() -> None:
+    """Settings hold for connections from the next one on."""
+    settings = in_force.settings()
+    after = settings.upgrade_after
+    set_candidates(
+        never="shm" not in settings.transports,
+        calls=MANY_CALLS if after is None else after,
+        length=MANY_BYTES if after is None else 2**64 - 1,
+        ring_bytes=settings.ring_bytes,
+        any_user=settings.peers == "any",
+        spin_us=settings.spin_us,
+        direct_min=settings.direct_min,
+    )
+
+
+def attach(sock: Any, seconds: float | None) -> bool:
+    """As fastsock.attach()."""
+    if native is None or not isinstance(sock, native.SocketCalls):
+        return False
+    found: bool = attach_memory(_Base.fileno(sock), -1.0 if seconds is None else seconds)
+    return found
+
+
+note_all(False)
+if native is not None:
+    native.follow(vars(in_force), _obey)
+os.register_at_fork(after_in_child=_forked)
+
+
+def before_first(hook: Callable[[], None]) -> None:
+    """Calls `hook` before the table gets its next connection."""
+    if native is not None:
+        native.before_next(hook)

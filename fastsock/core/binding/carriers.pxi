@@ -1,0 +1,209 @@
+# TCP connections that gain memory, for other compiled modules: the C library's calls are in this module only.
+
+cdef extern from *:
+    """
+    #include <poll.h>
+
+    /* 0; -ETIMEDOUT, -EINTR ... */
+    static int fs_poll_until(int descriptor, int what, uint64_t deadline)
+    {
+        struct pollfd asked = {descriptor, what == FS_READABLE ? POLLIN : POLLOUT, 0};
+        uint64_t now = deadline == UINT64_MAX ? 0 : fs_now_ns();
+        uint64_t left = deadline > now ? (deadline - now + 999999) / 1000000 : 0;
+        int count = poll(&asked, 1, deadline == UINT64_MAX ? -1 : left > INT_MAX ? INT_MAX : (int)left);
+        return count > 0 ? 0 : count < 0 ? -errno : -ETIMEDOUT;
+    }
+    """
+    int fs_poll_until(int descriptor, int what, uint64_t deadline) nogil
+
+cdef extern from *:
+    """
+    static int fs_connection_role(const struct fs_connection *connection)
+    {
+        const struct fs_record *record = atomic_load(&connection->record);
+        return record == NULL ? FS_ROLE_UNKNOWN : (int)atomic_load(&record->role);
+    }
+    """
+    int fs_connection_role(const fs_connection *connection) nogil
+
+cdef atomic_int never_leaving = 0  # who waits here is not told of a close, as TCP does not tell of one
+
+
+cdef fs_connection *table_find(int descriptor) noexcept nogil:
+    return fs_table_find(descriptor)
+
+
+cdef int table_enter(int descriptor, int role) noexcept nogil:
+    return fs_table_enter(descriptor, role)
+
+
+cdef int table_duplicate(int descriptor, int number) noexcept nogil:
+    return fs_table_duplicate(descriptor, number)
+
+
+cdef int table_next(int descriptor) noexcept nogil:
+    return fs_table_next(descriptor)
+
+
+cdef ssize_t carry_send(fs_connection *connection, int descriptor, fs_parts *parts, int flags, int kernel_flags) noexcept nogil:
+    return fs_carry_send(connection, descriptor, parts, flags, kernel_flags)
+
+
+cdef ssize_t carry_receive(fs_connection *connection, int descriptor, void *target, size_t length, int flags,
+                           int kernel_flags) noexcept nogil:
+    return fs_carry_receive(connection, descriptor, target, length, flags, kernel_flags)
+
+
+cdef int carry_is_attached(const fs_connection *connection) noexcept nogil:
+    return fs_carry_is_attached(connection)
+
+
+cdef ssize_t carry_unread(fs_connection *connection, int descriptor) noexcept nogil:
+    return fs_carry_unread(connection, descriptor)
+
+
+cdef int carry_settle(fs_connection *connection, int descriptor, int flags) noexcept nogil:
+    return fs_carry_settle(connection, descriptor, flags)
+
+
+cdef int carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within) noexcept nogil:
+    return fs_carry_send_begins(connection, descriptor, pinned, within)
+
+
+cdef void carry_send_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved) noexcept nogil:
+    fs_carry_send_ended(connection, descriptor, within, moved)
+
+
+cdef int carry_receive_begins(fs_connection *connection, int descriptor, fs_record **within) noexcept nogil:
+    return fs_carry_receive_begins(connection, descriptor, within)
+
+
+cdef ssize_t carry_receive_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved,
+                                 int peeked) noexcept nogil:
+    return fs_carry_receive_ended(connection, descriptor, within, moved, peeked)
+
+
+cdef int option_set(fs_connection *connection, int descriptor, int level, int option, int value) noexcept nogil:
+    return fs_option_set(connection, descriptor, level, option, value)
+
+
+cdef int option_get(fs_connection *connection, int descriptor, int level, int option, int *value) noexcept nogil:
+    return fs_option_get(connection, descriptor, level, option, value)
+
+
+cdef void connection_report(fs_connection *connection, int descriptor, fs_carriers *carriers) noexcept nogil:
+    fs_connection_report(connection, descriptor, carriers)
+
+
+cdef int connection_role(const fs_connection *connection) noexcept nogil:
+    return fs_connection_role(connection)
+
+
+cdef void table_lose(int descriptor) noexcept nogil:
+    cdef fs_connection *connection = fs_table_remove(descriptor)
+    if connection != NULL:
+        fs_table_forget(connection)
+
+
+cdef void leave_descriptor(int descriptor) noexcept nogil:
+    fs_leave_descriptor(descriptor)
+
+
+cdef void leave_range(unsigned first, unsigned last) noexcept nogil:
+    fs_leave_range(first, last)
+
+
+cdef void leave_all() noexcept nogil:
+    fs_leave_all()
+
+
+cdef int leave_shutdown(fs_connection *connection, int descriptor, int how) noexcept nogil:
+    return fs_leave_shutdown(connection, descriptor, how)
+
+
+cdef int leave_release(fs_connection *connection, int descriptor) noexcept nogil:
+    return fs_leave_release(connection, descriptor)
+
+
+cdef void connection_watch(fs_connection *connection, int descriptor) noexcept nogil:
+    fs_connection_watch(connection, descriptor)
+
+
+cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_t deadline, bint again) except -1:
+    """Until it is worth trying again: 0, or -ETIMEDOUT, or another negative errno.
+
+    again: the last wait of this call was followed by nothing, so there is no look with the interpreter's lock.
+    """
+    cdef int result = FS_IN_VAIN
+    cdef fs_lock_wait lock
+    if not fs_carry_is_attached(connection):  # memory that comes meanwhile shows on the descriptor
+        with nogil:
+            result = fs_poll_until(descriptor, what, deadline)
+    else:
+        if not again and fs_carry_look(connection, descriptor, what):
+            return 0
+        with nogil:
+            result = fs_carry_wait_briefly(connection, descriptor, what, deadline, &never_leaving)
+            fs_lock_wait_begins(&lock)
+        note_lock_wait(&lock)
+        PyErr_CheckSignals()  # one that came while we spun would not end the long sleep
+    if result == FS_IN_VAIN:
+        with nogil:
+            result = fs_carry_wait_long(connection, descriptor, what, deadline, &never_leaving)
+            fs_lock_wait_begins(&lock)
+        note_lock_wait(&lock)
+        PyErr_CheckSignals()
+    if result == -EINTR:
+        PyErr_CheckSignals()
+        return 0
+    return result
+
+
+cdef int share_lock() except -1:
+    """Where another thread computes, and has waited for the interpreter's lock long enough, it gets it."""
+    if fs_is_time_to_offer(fs_ticks()):
+        offer_lock()
+    return 0
+
+
+cdef bint is_contended() noexcept:
+    return fs_is_contended()
+
+
+# ---- when the two ends look for each other ----
+
+def set_candidates(*, bint never, uint32_t calls, uint64_t length, uint32_t ring_bytes, bint any_user, double spin_us,
+                   size_t direct_min):
+    """From how many calls, or bytes, of a direction on a connection looks for its other end. never: none does by itself."""
+    cdef fs_candidate_settings settings
+    settings.never = never
+    settings.calls = calls
+    settings.bytes = length
+    settings.ring_bytes = ring_bytes
+    settings.peers = FS_PEERS_ANY if any_user else FS_PEERS_OWN
+    settings.limits.spin_us = spin_us
+    settings.limits.direct_min = direct_min
+    settings.limits.peer = 0
+    with nogil:
+        fs_candidates_set(&settings)
+
+
+def why_no_memory(int descriptor):
+    """What was found last when the connection of that number looked for its other end: a number of enum fs_why."""
+    cdef fs_connection *connection = fs_table_find(descriptor)
+    return None if connection == NULL else <int>fs_candidate_why(connection)
+
+
+def attach_memory(int descriptor, double seconds):
+    """Looks for the other end until then. Whether it was found. Signals are heard."""
+    cdef fs_connection *connection = fs_table_find(descriptor)
+    cdef uint64_t deadline = deadline_after(seconds)
+    cdef int result
+    if connection == NULL:
+        return False
+    while True:
+        with nogil:
+            result = fs_candidate_attach(connection, descriptor, deadline)
+        PyErr_CheckSignals()
+        if result != -EINTR:
+            return result == 0

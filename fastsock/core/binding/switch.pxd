@@ -1,0 +1,75 @@
+# What the core offers of TCP connections that gain memory while they live.
+from libc.stdint cimport uint32_t, uint64_t
+from .stream cimport fs_limits
+from .system cimport atomic_int, fs_parts
+
+cdef extern from "switch/table.h" nogil:
+    enum: FS_ROLE_UNKNOWN, FS_ROLE_CONNECTED, FS_ROLE_ACCEPTED
+    enum: FS_CANDIDATE, FS_TCP_ONLY, FS_RELEASED, FS_OFFERED, FS_ATTACHED
+
+    struct fs_record:
+        pass
+    struct fs_connection:
+        pass
+
+    int fs_table_enter(int descriptor, int role)
+    fs_connection *fs_table_find(int descriptor)
+    fs_connection *fs_table_remove(int descriptor)
+    void fs_table_forget(fs_connection *connection)
+    int fs_table_duplicate(int descriptor, int number)
+    int fs_table_next(int descriptor)
+
+cdef extern from "switch/carry.h" nogil:
+    enum: FS_MAY_SLEEP, FS_WILL_WAIT
+
+    ssize_t fs_carry_send(fs_connection *connection, int descriptor, fs_parts *parts, int flags, int kernel_flags)
+    ssize_t fs_carry_receive(fs_connection *connection, int descriptor, void *target, size_t length, int flags, int kernel_flags)
+    int fs_carry_is_attached(const fs_connection *connection)
+    ssize_t fs_carry_unread(fs_connection *connection, int descriptor)
+
+    void fs_connection_watch(fs_connection *connection, int descriptor)
+
+    int fs_carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within)
+    void fs_carry_send_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved)
+    int fs_carry_receive_begins(fs_connection *connection, int descriptor, fs_record **within)
+    ssize_t fs_carry_receive_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved, int peeked)
+
+    struct fs_carriers:
+        int state
+        int in_ring, out_ring
+        uint64_t since_ns
+        uint64_t tcp_in, tcp_out, ring_in, ring_out
+        uint64_t switches, spills
+    void fs_connection_report(fs_connection *connection, int descriptor, fs_carriers *carriers)
+
+cdef extern from "switch/options.h" nogil:
+    int fs_option_set(fs_connection *connection, int descriptor, int level, int option, int value)
+    int fs_option_get(fs_connection *connection, int descriptor, int level, int option, int *value)
+
+cdef extern from "switch/waiting.h" nogil:
+    int fs_carry_look(fs_connection *connection, int descriptor, int what)
+    int fs_carry_wait_briefly(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
+    int fs_carry_wait_long(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
+    int fs_carry_settle(fs_connection *connection, int descriptor, int flags)
+
+cdef extern from "switch/leave.h" nogil:
+    void fs_leave_descriptor(int descriptor)
+    void fs_leave_range(unsigned first, unsigned last)
+    void fs_leave_all()
+    int fs_leave_shutdown(fs_connection *connection, int descriptor, int how)
+    int fs_leave_release(fs_connection *connection, int descriptor)
+
+cdef extern from "switch/names.h" nogil:
+    enum: FS_PEERS_OWN, FS_PEERS_ANY
+
+cdef extern from "switch/candidates.h" nogil:
+    struct fs_candidate_settings:
+        int never
+        uint32_t calls
+        uint64_t bytes
+        uint32_t ring_bytes
+        int peers
+        fs_limits limits
+    void fs_candidates_set(const fs_candidate_settings *settings)
+    int fs_candidate_why(fs_connection *connection)
+    int fs_candidate_attach(fs_connection *connection, int descriptor, uint64_t deadline_ns)

@@ -1,0 +1,143 @@
+"""The socket class whose connections stay TCP and gain memory while they live (FASTSOCK_UPGRADE).
+
+As `fastsock.socket`, which takes its class from here where the setting says so. listen, connect, accept and close are
+the kernel's: they only note in the core's table which numbers are TCP streams. The data calls are native
+(`SocketCalls`).
+"""
+
+from __future__ import annotations
+
+import _socket
+import socket as _standard
+import sys
+import types
+
+from . import arrays
+from .connection import carriers
+from .core.binding._calls import SocketCalls, accepted, is_known, is_new, watched
+from .patching import detached, guards, numbers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_Base: Any = _socket.socket
+if TYPE_CHECKING:
+    _Plain = _standard.socket
+else:  # also where a fast class stands in its place
+    _Plain = _standard.socket.__mro__[_standard.socket.__mro__.index(_Base) - 1]
+# These give plain numbers. The properties of the standard class make a member of an enumeration each time.
+_family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
+
+
+class socket(SocketCalls, _Plain):
+    """A socket of the standard class. Its TCP stream gains memory where both ends run fastsock on one host.
+
+    Everything of `socket.socket` keeps its meaning. The data calls, connect and close are those of `SocketCalls`
+    (`core/binding/_calls.pyx`).
+    """
+
+    __slots__ = ()
+    __new__ = _Base.__new__  # a base without fields has one of its own, that makes no socket
+
+    _fast_channel = None  # the layers above find the bytes by the socket itself
+
+    def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
+        _Plain.__init__(self, family, type, proto, fileno)
+        if fileno is None:
+            is_new(_Base.fileno(self))
+
+    @property
+    def transport(self) -> str:
+        """What carries the bytes: "shm", or "tcp". It is "plain" for anything but a TCP stream."""
+        return carriers.transport(self)
+
+    # ---- from accept() to close() ----
+
+    def accept(self) -> tuple[socket, Any]:
+        descriptor, address = self._accept()  # type: ignore[attr-defined]
+        sock = socket.__new__(socket)
+        _Plain.__init__(sock, _family(self), _kind(self), _proto(self), descriptor)
+        accepted(sock)
+        if _socket.getdefaulttimeout() is None and self.gettimeout():
+            sock.setblocking(True)
+        return sock, address
+
+    def dup(self) -> socket:
+        number = _Base.fileno(self)
+        descriptor = _socket.dup(number)
+        carriers.duplicated(number, descriptor)
+        sock: socket = self.__class__(_family(self), _kind(self), _proto(self), fileno=descriptor)
+        sock.settimeout(self.gettimeout())
+        return sock
+
+    def detach(self) -> int:
+        number = _Base.fileno(self)
+        if is_known(number):
+            if detached.stays_fast(sys._getframe(1).f_globals):
+                watched(number)
+            else:
+                carriers.give_away(number)
+        return super().detach()
+
+    def fileno(self) -> int:
+        number: int = _Base.fileno(self)
+        if is_known(number):
+            carriers.shown(number, sys._getframe(1))
+        return number
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Only multiprocessing may pickle a socket: it passes sockets to other processes."""
+        reduction = sys.modules.get("multiprocessing.reduction")
+        if reduction is None or sys._getframe(1).f_globals is not vars(reduction):
+            return super().__reduce_ex__(protocol)
+        return reduction._reduce_socket(self)
+
+    # ---- typed arrays ----
+
+    send_array = arrays.send_array
+    recv_array = arrays.recv_array
+    recv_array_into = arrays.recv_array_into
+
+    # ---- for engines (connection/engine_socket.py) ----
+
+    _fast_take = accept
+
+    def _fast_meet_from(self, listener: socket, address: Any) -> None:
+        """Nothing: the kernel has accepted it."""
+
+    def _fast_give_away(self) -> tuple[None, int]:
+        return None, self.detach()
+
+    def _fast_given_back(self) -> None:
+        """Nothing is kept of it."""
+
+
+def _pass_for_standard() -> None:
+    """Makes the class look like the standard one, where a type checker does not look."""
+    for name, function in vars(socket).items():
+        if isinstance(function, types.FunctionType):
+            function.__annotations__ = {}
+            function.__doc__ = function.__doc__ or getattr(getattr(_Plain, name, None), "__doc__", None)
+
+
+def _with_our_names(function: Any) -> Any:
+    """A copy of the standard function that looks its names up in this module."""
+    copy = types.FunctionType(
+        function.__code__, globals(), function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__, copy.__doc__ = function.__kwdefaults__, function.__doc__
+    return copy
+
+
+_pass_for_standard()
+SocketType = socket
+_ours = {"socket", "SocketType"}
+globals().update({n: v for n, v in vars(_standard).items() if n not in _ours and not n.startswith("__")})
+create_connection = _with_our_names(_standard.create_connection)
+create_server = _with_our_names(_standard.create_server)
+socketpair = _with_our_names(_standard.socketpair)
+fromfd = _with_our_names(_standard.fromfd)
+__all__ = [*_standard.__all__]
+guards.cover(socket)
+numbers.before_first_attach(guards.activate)

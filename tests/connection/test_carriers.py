@@ -1,0 +1,234 @@
+"""Connections that stay TCP and gain memory: what the class is, what it reports, and the setting that chooses it.
+
+What every connection owes its program is tested by each test that runs on `upgrade`, a kind of tests/conftest.py.
+"""
+
+from __future__ import annotations
+
+import _socket
+import inspect
+import os
+import socket as standard
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+import fastsock
+from fastsock import config, stream_socket
+from fastsock.testing import PairMaker
+
+from ..helpers.paths import UPGRADE, UPGRADED, environment, preferring
+from ..helpers.scripts import Script
+
+
+@pytest.fixture(autouse=True)
+def upgrade():
+    with preferring(UPGRADE):
+        yield
+
+
+@pytest.fixture
+def pair():
+    with stream_socket.create_server(("127.0.0.1", 0)) as listener:
+        near = stream_socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    with near, far:
+        yield near, far
+
+
+MAKER = PairMaker(UPGRADED)
+TOKENS = [(sent, received) for sent in range(80) for received in range(80)]
+
+
+def test_the_native_calls_are_found_where_they_are_written():
+    """Nothing is set on the class: what one reads is what runs."""
+    kind = stream_socket.socket
+    assert [base for base in kind.__mro__ if base.__module__ != "socket"][1].__name__ == "SocketCalls"
+    for name in ("recv", "recv_into", "recvfrom", "recvmsg", "send", "sendall", "sendmsg", "connect", "shutdown"):
+        assert name not in vars(kind) or name == "sendmsg"
+        assert getattr(kind, name).__objclass__.__name__ == "SocketCalls" or name == "sendmsg"
+
+
+def test_an_object_has_no_attributes_but_the_standard_ones(pair):
+    with pytest.raises(AttributeError):
+        pair[0].colour = "blue"
+
+
+def test_a_base_that_is_no_socket_is_none():
+    with pytest.raises(TypeError):
+        stream_socket.SocketCalls()
+
+
+def test_what_is_no_tcp_stream_is_the_standard_class_s():
+    one, other = stream_socket.socketpair()
+    with one, other:
+        one.send(b"x")
+        assert (other.recv(2), one.transport) == (b"x", "plain")
+    with stream_socket.socket(standard.AF_INET, standard.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.sendto(b"x", sock.getsockname())
+        assert sock.recvfrom(2) == (b"x", sock.getsockname())
+        assert sock.transport == "plain"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("recv", (-1,)),
+        ("recv", ("x",)),
+        ("recv", (1.0,)),
+        ("recv", (1, 1 << 40)),
+        ("recv", (1, -(1 << 40))),
+        ("recv", (1 << 80,)),
+        ("recv_into", (b"x",)),
+        ("recv_into", (bytearray(2), 3)),
+        ("recv_into", (bytearray(2), -1)),
+        ("recvfrom", (-1,)),
+        ("recvfrom_into", (bytearray(2), 3)),
+        ("recvfrom_into", (bytearray(2), -1)),
+        ("recvmsg", (-1,)),
+        ("recvmsg", (1, -1)),
+        ("recvmsg_into", (1,)),
+        ("recvmsg_into", ([b"x"],)),
+        ("send", ("x",)),
+        ("send", (b"x", "x")),
+        ("send", (b"x", None)),
+        ("sendall", (memoryview(b"abcd")[::2],)),
+        ("sendmsg", ("x",)),
+        ("sendmsg", (1,)),
+        ("shutdown", ("x",)),
+        ("shutdown", (7,)),
+    ],
+)
+def test_wrong_arguments_are_refused_in_the_standard_words(pair, name, arguments):
+    def refusal(sock):
+        with pytest.raises(Exception) as caught:
+            getattr(sock, name)(*arguments)
+        return type(caught.value), str(caught.value)
+
+    plain = _socket.socket(fileno=_socket.dup(pair[0].fileno()))
+    try:
+        assert refusal(pair[0]) == refusal(plain)
+    finally:
+        plain.close()
+
+
+def test_signatures_can_be_asked_for():
+    assert list(inspect.signature(stream_socket.socket.recv).parameters) == ["self", "bufsize", "flags"]
+
+
+def test_a_young_connection_is_told_of(monkeypatch):
+    monkeypatch.setenv("FASTSOCK_UPGRADE_AFTER", "8")
+    config.reload()
+    with stream_socket.create_server(("127.0.0.1", 0)) as listener:  # settings hold from the next connection on
+        near = stream_socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    with near, far:
+        _is_told_of_as_young(near, far)
+
+
+def _is_told_of_as_young(near, far):
+    near.sendall(b"three")
+    told = fastsock.explain(near)
+    assert (told.transport, told.role, told.state, told.bytes_sent) == ("tcp", "connect", "open", 5)
+    assert (told.reason, told.sent_by, told.received_by) == ("not_yet", "tcp", "tcp")
+    assert (told.local, told.peer) == (near.getsockname(), near.getpeername())
+    assert fastsock.explain(far).role == "accept"
+    assert {(row.local, row.peer) for row in fastsock.connections()} >= {
+        (near.getsockname(), near.getpeername()),
+        (far.getsockname(), far.getpeername()),
+    }
+
+
+CHOSEN = """
+import sys
+from fastsock import socket, stream_socket
+tell(socket.socket is stream_socket.socket)
+with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as near:
+    far, _ = listener.accept()
+    tell(type(far) is type(near) is socket.socket)
+    far.close()
+"""
+
+
+@pytest.mark.parametrize("on", ("0", "1"))
+def test_the_setting_chooses_the_class(on, monkeypatch):
+    monkeypatch.setenv("FASTSOCK_UPGRADE", on)
+    with Script("plain", CHOSEN, env={**environment(UPGRADE), "FASTSOCK_UPGRADE": on}) as program:
+        assert program.hear() is (on == "1")
+        assert program.hear() is True
+
+
+def _attach(sock: object, seconds: float) -> bool:
+    return fastsock.attach(sock, seconds)
+
+
+def _told(sock: object) -> tuple[str, str, str | None, str | None]:
+    row = fastsock.explain(sock)
+    return row.transport, row.reason, row.sent_by, row.received_by
+
+
+def _converse(pair, rounds):
+    for number in range(rounds):
+        pair.near.sendall(b"%03d" % number)
+        assert pair.far.recv(3, int(standard.MSG_WAITALL)) == b"%03d" % number
+        pair.far.sendall(b"answer")
+        assert pair.near.recv(6, standard.MSG_WAITALL) == b"answer"
+
+
+@pytest.mark.parametrize("maker", (MAKER, MAKER.turned()), ids=str)
+def test_a_connection_that_lasts_gains_memory(maker):
+    with maker.pair() as pair:
+        _converse(pair, 40)
+        assert _told(pair.near) == pair.far.run(_told) == ("shm", "joined", "shm", "shm")
+        row = fastsock.explain(pair.near)
+        assert (row.bytes_sent - 120, row.bytes_received - 240) in TOKENS  # single bytes on TCP that woke a reader
+        assert row.bytes_by_memory > 0
+        assert row.switches == 1
+
+
+@pytest.mark.parametrize("maker", (MAKER, MAKER.turned()), ids=str)
+def test_memory_can_be_asked_for_and_given_up(maker, monkeypatch):
+    monkeypatch.setenv("FASTSOCK_UPGRADE_AFTER", "1000000")
+    config.reload()
+    with maker.pair() as pair:
+        asking = pair.far.begin_run(_attach, 20.0)
+        assert fastsock.attach(pair.near, 20.0)
+        assert asking.result()
+        _converse(pair, 4)
+        assert fastsock.explain(pair.near).transport == "shm"
+        fastsock.release(pair.near)
+        assert fastsock.explain(pair.near).transport == "tcp"
+        _converse(pair, 4)
+        number = os.dup(pair.near.fileno())
+        os.write(number, b"by the kernel alone")
+        os.close(number)
+        assert pair.far.recv(100) == b"by the kernel alone"
+
+
+def test_a_plain_end_is_asked_in_vain():
+    maker = replace(MAKER, far_module="socket")
+    with maker.pair() as pair:
+        assert not fastsock.attach(pair.near, 0.01)
+        _converse(pair, 40)
+        assert _told(pair.near)[:2] == ("tcp", "peer_did_not_join")
+
+
+def test_a_number_that_was_closed_unseen_is_nobody_s(pair):
+    """C code closes a number. The next socket of that number is a new one."""
+    near, _ = pair
+    number = near.fileno()
+    near.sendall(b"x")
+    _socket.close(number)
+    with ExitStack() as others:
+        sock = others.enter_context(stream_socket.socket())
+        while sock.fileno() != number:
+            sock = others.enter_context(stream_socket.socket())
+        near.detach()
+        with stream_socket.create_server(("127.0.0.1", 0)) as listener:
+            sock.connect(listener.getsockname())
+            other, _ = listener.accept()
+            with other:
+                sock.sendall(b"x")
+                assert other.recv(2) == b"x"
