@@ -78,6 +78,7 @@ class socket(SocketCalls, _Plain):
                 watched(number)
             else:
                 carriers.give_away(number)
+                carriers.forget(number)  # it is closed by whoever gets it, perhaps in C
         return super().detach()
 
     def fileno(self) -> int:

@@ -207,6 +207,22 @@ def test_memory_can_be_asked_for_and_given_up(maker, monkeypatch):
         assert pair.far.recv(100) == b"by the kernel alone"
 
 
+def test_a_number_that_was_detached_is_its_taker_s(pair):
+    """Who gets the number closes it, perhaps in C. The next file of that number is no connection."""
+    near, _ = pair
+    near.sendall(b"x")
+    number = near.detach()
+    _socket.close(number)
+    ends = os.pipe()
+    try:
+        assert number in ends
+        os.write(ends[1], b"through the pipe")
+        assert os.read(ends[0], 100) == b"through the pipe"
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 def test_a_plain_end_is_asked_in_vain():
     maker = replace(MAKER, far_module="socket")
     with maker.pair() as pair:
