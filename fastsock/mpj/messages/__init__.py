@@ -3,7 +3,7 @@
 point_to_point, objects the calls in upper and in lower case; _point_to_point: the usual ones natively, with what their
                         requests stand for (_operations), objects (_objects) and waiting (_requests)
 operation_records       what requests stand for; request: the handles
-message, status         matched messages, and what is known of one that arrived
+message, status         matched messages, and what is known of one that arrived (_status: its fields)
 buffered, partitioned   sends with a buffer of the program's, and in parts
 grequest                requests of the program's own
 pickling                messages of objects; _plain: of small ones without pickle

@@ -17,6 +17,7 @@ from fastsock.core.binding.engine cimport (
 
 from fastsock.mpj._slots cimport find_slots, new_handle, record_of, refer
 from fastsock.mpj.datatypes._memory cimport Span, give_room, pack_span, read_span, release_span, take_room, unpack_span
+from fastsock.mpj.messages._status cimport tell
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
 from pickle import dumps as _dumps
@@ -132,7 +133,7 @@ cdef class Path:
         if status is not None:
             if source == ANY:
                 source = envelope.source if self.plain else self.record.rank_of(envelope.source)
-            status._set(source, envelope.tag, envelope.length)
+            tell(status, source, envelope.tag, envelope.length)
         return 0
 
 
@@ -311,7 +312,7 @@ class NativePointToPoint:
             release_span(&out)
             leave(&into, room)
         if status is not None:
-            status._set(source, envelope.tag, envelope.length)
+            tell(status, source, envelope.tag, envelope.length)
 
     def Isend(self, buf, int dest, int tag=0):
         """Start to send; the memory must stay as it is until the request is complete."""

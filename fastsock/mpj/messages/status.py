@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import array
 
-from ..constants import ANY_SOURCE, ANY_TAG, ERR_TYPE, F_ERROR, F_SOURCE, F_STATUS_SIZE, F_TAG, SUCCESS, UNDEFINED
+from ..constants import ERR_TYPE, F_ERROR, F_SOURCE, F_STATUS_SIZE, F_TAG, UNDEFINED
 from ..datatypes._memory import TypeRecord
 from ..datatypes.elements import count_elements, element_bytes
 from ..exceptions import Exception
 from ..handle import public
+from ._status import StatusFields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,55 +21,10 @@ _FLAG, _LOW, _HIGH = 3, 4, 5
 
 
 @public
-class Status:
-    """What is known of a message that arrived (MPI 4.1, chapter 3).
+class Status(StatusFields):
+    """What is known of a message that arrived (MPI 4.1, chapter 3)."""
 
-    `_length` is the message's length in bytes. Other modules of this package set the fields directly.
-    """
-
-    __slots__ = ("__weakref__", "_cancelled", "_error", "_length", "_memory", "_source", "_tag")
-
-    _memory: array.array[int] | None
-
-    def __new__(cls, status: Status | None = None) -> Status:
-        """Return a copy of `status`, or an empty one."""
-        self = object.__new__(cls)
-        self._memory = None
-        if status is None:
-            self._source = ANY_SOURCE
-            self._tag = ANY_TAG
-            self._error = SUCCESS
-            self._length = 0
-            self._cancelled = False
-        elif isinstance(status, Status):
-            status._load()
-            self._source = status._source
-            self._tag = status._tag
-            self._error = status._error
-            self._length = status._length
-            self._cancelled = status._cancelled
-        else:
-            raise TypeError(f"expected a Status, got a {type(status).__name__}")
-        return self
-
-    def _set(self, source: int, tag: int, length: int, error: int = SUCCESS, cancelled: bool = False) -> None:
-        """Tells of a message: the one call that completes a status."""
-        self._memory = None
-        self._source = source
-        self._tag = tag
-        self._length = length
-        self._error = error
-        self._cancelled = cancelled
-
-    def _load(self) -> None:
-        """Takes over the fields that were written through `tomemory`."""
-        if self._memory is not None:
-            fields = self._memory
-            self._source, self._tag, self._error = fields[F_SOURCE], fields[F_TAG], fields[F_ERROR]
-
-    def _fields(self) -> tuple[int, int, int, int, bool]:
-        self._load()
-        return self._source, self._tag, self._error, self._length, self._cancelled
+    __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
         """Return self==value."""
@@ -92,43 +48,6 @@ class Status:
         """Take over fields by name."""
         length, cancelled = state.get("count", 0), bool(state.get("cancelled", False))
         self._set(state["source"], state["tag"], length, state["error"], cancelled)
-
-    def Get_source(self) -> int:
-        """Return the rank that sent the message."""
-        self._load()
-        return self._source
-
-    def Set_source(self, source: int) -> None:
-        """Set the rank that sent the message."""
-        self._load()
-        self._source = source
-        self._store()
-
-    def Get_tag(self) -> int:
-        """Return the message's tag."""
-        self._load()
-        return self._tag
-
-    def Set_tag(self, tag: int) -> None:
-        """Set the message's tag."""
-        self._load()
-        self._tag = tag
-        self._store()
-
-    def Get_error(self) -> int:
-        """Return the error code of the operation."""
-        self._load()
-        return self._error
-
-    def Set_error(self, error: int) -> None:
-        """Set the error code of the operation."""
-        self._load()
-        self._error = error
-        self._store()
-
-    source = property(Get_source, Set_source, doc="Message source.")
-    tag = property(Get_tag, Set_tag, doc="Message tag.")
-    error = property(Get_error, Set_error, doc="Message error.")
 
     def Get_count(self, datatype: Datatype | None = None) -> int:
         """Return how many items of a datatype arrived, or bytes without one; UNDEFINED where the last is not whole.
@@ -173,14 +92,8 @@ class Status:
 
     def tomemory(self) -> memoryview:
         """Return the fields as memory of C's int. Source, tag and error that are written there become the status's."""
-        self._load()
         self._memory = array.array("i", self.py2f())
         return memoryview(self._memory)
-
-    def _store(self) -> None:
-        if self._memory is not None:
-            fields = self._memory
-            fields[F_SOURCE], fields[F_TAG], fields[F_ERROR] = self._source, self._tag, self._error
 
     def py2f(self) -> list[int]:
         """Return the fields as integers."""
