@@ -244,6 +244,19 @@ def test_own_operations_between_ranks(device: str, ranks: int) -> None:
             comm.Allreduce(np.full(length, rank + 1, "i8"), order, row)
             assert (order == int("".join(str(each + 1) for each in range(size)))).all()
         assert set(calls) <= {"MPI_DOUBLE", "MPI_INT"}
+
+        def keep(source, target, datatype):  # the lower rank's: does not commute
+            target[:] = source
+
+        kept, pairs = MPI.Op.Create(keep), MPI.DOUBLE.Create_contiguous(2).Commit()
+        for length in (1, 100, 3000):  # the same number of bytes for both kinds of operations, by turns
+            out, into = np.full(2 * length, float(rank)), np.zeros(2 * length)
+            for turn in range(4):
+                comm.Allreduce(out, into, (operation, kept)[turn % 2])
+                assert (into == (total, 0)[turn % 2]).all()
+                comm.Allreduce([out, length, pairs], [into, length, pairs], (operation, kept)[(turn + 1) % 2])
+                assert (into == (0, total)[turn % 2]).all()
+        assert set(calls) <= {"MPI_DOUBLE", "MPI_INT", pairs.name}
         comm.Allreduce(np.zeros(0), np.zeros(0), operation)
 
         def fails(source, target, datatype):

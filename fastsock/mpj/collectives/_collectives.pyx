@@ -9,7 +9,7 @@ What several threads may use does not change once it is made; a call's own layou
 """
 cimport cython
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int64_t, uint32_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from fastsock.core.binding._core cimport BoundSchedule, Engine, Request, Schedule, Team, c_reduce_local, new_bound
@@ -21,14 +21,14 @@ from struct import calcsize
 
 from fastsock.core.binding._core import OPERATIONS, STANDARD, TYPES, MessageError, type_size
 
-from fastsock.mpj._slots cimport find_slots, record_of
+from fastsock.mpj._slots cimport find_slots, new_handle, record_of, refer
 from fastsock.mpj.datatypes._memory cimport (
-    LETTERS_MOST, Py_buffer, PyObject, Span, TypeRecord, gather, give_room, hold, hold_items, lies_within, read_span,
-    release_span, scatter, simple, take_room, type_named, whole_number,
+    LETTERS_MOST, Py_buffer, PyObject, Span, TypeRecord, gather, give_room, hold, hold_items, lies_within, memory_at,
+    read_span, release_span, scatter, take_room, type_named, whole_number,
 )
 from fastsock.mpj.messages._point_to_point cimport StartedCollective, handle_of
 
-from ..datatypes._memory import IN_PLACE, LETTERS, buffer
+from ..datatypes._memory import IN_PLACE, LETTERS
 from ..datatypes.buffers import of_format
 from ..datatypes.datatype import Datatype
 from ..datatypes.native_kernels import NUMBERS, kernel_of
@@ -193,14 +193,19 @@ cdef class Calls:
         self.communicator, self.numbers = communicator, members.numbers
         self.size, self.rank = members.size, members.rank
 
-    @cython.critical_section
     cdef int kernel(self, object op, uint32_t defined) except -2:
         """The operation's number, or -1 where it is none of these (see operations())."""
+        cdef int number = self.number(op)
+        return number if number >= 0 and defined >> number & 1 else -1
+
+    @cython.critical_section
+    cdef int number(self, object op) except -2:
+        """The operation's number, or -1 where it is none of the kernels'."""
         record = getattr(op, "ob", self)  # what is no operation has no such record
         if record is not self.operation:
             self.operation_number = NUMBERS.get(record, -1)
             self.operation = record
-        return self.operation_number if self.operation_number >= 0 and defined >> self.operation_number & 1 else -1
+        return self.operation_number
 
     cdef int member(self, root) except -2:
         """The root's rank; -1 where it is none."""
@@ -220,7 +225,9 @@ cdef class Calls:
         cdef int many = into_blocks if into_blocks else out_blocks
         cdef Py_ssize_t block
         out.span.view.buf = into.span.view.buf = NULL
-        memory.operation = -1
+        memory.operation = self.number(op) if which >= FIRST_REDUCING else -1
+        if which >= FIRST_REDUCING and memory.operation < 0:
+            return -1
         if into_blocks:
             memory.type = memory.into_type = take_items(receive, True, into, into_blocks, which < FIRST_REDUCING)
         else:
@@ -232,10 +239,8 @@ cdef class Calls:
             if block % (many * first.span.view.itemsize):
                 return -1
             block //= many
-        if which >= FIRST_REDUCING:
-            memory.operation = self.kernel(op, first.operations)
-            if memory.operation < 0:
-                return -1
+        if memory.operation >= 0 and not first.operations >> memory.operation & 1:
+            return -1
         if into_blocks and out_blocks and not (which >= ALLGATHER and is_in_place(send)):
             memory.out_type = take_items(send, False, out, out_blocks, which < FIRST_REDUCING)
             if memory.out_type < 0 or out.span.view.len != block * out_blocks:

@@ -66,7 +66,7 @@ cdef class MessageCalls(Calls):
         """Whether pairs of ranks exchange whole partial results; in any order, for any number of pairs."""
         cdef Kernel combine
         self.forget()
-        key = (nbytes, type_, operation)
+        key = (nbytes, type_, operation, commutative)
         found = self.exchanges.get(key)
         if found is None:
             combine = Kernel.__new__(Kernel)
@@ -133,19 +133,20 @@ cdef class MessageCalls(Calls):
 
     def allreduce(self, send, receive, op):
         """Allreduce."""
-        cdef Held held = Held.__new__(Held)
-        cdef Py_buffer *into = &held.into.span.view
-        cdef Py_buffer *out = &held.out.span.view
-        cdef int type_ = take_items(receive, True, &held.into, 1, False), operation
+        cdef Held held
+        cdef Py_buffer *into
+        cdef Py_buffer *out
+        cdef int type_, operation
+        if self.number(op) < 0:
+            return self.allreduce_own(send, receive, op)
+        held = Held.__new__(Held)
+        into, out = &held.into.span.view, &held.out.span.view
+        type_ = take_items(receive, True, &held.into, 1, False)
         held.holds_into = type_ >= 0
         if not held.holds_into:
             return False
         operation = self.kernel(op, held.into.operations)
-        if operation < 0:
-            held.own = own_operation(op, receive)
-            if held.own is None or into.len == 0:
-                return False
-        if not self.exchanges_whole(into.len, type_, operation, op.ob.commutative):
+        if operation < 0 or not self.exchanges_whole(into.len, type_, operation, op.ob.commutative):
             return False
         if is_in_place(send):
             out = NULL
@@ -153,6 +154,34 @@ cdef class MessageCalls(Calls):
             held.holds_out = take_items(send, False, &held.out, 1, False) == type_
             if not held.holds_out or out.len != into.len or held.out.operations != held.into.operations:
                 return False
+        return self.exchanged(held, out, into, type_, operation)
+
+    cdef bint allreduce_own(self, object send, object receive, object op) except -1:
+        """By an operation of the program's own, on items without gaps."""
+        cdef Held held
+        cdef Py_buffer *into
+        cdef Py_buffer *out
+        function = function_of(op)
+        if function is None:
+            return False
+        held = Held.__new__(Held)
+        into, out = &held.into.span.view, &held.out.span.view
+        record = hold_dense(receive, True, &held.into.span)
+        held.holds_into = record is not None
+        if not held.holds_into or into.len == 0 or not self.exchanges_whole(into.len, -1, -1, op.ob.commutative):
+            return False
+        if is_in_place(send):
+            out = NULL
+        else:
+            sent = hold_dense(send, False, &held.out.span)
+            held.holds_out = sent is not None
+            if sent is not record or out.len != into.len:
+                return False
+        held.own = Own.__new__(Own)
+        held.own.function, held.own.record = function, record
+        return self.exchanged(held, out, into, -1, -1)
+
+    cdef bint exchanged(self, Held held, Py_buffer *out, Py_buffer *into, int type_, int operation) except -1:
         try:
             self.combine(held, out, into, type_, operation, next(self.numbers) % TAGS)
         except MessageError as error:
@@ -162,7 +191,7 @@ cdef class MessageCalls(Calls):
     cdef int combine(self, Held held, Py_buffer *out, Py_buffer *into, int type_, int operation, int tag) except -1:
         """Each partner's partial result comes into the memory that is free, and is combined there."""
         cdef Py_ssize_t length = into.len
-        cdef size_t count = length // element_sizes[type_]
+        cdef size_t count = length // element_sizes[type_] if operation >= 0 else 0
         cdef void *value = into.buf if out == NULL else out.buf
         cdef void *room = NULL if out == NULL else into.buf
         cdef void *other

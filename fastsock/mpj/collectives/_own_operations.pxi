@@ -6,15 +6,15 @@ cdef class Own:
     cdef object function, record
 
     cdef int combine(self, void *source, void *target, Py_ssize_t length) except -1:
-        datatype = Datatype.of(self.record)
+        datatype = new_handle(Datatype, self.record)
         try:
-            self.function(buffer.fromaddress(<uintptr_t>source, length, True),
-                          buffer.fromaddress(<uintptr_t>target, length), datatype)
+            self.function(memory_at(source, length, True), memory_at(target, length, False), datatype)
         finally:
-            datatype.ob = Datatype.null
+            refer(datatype, null_type)
         return 0
 
 
+cdef object null_type = Datatype.null
 cdef object record_class = None  # OpRecord, once it is asked for: the module stands above this one
 
 
@@ -27,15 +27,10 @@ cdef object function_of(object op):
     return record.function if isinstance(record, record_class) and not record.name else None
 
 
-cdef Own own_operation(object op, object argument):
-    """None where the operation is none of the program's own, or the items of the argument are not all bytes."""
-    cdef Own own
-    function = function_of(op)
-    if function is None:
+cdef object hold_dense(object argument, bint writable, Span *span):
+    """The record of the type of its items, which have no gaps; None where the general path is to look at it, and then
+    nothing is held."""
+    datatype = read_span(argument, span, writable, 1)
+    if datatype is None:
         return None
-    datatype = simple(argument, False).datatype
-    if not (<TypeRecord>datatype.ob).dense:
-        return None
-    own = Own.__new__(Own)
-    own.function, own.record = function, datatype.ob
-    return own
+    return record_of(of_format(LETTERS[span.letter]) if datatype is True else datatype)

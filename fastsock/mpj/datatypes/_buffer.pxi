@@ -215,6 +215,10 @@ cdef buffer _part(object owner, void *address, Py_ssize_t length, bint readonly)
     return self
 
 
+cdef buffer memory_at(void *address, Py_ssize_t length, bint readonly):
+    return _part(None, address, length, readonly)
+
+
 cpdef buffer acquire(source, bint readonly, bint want_format):
     """Returns a `buffer` of any contiguous object; raises TypeError or BufferError where that cannot be had."""
     cdef int flags = PyBUF_ANY_CONTIGUOUS

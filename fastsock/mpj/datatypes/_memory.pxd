@@ -85,6 +85,8 @@ cdef class Simple:
 
 
 cpdef buffer acquire(source, bint readonly, bint want_format)
+# The caller answers for the memory.
+cdef buffer memory_at(void *address, Py_ssize_t length, bint readonly)
 cpdef Simple simple(message, bint readonly, Py_ssize_t blocks=*)
 
 # ---- the bytes of a message argument ----
