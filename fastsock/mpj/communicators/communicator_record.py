@@ -125,13 +125,16 @@ class Communicator(NoCommunicator):
     def open(self, number: int) -> None:
         """Gives it its contexts: one for messages between two ranks, the next one for collective operations."""
         self.context = 2 * number
-        members = self.ranks if not self.inter else self.ranks + self.peers
-        self.world.open_context(self.context, members)
+        self.world.open_context(self.context, self._everybody())
         self.path = Path(self)
+
+    def _everybody(self) -> tuple[int, ...]:
+        """The ranks in the world of all who use the contexts."""
+        return self.ranks + self.peers if self.inter else self.ranks
 
     def close(self) -> None:
         """Forgets all that the process keeps for it. Operations under way complete. Nothing new can start."""
-        self.world.close_context(self.context)
+        self.world.close_context(self.context, self._everybody())
         self.members_ = self.remote_ = self.neighbour_calls = self.starting = None
         if self.teamed:
             self.team_calls, self.objects = NO_TEAM, ObjectCalls(self)

@@ -72,10 +72,11 @@ class World:
             self.engine.set_members(context, members)
             self.engine.set_members(context + 1, members)
 
-    def close_context(self, context: int) -> None:
+    def close_context(self, context: int, members: tuple[int, ...]) -> None:
         """Takes back the contexts of a communicator."""
-        self.engine.set_members(context, None)
-        self.engine.set_members(context + 1, None)
+        if len(members) < self.size:
+            self.engine.set_members(context, None)
+            self.engine.set_members(context + 1, None)
         self.numbers.free(context // 2)
 
     def finish(self) -> None:
