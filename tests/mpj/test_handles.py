@@ -106,6 +106,32 @@ def test_a_status_counts_in_any_type() -> None:
     assert MPI.Status.f2py(status.py2f()) == status
 
 
+def test_a_status_is_copied_pickled_and_reached_through_memory() -> None:
+    class Own(MPI.Status):
+        def __init__(self, *given: Any) -> None:
+            self.more = 1
+
+    status = Own()
+    status.source, status.tag, status.error, status.count, status.cancelled = 3, 9, 2, 80, True
+    for copy in (MPI.Status(status), Own(status), pickle.loads(pickle.dumps(MPI.Status(status)))):
+        assert copy == status
+        assert (copy.source, copy.Get_tag(), copy.error, copy.count, copy.cancelled) == (3, 9, 2, 80, True)
+    fields = status.tomemory()
+    fields[MPI.F_SOURCE] = 5
+    assert status.source == 5
+    status.source = 7
+    assert fields[MPI.F_SOURCE] == 7
+    with pytest.raises(OverflowError):
+        status.tag = 1 << 40
+
+
+def test_what_is_no_status_is_refused() -> None:
+    this, room = MPI.COMM_SELF, bytearray(1)
+    for call in (lambda: MPI.Status(4), lambda: this.Sendrecv(room, 0, 0, bytearray(1), 0, 0, 5)):  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="expected a Status, got a int"):
+            call()
+
+
 def test_added_error_codes_have_class_and_text() -> None:
     errorclass = MPI.Add_error_class()
     code = MPI.Add_error_code(errorclass)
