@@ -245,6 +245,12 @@ static int wait_at(const struct fs_candidate *candidate, const struct fs_hidden 
     }
 }
 
+static int nap_until(uint64_t deadline_ns)
+{
+    nap();
+    return fs_now_ns() < deadline_ns ? 0 : -ETIMEDOUT;
+}
+
 /* Until somebody listens at the connection's name, who then knocks here. */
 static int wait_for_name(struct fs_candidate *candidate, struct fs_connection *connection, int descriptor,
                          const struct fs_candidate_settings *now, uint64_t deadline_ns)
@@ -252,7 +258,7 @@ static int wait_for_name(struct fs_candidate *candidate, struct fs_connection *c
     struct fs_hidden waits = FS_HIDDEN_NONE, stream = FS_HIDDEN_NONE;
     pid_t process;
     int error = fs_name_listen(&waits, FS_NAME_WAITS, &candidate->seeking.tuple, 1, now->peers);
-    if (error != 0) return error;
+    if (error != 0) return nap_until(deadline_ns); /* a stranger has that name, or no number is free */
     /* it may have come between the look and the name */
     enum fs_why why = fs_seek(&candidate->seeking, connection, descriptor, now);
     if (why == FS_WHY_NOBODY) error = wait_at(candidate, &waits, deadline_ns);
@@ -275,8 +281,7 @@ static int wait_for_next(struct fs_candidate *candidate, struct fs_connection *c
         break;
     default: break;
     }
-    nap();
-    return fs_now_ns() < deadline_ns ? 0 : -ETIMEDOUT;
+    return nap_until(deadline_ns);
 }
 
 static enum fs_why seek_until(struct fs_candidate *candidate, struct fs_connection *connection, int descriptor,

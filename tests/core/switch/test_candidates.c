@@ -763,6 +763,26 @@ TEST(attach_by_both_ends_whoever_comes_first, 0)
     CHECK(count_descriptors() <= before);
 }
 
+/* Somebody else sits where the end that looks would wait for the other one. */
+TEST(attach_without_a_name_to_wait_at, 0)
+{
+    use(UINT32_MAX - 1, UINT64_MAX);
+    for (uint64_t delay = 0; delay < 3; delay++) {
+        struct ends ends = make();
+        struct fs_hidden taken;
+        struct fs_tuple tuple;
+        uint64_t delay_us[2] = {delay * 500, 0};
+        int result[2];
+        CHECK_EQUAL(fs_tuple_of(ends.side[1].fd, &tuple), 0);
+        CHECK_EQUAL(fs_name_listen(&taken, FS_NAME_WAITS, &tuple, 1, FS_PEERS_OWN), 0);
+        CHECK_EQUAL(fs_candidate_attach(ends.side[1].connection, ends.side[1].fd, fs_now_ns() + 1000000), -ETIMEDOUT);
+        attach_both(&ends, delay_us, SOON_NS, result);
+        CHECK(result[0] == 0 && result[1] == 0);
+        fs_hidden_close(&taken);
+        forget(&ends);
+    }
+}
+
 TEST(attach_without_the_other_end_is_over_in_time, 0)
 {
     use(UINT32_MAX - 1, UINT64_MAX);
