@@ -47,6 +47,11 @@ def carriers_of(kind: str | PairMaker) -> tuple[str, ...]:
     return ("tcp", "shm") if kind == UPGRADE else (kind,)
 
 
+def all_took(taken: list[str], kind: str, count: int) -> bool:
+    """Whether so many connections were made, each carried as one of that kind may be."""
+    return len(taken) == count and set(taken) <= set(carriers_of(kind))
+
+
 def maker_of(kind: str) -> PairMaker:
     """Makes connections of that kind."""
     if kind == UPGRADE:

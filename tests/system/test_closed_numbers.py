@@ -10,6 +10,7 @@ import os
 
 import pytest
 
+from ..helpers.paths import all_took, carriers_of
 from ..helpers.scripts import Script
 
 CONNECTIONS = 4
@@ -83,14 +84,14 @@ def test_a_server_that_closed_all_but_its_listener_is_found_again(kind, how):
         address = server.hear()
         server.tell(CONNECTIONS)
         client.tell([address, CONNECTIONS])
-        assert client.hear() == [kind] * CONNECTIONS
+        assert all_took(client.hear(), kind, CONNECTIONS)
         assert server.hear() == "closed"
         server.tell(1 + CONNECTIONS)
         client.tell([address, 1])
         [first] = client.hear()
-        assert first in (kind, "tcp")  # nobody finds it before it has accepted
+        assert first in (*carriers_of(kind), "tcp")  # nobody finds it before it has accepted
         client.tell([address, CONNECTIONS])
-        assert client.hear() == [kind] * CONNECTIONS
+        assert all_took(client.hear(), kind, CONNECTIONS)
         assert server.finish() == 0
 
 
@@ -246,7 +247,7 @@ BUSY = (
 def test_connections_go_on_while_all_other_numbers_are_closed(kind):
     with Script(kind, FAR) as far, Script(kind, BUSY) as tested:
         tested.tell([far.hear(), 5000 if LONG else 50])
-        assert tested.hear() == [kind] * 3
+        assert all_took(tested.hear(), kind, 3)
         assert tested.finish() == 0
         far.process.kill()
         far.finish()
