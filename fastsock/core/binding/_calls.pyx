@@ -65,6 +65,7 @@ cdef extern from *:
     """
     #include <structmember.h>
     #include <errno.h>
+    #include <netinet/in.h>
     #include <sys/socket.h>
     #include <sys/time.h>
 
@@ -80,6 +81,14 @@ cdef extern from *:
         return _PyBytes_Resize(&bytes, length) < 0 ? NULL : bytes;
     }
 
+    /* C code may have closed a number of the table unseen, and a pipe or a file has it by now */
+    static int is_tcp_number(int descriptor)
+    {
+        int protocol = 0;
+        socklen_t size = sizeof(protocol);
+        return getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP;
+    }
+
     /* SO_RCVTIMEO or SO_SNDTIMEO in nanoseconds, 0: none */
     static int64_t kernel_limit(int descriptor, int receiving)
     {
@@ -91,6 +100,7 @@ cdef extern from *:
     """
     int raise_errno(int number) except -1
     object shortened(PyObject *bytes, Py_ssize_t length)
+    int is_tcp_number(int descriptor) nogil
     int64_t kernel_limit(int descriptor, int receiving) nogil
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -966,7 +976,12 @@ cdef class Finder:
         if found is not None or not PyLong_Check(descriptor):
             return found
         number = descriptor if 0 <= descriptor <= INT_MAX else -1
-        return None if table_find(number) == NULL else Numbered(number)
+        if table_find(number) == NULL:
+            return None
+        if not is_tcp_number(number):
+            table_lose(number)
+            return None
+        return Numbered(number)
 
 
 def finder(dict known):
