@@ -47,8 +47,11 @@ def bounded_seconds() -> float:
 
 def has_hung_up(stream: Any) -> bool:
     """Whether the other end of a UNIX stream is closed or shut its writing half."""
+    number = Raw.fileno(stream)
+    if number < 0:  # another thread has closed it
+        return False
     poller = genuine.poll()
-    poller.register(Raw.fileno(stream), POLLRDHUP)
+    poller.register(number, POLLRDHUP)
     return bool(poller.poll(0))
 
 
