@@ -260,12 +260,18 @@ def test_every_word_of_the_ledger_may_be_forged(ends):
 def test_a_desk_that_is_forged(ends):
     one, other = ends
     channel = other._fast_channel
+    buffers.expect(other)
+    own = desk.desk()
+    before = own._open - {channel.shown_desk()}
     for word in (1, 1 << 40, (1 << 64) - 1):
         channel.show_desk(word, None)
         buffer = buffers.RegisteredBuffer(100)
         buffer.view("u1")[:] = 5
         assert not buffers.send_buffer(one, buffer)
         assert buffers.recv_buffer(other).view("u1")[99] == 5
+    channel.show_desk(0, None)
+    for word in own._open - before:  # nobody will tell the desk that these are closed
+        own._closed(word)
 
 
 def test_a_parcel_for_another_desk(ends, liar):

@@ -420,12 +420,15 @@ def check_calls_after_close(pair: Pair) -> Any:
     return [outcome(call) for call in calls]
 
 
+OPENED_ONCE = 2  # at most, late
+
+
 def check_numbers_are_given_back(maker: PairMaker) -> None:
-    """Fifty connections come and go: the process holds what it held before."""
+    """Fifty connections come and go: the process holds what it held before, but for what one process opens once."""
     with maker.pair() as pair:
         for number in range(50):
             if number == 5:
-                # What is opened once, for all connections, is there by now.
+                # What is opened once, for all connections, is there by now, or comes when it is first needed.
                 before = _descriptors()
                 there = pair.far.process.run(_descriptors_there)
             with maker.listener() as listener:
@@ -434,8 +437,8 @@ def check_numbers_are_given_back(maker: PairMaker) -> None:
                     accepted.sendall(b"hello")
                     assert receive_all(accepted) == b"hello"
                 connecting.result()
-        assert _descriptors() <= before
-        assert pair.far.process.run(_descriptors_there) <= there
+        assert _descriptors() <= before + OPENED_ONCE
+        assert pair.far.process.run(_descriptors_there) <= there + OPENED_ONCE
 
 
 def _connect_and_leave(here: Any, maker: PairMaker, address: Any) -> None:
