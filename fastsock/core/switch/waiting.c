@@ -46,7 +46,9 @@ int fs_carry_wait_briefly(struct fs_connection *connection, int descriptor, int 
     if (!fs_connection_enter(connection, descriptor)) return -EBADF;
     struct fs_end *end = connection->end;
     int result = FS_IN_VAIN;
-    if (is_in_ring(connection->record, end, what)) result = fs_end_wait_briefly(end, what, deadline_ns, leaving);
+    /* an end that leaves says so before its FIN, which no futex hears */
+    if (is_in_ring(connection->record, end, what) && !fs_end_other_left(end))
+        result = fs_end_wait_briefly(end, what, deadline_ns, leaving);
     fs_connection_exit(connection);
     return result;
 }

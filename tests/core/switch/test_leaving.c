@@ -185,6 +185,25 @@ TEST(close_leaves_no_token_that_would_reset_the_connection, 0)
     }
 }
 
+/* Between the word that it leaves and its FIN there is nothing that wakes a futex. */
+TEST(who_waits_for_an_end_that_leaves_waits_for_its_fin_alone, 0)
+{
+    const _Atomic int staying = 0;
+    struct pair pair = pair_attached(4096);
+    struct fs_end *end = pair.end[0]->end;
+    for (char got[4]; send_now(&pair, 1, "x", 1, 0) == 1 && receive_now(&pair, 0, got, 4, 0) == 1;)
+        if (atomic_load(&pair.end[0]->record->rseq) & 1) break;
+    fs_leave_descriptor(pair.fd[1]);
+    uint64_t waits = end->statistics.waits;
+    CHECK_EQUAL(fs_carry_wait_briefly(pair.end[0], pair.fd[0], FS_READABLE, fs_now_ns() + 1000000000ull, &staying),
+                FS_IN_VAIN);
+    CHECK_EQUAL(end->statistics.waits, waits);
+    pair_close(&pair, 1);
+    CHECK_EQUAL(receive_until_told(&pair, 0), 0);
+    pair_close(&pair, 0);
+    pair_done(&pair);
+}
+
 TEST(options_read_back_as_they_were_set, 0)
 {
     struct pair pair = pair_both(4096);
