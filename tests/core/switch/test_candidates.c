@@ -812,7 +812,7 @@ TEST(attach_by_one_end_while_the_other_one_calls, 0)
         pthread_t thread = start_thread(attach_now, &attach);
         uint64_t until = fs_now_ns() + SOON_NS;
         struct side *calls = &ends.side[!waits];
-        for (uint64_t i = 0; !is_attached(&ends.side[waits]) && fs_now_ns() < until; i++) {
+        while (!is_attached(&ends.side[waits]) && fs_now_ns() < until) {
             CHECK_EQUAL(send_all(calls, (uint64_t)!waits, 1), 1);
             exact_sleep_us(20);
         }
