@@ -52,6 +52,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="the path preferred; may be repeated (default: each of the default chain in turn)",
     )
     parser.add_argument(
+        "--upgrade-after",
+        default="0",
+        metavar="CALLS",
+        help="with --path upgrade: as FASTSOCK_UPGRADE_AFTER (default: %(default)s)",
+    )
+    parser.add_argument(
         "--modules",
         default="",
         metavar="NAMES",
@@ -130,7 +136,8 @@ def run(options: argparse.Namespace) -> tuple[list[match.Played], list[str]]:
             return [], []
         patterns += [exclusion.test for exclusion in ledger.exclusions]
     chosen = choose_interpreters(options)
-    ways = match.ways(options.against, tuple(shlex.split(options.launcher)), options.path, options.nice)
+    launcher = tuple(shlex.split(options.launcher))
+    ways = match.ways(options.against, launcher, options.path, options.nice, options.upgrade_after)
     for interpreter in chosen:
         print(interpreter, flush=True)
     rules = match.Rules(

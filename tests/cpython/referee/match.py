@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fastsock.config import DEFAULT_TRANSPORTS
 
 from . import connections, verdicts
-from .exclusions import Ledger
+from .exclusions import UPGRADE, Ledger
 from .interpreters import Interpreter, clean_environment
 from .modules import Module
 from .process import ModuleRun, Plan, Way, run_module
@@ -41,15 +41,21 @@ class Played:
         return [note for note in self.subject.notes if last_line(note) not in known]
 
 
-def ways(against: str, launcher: tuple[str, ...], paths: list[str] | None, nice: int) -> list[Way]:
+def ways(
+    against: str, launcher: tuple[str, ...], paths: list[str] | None, nice: int, upgrade_after: str = "0"
+) -> list[Way]:
     """The ways to run the tests that are compared with plain: one for each path preferred, or plain once more.
 
-    A path that is taken only by name is not among them unless it is named.
+    A path that is taken only by name is not among them unless it is named. `upgrade_after`: with the way `upgrade`, how
+    many calls a connection makes on TCP before it gains memory.
     """
     if against == "plain":
         return [Way("plain again", nice=nice)]
+    upgrade = (("FASTSOCK_UPGRADE", "1"), ("FASTSOCK_UPGRADE_AFTER", upgrade_after))
     return [
-        Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(_from(path))), _ALWAYS), nice)
+        Way(path, launcher, upgrade, nice)
+        if path == UPGRADE
+        else Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(_from(path))), _ALWAYS), nice)
         for path in paths or DEFAULT_TRANSPORTS
     ]
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from .connections import Paths
+from .exclusions import UPGRADE
 from .match import Played
 from .process import Outcome
 from .verdicts import Difference
@@ -43,10 +44,11 @@ def not_exercised(all_played: list[Played]) -> list[str]:
         if not paths.processes:
             found.append(f"Python {version}, {path}: no process wrote its connections: was fastsock installed at all?")
         streams = sum(count for name, count in paths.taken.items() if name != "plain")
-        if path in BETTER and paths.taken[path] < EXERCISED <= streams:
-            reason = group[0].interpreter.why_no_core if path == "shm" else ""
+        carrier = "shm" if path == UPGRADE else path
+        if carrier in BETTER and paths.taken[carrier] < EXERCISED <= streams:
+            reason = group[0].interpreter.why_no_core if carrier == "shm" else ""
             found.append(
-                f"Python {version}: {path} was preferred and {paths.taken[path]} of {streams} took it"
+                f"Python {version}: {path} was preferred and {paths.taken[carrier]} of {streams} took it"
                 + (f" ({reason})" if reason else "")
             )
     return found
