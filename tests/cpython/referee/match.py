@@ -53,9 +53,9 @@ def ways(
         return [Way("plain again", nice=nice)]
     upgrade = (("FASTSOCK_UPGRADE", "1"), ("FASTSOCK_UPGRADE_AFTER", upgrade_after))
     return [
-        Way(path, launcher, upgrade, nice)
+        Way(path, launcher, upgrade, nice, "shm" if upgrade_after == "0" else "")  # later, few live that long
         if path == UPGRADE
-        else Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(_from(path))), _ALWAYS), nice)
+        else Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(_from(path))), _ALWAYS), nice, path)
         for path in paths or DEFAULT_TRANSPORTS
     ]
 

@@ -22,12 +22,16 @@ PATIENCE = 2
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run Python: `launcher` goes between the interpreter and the script; none means plain."""
+    """One way to run Python: `launcher` goes between the interpreter and the script; none means plain.
+
+    `carrier`: the path that many of its connections should take; none where that is not known.
+    """
 
     name: str
     launcher: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     nice: int = 10
+    carrier: str = ""
 
     def command(self, python: str, script: list[str]) -> list[str]:
         nice = ["nice", "-n", str(self.nice)] if self.nice and shutil.which("nice") else []

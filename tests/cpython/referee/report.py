@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 from .connections import Paths
-from .exclusions import UPGRADE
 from .match import Played
 from .process import Outcome
 from .verdicts import Difference
@@ -44,7 +43,7 @@ def not_exercised(all_played: list[Played]) -> list[str]:
         if not paths.processes:
             found.append(f"Python {version}, {path}: no process wrote its connections: was fastsock installed at all?")
         streams = sum(count for name, count in paths.taken.items() if name != "plain")
-        carrier = "shm" if path == UPGRADE else path
+        carrier = group[0].way.carrier
         if carrier in BETTER and paths.taken[carrier] < EXERCISED <= streams:
             reason = group[0].interpreter.why_no_core if carrier == "shm" else ""
             found.append(
