@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from referee import connections, exclusions, modules, verdicts
+from referee import connections, exclusions, match, modules, report, verdicts
 from referee.interpreters import Interpreter
 from referee.process import ModuleRun, Outcome, Plan, Way, run_module
 
@@ -190,3 +190,25 @@ def test_a_crash_and_a_hang_cost_one_test_each(tmp_path: Path) -> None:
         "exit (a_module)": "pass",
     }
     assert "test_4_hangs" in found["test_4_hangs"].detail  # the stacks were dumped
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "taken", "complains"),
+    [
+        ("upgrade", "0", "shm", False),
+        ("upgrade", "0", "tcp", True),
+        ("upgrade", "pays", "tcp", False),
+        ("shm", "0", "shm", False),
+        ("shm", "0", "tcp", True),
+    ],
+)
+def test_a_run_in_which_hardly_any_connection_took_the_path_is_told(
+    path: str, after: str, taken: str, complains: bool
+) -> None:
+    (way,) = match.ways("launcher", ("-m", "fastsock.launcher"), [path], 0, after)
+    environment = dict(way.environment)
+    assert environment.get("FASTSOCK_UPGRADE_AFTER") == (after if path == "upgrade" else None)
+    here = Interpreter(sys.executable, "3.11.7", (), (), "fastsock", True, "")
+    seen = connections.read([json.dumps({"totals": {taken: report.EXERCISED}})])
+    played = match.Played(here, "test.test_socket", way, PASS, PASS, [], seen)
+    assert bool(report.not_exercised([played])) == complains

@@ -35,7 +35,7 @@ class Enough(Exception):
 def _tick_for_ever(progress):
     while True:
         progress.set(TICKS, progress.get(TICKS) + 1)
-        time.sleep(0.001)
+        time.sleep(0.001)  # a beat, which others count: synchronises nothing
 
 
 def _prepare(here):
@@ -86,7 +86,7 @@ def _until(condition, pending):
         if pending.done():
             return False
         assert time.monotonic() < give_up, "the interpreter stands still: no thread runs, no signal is heard"
-        time.sleep(0.0005)
+        time.sleep(0.0005)  # between two looks at shared memory, which has no event
     return True
 
 

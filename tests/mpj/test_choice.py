@@ -62,7 +62,7 @@ def mixed_calls():
         aside, what, count, chosen = drawn
         in_place = ours.random() < 0.3
         if own.random() < 0.01:
-            time.sleep(own.random() / 500)
+            time.sleep(own.random() / 500)  # a rank that comes late is the test
         group, members = (parts, range(rank % 2, size, 2)) if aside < 0.3 else (comm, range(size))
         call(group, members, what, count, chosen % 2 % group.size, in_place)
         if number % 300 == 299:

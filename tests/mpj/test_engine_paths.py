@@ -365,7 +365,7 @@ def test_who_waits_for_an_engine_keeps_no_other_thread_waiting():
         nonlocal turns
         while not over.is_set():
             turns += 1
-            time.sleep(0)
+            time.sleep(0)  # gives the interpreter's lock away: a turn
 
     def copy():
         while asked.acquire() and not over.is_set():

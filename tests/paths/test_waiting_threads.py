@@ -74,7 +74,7 @@ def _go_on(here, forks):
                 here.socks[0].close()
                 os._exit(0 if _looked() <= AT_ONCE else 1)  # of this process: nothing yet
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        time.sleep(0.001)
+        time.sleep(0.001)  # the waiting threads run meanwhile: synchronises nothing
 
 
 def _answers(here):

@@ -231,6 +231,8 @@ def test_what_a_method_connects_to_ends_with_its_caller(served, silent, in_time)
     served.far.run(begin_hop, name)
     with rmi.connect(f"rmi:{name}", Hop, **served.options) as hop:
         # both ends' time is up at once: this end says so, or the other one's answer was quicker
-        with pytest.raises((rmi.CallTimeout, rmi.RemoteError)):
+        with pytest.raises((rmi.CallTimeout, rmi.RemoteError)) as ended:
             rmi.within(LIMIT, hop.reach)(f"rmi://{silent}/store")
+        if isinstance(ended.value, rmi.RemoteError):
+            assert ended.value.kind.endswith(".ConnectTimeout")
         until(lambda: hop.last() == "ConnectTimeout")

@@ -41,9 +41,7 @@ class Played:
         return [note for note in self.subject.notes if last_line(note) not in known]
 
 
-def ways(
-    against: str, launcher: tuple[str, ...], paths: list[str] | None, nice: int, upgrade_after: str = "0"
-) -> list[Way]:
+def ways(against: str, launcher: tuple[str, ...], paths: list[str] | None, nice: int, upgrade_after: str) -> list[Way]:
     """The ways to run the tests that are compared with plain: one for each path preferred, or plain once more.
 
     A path that is taken only by name is not among them unless it is named. `upgrade_after`: with the way `upgrade`, how
@@ -51,13 +49,16 @@ def ways(
     """
     if against == "plain":
         return [Way("plain again", nice=nice)]
-    upgrade = (("FASTSOCK_UPGRADE", "1"), ("FASTSOCK_UPGRADE_AFTER", upgrade_after))
-    return [
-        Way(path, launcher, upgrade, nice, "shm" if upgrade_after == "0" else "")  # later, few live that long
-        if path == UPGRADE
-        else Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(_from(path))), _ALWAYS), nice, path)
-        for path in paths or DEFAULT_TRANSPORTS
-    ]
+    return [_way(path, launcher, nice, upgrade_after) for path in paths or DEFAULT_TRANSPORTS]
+
+
+def _way(path: str, launcher: tuple[str, ...], nice: int, upgrade_after: str) -> Way:
+    if path == UPGRADE:
+        carrier = "shm" if upgrade_after == "0" else ""  # few of the tests' connections live longer
+        return Way(
+            path, launcher, (("FASTSOCK_UPGRADE", "1"), ("FASTSOCK_UPGRADE_AFTER", upgrade_after)), nice, carrier
+        )
+    return Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(_from(path))), _ALWAYS), nice, path)
 
 
 def _from(path: str) -> tuple[str, ...]:
