@@ -7,6 +7,7 @@ starting    threads, where there may be none any more; which of them take signal
 patience    waits of the main thread that any signal ends
 together    a header and a long body as one send
 delivering  the close of a TCP socket to which the other end still sends
+pickles     Python's own pickle without its module
 proof       both ends of a fresh connection prove that they know one key
 user_key    the key that the processes of one user share
 variables   the environment variables of all packages

@@ -18,11 +18,11 @@ pickle and each buffer begin at a multiple of 64 bytes, so that arrays come out 
 
 from __future__ import annotations
 
-import pickle
 import struct
 import sys
 
 from .. import array_format
+from ..system import pickles
 from .errors import Code, failed
 
 TYPE_CHECKING = False
@@ -111,8 +111,8 @@ def memory_of(array: Any) -> Any:
 
 
 def _pack_object(value: object) -> list[Any]:
-    large: list[pickle.PickleBuffer] = []
-    text = pickle.dumps(value, protocol=5, buffer_callback=large.append)
+    large: list[pickles.PickleBuffer] = []
+    text = pickles.dumps(value, protocol=5, buffer_callback=large.append)
     parts = [buffer.raw() for buffer in large]
     lengths = struct.pack(f"<{len(parts)}Q", *(part.nbytes for part in parts))
     message = [_HEADER.pack(_MAGIC, _VERSION, _OBJECT, len(text), len(parts)) + lengths]
@@ -183,7 +183,7 @@ def _read_other(message: memoryview) -> object:
         parts.append(message[start:end])
     if end != len(message):
         raise array_format.ArrayFormatError(f"{len(message) - end} bytes follow its end")
-    return pickle.loads(parts[0], buffers=parts[1:])
+    return pickles.loads(parts[0], buffers=parts[1:])
 
 
 class Target:

@@ -21,6 +21,32 @@ def test_import_is_light() -> None:
     assert told.stdout.strip() == "[]"
 
 
+STARTING = """
+import sys
+before = set(sys.modules)
+from fastsock.mpj import MPI
+MPI.COMM_WORLD.Barrier()
+class Own:
+    pass
+MPI.COMM_WORLD.bcast(Own())
+heavy = {"numpy", "hashlib", "hmac", "pickle", "re", "ssl", "zlib"}
+print(sorted(heavy & set(sys.modules) - before))
+"""
+
+
+def test_a_rank_starts_and_meets_the_others_without_heavy_modules() -> None:
+    run = [sys.executable, "-m", "fastsock.mpj.run", "-n", "2", "-c", STARTING]
+    told = subprocess.run(run, capture_output=True, text=True, timeout=60)
+    assert (told.returncode, told.stdout.split()) == (0, ["[]", "[]"]), told.stderr
+
+
+def test_a_pickle_that_the_program_replaced_makes_the_messages() -> None:
+    script = "import pickle; pickle.dumps = lambda *a, **k: b'mine'; from fastsock.mpj import MPI; "
+    script += "print(MPI.pickle.dumps([1, 2]), MPI.pickle.PROTOCOL == pickle.HIGHEST_PROTOCOL)"
+    told = subprocess.run([sys.executable, "-c", _path() + script], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "b'mine' True"
+
+
 def test_without_the_core_the_import_says_why() -> None:
     script = "sys.modules['fastsock.core.binding._core'] = None; from fastsock.mpj import MPI"
     told = subprocess.run([sys.executable, "-S", "-c", _path() + script], capture_output=True, text=True)

@@ -9,7 +9,6 @@ is killed. Where anything is missing or refused on one host, all members agree t
 from __future__ import annotations
 
 import _socket
-import hmac
 import os
 import struct
 from array import array
@@ -19,6 +18,7 @@ from contextlib import ExitStack, suppress
 from fastsock.core.binding._core import TEAM_MOST, Team, abstract_accept, create_team_memory, team_identity
 from fastsock.meeting import unix_calls
 from fastsock.system.genuine import genuine
+from fastsock.system.proof import same
 from fastsock.xxdev import settings
 
 from ..tags import TEAM
@@ -147,7 +147,7 @@ class _Leader(_Meeting):
                     stream.close()
                     continue
                 index, proof, identity = HELLO.unpack(_exactly(stream, HELLO.size))
-                if hmac.compare_digest(proof, token) and 0 < index < len(self.ranks):
+                if same(proof, token) and 0 < index < len(self.ranks):
                     streams[index] = stream
                     self.identities[index] = identity
         except OSError:

@@ -7,7 +7,7 @@ Numbers are given by one member, the first of the new communicator, out of a sup
 
 from __future__ import annotations
 
-import zlib
+import binascii
 from collections.abc import Iterable, Sequence
 
 from fastsock.core.binding._core import STANDARD, MessageError
@@ -162,7 +162,7 @@ def from_group(world: World, ranks: Sequence[int], context: int, tag: int) -> Co
 
 def string_tag(text: str) -> int:
     """Returns a tag for a string. It tells apart communicators that are made at the same time."""
-    return zlib.crc32(text.encode())
+    return binascii.crc32(text.encode())
 
 
 def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, tag: int) -> Communicator:

@@ -20,9 +20,9 @@ from fastsock.mpj.datatypes._memory cimport Span, give_room, pack_span, read_spa
 from fastsock.mpj.messages._status cimport tell
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
-from pickle import dumps as _dumps
 
 from fastsock.core.binding._core import STANDARD, SYNCHRONOUS, MessageError
+from fastsock.system.pickles import dumps as _dumps
 
 from ..constants import BSEND_OVERHEAD, ERR_REQUEST, UNDEFINED
 from ..exceptions import Exception as MPIException

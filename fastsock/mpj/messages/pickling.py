@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from pickle import HIGHEST_PROTOCOL, PickleBuffer
-from pickle import dumps as _dumps
-from pickle import loads as _loads
+
+from fastsock.system.pickles import HIGHEST_PROTOCOL, PickleBuffer
+from fastsock.system.pickles import dumps as _dumps
+from fastsock.system.pickles import loads as _loads
 
 from ..datatypes._memory import buffer
 from ..handle import public

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from importlib import import_module
 
 from ... import config
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from .options import Part
 
 _CANNOT_RUN, _NOT_FOUND = 126, 127  # as shells tell it
-_IMPORTS_MPI4PY = re.compile(rb"^\s*(?:from|import)\s+mpi4py\b", re.MULTILINE)
+_IMPORTS_MPI4PY = rb"^\s*(?:from|import)\s+mpi4py\b"
 _COLLECTIVES = "fastsock.mpj.collectives"
 
 
@@ -95,9 +94,10 @@ def _is_on_path(part: Part) -> bool:
 
 def hint(part: Part) -> str | None:
     """What may have been forgotten, where a rank of a program failed."""
+    import re  # it imports much
     from importlib.util import find_spec
 
-    if _IMPORTS_MPI4PY.search(_source(part.program)) is None or find_spec("mpi4py") is not None:
+    if re.search(_IMPORTS_MPI4PY, _source(part.program), re.MULTILINE) is None or find_spec("mpi4py") is not None:
         return None
     return f"{part.program[0]} imports mpi4py, which is not installed: with --as-mpi4py that name means fastsock.mpj"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from .base import Job
-from .client import WiredJob
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from .base import Job
 
 RANK = "FASTSOCK_MPJ_RANK"
 SIZE = "FASTSOCK_MPJ_SIZE"
@@ -26,6 +25,8 @@ def detect(environ: Mapping[str, str]) -> str | None:
 
 def start(environ: Mapping[str, str]) -> Job:
     """Join. Raises WireupError."""
+    from .client import WiredJob  # the runner imports this module, and joins nothing
+
     return WiredJob(
         int(environ[RANK]),
         int(environ[SIZE]),
