@@ -15,6 +15,7 @@ from _thread import allocate_lock
 from typing import Any, Protocol
 
 from .. import socket as fast
+from ..connection import carriers
 from ..meeting import user_names
 from ..system import proof
 from ..system.genuine import genuine
@@ -182,9 +183,11 @@ class Door:
             return found[0].terms(wanted)
 
         try:
-            end = Acceptor(self.key, admit)
+            end = Acceptor(self.key, admit, carriers.takes_memory(sock))
             proof.drive(sock, end, b"", HELLO_WITHIN)
             sock.settimeout(None)
+            if end.agreed:
+                carriers.attach_agreed(sock)
             assert end.wanted is not None
             admitted[0].accepted(sock, f"{where[0]}:{where[1]}", end.wanted.most_bulk)
         except Exception:  # a stranger, or no memory: only that connection ends
@@ -218,7 +221,7 @@ def connect(address: tuple[str, int], wanted: Wanted, key: bytes, until: float) 
         raise _told(error, f"cannot map {what}: no connection (tcp): {why}") from error
     try:
         sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
-        end = Connector(key, wanted)
+        end = Connector(key, wanted, carriers.takes_memory(sock))
         try:
             proof.drive(sock, end, end.start(), _left(until))
         except proof.HelloError as error:
@@ -227,6 +230,8 @@ def connect(address: tuple[str, int], wanted: Wanted, key: bytes, until: float) 
             why = _why(error, "it took the connection and did not answer the hello: it is stopped, or no endpoint's")
             raise _told(error, f"cannot map {what} ({sock.transport}): {why}") from error
         sock.settimeout(None)
+        if end.agreed:
+            carriers.attach_agreed(sock)
     except BaseException:
         sock.close()
         raise

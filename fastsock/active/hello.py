@@ -20,9 +20,11 @@ from ..system.genuine import genuine
 from ..system.proof import DIGEST_BYTES, NONCE_BYTES, End, HelloError, hmac_sha256, printable, same
 
 VERSION = 1
-_HELLO = struct.Struct("<8sI70sxxQQ32s")  # magic, version, name, tag, longest bulk that the connecting end takes, nonce
+_HELLO = struct.Struct(
+    "<8sI70sBxQQ32s"
+)  # magic, version, name, flags, tag, longest bulk that the connecting end takes, nonce
 _CHALLENGE = struct.Struct("<8s32s")
-_WELCOME = struct.Struct("<8sIIQ72x32s")
+_WELCOME = struct.Struct("<8sIIQB71x32s")  # magic, what Terms has, flags, proof
 _MAGIC, _CHALLENGES, _WELCOMES, _REFUSES = b"FSACTHEL", b"FSACTCHA", b"FSACTWEL", b"FSACTREF"
 
 
@@ -42,6 +44,9 @@ class Wanted(NamedTuple):
     most_bulk: int
 
 
+TAKES_MEMORY = 1  # of the flags: this end takes memory for the connection
+
+
 def _key(key: bytes) -> bytes:
     return hmac_sha256(key, b"fastsock.active.hello/1")
 
@@ -49,12 +54,20 @@ def _key(key: bytes) -> bytes:
 class Connector(End):
     """The connecting end, without a socket: send `start()`, then feed() what arrives until `done`; then `terms`."""
 
-    def __init__(self, key: bytes, wanted: Wanted) -> None:
+    def __init__(self, key: bytes, wanted: Wanted, takes_memory: bool = False) -> None:
         super().__init__()
+        self._takes_memory = takes_memory
+        self.agreed = False  # both ends take memory
         self._key = _key(key)
         name = wanted.name.encode()
         self._transcript = _HELLO.pack(
-            _MAGIC, VERSION, name, wanted.tag, wanted.most_bulk, genuine.urandom(NONCE_BYTES)
+            _MAGIC,
+            VERSION,
+            name,
+            TAKES_MEMORY if takes_memory else 0,
+            wanted.tag,
+            wanted.most_bulk,
+            genuine.urandom(NONCE_BYTES),
         )
         self._proof = b""
         self._due = _CHALLENGE.size
@@ -76,11 +89,12 @@ class Connector(End):
             return self._proof
         if message.startswith(_REFUSES):
             raise HelloError(f"it refused: {printable(message[8:])}")
-        magic, shorts, longs, most_bulk, digest = _WELCOME.unpack(message)
+        magic, shorts, longs, most_bulk, flags, digest = _WELCOME.unpack(message)
         proof = hmac_sha256(self._key, b"accepting" + self._transcript + self._proof + message[: -len(digest)])
         if magic != _WELCOMES or not same(digest, proof):
             raise HelloError("it did not prove that it knows the key")
         self.terms = Terms(shorts, longs, most_bulk)
+        self.agreed = bool(flags & TAKES_MEMORY) and self._takes_memory
         self.done = True
         return b""
 
@@ -91,8 +105,10 @@ class Acceptor(End):
     admit: called with that, after the proof; gives the terms, or raises HelloError with what the other end is told.
     """
 
-    def __init__(self, key: bytes, admit: Callable[[Wanted], Terms]) -> None:
+    def __init__(self, key: bytes, admit: Callable[[Wanted], Terms], takes_memory: bool = False) -> None:
         super().__init__()
+        self._takes_memory = takes_memory
+        self.agreed = False  # both ends take memory
         self._key = _key(key)
         self._admit = admit
         self._transcript = b""
@@ -113,14 +129,16 @@ class Acceptor(End):
             return challenge
         if not same(message, hmac_sha256(self._key, b"connecting" + self._transcript)):
             raise _refusal("another key", "it does not know the key", _WELCOME.size)
-        _, _, name, tag, most_bulk, _ = _HELLO.unpack(self._transcript[: _HELLO.size])
+        _, _, name, flags, tag, most_bulk, _ = _HELLO.unpack(self._transcript[: _HELLO.size])
         wanted = Wanted(name.rstrip(b"\0").decode("utf-8", "replace"), tag, most_bulk)
         try:
             terms = self._admit(wanted)
         except HelloError as error:
             raise _refusal(str(error), str(error), _WELCOME.size) from None
         self.wanted, self.terms, self.done = wanted, terms, True
-        welcome = _WELCOME.pack(_WELCOMES, *terms, bytes(DIGEST_BYTES))[:-DIGEST_BYTES]
+        self.agreed = bool(flags & TAKES_MEMORY) and self._takes_memory
+        own = TAKES_MEMORY if self._takes_memory else 0
+        welcome = _WELCOME.pack(_WELCOMES, *terms, own, bytes(DIGEST_BYTES))[:-DIGEST_BYTES]
         return welcome + hmac_sha256(self._key, b"accepting" + self._transcript + message + welcome)
 
 

@@ -1,14 +1,16 @@
 # The bytes of a connection.
 
 cdef class Link:
-    """On shared memory the bytes pass a native channel; elsewhere the descriptor itself carries them.
+    """A native carrier has the bytes; without one the descriptor itself carries them.
 
     sock: connected, and used by this object alone.
     """
     cdef readonly object endpoint, sock, peer, path, lost
-    cdef object channel
-    cdef fs_end *end  # NULL without a channel
+    cdef object carrier
+    cdef fs_end *end        # whose ring has what comes next, as far as known; NULL: the kernel must be asked
+    cdef fs_record *record  # of that connection, where the ring may be left; else NULL
     cdef int descriptor
+    cdef bint ready         # as of watched()
 
     def __cinit__(self):
         self.descriptor = -1
@@ -17,13 +19,24 @@ cdef class Link:
         self.sock = sock
         self.path = sock.transport
         deliver_at_exit(sock)
-        self.channel = sock._fast_channel
-        if self.channel is None:
+        self.carrier = carrier_of(sock)
+        if self.carrier is None:
             self.descriptor = sock.fileno()
             sock.setblocking(False)
-        else:
-            self.end = c_end(self.channel)
+        self.by_kernel()
         return 0
+
+    cdef bint by_kernel(self) except -1:
+        """Whether the kernel must be asked for what comes next. That may change in each call that sends or receives."""
+        if self.end != NULL and (self.record == NULL or fs_carry_is_by_ring(self.record, self.end)):
+            return False
+        if self.carrier is None or not carrier_ring(self.carrier, &self.end, &self.record):
+            self.end = NULL
+        return self.end == NULL
+
+    cdef bint shows_room(self) noexcept:
+        """Whether its descriptor tells when more can be sent. That of a channel does not."""
+        return self.end == NULL or self.record != NULL
 
     cdef Py_ssize_t send_some(self, const void *data, Py_ssize_t length, bint patient) except -2:
         """Bytes that have gone; -1: the connection is lost. patient: the receiver is given a moment."""
@@ -36,7 +49,7 @@ cdef class Link:
     cdef Py_ssize_t send_parts(self, fs_parts *parts, bint patient) except -2:
         """The same of a gather, from which they are taken off."""
         cdef ssize_t result
-        if self.end == NULL:
+        if self.carrier is None:
             result = fs_parts_send(self.descriptor, parts, parts.left, NOW)
             if result >= 0:
                 fs_parts_advance(parts, result)
@@ -46,15 +59,15 @@ cdef class Link:
             self.lose(OSError(last_error, genuine.strerror(last_error)))
             return -1
         try:
-            return c_send(self.channel, parts, PATIENCE if patient else 0)
+            return carrier_put(self.carrier, parts, PATIENCE if patient else 0)
         except OSError as error:
             self.lose(error)
             return -1
 
     cdef Py_ssize_t receive(self, void *target, Py_ssize_t length, double wait) except -2:
-        """Bytes that came, 0: none yet, -1: the connection is lost. wait: seconds, on a channel alone."""
+        """Bytes that came, 0: none yet, -1: the connection is lost. wait: seconds, with a carrier alone."""
         cdef ssize_t result
-        if self.end == NULL:
+        if self.carrier is None:
             result = recv(self.descriptor, target, length, MSG_DONTWAIT)
             if result < 0 and (last_error == EAGAIN or last_error == EINTR):
                 return 0
@@ -63,7 +76,7 @@ cdef class Link:
                 return -1
         else:
             try:
-                result = c_receive(self.channel, target, length, wait)
+                result = carrier_take(self.carrier, target, length, wait)
             except OSError as error:
                 self.lose(error)
                 return -1
@@ -79,12 +92,12 @@ cdef class Link:
         return self.end != NULL and fs_end_has_data(self.end)
 
     cdef int watched(self) except -1:
-        """The descriptor to sleep on. A channel's tells of all that comes from now on."""
-        if self.end == NULL:
+        """The descriptor to sleep on, which tells of all that comes from now on. Unless `ready`: then something is there."""
+        self.ready = False
+        if self.carrier is None:
             return self.descriptor
-        self.descriptor = self.channel.fileno()
-        if self.descriptor >= 0:
-            c_settle(self.channel)
+        self.descriptor = self.carrier.fileno()
+        self.ready = self.descriptor >= 0 and carrier_settle(self.carrier)
         return self.descriptor
 
     cdef int lose(self, error) except -1:
@@ -99,7 +112,7 @@ cdef class Link:
     cdef int let_go(self) except -1:
         self.end = NULL
         self.descriptor = -1
-        self.channel = None
+        self.carrier = None
         deliver(self.sock)
         self.sock.close()
         return 0

@@ -122,12 +122,13 @@ cdef class Progress:
         """One round: each connection that has something has its turn. surely: descriptors are asked too."""
         cdef Connection connection
         cdef int handled = 0
+        cdef bint asks
         if surely and self.brought:
             self.heard()
         for connection in self.connections:
-            if connection.has_input() or connection.queued or connection.done_count or (
-                    surely and connection.end == NULL and connection.lost is None):
-                handled += connection.look(0, surely and connection.end == NULL)
+            asks = surely and connection.lost is None and connection.by_kernel()
+            if connection.has_input() or connection.queued or connection.done_count or asks:
+                handled += connection.look(0, asks)
         return handled
 
     cdef int wait_once(self, double left) except -1:
@@ -136,7 +137,7 @@ cdef class Progress:
         cdef int handled
         if len(self.connections) == 1:
             connection = <Connection>self.connections[0]
-            if connection.end != NULL and connection.lost is None and not connection.queued:
+            if connection.lost is None and not connection.queued and not connection.by_kernel():
                 handled = connection.look(LOOK if left < 0 or left > LOOK else left, True)
                 if handled or connection.lost is not None or self.returned:
                     return handled
@@ -147,17 +148,20 @@ cdef class Progress:
         cdef pollfd few[MOST_POLLED]
         cdef fs_end *few_ends[MOST_POLLED]
         cdef pollfd *list_ = few
+        cdef fs_record *few_records[MOST_POLLED]
         cdef fs_end **ends = few_ends
+        cdef fs_record **records = few_records
         cdef list connections = list(self.connections)  # who waits elsewhere keeps their memory
-        cdef list channels = []
+        cdef list carriers = []
         cdef Py_ssize_t count = len(connections)
         if count + 1 > MOST_POLLED:
             list_ = <pollfd *>malloc((count + 1) * sizeof(pollfd))
             ends = <fs_end **>malloc(count * sizeof(ends[0]))
+            records = <fs_record **>malloc(count * sizeof(records[0]))
         try:
-            if list_ == NULL or ends == NULL:
+            if list_ == NULL or ends == NULL or records == NULL:
                 raise MemoryError()
-            if self.spin(connections, channels, ends):
+            if self.spin(connections, carriers, ends, records):
                 return self.look_at_all(False)
             return self.sleep(connections, list_, left)
         finally:
@@ -165,26 +169,28 @@ cdef class Progress:
                 free(list_)
             if ends != few_ends:
                 free(ends)
+            if records != few_records:
+                free(records)
 
-    cdef bint spin(self, list connections, list channels, fs_end **ends) except -1:
+    cdef bint spin(self, list connections, list carriers, fs_end **ends, fs_record **records) except -1:
         """Whether a ring has something, or another thread has something to tell."""
         cdef atomic_int none
         cdef Connection connection
         cdef Py_ssize_t count = 0
         cdef int depth = 0, found
         for connection in connections:
-            if connection.end != NULL and connection.lost is None:
-                channels.append(connection.channel)
-                ends[count] = connection.end
+            if connection.lost is None and not connection.by_kernel():
+                carriers.append(connection.carrier)
+                ends[count], records[count] = connection.end, connection.record
                 count += 1
         if count == 0:
             return False
         if self.turn is None:
             atomic_store(&none, 0)
-            return c_spin(ends, count, SPIN_US, &none)
+            return c_spin(ends, records, count, SPIN_US, &none)
         depth = self.turn.let_go()
         try:
-            found = c_spin(ends, count, SPIN_US, &self.turn.news)
+            found = c_spin(ends, records, count, SPIN_US, &self.turn.news)
         finally:
             self.turn.restore(depth)
         return found
@@ -204,18 +210,19 @@ cdef class Progress:
                 continue
             list_[i].fd = connection.watched()
             if connection.queued:
-                if connection.end == NULL:
+                if connection.shows_room():
                     list_[i].events |= POLLOUT
                 elif most < 0 or most > 1e-3:
                     most = 1e-3  # room in a ring is no event of its doorbell
-            if connection.has_input():
+            if connection.ready or connection.has_input():
                 most = 0
         self.ask_kernel(list_, count, most)
         for i in range(count):
             connection = <Connection>connections[i]
             if (<Requests>connection.endpoint).in_bundle() is not self:
                 continue  # another thread has moved it to another bundle
-            if connection.lost is None and (list_[i].revents or connection.has_input() or connection.queued):
+            if connection.lost is None and (list_[i].revents or connection.ready or connection.has_input()
+                                            or connection.queued):
                 handled += connection.look(0, True)
         return handled
 
@@ -247,7 +254,7 @@ cdef class Progress:
         cdef int handled = self.look_at_all(True)
         if handled and self.turn is not None:
             self.turn.has_run(self.bell)
-        if handled or self.lost or self.returned or stuck.end != NULL:
+        if handled or self.lost or self.returned or stuck.carrier is not None:  # that waits for room by itself
             return
         one.fd = stuck.descriptor
         one.events = POLLOUT | POLLIN
@@ -312,7 +319,7 @@ cdef class Progress:
                 few[count].events = POLLIN | POLLRDHUP
                 few[count].revents = 0
                 count += 1
-            if connection.has_input() or connection.lost is not None:
+            if connection.ready or connection.has_input() or connection.lost is not None:
                 found |= NOT_EMPTY
             if connection.am.side == FS_AM_ASKS and connection.am.credits[FS_AM_SHORT]:
                 found |= CAN_SEND

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _Base: Any = _socket.socket
 # From so many calls, or bytes, of a direction on the memory has paid for itself when as much again has gone.
 MANY_CALLS, MANY_BYTES = 8, 64 << 10
+AGREED_WITHIN = 0.25  # seconds that two ends look for each other which have agreed to do so
 # These modules ask for the number to show it, or to hand it to another call that is seen by itself.
 _ONLY_NOTES = ("socket", "ssl", "fastsock.stream_socket")
 
@@ -238,6 +239,36 @@ def _obey() -> None:
         spin_us=settings.spin_us,
         direct_min=settings.direct_min,
     )
+
+
+def carrier_of(sock: Any) -> Any:
+    """What carries a socket's bytes for compiled code, past Python. None: only the socket's own methods do."""
+    return None if native is None else native.carrier_of(sock)
+
+
+def own_number(sock: Any) -> int:
+    """A socket's number for a loop of fastsock's, which calls its carrier's settle() before each sleep there."""
+    ours = native is not None and isinstance(sock, native.SocketCalls)
+    return int(_Base.fileno(sock) if ours else sock.fileno())
+
+
+def takes_memory(sock: Any) -> bool:
+    """Whether this end takes memory for a connection that stays TCP.
+
+    Layers whose both ends are fastsock's tell each other in their hello. Then both call attach_agreed(), so that nobody
+    waits for an end that does not.
+    """
+    if native is None or not isinstance(sock, native.SocketCalls) or not native.is_known(_Base.fileno(sock)):
+        return False
+    return "shm" in in_force.settings().transports
+
+
+def attach_agreed(sock: Any) -> bool:
+    """As attach(), where the other end does it now, too.
+
+    If they miss each other, as behind a proxy, the connection goes on over TCP, and its own calls look again.
+    """
+    return attach(sock, AGREED_WITHIN)
 
 
 def attach(sock: Any, seconds: float | None) -> bool:

@@ -148,9 +148,9 @@ class Connection(Servant):
     """
 
     def __init__(
-        self, sock: Any, channel: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
+        self, sock: Any, carrier: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
     ) -> None:
-        Servant.__init__(self, sock, channel, session, packer, unpacker, peer, limit)
+        Servant.__init__(self, sock, carrier, session, packer, unpacker, peer, limit)
         self.closing = False
         self.hurried = False  # other connections want the thread that serves this one
         self.knows_chains = False  # the other end

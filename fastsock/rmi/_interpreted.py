@@ -214,10 +214,10 @@ def memo_set(memo: dict[int, tuple[int, Any]], value: Any, number: int) -> None:
 memo_clear = free_memo
 
 
-# Native channels: only compiled code calls them past Python
+# Native carriers: only compiled code calls them past Python
 
 
-def is_channel(channel: Any) -> bool:
+def is_carrier(carrier: Any) -> bool:
     return False
 
 

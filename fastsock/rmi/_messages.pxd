@@ -3,9 +3,9 @@ cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
-from fastsock.core.binding._core cimport channel_send, is_channel
+from fastsock.core.binding._calls cimport carrier_send, is_carrier
 from fastsock.rmi._memory cimport copy_in, load_u32, load_u64, store_32, store_64
-from fastsock.rmi._receiving cimport from_channel
+from fastsock.rmi._receiving cimport from_carrier
 
 cdef enum:
     HEAD_BYTES = 12
@@ -24,8 +24,8 @@ cdef inline bytes bytes_at(bytearray memory, Py_ssize_t at, Py_ssize_t size):
     return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(memory) + at, size)
 
 
-cdef inline Py_ssize_t send_scratch(object channel, bytearray scratch, Py_ssize_t length) except -1:
-    return channel_send(channel, PyByteArray_AS_STRING(scratch), length, True)
+cdef inline Py_ssize_t send_scratch(object carrier, bytearray scratch, Py_ssize_t length) except -1:
+    return carrier_send(carrier, PyByteArray_AS_STRING(scratch), length, True)
 
 
 cdef class Pickled:
@@ -38,7 +38,7 @@ cdef class Pickled:
 cdef class Connection:
     cdef object __weakref__
     cdef public bint closed, busy
-    cdef object _sock, _channel, _view, _pickler
+    cdef object _sock, _carrier, _view, _pickler
     cdef bytearray _memory, _scratch
     cdef Pickled _pickled
     cdef Py_ssize_t _start, _end

@@ -23,10 +23,11 @@ try:
 except ModuleNotFoundError:
     from fastsock.rmi import _interpreted as cython
 
+from fastsock.connection import carriers
 from fastsock.rmi._receiving import FOR_EVER
 
 if not cython.compiled:
-    from fastsock.rmi._interpreted import copy_in, is_channel, load_u32, load_u64, store_32, store_64
+    from fastsock.rmi._interpreted import copy_in, is_carrier, load_u32, load_u64, store_32, store_64
 
     HEAD_BYTES = 12
     LENGTH_BYTES = 8
@@ -34,8 +35,8 @@ if not cython.compiled:
     AT_ONCE = 1 << 14  # bytes of a message that goes with its header
     BUFFER = 4096  # bytes from which on a buffer goes beside its pickle
     MOST_BUFFERS = 1 << 20
-    send_scratch: Any = None  # of native channels, which only compiled code calls past Python
-    from_channel: Any = None
+    send_scratch: Any = None  # of native carriers, which only compiled code calls past Python
+    from_carrier: Any = None
 
     def words_of(memory: bytearray) -> Any:
         return memory
@@ -81,7 +82,7 @@ class Connection:
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
-        self._channel: Any = None
+        self._carrier: Any = None
         self._memory = bytearray(KEPT)
         self._view = memoryview(self._memory)
         self._start = 0
@@ -96,10 +97,10 @@ class Connection:
         self.busy = False  # an exchange is under way: a finalizer of this thread must not begin another one
 
     def settled(self) -> None:
-        """The socket's path is known: from now on compiled code uses a native channel past Python."""
-        channel = self._sock._fast_channel
-        if is_channel(channel):
-            self._channel = channel
+        """The socket's path is known: from now on compiled code uses a native carrier past Python."""
+        carrier = carriers.carrier_of(self._sock)
+        if is_carrier(carrier):
+            self._carrier = carrier
 
     def fileno(self) -> int:
         """The socket's descriptor."""
@@ -176,8 +177,8 @@ class Connection:
         store_32(words, 8, 0)
         copy_in(words, HEAD_BYTES, data, size)
         sent = 0
-        if self._channel is not None:
-            sent = send_scratch(self._channel, scratch, HEAD_BYTES + size)
+        if self._carrier is not None:
+            sent = send_scratch(self._carrier, scratch, HEAD_BYTES + size)
         if sent < HEAD_BYTES + size:
             self._sock.sendall(memoryview(scratch)[sent : HEAD_BYTES + size])
 
@@ -273,8 +274,8 @@ class Connection:
 
     def _receive(self, memory: bytearray, view: memoryview, at: int) -> int:
         """Receives more behind what there is. Raises EOFError."""
-        if self._channel is not None:
-            got = from_channel(self._channel, memory, at, len(memory) - at, FOR_EVER)
+        if self._carrier is not None:
+            got = from_carrier(self._carrier, memory, at, len(memory) - at, FOR_EVER)
             if got < 0:  # somebody made the descriptor non-blocking
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         else:

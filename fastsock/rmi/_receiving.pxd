@@ -2,7 +2,7 @@
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING
 
-from fastsock.core.binding._core cimport channel_await, channel_receive, is_channel
+from fastsock.core.binding._calls cimport carrier_await, carrier_receive, is_carrier
 from fastsock.rmi._frames cimport HEADER_BYTES, LENGTH_BYTES, byte_at, word_16, word_32
 from fastsock.rmi._locks cimport Lock
 from fastsock.rmi._unpacking cimport Unpacker
@@ -15,19 +15,19 @@ cdef enum:
     NOTHING = -1
 
 
-cdef inline Py_ssize_t receive_at(object channel, char *target, Py_ssize_t size, double deadline) except -2:
+cdef inline Py_ssize_t receive_at(object carrier, char *target, Py_ssize_t size, double deadline) except -2:
     if deadline < 0:
-        return channel_receive(channel, target, size)
-    return channel_await(channel, target, size, deadline)
+        return carrier_receive(carrier, target, size)
+    return carrier_await(carrier, target, size, deadline)
 
 
-cdef inline Py_ssize_t from_channel(object channel, bytearray memory, Py_ssize_t at, Py_ssize_t size,
+cdef inline Py_ssize_t from_carrier(object carrier, bytearray memory, Py_ssize_t at, Py_ssize_t size,
                                     double deadline) except -2:
-    return receive_at(channel, PyByteArray_AS_STRING(memory) + at, size, deadline)
+    return receive_at(carrier, PyByteArray_AS_STRING(memory) + at, size, deadline)
 
 
-cdef inline Py_ssize_t into_view(object channel, object view, double deadline) except -2:
-    return receive_at(channel, <char *>PyMemoryView_GET_BUFFER(view).buf, PyMemoryView_GET_BUFFER(view).len, deadline)
+cdef inline Py_ssize_t into_view(object carrier, object view, double deadline) except -2:
+    return receive_at(carrier, <char *>PyMemoryView_GET_BUFFER(view).buf, PyMemoryView_GET_BUFFER(view).len, deadline)
 
 
 cdef class Receiver:
@@ -36,7 +36,7 @@ cdef class Receiver:
     cdef public Py_ssize_t limit
     cdef public unsigned long long activity, bytes_received
     cdef Unpacker _unpacker
-    cdef object _channel, _receive, _buffered
+    cdef object _carrier, _receive, _buffered
     cdef bint _is_native
     cdef bytearray _memory
     cdef object _view

@@ -20,12 +20,12 @@ from fastsock.rmi.errors import BadFrame, LimitExceeded
 from fastsock.system.genuine import genuine
 
 if not cython.compiled:
-    from fastsock.rmi._interpreted import is_channel
+    from fastsock.rmi._interpreted import is_carrier
     from fastsock.rmi.frames import HEADER_BYTES, LENGTH_BYTES, byte_at, word_16, word_32
 
     RECEIVE_BYTES = 1 << 14  # what is read at once; a larger part would be copied twice
     NOTHING = -1
-    from_channel: Any = None  # of native channels, which only compiled code calls past Python
+    from_carrier: Any = None  # of native carriers, which only compiled code calls past Python
     into_view: Any = None
 
 _now = genuine.monotonic
@@ -34,9 +34,9 @@ NOT_AT_ALL = -1.0
 
 
 class Receiver:
-    """The receiving half of a connection. sock, channel: None where the kernel carries the bytes."""
+    """The receiving half of a connection. sock, carrier: None where the kernel carries the bytes."""
 
-    def __init__(self, sock: Any, channel: Any, session: Any, unpacker: Any, peer: str, limit: int) -> None:
+    def __init__(self, sock: Any, carrier: Any, session: Any, unpacker: Any, peer: str, limit: int) -> None:
         self.sock = sock
         self.session = session
         self.peer = peer
@@ -46,8 +46,8 @@ class Receiver:
         self.bytes_received = 0
         self.receiving = Lock()
         self._unpacker = unpacker
-        self._channel = channel
-        self._is_native = is_channel(channel)
+        self._carrier = carrier
+        self._is_native = is_carrier(carrier)
         self._receive = sock.recv_into
         self._buffered = session.buffered  # of TLS
         self._memory = bytearray(RECEIVE_BYTES)
@@ -120,7 +120,7 @@ class Receiver:
             self._start = 0
             self._end = rest
         if self._is_native:
-            got = from_channel(self._channel, self._memory, self._end, RECEIVE_BYTES - self._end, deadline)
+            got = from_carrier(self._carrier, self._memory, self._end, RECEIVE_BYTES - self._end, deadline)
             got = self._received(got, deadline)
         else:
             got = self._receive_into(self._view[self._end :], deadline)
@@ -141,7 +141,7 @@ class Receiver:
 
     def _receive_into(self, view: Any, deadline: float) -> int:
         if self._is_native:
-            got = into_view(self._channel, view, deadline)
+            got = into_view(self._carrier, view, deadline)
             return self._received(got, deadline)
         try:
             if deadline == FOR_EVER:
@@ -158,16 +158,16 @@ class Receiver:
         left = deadline - _now()
         if left <= 0:
             raise TimeoutError
-        channel = self._channel
-        if channel is None:
+        carrier = self._carrier
+        if carrier is None:
             if not self.session.await_readable(left):
                 raise TimeoutError
             return self._receive(view, 0, MSG_DONTWAIT)  # type: ignore[no-any-return]
-        channel.settimeout(left)
+        carrier.settimeout(left)
         try:
             return self._receive(view)  # type: ignore[no-any-return]
         finally:
-            channel.settimeout(None)
+            carrier.settimeout(None)
 
     def _read_large(self, deadline: float) -> bool:
         """The body of a frame that the scratch cannot hold."""

@@ -24,7 +24,7 @@ if not cython.compiled:
     from fastsock.rmi.frames import HEADER_BYTES, put_header
 
     MOST_PARTS = 64  # of one send
-    send_scratch: Any = None  # of native channels, which only compiled code calls past Python
+    send_scratch: Any = None  # of native carriers, which only compiled code calls past Python
     send_views: Any = None
 
 PATIENCE = 0.002  # seconds that a sender waits for room before it looks for something to receive
@@ -34,9 +34,9 @@ class Sender(Receiver):
     """The sending half of a connection."""
 
     def __init__(
-        self, sock: Any, channel: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
+        self, sock: Any, carrier: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
     ) -> None:
-        Receiver.__init__(self, sock, channel, session, unpacker, peer, limit)
+        Receiver.__init__(self, sock, carrier, session, unpacker, peer, limit)
         self.frames_sent = 0
         self.bytes_sent = 0
         self.sending = Lock()
@@ -120,13 +120,13 @@ class Sender(Receiver):
     def _send_scratch(self, length: int) -> int:
         """Sends what finds room of so many bytes."""
         if self._is_native:
-            return send_scratch(self._channel, self._packer, length)  # type: ignore[no-any-return]
+            return send_scratch(self._carrier, self._packer, length)  # type: ignore[no-any-return]
         return self._send_parts([self._packer.whole[:length]])
 
     def _send_parts(self, parts: Any) -> int:
         """Sends the first bytes of the parts together: a reader that waits finds no header without what follows it."""
         if self._is_native:
-            return send_views(self._channel, parts, self.on_blocked is None)  # type: ignore[no-any-return]
+            return send_views(self._carrier, parts, self.on_blocked is None)  # type: ignore[no-any-return]
         try:
             if len(parts) == 1:
                 return self._send(parts[0], MSG_DONTWAIT)  # type: ignore[no-any-return]

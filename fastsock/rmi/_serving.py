@@ -39,9 +39,9 @@ class Servant(Sender):
     """The end of a connection that is called."""
 
     def __init__(
-        self, sock: Any, channel: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
+        self, sock: Any, carrier: Any, session: Any, packer: Any, unpacker: Any, peer: str, limit: int
     ) -> None:
-        Sender.__init__(self, sock, channel, session, packer, unpacker, peer, limit)
+        Sender.__init__(self, sock, carrier, session, packer, unpacker, peer, limit)
         self.exports: dict[int, Any] = {}
         self._current = current
         self._order = Lock()

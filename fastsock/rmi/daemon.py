@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .. import socket as fast
+from ..connection import carriers
 from ..system.genuine import genuine
 from ..system.patience import wait_for
 from ..system.proof import HelloError
@@ -332,6 +333,8 @@ class Daemon:
         """The key was proved: from now on frames are read."""
         sock = stranger.sock
         sock.setblocking(True)
+        if other.takes_memory:
+            carriers.attach_agreed(stranger.beneath)
         session = Session(
             sock,
             self._pool,
@@ -390,6 +393,7 @@ class Stranger:
     """A connection during its hello. Only what the hello asks for is read."""
 
     def __init__(self, daemon: Daemon, sock: Any, peer: str) -> None:
+        self.beneath = sock  # of TLS, where that is
         if daemon._ssl is not None:
             from .secured import SecuredSocket  # OpenSSL, where it is wanted
 
@@ -397,10 +401,11 @@ class Stranger:
         self.sock = sock
         self.peer = peer
         self._daemon = daemon
-        self._end = hello.Acceptor(daemon._key, daemon._trust_pickle)
+        self._end = hello.Acceptor(daemon._key, daemon._trust_pickle, carriers.takes_memory(self.beneath))
         sock.setblocking(False)
         sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
-        self._descriptor = sock.fileno()
+        self._waits = carriers.carrier_of(self.beneath)
+        self._descriptor = carriers.own_number(self.beneath)
 
     def go_on(self, _: None = None) -> None:
         """Reads what is there."""
@@ -419,7 +424,10 @@ class Stranger:
                 if answer and sock.send(answer) != len(answer):
                     raise HelloError("it takes no answer")
         except BlockingIOError:
-            self._daemon._pool.watch(self._descriptor, self.go_on, None, lambda: self in self._daemon._strangers)
+            if self._waits is not None and self._waits.settle():  # it came meanwhile
+                self._daemon._pool.submit(self.go_on)
+            else:
+                self._daemon._pool.watch(self._descriptor, self.go_on, None, lambda: self in self._daemon._strangers)
             return
         except OSError as error:
             log.warning("refused a connection from %s: %s", self.peer, error)

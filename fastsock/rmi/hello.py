@@ -21,7 +21,7 @@ from ..system.proof import DIGEST_BYTES, NONCE_BYTES, End, HelloError, hmac_sha2
 
 OLDEST, NEWEST = 1, 2  # versions of the protocol that this end speaks. 2: calls tell on whose behalf they are made;
 # classes that nobody registered are found by their names
-BIG_ENDIAN, TRUSTS_PICKLE = 1, 2
+BIG_ENDIAN, TRUSTS_PICKLE, TAKES_MEMORY = 1, 2, 4
 
 _HELLO = struct.Struct("!8sBBB3s3s3x32s")  # magic, oldest, newest, flags, Python's version, numpy's, nonce
 _ANSWER = struct.Struct("!8sBBB3s3s3x32s")  # magic, version, 0, flags, Python's version, numpy's, nonce
@@ -37,15 +37,20 @@ class Other(NamedTuple):
     version: int
     big_endian: bool
     trusts_pickle: bool
+    takes_memory: bool  # both ends do
     python: tuple[int, ...]
     numpy: tuple[int, ...]
 
 
 class _Half(End):
-    def __init__(self, key: bytes, trust_pickle: bool) -> None:
+    def __init__(self, key: bytes, trust_pickle: bool, takes_memory: bool) -> None:
         super().__init__()
         self._key = hmac_sha256(key, b"fastsock.rmi.hello/1")
-        self._flags = (BIG_ENDIAN if sys.byteorder == "big" else 0) | (TRUSTS_PICKLE if trust_pickle else 0)
+        self._flags = (
+            (BIG_ENDIAN if sys.byteorder == "big" else 0)
+            | (TRUSTS_PICKLE if trust_pickle else 0)
+            | (TAKES_MEMORY if takes_memory else 0)
+        )
         self._due = MESSAGE_BYTES
         self.other: Other | None = None
 
@@ -53,8 +58,8 @@ class _Half(End):
 class Connector(_Half):
     """The connecting end, without a socket: send `start()`, then feed() what arrives until `done`."""
 
-    def __init__(self, key: bytes, trust_pickle: bool = False) -> None:
-        super().__init__(key, trust_pickle)
+    def __init__(self, key: bytes, trust_pickle: bool = False, takes_memory: bool = False) -> None:
+        super().__init__(key, trust_pickle, takes_memory)
         nonce = genuine.urandom(NONCE_BYTES)
         self._transcript = _HELLO.pack(_MAGIC, OLDEST, NEWEST, self._flags, _PYTHON, _numpy(), nonce)
         self._proof = b""
@@ -73,7 +78,7 @@ class Connector(_Half):
                 raise HelloError("what answers there is no daemon of fastsock.rmi")
             if not OLDEST <= version <= NEWEST:
                 raise HelloError(f"it speaks version {version} of the protocol, and this end {OLDEST} to {NEWEST}")
-            self._claimed = _other(version, flags, python, numpy)
+            self._claimed = _other(version, flags, self._flags, python, numpy)
             self._transcript += message
             self._proof = hmac_sha256(self._key, b"connecting" + self._transcript)
             return self._proof
@@ -90,8 +95,8 @@ class Connector(_Half):
 class Acceptor(_Half):
     """The accepting end, without a socket: feed() what arrives until `done`."""
 
-    def __init__(self, key: bytes, trust_pickle: bool = False) -> None:
-        super().__init__(key, trust_pickle)
+    def __init__(self, key: bytes, trust_pickle: bool = False, takes_memory: bool = False) -> None:
+        super().__init__(key, trust_pickle, takes_memory)
         self._transcript = b""
         self._claimed: Other | None = None
 
@@ -105,7 +110,7 @@ class Acceptor(_Half):
                     f"versions {OLDEST} to {NEWEST} are spoken here", "it speaks no version that is known here"
                 )
             version = min(newest, NEWEST)
-            self._claimed = _other(version, flags, python, numpy)
+            self._claimed = _other(version, flags, self._flags, python, numpy)
             nonce = genuine.urandom(NONCE_BYTES)
             challenge = _ANSWER.pack(_CHALLENGE, version, 0, self._flags, _PYTHON, _numpy(), nonce)
             self._transcript = message + challenge
@@ -118,8 +123,16 @@ class Acceptor(_Half):
         return _WELCOME.pack(_WELCOMES, hmac_sha256(self._key, b"accepting" + self._transcript + message))
 
 
-def _other(version: int, flags: int, python: bytes, numpy: bytes) -> Other:
-    return Other(version, bool(flags & BIG_ENDIAN), bool(flags & TRUSTS_PICKLE), tuple(python), tuple(numpy))
+def _other(version: int, flags: int, own: int, python: bytes, numpy: bytes) -> Other:
+    both = flags & own
+    return Other(
+        version,
+        bool(flags & BIG_ENDIAN),
+        bool(flags & TRUSTS_PICKLE),
+        bool(both & TAKES_MEMORY),
+        tuple(python),
+        tuple(numpy),
+    )
 
 
 def _refusal(told: str, reason: str) -> HelloError:

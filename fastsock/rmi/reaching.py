@@ -11,6 +11,7 @@ from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
 from .. import socket as fast
+from ..connection import carriers
 from ..system import proof
 from ..system.genuine import genuine
 from ..system.starting import start_thread
@@ -68,18 +69,21 @@ def open_session(
     path = sock.transport
     try:
         sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+        beneath = sock
         if context is not None:
             sock = secured(sock, context, host, attempt)
-        end = hello.Connector(key, trust_pickle)
+        end = hello.Connector(key, trust_pickle, carriers.takes_memory(beneath))
         proof.drive(sock, end, end.start(), attempt.left())
         sock.settimeout(None)
+        assert end.other is not None
+        if end.other.takes_memory:
+            carriers.attach_agreed(beneath)
     except BaseException as error:
         sock.close()
         told = _of_hello(error, where, path, attempt)
         if told is None:
             raise
         raise told from error
-    assert end.other is not None
     trust = trust_pickle and end.other.trusts_pickle
     return Session(sock, pool, where, limits, version=end.other.version, trust_pickle=trust)
 

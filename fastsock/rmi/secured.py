@@ -24,7 +24,7 @@ class SecuredSocket:
     """
 
     def __init__(self, sock: Any, context: ssl.SSLContext, server_name: str | None = None) -> None:
-        self._sock = sock
+        self.beneath = sock  # whose path the records take
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(
             self._incoming, self._outgoing, server_side=server_name is None, server_hostname=server_name
@@ -33,15 +33,17 @@ class SecuredSocket:
         self._sending = allocate_lock()
         self._unsent = bytearray()  # records that found no room
         self._owed = 0  # bytes of the caller's that these records hold
-        self._fast_channel = None
-        self.transport = f"{sock.transport} with TLS"
         self.fileno = sock.fileno
         self.setsockopt = sock.setsockopt
         self.setblocking = sock.setblocking
         self.settimeout = sock.settimeout
         self.gettimeout = sock.gettimeout
         self.getsockname = sock.getsockname
-        self.await_room = getattr(sock._fast_channel, "await_room", None)
+
+    @property
+    def transport(self) -> str:
+        """What carries the records."""
+        return f"{self.beneath.transport} with TLS"
 
     def shake_hands(self, left: Callable[[], float]) -> None:
         """The connecting end's first step. left: gives the seconds that it may still take, or raises TimeoutError."""
@@ -81,7 +83,7 @@ class SecuredSocket:
             self._receive_more(flags)
 
     def _receive_more(self, flags: int) -> None:
-        data = self._sock.recv(READ, flags)
+        data = self.beneath.recv(READ, flags)
         with self._lock:
             if data:
                 self._incoming.write(data)
@@ -123,7 +125,7 @@ class SecuredSocket:
                     self._unsent += self._outgoing.read()
                 if not self._unsent:
                     return
-                sent = self._sock.send(self._unsent, flags)
+                sent = self.beneath.send(self._unsent, flags)
                 del self._unsent[:sent]
 
     def _flush_if_possible(self) -> None:
@@ -135,4 +137,4 @@ class SecuredSocket:
 
     def close(self) -> None:
         """Closes the socket."""
-        self._sock.close()
+        self.beneath.close()

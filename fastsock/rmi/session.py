@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ..connection import carriers
 from ..system.delivering import deliver, deliver_at_exit
 from ..system.genuine import genuine
 from . import _codec, streams
@@ -110,18 +111,19 @@ class Session:
         self.limits = limits
         self.tracebacks = tracebacks
         self.trust_pickle = trust_pickle
-        self.channel = sock._fast_channel
+        self.carrier = carriers.carrier_of(sock)
+        self.beneath = getattr(sock, "beneath", sock)  # of TLS
+        self.waits = carriers.carrier_of(self.beneath)  # whose waits are, also those of TLS
         self.buffered: Callable[[], bool] | None = getattr(sock, "buffered", None)  # of TLS
-        self.path: str = sock.transport
-        self._room: Callable[[float], None] | None = getattr(self.channel, "await_room", None) or getattr(
-            sock, "await_room", None
-        )
+        self._path: str = sock.transport
         self.on_end: list[Callable[[Session], None]] = []
         self.closes: Callable[[Callable[[], None]], None] | None = None  # calls what hangs up
         self.references = References(self)
         self.packer = self._new_packer()
         self.unpacker = _codec.Unpacker(classes, self.references, trust_pickle=trust_pickle, depth=limits.depth)
-        self.connection = Connection(sock, self.channel, self, self.packer, self.unpacker, self.where, limits.frame)
+        self.connection = Connection(
+            sock, self.carrier, self, self.packer, self.unpacker, f"{peer} ({self._path})", limits.frame
+        )
         self.connection.knows_chains = version >= 2
         self.streams: weakref.WeakValueDictionary[int, streams.Stream] = weakref.WeakValueDictionary()  # it reads them
         self.producers: dict[int, streams.Producer] = {}  # that this end feeds
@@ -134,6 +136,13 @@ class Session:
 
     next_of = staticmethod(streams.next_of)
     leave = staticmethod(streams.leave)
+
+    @property
+    def path(self) -> str:
+        """What carries the bytes, or did at the end."""
+        if self.connection.lost is None:
+            self._path = self.sock.transport
+        return self._path
 
     @property
     def where(self) -> str:
@@ -437,16 +446,16 @@ class Session:
 
     def await_room(self, seconds: float) -> None:
         """Until there may be room for more bytes."""
-        if self._room is not None:
-            self._room(seconds)
+        if self.waits is not None:
+            self.waits.await_room(seconds)
         else:
             poll_descriptor(self.sock.fileno(), _WRITABLE, seconds)
 
     def await_readable(self, seconds: float) -> bool:
-        """Until the kernel has something to receive. Only where it carries the bytes."""
-        if self.buffered is not None and self.buffered():
+        """Until there is something to receive. Only where no compiled code does that."""
+        if (self.buffered is not None and self.buffered()) or (self.waits is not None and self.waits.settle()):
             return True
-        return poll_descriptor(self.sock.fileno(), _READABLE, seconds) != 0
+        return poll_descriptor(carriers.own_number(self.beneath), _READABLE, seconds) != 0
 
     # ---- the end ----
 

@@ -23,6 +23,7 @@ from contextlib import suppress
 from sys import is_finalizing
 from typing import Any
 
+from ..connection.carriers import own_number
 from ..system.forkable import new_recursive_lock
 from ..system.genuine import genuine
 from ..system.patience import join, wait_for
@@ -119,13 +120,13 @@ class Pool:
     def serve(self, session: Any) -> None:
         """Runs what comes on a connection until it is silent, then watches it. Another thread may receive there."""
         connection = session.connection
-        channel = session.channel
+        waits = session.waits
         while connection.lost is None and connection.receiving.acquire(False):
             if session not in self._loose:
                 self._loose[session] = -1
                 self._ring()
-            if channel is not None and channel.is_watched():
-                channel.set_lazy(True)
+            if waits is not None and waits.is_watched():
+                waits.set_lazy(True)
             if not connection.serve(session.accepted and self._idle > 0):
                 return  # the next look finds it
             if connection.lost is not None or self._arm(session):
@@ -133,16 +134,16 @@ class Pool:
 
     def _arm(self, session: Any) -> bool:
         """Watches a silent connection. False: something has come."""
-        connection, channel = session.connection, session.channel
+        connection, waits = session.connection, session.waits
         before = connection.activity
         descriptor = getattr(session, "descriptor", -1)
         if descriptor < 0:
-            descriptor = session.descriptor = session.sock.fileno()
+            descriptor = session.descriptor = own_number(session.beneath)
             if descriptor < 0:
                 return True
-        if channel is not None:
-            channel.set_lazy(False)
-            if channel.settle():
+        if waits is not None:
+            waits.set_lazy(False)
+            if waits.settle():
                 return False
         if connection.has_more():
             return False

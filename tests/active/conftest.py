@@ -8,7 +8,7 @@ import os
 import pytest
 
 from fastsock.testing.process import FarProcess
-from tests.helpers.paths import PATHS, preferring, why_not
+from tests.helpers.paths import PATHS, UPGRADE, preferring, why_not
 
 from .far import begin
 
@@ -30,7 +30,7 @@ def own_key(monkeypatch):
     monkeypatch.setenv("FASTSOCK_RMI_KEY", KEY)
 
 
-@pytest.fixture(params=PATHS)
+@pytest.fixture(params=(*PATHS, UPGRADE))
 def path(request):
     """Name of the path that this test's connections must take."""
     reason = why_not(request.param)
@@ -84,7 +84,7 @@ def near(path):
         far.run(begin, name)
         made = Near(far, name)
         made.map()
-        assert made.endpoint.entries[0].path == path
+        assert made.endpoint.entries[0].path == ("shm" if path == UPGRADE else path)
         yield made
         made.bundle.close()
     finally:

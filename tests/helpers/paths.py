@@ -81,6 +81,9 @@ def preferring(path: str) -> Iterator[None]:
 
     # a port may be used again: what an earlier test's listener did there must not follow it
     history.forget()
+    module, own = importlib.import_module("fastsock.socket"), None
+    if path == UPGRADE:  # which a process chooses when it imports the module
+        own, module.socket = module.socket, importlib.import_module(UPGRADED).socket
     changed = environment(path)
     saved = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
@@ -88,6 +91,8 @@ def preferring(path: str) -> Iterator[None]:
     try:
         yield
     finally:
+        if own is not None:
+            module.socket = own
         for name, value in saved.items():
             if value is None:
                 os.environ.pop(name, None)

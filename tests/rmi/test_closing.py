@@ -37,7 +37,7 @@ if "default timeout" in how:
 if how == "ends, and sends then":
     atexit.register(send)
 store = rmi.connect("rmi:" + name, Store)
-rows = store.arrays(100, 1 << 17)
+rows = store.arrays(100, 1 << 16)
 print("asked", flush=True)
 input()
 if how != "ends, and sends then":
@@ -56,7 +56,7 @@ def say(client, text=""):
 
 def test_one_way_calls_before_a_close_all_run(served, store):
     client = served.connect()
-    rows = client.arrays(100, 1 << 17)  # more comes than anybody takes
+    rows = client.arrays(100, 1 << 16)  # more comes than anybody takes
     until(lambda: store.streams()[1] > 0)
     served.far.kill(signal.SIGSTOP)
     until_stopped(served.far.pid)

@@ -30,15 +30,18 @@ from posix.types cimport off_t
 from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 
 from fastsock.core.binding._core cimport (
-    Gather, carry_is_attached, carry_receive, carry_receive_begins, carry_receive_ended, carry_send,
-    carry_send_begins, carry_send_ended, carry_unread, carry_wait, connection_report, connection_role, connection_watch,
+    Gather, c_end, c_receive, c_send, c_settle, carry_hold, carry_is_attached, carry_look, carry_receive, carry_receive_begins,
+    carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, channel_await,
+    channel_receive, channel_send_parts, connection_report, connection_role, connection_watch, end_drop, is_channel,
     is_contended, leave_descriptor, leave_release, leave_shutdown, now_ns, option_get, option_set,
     share_lock, table_duplicate, table_enter, table_find, table_lose, table_next,
 )
-from fastsock.core.binding.stream cimport FS_AT_ONCE, FS_NO_SIGNAL, FS_PATIENT, FS_PEEK, FS_READABLE, FS_WRITABLE
+from fastsock.core.binding.stream cimport (
+    FS_AT_ONCE, FS_NO_SIGNAL, FS_PATIENT, FS_PEEK, FS_READABLE, FS_UNPOLLED, FS_WRITABLE, fs_end,
+)
 from fastsock.core.binding.switch cimport (
-    FS_ATTACHED, FS_MAY_SLEEP, FS_TCP_ONLY, FS_OFFERED, FS_RELEASED, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT, fs_carriers,
-    fs_connection, fs_record,
+    FS_ATTACHED, FS_MAY_SLEEP, FS_TCP_ONLY, FS_OFFERED, FS_RELEASED, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT,
+    fs_carriers, fs_carry_is_by_ring, fs_connection, fs_record,
 )
 from fastsock.core.binding.system cimport atomic_fetch_add, atomic_int, fs_parts, iovec
 
@@ -312,16 +315,18 @@ cdef bint goes_on(Stream *stream, int what) noexcept:
 
 cdef ssize_t send_once(Stream *stream, fs_parts *parts, int flags):
     """Takes off the parts what goes."""
-    cdef ssize_t result
     cdef int how = FS_NO_SIGNAL if flags & NO_SIGNAL else 0
     if waits(stream, flags):
-        how |= FS_PATIENT
+        how |= FS_PATIENT if stream.timeout > 0 else FS_PATIENT | FS_MAY_SLEEP
+    return put_in(stream, parts, how, flags)
+
+
+cdef inline ssize_t put_in(Stream *stream, fs_parts *parts, int how, int flags):
+    cdef ssize_t result
     if carry_is_attached(stream.connection) and <Py_ssize_t>parts.left < LONG_COPY:
-        result = carry_send(stream.connection, stream.descriptor, parts, how | FS_AT_ONCE, flags)
+        result = carry_send(stream.connection, stream.descriptor, parts, how & ~FS_MAY_SLEEP | FS_AT_ONCE, flags)
         if result != -EBUSY:
             return result
-    if stream.timeout < 0 and how & FS_PATIENT:
-        how |= FS_MAY_SLEEP
     with nogil:
         result = carry_send(stream.connection, stream.descriptor, parts, how, flags)
     return result
@@ -381,16 +386,18 @@ cdef Py_ssize_t send_bytes(Stream *stream, object data, int flags, bint everythi
 # ---- receiving ----
 
 cdef ssize_t receive_once(Stream *stream, char *target, Py_ssize_t length, int flags):
-    cdef ssize_t result
     cdef int how = FS_PEEK if flags & PEEK else 0
     if waits(stream, flags):
-        how |= FS_WILL_WAIT
+        how |= FS_WILL_WAIT if stream.timeout > 0 else FS_WILL_WAIT | FS_MAY_SLEEP
+    return take_out(stream, target, length, how, flags)
+
+
+cdef inline ssize_t take_out(Stream *stream, char *target, Py_ssize_t length, int how, int flags):
+    cdef ssize_t result
     if carry_is_attached(stream.connection) and length < LONG_COPY:
-        result = carry_receive(stream.connection, stream.descriptor, target, length, how | FS_AT_ONCE, flags)
+        result = carry_receive(stream.connection, stream.descriptor, target, length, how & ~FS_MAY_SLEEP | FS_AT_ONCE, flags)
         if result != -EBUSY:
             return result
-    if stream.timeout < 0 and how & FS_WILL_WAIT:
-        how |= FS_MAY_SLEEP
     with nogil:
         result = carry_receive(stream.connection, stream.descriptor, target, length, how, flags)
     return result
@@ -721,6 +728,9 @@ cdef class SocketCalls:
             view[:count] = data[taken:taken + count]
             taken += count
         return taken, [], number & CLOSE_ON_EXEC, None
+
+
+include "carrier.pxi"
 
 
 cdef object send_as_it_is(object sock, Stream *stream, list buffers, object ancdata, object flags, object address):

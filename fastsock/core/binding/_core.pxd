@@ -34,7 +34,7 @@ cdef fs_end *c_end(object channel) except NULL
 cdef ssize_t c_send(object channel, fs_parts *parts, double seconds) except -1
 cdef ssize_t c_receive(object channel, void *target, Py_ssize_t length, double seconds) except -1
 cdef int c_settle(object channel) except -1
-cdef int c_spin(fs_end **ends, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept
+cdef int c_spin(fs_end **ends, fs_record **records, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept
 
 
 # carriers.pxi: TCP connections that gain memory. As fs_table_..., fs_carry_... and fs_leave_...
@@ -48,6 +48,9 @@ cdef ssize_t carry_receive(fs_connection *connection, int descriptor, void *targ
 cdef int carry_is_attached(const fs_connection *connection) noexcept nogil
 cdef ssize_t carry_unread(fs_connection *connection, int descriptor) noexcept nogil
 cdef int carry_settle(fs_connection *connection, int descriptor, int flags) noexcept nogil
+cdef int carry_look(fs_connection *connection, int descriptor, int what) noexcept nogil
+cdef fs_end *carry_hold(fs_connection *connection, int descriptor, fs_record **record) noexcept nogil
+cdef void end_drop(fs_end *end) noexcept nogil
 cdef int carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within) noexcept nogil
 cdef void carry_send_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved) noexcept nogil
 cdef int carry_receive_begins(fs_connection *connection, int descriptor, fs_record **within) noexcept nogil

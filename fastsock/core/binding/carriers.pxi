@@ -66,6 +66,18 @@ cdef int carry_settle(fs_connection *connection, int descriptor, int flags) noex
     return fs_carry_settle(connection, descriptor, flags)
 
 
+cdef int carry_look(fs_connection *connection, int descriptor, int what) noexcept nogil:
+    return fs_carry_look(connection, descriptor, what)
+
+
+cdef fs_end *carry_hold(fs_connection *connection, int descriptor, fs_record **record) noexcept nogil:
+    return fs_carry_hold(connection, descriptor, record)
+
+
+cdef void end_drop(fs_end *end) noexcept nogil:
+    fs_end_free(end)
+
+
 cdef int carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within) noexcept nogil:
     return fs_carry_send_begins(connection, descriptor, pinned, within)
 

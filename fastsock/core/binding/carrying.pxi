@@ -59,11 +59,12 @@ cdef int c_settle(object channel) except -1:
         return (<Channel>channel).settle_doorbell()
 
 
-cdef int c_spin(fs_end **ends, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept:
+cdef int c_spin(fs_end **ends, fs_record **records, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept:
     """Looks at many rings by turns, without the interpreter's lock, until one of them has something to read: 1.
 
-    It ends too when `news`, which another thread may set, is not 0. Ends whose other end ran last on this core are not
-    worth it: 0 at once where all are so. The caller keeps the channels."""
+    records: of each that may go back to TCP; NULL: it cannot. It ends too when one does, and when `news`, which another
+    thread may set, is not 0. Ends whose other end ran last on this core are not worth it: 0 at once where all are so.
+    The caller keeps the ends."""
     cdef uint64_t start = fs_ticks(), limit = <uint64_t>(microseconds * fs_ticks_per_us())
     cdef Py_ssize_t i
     cdef int turn, elsewhere = 0
@@ -82,5 +83,7 @@ cdef int c_spin(fs_end **ends, Py_ssize_t count, double microseconds, const atom
                 fs_pause()
             for i in range(count):
                 fs_end_look_once(ends[i])
+                if records[i] != NULL and not fs_carry_is_by_ring(records[i], ends[i]):
+                    return 0
             if fs_ticks() - start > limit:
                 return 0

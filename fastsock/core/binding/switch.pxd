@@ -1,6 +1,6 @@
 # What the core offers of TCP connections that gain memory while they live.
 from libc.stdint cimport uint32_t, uint64_t
-from .stream cimport fs_limits
+from .stream cimport fs_end, fs_limits
 from .system cimport atomic_int, fs_parts
 
 cdef extern from "switch/table.h" nogil:
@@ -51,6 +51,8 @@ cdef extern from "switch/waiting.h" nogil:
     int fs_carry_wait_briefly(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_carry_wait_long(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_carry_settle(fs_connection *connection, int descriptor, int flags)
+    fs_end *fs_carry_hold(fs_connection *connection, int descriptor, fs_record **record)
+    bint fs_carry_is_by_ring(const fs_record *record, const fs_end *end)
 
 cdef extern from "switch/leave.h" nogil:
     void fs_leave_descriptor(int descriptor)

@@ -160,3 +160,13 @@ int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags)
     fs_connection_exit(connection);
     return ready;
 }
+
+struct fs_end *fs_carry_hold(struct fs_connection *connection, int descriptor, struct fs_record **record)
+{
+    if (!fs_connection_enter(connection, descriptor)) return NULL;
+    struct fs_end *end = connection->end;
+    *record = connection->record;
+    end = end != NULL && fs_record_state(*record) == FS_ATTACHED ? fs_end_hold(end) : NULL;
+    fs_connection_exit(connection);
+    return end;
+}

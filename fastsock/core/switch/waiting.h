@@ -4,6 +4,7 @@
 #define FASTSOCK_SWITCH_WAITING_H
 
 #include "connection.h"
+#include "stream/end.h"
 
 int fs_carry_look(struct fs_connection *connection, int descriptor, int what); /* with the interpreter's lock: 1 or 0 */
 /* First spin and futex (FS_IN_VAIN: now the other one), then the sleep that may last. */
@@ -16,5 +17,14 @@ int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int wha
  * 0: the number becomes readable when there is.  -EBUSY: with FS_AT_ONCE, somebody is at work there: look again.
  * Room for writing is what the kernel says of the number, always: a full ring is spilled to TCP. */
 int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags);
+
+/* For who looks at many connections by turns.  The end of one that is attached, until fs_end_free(); NULL: it is not. */
+struct fs_end *fs_carry_hold(struct fs_connection *connection, int descriptor, struct fs_record **record);
+/* Whether the ring carries what comes next, as far as this end has carried out.  Else TCP does, or tells of the end. */
+static inline int fs_carry_is_by_ring(const struct fs_record *record, const struct fs_end *end)
+{
+    uint32_t carried_out = atomic_load_explicit(&record->rseq, memory_order_relaxed);
+    return (carried_out & 1) != 0 && atomic_load(&fs_words_in(end)->seq) == carried_out && !fs_end_other_left(end);
+}
 
 #endif

@@ -1,0 +1,260 @@
+# The bytes of a connection for other compiled modules: plain memory, no exception where a socket would raise one for
+# having to wait. TCP or a ring carries them: whoever calls need not know.
+#
+# A Channel stands in for a Carrier where a connection left TCP when it was opened.
+
+@cython.final
+@cython.no_gc
+cdef class Carrier:
+    """What carries the bytes of a socket. The socket may be closed at any time: then calls raise OSError, EBADF."""
+
+    def __init__(self):
+        raise TypeError("carrier_of() makes it")
+
+    def __dealloc__(self):
+        if self.end != NULL:
+            end_drop(self.end)
+
+    def fileno(self):
+        """The socket's number, for whoever calls settle() before it sleeps there; -1 once closed."""
+        return descriptor_of(self.sock)
+
+    def settle(self):
+        """Before a sleep on the number: whether there is something to read. Else the number tells when there is."""
+        return carrier_settle(self)
+
+    def await_room(self, double seconds):
+        """Until there is room for more bytes, or the seconds are over, or the other end has left."""
+        cdef Stream stream
+        cdef int result
+        begin(self, &stream)
+        result = carry_wait(stream.connection, stream.descriptor, FS_WRITABLE, after(seconds), False)
+        if result < 0 and result != -ETIMEDOUT:
+            fail(&stream, result)
+
+    def settimeout(self, seconds, /):
+        """The socket's: for whoever receives by its methods."""
+        self.sock.settimeout(seconds)
+
+    # What a Channel must be told for loops that poll its number. Here settle() is enough.
+
+    def is_watched(self):
+        """False."""
+        return False
+
+    def set_lazy(self, bint lazy):
+        """Nothing."""
+
+
+cdef object NATIVE_CALL = SocketCalls.__dict__["recv_into"]
+
+
+def carrier_of(sock):
+    """What carries the bytes of a connected socket, or None: then only its own methods do, as those of TLS."""
+    cdef Carrier carrier
+    channel = getattr(sock, "_fast_channel", None)
+    if is_channel(channel):
+        return channel
+    if not isinstance(sock, SocketCalls) or getattr(type(sock), "recv_into", None) is not NATIVE_CALL:
+        return None
+    if table_find(descriptor_of(sock)) == NULL:
+        return None
+    carrier = Carrier.__new__(Carrier)
+    carrier.sock = sock
+    return carrier
+
+
+cdef bint is_carrier(object candidate) noexcept:
+    return type(candidate) is Carrier or is_channel(candidate)
+
+
+# ---- one call of a carrier ----
+
+cdef inline int begin(Carrier self, Stream *stream) except -1:
+    stream.descriptor = descriptor_of(self.sock)
+    stream.connection = table_find(stream.descriptor)
+    if stream.connection == NULL:
+        raise_errno(_errno.EBADF)
+    stream.timeout = -1
+    stream.deadline = 0
+    return 0
+
+
+cdef inline uint64_t after(double seconds) noexcept:
+    return now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0
+
+
+cdef ssize_t put_some(Stream *stream, fs_parts *parts, int how, int flags) except? -1:
+    """Takes off the parts what goes without waiting. -EAGAIN: nothing."""
+    cdef ssize_t result = put_in(stream, parts, how, flags)
+    while result == -EINTR:
+        PyErr_CheckSignals()
+        result = put_in(stream, parts, how, flags)
+    if result < 0 and result != -EAGAIN:
+        fail(stream, result)
+    return result
+
+
+cdef ssize_t take_some(Stream *stream, char *target, Py_ssize_t length, int how) except? -1:
+    """Receives without waiting, unless FS_MAY_SLEEP. -EAGAIN: nothing."""
+    cdef ssize_t result = take_out(stream, target, length, how, 0)
+    while result == -EINTR:
+        PyErr_CheckSignals()
+        result = take_out(stream, target, length, how, 0)
+    if result < 0 and result != -EAGAIN:
+        fail(stream, result)
+    return result
+
+
+cdef bint passed(Stream *stream, int what, uint64_t deadline, bint again) except -1:
+    """Waits until it is worth trying again: False. True: the time is over."""
+    cdef int result = carry_wait(stream.connection, stream.descriptor, what, deadline, again)
+    if result < 0 and result != -ETIMEDOUT:
+        fail(stream, result)
+    return result < 0
+
+
+cdef ssize_t take_until(Stream *stream, char *target, Py_ssize_t length, uint64_t deadline) except? -1:
+    """Receives, after waiting until then. -EAGAIN: nothing came."""
+    cdef ssize_t result
+    cdef bint again = False
+    if not carry_is_attached(stream.connection) and passed(stream, FS_READABLE, deadline, False):
+        return -EAGAIN
+    while True:
+        result = take_some(stream, target, length, FS_WILL_WAIT)
+        if result != -EAGAIN or passed(stream, FS_READABLE, deadline, again):
+            return result
+        again = True
+
+
+cdef ssize_t take_as_socket(Stream *stream, char *target, Py_ssize_t length) except? -1:
+    """Receives, after waiting as long as the kernel would. -EAGAIN: nothing came."""
+    cdef ssize_t result
+    cdef bint again = False
+    while True:
+        result = take_some(stream, target, length, FS_WILL_WAIT | FS_MAY_SLEEP)
+        if result != -EAGAIN or not goes_on(stream, FS_READABLE):
+            return result
+        if not again and carry_look(stream.connection, stream.descriptor, FS_READABLE):
+            again = True
+            continue
+        again = True
+        if stream.deadline == 0:  # the kernel is asked for it: an answer mostly comes within the look
+            begin_deadline(stream, FS_READABLE)
+        if passed(stream, FS_READABLE, stream.deadline, again):
+            return -EAGAIN
+
+
+# ---- for streams that wait by themselves ----
+
+cdef Py_ssize_t carrier_send(object carrier, const char *data, Py_ssize_t length, bint patient) except -1:
+    cdef iovec part
+    cdef fs_parts parts
+    part.iov_base, part.iov_len = <void *>data, length
+    parts.next, parts.count, parts.left = &part, 1, length
+    return carrier_send_parts(carrier, &parts, patient)
+
+
+cdef Py_ssize_t carrier_send_parts(object carrier, fs_parts *parts, bint patient) except -1:
+    cdef Stream stream
+    if type(carrier) is not Carrier:
+        return channel_send_parts(carrier, parts, patient)
+    begin(<Carrier>carrier, &stream)
+    return max(put_some(&stream, parts, FS_PATIENT | FS_UNPOLLED if patient else 0, 0), 0)
+
+
+cdef Py_ssize_t carrier_receive(object carrier, char *target, Py_ssize_t length) except -2:
+    cdef Stream stream
+    if type(carrier) is not Carrier:
+        return channel_receive(carrier, target, length)
+    begin(<Carrier>carrier, &stream)
+    if is_contended():
+        share_lock()
+    return max(take_some(&stream, target, length, 0), -1)
+
+
+cdef Py_ssize_t carrier_await(object carrier, char *target, Py_ssize_t length, double deadline) except -2:
+    cdef Stream stream
+    if type(carrier) is not Carrier:
+        return channel_await(carrier, target, length, deadline)
+    begin(<Carrier>carrier, &stream)
+    if is_contended():
+        share_lock()
+    if timeout_of((<Carrier>carrier).sock) == 0:
+        return max(take_some(&stream, target, length, 0), -1)
+    if deadline > 0:
+        return max(take_until(&stream, target, length, <uint64_t>(deadline * 1e9)), -1)
+    return max(take_as_socket(&stream, target, length), -1)
+
+
+# ---- for those that look at many connections by turns ----
+
+cdef ssize_t carrier_put(object carrier, fs_parts *parts, double seconds) except -1:
+    cdef Stream stream
+    cdef ssize_t result
+    cdef bint again = False
+    cdef uint64_t deadline
+    if type(carrier) is not Carrier:
+        return c_send(carrier, parts, seconds)
+    begin(<Carrier>carrier, &stream)
+    result = put_some(&stream, parts, FS_NO_SIGNAL | (FS_PATIENT if seconds > 0 else 0), 0)
+    if result != -EAGAIN or seconds == 0:
+        return max(result, 0)
+    deadline = after(seconds)
+    while result == -EAGAIN and not passed(&stream, FS_WRITABLE, deadline, again):
+        result = put_some(&stream, parts, FS_NO_SIGNAL | FS_PATIENT, 0)
+        again = True
+    return max(result, 0)
+
+
+cdef ssize_t carrier_take(object carrier, void *target, Py_ssize_t length, double seconds) except -1:
+    cdef Stream stream
+    cdef ssize_t result
+    if type(carrier) is not Carrier:
+        return c_receive(carrier, target, length, seconds)
+    begin(<Carrier>carrier, &stream)
+    if is_contended():
+        share_lock()
+    if seconds == 0:
+        return take_some(&stream, <char *>target, length, 0)
+    result = take_some(&stream, <char *>target, length, FS_WILL_WAIT)
+    return result if result != -EAGAIN else take_until(&stream, <char *>target, length, after(seconds))
+
+
+cdef bint carrier_settle(object carrier) except -1:
+    cdef Stream stream
+    cdef int result
+    if type(carrier) is not Carrier:
+        return c_settle(carrier)
+    begin(<Carrier>carrier, &stream)
+    result = carry_settle(stream.connection, stream.descriptor, FS_AT_ONCE)
+    if result == -EBUSY:
+        with nogil:
+            result = carry_settle(stream.connection, stream.descriptor, 0)
+    return result != 0  # also where another thread is at work there: look again
+
+
+cdef bint carrier_ring(object carrier, fs_end **end, fs_record **record) except -1:
+    cdef Carrier self
+    if type(carrier) is not Carrier:
+        record[0] = NULL
+        end[0] = c_end(carrier)
+        return True
+    self = <Carrier>carrier
+    if self.end == NULL and not hold_end(self):
+        return False
+    end[0], record[0] = self.end, self.record
+    return fs_carry_is_by_ring(self.record, self.end)
+
+
+cdef bint hold_end(Carrier self) except -1:
+    cdef Stream stream
+    cdef fs_record *record = NULL
+    begin(self, &stream)
+    if not carry_is_attached(stream.connection):
+        return False
+    with cython.critical_section(self):
+        if self.end == NULL:
+            self.end = carry_hold(stream.connection, stream.descriptor, &record)
+            self.record = record
+    return self.end != NULL
