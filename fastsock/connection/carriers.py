@@ -6,6 +6,7 @@ The core's table knows each connection by its number (core/switch). This is what
 from __future__ import annotations
 
 import _socket
+import errno
 import os
 from collections import deque
 
@@ -17,7 +18,13 @@ from .registry import KEPT_CLOSED
 
 try:
     from ..core.binding import _calls as native
-    from ..core.binding._core import attach_memory, set_candidates, why_no_memory
+    from ..core.binding._core import (
+        attach_memory,
+        go_on_answering,
+        rest_answering,
+        set_candidates,
+        why_no_memory,
+    )
 except ImportError:  # then no connection gains memory
     native = None  # type: ignore[assignment]
 
@@ -168,8 +175,14 @@ def give_away(descriptor: int) -> None:
     try:
         native.release(descriptor)
     except BlockingIOError as error:
-        what = "the descriptor is needed while bytes are unread, and the other end did not send them again by TCP"
-        raise OSError(error.errno, f"shm path: {what}; read the bytes first") from None
+        what = "the descriptor is needed by other code, and a thread at one of the two ends stays within a call"
+        raise OSError(error.errno, f"shm path: {what}; try again") from None
+    except OSError as error:
+        if error.errno == errno.EPROTO:  # which says so
+            raise
+        what = "the descriptor is needed while bytes are unread, but no process that copies them could be started"
+        advice = "raise the limit of processes, memory or descriptors, or read the bytes first"
+        raise OSError(error.errno, f"shm path: {what}: {error.strerror}; {advice}") from None
 
 
 def number_of(sock: Any) -> int:
@@ -282,6 +295,8 @@ def attach(sock: Any, seconds: float | None) -> bool:
 note_all(False)
 if native is not None:
     native.follow(vars(in_force), _obey)
+    # Python warns of a fork beside threads: a program that started none must not see it
+    os.register_at_fork(before=rest_answering, after_in_parent=go_on_answering)
 os.register_at_fork(after_in_child=_forked)
 
 

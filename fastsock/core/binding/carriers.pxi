@@ -182,6 +182,18 @@ cdef bint is_contended() noexcept:
     return fs_is_contended()
 
 
+def rest_answering():
+    """Before a fork: ends the native thread that answers for a program that makes no call."""
+    with nogil:
+        fs_answering_rest()
+
+
+def go_on_answering():
+    """After the fork, in the parent: starts it again."""
+    with nogil:
+        fs_answering_go_on()
+
+
 # ---- when the two ends look for each other ----
 
 def set_candidates(*, bint never, uint32_t calls, uint64_t length, uint32_t ring_bytes, bint any_user, double spin_us,

@@ -61,6 +61,10 @@ cdef extern from "switch/leave.h" nogil:
     int fs_leave_shutdown(fs_connection *connection, int descriptor, int how)
     int fs_leave_release(fs_connection *connection, int descriptor)
 
+cdef extern from "switch/answering.h" nogil:
+    void fs_answering_rest()
+    void fs_answering_go_on()
+
 cdef extern from "switch/names.h" nogil:
     enum: FS_PEERS_OWN, FS_PEERS_ANY
 

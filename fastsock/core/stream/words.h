@@ -23,12 +23,17 @@ enum { FS_TOKEN_WANTED = 1, FS_TOKENS_ENDED = 2, FS_TOKEN_SHIFT = 2, FS_MOST_TOK
 /* `release`: the reader's end needs the descriptor for other code.  By compare-and-swap, but for ASKED. */
 enum { FS_RELEASE_NONE = 0, FS_RELEASE_ASKED = 1, FS_RELEASE_GRANTED = 2, FS_RELEASE_REFUSED = 3 };
 
+enum { FS_ANSWERERS = 4 };
+
 struct fs_switch_words {
     /* written by the sender, under its lock */
     _Alignas(FS_LINE) _Atomic uint32_t seq; /* changes of carrier so far; odd: payload goes into the ring */
     _Atomic uint64_t x;                     /* bytes on TCP, tokens among them, when it went to the ring */
     _Atomic uint64_t y;                     /* the ring's head when it went back to TCP */
     _Atomic uint64_t tokens;                /* by both ends, by compare-and-swap of the whole word */
+    /* the processes of the sending end that can be asked to answer `release` (core/switch/answering.h), 0: none.  The
+     * reader takes out what is gone */
+    _Atomic uint64_t answerers[FS_ANSWERERS];
     /* written by the reader, under its lock */
     _Alignas(FS_LINE) _Atomic uint32_t rseq; /* the last `seq` that it has carried out */
     _Atomic uint32_t rx_in;                  /* it may be within a recv() that began before it could know X */

@@ -28,6 +28,9 @@ ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct f
 ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void *target, size_t length, int flags,
                          int kernel_flags);
 
+/* With the reader's lock, as the way out holds it: all that there is now, as a receive that never waits. */
+ssize_t fs_carry_take(struct fs_connection *connection, int descriptor, void *target, size_t length);
+
 /* For calls of the kernel that the caller makes itself: sendmsg() with ancillary data, sendfile(), recvmsg().
  * Send begins: 0: the direction is on TCP, and stays there until `ended`.  `pinned`: for good.  -EAGAIN: not now.
  * Receive begins: 0: the connection is plain, and the call may be made.  -EBUSY: memory is offered or attached: only

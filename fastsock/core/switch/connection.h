@@ -22,6 +22,7 @@ struct fs_connection {
     void (*_Atomic forget)(struct fs_connection *); /* candidates.c's; called once the connection has left */
     struct fs_end *withdrawn[8];                    /* offers that nobody took: until the connection leaves */
     uint32_t forks;                                 /* the last fork that has counted it */
+    _Atomic uint32_t answers_as;                    /* the generation of process that is named to the other end */
     int is_last;                                    /* no other process holds it */
     struct fs_connection *next;                     /* among those that are free */
 };

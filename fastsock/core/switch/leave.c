@@ -2,20 +2,25 @@
 #include "leave.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <linux/sockios.h>
+#include <time.h>
 
+#include "answering.h"
 #include "attach.h"
+#include "carry.h"
+#include "detour.h"
 #include "options.h"
+#include "sockets/registrations.h"
 #include "switch.h"
 #include "table.h"
 #include "tokens.h"
 
-#define LOCK_PATIENCE_NS 50000000ull /* what must not fail for a stopped process goes on then */
-#define RESEND_PATIENCE_NS 20000000ull
+#define LOCK_PATIENCE_NS 50000000ull    /* what must not fail for a stopped process goes on then */
+#define RESEND_PATIENCE_NS 20000000ull  /* for the other end's program to make a call */
+#define ANSWER_PATIENCE_NS 500000000ull /* for a thread there */
+#define NAP_NS 50000
 #define GRANTED_PATIENCE_NS 2000000000ull
 
 /* ---- an open offer is decided before anything ends ---- */
@@ -170,11 +175,21 @@ void fs_leave_range(unsigned first, unsigned last)
 void fs_leave_all(void) { fs_leave_range(0, INT32_MAX); }
 
 /* A program that ends without closing leaves no token behind. */
-__attribute__((destructor)) static void at_the_end(void) { fs_leave_all(); }
+__attribute__((destructor)) static void at_the_end(void)
+{
+    fs_answering_rest();
+    fs_leave_all();
+}
 
 /* ---- the way out ---- */
 
 static int64_t left_of(uint64_t deadline) { return (int64_t)(deadline - fs_now_ns()); }
+
+static void nap(void)
+{
+    const struct timespec time = {0, NAP_NS};
+    nanosleep(&time, NULL);
+}
 
 /* Tokens that lie behind payload on TCP cannot be taken. */
 static int end_tokens(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
@@ -211,22 +226,29 @@ static void catch_up(struct fs_connection *connection, struct fs_record *record,
     }
 }
 
+/* Behind its own end nothing can be sent again. */
+static int may_send_again(const struct fs_end *end, int descriptor)
+{
+    struct pollfd one = {descriptor, POLLRDHUP, 0};
+    return !atomic_load(&end->in.shared->producer_shut) && poll(&one, 1, 0) == 0;
+}
+
 /* The other end sends the unread bytes again over TCP, if it answers in time. */
 static int release_unread(struct fs_connection *connection, struct fs_record *record, struct fs_end *end,
                           int descriptor)
 {
     struct fs_switch_words *words = fs_words_in(end);
     uint32_t none = FS_RELEASE_NONE, asked = FS_RELEASE_ASKED;
-    if (atomic_load(&words->seq) != atomic_load(&record->rseq)) return -EAGAIN;
+    if (atomic_load(&words->seq) != atomic_load(&record->rseq) || !may_send_again(end, descriptor)) return -EAGAIN;
     if (!atomic_compare_exchange_strong(&words->release, &none, FS_RELEASE_ASKED)) return -EAGAIN;
-    uint64_t deadline = fs_now_ns() + RESEND_PATIENCE_NS;
-    while (atomic_load(&words->release) == FS_RELEASE_ASKED && left_of(deadline) > 0) sched_yield();
+    uint64_t deadline = fs_now_ns() + (fs_answering_wake(end) > 0 ? ANSWER_PATIENCE_NS : RESEND_PATIENCE_NS);
+    while (atomic_load(&words->release) == FS_RELEASE_ASKED && left_of(deadline) > 0) nap();
     if (atomic_compare_exchange_strong(&words->release, &asked, FS_RELEASE_REFUSED) || asked != FS_RELEASE_GRANTED) {
         atomic_store(&words->release, FS_RELEASE_NONE);
         return -EAGAIN;
     }
     deadline = fs_now_ns() + GRANTED_PATIENCE_NS; /* from the ring nothing may be read any more */
-    while (atomic_load(&words->seq) == atomic_load(&record->rseq) && left_of(deadline) > 0) sched_yield();
+    while (atomic_load(&words->seq) == atomic_load(&record->rseq) && left_of(deadline) > 0) nap();
     if (atomic_load(&words->seq) == atomic_load(&record->rseq)) { /* it died in the middle of it */
         shutdown(descriptor, SHUT_RDWR);
         return -EPROTO;
@@ -234,21 +256,99 @@ static int release_unread(struct fs_connection *connection, struct fs_record *re
     return fs_tokens_end(connection, end, descriptor);
 }
 
+/* Where nothing is unread. */
+static int release_in_place(struct fs_connection *connection, struct fs_record *record, struct fs_end *end,
+                            int descriptor)
+{
+    catch_up(connection, record, end, descriptor);
+    if ((atomic_load(&record->rseq) & 1) != 0 && atomic_load(&fs_words_in(end)->seq) != atomic_load(&record->rseq))
+        return -EAGAIN;
+    return fs_ring_unread(&end->in) == 0 ? release_empty(connection, record, end, descriptor) : -EAGAIN;
+}
+
 /* What comes in.  With the reader's lock. */
 static int release_in(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
 {
-    const struct fs_switch_words *words = fs_words_in(end);
     if (fs_traffic_inside(atomic_load(&record->received)) != 0) return -EAGAIN;
-    catch_up(connection, record, end, descriptor);
-    if ((atomic_load(&record->rseq) & 1) != 0 && atomic_load(&words->seq) != atomic_load(&record->rseq)) return -EAGAIN;
-    if (fs_ring_unread(&end->in) == 0) return release_empty(connection, record, end, descriptor);
-    return release_unread(connection, record, end, descriptor);
+    if (release_in_place(connection, record, end, descriptor) == 0) return 0;
+    return fs_ring_unread(&end->in) == 0 ? -EAGAIN : release_unread(connection, record, end, descriptor);
+}
+
+/* A reader at the other end that is in recv() since before the attach comes out by a token.  Where nobody is there any
+ * more, nothing waits for the byte at which it goes over. */
+static int leave_ring(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    uint64_t deadline = fs_now_ns() + ANSWER_PATIENCE_NS;
+    for (int rung = 0; atomic_load(&record->out_ring) && !fs_switch_to_tcp(connection, end, descriptor); rung = 1) {
+        struct pollfd one = {descriptor, 0, 0};
+        if (!rung) fs_tokens_ring(connection, end, descriptor);
+        if (poll(&one, 1, 0) > 0) atomic_store(&record->out_ring, 0);
+        else if (left_of(deadline) <= 0) return -EAGAIN;
+        else nap();
+    }
+    return 0;
+}
+
+/* Whoever cannot be released in place: reads what there is, until nothing is left and nothing more can be published. */
+static int read_all(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
+                    struct fs_detour *detour, size_t *length, int *reset)
+{
+    for (uint64_t deadline = fs_now_ns() + GRANTED_PATIENCE_NS; left_of(deadline) > 0 && *length < detour->room;) {
+        ssize_t got = fs_carry_take(connection, descriptor, detour->bytes + *length, detour->room - *length);
+        if (got > 0) *length += (size_t)got;
+        if (got > 0) continue;
+        if (got < 0 && got != -EAGAIN) *reset = 1;
+        if (*reset || release_in_place(connection, record, end, descriptor) == 0) return 0;
+    }
+    return -EAGAIN;
+}
+
+/* The numbers of the connection mean the detour from now on, as do threads that are within calls when they look again. */
+static void lead_over(struct fs_connection *connection, const struct fs_detour *detour)
+{
+    for (int i = 0; (i = fs_table_next(i)) >= 0; i++) {
+        if (fs_table_find(i) != connection) continue;
+        int flags = fcntl(i, F_GETFD), error;
+        do error = fs_replace_watched(detour->outer, i, flags > 0 && flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+        while (error == -EINTR || error == -EBUSY);
+    }
+}
+
+static int go_round(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    struct fs_detour detour;
+    size_t length = 0;
+    int reset = 0, error = fs_traffic_inside(atomic_load(&record->received)) != 0 ? -EAGAIN : 0;
+    if (error == 0) error = fs_detour_prepare(&detour, descriptor);
+    if (error != 0) return error;
+    error = read_all(connection, record, end, descriptor, &detour, &length, &reset);
+    if (error == 0) error = fs_detour_begin(&detour, length, reset);
+    if (error == 0) {
+        fs_options_give_back(record, descriptor);
+        lead_over(connection, &detour);
+    } else if (length > 0) { /* they would be lost without a word */
+        shutdown(descriptor, SHUT_RDWR);
+    }
+    fs_detour_close(&detour);
+    return error;
+}
+
+/* Threads that sleep on the connection's own file hear of nothing any more there. */
+static void wake_sleepers(struct fs_connection *connection)
+{
+    fs_wake_leaving();
+    for (uint64_t deadline = fs_now_ns() + LOCK_PATIENCE_NS; atomic_load(&connection->users) > 1;) {
+        if (left_of(deadline) <= 0) break;
+        nap();
+    }
+    fs_wake_leaving_done();
 }
 
 int fs_leave_release(struct fs_connection *connection, int descriptor)
 {
     if (!fs_connection_enter(connection, descriptor)) return -EBADF;
     struct fs_record *record = connection->record;
+    int went_round = 0;
     int sends = fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0,
         reads = sends && fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0, result = reads ? 0 : -EAGAIN;
     if (result == 0) {
@@ -258,17 +358,21 @@ int fs_leave_release(struct fs_connection *connection, int descriptor)
             fs_switch_mend(record, end, descriptor);
             fs_switch_mend_reader(record, descriptor);
         }
-        if (end != NULL && atomic_load(&record->out_ring) && !fs_switch_to_tcp(connection, end, descriptor))
-            result = -EAGAIN;
+        if (end != NULL) result = leave_ring(connection, record, end, descriptor);
         if (result == 0 && end != NULL) result = release_in(connection, record, end, descriptor);
+        if (result == 0 && end != NULL) fs_options_give_back(record, descriptor);
+        if (result == -EAGAIN && end != NULL && !atomic_load(&record->out_ring)) {
+            result = go_round(connection, record, end, descriptor);
+            went_round = result == 0;
+        }
         if (result == 0 && end != NULL) {
             atomic_store(&record->out_pinned, 1);
-            fs_options_give_back(record, descriptor);
             atomic_store(&record->state, FS_RELEASED);
         }
     }
     if (reads) fs_unlock(&record->receiver);
     if (sends) fs_unlock(&record->sender);
+    if (went_round) wake_sleepers(connection);
     fs_connection_exit(connection);
     return result;
 }

@@ -300,6 +300,18 @@ static ssize_t receive_as_owner(struct receive *call)
     return result;
 }
 
+ssize_t fs_carry_take(struct fs_connection *connection, int descriptor, void *target, size_t length)
+{
+    struct receive call = {.connection = connection,
+                           .record = connection->record,
+                           .end = connection->end,
+                           .descriptor = descriptor,
+                           .target = target,
+                           .length = length};
+    int error = take_over(&call);
+    return error != 0 ? error : receive_locked(&call);
+}
+
 /* The offering end's part in what comes after the join. */
 static void heed_offer(struct receive *call)
 {

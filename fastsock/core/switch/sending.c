@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 
+#include "answering.h"
 #include "attach.h"
 #include "carry.h"
 #include "kernel.h"
@@ -82,6 +83,7 @@ static ssize_t put(struct fs_connection *connection, struct fs_end *end, int des
     const size_t length = parts->left;
     if (fs_tokens_pay(connection, descriptor) != 0) return -EAGAIN;
     fs_show_cpu(&end->header->cpu[end->side]);
+    fs_answering_be_known(connection, end);
     if (fs_end_shared(end)) fs_cma_abandon(end);
     ssize_t result = fs_end_put(end, descriptor, parts, flags);
     if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);

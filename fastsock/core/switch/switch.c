@@ -2,15 +2,17 @@
 #include "switch.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "tokens.h"
 
 #define RESEND_SLICE_MS 100
 #define RESEND_SLICES 20
+#ifndef SO_MEMINFO
+#define SO_MEMINFO 55
+#endif
+enum { OF_BUFFER = 3, QUEUED = 5, MEMORY_WORDS = 6 }; /* of the kernel's SK_MEMINFO_... */
 
 static uint32_t is_in_ring(uint32_t seq) { return seq & 1; }
 
@@ -105,13 +107,14 @@ int fs_switch_to_tcp(struct fs_connection *connection, struct fs_end *end, int d
 
 /* ---- the other end's way out ---- */
 
-/* All of it at once: nothing lies on TCP, and half of its buffer is enough. */
+/* All of it at once: half of what is free of its buffer is enough.  The kernel counts what holds the bytes, too. */
 static int fits_tcp(int descriptor, size_t length)
 {
-    int queued = 1, buffer = 0;
-    socklen_t size = sizeof buffer;
-    return ioctl(descriptor, SIOCOUTQ, &queued) == 0 && queued == 0 &&
-           getsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer, &size) == 0 && length <= (size_t)buffer / 2;
+    uint32_t told[MEMORY_WORDS] = {0};
+    socklen_t size = sizeof told;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_MEMINFO, told, &size) != 0 || size < sizeof told) return 0;
+    uint32_t buffer = told[OF_BUFFER], queued = told[QUEUED];
+    return queued < buffer && length <= (buffer - queued) / 2;
 }
 
 static int await_room(int descriptor)

@@ -141,6 +141,7 @@ int fs_table_enter(int descriptor, enum fs_role role)
         atomic_fetch_add(&connection->generation, 1);
         atomic_store(&connection->descriptors, 1);
         atomic_store(&connection->candidate, NULL);
+        atomic_store(&connection->answers_as, 0);
         connection->forget = NULL;
         connection->is_last = 0;
         atomic_store(&connection->record, record);
@@ -190,6 +191,15 @@ static void before_fork(void)
         atomic_fetch_add(&connection->record->keepers, 1);
     }
     fs_records_before_fork();
+}
+
+/* What they lie in stays: the process is about to end, or to serve for something else. */
+void fs_table_abandon(void)
+{
+    for (int i = 0; (i = fs_table_next(i)) >= 0; i++) {
+        struct fs_connection *connection = fs_table_remove(i);
+        if (connection != NULL) fs_record_give(connection->record);
+    }
 }
 
 static void after_fork_in_parent(void)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "pair.h"
+#include "switch/answering.h"
 #include "tcp.h"
 
 static void raw_expect(int fd, const char *text)
@@ -63,17 +64,81 @@ TEST(way_out_leaves_what_was_sent_for_the_other_end, 0)
     close_both(&pair);
 }
 
-TEST(unread_bytes_are_in_the_way_out_if_nobody_answers, 0)
+/* The other end's program makes no call. */
+TEST(unread_bytes_are_sent_again_by_the_other_end_s_thread, 0)
+{
+    for (int i = 0; i < scaled(200); i++) {
+        struct pair pair = pair_attached(4096);
+        CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
+        expect_bytes(&pair, 0, "abc");
+        CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
+        CHECK_EQUAL(send_now(&pair, 1, " bytes", 6, 0), 6);
+        CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
+        raw_expect(pair.fd[0], "unread bytes");
+        talk_raw(&pair);
+        close_both(&pair);
+    }
+}
+
+/* Other threads of its process are where they were, and a fork finds none of it. */
+TEST(thread_that_answers_rests_for_a_fork, NEEDS_PROCESSES)
+{
+    for (int i = 0; i < 20; i++) {
+        struct pair pair = pair_attached(4096);
+        CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
+        expect_bytes(&pair, 0, "abc");
+        CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
+        fs_answering_rest();
+        fs_answering_rest();
+        pid_t child = start_process();
+        if (child == 0) {
+            fs_answering_go_on(); /* it is the parent's thread */
+            pair_close(&pair, 0);
+            CHECK_EQUAL(send_now(&pair, 1, " bytes", 6, 0), 6); /* it answers for this itself from now on */
+            pair_close(&pair, 1);
+            exit(0);
+        }
+        fs_answering_go_on();
+        fs_answering_go_on();
+        join_process(child);
+        CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
+        raw_expect(pair.fd[0], "unread bytes");
+        talk_raw(&pair);
+        close_both(&pair);
+    }
+}
+
+/* What the parent's end sent is still unread when it closes: a forked process that has sent, too, answers. */
+TEST(thread_of_a_forked_process_answers, NEEDS_PROCESSES)
 {
     struct pair pair = pair_attached(4096);
-    CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
-    CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), -EAGAIN);
-    expect_bytes(&pair, 0, "unread");
-    CHECK_EQUAL(send_now(&pair, 1, "more", 4, 0), 4);
-    expect_bytes(&pair, 0, "more");
+    int sent[2], over[2];
+    char byte;
+    CHECK(pipe(sent) == 0 && pipe(over) == 0);
+    CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
+    expect_bytes(&pair, 0, "abc");
+    CHECK_EQUAL(send_now(&pair, 1, "parent", 6, 0), 6);
+    pid_t child = start_process();
+    if (child == 0) {
+        close(over[1]);
+        pair_close(&pair, 0);
+        CHECK_EQUAL(send_now(&pair, 1, " child", 6, 0), 6);
+        CHECK_EQUAL(write(sent[1], "", 1), 1);
+        CHECK_EQUAL(read(over[0], &byte, 1), 0); /* as a program that makes no call there */
+        pair_close(&pair, 1);
+        exit(0);
+    }
+    CHECK_EQUAL(read(sent[0], &byte, 1), 1);
+    pair_close(&pair, 1);
     CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
-    talk_raw(&pair);
-    close_both(&pair);
+    raw_expect(pair.fd[0], "parent child");
+    close(over[1]);
+    join_process(child);
+    CHECK_EQUAL(recv(pair.fd[0], &byte, 1, 0), 0);
+    for (int i = 0; i < 2; i++) close(sent[i]);
+    close(over[0]);
+    pair_close(&pair, 0);
+    pair_done(&pair);
 }
 
 static void *answer(void *argument)
@@ -112,6 +177,156 @@ TEST(way_out_before_the_attach_and_while_an_offer_is_open, 0)
         raw_expect(pair.fd[1], "abc");
         CHECK_EQUAL(send(pair.fd[1], "def", 3, 0), 3);
         expect_bytes(&pair, 0, "def");
+        close_both(&pair);
+    }
+}
+
+/* ---- past bytes that nobody sends again ---- */
+
+static void detour_expect(struct pair *pair, const char *text)
+{
+    CHECK_EQUAL(fs_leave_release(pair->end[0], pair->fd[0]), 0);
+    CHECK(!fs_carry_is_attached(pair->end[0]));
+    raw_expect(pair->fd[0], text);
+}
+
+static void expect_end(int fd)
+{
+    char byte;
+    CHECK_EQUAL(recv(fd, &byte, 1, 0), 0);
+}
+
+/* As where the other end's process is stopped. */
+TEST(unread_bytes_go_round_where_nobody_answers, NEEDS_PROCESSES)
+{
+    for (int i = 0; i < 3; i++) {
+        struct pair pair = pair_attached(4096);
+        CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
+        expect_bytes(&pair, 0, "abc");
+        if (i == 1) CHECK_EQUAL(send_now(&pair, 0, "out", 3, 0), 3);
+        CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
+        fs_answering_rest();
+        detour_expect(&pair, "unread");
+        if (i == 1) expect_bytes(&pair, 1, "out");
+        talk_raw(&pair);
+        fs_answering_go_on();
+        if (i == 2) {
+            CHECK_EQUAL(fs_leave_shutdown(pair.end[0], pair.fd[0], SHUT_WR), 0);
+            expect_end(pair.fd[1]);
+            CHECK_EQUAL(send_now(&pair, 1, "late", 4, 0), 4);
+            raw_expect(pair.fd[0], "late");
+        }
+        close_both(&pair);
+    }
+}
+
+TEST(unread_bytes_go_round_before_a_half_close, NEEDS_PROCESSES)
+{
+    struct pair pair = pair_attached(4096);
+    CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
+    expect_bytes(&pair, 0, "abc");
+    CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
+    CHECK_EQUAL(fs_leave_shutdown(pair.end[1], pair.fd[1], SHUT_WR), 0);
+    detour_expect(&pair, "unread");
+    expect_end(pair.fd[0]);
+    CHECK_EQUAL(send(pair.fd[0], "answer", 6, 0), 6);
+    expect_bytes(&pair, 1, "answer");
+    pair_close(&pair, 0);
+    expect_end(pair.fd[1]);
+    pair_close(&pair, 1);
+    pair_done(&pair);
+}
+
+TEST(unread_bytes_go_round_before_a_close, NEEDS_PROCESSES)
+{
+    for (int unread_there = 0; unread_there < 2; unread_there++) {
+        struct pair pair = pair_attached(4096);
+        CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
+        expect_bytes(&pair, 0, "abc");
+        if (unread_there) CHECK_EQUAL(send_now(&pair, 0, "lost", 4, 0), 4);
+        CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
+        pair_close(&pair, 1);
+        detour_expect(&pair, "unread");
+        char byte;
+        ssize_t got = recv(pair.fd[0], &byte, 1, 0);
+        if (unread_there) CHECK(got < 0 && errno == ECONNRESET);
+        else CHECK_EQUAL(got, 0);
+        pair_close(&pair, 0);
+        pair_done(&pair);
+    }
+}
+
+/* Payload on TCP before the ring's, and behind it. */
+TEST(unread_bytes_of_all_carriers_go_round_in_order, NEEDS_PROCESSES)
+{
+    struct pair pair = pair_both(4096);
+    static char block[20000];
+    CHECK_EQUAL(send_now(&pair, 1, "tcp ", 4, 0), 4);
+    pair_attach(&pair);
+    CHECK_EQUAL(send_now(&pair, 1, "ring ", 5, 0), 5);
+    fs_answering_rest();
+    detour_expect(&pair, "tcp ring ");
+    talk_raw(&pair);
+    close_both(&pair);
+
+    pair = pair_attached(4096);
+    CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
+    expect_bytes(&pair, 0, "abc");
+    size_t sent = 0;
+    stream_fill(1, 0, (unsigned char *)block, sizeof block);
+    while (sent < sizeof block) { /* a full ring is spilled */
+        ssize_t part = send_now(&pair, 1, block + sent, sizeof block - sent < 3000 ? sizeof block - sent : 3000, 0);
+        CHECK(part > 0);
+        sent += (size_t)part;
+    }
+    CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
+    CHECK_EQUAL(recv(pair.fd[0], block, sizeof block, MSG_WAITALL), sizeof block);
+    stream_check(1, 0, (unsigned char *)block, sizeof block);
+    talk_raw(&pair);
+    fs_answering_go_on();
+    close_both(&pair);
+}
+
+/* The kernel's buffer cannot take what is unread. */
+TEST(many_unread_bytes_go_round, NEEDS_PROCESSES)
+{
+    static char block[400000];
+    struct pair pair = pair_attached(512 * 1024);
+    int small = 4096;
+    CHECK(setsockopt(pair.fd[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof small) == 0);
+    CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
+    expect_bytes(&pair, 0, "abc");
+    stream_fill(1, 0, (unsigned char *)block, sizeof block);
+    CHECK_EQUAL(send_now(&pair, 1, block, sizeof block, 0), sizeof block);
+    CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
+    CHECK_EQUAL(recv(pair.fd[0], block, sizeof block, MSG_WAITALL), sizeof block);
+    stream_check(1, 0, (unsigned char *)block, sizeof block);
+    talk_raw(&pair);
+    close_both(&pair);
+}
+
+/* A reader of the other end sleeps in the kernel since before the attach. */
+static void *read_one(void *argument)
+{
+    struct pair *pair = argument;
+    struct waiter waiter = {pair, 1, FS_READABLE, -1, BLOCKING, 0};
+    char byte = 0;
+    CHECK_EQUAL(pair_receive(pair, &waiter, &byte, 1, 0), 1);
+    CHECK_EQUAL(byte, 'x');
+    return NULL;
+}
+
+TEST(way_out_wakes_a_reader_that_knows_nothing_of_memory, 0)
+{
+    for (int i = 0; i < scaled(100); i++) {
+        struct pair pair = pair_both(4096);
+        pthread_t thread = start_thread(read_one, &pair);
+        while (fs_traffic_inside(pair.end[1]->record->received) == 0) sched_yield();
+        CHECK_EQUAL(pair_offer(&pair), 0);
+        CHECK_EQUAL(pair_join(&pair), 0);
+        CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
+        CHECK_EQUAL(send(pair.fd[0], "x", 1, 0), 1);
+        join_thread(thread);
         close_both(&pair);
     }
 }
