@@ -8,22 +8,23 @@ from __future__ import annotations
 import _socket
 import errno
 import os
-from collections import deque
 
 from ..config import in_force
 from ..system.genuine import genuine
 from ..transport import Reason
 from . import foreign
-from .registry import KEPT_CLOSED
 
 try:
     from ..core.binding import _calls as native
     from ..core.binding._core import (
         attach_memory,
+        closed_attached,
+        closed_connections,
+        connection_seen,
         go_on_answering,
+        keep_closed,
         rest_answering,
         set_candidates,
-        why_no_memory,
     )
 except ImportError:  # then no connection gains memory
     native = None  # type: ignore[assignment]
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _Base: Any = _socket.socket
-# From so many calls, or bytes, of a direction on the memory has paid for itself when as much again has gone.
-MANY_CALLS, MANY_BYTES = 8, 64 << 10
 AGREED_WITHIN = 0.25  # seconds that two ends look for each other which have agreed to do so
 # These modules ask for the number to show it, or to hand it to another call that is seen by itself.
 _ONLY_NOTES = ("socket", "ssl", "fastsock.stream_socket")
@@ -44,8 +43,8 @@ _ONLY_NOTES = ("socket", "ssl", "fastsock.stream_socket")
 
 def transport(sock: Any) -> str:
     """As the socket class's property."""
-    report = native.report(_Base.fileno(sock))
-    if report is not None and report["attached"]:
+    found = connection_seen(_Base.fileno(sock))
+    if found is not None and found["attached"]:
         return "shm"
     return "tcp" if native.is_tcp(sock) else "plain"
 
@@ -77,15 +76,21 @@ _WHY = (
 )
 
 
+# By the core's number (lives.h): what it goes by that a connection looks from so many calls on.
+_LESSON = (
+    "",
+    "as suits the lives of its listener's last connections",
+    "as nobody came to most of its listener's last connections that looked",
+)
+
+
 class Seen:
     """What is known of one connection of the table, for reports."""
 
-    def __init__(self, descriptor: int, found: dict[str, Any]) -> None:
+    def __init__(self, found: dict[str, Any], state: str) -> None:
         self.found = found
-        self.why: int = why_no_memory(descriptor) or 0
+        self.state = state
         self.pid = genuine.getpid()
-        self.local, self.peer = _addresses(descriptor)
-        self.state = "open"
 
     @property
     def transport(self) -> str:
@@ -96,40 +101,25 @@ class Seen:
         """Why it has memory, or has none."""
         if self.found["attached"]:
             return Reason.JOINED
-        return Reason.DESCRIPTOR_TAKEN if self.found["released"] or self.found["never"] else _WHY[self.why][0]
+        return Reason.DESCRIPTOR_TAKEN if self.found["released"] or self.found["never"] else _WHY[self.found["why"]][0]
 
     @property
     def detail(self) -> str:
         """The same in words for people."""
-        return "" if self.found["attached"] else _WHY[self.why][1]
-
-
-_closed: deque[Seen] = deque(maxlen=KEPT_CLOSED)
-_totals: dict[str, int] = {}
-_lock = genuine.RLock()
-
-
-def _addresses(descriptor: int) -> tuple[Any, Any]:
-    found: list[Any] = []
-    sock = _Base(fileno=descriptor)
-    try:
-        for asked in (sock.getsockname, sock.getpeername):
-            try:
-                found.append(asked())
-            except OSError:  # it is still connecting, or was reset
-                found.append(None)
-    finally:
-        sock.detach()
-    return found[0], found[1]
+        found, lesson = self.found, _LESSON[self.found["lesson"]]
+        if found["attached"]:
+            return ""
+        told = _WHY[found["why"]][1]
+        if not found["calls"] or self.reason not in (Reason.NOT_YET, Reason.PEER_DID_NOT_JOIN):
+            return told
+        many = "its first call" if found["calls"] == 1 else f"{found['calls']:,} calls"
+        return f"{told}; it looks from {many} on" + (lesson and f", {lesson}")
 
 
 def seen(descriptor: int) -> Seen | None:
     """What is known of the number's connection, or None."""
-    found = None if native is None else native.report(descriptor)
-    try:
-        return None if found is None else Seen(descriptor, found)
-    except OSError:  # it was closed meanwhile
-        return None
+    found = None if native is None else connection_seen(descriptor)
+    return None if found is None else Seen(found, "open")
 
 
 def seen_of(sock: Any) -> Seen | None:
@@ -140,17 +130,18 @@ def seen_of(sock: Any) -> Seen | None:
 def all_seen() -> list[Seen]:
     """The open connections of the table, then the last that were closed: those that had memory, and with FASTSOCK_STATS
     all."""
+    if native is None:
+        return []
     found = [one for one in map(seen, descriptors()) if one is not None]
-    with _lock:
-        return [*found, *_closed]
+    return found + [Seen(one, "closed") for one in closed_connections()]
 
 
 def totals() -> dict[str, int]:
     """How many connections came into the table, by what they have or had at their end."""
     if native is None:
         return {}
-    reports = [native.report(each) for each in descriptors()]
-    gained = sum(found["attached"] for found in reports if found is not None) + _totals.get("shm", 0)
+    found = [one for one in map(seen, descriptors()) if one is not None]
+    gained = sum(one.transport == "shm" for one in found) + closed_attached()
     return {"shm": gained, "tcp": native.entered() - gained}
 
 
@@ -217,26 +208,10 @@ def finder(known: dict[int, Any]) -> Callable[[int], Any]:
     return known.get if native is None else native.finder(known)
 
 
-def _closing(descriptor: int) -> None:
-    one = seen(descriptor)
-    if one is not None:
-        one.state = "closed"
-        with _lock:
-            _totals[one.transport] = _totals.get(one.transport, 0) + 1
-            _closed.append(one)
-
-
-def _forked() -> None:
-    global _lock
-    _lock = genuine.RLock()
-    _closed.clear()
-    _totals.clear()
-
-
 def note_all(wanted: bool) -> None:
     """Whether the close of each connection is noted, and not only of those with memory."""
     if native is not None:
-        native.on_close(_closing, wanted)
+        keep_closed(wanted)
 
 
 def _obey() -> None:
@@ -245,8 +220,9 @@ def _obey() -> None:
     after = settings.upgrade_after
     set_candidates(
         never="shm" not in settings.transports,
-        calls=MANY_CALLS if after is None else after,
-        length=MANY_BYTES if after is None else 2**64 - 1,
+        learns=after is None,
+        calls=after or 0,
+        length=2**64 - 1,
         ring_bytes=settings.ring_bytes,
         any_user=settings.peers == "any",
         spin_us=settings.spin_us,
@@ -292,12 +268,10 @@ def attach(sock: Any, seconds: float | None) -> bool:
     return found
 
 
-note_all(False)
 if native is not None:
     native.follow(vars(in_force), _obey)
     # Python warns of a fork beside threads: a program that started none must not see it
     os.register_at_fork(before=rest_answering, after_in_parent=go_on_answering)
-os.register_at_fork(after_in_child=_forked)
 
 
 def before_first(hook: Callable[[], None]) -> None:

@@ -129,6 +129,7 @@ def test_a_young_connection_is_told_of(monkeypatch):
 
 
 def _is_told_of_as_young(near, far):
+    assert "it looks" not in fastsock.explain(near).detail
     near.sendall(b"three")
     told = fastsock.explain(near)
     assert (told.transport, told.role, told.state, told.bytes_sent) == ("tcp", "connect", "open", 5)
@@ -186,6 +187,68 @@ def test_a_connection_that_lasts_gains_memory(maker):
         assert (row.bytes_sent - 120, row.bytes_received - 240) in TOKENS  # single bytes on TCP that woke a reader
         assert row.bytes_by_memory > 0
         assert row.switches == 1
+
+
+LIVES = """
+import fastsock
+from fastsock import socket
+
+def live(listener, rounds):
+    with socket.create_connection(listener.getsockname()) as near:
+        far, _ = listener.accept()
+        with far:
+            for _ in range(rounds):
+                for one, other in ((near, far), (far, near)):
+                    one.sendall(b"x")
+                    other.recv(1)
+            row = fastsock.explain(near)
+            return row.transport, row.detail
+
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    for lives in [(12,) * 40, (400,) * 60]:
+        taken = [live(listener, each) for each in lives]
+        tell([transport for transport, _ in taken])
+        tell(taken[-1][1])
+    tell(live(listener, 1))
+"""
+
+
+def test_what_the_last_connections_lived_decides_from_when_on_the_next_one_looks():
+    env = {**environment(UPGRADE), "FASTSOCK_UPGRADE_AFTER": "pays"}
+    with Script("plain", LIVES, env=env) as program:
+        short, detail = program.hear(), program.hear()
+        assert short.count("shm") <= 1, "the first one did not know better"
+        assert "it looks from 16 calls on, as suits the lives of its listener's last connections" in detail
+        long, detail = program.hear(), program.hear()
+        assert (set(long), detail) == ({"shm"}, "")
+        transport, detail = program.hear()
+        assert transport == "tcp"
+        assert "it looks from its first call on" in detail or not detail.count("looks")
+
+
+@pytest.mark.parametrize("how", ("close", "number", "dropped"))
+def test_connections_are_told_of_when_they_are_closed(how):
+    program = f"""
+        import os, fastsock, socket
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            near = socket.create_connection(listener.getsockname())
+            far, _ = listener.accept()
+        near.sendall(b"abc")
+        name = near.getsockname()
+        twice = near.dup()
+        twice.close()
+        if {how!r} == "close":
+            near.close()
+        elif {how!r} == "number":
+            os.close(near.detach())
+        else:
+            del near
+        rows = [row for row in fastsock.connections() if row.local == name]
+        tell([(row.state, row.role, row.bytes_sent, row.peer == far.getsockname()) for row in rows])
+    """
+    with Script(UPGRADE, program, env={"FASTSOCK_STATS": os.devnull, "FASTSOCK_UPGRADE_AFTER": "100"}) as script:
+        assert script.hear() == [["closed", "connect", 3, True]]
+        assert script.finish() == 0
 
 
 @pytest.mark.parametrize("maker", (MAKER, MAKER.turned()), ids=str)

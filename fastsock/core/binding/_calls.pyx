@@ -32,7 +32,7 @@ from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 from fastsock.core.binding._core cimport (
     Gather, c_end, c_receive, c_send, c_settle, carry_hold, carry_is_attached, carry_look, carry_receive, carry_receive_begins,
     carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, channel_await,
-    channel_receive, channel_send_parts, connection_report, connection_role, connection_watch, end_drop, is_channel,
+    channel_receive, channel_send_parts, connection_watch, end_drop, is_channel,
     is_contended, leave_descriptor, leave_release, leave_shutdown, now_ns, option_get, option_set,
     share_lock, table_duplicate, table_enter, table_find, table_lose, table_next,
 )
@@ -40,8 +40,8 @@ from fastsock.core.binding.stream cimport (
     FS_AT_ONCE, FS_NO_SIGNAL, FS_PATIENT, FS_PEEK, FS_READABLE, FS_UNPOLLED, FS_WRITABLE, fs_end,
 )
 from fastsock.core.binding.switch cimport (
-    FS_ATTACHED, FS_MAY_SLEEP, FS_TCP_ONLY, FS_OFFERED, FS_RELEASED, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT,
-    fs_carriers, fs_carry_is_by_ring, fs_connection, fs_record,
+    FS_MAY_SLEEP, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT,
+    fs_carry_is_by_ring, fs_connection, fs_record,
 )
 from fastsock.core.binding.system cimport atomic_fetch_add, atomic_int, fs_parts, iovec
 
@@ -553,10 +553,7 @@ cdef class SocketCalls:
 
     def _real_close(self, _ss=_socket.socket):
         cdef int descriptor = descriptor_of(self)
-        cdef fs_connection *connection = table_find(descriptor)
-        if connection != NULL:
-            if closing is not None and (all_closings or carry_is_attached(connection)):
-                closing(descriptor)
+        if table_find(descriptor) != NULL:
             leave_descriptor(descriptor)
         _ss.close(self)
 
@@ -795,7 +792,7 @@ cdef int enter(object sock, int role) except -1:
     return 0
 
 
-cdef object beginning = None, closing = None
+cdef object beginning = None
 cdef object NOTHING = object()
 cdef dict settings_of = {}  # where the settings in force are
 cdef object followed = NOTHING, obeying = None
@@ -812,19 +809,12 @@ def follow(dict where, hook):
     """Calls hook() when a connection comes into the table and where["current"] are others than before."""
     global settings_of, obeying
     obeying, settings_of = hook, where
-cdef bint all_closings = False
 cdef atomic_int entries = 0
 
 
 def entered():
     """How many connections came into the table in this process."""
     return atomic_fetch_add(&entries, 0)
-
-
-def on_close(hook, bint all_of_them):
-    """Calls hook(descriptor) before a close: of connections that have memory, or of all."""
-    global closing, all_closings
-    closing, all_closings = hook, all_of_them
 
 
 def before_next(hook):
@@ -878,26 +868,6 @@ def release(int descriptor):
     stream.connection = table_find(descriptor)
     if stream.connection != NULL:
         go_back(&stream)
-
-
-cdef tuple ROLES = ("received", "connect", "accept")
-
-
-def report(int descriptor):
-    """What the core knows of the number's stream, by name, or None."""
-    cdef fs_connection *connection = table_find(descriptor)
-    cdef fs_carriers carriers
-    if connection == NULL:
-        return None
-    connection_report(connection, descriptor, &carriers)
-    return {
-        "role": ROLES[connection_role(connection)], "attached": carriers.state == FS_ATTACHED, "offered": carriers.state == FS_OFFERED,
-        "released": carriers.state == FS_RELEASED, "never": carriers.state == FS_TCP_ONLY,
-        "ring_in": bool(carriers.in_ring), "ring_out": bool(carriers.out_ring), "since": carriers.since_ns / 1e9,
-        "tcp_bytes_in": carriers.tcp_in, "tcp_bytes_out": carriers.tcp_out,
-        "ring_bytes_in": carriers.ring_in, "ring_bytes_out": carriers.ring_out,
-        "switches": carriers.switches, "spills": carriers.spills,
-    }
 
 
 def descriptors():

@@ -6,7 +6,7 @@ from .engine cimport (
     fs_collective, fs_engine, fs_envelope, fs_message, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
 )
 from .stream cimport fs_end
-from .switch cimport fs_carriers, fs_connection, fs_record
+from .switch cimport fs_connection, fs_record
 from .system cimport atomic_int, fs_parts, iovec
 from .team cimport fs_blocks, fs_team
 
@@ -58,8 +58,6 @@ cdef ssize_t carry_receive_ended(fs_connection *connection, int descriptor, fs_r
                                  int peeked) noexcept nogil
 cdef int option_set(fs_connection *connection, int descriptor, int level, int option, int value) noexcept nogil
 cdef int option_get(fs_connection *connection, int descriptor, int level, int option, int *value) noexcept nogil
-cdef void connection_report(fs_connection *connection, int descriptor, fs_carriers *carriers) noexcept nogil
-cdef int connection_role(const fs_connection *connection) noexcept nogil
 cdef void table_lose(int descriptor) noexcept nogil  # what the table has of the number was closed without a word
 cdef void leave_descriptor(int descriptor) noexcept nogil
 cdef void leave_range(unsigned first, unsigned last) noexcept nogil

@@ -21,6 +21,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.errno cimport EAGAIN, EBADF, EBUSY, ECONNREFUSED, ECONNRESET, EINTR, EPROTO, ESTALE, ETIMEDOUT, errno as last_error
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from posix.unistd cimport usleep
 

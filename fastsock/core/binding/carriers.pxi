@@ -16,16 +16,6 @@ cdef extern from *:
     """
     int fs_poll_until(int descriptor, int what, uint64_t deadline) nogil
 
-cdef extern from *:
-    """
-    static int fs_connection_role(const struct fs_connection *connection)
-    {
-        const struct fs_record *record = atomic_load(&connection->record);
-        return record == NULL ? FS_ROLE_UNKNOWN : (int)atomic_load(&record->role);
-    }
-    """
-    int fs_connection_role(const fs_connection *connection) nogil
-
 cdef atomic_int never_leaving = 0  # who waits here is not told of a close, as TCP does not tell of one
 
 
@@ -103,14 +93,6 @@ cdef int option_get(fs_connection *connection, int descriptor, int level, int op
     return fs_option_get(connection, descriptor, level, option, value)
 
 
-cdef void connection_report(fs_connection *connection, int descriptor, fs_carriers *carriers) noexcept nogil:
-    fs_connection_report(connection, descriptor, carriers)
-
-
-cdef int connection_role(const fs_connection *connection) noexcept nogil:
-    return fs_connection_role(connection)
-
-
 cdef void table_lose(int descriptor) noexcept nogil:
     cdef fs_connection *connection = fs_table_remove(descriptor)
     if connection != NULL:
@@ -118,6 +100,7 @@ cdef void table_lose(int descriptor) noexcept nogil:
 
 
 cdef void leave_descriptor(int descriptor) noexcept nogil:
+    fs_closed_note(descriptor)
     fs_leave_descriptor(descriptor)
 
 
@@ -194,13 +177,87 @@ def go_on_answering():
         fs_answering_go_on()
 
 
+# ---- what is known of a connection, for reports ----
+
+cdef extern from *:
+    """
+    #include <arpa/inet.h>
+
+    /* as the socket module shows it; NULL: an error is set */
+    static PyObject *fs_shown_address(const union fs_closed_address *address)
+    {
+        char host[INET6_ADDRSTRLEN];
+        if (address->any.sa_family == AF_INET && inet_ntop(AF_INET, &address->four.sin_addr, host, sizeof host))
+            return Py_BuildValue("(si)", host, ntohs(address->four.sin_port));
+        if (address->any.sa_family == AF_INET6 && inet_ntop(AF_INET6, &address->six.sin6_addr, host, sizeof host))
+            return Py_BuildValue("(siII)", host, ntohs(address->six.sin6_port), ntohl(address->six.sin6_flowinfo),
+                                 address->six.sin6_scope_id);
+        Py_RETURN_NONE;
+    }
+    """
+    object fs_shown_address(const fs_closed_address *address)
+
+cdef tuple ROLES = ("received", "connect", "accept")
+
+
+cdef dict shown(const fs_closed *seen):
+    cdef const fs_carriers *carriers = &seen.carriers
+    return {
+        "role": ROLES[seen.role], "attached": carriers.state == FS_ATTACHED, "offered": carriers.state == FS_OFFERED,
+        "released": carriers.state == FS_RELEASED, "never": carriers.state == FS_TCP_ONLY,
+        "ring_in": bool(carriers.in_ring), "ring_out": bool(carriers.out_ring), "since": carriers.since_ns / 1e9,
+        "tcp_bytes_in": carriers.tcp_in, "tcp_bytes_out": carriers.tcp_out,
+        "ring_bytes_in": carriers.ring_in, "ring_bytes_out": carriers.ring_out,
+        "switches": carriers.switches, "spills": carriers.spills,
+        "why": <int>seen.why, "calls": seen.threshold.calls, "lesson": <int>seen.threshold.lesson,
+        "local": fs_shown_address(&seen.own), "peer": fs_shown_address(&seen.other),
+    }
+
+
+def connection_seen(int descriptor):
+    """What the core knows of the number's stream, by name, or None."""
+    cdef fs_connection *connection = fs_table_find(descriptor)
+    cdef fs_closed seen
+    if connection == NULL:
+        return None
+    fs_closed_look(connection, descriptor, &seen)
+    return shown(&seen)
+
+
+def closed_connections():
+    """The same of those that were closed last, the oldest first."""
+    cdef fs_closed *seen = <fs_closed *>malloc(FS_CLOSED_KEPT * sizeof(fs_closed))
+    cdef size_t i, count
+    if seen == NULL:
+        raise MemoryError
+    try:
+        count = fs_closed_list(seen)
+        return [shown(&seen[i]) for i in range(count)]
+    finally:
+        free(seen)
+
+
+def closed_attached():
+    """How many were closed that had memory."""
+    return fs_closed_attached()
+
+
+def keep_closed(bint all_of_them):
+    """Whether all connections are kept when they are closed, or those that have memory."""
+    fs_closed_keep(all_of_them)
+
+
 # ---- when the two ends look for each other ----
 
-def set_candidates(*, bint never, uint32_t calls, uint64_t length, uint32_t ring_bytes, bint any_user, double spin_us,
+def set_candidates(*, bint never, bint learns, uint32_t calls, uint64_t length, uint32_t ring_bytes, bint any_user, double spin_us,
                    size_t direct_min):
-    """From how many calls, or bytes, of a direction on a connection looks for its other end. never: none does by itself."""
+    """From how many calls, or bytes, of a direction on a connection looks for its other end. never: none does by itself.
+
+    learns: that goes by the lives of the last connections, and by no fixed number.
+    """
     cdef fs_candidate_settings settings
     settings.never = never
+    settings.learns = learns
     settings.calls = calls
     settings.bytes = length
     settings.ring_bytes = ring_bytes
@@ -210,12 +267,6 @@ def set_candidates(*, bint never, uint32_t calls, uint64_t length, uint32_t ring
     settings.limits.peer = 0
     with nogil:
         fs_candidates_set(&settings)
-
-
-def why_no_memory(int descriptor):
-    """What was found last when the connection of that number looked for its other end: a number of enum fs_why."""
-    cdef fs_connection *connection = fs_table_find(descriptor)
-    return None if connection == NULL else <int>fs_candidate_why(connection)
 
 
 def attach_memory(int descriptor, double seconds):

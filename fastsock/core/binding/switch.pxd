@@ -40,7 +40,6 @@ cdef extern from "switch/carry.h" nogil:
         uint64_t since_ns
         uint64_t tcp_in, tcp_out, ring_in, ring_out
         uint64_t switches, spills
-    void fs_connection_report(fs_connection *connection, int descriptor, fs_carriers *carriers)
 
 cdef extern from "switch/options.h" nogil:
     int fs_option_set(fs_connection *connection, int descriptor, int level, int option, int value)
@@ -73,9 +72,30 @@ cdef extern from "switch/candidates.h" nogil:
         int never
         uint32_t calls
         uint64_t bytes
+        int learns
         uint32_t ring_bytes
         int peers
         fs_limits limits
     void fs_candidates_set(const fs_candidate_settings *settings)
-    int fs_candidate_why(fs_connection *connection)
     int fs_candidate_attach(fs_connection *connection, int descriptor, uint64_t deadline_ns)
+
+cdef extern from "switch/lives.h" nogil:
+    struct fs_threshold:
+        uint32_t calls
+        int lesson
+
+cdef extern from "switch/closed.h" nogil:
+    enum: FS_CLOSED_KEPT
+
+    union fs_closed_address:
+        pass
+    struct fs_closed:
+        fs_carriers carriers
+        int role, why
+        fs_threshold threshold
+        fs_closed_address own, other
+    void fs_closed_keep(int all)
+    void fs_closed_note(int descriptor)
+    uint64_t fs_closed_attached()
+    size_t fs_closed_list(fs_closed *list)
+    void fs_closed_look(fs_connection *connection, int descriptor, fs_closed *seen)

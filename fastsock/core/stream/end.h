@@ -72,6 +72,7 @@ struct fs_statistics {
     /* bytes_direct: of both, those that did not go through the ring; bytes_written: what the sender copied of
      * large blocks, which it may have done in vain */
     _Atomic uint64_t bytes_sent, bytes_received, bytes_direct, bytes_written, waits, wakes, spins;
+    _Atomic uint64_t calls_out, calls_in; /* that moved bytes; switch/ counts them */
 };
 
 /* The mapping of one segment.  It can serve a later connection of the same two processes. */

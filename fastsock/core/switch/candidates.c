@@ -25,14 +25,16 @@ enum { INSIDE = 1, LEFT = 2, GENERATION_SHIFT = 8 };
 struct fs_candidate {
     _Atomic uint64_t word;
     _Atomic uint32_t why;
-    struct fs_candidate *next; /* among those that are free */
+    struct fs_candidate *next;     /* among those that are free */
+    _Atomic uint32_t from, lesson; /* a struct fs_threshold; 0: not known yet */
     /* of who is inside: */
     uint32_t began, tries; /* calls at the begin of this try, 0: between two */
+    int learns;            /* its life is a lesson */
     struct fs_seeking seeking;
 };
 
 /* Under the process's lock, as `unused`. */
-static struct fs_candidate_settings set = {.calls = 8, .bytes = 64 * 1024, .ring_bytes = 64 * 1024};
+static struct fs_candidate_settings set = {.learns = 1, .ring_bytes = 64 * 1024};
 static struct fs_candidate *unused;
 
 static struct fs_candidate_settings settings(void)
@@ -41,6 +43,81 @@ static struct fs_candidate_settings settings(void)
     struct fs_candidate_settings now = set;
     fs_release_process();
     return now;
+}
+
+/* A new connection is asked when the first one of any listener would look. */
+static void look_from_least(void)
+{
+    if (!settings().learns) return;
+    uint32_t calls = fs_lives_least();
+    atomic_store(&fs_first_calls, calls);
+    atomic_store(&fs_first_bytes, (uint64_t)calls * FS_LIVES_CALL_BYTES);
+}
+
+/* ---- how long it lived ---- */
+
+static uint32_t calls_of(const struct fs_record *record)
+{
+    uint32_t in = atomic_load_explicit(&record->calls_in, memory_order_relaxed);
+    uint32_t out = atomic_load_explicit(&record->calls_out, memory_order_relaxed);
+    return in > out ? in : out;
+}
+
+static uint64_t most_of(uint64_t one, uint64_t other) { return one > other ? one : other; }
+
+/* In calls of a direction; many bytes count as several. */
+static uint64_t life_on_tcp(const struct fs_record *record)
+{
+    uint64_t bytes = most_of(fs_moved(&record->received), fs_moved(&record->sent));
+    return most_of(calls_of(record), bytes / FS_LIVES_CALL_BYTES);
+}
+
+static uint64_t life_in_ring(const struct fs_end *end)
+{
+    const struct fs_statistics *seen = &end->statistics;
+    return most_of(most_of(atomic_load(&seen->calls_in), atomic_load(&seen->calls_out)),
+                   most_of(atomic_load(&seen->bytes_received), atomic_load(&seen->bytes_sent)) / FS_LIVES_CALL_BYTES);
+}
+
+static const struct fs_place *listener_of(const struct fs_candidate *candidate, const struct fs_record *record)
+{
+    return atomic_load(&record->role) == FS_ROLE_ACCEPTED ? &candidate->seeking.tuple.own
+                                                          : &candidate->seeking.tuple.other;
+}
+
+/* It does not run fastsock, or can as little be had. */
+static int is_other_end_silent(enum fs_why why)
+{
+    switch (why) {
+    case FS_WHY_NOBODY:
+    case FS_WHY_UNANSWERED:
+    case FS_WHY_TAKEN:
+    case FS_WHY_STRANGE:
+    case FS_WHY_DISAGREE:
+    case FS_WHY_OTHER_USER: return 1;
+    default: return 0;
+    }
+}
+
+/* Before it is let go. */
+static void learn(const struct fs_candidate *candidate, const struct fs_connection *connection)
+{
+    const struct fs_record *record = connection->record;
+    const struct fs_end *end = connection->end;
+    uint64_t from = atomic_load(&candidate->from);
+    uint64_t in_ring = end != NULL && fs_record_state(record) == FS_ATTACHED ? life_in_ring(end) : 0;
+    struct fs_life life = {FS_LIFE_UNTRIED, life_on_tcp(record), 0};
+    if (in_ring > 0) {
+        life.outcome = fs_end_is_elsewhere(end) ? FS_LIFE_FAR : FS_LIFE_NEAR;
+        life.late = life.calls > from ? life.calls - from : 0;
+        life.calls += in_ring;
+    } else if (candidate->tries > 0 && is_other_end_silent((enum fs_why)atomic_load(&candidate->why))) {
+        life.outcome = FS_LIFE_IN_VAIN;
+    } else if (candidate->tries > 0 || candidate->began != 0) {
+        life.outcome = FS_LIFE_CUT_OFF;
+    }
+    fs_lives_learn(listener_of(candidate, record), &life);
+    look_from_least();
 }
 
 /* ---- one thread at a time ---- */
@@ -75,7 +152,9 @@ static void leave(struct fs_candidate *candidate)
 static void forget(struct fs_connection *connection)
 {
     struct fs_candidate *candidate = atomic_exchange(&connection->candidate, NULL);
-    if (candidate != NULL && !is_inside(atomic_fetch_or(&candidate->word, LEFT))) retire(candidate);
+    if (candidate == NULL || is_inside(atomic_fetch_or(&candidate->word, LEFT))) return;
+    if (candidate->learns) learn(candidate, connection);
+    retire(candidate);
 }
 
 static struct fs_candidate *make(void)
@@ -87,6 +166,9 @@ static struct fs_candidate *make(void)
     if (made == NULL) made = calloc(1, sizeof *made);
     if (made == NULL) return NULL;
     made->began = made->tries = 0;
+    made->learns = 0;
+    atomic_store(&made->from, 0);
+    atomic_store(&made->lesson, FS_LESSON_NONE);
     fs_seeking_clear(&made->seeking);
     atomic_store(&made->why, FS_WHY_YOUNG);
     atomic_store(&made->word, inside_now());
@@ -119,13 +201,6 @@ static struct fs_candidate *enter_candidate_of(struct fs_connection *connection,
 
 /* ---- in the program's own calls ---- */
 
-static uint32_t calls_of(const struct fs_record *record)
-{
-    uint32_t in = atomic_load_explicit(&record->calls_in, memory_order_relaxed);
-    uint32_t out = atomic_load_explicit(&record->calls_out, memory_order_relaxed);
-    return in > out ? in : out;
-}
-
 static void ask_at(struct fs_record *record, uint64_t calls)
 {
     atomic_store(&record->next_bytes, UINT64_MAX);
@@ -156,12 +231,34 @@ static void go_on(struct fs_candidate *candidate, struct fs_record *record, uint
     ask_at(record, (uint64_t)calls + (past > 1 ? past : 1));
 }
 
+/* When it first looks.  ATTACHED: now, or it has begun to. */
+static enum fs_why is_time(struct fs_candidate *candidate, const struct fs_record *record, int descriptor,
+                           const struct fs_candidate_settings *now)
+{
+    struct fs_threshold threshold = {now->calls, FS_LESSON_NONE};
+    if (atomic_load(&candidate->from) != 0 || candidate->tries > 0) return FS_WHY_ATTACHED;
+    if (now->learns) {
+        const struct fs_tuple *tuple = &candidate->seeking.tuple;
+        enum fs_why why = fs_seeking_know(&candidate->seeking, descriptor);
+        if (why != FS_WHY_ATTACHED) return why;
+        int accepted = atomic_load(&record->role) == FS_ROLE_ACCEPTED;
+        threshold = fs_lives_threshold(listener_of(candidate, record), accepted ? tuple->other.port : tuple->own.port);
+        candidate->learns = atomic_load(&record->role) != FS_ROLE_UNKNOWN;
+    }
+    atomic_store(&candidate->lesson, threshold.lesson);
+    atomic_store(&candidate->from, threshold.calls > 0 ? threshold.calls : 1);
+    return life_on_tcp(record) >= threshold.calls || !now->learns ? FS_WHY_ATTACHED : FS_WHY_YOUNG;
+}
+
 static enum fs_why try_once(struct fs_candidate *candidate, struct fs_connection *connection, struct fs_record *record,
                             int descriptor)
 {
     struct fs_candidate_settings now = settings();
     uint32_t calls = calls_of(record);
+    enum fs_why early = is_time(candidate, record, descriptor, &now);
+    if (early == FS_WHY_YOUNG) return early;
     if (candidate->began == 0) candidate->began = calls > 0 ? calls : 1;
+    if (early != FS_WHY_ATTACHED) return early;
     enum fs_stage stage = candidate->seeking.stage;
     if (stage == FS_RESTING && atomic_load(&record->watched)) return FS_WHY_WATCHED;
     enum fs_why why = fs_seek(&candidate->seeking, connection, descriptor, &now);
@@ -174,6 +271,10 @@ static void heed(struct fs_candidate *candidate, struct fs_record *record, enum 
 {
     uint32_t calls = calls_of(record);
     switch (why) {
+    case FS_WHY_YOUNG:
+        ask_at(record, atomic_load(&candidate->from));
+        atomic_store(&record->next_bytes, (uint64_t)atomic_load(&candidate->from) * FS_LIVES_CALL_BYTES);
+        break;
     case FS_WHY_LISTENING:
     case FS_WHY_NOBODY:
     case FS_WHY_BUSY:
@@ -212,6 +313,7 @@ void fs_candidates_set(const struct fs_candidate_settings *settings)
     fs_release_process();
     atomic_store(&fs_first_calls, settings->calls);
     atomic_store(&fs_first_bytes, settings->bytes);
+    look_from_least();
     atomic_store(&fs_candidate_step, settings->never ? NULL : step);
 }
 
@@ -221,6 +323,13 @@ enum fs_why fs_candidate_why(struct fs_connection *connection)
     const struct fs_candidate *candidate = connection->candidate;
     if (record != NULL && fs_record_state(record) == FS_ATTACHED) return FS_WHY_ATTACHED;
     return candidate != NULL ? (enum fs_why)atomic_load(&candidate->why) : FS_WHY_YOUNG;
+}
+
+struct fs_threshold fs_candidate_threshold(struct fs_connection *connection)
+{
+    const struct fs_candidate *candidate = connection->candidate;
+    if (candidate == NULL) return (struct fs_threshold){0, FS_LESSON_NONE};
+    return (struct fs_threshold){atomic_load(&candidate->from), (enum fs_lesson)atomic_load(&candidate->lesson)};
 }
 
 /* ---- for who waits ---- */

@@ -1,6 +1,7 @@
 /* When the two ends of a TCP connection look for each other, and what came of it.
  *
- * A connection is a candidate once it has carried so many calls or bytes.  Then its accepting end listens for a while at
+ * A connection is a candidate once it has carried so many calls or bytes: as many as is best by the lives of the last
+ * connections of its listener (lives.h), or a fixed number.  Then its accepting end listens for a while at
  * the connection's name and its connecting end looks there.  Who finds nobody tries again at four times as many calls, a
  * few times.  All this is done in the program's own calls, a few system calls each.  Nobody waits, and there is no thread.
  */
@@ -10,12 +11,14 @@
 #include <stdint.h>
 
 #include "connection.h"
+#include "lives.h"
 #include "names.h"
 
 struct fs_candidate_settings {
     int never;           /* nobody looks, but for fs_candidate_attach() */
     uint32_t calls;      /* of one direction, from which on a connection is a candidate; 0: from the first one on */
     uint64_t bytes;      /* likewise; UINT64_MAX: they do not count */
+    int learns;          /* as lives.h says; `calls` and `bytes` do not count then */
     uint32_t ring_bytes; /* as of fs_segment_make() */
     enum fs_name_peers peers;
     struct fs_limits limits; /* of the end; its `peer` is not used */
@@ -52,6 +55,9 @@ enum fs_why {
 };
 
 enum fs_why fs_candidate_why(struct fs_connection *connection);
+
+/* From how many calls on it looks, or has looked, and what that number comes from.  0 calls: it is not known yet. */
+struct fs_threshold fs_candidate_threshold(struct fs_connection *connection);
 
 /* For who knows that the other end's process calls this too, or will send and receive: looks for it until then, on
  * fs_now_ns()'s clock.  Called without the interpreter's lock.  0: this end is attached, or will be with its next call.

@@ -295,6 +295,7 @@ static ssize_t receive_as_owner(struct receive *call)
         result = receive_locked(call);
         if (fs_switch_is_asked(end)) answer(call);
         if (result != -EAGAIN) fs_cma_want(end, 0);
+        if (result > 0) fs_count(&end->statistics.calls_in, 1);
     }
     fs_unlock(&record->receiver);
     return result;

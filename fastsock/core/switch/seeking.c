@@ -81,8 +81,9 @@ static enum fs_why compare_counters(struct fs_seeking *seeking, struct fs_record
     return alone ? FS_WHY_FOREIGN : FS_WHY_BUSY;
 }
 
-static enum fs_why look_at_tuple(struct fs_seeking *seeking, int descriptor)
+enum fs_why fs_seeking_know(struct fs_seeking *seeking, int descriptor)
 {
+    if (seeking->is_local) return FS_WHY_ATTACHED;
     int error = fs_tuple_of(descriptor, &seeking->tuple);
     if (error == -ENOTCONN) return FS_WHY_BUSY; /* it is connecting, perhaps */
     if (error != 0) return error == -EAFNOSUPPORT ? FS_WHY_OTHER_HOST : why_of(error);
@@ -96,7 +97,7 @@ static enum fs_why may_seek(struct fs_seeking *seeking, const struct fs_record *
     if (atomic_load(&record->foreign)) return FS_WHY_FOREIGN;
     if (fs_record_state(record) != FS_CANDIDATE) return FS_WHY_ENDED;
     if (atomic_load(&record->holders) != 1) return FS_WHY_SHARED;
-    return seeking->is_local ? FS_WHY_ATTACHED : look_at_tuple(seeking, descriptor);
+    return fs_seeking_know(seeking, descriptor);
 }
 
 /* Whether this end looks, or listens.  A socket that was inherited or passed on tells it by its counters.  Where these never

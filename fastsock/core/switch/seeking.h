@@ -26,6 +26,9 @@ struct fs_seeking {
 void fs_seeking_clear(struct fs_seeking *seeking); /* at first */
 void fs_seeking_stop(struct fs_seeking *seeking);  /* closes all that is open: RESTING */
 
+/* Both addresses, into `tuple`.  ATTACHED: the other end may be found; else why it cannot be, or not yet. */
+enum fs_why fs_seeking_know(struct fs_seeking *seeking, int descriptor);
+
 /* The next step, and as many more as can be done now.  ATTACHED: this end is, or will be with its next call.  LISTENING,
  * OFFERED: the other end is next.  NOBODY, of the end that looks: it may look again soon.  BUSY: so too.  Others: it is over,
  * and the caller stops. */

@@ -86,7 +86,10 @@ static ssize_t put(struct fs_connection *connection, struct fs_end *end, int des
     fs_answering_be_known(connection, end);
     if (fs_end_shared(end)) fs_cma_abandon(end);
     ssize_t result = fs_end_put(end, descriptor, parts, flags);
-    if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
+    if (result > 0) {
+        fs_count(&end->statistics.bytes_sent, (uint64_t)result);
+        fs_count(&end->statistics.calls_out, 1);
+    }
     if (result < 0 && result != -EAGAIN) return result;
     if (result >= 0 && (size_t)result == length) return result;
     /* a full ring: who must not wait goes on over TCP, which also shows whether there is room */
