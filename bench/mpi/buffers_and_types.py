@@ -16,7 +16,7 @@ CYCLIC = MPI.DISTRIBUTE_CYCLIC
 
 
 def named(kind):
-    """A buffer of one double."""
+    """A buffer of one double; the last two are of 64 bytes, a cache line more."""
     memory = numpy.ones(1)
     return {
         "array": memory,
@@ -29,7 +29,8 @@ def named(kind):
         "memoryview": memoryview(memory),
         "0-d array": numpy.array(1.0),
         "bool": numpy.ones(1, "?"),
-        "complex": numpy.ones(1, "c16"),
+        "array of 8": numpy.ones(8),
+        "complex 2 x 2": numpy.ones((2, 2), "c16"),
     }[kind]
 
 
@@ -44,7 +45,7 @@ KINDS = (
     "memoryview",
     "0-d array",
 )
-KINDS += ("bool", "complex")
+KINDS += ("bool", "array of 8", "complex 2 x 2")
 
 
 def sendrecv(kind):

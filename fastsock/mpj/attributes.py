@@ -149,8 +149,9 @@ class Attributed(Handle):
 
     def _delete_attributes(self) -> None:
         """Deletes all attributes, the last set first: what freeing does."""
-        for keyval in reversed(list(self.ob.attributes)):
-            self._delete_one(keyval)
+        if self.ob.attributes:
+            for keyval in reversed(list(self.ob.attributes)):
+                self._delete_one(keyval)
 
     def _copy_attributes(self, new: Any) -> None:
         """Copies the attributes to the record `new`, as far as their keys say that they are copied."""

@@ -56,6 +56,56 @@ def test_threads_make_communicators_at_the_same_time():
     run(body, 3)
 
 
+@pytest.mark.parametrize("device", ["iodev", "smpdev"])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_communicators_are_made_the_same_with_and_without_shared_memory(device, ranks):
+    def body():
+        def make(parent):
+            yield parent.Split(0, -parent.rank)
+            yield parent.Split(parent.rank % 2, 0)
+            yield parent.Split(MPI.UNDEFINED if parent.rank == 0 else 2**31 - 1, parent.rank % 3)
+            yield parent.Create(parent.group)
+            yield parent.Create(parent.group.Incl(list(range(1, size))))
+            yield parent.Create_cart([size], True).Sub([True])
+            yield parent.Create_group(parent.group.Incl(list(range(size))[::-1]))
+
+        everybody = list(range(size))
+        orders = [everybody, everybody[::-1], everybody[1:] + everybody[:1]]
+        for order in orders:
+            fresh, met = (comm.Split(0, order[rank]) for _ in range(2))
+            met.Barrier()
+            for one, other in zip(make(fresh), make(met), strict=True):
+                assert bool(one) == bool(other)
+                if one:
+                    assert MPI.Comm.Compare(one, other) == MPI.CONGRUENT
+                    told = [each.allgather((rank, each.ob.context)) for each in (one, other)]
+                    for each, found in zip((one, other), told, strict=True):
+                        assert [who for who, _ in found] == list(each.group.Translate_ranks(None, comm.group))
+                        assert len({context for _, context in found}) == 1
+                        after, before = (each.rank + 1) % each.size, (each.rank - 1) % each.size
+                        assert each.sendrecv(each.rank, after, source=before) == before
+                        each.Free()
+                        assert each == MPI.COMM_NULL
+
+    run(body, ranks, device)
+
+
+def test_after_a_color_that_is_no_number_calls_match():
+    def body():
+        for _ in range(2):
+            for color in 2**70, 1 / 3:
+                try:
+                    comm.Split(color, 0)
+                except (OverflowError, TypeError):
+                    continue
+                raise AssertionError(color)
+            made = comm.Split(0, 0)
+            assert made.allgather(made.size) == [size] * size
+            comm.Barrier()
+
+    run(body, 2)
+
+
 def test_intercommunicators_of_unequal_groups():
     def body():
         half = comm.Split(rank > 0, -rank)  # the keys turn the order around

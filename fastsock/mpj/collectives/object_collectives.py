@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce as fold
 
@@ -159,6 +160,23 @@ class ObjectCalls:
         else:
             found = unsized.everyone(local, data)
         return [codec.load(each) for each in found]
+
+    @_told
+    def integers(self, *own: int) -> list[int]:
+        """Returns the integers that the members of an intracommunicator gave, as many each, one after the other."""
+        held = array("q", own)  # of this member and of those after it
+        exchange = self._exchange()
+        rank, size, each = exchange.rank, exchange.size, len(own)
+        distance = 1
+        while distance < size:
+            many = min(distance, size - distance) * each
+            told = array("q", bytes(many * held.itemsize))
+            sent = exchange.send(memoryview(held[:many]), (rank - distance) % size)
+            exchange.engine.complete([exchange.receive(memoryview(told), (rank + distance) % size), sent])
+            held += told
+            distance *= 2
+        first = (size - rank) * each
+        return [*held[first:], *held[:first]]
 
     @_told
     def alltoall(self, codec: Codec, objects: Iterable[Any]) -> list[Any]:

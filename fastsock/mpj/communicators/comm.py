@@ -43,6 +43,7 @@ from .group import Group, GroupRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, ClassVar, NoReturn
 
 RESOURCE_TYPE = "mpi_hw_resource_type"
@@ -73,7 +74,11 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
     @staticmethod
     def _wrap(record: Communicator | None) -> Any:
         """Returns a handle of the class that suits a communicator; the null handle without one."""
-        return Comm() if record is None else Comm.for_record(record)
+        if record is None:
+            return Comm()
+        if record.topology is None:  # it is no constant: it was made just now
+            return Comm.wrapper(type(record)).of(record)
+        return Comm.for_record(record)
 
     # Group
 
@@ -162,8 +167,10 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         communicator = self.ob
         communicator.alive()
         members = group._members().ranks
-        places = {rank: place for place, rank in enumerate(communicator.ranks)}
-        ranks = [places.get(rank, -1) for rank in members]
+        ranks: Sequence[int] = range(communicator.size)
+        if members != communicator.ranks:
+            places = {rank: place for place, rank in enumerate(communicator.ranks)}
+            ranks = [places.get(rank, -1) for rank in members]
         if -1 in ranks:
             raise communicator.fail(ERR_ARG, f"the group has members that are not in {communicator.title}")
         among = creation.among_both if communicator.inter else creation.among

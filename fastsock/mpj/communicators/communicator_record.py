@@ -51,6 +51,10 @@ class NoCommunicator(Record):
         raise MPIException(ERR_COMM, "the communicator is null: it was freed, or this process is not a member")
 
 
+_LATE = frozenset(("buffered", "making_", "neighbour_calls", "remote_", "starting"))
+"""Attributes that most communicators never get. They are None until then."""
+
+
 class Communicator(NoCommunicator):
     """
     A group of ranks with contexts of its own.
@@ -88,36 +92,47 @@ class Communicator(NoCommunicator):
 
     inter = False
 
-    def __init__(self, world: World, number: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> None:
+    buffered: Any
+    making_: Any
+    neighbour_calls: Any
+    remote_: Any
+    starting: Any
+
+    def __init__(
+        self,
+        world: World,
+        number: int,
+        ranks: Sequence[int],
+        remote: Sequence[int] | None = None,
+        like: Communicator | None = None,
+    ) -> None:
+        """`like`: a communicator of the same ranks in the same order, where there is one."""
         super().__init__()
         self.world: World = world
         self.engine: Any = world.engine
         self.ranks: tuple[int, ...] = tuple(ranks)
-        self.rank: int = self.ranks.index(world.rank)
+        self.rank: int = self.ranks.index(world.rank) if like is None else like.rank
         self.size: int = len(self.ranks)
         self.peers: tuple[int, ...] = self.ranks if remote is None else tuple(remote)
-        identity = self.peers == tuple(range(len(self.peers)))
         # None: ranks here are ranks in the world
-        self.index: dict[int, int] | None = None if identity else {peer: i for i, peer in enumerate(self.peers)}
+        self.index: dict[int, int] | None = _index(self.peers) if like is None else like.index
         self.name: str = ""
         self.attributes: dict[int, Any] = {}
         self.errhandler: Any = world.default_errhandler
         self.info: Any = None
         self.topology: Any = None
         self.members_: Any = None
-        self.remote_: Any = None
         self.teamed: bool = False
         self.team_calls: Any = NO_TEAM  # blocking collective calls on plain arrays
         self.objects: ObjectCalls | TeamObjectCalls = ObjectCalls(self)
-        self.neighbour_calls: Any = None
-        self.starting: Any = None
-        self.buffered: Any = None
         self.locks: dict[Any, Any] = {}
-        self.making_: Any = None
         self.context: int = -1
         self.path: Any = None  # the calls that programs make most go by it
         if number >= 0:
             self.open(number)
+
+    def __getattr__(self, name: str) -> Any:
+        return None if name in _LATE else super().__getattr__(name)
 
     def alive(self) -> None:
         """Does nothing; the null communicator refuses it, as it refuses everything."""
@@ -125,7 +140,7 @@ class Communicator(NoCommunicator):
     def open(self, number: int) -> None:
         """Gives it its contexts: one for messages between two ranks, the next one for collective operations."""
         self.context = 2 * number
-        self.world.open_context(self.context, self._everybody())
+        self.world.open_context(self.context, self._everybody() if self.inter else self.ranks)
         self.path = Path(self)
 
     def _everybody(self) -> tuple[int, ...]:
@@ -134,7 +149,7 @@ class Communicator(NoCommunicator):
 
     def close(self) -> None:
         """Forgets all that the process keeps for it. Operations under way complete. Nothing new can start."""
-        self.world.close_context(self.context, self._everybody())
+        self.world.close_context(self.context, self._everybody() if self.inter else self.ranks)
         self.members_ = self.remote_ = self.neighbour_calls = self.starting = None
         if self.teamed:
             self.team_calls, self.objects = NO_TEAM, ObjectCalls(self)
@@ -310,6 +325,13 @@ class Communicator(NoCommunicator):
             from ..collectives._collectives import MessageCalls
 
             self.team_calls = MessageCalls(self, members)
+
+
+def _index(peers: tuple[int, ...]) -> dict[int, int] | None:
+    """The place of each peer, by its rank in the world; None where these are the same."""
+    if peers == tuple(range(len(peers))):
+        return None
+    return {peer: place for place, peer in enumerate(peers)}
 
 
 class Intercommunicator(Communicator):

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .world import World
 
 
+_NUMBER = 8  # bytes of the number of a communicator in a message
+
+
 def everything(communicator: Any, obj: Any) -> tuple[list[Any], list[Any]]:
     """Returns the objects of all members, and those of the remote group where there is one."""
     if not communicator.inter:
@@ -51,7 +54,7 @@ def duplicate(communicator: Any) -> Communicator:
         return Intercommunicator(world, number, communicator.ranks, communicator.peers)
     number = world.numbers.take() if communicator.rank == 0 else None
     number = communicator.objects.bcast(CODEC, number, 0)
-    return inherit(Communicator(world, number, communicator.ranks), communicator)
+    return inherit(Communicator(world, number, communicator.ranks, like=communicator), communicator)
 
 
 def start_duplicate(communicator: Any) -> tuple[Communicator, Operation]:
@@ -60,8 +63,8 @@ def start_duplicate(communicator: Any) -> tuple[Communicator, Operation]:
     if communicator.inter:
         return duplicate(communicator), Nothing(receives=False)
     number = world.numbers.take() if communicator.rank == 0 else 0
-    told = bytearray(number.to_bytes(8, "little"))
-    record = Communicator(world, -1, communicator.ranks)
+    told = bytearray(number.to_bytes(_NUMBER, "little"))
+    record = Communicator(world, -1, communicator.ranks, like=communicator)
     request = bcast.start(communicator.members.exchange(blocking=False), memoryview(told), 0)
 
     def agreed(_: int) -> None:
@@ -79,11 +82,20 @@ def inherit(new: Communicator, communicator: Any) -> Communicator:
 def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None:
     """Returns a communicator of some members, named by their ranks here; None where this rank is not one of them."""
     world = communicator.world
-    number = world.numbers.take() if ranks and ranks[0] == communicator.rank else None
-    numbers = communicator.objects.allgather(CODEC, number)
+    number = world.numbers.take() if ranks and ranks[0] == communicator.rank else -1
+    numbers = communicator.objects.integers(number)
     if not ranks or communicator.rank not in ranks:
         return None
-    return Communicator(world, numbers[ranks[0]], [communicator.ranks[rank] for rank in ranks])
+    return _within(communicator, numbers[ranks[0]], ranks)
+
+
+def _within(communicator: Any, number: int, places: Sequence[int]) -> Communicator:
+    """Returns a communicator of the members at these places: often all of them, in the same order."""
+    ranks = communicator.ranks
+    chosen = tuple([ranks[place] for place in places])
+    if chosen == ranks:
+        return Communicator(communicator.world, number, ranks, like=communicator)
+    return Communicator(communicator.world, number, chosen)
 
 
 def among_both(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None:
@@ -105,20 +117,37 @@ def split(communicator: Any, color: int, key: int) -> Communicator | None:
     """Returns a communicator of the members that gave the same color, in the order of their keys."""
     world = communicator.world
     number = world.numbers.take()
-    local, remote = everything(communicator, (color, key, number))
-    found: Communicator | None = None
-    chosen = None
-    if color != UNDEFINED:
-        mine = _colored(local, communicator.ranks, color)
-        chosen = mine[0][1]
-        if not communicator.inter:
-            found = Communicator(world, chosen, [rank for rank, _ in mine])
-        elif theirs := _colored(remote, communicator.peers, color):
-            chosen = min(mine[0], theirs[0])[1]
-            found = Intercommunicator(world, chosen, [rank for rank, _ in mine], [rank for rank, _ in theirs])
-    if found is None or chosen != number:
+    if communicator.inter:
+        found, chosen = _split_both(communicator, color, key, number)
+    else:
+        found, chosen = _split_one(communicator, color, key, number)
+    if chosen != number:
         world.numbers.give_back(number)
     return found
+
+
+def _split_one(communicator: Any, color: int, key: int, number: int) -> tuple[Communicator | None, int]:
+    told = communicator.objects.integers(color, key, number)
+    if color == UNDEFINED:
+        return None, -1
+    colors, keys = told[::3], told[1::3]
+    places = [place for place, theirs in enumerate(colors) if theirs == color]
+    places.sort(key=keys.__getitem__)
+    chosen = told[3 * places[0] + 2]
+    return _within(communicator, chosen, places), chosen
+
+
+def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[Communicator | None, int]:
+    local, remote = everything(communicator, (color, key, number))
+    if color == UNDEFINED:
+        return None, -1
+    mine = _colored(local, communicator.ranks, color)
+    theirs = _colored(remote, communicator.peers, color)
+    if not theirs:
+        return None, -1
+    chosen = min(mine[0], theirs[0])[1]
+    ranks, peers = [rank for rank, _ in mine], [rank for rank, _ in theirs]
+    return Intercommunicator(communicator.world, chosen, ranks, peers), chosen
 
 
 def _colored(entries: Iterable[tuple[int, int, int]], ranks: Sequence[int], color: int) -> list[tuple[int, int]]:
@@ -135,8 +164,15 @@ class _Channel:
         self.context = context
         self.tag = CREATION + tag % CREATION
 
-    def send(self, obj: Any, peer: int) -> None:
-        self.engine.send(CODEC.message(obj), peer, self.tag, self.context, STANDARD)
+    def tell(self, number: int, peers: Iterable[int]) -> None:
+        told = number.to_bytes(_NUMBER, "little")
+        for peer in peers:
+            self.engine.send(told, peer, self.tag, self.context)
+
+    def hear(self, peer: int) -> int:
+        told = bytearray(_NUMBER)
+        self.engine.recv(told, peer, self.tag, self.context)
+        return int.from_bytes(told, "little")
 
     def recv(self, peer: int) -> Any:
         return CODEC.load(self.engine.recv_new(peer, self.tag, self.context)[0])
@@ -153,10 +189,9 @@ def from_group(world: World, ranks: Sequence[int], context: int, tag: int) -> Co
     channel = _Channel(world, context, tag)
     if world.rank == ranks[0]:
         number = world.numbers.take()
-        for rank in ranks[1:]:
-            channel.send(number, rank)
+        channel.tell(number, ranks[1:])
     else:
-        number = channel.recv(ranks[0])
+        number = channel.hear(ranks[0])
     return Communicator(world, number, ranks)
 
 
@@ -199,11 +234,9 @@ def from_groups(
         if leader > remote[remote_leader]:
             world.numbers.give_back(number)
             number = theirs
-        for rank in local:
-            if rank != leader:
-                channel.send(number, rank)
+        channel.tell(number, [rank for rank in local if rank != leader])
     else:
-        number = channel.recv(leader)
+        number = channel.hear(leader)
     return Intercommunicator(world, number, local, remote)
 
 
