@@ -333,3 +333,46 @@ def test_a_number_that_a_pipe_got_unseen_is_the_pipe_s():
     with Script(UPGRADE, program) as script:
         assert script.hear() == "pipe"
         assert script.finish() == 0
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.execv('/bin/true', ['true'])"])
+def test_a_child_that_ended_without_a_close_holds_nothing(end):
+    """The parent's connection gains memory. Its close is the last one: unread bytes are told by a reset."""
+    accepting = f"""
+        import os, socket
+        listener = socket.create_server(("127.0.0.1", 0))
+        tell(listener.getsockname())
+        sock, _ = listener.accept()
+        for child in range(2):
+            child = os.fork()
+            if child == 0:
+                {end}
+            os.waitpid(child, 0)
+            for _ in range(100):
+                sock.sendall(sock.recv(1))
+            tell(sock.transport)
+        assert sock.recv(1, socket.MSG_PEEK)
+        sock.close()
+        tell("closed")
+    """
+    connecting = """
+        import socket
+        sock = socket.create_connection(tuple(hear()))
+        for _ in range(200):
+            sock.sendall(b"x")
+            assert sock.recv(1) == b"x"
+        sock.sendall(b"unread")
+        assert hear() == "closed"
+        try:
+            sock.recv(1)
+        except ConnectionResetError:
+            tell("reset")
+    """
+    with Script(UPGRADE, accepting) as server, Script(UPGRADE, connecting) as client:
+        client.tell(server.hear())
+        assert [server.hear(), server.hear()] == ["shm", "shm"]
+        assert server.hear() == "closed"
+        client.tell("closed")
+        assert client.hear() == "reset"
+        assert client.finish() == 0
+        assert server.finish() == 0

@@ -52,11 +52,11 @@ static void set_aside(struct fs_connection *connection)
 }
 
 /* A forked process that holds it, too, would not have the memory. */
-static int may_attach(const struct fs_connection *connection, const struct fs_record *record)
+static int may_attach(const struct fs_connection *connection, struct fs_record *record)
 {
     if (fs_record_state(record) != FS_CANDIDATE || atomic_load(&record->foreign) || !is_free(connection))
         return -EINVAL;
-    return atomic_load(&record->holders) == 1 ? 0 : -EAGAIN;
+    return fs_holders_is_alone(&record->holders) ? 0 : -EAGAIN;
 }
 
 static struct fs_end *open_end(struct fs_connection *connection, struct fs_segment *segment, int side,

@@ -74,8 +74,6 @@ static void clear(struct fs_record *record, enum fs_role role)
     atomic_fetch_and(&record->received, FS_TRAFFIC_INSIDE);
     atomic_store(&record->state, FS_CANDIDATE);
     atomic_store(&record->role, role);
-    atomic_store(&record->holders, 1);
-    atomic_store(&record->keepers, 1);
     atomic_store(&record->next_try, atomic_load(&fs_first_calls));
     atomic_store(&record->next_bytes, atomic_load(&fs_first_bytes));
     atomic_store(&record->since_ns, 0);
@@ -91,12 +89,23 @@ static void clear(struct fs_record *record, enum fs_role role)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) atomic_store(numbers[i], 0);
 }
 
+static void give_slot(struct fs_record *record)
+{
+    pthread_mutex_lock(&lock);
+    append(record);
+    pthread_mutex_unlock(&lock);
+}
+
 struct fs_record *fs_record_take(enum fs_role role)
 {
     pthread_mutex_lock(&lock);
     struct fs_record *record = take_slot();
     pthread_mutex_unlock(&lock);
     if (record == NULL) return NULL;
+    if (fs_holders_begin(&record->holders) != 0 || fs_holders_begin(&record->keepers) != 0) {
+        give_slot(record);
+        return NULL;
+    }
     clear(record, role);
     atomic_fetch_add(&record->generation, 1);
     return record;
@@ -104,10 +113,7 @@ struct fs_record *fs_record_take(enum fs_role role)
 
 void fs_record_give(struct fs_record *record)
 {
-    if (atomic_fetch_sub(&record->keepers, 1) != 1) return;
-    pthread_mutex_lock(&lock);
-    append(record);
-    pthread_mutex_unlock(&lock);
+    if (fs_holders_leave(&record->keepers, FS_ASK_LATER)) give_slot(record);
 }
 
 void fs_records_before_fork(void) { pthread_mutex_lock(&lock); }

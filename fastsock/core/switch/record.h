@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "holders.h"
 #include "stream/exclusion.h"
 #include "system.h"
 
@@ -37,13 +38,13 @@ struct fs_record {
     _Atomic uint32_t state; /* enum fs_state */
     _Atomic uint32_t role;
     _Atomic uint32_t generation; /* of the slot's uses */
-    _Atomic uint32_t holders;    /* processes; one that ended without closing stays counted */
-    _Atomic uint32_t keepers;    /* the same, until each is done with it */
     _Atomic uint32_t next_try;   /* from as many calls of a direction on candidates.c is asked; UINT32_MAX: never */
     _Atomic uint32_t foreign;    /* something that only TCP can carry went over it: not a candidate any more */
     _Atomic uint32_t watched;    /* by somebody whom fastsock does not see */
     _Atomic uint64_t next_bytes; /* from as many bytes on, likewise; UINT64_MAX: never */
     struct fs_record *next;      /* of those that are free */
+    struct fs_holders holders;   /* the processes that have numbers of it */
+    struct fs_holders keepers;   /* the same, until each is done with it */
     _Atomic int nodelay, cork, low_water; /* what the program set, while another value holds underneath (options.h) */
     _Atomic uint64_t since_ns;            /* when it was attached, on fs_now_ns()'s clock */
 

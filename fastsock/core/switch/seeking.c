@@ -92,11 +92,11 @@ enum fs_why fs_seeking_know(struct fs_seeking *seeking, int descriptor)
     return seeking->is_local ? FS_WHY_ATTACHED : FS_WHY_OTHER_HOST;
 }
 
-static enum fs_why may_seek(struct fs_seeking *seeking, const struct fs_record *record, int descriptor)
+static enum fs_why may_seek(struct fs_seeking *seeking, struct fs_record *record, int descriptor)
 {
     if (atomic_load(&record->foreign)) return FS_WHY_FOREIGN;
     if (fs_record_state(record) != FS_CANDIDATE) return FS_WHY_ENDED;
-    if (atomic_load(&record->holders) != 1) return FS_WHY_SHARED;
+    if (!fs_holders_is_alone(&record->holders)) return FS_WHY_SHARED;
     return fs_seeking_know(seeking, descriptor);
 }
 

@@ -101,13 +101,20 @@ static struct fs_connection *take_out(fs_table_entry *place)
     return connection != NULL && atomic_fetch_sub(&connection->descriptors, 1) == 1 ? connection : NULL;
 }
 
+/* Whether others are left matters where they have memory. */
+static void count_out(struct fs_connection *connection)
+{
+    enum fs_asking asking = connection->end != NULL ? FS_ASK_ALL : FS_ASK_LATER;
+    connection->is_last = fs_holders_leave(&connection->record->holders, asking);
+}
+
 struct fs_connection *fs_table_remove(int descriptor)
 {
     if (fs_table_find(descriptor) == NULL) return NULL;
     fs_table_hold();
     struct fs_connection *connection = take_out(fs_table_place(descriptor));
     fs_table_release();
-    if (connection != NULL) connection->is_last = atomic_fetch_sub(&connection->record->holders, 1) == 1;
+    if (connection != NULL) count_out(connection);
     return connection;
 }
 
@@ -149,7 +156,7 @@ int fs_table_enter(int descriptor, enum fs_role role)
     }
     fs_table_release();
     if (before != NULL) {
-        before->is_last = atomic_fetch_sub(&before->record->holders, 1) == 1;
+        count_out(before);
         fs_table_forget(before);
     }
     if (connection == NULL) fs_record_give(record);
@@ -169,7 +176,7 @@ int fs_table_duplicate(int descriptor, int as)
     }
     fs_table_release();
     if (before != NULL) {
-        before->is_last = atomic_fetch_sub(&before->record->holders, 1) == 1;
+        count_out(before);
         fs_table_forget(before);
     }
     return connection != NULL ? 0 : -ENOENT;
@@ -182,13 +189,14 @@ static void before_fork(void)
 {
     static uint32_t forks;
     fs_table_hold();
+    fs_holders_before_fork(fs_table_next(0) >= 0);
     forks++;
     for (int i = 0; (i = fs_table_next(i)) >= 0; i++) {
         struct fs_connection *connection = fs_table_find(i);
         if (connection->forks == forks) continue;
         connection->forks = forks;
-        atomic_fetch_add(&connection->record->holders, 1);
-        atomic_fetch_add(&connection->record->keepers, 1);
+        fs_holders_add_child(&connection->record->holders);
+        fs_holders_add_child(&connection->record->keepers);
     }
     fs_records_before_fork();
 }
@@ -205,6 +213,7 @@ void fs_table_abandon(void)
 static void after_fork_in_parent(void)
 {
     fs_records_after_fork(0);
+    fs_holders_after_fork(0);
     fs_table_release();
 }
 
@@ -212,6 +221,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     fs_records_after_fork(1);
+    fs_holders_after_fork(1);
     for (int i = 0; (i = fs_table_next(i)) >= 0; i++) atomic_store(&fs_table_find(i)->users, 0);
     fs_table_release();
 }

@@ -64,7 +64,7 @@ TEST(forked_process_goes_on_with_an_attached_connection, NEEDS_PROCESSES)
             while (joined == -EAGAIN) {
                 joined = pair_join(&pair);
                 CHECK(joined == 0 || joined == -EAGAIN);
-                if (atomic_load(&pair.end[0]->record->holders) == 1) break;
+                if (fs_holders_is_alone(&pair.end[0]->record->holders)) break;
             }
         }
         char got[16];
