@@ -13,8 +13,8 @@ import sys
 import types
 
 from . import arrays
-from .connection import carriers
-from .core.binding._calls import SocketCalls, accepted, is_known, is_new, watched
+from .connection import carriers, watchers
+from .core.binding._calls import SocketCalls, accepted, is_known, is_new, is_tcp
 from .patching import detached, guards, numbers
 
 TYPE_CHECKING = False
@@ -74,8 +74,9 @@ class socket(SocketCalls, _Plain):
     def detach(self) -> int:
         number = _Base.fileno(self)
         if is_known(number):
-            if detached.stays_fast(sys._getframe(1).f_globals):
-                watched(number)
+            taker = sys._getframe(1).f_globals
+            if detached.stays_fast(taker):
+                detached.show_askers(taker)
             else:
                 carriers.give_away(number)
                 carriers.forget(number)  # it is closed by whoever gets it, perhaps in C
@@ -85,6 +86,8 @@ class socket(SocketCalls, _Plain):
         number: int = _Base.fileno(self)
         if is_known(number):
             carriers.shown(number, sys._getframe(1))
+        elif is_tcp(self):
+            watchers.asked(number, sys._getframe(1))
         return number
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -12,7 +12,7 @@ import os
 from ..config import in_force
 from ..system.genuine import genuine
 from ..transport import Reason
-from . import foreign
+from . import foreign, watchers
 
 try:
     from ..core.binding import _calls as native
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _Base: Any = _socket.socket
 AGREED_WITHIN = 0.25  # seconds that two ends look for each other which have agreed to do so
-# These modules ask for the number to show it, or to hand it to another call that is seen by itself.
-_ONLY_NOTES = ("socket", "ssl", "fastsock.stream_socket")
 
 
 def transport(sock: Any) -> str:
@@ -149,10 +147,8 @@ def shown(descriptor: int, frame: FrameType) -> None:
     """The program asks for the number, in `frame`. It may be polled, or used by C code."""
     if foreign.calls_c(frame):
         give_away(descriptor)
-        return
-    by = foreign.asking(frame)
-    if by is None or by.f_globals.get("__name__") not in _ONLY_NOTES:
-        native.watched(descriptor)
+    else:
+        watchers.asked(descriptor, frame)
 
 
 def give_away(descriptor: int) -> None:

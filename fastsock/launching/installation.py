@@ -110,6 +110,7 @@ def uninstall() -> None:
 
 
 def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, children: bool) -> None:
+    from .. import core
     from ..config import settings
     from ..patching import selecting
 
@@ -118,7 +119,12 @@ def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, ch
         installation.patches.replace(stdlib, name, getattr(fast, name))
     # repr, warnings, pickles and pydoc name the class by where programs find it
     installation.patches.rename(installation.fast, installation.plain)
-    selecting.patch(installation.patches)
+    if settings().upgrade and core.available:
+        from ..patching import polling
+
+        polling.patch(installation.patches)
+    else:
+        selecting.patch(installation.patches)
     if children:
         import os
 

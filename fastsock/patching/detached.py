@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import _socket
 import atexit
+import sys
 
-from ..connection import registry
-from .patches import is_replacement
+from ..connection import carriers, registry
+from .patches import is_replacement, wrapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,22 @@ def stays_fast(taker: dict[str, Any]) -> bool:
     kind = taker["Connection"]
     taken = (kind._read, kind._write, *kind._close.__defaults__)  # when it was imported, perhaps too early
     return all(is_replacement(function) for function in taken)
+
+
+def show_askers(taker: dict[str, Any]) -> None:
+    """From now on whoever asks a Connection of that module for its number is known, as he may watch it. Idempotent."""
+    kind = taker["_ConnectionBase"]
+    original = kind.fileno
+    if is_replacement(original):
+        return
+
+    def fileno(self):  # type: ignore[no-untyped-def]
+        number = original(self)
+        if carriers.is_known(number):
+            carriers.shown(number, sys._getframe(1))
+        return number
+
+    kind.fileno = wrapping(original, fileno)
 
 
 def keep(keeper: Any) -> int:

@@ -36,6 +36,11 @@ def patch_one(selector: selectors.BaseSelector) -> None:
     For libraries that use fast sockets in a program whose selectors are not patched.
     """
     kind = type(selector)
+    if core.available and kind.__module__ == "selectors" and settings().upgrade:
+        from . import polling
+
+        polling.patch_one(selector)
+        return
     if not core.available or kind.__module__ != "selectors" or core.is_selector_call(kind.select):
         return
     if "select" in vars(selector):

@@ -32,7 +32,7 @@ from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 from fastsock.core.binding._core cimport (
     Gather, c_end, c_receive, c_send, c_settle, carry_hold, carry_is_attached, carry_look, carry_receive, carry_receive_begins,
     carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, channel_await,
-    channel_receive, channel_send_parts, connection_watch, end_drop, is_channel,
+    channel_receive, channel_send_parts, connection_generation, connection_unwatch, connection_watch, end_drop, is_channel,
     is_contended, leave_descriptor, leave_release, leave_shutdown, now_ns, option_get, option_set,
     share_lock, table_duplicate, table_enter, table_find, table_lose, table_next,
 )
@@ -789,6 +789,26 @@ cdef int enter(object sock, int role) except -1:
         # where there is no place for it, it is a plain socket
         if table_enter(descriptor, role) == 0:
             atomic_fetch_add(&entries, 1)
+            if early:
+                heed_early(descriptor, role)
+    return 0
+
+
+cdef dict early = {}  # who asked for a number before its socket was connected; kept by connection/watchers.py
+cdef object entering = None
+
+
+def before_entry(dict numbers, hook):
+    """Calls hook(descriptor) when the stream of one of the numbers comes into the table."""
+    global early, entering
+    early, entering = numbers, hook
+
+
+cdef int heed_early(int descriptor, int role) except -1:
+    if role == FS_ROLE_ACCEPTED:
+        early.pop(descriptor, None)  # that was another socket
+    elif descriptor in early:
+        entering(descriptor)
     return 0
 
 
@@ -832,6 +852,8 @@ def is_new(int descriptor):
     """The kernel has made a file of that number: what the table has of it was closed without a word."""
     if table_find(descriptor) != NULL:
         table_lose(descriptor)
+    if early:
+        early.pop(descriptor, None)
 
 
 def is_tcp(sock):
@@ -859,6 +881,19 @@ def watched(int descriptor):
     cdef fs_connection *connection = table_find(descriptor)
     if connection != NULL:
         connection_watch(connection, descriptor)
+
+
+def unwatched(int descriptor):
+    """Nobody polls it, as it has turned out, whom fastsock does not see."""
+    cdef fs_connection *connection = table_find(descriptor)
+    if connection != NULL:
+        connection_unwatch(connection, descriptor)
+
+
+def name_of(int descriptor):
+    """What tells the connection of that number from all others that the process has or had, or None."""
+    cdef fs_connection *connection = table_find(descriptor)
+    return None if connection == NULL else (<size_t>connection, connection_generation(connection))
 
 
 def release(int descriptor):

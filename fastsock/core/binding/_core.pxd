@@ -6,7 +6,7 @@ from .engine cimport (
     fs_collective, fs_engine, fs_envelope, fs_message, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
 )
 from .stream cimport fs_end
-from .switch cimport fs_connection, fs_record
+from .switch cimport fs_connection, fs_polled, fs_poller, fs_record
 from .system cimport atomic_int, fs_parts, iovec
 from .team cimport fs_blocks, fs_team
 
@@ -58,6 +58,17 @@ cdef ssize_t carry_receive_ended(fs_connection *connection, int descriptor, fs_r
                                  int peeked) noexcept nogil
 cdef int option_set(fs_connection *connection, int descriptor, int level, int option, int value) noexcept nogil
 cdef int option_get(fs_connection *connection, int descriptor, int level, int option, int *value) noexcept nogil
+cdef uint32_t connection_generation(const fs_connection *connection) noexcept nogil
+cdef void connection_unwatch(fs_connection *connection, int descriptor) noexcept nogil
+cdef bint polling_is_due() noexcept nogil
+cdef void poller_begin(fs_poller *poller) noexcept nogil
+cdef void poller_note(fs_poller *poller, int descriptor) noexcept nogil
+cdef void poller_drop(fs_poller *poller, int descriptor) noexcept nogil
+cdef int poller_look(fs_poller *poller, int *ready) noexcept nogil
+cdef int poller_settle(fs_poller *poller, int *ready) noexcept nogil
+cdef int poller_await(fs_poller *poller, const fs_polled *among, int count, uint64_t limit_ns) noexcept nogil
+cdef int polling_is_stale(int descriptor, int flags) noexcept nogil
+cdef void polling_told_edge(int descriptor) noexcept nogil
 cdef void table_lose(int descriptor) noexcept nogil  # what the table has of the number was closed without a word
 cdef void leave_descriptor(int descriptor) noexcept nogil
 cdef void leave_range(unsigned first, unsigned last) noexcept nogil

@@ -16,6 +16,15 @@ cdef extern from *:
     """
     int fs_poll_until(int descriptor, int what, uint64_t deadline) nogil
 
+cdef extern from *:
+    """
+    static uint32_t fs_connection_generation(const struct fs_connection *connection)
+    {
+        return atomic_load(&connection->generation);
+    }
+    """
+    uint32_t fs_connection_generation(const fs_connection *connection) nogil
+
 cdef atomic_int never_leaving = 0  # who waits here is not told of a close, as TCP does not tell of one
 
 
@@ -122,6 +131,14 @@ cdef int leave_release(fs_connection *connection, int descriptor) noexcept nogil
 
 cdef void connection_watch(fs_connection *connection, int descriptor) noexcept nogil:
     fs_connection_watch(connection, descriptor)
+
+
+cdef void connection_unwatch(fs_connection *connection, int descriptor) noexcept nogil:
+    fs_connection_unwatch(connection, descriptor)
+
+
+cdef uint32_t connection_generation(const fs_connection *connection) noexcept nogil:
+    return fs_connection_generation(connection)
 
 
 cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_t deadline, bint again) except -1:

@@ -28,6 +28,7 @@ cdef extern from "switch/carry.h" nogil:
     ssize_t fs_carry_unread(fs_connection *connection, int descriptor)
 
     void fs_connection_watch(fs_connection *connection, int descriptor)
+    void fs_connection_unwatch(fs_connection *connection, int descriptor)
 
     int fs_carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within)
     void fs_carry_send_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved)
@@ -52,6 +53,24 @@ cdef extern from "switch/waiting.h" nogil:
     int fs_carry_settle(fs_connection *connection, int descriptor, int flags)
     fs_end *fs_carry_hold(fs_connection *connection, int descriptor, fs_record **record)
     bint fs_carry_is_by_ring(const fs_record *record, const fs_end *end)
+
+cdef extern from "switch/polling.h" nogil:
+    enum: FS_POLLED_MOST
+    struct fs_polled:
+        pass
+    struct fs_poller:
+        fs_polled among[FS_POLLED_MOST]
+        int count
+        uint64_t turn
+    fs_poller FS_POLLER_NEW
+    int fs_polling_is_due()
+    void fs_poller_note(fs_poller *poller, int descriptor)
+    void fs_poller_drop(fs_poller *poller, int descriptor)
+    int fs_poller_look(fs_poller *poller, int *ready)
+    int fs_poller_settle(fs_poller *poller, int *ready)
+    int fs_poller_await(fs_poller *poller, const fs_polled *among, int count, uint64_t limit_ns)
+    int fs_polling_is_stale(int descriptor, int flags)
+    void fs_polling_told_edge(int descriptor)
 
 cdef extern from "switch/leave.h" nogil:
     void fs_leave_descriptor(int descriptor)

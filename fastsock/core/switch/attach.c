@@ -79,12 +79,15 @@ static int shut_readers_out(struct fs_record *record)
     return -EAGAIN;
 }
 
+_Atomic int fs_attached_ever;
+
 /* Others see it from now on. */
 static void show(struct fs_connection *connection, struct fs_end *end, int reader_within)
 {
     struct fs_record *record = connection->record;
     atomic_store(&fs_words_in(end)->rx_in, (uint32_t)reader_within);
     atomic_store(&record->rseq, 0);
+    atomic_store(&fs_attached_ever, 1);
     atomic_store(&connection->end, end);
     /* behind that: whoever begins to watch marks the record, and then looks for the end */
     if (atomic_load(&record->watched)) atomic_store(&end->in.shared->watched, FS_WATCHED_EXACTLY);

@@ -22,6 +22,7 @@ int fs_attach_join(struct fs_connection *connection, int descriptor, struct fs_s
 /* Of the end that offered: 1 once it is attached, 0 while the other end has not joined, -EAGAIN: not now.  carry.c calls
  * it in each call while an offer is open, so nobody else need. */
 int fs_attach_progress(struct fs_connection *connection, int descriptor);
+extern _Atomic int fs_attached_ever; /* a connection of this process had memory, or of its parents */
 /* The other process as the kernel tells it, once that is known: only then is memory copied past the ring. */
 void fs_attach_peer(struct fs_connection *connection, int process);
 

@@ -56,6 +56,20 @@ void fs_connection_watch(struct fs_connection *connection, int descriptor)
     fs_connection_exit(connection);
 }
 
+void fs_connection_unwatch(struct fs_connection *connection, int descriptor)
+{
+    if (!fs_connection_enter(connection, descriptor)) return;
+    struct fs_record *record = connection->record;
+    if (fs_holders_is_alone(&record->holders)) {
+        atomic_store(&record->watched, 0); /* before the look at `end`, as above */
+        struct fs_end *end = connection->end;
+        if (end != NULL) atomic_store(&end->in.shared->watched, FS_WATCHED_NOT);
+        /* somebody may have begun meanwhile */
+        if (end != NULL && atomic_load(&record->watched)) atomic_store(&end->in.shared->watched, FS_WATCHED_EXACTLY);
+    }
+    fs_connection_exit(connection);
+}
+
 void fs_connection_report(struct fs_connection *connection, int descriptor, struct fs_carriers *carriers)
 {
     *carriers = (struct fs_carriers){0};

@@ -53,6 +53,8 @@ ssize_t fs_carry_unread(struct fs_connection *connection, int descriptor); /* as
 
 /* Somebody whom fastsock does not see polls the number: what the kernel shows of it is exact from now on. */
 void fs_connection_watch(struct fs_connection *connection, int descriptor);
+/* Nobody does, as far as this process knows.  Where another one holds the connection too, it stays exact. */
+void fs_connection_unwatch(struct fs_connection *connection, int descriptor);
 
 struct fs_carriers {
     int state;                                   /* enum fs_state */

@@ -214,18 +214,6 @@ static int release_empty(struct fs_connection *connection, struct fs_record *rec
     return fs_ring_take_back_raw(&end->in) ? -EAGAIN : end_tokens(connection, record, end, descriptor);
 }
 
-/* As far as a receive would get without taking payload. */
-static void catch_up(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
-{
-    const struct fs_switch_words *words = fs_words_in(end);
-    for (int i = 0; i < 2 && atomic_load(&words->seq) != atomic_load(&record->rseq); i++) {
-        int on_tcp = (atomic_load(&record->rseq) & 1) == 0;
-        if (on_tcp && fs_distance(fs_moved(&record->received), atomic_load(&words->x)) > 0) return;
-        if (!on_tcp && (fs_ring_unread(&end->in) != 0 || fs_tokens_drain(connection, end, descriptor) != 0)) return;
-        fs_switch_carry_out(record, end);
-    }
-}
-
 /* Behind its own end nothing can be sent again. */
 static int may_send_again(const struct fs_end *end, int descriptor)
 {
@@ -260,7 +248,7 @@ static int release_unread(struct fs_connection *connection, struct fs_record *re
 static int release_in_place(struct fs_connection *connection, struct fs_record *record, struct fs_end *end,
                             int descriptor)
 {
-    catch_up(connection, record, end, descriptor);
+    fs_switch_catch_up(connection, end, descriptor);
     if ((atomic_load(&record->rseq) & 1) != 0 && atomic_load(&fs_words_in(end)->seq) != atomic_load(&record->rseq))
         return -EAGAIN;
     return fs_ring_unread(&end->in) == 0 ? release_empty(connection, record, end, descriptor) : -EAGAIN;

@@ -105,6 +105,23 @@ int fs_switch_to_tcp(struct fs_connection *connection, struct fs_end *end, int d
     return 1;
 }
 
+/* ---- the reader's side ---- */
+
+void fs_switch_catch_up(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    struct fs_record *record = connection->record;
+    const struct fs_switch_words *words = fs_words_in(end);
+    for (int i = 0; i < 2 && atomic_load(&words->seq) != atomic_load(&record->rseq); i++) {
+        if (is_in_ring(atomic_load(&record->rseq))) {
+            if (fs_ring_unread(&end->in) != 0 || fs_tokens_drain(connection, end, descriptor) != 0) return;
+        } else {
+            int64_t left = fs_distance(fs_moved(&record->received), atomic_load(&words->x));
+            if (left > 0 || left < -FS_MOST_TOKENS) return; /* a receive tells the second */
+        }
+        fs_switch_carry_out(record, end);
+    }
+}
+
 /* ---- the other end's way out ---- */
 
 /* All of it at once: half of what is free of its buffer is enough.  The kernel counts what holds the bytes, too. */

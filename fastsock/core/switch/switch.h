@@ -29,6 +29,15 @@ static inline void fs_switch_carry_out(struct fs_record *record, struct fs_end *
     atomic_store(&fs_words_in(end)->rseq, seq);
 }
 
+/* As far as a receive would get without taking payload. */
+void fs_switch_catch_up(struct fs_connection *connection, struct fs_end *end, int descriptor);
+/* What comes in goes through the ring now, as far as this end has carried out. */
+static inline int fs_switch_reads_ring(const struct fs_record *record, const struct fs_end *end)
+{
+    uint32_t carried_out = atomic_load(&record->rseq);
+    return (carried_out & 1) != 0 && atomic_load(&fs_words_in(end)->seq) == carried_out;
+}
+
 /* The other end needs its descriptor for other code, and asks that what it has not read be sent again over TCP. */
 static inline int fs_switch_is_asked(const struct fs_end *end)
 {

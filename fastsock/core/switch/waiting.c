@@ -16,6 +16,7 @@
 #define LOCK_PATIENCE_NS 50000000ull
 #define WRITER_SLICE_NS 100000000ull /* our own shutdown() may come meanwhile */
 #define READER_SLICE_NS 5000000ull   /* another thread reads first, and is about to */
+#define MOST_CHANGES 4               /* of carrier, seen before one sleep */
 
 static uint64_t until(uint64_t deadline_ns)
 {
@@ -27,8 +28,7 @@ static uint64_t until(uint64_t deadline_ns)
 static int is_in_ring(const struct fs_record *record, const struct fs_end *end, int what)
 {
     if (end == NULL || fs_record_is_plain(record)) return 0;
-    if (what == FS_WRITABLE) return atomic_load(&record->out_ring) != 0;
-    return (atomic_load(&record->rseq) & 1) != 0 && atomic_load(&fs_words_in(end)->seq) == atomic_load(&record->rseq);
+    return what == FS_WRITABLE ? atomic_load(&record->out_ring) != 0 : fs_switch_reads_ring(record, end);
 }
 
 int fs_carry_look(struct fs_connection *connection, int descriptor, int what)
@@ -65,6 +65,19 @@ static int can_go_on(const struct fs_record *record, const struct fs_end *end)
     return fs_distance(fs_moved(&record->received), atomic_load(&words->x)) <= 0;
 }
 
+/* With the reader's lock.  1: there is something to read; 0: the descriptor will show it. */
+static int settle(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    for (int i = 0; i < MOST_CHANGES; i++) {
+        fs_switch_catch_up(connection, end, descriptor);
+        if (!fs_switch_reads_ring(record, end)) return can_go_on(record, end);
+        int moved = fs_tokens_settle(connection, end, descriptor);
+        if (moved == 0) return 0;
+        if (moved < 0 || fs_end_has_data(end)) return 1;
+    }
+    return 1;
+}
+
 /* Before a sleep until there is something to read.  1: there is; 0: the descriptor will show it; -EBUSY. */
 static int prepare_reader(struct fs_connection *connection, int descriptor, struct fs_record *record,
                           uint64_t patience_ns)
@@ -76,8 +89,7 @@ static int prepare_reader(struct fs_connection *connection, int descriptor, stru
     if (end != NULL && fs_table_is(connection, descriptor, record) && !fs_record_is_plain(record)) {
         fs_switch_mend_reader(record, descriptor);
         if (fs_traffic_inside(atomic_load(&record->received)) != 0) result = -EBUSY;
-        else if (is_in_ring(record, end, FS_READABLE)) result = fs_tokens_settle(connection, end, descriptor) != 0;
-        else if (fs_connection_is_joined(end)) result = can_go_on(record, end);
+        else if (fs_connection_is_joined(end)) result = settle(connection, record, end, descriptor);
     }
     fs_unlock(&record->receiver);
     return result;

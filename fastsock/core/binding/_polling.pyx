@@ -1,0 +1,371 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
+# cython: binding=False
+"""`select.epoll`, `select.poll` and `select.select` for programs whose connections may have memory.
+
+Each has the standard one within, which asks the kernel: so arguments, errors, signals, timeouts and forks are its own.
+The kernel tells of a connection with memory as of any file, because what lies in a ring has a token on TCP
+(`core/switch/polling.h`). What is added: before the kernel is asked, the rings of those that spoke of late are looked at,
+for a moment. And what it tells because of a token that is left over is not told on.
+
+Until a connection of the process has memory each call is the standard one's and one look.
+"""
+cimport cython
+from libc.errno cimport EBUSY
+from libc.limits cimport INT_MAX
+from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
+
+from fastsock.core.binding._core cimport (
+    now_ns, poller_await, poller_begin, poller_drop, poller_look, poller_note, poller_settle, polling_is_due,
+    polling_is_stale, polling_told_edge, table_find,
+)
+from fastsock.core.binding.stream cimport FS_AT_ONCE
+from fastsock.core.binding.switch cimport FS_POLLED_MOST, fs_polled, fs_poller
+
+import select as _select
+
+cdef object standard_epoll = _select.epoll, standard_poll = _select.poll, standard_select = _select.select
+cdef object standard_poll_type = type(standard_poll())
+cdef object ADOPTED = object()
+
+# Of EPOLL* and POLL*; the numbers are Linux's, and the same for both.
+cdef enum:
+    EVERYTHING = 0x07       # IN, PRI, OUT: what is registered where nothing is said
+    READABLE = 0x41         # IN, RDNORM
+    WRITABLE = 0x304        # OUT, WRNORM, WRBAND
+    ONE_SHOT = 0x40000000
+    EDGES = 0x80000000
+
+cdef enum:
+    KERNEL_EVERY = 16    # other descriptors must be heard even while the rings are busy
+    LONG = 1000000       # seconds
+    MOST_STALE = 64      # times in one wait that all the kernel told of was left over
+
+cdef extern from "Python.h":
+    int PyObject_AsFileDescriptor(object file) except -1
+
+cdef extern from *:
+    """
+    /* Of this thread: a poller of ours asks a file for its number. */
+    static _Thread_local int is_asking;
+
+    static void begin_asking(void) { is_asking++; }
+    static void end_asking(void) { is_asking--; }
+    static int asks(void) { return is_asking; }
+
+    /* A class of C's own, with the name of another one, whose module the interpreter takes from the name. */
+    static void name_class(PyObject *kind, const char *name)
+    {
+        if (!PyType_HasFeature((PyTypeObject *)kind, Py_TPFLAGS_HEAPTYPE)) ((PyTypeObject *)kind)->tp_name = name;
+    }
+
+    static void forbid_making(PyObject *kind) /* by programs: poll() makes them */
+    {
+        ((PyTypeObject *)kind)->tp_new = NULL;
+        PyType_Modified((PyTypeObject *)kind);
+    }
+
+    static void name_function(PyObject *function, PyObject *like)
+    {
+        if (!PyCFunction_Check(function) || !PyCFunction_Check(like)) return;
+        PyObject *module = ((PyCFunctionObject *)like)->m_module;
+        Py_XINCREF(module);
+        Py_XSETREF(((PyCFunctionObject *)function)->m_module, module);
+        ((PyCFunctionObject *)function)->m_ml->ml_doc = ((PyCFunctionObject *)like)->m_ml->ml_doc;
+    }
+    """
+    void begin_asking() noexcept
+    void end_asking() noexcept
+    bint asks() noexcept
+    void name_class(object kind, const char *name) noexcept
+    void forbid_making(object kind) noexcept
+    void name_function(object function, object like) noexcept
+
+
+# ---- who asks for numbers ----
+
+cdef dict unexplained = {}   # the layers above keep it (connection/watchers.py)
+cdef object explain = None, for_good = None
+
+
+def follow(dict numbers, explains, watches):
+    """numbers: is empty where no number needs an explanation. explains(number): a poller of ours watches it.
+    watches(number): somebody watches it whom no poller of ours sees, or it must be exact for him."""
+    global unexplained, explain, for_good
+    unexplained, explain, for_good = numbers, explains, watches
+
+
+def is_asking():
+    """Whether a poller of ours asks for the number at this moment, in this thread."""
+    return asks()
+
+
+cdef int number_of(object file) except -1:
+    begin_asking()
+    try:
+        return PyObject_AsFileDescriptor(file)
+    finally:
+        end_asking()
+
+
+# ---- what a wait is made of ----
+
+cdef struct Ready:
+    int count
+    int numbers[FS_POLLED_MOST]
+
+
+cdef int look(fs_poller *poller, fs_poller *learned, Ready *ready, double seconds) noexcept:
+    """Those whose rings have something. Waits for one a moment, if the caller waits at all: `seconds`, negative for ever.
+    Before he asks the kernel the others are settled. With the lock of the poller's owner; it is let go meanwhile.
+
+    learned: the poller that knows whether such a wait pays.
+    """
+    cdef fs_polled among[FS_POLLED_MOST]
+    cdef int count, i, found
+    cdef uint64_t limit = UINT64_MAX if seconds < 0 else <uint64_t>(seconds * 1e9)
+    ready.count = poller_look(poller, ready.numbers)
+    if ready.count or not poller.count or seconds == 0:
+        return 0
+    count = poller.count
+    for i in range(count):
+        among[i] = poller.among[i]
+    with nogil:
+        found = poller_await(learned, among, count, limit)
+    if found:
+        ready.count = poller_look(poller, ready.numbers)
+    if not ready.count:
+        ready.count = poller_settle(poller, ready.numbers)
+    return 0
+
+
+cdef bint is_stale(fs_poller *poller, int number):
+    """Whether the kernel tells the number as readable, and there is nothing."""
+    cdef int result = polling_is_stale(number, FS_AT_ONCE)
+    if result == -EBUSY:
+        with nogil:
+            result = polling_is_stale(number, 0)
+    if result == 0:
+        poller_note(poller, number)
+    return result == 1
+
+
+cdef double in_seconds(object timeout, double unit) except? -2:
+    """Negative: for ever, or nearly so."""
+    cdef double given = -1 if timeout is None else <double>timeout / unit
+    return given if 0 <= given < LONG else -1
+
+
+@cython.final
+cdef class epoll:
+    cdef object own, ask        # the standard object, and its poll()
+    cdef dict masks             # what was registered, by numbers
+    cdef fs_poller poller
+    cdef long writers
+    cdef bint is_shown
+
+    def __cinit__(self, *args, **options):
+        self.own = args[1] if len(args) == 2 and args[0] is ADOPTED else standard_epoll(*args, **options)
+        self.ask = self.own.poll
+        self.masks = {}
+        poller_begin(&self.poller)
+
+    @classmethod
+    def fromfd(cls, fd):
+        """As select.epoll.fromfd()."""
+        return epoll.__new__(epoll, ADOPTED, standard_epoll.fromfd(fd))
+
+    @property
+    def closed(self):
+        """True if the epoll handler is closed"""
+        return self.own.closed
+
+    def close(self):
+        """As select.epoll.close()."""
+        self.own.close()
+        self.masks.clear()
+        poller_begin(&self.poller)
+
+    def fileno(self):
+        """As select.epoll.fileno(). Whoever polls that number must see all as it is."""
+        number = self.own.fileno()
+        if not self.is_shown:
+            self.is_shown = True
+            for each in list(self.masks):
+                for_good(each)
+        return number
+
+    def __enter__(self):
+        self.own.__enter__()
+        return self
+
+    def __exit__(self, exc_type=None, exc_value=None, exc_tb=None):
+        self.close()
+
+    def register(self, fd, eventmask=EVERYTHING):
+        """As select.epoll.register()."""
+        cdef int number = number_of(fd)
+        self.own.register(number, eventmask)
+        self.note(number, eventmask)
+
+    def modify(self, fd, eventmask):
+        """As select.epoll.modify()."""
+        cdef int number = number_of(fd)
+        self.own.modify(number, eventmask)
+        self.note(number, eventmask)
+
+    def unregister(self, fd):
+        """As select.epoll.unregister()."""
+        cdef int number = number_of(fd)
+        self.forget(number)
+        self.own.unregister(number)
+
+    def poll(self, timeout=None, maxevents=-1):
+        """As select.epoll.poll()."""
+        if not polling_is_due():
+            return self.ask(timeout, maxevents)
+        return self.wait(timeout, maxevents)
+
+    @cython.critical_section
+    cdef int note(self, int number, object eventmask) except -1:
+        cdef uint32_t mask = <uint32_t>(<uint64_t>eventmask), before = <uint32_t>self.masks.get(number, 0)
+        self.masks[number] = mask
+        self.writers += (mask & WRITABLE != 0) - (before & WRITABLE != 0)
+        if not mask & READABLE or mask & EDGES:
+            poller_drop(&self.poller, number)
+        if mask & EDGES or self.is_shown:
+            for_good(number)  # an edge for each arrival
+        elif unexplained:
+            explain(number)
+        return 0
+
+    @cython.critical_section
+    cdef int forget(self, int number) except -1:
+        if <uint32_t>self.masks.pop(number, 0) & WRITABLE:
+            self.writers -= 1
+        poller_drop(&self.poller, number)
+        return 0
+
+    @cython.critical_section
+    cdef list wait(self, object timeout, object most):
+        cdef double seconds
+        cdef Ready ready
+        cdef list found
+        try:
+            seconds = in_seconds(timeout, 1)
+            if most != -1 and most <= 0:
+                return self.ask(timeout, most)
+        except TypeError:
+            return self.ask(timeout, most)  # which refuses it in its own words
+        if self.poller.count:
+            self.poller.turn += 1
+            look(&self.poller, &self.poller, &ready, seconds)
+            if ready.count:
+                found = self.readable(&ready)
+                if found:
+                    if self.writers > 0 or self.poller.turn % KERNEL_EVERY == 0:
+                        found = together(found, self.told(0, 0, most))
+                    return found if most == -1 or len(found) <= most else found[:most]
+        return self.told(timeout, seconds, most)
+
+    cdef list readable(self, Ready *ready):
+        """One that is told once only the kernel tells: it must not tell it again."""
+        cdef list found = []
+        cdef int i, first = <int>(self.poller.turn % <uint64_t>ready.count), number
+        cdef uint32_t mask
+        for i in range(ready.count):
+            number = ready.numbers[(first + i) % ready.count]
+            mask = self.masks.get(number, 0)
+            if mask & READABLE and not mask & (ONE_SHOT | EDGES):
+                found.append((number, mask & READABLE))
+        return found
+
+    cdef list told(self, object timeout, double seconds, object most):
+        """What the kernel tells and is so."""
+        cdef uint64_t until = now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
+        cdef list told, kept
+        cdef int times = 0
+        while True:
+            told = self.ask(timeout, most)
+            kept = self.without_stale(told)
+            if kept or not told or seconds == 0 or times >= MOST_STALE:
+                break
+            times += 1
+            if seconds > 0:
+                now = now_ns()
+                if now >= until:
+                    break
+                timeout = <double>(until - now) / 1e9
+        return told if times >= MOST_STALE else kept
+
+    cdef list without_stale(self, list told):
+        cdef list kept = []
+        cdef uint32_t events, mask
+        cdef int number
+        cdef bint all_kept = True
+        for event in told:
+            number = event[0]
+            events = event[1]
+            if events & READABLE and table_find(number) != NULL:
+                mask = self.masks.get(number, <uint32_t>EDGES)  # registered elsewhere: nothing is known of it
+                if mask & EDGES:
+                    with nogil:
+                        polling_told_edge(number)
+                elif is_stale(&self.poller, number):
+                    all_kept = False
+                    events &= ~READABLE
+                    if not events:
+                        if mask & ONE_SHOT:
+                            self.arm_again(number, mask)
+                        continue
+                    event = (number, events)
+            kept.append(event)
+        return told if all_kept else kept
+
+    cdef int arm_again(self, int number, uint32_t mask) except -1:
+        """The kernel has told it once, and tells no more."""
+        while True:
+            try:
+                self.own.modify(number, mask)
+            except (OSError, ValueError):
+                return 0  # closed meanwhile
+            now = self.masks.get(number)
+            if now is None or now == mask:
+                return 0
+            mask = now
+
+
+cdef list together(list found, list told):
+    """What the rings have and what the kernel tells, each number once."""
+    cdef dict events_of = dict(found)
+    for number, events in told:
+        events_of[number] = <uint32_t>events_of.get(number, 0) | <uint32_t>events
+    return list(events_of.items())
+
+
+include "polls.pxi"
+
+def adopted(poller, dict masks):
+    """The same as `poller`, a standard epoll or poll object, where the numbers of `masks` are registered as they say."""
+    cdef epoll events
+    cdef PollObject polls
+    if isinstance(poller, standard_epoll):
+        events = epoll.__new__(epoll, ADOPTED, poller)
+        for number, mask in masks.items():
+            events.note(number, mask)
+        return events
+    if isinstance(poller, standard_poll_type):
+        polls = PollObject.__new__(PollObject)
+        polls.own = poller
+        polls.ask = poller.poll
+        for number, mask in masks.items():
+            polls.note(number, mask)
+        return polls
+    return poller
+
+
+name_class(epoll, b"select.epoll")
+name_class(PollObject, b"select.poll")
+forbid_making(PollObject)
+name_function(poll, standard_poll)
+name_function(select, standard_select)
+poller_begin(&common)

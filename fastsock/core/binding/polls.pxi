@@ -1,0 +1,218 @@
+# `select.poll` and `select.select`: the kernel looks at all that they are given each time, and so do they.
+
+cdef extern from "Python.h":
+    object PySequence_Fast(object sequence, const char *refusal)
+    Py_ssize_t PySequence_Fast_GET_SIZE(object fast) noexcept
+    object PySequence_ITEM "PySequence_GetItem" (object fast, Py_ssize_t i)
+
+cdef fs_poller common  # what was learned of waiting a moment, by all that have no memory of their own
+
+
+cdef int begin(fs_poller *poller) noexcept:
+    poller_begin(poller)
+    common.turn += 1
+    return 0
+
+
+cdef bint kernel_is_due() noexcept:
+    return common.turn % KERNEL_EVERY == 0
+
+
+@cython.final
+cdef class PollObject:
+    cdef object own, ask   # the standard object, and its poll()
+    cdef dict masks        # what was registered, by numbers
+
+    def __cinit__(self):
+        self.own = standard_poll()
+        self.ask = self.own.poll
+        self.masks = {}
+
+    def register(self, fd, eventmask=EVERYTHING, /):
+        """As select.poll.register()."""
+        cdef int number = number_of(fd)
+        self.own.register(number, eventmask)
+        self.note(number, eventmask)
+
+    def modify(self, fd, eventmask, /):
+        """As select.poll.modify()."""
+        cdef int number = number_of(fd)
+        self.own.modify(number, eventmask)
+        self.note(number, eventmask)
+
+    def unregister(self, fd, /):
+        """As select.poll.unregister()."""
+        cdef int number = number_of(fd)
+        self.own.unregister(number)
+        self.masks.pop(number, None)
+
+    def poll(self, timeout=None, /):
+        """As select.poll.poll()."""
+        if not polling_is_due():
+            return self.ask(timeout)
+        return self.wait(timeout)
+
+    cdef int note(self, int number, object eventmask) except -1:
+        self.masks[number] = eventmask
+        if unexplained:
+            explain(number)
+        return 0
+
+    @cython.critical_section
+    cdef list wait(self, object timeout):
+        cdef fs_poller poller
+        cdef Ready ready
+        cdef double seconds
+        cdef list found
+        cdef uint32_t mask, all_masks = 0
+        cdef int i
+        try:
+            seconds = in_seconds(timeout, 1000)
+        except TypeError:
+            return self.ask(timeout)  # which refuses it in its own words
+        begin(&poller)
+        for number, mask in self.masks.items():
+            all_masks |= mask
+            if mask & READABLE:
+                poller_note(&poller, number)
+        if poller.count:
+            look(&poller, &common, &ready, seconds)
+            if ready.count:
+                found = [(ready.numbers[i], <uint32_t>self.masks[ready.numbers[i]] & READABLE) for i in range(ready.count)
+                         if ready.numbers[i] in self.masks]
+                if len(self.masks) > 1 and (all_masks & WRITABLE or kernel_is_due()):
+                    found = together(found, self.without_stale(self.ask(0)))
+                if found:
+                    return found
+        return self.told(timeout, seconds)
+
+    cdef list told(self, object timeout, double seconds):
+        """What the kernel tells and is so."""
+        cdef uint64_t until = now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
+        cdef list told, kept
+        cdef int times = 0
+        while True:
+            told = self.ask(timeout)
+            kept = self.without_stale(told)
+            if kept or not told or seconds == 0:
+                return kept
+            times += 1
+            if times > MOST_STALE:
+                return told
+            if seconds > 0:
+                now = now_ns()
+                if now >= until:
+                    return kept
+                timeout = <double>(until - now) / 1e6
+
+    cdef list without_stale(self, list told):
+        cdef list kept = []
+        cdef uint32_t events
+        for event in told:
+            events = event[1]
+            if events & READABLE and is_left_over(event[0]):
+                events &= ~READABLE
+                if not events:
+                    continue
+                event = (event[0], events)
+            kept.append(event)
+        return kept
+
+
+cdef bint is_left_over(int number):
+    """As is_stale(), for who keeps nothing in mind."""
+    cdef fs_poller nobody
+    if table_find(number) == NULL:
+        return False
+    nobody.count = 0
+    nobody.turn = 0
+    return is_stale(&nobody, number)
+
+
+def poll():
+    """As select.poll()."""
+    return PollObject.__new__(PollObject)
+
+
+# ---- select ----
+
+@cython.final
+cdef class Files:
+    """One of the lists that select() is given."""
+    cdef list files, numbers
+
+    def __cinit__(self, given):
+        cdef Py_ssize_t i = 0
+        cdef object fast = PySequence_Fast(given, b"arguments 1-3 must be sequences")
+        self.files = []
+        self.numbers = []
+        while i < PySequence_Fast_GET_SIZE(fast):  # asked for its number a file may take others off the list
+            file = PySequence_ITEM(fast, i)
+            self.numbers.append(number_of(file))
+            self.files.append(file)
+            i += 1
+        if unexplained:
+            for number in self.numbers:
+                explain(number)
+
+    cdef list among(self, found):
+        """Those of the files whose numbers are found."""
+        cdef Py_ssize_t i
+        if not found:
+            return []
+        return [self.files[i] for i in range(len(self.files)) if self.numbers[i] in found]
+
+
+def select(rlist, wlist, xlist, timeout=None, /):
+    """As select.select()."""
+    cdef Files readers = Files.__new__(Files, rlist), writers = Files.__new__(Files, wlist), others = Files.__new__(Files, xlist)
+    cdef fs_poller poller
+    cdef Ready ready
+    cdef double seconds
+    cdef int i
+    begin(&poller)
+    if polling_is_due() and is_limit(timeout):
+        for number in readers.numbers:
+            if number >= 0:
+                poller_note(&poller, number)
+    if not poller.count:
+        told = standard_select(readers.numbers, writers.numbers, others.numbers, timeout)
+        return readers.among(told[0]), writers.among(told[1]), others.among(told[2])
+    seconds = in_seconds(timeout, 1)
+    look(&poller, &common, &ready, seconds)
+    if ready.count:
+        found = {ready.numbers[i] for i in range(ready.count)}
+        if not writers.numbers and not others.numbers and (len(readers.numbers) == 1 or not kernel_is_due()):
+            return readers.among(found), [], []
+        told = standard_select(readers.numbers, writers.numbers, others.numbers, 0)
+        found.update([number for number in told[0] if not is_left_over(number)])
+        return readers.among(found), writers.among(told[1]), others.among(told[2])
+    return select_told(readers, writers, others, timeout, seconds)
+
+
+cdef bint is_limit(object timeout):
+    """Whether select() takes it."""
+    try:
+        return timeout is None or timeout >= 0
+    except TypeError:
+        return False
+
+
+cdef tuple select_told(Files readers, Files writers, Files others, object timeout, double seconds):
+    """What the kernel tells and is so."""
+    cdef uint64_t until = now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
+    cdef int times = 0
+    while True:
+        told = standard_select(readers.numbers, writers.numbers, others.numbers, timeout)
+        found = told[0]
+        if times < MOST_STALE:
+            found = [number for number in found if not is_left_over(number)]
+        if found or told[1] or told[2] or not told[0] or seconds == 0:
+            break
+        times += 1
+        if seconds > 0:
+            now = now_ns()
+            if now >= until:
+                break
+            timeout = <double>(until - now) / 1e9
+    return readers.among(found), writers.among(told[1]), others.among(told[2])

@@ -1,0 +1,62 @@
+/* What a poller that fastsock sees does about the connections which it watches for reading.
+ *
+ * The kernel tells of them as of any file: what lies in a ring has a token on TCP, or on its way, or one is asked for.  So
+ * no wake-up depends on this file.  It does two things.  It looks at the rings of few connections, those that spoke of
+ * late: then most waits are no system call, of either end.  And it finds out which tokens are left over: the kernel shows
+ * them, but nothing is there to read.  A silent connection costs nothing.
+ *
+ * How the ready ones are found, and how the others are armed, is this file's alone.
+ */
+#ifndef FASTSOCK_POLLING_H
+#define FASTSOCK_POLLING_H
+
+#include "attach.h"
+#include "connection.h"
+
+enum { FS_POLLED_MOST = 32 };
+
+/* A connection whose ring a poller looks at. */
+struct fs_polled {
+    struct fs_connection *connection;
+    uint32_t generation;
+    int descriptor;
+    int unsettled; /* its program may have read since: a token may be left over */
+    uint64_t told; /* the poller's turn that last found something there */
+};
+
+/* Its owner keeps other threads out, but from what the calls say. */
+struct fs_poller {
+    struct fs_polled among[FS_POLLED_MOST];
+    int count;
+    uint64_t turn;
+    struct fs_spin spin;
+    struct fs_yielding yield;
+};
+
+#define FS_POLLER_NEW ((struct fs_poller){.spin = {.success = 1.0f}})
+
+/* Whether a connection of this process ever had memory.  Before that a poller asks the kernel alone. */
+static inline int fs_polling_is_due(void) { return atomic_load_explicit(&fs_attached_ever, memory_order_relaxed); }
+
+/* The number was told as readable, or may be worth a look: from now on it is looked at, instead of the one that was silent
+ * longest.  Others than connections with memory are left out. */
+void fs_poller_note(struct fs_poller *poller, int descriptor);
+void fs_poller_drop(struct fs_poller *poller, int descriptor);
+
+/* The numbers whose rings have something, at most FS_POLLED_MOST.  How many. */
+int fs_poller_look(struct fs_poller *poller, int *ready);
+/* Before a sleep: those that turn out to have something.  The others are armed, and no token of theirs is left. */
+int fs_poller_settle(struct fs_poller *poller, int *ready);
+/* Waits a moment for one of them, without the interpreter's lock: spins where the other end runs on another core, hands the
+ * core over where it runs on this one.  `among` is a copy.  Whether it came. */
+int fs_poller_await(struct fs_poller *poller, const struct fs_polled *among, int count, uint64_t limit_ns);
+
+/* The kernel tells the number as readable.  1: that was a token which is gone now, and nothing is there.  0: it is so, or
+ * the number is no connection with memory.  -EBUSY: with FS_AT_ONCE, another thread reads there at this moment. */
+int fs_polling_is_stale(int descriptor, int flags);
+
+/* Before an edge is told on: what comes from now on has one of its own, though the program may read nothing.  The connection
+ * is watched (fs_connection_watch()). */
+void fs_polling_told_edge(int descriptor);
+
+#endif
