@@ -14,7 +14,7 @@ import types
 
 from . import arrays
 from .connection import carriers, watchers
-from .core.binding._calls import SocketCalls, accepted, is_known, is_new, is_tcp
+from .core.binding._calls import SocketCalls, accepted, is_adopted, is_known, is_new, is_tcp
 from .patching import detached, guards, numbers
 
 TYPE_CHECKING = False
@@ -44,8 +44,7 @@ class socket(SocketCalls, _Plain):
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
         _Plain.__init__(self, family, type, proto, fileno)
-        if fileno is None:
-            is_new(_Base.fileno(self))
+        (is_new if fileno is None else is_adopted)(_Base.fileno(self))
 
     @property
     def transport(self) -> str:

@@ -376,3 +376,47 @@ def test_a_child_that_ended_without_a_close_holds_nothing(end):
         assert client.hear() == "reset"
         assert client.finish() == 0
         assert server.finish() == 0
+
+
+def test_a_number_that_another_socket_got_unseen_is_that_socket_s():
+    """The ring of the first one has unread bytes. Nothing of the one comes by the other."""
+    program = """
+        import _socket, ctypes, os, socket
+        C = ctypes.CDLL(None)
+        def connected():
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                near = socket.create_connection(listener.getsockname())
+                return near, listener.accept()[0]
+        for way in ("object", "number", "duplicate"):
+            near, far = connected()
+            for _ in range(100):
+                near.sendall(b"x")
+                far.sendall(far.recv(1))
+                near.recv(1)
+            tell(near.transport)
+            far.sendall(b"the first one's")
+            one, two = _socket.socketpair(_socket.AF_UNIX) if way == "number" else connected()
+            number = near.fileno()
+            C.close(number)
+            assert C.dup2(one.fileno(), number) == number
+            two.send(b"the other one's")
+            if way == "object":
+                taken = socket.socket(fileno=number)
+                taken.sendall(b"answer")
+                tell(taken.recv(100).decode())
+            elif way == "number":
+                os.write(number, b"answer")
+                tell(os.read(number, 100).decode())
+            else:
+                again = os.dup(number)
+                os.write(again, b"answer")
+                tell(os.read(again, 100).decode())
+            tell(two.recv(100).decode())
+            near.detach()
+    """
+    with Script(UPGRADE, program) as script:
+        for _ in range(3):
+            assert script.hear() == "shm"
+            assert script.hear() == "the other one's"
+            assert script.hear() == "answer"
+        assert script.finish() == 0

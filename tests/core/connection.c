@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "switch/answering.h"
+
 #define PIECE (1u << 20)
 
 static const _Atomic int never_leaving;
@@ -172,8 +174,10 @@ void join_thread(pthread_t thread) { CHECK_EQUAL(pthread_join(thread, NULL), 0);
 
 pid_t start_process(void)
 {
+    fs_answering_rest(); /* as the bindings do: a sanitizer's own locks may be a thread's at the fork */
     pid_t process = fork();
     CHECK(process >= 0);
+    if (process != 0) fs_answering_go_on();
     return process;
 }
 

@@ -34,7 +34,7 @@ from fastsock.core.binding._core cimport (
     carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, channel_await,
     channel_receive, channel_send_parts, connection_generation, connection_unwatch, connection_watch, end_drop, is_channel,
     is_contended, leave_descriptor, leave_release, leave_shutdown, now_ns, option_get, option_set,
-    share_lock, table_duplicate, table_enter, table_find, table_lose, table_next,
+    share_lock, table_duplicate, table_enter, table_find, table_knows, table_lose, table_next,
 )
 from fastsock.core.binding.stream cimport (
     FS_AT_ONCE, FS_NO_SIGNAL, FS_PATIENT, FS_PEEK, FS_READABLE, FS_UNPOLLED, FS_WRITABLE, fs_end,
@@ -68,7 +68,6 @@ cdef extern from *:
     """
     #include <structmember.h>
     #include <errno.h>
-    #include <netinet/in.h>
     #include <sys/socket.h>
     #include <sys/time.h>
 
@@ -84,14 +83,6 @@ cdef extern from *:
         return _PyBytes_Resize(&bytes, length) < 0 ? NULL : bytes;
     }
 
-    /* C code may have closed a number of the table unseen, and a pipe or a file has it by now */
-    static int is_tcp_number(int descriptor)
-    {
-        int protocol = 0;
-        socklen_t size = sizeof(protocol);
-        return getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP;
-    }
-
     /* SO_RCVTIMEO or SO_SNDTIMEO in nanoseconds, 0: none */
     static int64_t kernel_limit(int descriptor, int receiving)
     {
@@ -103,7 +94,6 @@ cdef extern from *:
     """
     int raise_errno(int number) except -1
     object shortened(PyObject *bytes, Py_ssize_t length)
-    int is_tcp_number(int descriptor) nogil
     int64_t kernel_limit(int descriptor, int receiving) nogil
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -852,6 +842,11 @@ def is_new(int descriptor):
     """The kernel has made a file of that number: what the table has of it was closed without a word."""
     if table_find(descriptor) != NULL:
         table_lose(descriptor)
+
+
+def is_adopted(int descriptor):
+    """A socket object takes the number over: C code may have closed it unseen, and another file has it by now."""
+    table_knows(descriptor)
     if early:
         early.pop(descriptor, None)
 
@@ -993,10 +988,7 @@ cdef class Finder:
         number = descriptor if 0 <= descriptor <= INT_MAX else -1
         if table_find(number) == NULL:
             return None
-        if not is_tcp_number(number):
-            table_lose(number)
-            return None
-        return Numbered(number)
+        return Numbered(number) if table_knows(number) else None
 
 
 def finder(dict known):

@@ -37,6 +37,7 @@ cdef int table_enter(int descriptor, int role) noexcept nogil:
 
 
 cdef int table_duplicate(int descriptor, int number) noexcept nogil:
+    fs_identity_check(descriptor)  # a duplicate of another file is none of the connection
     return fs_table_duplicate(descriptor, number)
 
 
@@ -103,9 +104,11 @@ cdef int option_get(fs_connection *connection, int descriptor, int level, int op
 
 
 cdef void table_lose(int descriptor) noexcept nogil:
-    cdef fs_connection *connection = fs_table_remove(descriptor)
-    if connection != NULL:
-        fs_table_forget(connection)
+    fs_table_lose(descriptor)
+
+
+cdef bint table_knows(int descriptor) noexcept nogil:
+    return fs_identity_check(descriptor)
 
 
 cdef void leave_descriptor(int descriptor) noexcept nogil:

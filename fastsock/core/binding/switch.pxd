@@ -14,8 +14,7 @@ cdef extern from "switch/table.h" nogil:
 
     int fs_table_enter(int descriptor, int role)
     fs_connection *fs_table_find(int descriptor)
-    fs_connection *fs_table_remove(int descriptor)
-    void fs_table_forget(fs_connection *connection)
+    void fs_table_lose(int descriptor)
     int fs_table_duplicate(int descriptor, int number)
     int fs_table_next(int descriptor)
 
@@ -78,6 +77,9 @@ cdef extern from "switch/leave.h" nogil:
     void fs_leave_all()
     int fs_leave_shutdown(fs_connection *connection, int descriptor, int how)
     int fs_leave_release(fs_connection *connection, int descriptor)
+
+cdef extern from "switch/identity.h" nogil:
+    int fs_identity_check(int descriptor)
 
 cdef extern from "switch/answering.h" nogil:
     void fs_answering_rest()

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "identity.h"
 #include "options.h"
 #include "switch.h"
 #include "table.h"
@@ -82,9 +83,10 @@ static int shut_readers_out(struct fs_record *record)
 _Atomic int fs_attached_ever;
 
 /* Others see it from now on. */
-static void show(struct fs_connection *connection, struct fs_end *end, int reader_within)
+static void show(struct fs_connection *connection, struct fs_end *end, int descriptor, int reader_within)
 {
     struct fs_record *record = connection->record;
+    fs_identity_keep(connection, descriptor);
     atomic_store(&fs_words_in(end)->rx_in, (uint32_t)reader_within);
     atomic_store(&record->rseq, 0);
     atomic_store(&fs_attached_ever, 1);
@@ -116,7 +118,7 @@ int fs_attach_offer(struct fs_connection *connection, int descriptor, struct fs_
     else if ((within = shut_readers_out(record)) < 0) error = within;
     else {
         fs_options_take(record, descriptor); /* from now on a token must wake whoever reads */
-        show(connection, end, within);
+        show(connection, end, descriptor, within);
     }
     let_go(record);
     return error == 0 ? 0 : refused(end, error);
@@ -180,7 +182,7 @@ static int join(struct fs_connection *connection, struct fs_end *end, int descri
     }
     fs_options_take(record, descriptor);
     atomic_store(&record->since_ns, fs_now_ns());
-    show(connection, end, within);
+    show(connection, end, descriptor, within);
     atomic_store(&record->state, FS_ATTACHED);
     if (atomic_compare_exchange_strong(&end->header->joined, &open, FS_JOINED)) return 0;
     fs_options_give_back(record, descriptor);

@@ -3,6 +3,7 @@
 
 #include <sys/ioctl.h>
 
+#include "identity.h"
 #include "switch.h"
 #include "tokens.h"
 
@@ -38,7 +39,7 @@ ssize_t fs_carry_unread(struct fs_connection *connection, int descriptor)
 
 void fs_connection_watch(struct fs_connection *connection, int descriptor)
 {
-    if (!fs_connection_enter(connection, descriptor)) return;
+    if (!fs_identity_check(descriptor) || !fs_connection_enter(connection, descriptor)) return;
     struct fs_record *record = connection->record;
     int was = (int)atomic_exchange(&record->watched, 1); /* before the look at `end`: an attach looks after it */
     struct fs_end *end = connection->end;

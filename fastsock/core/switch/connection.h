@@ -21,6 +21,7 @@ struct fs_connection {
     struct fs_candidate *_Atomic candidate;         /* NULL at first; `forget` lets it go */
     void (*_Atomic forget)(struct fs_connection *); /* candidates.c's; called once the connection has left */
     struct fs_end *withdrawn[8];                    /* offers that nobody took: until the connection leaves */
+    _Atomic uint64_t identity;                      /* of the socket that memory was added to (identity.h) */
     uint32_t forks;                                 /* the last fork that has counted it */
     _Atomic uint32_t answers_as;                    /* the generation of process that is named to the other end */
     int is_last;                                    /* no other process holds it */

@@ -11,6 +11,7 @@
 #include "attach.h"
 #include "carry.h"
 #include "detour.h"
+#include "identity.h"
 #include "options.h"
 #include "sockets/registrations.h"
 #include "switch.h"
@@ -83,7 +84,8 @@ static void pay(struct fs_connection *connection, struct fs_record *record, stru
 int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
 {
     int valid = how == SHUT_RD || how == SHUT_WR || how == SHUT_RDWR;
-    if (!valid || !fs_connection_enter(connection, descriptor)) return shutdown(descriptor, how) == 0 ? 0 : -errno;
+    if (!valid || !fs_identity_check(descriptor) || !fs_connection_enter(connection, descriptor))
+        return shutdown(descriptor, how) == 0 ? 0 : -errno;
     struct fs_record *record = connection->record;
     int locked = fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0;
     decide(connection, record, descriptor);
@@ -162,7 +164,8 @@ void fs_leave_descriptor(int descriptor)
 {
     struct fs_connection *connection = fs_table_remove(descriptor);
     if (connection == NULL) return;
-    if (connection->end != NULL || connection->is_last) leave(connection, descriptor, connection->is_last);
+    int known = attached_end(connection, connection->record) == NULL || fs_identity_holds(connection, descriptor);
+    if (known && (connection->end != NULL || connection->is_last)) leave(connection, descriptor, connection->is_last);
     fs_table_forget(connection);
 }
 
@@ -314,6 +317,7 @@ static int go_round(struct fs_connection *connection, struct fs_record *record, 
     if (error == 0) {
         fs_options_give_back(record, descriptor);
         lead_over(connection, &detour);
+        fs_identity_forget(connection);
     } else if (length > 0) { /* they would be lost without a word */
         shutdown(descriptor, SHUT_RDWR);
     }
@@ -334,6 +338,7 @@ static void wake_sleepers(struct fs_connection *connection)
 
 int fs_leave_release(struct fs_connection *connection, int descriptor)
 {
+    if (!fs_identity_check(descriptor)) return 0;
     if (!fs_connection_enter(connection, descriptor)) return -EBADF;
     struct fs_record *record = connection->record;
     int went_round = 0;

@@ -4,6 +4,7 @@
 
 #include "attach.h"
 #include "carry.h"
+#include "identity.h"
 #include "kernel.h"
 #include "stream/cma_offer.h"
 #include "switch.h"
@@ -50,6 +51,7 @@ static uint32_t carried_out(const struct receive *call)
 static int tell_error(const struct receive *call)
 {
     if (call->done != 0) return DONE; /* what was read comes first */
+    if (!fs_identity_holds(call->connection, call->descriptor)) return -EBADF;
     int error = atomic_exchange(&call->record->pending_error, 0);
     return error != 0 ? -error : 0;
 }
@@ -166,12 +168,16 @@ static int step_behind_y(struct receive *call)
     return ON;
 }
 
+static int is_look_old(const struct fs_end *end)
+{
+    return (double)(fs_ticks() - end->looked_at) > LOOK_EVERY_US * fs_ticks_per_us();
+}
+
 static int is_look_due(const struct receive *call)
 {
     const struct fs_end *end = call->end;
     return !(call->flags & FS_WILL_WAIT) || end->end_shown ||
-           atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen ||
-           (double)(fs_ticks() - end->looked_at) > LOOK_EVERY_US * fs_ticks_per_us();
+           atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen || is_look_old(end);
 }
 
 /* Whether the kernel shows an end.  A token that lies before it hides it from a look at the bytes. */
@@ -185,6 +191,7 @@ static int shows_end(const struct receive *call)
 static int look_for_end(struct receive *call, uint32_t seq)
 {
     struct fs_end *end = call->end;
+    if (is_look_old(end) && !fs_identity_holds(call->connection, call->descriptor)) return -EBADF;
     end->notice_seen = atomic_load(&end->in.shared->notice);
     end->looked_at = fs_ticks();
     if (!is_exact(call) && !shows_end(call)) return changes(call) != seq || fs_end_has_data(end) ? ON : -EAGAIN;

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "attach.h"
+#include "identity.h"
 #include "system.h"
 
 #define SHARE_OF_NUMBERS 8u
@@ -70,6 +71,8 @@ static enum fs_why compare_counters(struct fs_seeking *seeking, struct fs_record
 {
     const uint64_t counted = UINT64_MAX >> FS_TRAFFIC_SHIFT;
     uint64_t sent = atomic_load(&record->sent), received = atomic_load(&record->received);
+    if (fs_identity_of(descriptor) != seeking->identity)
+        return FS_WHY_LEFT; /* closed unseen: the number is another one's */
     int error = fs_counters_read(descriptor, &seeking->counters);
     if (error != 0) return why_of(error);
     if ((seeking->counters.sent & counted) == fs_traffic_bytes(sent) &&
@@ -89,6 +92,7 @@ enum fs_why fs_seeking_know(struct fs_seeking *seeking, int descriptor)
     if (error != 0) return error == -EAFNOSUPPORT ? FS_WHY_OTHER_HOST : why_of(error);
     if (fs_tuple_is_own(&seeking->tuple)) return FS_WHY_ITSELF;
     seeking->is_local = fs_tuple_is_local(&seeking->tuple);
+    seeking->identity = fs_identity_of(descriptor);
     return seeking->is_local ? FS_WHY_ATTACHED : FS_WHY_OTHER_HOST;
 }
 

@@ -15,8 +15,9 @@ struct fs_seeking {
     enum fs_stage stage;
     uint32_t guesses;
     uint32_t named_in; /* the generation of process in which its name is counted, 0: it is not */
-    int is_local;      /* and `tuple` is known */
-    pid_t process;     /* the other end's */
+    int is_local;      /* and `tuple` is known, of the socket of that name (identity.h) */
+    uint64_t identity;
+    pid_t process; /* the other end's */
     struct fs_tuple tuple;
     struct fs_counters counters, theirs;
     struct fs_hidden listener, stream, memory;

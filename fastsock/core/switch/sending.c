@@ -7,6 +7,7 @@
 #include "answering.h"
 #include "attach.h"
 #include "carry.h"
+#include "identity.h"
 #include "kernel.h"
 #include "stream/cma_offer.h"
 #include "switch.h"
@@ -47,6 +48,7 @@ static int is_gone(const struct fs_record *record, struct fs_end *end, int descr
         return 0;
     end->notice_seen = notice;
     end->looked_at = fs_ticks();
+    if (!fs_identity_holds(end->owner, descriptor)) return 1;
     if (atomic_load(&record->read_shut)) return 0; /* then the kernel shows nothing else */
     struct pollfd one = {descriptor, POLLRDHUP, 0};
     if (poll(&one, 1, 0) <= 0) return 0;

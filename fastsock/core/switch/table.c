@@ -136,6 +136,12 @@ void fs_table_forget(struct fs_connection *connection)
     finish_once(connection);
 }
 
+void fs_table_lose(int descriptor)
+{
+    struct fs_connection *connection = fs_table_remove(descriptor);
+    if (connection != NULL) fs_table_forget(connection);
+}
+
 int fs_table_enter(int descriptor, enum fs_role role)
 {
     struct fs_record *record = fs_record_take(role);
@@ -149,6 +155,7 @@ int fs_table_enter(int descriptor, enum fs_role role)
         atomic_store(&connection->descriptors, 1);
         atomic_store(&connection->candidate, NULL);
         atomic_store(&connection->answers_as, 0);
+        atomic_store(&connection->identity, 0);
         connection->forget = NULL;
         connection->is_last = 0;
         atomic_store(&connection->record, record);

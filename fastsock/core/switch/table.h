@@ -42,8 +42,9 @@ int fs_table_duplicate(int descriptor, int as);
  * and then calls fs_table_forget(). */
 struct fs_connection *fs_table_remove(int descriptor);
 void fs_table_forget(struct fs_connection *connection);
-void fs_table_abandon(void);       /* of a fresh child that uses none: it is not counted any more */
-int fs_table_next(int descriptor); /* the first number from there on that is in the table, or -1 */
+void fs_table_abandon(void);        /* of a fresh child that uses none: it is not counted any more */
+void fs_table_lose(int descriptor); /* the number was closed without a word, and may be another file's by now */
+int fs_table_next(int descriptor);  /* the first number from there on that is in the table, or -1 */
 
 /* While it is held this process does not fork, and nothing is offered, joined or withdrawn but by the holder.  Nobody waits
  * while he holds it. */

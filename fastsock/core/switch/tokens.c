@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "counters.h"
+#include "identity.h"
 
 #define ENDING_PATIENCE_NS 20000000ull
 #define MOST_READINGS 10000
@@ -19,8 +20,9 @@ static void note(_Atomic uint32_t *what, uint32_t now) { atomic_store_explicit(w
 /* ---- sending ---- */
 
 /* 1: TCP has taken it, or nobody is there any more. */
-static int send_one(struct fs_record *record, int descriptor)
+static int send_one(struct fs_connection *connection, struct fs_record *record, int descriptor)
 {
+    if (!fs_identity_holds(connection, descriptor)) return 1;
     ssize_t sent = send(descriptor, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent == 1) atomic_fetch_add(&record->sent, 1ull << FS_TRAFFIC_SHIFT);
     if (sent == 1 || errno == EPIPE) return 1;
@@ -51,7 +53,7 @@ void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int de
     for (int i = 0; i < MOST_TRIES && is_due(end, seen); i++) {
         uint64_t counted = (count_of(seen) + 1) << FS_TOKEN_SHIFT;
         if (!atomic_compare_exchange_weak(word, &seen, counted)) continue;
-        if (!send_one(record, descriptor)) atomic_fetch_add(&record->owed, 1);
+        if (!send_one(connection, record, descriptor)) atomic_fetch_add(&record->owed, 1);
         note(&record->rung, (uint32_t)(counted >> FS_TOKEN_SHIFT));
         fs_count(&end->statistics.wakes, 1);
         break;
@@ -64,7 +66,7 @@ int fs_tokens_pay(struct fs_connection *connection, int descriptor)
     struct fs_record *record = connection->record;
     while (atomic_load(&record->owed) != 0) {
         note(&record->ringing, 1);
-        int sent = send_one(record, descriptor);
+        int sent = send_one(connection, record, descriptor);
         if (sent) atomic_fetch_sub(&record->owed, 1);
         note(&record->ringing, 0);
         if (!sent) return -EAGAIN;
@@ -126,6 +128,7 @@ ssize_t fs_take_off_tcp(struct fs_connection *connection, int descriptor, void *
 {
     struct fs_record *record = connection->record;
     int takes = (kernel_flags & MSG_PEEK) == 0;
+    if (!fs_identity_holds(connection, descriptor)) return -EBADF;
     if (takes) note(&record->taking, 1);
     ssize_t got = recv(descriptor, target, length, kernel_flags | MSG_DONTWAIT);
     int error = errno;

@@ -35,7 +35,8 @@ int fs_tokens_end(struct fs_connection *connection, struct fs_end *end, int desc
 void fs_tokens_begin_again(struct fs_end *end, int left); /* after that, with so many on their way */
 
 /* One recv() under the reader's lock that never sleeps.  What it took is counted before anybody else comes.  The count,
- * 0 at the end, or -errno; an error but -EAGAIN is kept for the program as the record's `pending_error`. */
+ * 0 at the end, or -errno; an error but -EAGAIN is kept for the program as the record's `pending_error`.  -EBADF: the number
+ * is another file's by now. */
 ssize_t fs_take_off_tcp(struct fs_connection *connection, int descriptor, void *target, size_t length,
                         int kernel_flags);
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "carry.h"
+#include "identity.h"
 #include "switch.h"
 #include "table.h"
 #include "tokens.h"
@@ -88,7 +89,8 @@ static int prepare_reader(struct fs_connection *connection, int descriptor, stru
     result = 0;
     if (end != NULL && fs_table_is(connection, descriptor, record) && !fs_record_is_plain(record)) {
         fs_switch_mend_reader(record, descriptor);
-        if (fs_traffic_inside(atomic_load(&record->received)) != 0) result = -EBUSY;
+        if (!fs_identity_holds(connection, descriptor)) result = -EBADF;
+        else if (fs_traffic_inside(atomic_load(&record->received)) != 0) result = -EBUSY;
         else if (fs_connection_is_joined(end)) result = settle(connection, record, end, descriptor);
     }
     fs_unlock(&record->receiver);
@@ -152,6 +154,8 @@ int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int wha
     int result = 0;
     if (ready == 0) {
         result = sleep_on(descriptor, what, left, what == FS_WRITABLE ? WRITER_SLICE_NS : UINT64_MAX, leaving);
+    } else if (ready == -EBADF) {
+        result = ready;
     } else if (ready < 0) { /* who is within the kernel, or stopped with the lock, is not waited for by its lock */
         struct timespec nap = {0, (long)(left < READER_SLICE_NS ? left : READER_SLICE_NS) / 10};
         result = nanosleep(&nap, NULL) != 0 ? -errno : 0;
@@ -170,7 +174,7 @@ int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags)
                     ? 0
                     : prepare_reader(connection, descriptor, record, flags & FS_AT_ONCE ? 0 : LOCK_PATIENCE_NS);
     fs_connection_exit(connection);
-    return ready;
+    return ready == -EBADF ? 0 : ready; /* what the kernel says of another file is right */
 }
 
 struct fs_end *fs_carry_hold(struct fs_connection *connection, int descriptor, struct fs_record **record)

@@ -51,7 +51,8 @@ TEST(process_that_ended_holds_nothing, NEEDS_PROCESSES)
             close(hold[1]);
         }
         /* the program that it has become still runs */
-        while (!fs_holders_is_alone(&pair.end[1]->record->holders)) sched_yield();
+        for (int side = 0; side < 2; side++)
+            while (!fs_holders_is_alone(&pair.end[side]->record->holders)) sched_yield();
         pair_attach(&pair);
         if (ending == BY_EXEC) close(hold[1]);
         bury(child);

@@ -2,9 +2,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pair.h"
@@ -90,6 +92,7 @@ TEST(thread_that_answers_rests_for_a_fork, NEEDS_PROCESSES)
         CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
         fs_answering_rest();
         fs_answering_rest();
+        CHECK_EQUAL(count_threads(), 1);
         pid_t child = start_process();
         if (child == 0) {
             fs_answering_go_on(); /* it is the parent's thread */
@@ -303,6 +306,69 @@ TEST(many_unread_bytes_go_round, NEEDS_PROCESSES)
     stream_check(1, 0, (unsigned char *)block, sizeof block);
     talk_raw(&pair);
     close_both(&pair);
+}
+
+/* What the process of the other end does after it has sent all. */
+enum afterwards { NOTHING, SHUTS, CLOSES, EXITS, DIES, AFTERWARDS };
+
+static void send_and_go(struct pair *pair, uint64_t total, uint64_t salt, enum afterwards then, int over)
+{
+    struct traffic out = {pair, 1, BLOCKING, 1, total, salt, 20000, 0, 0};
+    char byte;
+    pair_close(pair, 0);
+    traffic_send(&out);
+    if (then == SHUTS) CHECK_EQUAL(fs_leave_shutdown(pair->end[1], pair->fd[1], SHUT_WR), 0);
+    if (then == CLOSES) pair_close(pair, 1);
+    if (then == EXITS) exit(0);
+    if (then == DIES) kill(getpid(), SIGKILL);
+    CHECK_EQUAL(read(over, &byte, 1), 0);
+    _exit(0);
+}
+
+static void run_processes(uint64_t salt)
+{
+    struct random random = random_from(salt);
+    struct pair pair = pair_attached(16384);
+    enum afterwards then = (enum afterwards)random_below(&random, AFTERWARDS);
+    uint64_t total = 1 + random_size(&random, 400000), got = 0;
+    static unsigned char block[50000];
+    int over[2], released = 0;
+    CHECK(pipe(over) == 0);
+    pid_t child = start_process();
+    if (child == 0) {
+        close(over[1]);
+        send_and_go(&pair, total, salt, then, over[0]);
+    }
+    pair_close(&pair, 1);
+    struct waiter waiter = {&pair, 0, FS_READABLE, -1, BLOCKING, 0};
+    while (got < total) {
+        if (!released && random_below(&random, 5) == 0) {
+            CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
+            released = 1;
+        }
+        size_t size = random_size(&random, sizeof block);
+        ssize_t part = released ? recv(pair.fd[0], block, size, 0) : pair_receive(&pair, &waiter, block, size, 0);
+        CHECK(part > 0);
+        stream_check(1, got, block, (size_t)part);
+        got += (uint64_t)part;
+    }
+    char byte;
+    if (then != NOTHING) {
+        ssize_t end = released ? recv(pair.fd[0], &byte, 1, 0) : pair_receive(&pair, &waiter, &byte, 1, 0);
+        CHECK(end == 0 || (then == DIES && end < 0)); /* a token that it has not read makes a reset */
+    }
+    close(over[1]);
+    int status;
+    CHECK_EQUAL(waitpid(child, &status, 0), child);
+    CHECK(WIFSIGNALED(status) ? then == DIES : WEXITSTATUS(status) == 0);
+    close(over[0]);
+    pair_close(&pair, 0);
+    pair_done(&pair);
+}
+
+TEST(way_out_whatever_the_other_process_does, NEEDS_PROCESSES)
+{
+    for (int i = 0; i < scaled(300); i++) run_processes(900 + (uint64_t)i);
 }
 
 /* A reader of the other end sleeps in the kernel since before the attach. */
