@@ -1,7 +1,7 @@
 """The receiving side of a process: the desk where others pass memory, and what they have lent to this process.
 
 A process has one desk. Its name is a random number, which the other end of a connection reads in the memory that both
-ends share (Channel.show_desk). Nobody waits at the desk: an owner connects and leaves there what it passes. That is
+ends share (Carrier.show_desk). Nobody waits at the desk: an owner connects and leaves there what it passes. That is
 taken when the stream says that a buffer comes.
 """
 
@@ -146,14 +146,14 @@ class Desk:
         self._unnamed: list[Owner] = []
         self.owners: dict[int, Owner] = {}
 
-    def show(self, channel: Any) -> None:
+    def show(self, carrier: Any) -> None:
         """The other end of that connection may hand buffers over from now on."""
-        if channel.shown_desk() >> CONNECTION_BITS == self.number:
+        if carrier.shown_desk() >> CONNECTION_BITS == self.number:
             return
         self._connections = (self._connections + 1) % (1 << CONNECTION_BITS)
         word = self.number << CONNECTION_BITS | self._connections
         self._open.add(word)
-        channel.show_desk(word, lambda: self._closed(word))
+        carrier.show_desk(word, lambda: self._closed(word))
 
     def _closed(self, word: int) -> None:
         """This process has closed the connection: what came and was not taken goes back."""

@@ -11,6 +11,11 @@ from . import lending
 from .buffer import BorrowedBuffer, RegisteredBuffer, need_core
 from .errors import BufferFormatError, LostBufferError, MidBufferError, MidBufferTimeout
 
+try:
+    from ..core.binding._calls import carrier_of
+except ImportError:  # then every buffer is copied
+    carrier_of = None  # type: ignore[assignment]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from socket import socket
@@ -23,24 +28,23 @@ _LARGEST_PIECE = 1 << 30  # bytes of one call: TLS takes less than 2 GiB
 _begun: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()
 
 
-def _channel_of(sock: Any) -> Any:
-    channel = getattr(sock, "_fast_channel", None)
-    return channel if core.available and type(channel) is core.Channel else None
+def _carrier_of(sock: Any) -> Any:
+    return None if carrier_of is None else carrier_of(sock)
 
 
 def expect(sock: socket) -> None:
     """From now on the other end may hand buffers over here. recv_buffer() does it too."""
     need_core()
-    channel = _channel_of(sock)
-    if channel is not None:
-        _desk_shown(channel)
+    carrier = _carrier_of(sock)
+    if carrier is not None:
+        _desk_shown(carrier)
 
 
-def _desk_shown(channel: Any) -> desks.Desk:
+def _desk_shown(carrier: Any) -> desks.Desk:
     desk = desks.desk()
-    if channel.shown_desk() >> lending.CONNECTION_BITS != desk.number:
+    if carrier.shown_desk() >> lending.CONNECTION_BITS != desk.number:
         with desks.lock:
-            desk.show(channel)
+            desk.show(carrier)
     return desk
 
 
@@ -63,9 +67,9 @@ def send_buffer(sock: socket, buffer: RegisteredBuffer, region: Any = None, lend
     if not buffer.close_to_send(lend):
         buffer.close_for(lend)
     try:
-        channel = _channel_of(sock)
-        word = channel.other_desk() if channel is not None else 0
-        if word and _hand_over(sock, channel, word, buffer, offset, nbytes, lend):
+        carrier = _carrier_of(sock)
+        word = carrier.other_desk() if carrier is not None else 0
+        if word and _hand_over(sock, carrier, word, buffer, offset, nbytes, lend):
             return True
         _send_copy(sock, buffer, offset, nbytes)
         return False
@@ -87,13 +91,13 @@ def _bounds(buffer: RegisteredBuffer, region: Any) -> tuple[int, int]:
 
 
 def _hand_over(
-    sock: Any, channel: Any, word: int, buffer: RegisteredBuffer, offset: int, nbytes: int, lend: bool
+    sock: Any, carrier: Any, word: int, buffer: RegisteredBuffer, offset: int, nbytes: int, lend: bool
 ) -> bool:
     link = lending.link_to(word)
     if link is None:
         return False
     try:
-        return link.hand_over(sock, channel, word, buffer, offset, nbytes, lend)  # type: ignore[no-any-return]
+        return link.hand_over(sock, carrier, word, buffer, offset, nbytes, lend)  # type: ignore[no-any-return]
     except (TimeoutError, BlockingIOError) as error:
         _stopped("sending", error)
 
@@ -117,8 +121,8 @@ def recv_buffer(sock: socket, *, max_bytes: int = 1 << 32) -> RegisteredBuffer:
     memory for it, the call may be repeated. Raises LostBufferError where the owner took the buffer back.
     """
     need_core()
-    channel = _channel_of(sock)
-    desk = desks.desk() if channel is None else _desk_shown(channel)
+    carrier = _carrier_of(sock)
+    desk = desks.desk() if carrier is None else _desk_shown(carrier)
     data = _begun.pop(sock, b"") if len(_begun) else b""
     data = data or sock.recv(_PARCEL_BYTES)
     if len(data) < _PARCEL_BYTES:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
 import pytest
 
-from fastsock.testing import PairMaker
+from fastsock import attach
 
 from ..helpers.certificates import client_context, issued, server_context
-from ..helpers.paths import PATHS, preferring, why_not
+from ..helpers.paths import PATHS, UPGRADE, maker_of, preferring, why_not
 
 pytest.importorskip("numpy")
 
@@ -16,7 +19,30 @@ def _wrap_there(here):
     here.sock = server_context().wrap_socket(here.sock, server_side=True)
 
 
-@pytest.fixture(params=(*PATHS, "tls"))
+def _attach_there(here):
+    return attach(here.sock, 30)
+
+
+def with_memory(pair):
+    """Both ends of a connection that stays TCP ask for memory."""
+    there = pair.far.process.begin(_attach_there)
+    assert attach(pair.near, 30)
+    assert there.result()
+
+
+@contextmanager
+def within(kind):
+    """A connection of this process to itself, in shared memory."""
+    with maker_of(kind).local() as (one, other):
+        if kind == UPGRADE:
+            with ThreadPoolExecutor(1) as there:
+                found = there.submit(attach, other, 30)
+                assert attach(one, 30)
+                assert found.result()
+        yield one, other
+
+
+@pytest.fixture(params=(*PATHS, UPGRADE, "tls"))
 def stream(request):
     """A connected pair on each path, and under TLS; `pair.path` says which."""
     path = "shm" if request.param == "tls" else request.param
@@ -24,8 +50,11 @@ def stream(request):
     if reason:
         pytest.skip(reason)
     issued()  # before the other process is forked
-    with preferring(path), PairMaker("fastsock.socket", transport=path).pair() as pair:
+    with preferring(path), maker_of(path).pair() as pair:
         pair.path = request.param
+        if path == UPGRADE:
+            with_memory(pair)
+            pair.path = "shm"
         if request.param == "tls":
             there = pair.far.process.begin(_wrap_there)
             pair.near = client_context().wrap_socket(pair.near, server_hostname="localhost")
@@ -34,11 +63,14 @@ def stream(request):
             yield pair
 
 
-@pytest.fixture
-def shared():
+@pytest.fixture(params=("shm", UPGRADE))
+def shared(request):
     """As `stream`, on shared memory."""
     reason = why_not("shm")
     if reason:
         pytest.skip(reason)
-    with preferring("shm"), PairMaker("fastsock.socket", transport="shm").pair() as pair:
+    with preferring(request.param), maker_of(request.param).pair() as pair:
+        pair.kind = request.param
+        if request.param == UPGRADE:
+            with_memory(pair)
         yield pair

@@ -41,11 +41,11 @@ def drop(here, key="buffer"):
 
 
 def lose_in_a_circle(here, first):
-    """Nobody closes the connection. `first`: what the collector clears first, the socket or its channel."""
+    """Nobody closes the connection. `first`: what the collector clears first, the socket or its channel, if any."""
     circle: list = [here.sock]
     circle.append(circle)
     here.sock = None
-    channel = next(each for each in gc.get_referents(circle[0]) if isinstance(each, core.Channel))
+    channel = next((each for each in gc.get_referents(circle[0]) if isinstance(each, core.Channel)), None)
     if first == "channel":
         gc.collect()  # what is found only through others is looked at behind them from now on
     del circle, channel

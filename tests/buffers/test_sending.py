@@ -10,9 +10,10 @@ import threading
 import pytest
 
 from fastsock import buffers, core, socket
-from fastsock.testing import PairMaker
 
+from ..helpers.paths import UPGRADE, preferring
 from . import far
+from .conftest import within
 
 pytestmark = pytest.mark.skipif(not core.available, reason=core.why_not)
 
@@ -263,10 +264,9 @@ def test_a_timeout_before_a_buffer_may_be_repeated(stream):
     assert buffers.recv_buffer(stream.near).view("u1").tolist() == [1, 2, 3]
 
 
-def test_within_one_process():
-    from ..helpers.paths import preferring
-
-    with preferring("shm"), PairMaker("fastsock.socket", transport="shm").local() as (one, other):
+@pytest.mark.parametrize("kind", ["shm", UPGRADE])
+def test_within_one_process(kind):
+    with preferring(kind), within(kind) as (one, other):
         buffers.expect(other)
         buffer = filled(range(10))
         assert buffers.send_buffer(one, buffer)
@@ -354,7 +354,7 @@ def test_what_is_out_outlives_the_connection(shared):
 def test_threads_on_connections_of_their_own(shared):
     def exchange(errors):
         try:
-            with PairMaker("fastsock.socket", transport="shm").local() as (one, other):
+            with within(shared.kind) as (one, other):
                 buffers.expect(other)
                 pool = buffers.Pool(2, 4096)
                 for i in range(300):

@@ -32,7 +32,8 @@ from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 from fastsock.core.binding._core cimport (
     Gather, c_end, c_receive, c_send, c_settle, carry_hold, carry_is_attached, carry_look, carry_receive, carry_receive_begins,
     carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, channel_await,
-    channel_receive, channel_send_parts, connection_generation, connection_unwatch, connection_watch, end_drop, is_channel,
+    channel_receive, channel_send_parts, connection_generation, connection_unwatch, connection_watch, desk_other, desk_own,
+    desk_show, end_drop, is_channel,
     is_contended, leave_descriptor, leave_release, leave_shutdown, now_ns, option_get, option_set,
     share_lock, table_duplicate, table_enter, table_find, table_knows, table_lose, table_next,
 )
@@ -41,12 +42,13 @@ from fastsock.core.binding.stream cimport (
 )
 from fastsock.core.binding.switch cimport (
     FS_MAY_SLEEP, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT,
-    fs_carry_is_by_ring, fs_connection, fs_record,
+    fs_carry_is_by_ring, fs_connection, fs_desk_closes, fs_record,
 )
 from fastsock.core.binding.system cimport atomic_fetch_add, atomic_int, fs_parts, iovec
 
 import _socket
 import errno as _errno
+import os as _os
 
 from fastsock.core.binding._core import ProtocolViolation
 
@@ -517,6 +519,9 @@ cdef inline bint is_kept(object level, object option) except -1:
     return (level, option) in KEPT
 
 
+cdef atomic_int options_set = 0  # calls of setsockopt()
+
+
 cdef class SocketCalls:
     """The data calls of a socket. A class has it as a base before `socket.socket`."""
 
@@ -544,14 +549,14 @@ cdef class SocketCalls:
     def _real_close(self, _ss=_socket.socket):
         cdef int descriptor = descriptor_of(self)
         if table_find(descriptor) != NULL:
-            leave_descriptor(descriptor)
+            leave_number(descriptor)
         _ss.close(self)
 
     def __del__(self):
         if type(self) is SocketCalls:  # which was refused
             return
         if descriptor_of(self) >= 0:
-            leave_descriptor(descriptor_of(self))
+            leave_number(descriptor_of(self))
         plain_del(self)
 
     def shutdown(self, how, /):
@@ -577,6 +582,7 @@ cdef class SocketCalls:
             if done:
                 return
         plain_setsockopt(self, level, option, *value)
+        atomic_fetch_add(&options_set, 1)
 
     def getsockopt(self, level, option, *length):
         """As socket.getsockopt()."""
@@ -868,7 +874,7 @@ def duplicated(int descriptor, int number):
 
 def forget(int descriptor):
     """Before the number is closed, or means another file."""
-    leave_descriptor(descriptor)
+    leave_number(descriptor)
 
 
 def watched(int descriptor):

@@ -51,6 +51,9 @@ cdef int carry_settle(fs_connection *connection, int descriptor, int flags) noex
 cdef int carry_look(fs_connection *connection, int descriptor, int what) noexcept nogil
 cdef fs_end *carry_hold(fs_connection *connection, int descriptor, fs_record **record) noexcept nogil
 cdef void end_drop(fs_end *end) noexcept nogil
+cdef int desk_show(fs_connection *connection, int descriptor, uint64_t desk) noexcept nogil
+cdef uint64_t desk_own(fs_connection *connection, int descriptor) noexcept nogil
+cdef uint64_t desk_other(fs_connection *connection, int descriptor) noexcept nogil
 cdef int carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within) noexcept nogil
 cdef void carry_send_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved) noexcept nogil
 cdef int carry_receive_begins(fs_connection *connection, int descriptor, fs_record **within) noexcept nogil

@@ -36,6 +36,28 @@ cdef class Carrier:
         """The socket's: for whoever receives by its methods."""
         self.sock.settimeout(seconds)
 
+    # ---- where this process takes buffers without a copy (registered/) ----
+
+    def show_desk(self, uint64_t desk, closed):
+        """Tells the other end where buffers for this one go, if there is memory to do so. closed() is called once this
+        process has closed the connection."""
+        cdef Stream stream
+        begin(self, &stream)
+        if desk_show(stream.connection, stream.descriptor, desk) == 0:
+            desks[<size_t>stream.connection] = closed
+
+    def shown_desk(self):
+        """What this end has shown last; 0: nothing."""
+        cdef int descriptor = descriptor_of(self.sock)
+        cdef fs_connection *connection = table_find(descriptor)
+        return 0 if connection == NULL else desk_own(connection, descriptor)
+
+    def other_desk(self):
+        """Where buffers for the other end go, as it says; 0: nowhere."""
+        cdef int descriptor = descriptor_of(self.sock)
+        cdef fs_connection *connection = table_find(descriptor)
+        return 0 if connection == NULL else desk_other(connection, descriptor)
+
     # What a Channel must be told for loops that poll its number. Here settle() is enough.
 
     def is_watched(self):
@@ -44,6 +66,27 @@ cdef class Carrier:
 
     def set_lazy(self, bint lazy):
         """Nothing."""
+
+
+# By the address of the connection: what is called once this process has closed it.
+cdef dict desks = {}
+_os.register_at_fork(after_in_child=desks.clear)  # they are the parent's
+
+
+cdef int leave_number(int descriptor) except -1:
+    """Before the number is closed, or means another file."""
+    cdef fs_connection *connection = NULL
+    closed = None
+    if desks:
+        connection = table_find(descriptor)
+        if connection != NULL and fs_desk_closes(connection):
+            closed = desks.pop(<size_t>connection, None)
+            if closed is not None:
+                desk_show(connection, descriptor, 0)
+    leave_descriptor(descriptor)
+    if closed is not None:
+        closed()
+    return 0
 
 
 cdef object NATIVE_CALL = SocketCalls.__dict__["recv_into"]
@@ -61,6 +104,7 @@ def carrier_of(sock):
         return None
     carrier = Carrier.__new__(Carrier)
     carrier.sock = sock
+    carrier.limit_seen = -1
     return carrier
 
 
@@ -114,35 +158,39 @@ cdef bint passed(Stream *stream, int what, uint64_t deadline, bint again) except
     return result < 0
 
 
+cdef inline ssize_t take_soon(Stream *stream, char *target, Py_ssize_t length, int how) except? -1:
+    """As take_some(), after a short look: what comes is mostly still on its way."""
+    if carry_is_attached(stream.connection):
+        carry_look(stream.connection, stream.descriptor, FS_READABLE)
+    return take_some(stream, target, length, how)
+
+
 cdef ssize_t take_until(Stream *stream, char *target, Py_ssize_t length, uint64_t deadline) except? -1:
     """Receives, after waiting until then. -EAGAIN: nothing came."""
-    cdef ssize_t result
-    cdef bint again = False
-    if not carry_is_attached(stream.connection) and passed(stream, FS_READABLE, deadline, False):
-        return -EAGAIN
-    while True:
+    cdef ssize_t result = -EAGAIN
+    while result == -EAGAIN and not passed(stream, FS_READABLE, deadline, True):
         result = take_some(stream, target, length, FS_WILL_WAIT)
-        if result != -EAGAIN or passed(stream, FS_READABLE, deadline, again):
-            return result
-        again = True
+    return result
 
 
-cdef ssize_t take_as_socket(Stream *stream, char *target, Py_ssize_t length) except? -1:
+cdef uint64_t kernel_deadline(Carrier self, Stream *stream) noexcept:
+    """The kernel is asked once, and after each setsockopt() of this process: a system call a wait would be felt."""
+    cdef int seen = atomic_fetch_add(&options_set, 0)
+    if self.limit_seen != seen:
+        self.limit, self.limit_seen = kernel_limit(stream.descriptor, True), seen
+    return now_ns() + <uint64_t>self.limit if self.limit > 0 else UINT64_MAX
+
+
+cdef ssize_t take_as_socket(Carrier self, Stream *stream, char *target, Py_ssize_t length) except? -1:
     """Receives, after waiting as long as the kernel would. -EAGAIN: nothing came."""
-    cdef ssize_t result
-    cdef bint again = False
-    while True:
+    cdef ssize_t result = take_soon(stream, target, length, FS_WILL_WAIT | FS_MAY_SLEEP)
+    while result == -EAGAIN and goes_on(stream, FS_READABLE):
+        if stream.deadline == 0:
+            stream.deadline = kernel_deadline(self, stream)
+        if passed(stream, FS_READABLE, stream.deadline, True):
+            break
         result = take_some(stream, target, length, FS_WILL_WAIT | FS_MAY_SLEEP)
-        if result != -EAGAIN or not goes_on(stream, FS_READABLE):
-            return result
-        if not again and carry_look(stream.connection, stream.descriptor, FS_READABLE):
-            again = True
-            continue
-        again = True
-        if stream.deadline == 0:  # the kernel is asked for it: an answer mostly comes within the look
-            begin_deadline(stream, FS_READABLE)
-        if passed(stream, FS_READABLE, stream.deadline, again):
-            return -EAGAIN
+    return result
 
 
 # ---- for streams that wait by themselves ----
@@ -175,6 +223,7 @@ cdef Py_ssize_t carrier_receive(object carrier, char *target, Py_ssize_t length)
 
 cdef Py_ssize_t carrier_await(object carrier, char *target, Py_ssize_t length, double deadline) except -2:
     cdef Stream stream
+    cdef ssize_t result = -EAGAIN
     if type(carrier) is not Carrier:
         return channel_await(carrier, target, length, deadline)
     begin(<Carrier>carrier, &stream)
@@ -182,9 +231,13 @@ cdef Py_ssize_t carrier_await(object carrier, char *target, Py_ssize_t length, d
         share_lock()
     if timeout_of((<Carrier>carrier).sock) == 0:
         return max(take_some(&stream, target, length, 0), -1)
-    if deadline > 0:
-        return max(take_until(&stream, target, length, <uint64_t>(deadline * 1e9)), -1)
-    return max(take_as_socket(&stream, target, length), -1)
+    if deadline <= 0:
+        return max(take_as_socket(<Carrier>carrier, &stream, target, length), -1)
+    if carry_is_attached(stream.connection):  # else the kernel is asked behind the wait
+        result = take_soon(&stream, target, length, FS_WILL_WAIT)
+    if result == -EAGAIN:
+        result = take_until(&stream, target, length, <uint64_t>(deadline * 1e9))
+    return max(result, -1)
 
 
 # ---- for those that look at many connections by turns ----
@@ -217,7 +270,7 @@ cdef ssize_t carrier_take(object carrier, void *target, Py_ssize_t length, doubl
         share_lock()
     if seconds == 0:
         return take_some(&stream, <char *>target, length, 0)
-    result = take_some(&stream, <char *>target, length, FS_WILL_WAIT)
+    result = take_soon(&stream, <char *>target, length, FS_WILL_WAIT)
     return result if result != -EAGAIN else take_until(&stream, <char *>target, length, after(seconds))
 
 

@@ -78,6 +78,18 @@ cdef void end_drop(fs_end *end) noexcept nogil:
     fs_end_free(end)
 
 
+cdef int desk_show(fs_connection *connection, int descriptor, uint64_t desk) noexcept nogil:
+    return fs_desk_show(connection, descriptor, desk)
+
+
+cdef uint64_t desk_own(fs_connection *connection, int descriptor) noexcept nogil:
+    return fs_desk_own(connection, descriptor)
+
+
+cdef uint64_t desk_other(fs_connection *connection, int descriptor) noexcept nogil:
+    return fs_desk_other(connection, descriptor)
+
+
 cdef int carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within) noexcept nogil:
     return fs_carry_send_begins(connection, descriptor, pinned, within)
 

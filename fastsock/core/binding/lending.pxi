@@ -65,7 +65,7 @@ cdef class Lender:
         """The loan is settled."""
         self.slots.append(loan.slot)
 
-    def hand_over(self, sock, Channel channel not None, uint64_t desk, Lendable buffer not None, uint64_t offset,
+    def hand_over(self, sock, carrier not None, uint64_t desk, Lendable buffer not None, uint64_t offset,
                   uint64_t nbytes, bint lend):
         """Announces the region to that desk over the socket; whether it did. Raises what sock.sendall() raises: then
         nothing was lent."""
@@ -77,7 +77,7 @@ cdef class Lender:
         if loan is None:
             return False
         # behind that: whoever closed the connection before has not seen the loan
-        if channel.other_desk() != desk:
+        if carrier.other_desk() != desk:
             loan.cancel()
             with buffer._lock:
                 self.free(loan)

@@ -85,6 +85,12 @@ cdef extern from "switch/answering.h" nogil:
     void fs_answering_rest()
     void fs_answering_go_on()
 
+cdef extern from "switch/desks.h" nogil:
+    int fs_desk_show(fs_connection *connection, int descriptor, uint64_t desk)
+    uint64_t fs_desk_own(fs_connection *connection, int descriptor)
+    uint64_t fs_desk_other(fs_connection *connection, int descriptor)
+    bint fs_desk_closes(const fs_connection *connection)
+
 cdef extern from "switch/names.h" nogil:
     enum: FS_PEERS_OWN, FS_PEERS_ANY
 
