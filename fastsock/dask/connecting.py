@@ -10,7 +10,7 @@ from distributed.comm.addressing import parse_host_port, unparse_host_port
 from distributed.comm.core import CommClosedError, Connector
 from distributed.comm.tcp import RequireEncryptionMixin
 
-from ..socket import socket
+from .. import socket as fast
 from .comm import FastComm
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ class FastConnector(Connector, RequireEncryptionMixin):
             sock.close()
             raise self._error(address, error) from error
 
-    async def _connected(self, address: str, host: str, port: int) -> socket:
+    async def _connected(self, address: str, host: str, port: int) -> fast.socket:
         """By the first of the host's addresses where somebody listens."""
         failure: OSError = OSError(errno.EADDRNOTAVAIL, "the name has no address")
         try:
@@ -47,7 +47,7 @@ class FastConnector(Connector, RequireEncryptionMixin):
         except OSError as error:
             raise self._error(address, error) from error
         for family, place in found:
-            sock = socket(family, _socket.SOCK_STREAM)
+            sock = fast.socket(family, _socket.SOCK_STREAM)
             try:
                 sock.setblocking(False)
                 sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)

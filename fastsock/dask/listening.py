@@ -14,7 +14,7 @@ from distributed.comm.core import BaseListener, CommClosedError
 from distributed.comm.tcp import RequireEncryptionMixin
 from distributed.comm.utils import ensure_concrete_host
 
-from ..socket import socket
+from .. import socket as fast
 from .comm import FastComm
 
 TYPE_CHECKING = False
@@ -55,7 +55,7 @@ class FastListener(BaseListener, RequireEncryptionMixin):
         self.comm_handler = comm_handler
         self.deserialize = deserialize
         self.allow_offload = allow_offload
-        self._sockets: list[socket] = []
+        self._sockets: list[fast.socket] = []
         self._finalizer: Any = None
         self._handling: set[asyncio.Task[None]] = set()
         self._loop: Any = None
@@ -95,11 +95,11 @@ class FastListener(BaseListener, RequireEncryptionMixin):
         host, port = self.get_host_port()
         return f"{self.prefix}{unparse_host_port(ensure_concrete_host(host, default_host=self.default_host), port)}"
 
-    def _watch(self, sock: socket) -> None:
+    def _watch(self, sock: fast.socket) -> None:
         if sock in self._sockets:
             self._loop.add_reader(sock.fileno(), self._accept, sock)
 
-    def _accept(self, listening: socket) -> None:
+    def _accept(self, listening: fast.socket) -> None:
         for _ in range(_MOST_AT_ONCE):
             if listening not in self._sockets:
                 return
@@ -117,7 +117,7 @@ class FastListener(BaseListener, RequireEncryptionMixin):
             self._handling.add(task)
             task.add_done_callback(self._handled)
 
-    async def _handle(self, sock: socket, peer: str) -> None:
+    async def _handle(self, sock: fast.socket, peer: str) -> None:
         if not self._sockets:  # stopped since: the other end must not wait for the handshake
             sock.close()
             return
@@ -144,12 +144,12 @@ class FastListener(BaseListener, RequireEncryptionMixin):
             logger.error("A handler of connections failed", exc_info=task.exception())
 
 
-def _close_all(sockets: list[socket]) -> None:
+def _close_all(sockets: list[fast.socket]) -> None:
     for sock in sockets:
         sock.close()
 
 
-def _bind(host: str, port: int, backlog: int) -> list[socket]:
+def _bind(host: str, port: int, backlog: int) -> list[fast.socket]:
     """Listening sockets at all addresses of the host, all at one port, IPv4 first. Raises OSError."""
     for attempt in range(_ATTEMPTS):
         try:
@@ -161,9 +161,9 @@ def _bind(host: str, port: int, backlog: int) -> list[socket]:
     raise AssertionError
 
 
-def _bind_all(host: str, port: int, backlog: int) -> list[socket]:
+def _bind_all(host: str, port: int, backlog: int) -> list[fast.socket]:
     places = _socket.getaddrinfo(host or None, port, 0, _socket.SOCK_STREAM, 0, _socket.AI_PASSIVE)
-    found: list[socket] = []
+    found: list[fast.socket] = []
     try:
         for family, _, _, _, place in sorted(set(places), key=lambda each: each[0] != _socket.AF_INET):
             chosen = found[0].getsockname()[1] if found else port
@@ -178,8 +178,8 @@ def _bind_all(host: str, port: int, backlog: int) -> list[socket]:
     return found
 
 
-def _bind_one(family: int, place: Any, backlog: int) -> socket:
-    sock = socket(family, _socket.SOCK_STREAM)
+def _bind_one(family: int, place: Any, backlog: int) -> fast.socket:
+    sock = fast.socket(family, _socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
         sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)

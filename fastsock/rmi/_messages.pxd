@@ -3,7 +3,7 @@ cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
-from fastsock.core.binding._calls cimport carrier_send, is_carrier
+from fastsock.core.binding._calls cimport CARRIER_PATIENT, carrier_send, is_carrier
 from fastsock.rmi._memory cimport copy_in, load_u32, load_u64, store_32, store_64
 from fastsock.rmi._receiving cimport from_carrier
 
@@ -25,7 +25,7 @@ cdef inline bytes bytes_at(bytearray memory, Py_ssize_t at, Py_ssize_t size):
 
 
 cdef inline Py_ssize_t send_scratch(object carrier, bytearray scratch, Py_ssize_t length) except -1:
-    return carrier_send(carrier, PyByteArray_AS_STRING(scratch), length, True)
+    return carrier_send(carrier, PyByteArray_AS_STRING(scratch), length, CARRIER_PATIENT)
 
 
 cdef class Pickled:

@@ -1,7 +1,7 @@
 # The C types of _sending.py.
 cimport cython
 
-from fastsock.core.binding._calls cimport carrier_send, carrier_send_parts
+from fastsock.core.binding._calls cimport CARRIER_PATIENT, CARRIER_POLLED, CARRIER_UNPOLLED, carrier_send, carrier_send_parts
 from fastsock.core.binding.system cimport fs_parts, fs_parts_of, iovec
 from fastsock.rmi._frames cimport HEADER_BYTES, put_header
 from fastsock.rmi._locks cimport Lock
@@ -14,12 +14,12 @@ cdef enum:
     MOST_PARTS = 64  # of one send
 
 
-cdef inline Py_ssize_t send_scratch(object carrier, Packer packer, Py_ssize_t length) except -1:
-    return carrier_send(carrier, <const char *>packer.data, length, False)
+cdef inline Py_ssize_t send_scratch(object carrier, Packer packer, Py_ssize_t length, bint polled) except -1:
+    return carrier_send(carrier, <const char *>packer.data, length, CARRIER_POLLED if polled else CARRIER_UNPOLLED)
 
 
 # The caller holds the views.
-cdef inline Py_ssize_t send_views(object carrier, list views, bint patient) except -1:
+cdef inline Py_ssize_t send_views(object carrier, list views, bint polled) except -1:
     cdef iovec parts[MOST_PARTS]
     cdef fs_parts gather
     cdef Py_buffer *memory
@@ -29,7 +29,7 @@ cdef inline Py_ssize_t send_views(object carrier, list views, bint patient) exce
         memory = PyMemoryView_GET_BUFFER(views[i])
         parts[i].iov_base, parts[i].iov_len = memory.buf, memory.len
     gather = fs_parts_of(parts, <int>count)
-    return carrier_send_parts(carrier, &gather, patient)
+    return carrier_send_parts(carrier, &gather, CARRIER_POLLED if polled else CARRIER_PATIENT)
 
 
 cdef class Sender(Receiver):

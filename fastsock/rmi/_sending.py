@@ -120,13 +120,13 @@ class Sender(Receiver):
     def _send_scratch(self, length: int) -> int:
         """Sends what finds room of so many bytes."""
         if self._is_native:
-            return send_scratch(self._carrier, self._packer, length)  # type: ignore[no-any-return]
+            return send_scratch(self._carrier, self._packer, length, self.on_blocked is not None)  # type: ignore[no-any-return]
         return self._send_parts([self._packer.whole[:length]])
 
     def _send_parts(self, parts: Any) -> int:
         """Sends the first bytes of the parts together: a reader that waits finds no header without what follows it."""
         if self._is_native:
-            return send_views(self._carrier, parts, self.on_blocked is None)  # type: ignore[no-any-return]
+            return send_views(self._carrier, parts, self.on_blocked is not None)  # type: ignore[no-any-return]
         try:
             if len(parts) == 1:
                 return self._send(parts[0], MSG_DONTWAIT)  # type: ignore[no-any-return]

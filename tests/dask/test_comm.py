@@ -23,6 +23,8 @@ from distributed.protocol import Serialized, to_serialize
 
 from fastsock.testing import FarProcess
 
+from ..helpers.paths import carriers_of
+
 SERVER = """
 import asyncio, sys
 from distributed.comm import CommClosedError, listen
@@ -86,7 +88,7 @@ def test_arrays_come_back_as_they_were(server, path):
             sent = numpy.arange(size, dtype=numpy.uint16)
             await comm.write({"op": "echo", "x": to_serialize(sent)})
             answer = await comm.read()
-            assert comm.socket.transport == answer["path"] == path
+            assert {comm.socket.transport, answer["path"]} <= set(carriers_of(path))
             numpy.testing.assert_array_equal(answer["x"], sent)
             if size:
                 answer["x"][0] = 1  # it is the receiver's own

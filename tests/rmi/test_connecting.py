@@ -13,9 +13,11 @@ import time
 import pytest
 
 from fastsock import rmi
-from fastsock.testing.process import until_stopped
+from fastsock.connection import carriers
+from fastsock.testing.process import FarProcess, until_stopped
+from tests.helpers.paths import UPGRADE, preferring
 
-from .conftest import certificates, fresh_name, until
+from .conftest import begin_daemon, certificates, fresh_name, until
 from .objects import Store
 
 LIMIT = 0.3  # seconds
@@ -236,3 +238,19 @@ def test_what_a_method_connects_to_ends_with_its_caller(served, silent, in_time)
         if isinstance(ended.value, rmi.RemoteError):
             assert ended.value.kind.endswith(".ConnectTimeout")
         until(lambda: hop.last() == "ConnectTimeout")
+
+
+@pytest.mark.parametrize("theirs", [UPGRADE, "tcp"])
+def test_only_an_end_that_takes_memory_is_waited_for(theirs, monkeypatch):
+    asked = []
+    monkeypatch.setattr(carriers, "attach_agreed", asked.append)
+    name = fresh_name()
+    with preferring(theirs):
+        far = FarProcess()  # with the class of sockets that this process has
+    with far:
+        host, port = far.run(begin_daemon, name, {})
+        with preferring(UPGRADE):
+            proxy = rmi.connect(f"rmi://{host}:{port}/{name}", Store)
+        assert proxy.add(1, 2) == 3
+        rmi.close(proxy)
+    assert len(asked) == (theirs == UPGRADE)

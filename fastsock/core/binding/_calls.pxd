@@ -19,11 +19,14 @@ cdef class Carrier:
 
 
 cdef bint is_carrier(object candidate) noexcept
-# Sends what there is room for, waiting for no room: the bytes that went. patient: the caller waits for room
-# by itself, nobody polls for it, and a receiver that is at work may copy in the meantime, for milliseconds.
-cdef Py_ssize_t carrier_send(object carrier, const char *data, Py_ssize_t length, bint patient) except -1
+# How a send treats an end that takes nothing now. POLLED: the caller polls the number for room. UNPOLLED: it waits by
+# itself, as by await_room(). PATIENT: so, and a receiver that is at work may copy in the meantime, for milliseconds.
+cdef enum:
+    CARRIER_POLLED, CARRIER_UNPOLLED, CARRIER_PATIENT
+# Sends what there is room for, waiting for no room: the bytes that went.
+cdef Py_ssize_t carrier_send(object carrier, const char *data, Py_ssize_t length, int how) except -1
 # The same of a gather, from which what goes is taken off.
-cdef Py_ssize_t carrier_send_parts(object carrier, fs_parts *parts, bint patient) except -1
+cdef Py_ssize_t carrier_send_parts(object carrier, fs_parts *parts, int how) except -1
 # Receives what is there, or -1.
 cdef Py_ssize_t carrier_receive(object carrier, char *target, Py_ssize_t length) except -2
 # The same, after waiting until the deadline in seconds of monotonic(); 0 waits as SO_RCVTIMEO says.

@@ -195,20 +195,23 @@ cdef ssize_t take_as_socket(Carrier self, Stream *stream, char *target, Py_ssize
 
 # ---- for streams that wait by themselves ----
 
-cdef Py_ssize_t carrier_send(object carrier, const char *data, Py_ssize_t length, bint patient) except -1:
+cdef Py_ssize_t carrier_send(object carrier, const char *data, Py_ssize_t length, int how) except -1:
     cdef iovec part
     cdef fs_parts parts
     part.iov_base, part.iov_len = <void *>data, length
     parts.next, parts.count, parts.left = &part, 1, length
-    return carrier_send_parts(carrier, &parts, patient)
+    return carrier_send_parts(carrier, &parts, how)
 
 
-cdef Py_ssize_t carrier_send_parts(object carrier, fs_parts *parts, bint patient) except -1:
+cdef Py_ssize_t carrier_send_parts(object carrier, fs_parts *parts, int how) except -1:
     cdef Stream stream
+    cdef int flags = 0 if how == CARRIER_POLLED else FS_UNPOLLED
     if type(carrier) is not Carrier:
-        return channel_send_parts(carrier, parts, patient)
+        return channel_send_parts(carrier, parts, how == CARRIER_PATIENT)
     begin(<Carrier>carrier, &stream)
-    return max(put_some(&stream, parts, FS_PATIENT | FS_UNPOLLED if patient else 0, 0), 0)
+    if how == CARRIER_PATIENT:
+        flags |= FS_PATIENT
+    return max(put_some(&stream, parts, flags, 0), 0)
 
 
 cdef Py_ssize_t carrier_receive(object carrier, char *target, Py_ssize_t length) except -2:
