@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 from .runner.options import Options
@@ -135,6 +134,8 @@ def run(options: Options) -> NoReturn:
         if hint is not None:
             sys.stderr.write(f"{options.name}: {hint}\n")
     if status < 0:  # as a parent expects of an interrupted program
+        import signal  # it imports much
+
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     # Nothing is left to do that the end of the process does not do.

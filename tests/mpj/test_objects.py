@@ -40,6 +40,15 @@ def test_a_rank_starts_and_meets_the_others_without_heavy_modules() -> None:
     assert (told.returncode, told.stdout.split()) == (0, ["[]", "[]"]), told.stderr
 
 
+def test_the_runner_starts_ranks_before_it_imports_much() -> None:
+    script = "import sys; from fastsock.mpj.run import parse; from fastsock.mpj.runner import launch; "
+    script += "print([m for m in ('asyncio', 'ctypes', 'enum', 're', 'signal') if m in sys.modules])"
+    told = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _path() + script], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == "[]"
+
+
 def test_a_pickle_that_the_program_replaced_makes_the_messages() -> None:
     script = "import pickle; pickle.dumps = lambda *a, **k: b'mine'; from fastsock.mpj import MPI; "
     script += "print(MPI.pickle.dumps([1, 2]), MPI.pickle.PROTOCOL == pickle.HIGHEST_PROTOCOL)"

@@ -102,6 +102,7 @@ cdef inline uint64_t deadline_after(double timeout):
 include "descriptors.pxi"
 include "segment.pxi"
 include "abstract.pxi"
+include "parent.pxi"
 include "fairness.pxi"
 include "gather.pxi"
 include "channel.pxi"

@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import signal
 import sys
+
+from ... import core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Mapping, Sequence
 
     from ...xxdev.job.loop import Loop
+else:
+    import _signal as signal  # the module `signal` makes enumerations first, for which all ranks would wait
 
 LOCAL = ""  # the name of this host where ranks are placed
 
 _PIECE = 1 << 16
-_PR_SET_PDEATHSIG = 1
 _CANNOT_RUN = 126
 _NOT_FOUND = 127
 
@@ -39,7 +42,6 @@ class LocalRanks:
         self.pids: dict[int, int] = {}  # of the living, by rank
         self._groups: set[int] = set()
         self.streams: set[int] = set()  # descriptors of output that has not ended
-        self._prctl = _find_prctl()
         self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         with contextlib.suppress(OSError, ValueError):  # each rank takes some descriptors here
             resource.setrlimit(resource.RLIMIT_NOFILE, (self._limit[1], self._limit[1]))
@@ -120,8 +122,8 @@ class LocalRanks:
         """In the child: never returns."""
         status = _CANNOT_RUN
         try:
-            if self._prctl is not None:
-                self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if core.available:  # else the end of its control connection ends an orphan that has joined
+                core.end_with_parent(signal.SIGKILL)
             if os.getppid() != parent:  # it died before it could be told
                 os._exit(1)
             # no session of its own: where the kernel schedules by session no rank can yield its core to another
@@ -150,14 +152,3 @@ def _has_members(group: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _find_prctl() -> Callable[..., int] | None:
-    """The C library's, or None: then the end of its control connection still ends an orphan that has joined."""
-    try:
-        import ctypes
-
-        found: Callable[..., int] = ctypes.CDLL(None).prctl
-    except (ImportError, OSError, AttributeError):
-        return None
-    return found

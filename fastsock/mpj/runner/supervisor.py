@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 
 from ...xxdev.job.loop import Loop
 from ...xxdev.job.server import Server
@@ -12,10 +11,13 @@ from .output import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
 
     from ...xxdev.job.loop import Timer
     from .remote import RemoteRanks
+else:
+    import _signal as signal  # as in local.py
 
 TIMED_OUT = 124  # as of timeout(1)
 _NOTICED_SECONDS = 0.3  # between the end of a rank's connection and the end of its process
@@ -220,7 +222,9 @@ class Supervisor:
 
 
 def _signal_name(number: int) -> str:
+    from signal import Signals
+
     try:
-        return signal.Signals(number).name
+        return Signals(number).name
     except ValueError:
         return "unknown"
