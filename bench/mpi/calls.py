@@ -96,6 +96,30 @@ def split():
     WORLD.Split(0, RANK).Free()
 
 
+def split_fresh():
+    """Of a communicator that has called no collective operation before."""
+    parent = WORLD.Dup()
+    return lambda: parent.Split(0, RANK).Free()
+
+
+def duplicated():
+    WORLD.Dup().Free()
+
+
+def created():
+    group = WORLD.Get_group()
+    return lambda: WORLD.Create(group).Free()
+
+
+def created_by_group():
+    group = WORLD.Get_group()
+    return lambda: WORLD.Create_group(group).Free()
+
+
+def grid():
+    WORLD.Create_cart([SIZE]).Free()
+
+
 def iallreduce():
     WORLD.Iallreduce(OUT, INTO).Wait()
 
@@ -138,6 +162,11 @@ def main():
         "isend, recv": isend_recv,
         "isend, irecv": isend_irecv,
         "Split": split,
+        "Split of a new communicator": split_fresh(),
+        "Dup": duplicated,
+        "Create": created(),
+        "Create_group": created_by_group(),
+        "Create_cart": grid,
         "Iallreduce": iallreduce,
         "Iprobe": iprobe,
     }

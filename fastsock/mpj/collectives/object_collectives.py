@@ -165,14 +165,15 @@ class ObjectCalls:
     def integers(self, *own: int) -> list[int]:
         """Returns the integers that the members of an intracommunicator gave, as many each, one after the other."""
         held = array("q", own)  # of this member and of those after it
-        exchange = self._exchange()
-        rank, size, each = exchange.rank, exchange.size, len(own)
-        distance = 1
+        members, each, distance = self.communicator.members, len(own), 1
+        engine, context, ranks = members.engine, members.context, members.ranks
+        rank, size, tag = members.rank, members.size, next(members.numbers) % TAGS
         while distance < size:
             many = min(distance, size - distance) * each
             told = array("q", bytes(many * held.itemsize))
-            sent = exchange.send(memoryview(held[:many]), (rank - distance) % size)
-            exchange.engine.complete([exchange.receive(memoryview(told), (rank + distance) % size), sent])
+            sent = engine.isend(held[:many], ranks[rank - distance], tag, context)
+            engine.recv(told, ranks[(rank + distance) % size], tag, context)
+            sent.wait()
             held += told
             distance *= 2
         first = (size - rank) * each
