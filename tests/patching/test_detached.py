@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..helpers.paths import carriers_of
+from ..helpers.paths import UPGRADE, carriers_of
 from ..helpers.scripts import Script
 
 _BOTH = """
@@ -177,3 +177,28 @@ gc.disable()
     with Script(kind, _BOTH + text, env={"PYTHONDEVMODE": "1"}) as program:
         assert program.process.stderr.read() == b""
         assert program.finish() == 0
+
+
+_SHOWN = """
+import _socket
+def shown(number):
+    alike = _socket.socket(fileno=os.dup(number))
+    try:
+        return len(alike.recv(10, _socket.MSG_PEEK | _socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return 0
+    finally:
+        alike.close()
+for number in range(200):
+    assert ask(number) == number
+tell(path())
+asking.fileno()
+for number in range(20):
+    assert ask(number) == number
+    tell(shown(asking._handle))
+"""
+
+
+def test_whoever_asks_a_connection_for_its_number_may_watch_it_unseen():
+    """What the kernel shows of the number is exact from then on: nothing where all was read."""
+    assert _converse(UPGRADE, _SHOWN) == ["shm"] + [0] * 20

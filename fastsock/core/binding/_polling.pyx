@@ -61,6 +61,7 @@ cdef extern from *:
     static void forbid_making(PyObject *kind) /* by programs: poll() makes them */
     {
         ((PyTypeObject *)kind)->tp_new = NULL;
+        ((PyTypeObject *)kind)->tp_vectorcall = NULL;
         PyType_Modified((PyTypeObject *)kind);
     }
 
