@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "connection.h"
+#include "pair.h"
 #include "sockets/accepted.h"
 #include "switch/candidates.h"
 #include "switch/carry.h"
@@ -60,9 +61,15 @@ static struct ends make_with(int family, const char *ip, enum fs_role accepted, 
     return ends;
 }
 
-/* What later connections find made already: the pipe that wakes sleepers, and the stream that looks. */
+/* What later connections find made already: the pipe that wakes sleepers, the stream that looks, and the socket of the
+ * thread that answers. */
 static int descriptors_at_first(void)
 {
+    struct pair pair = pair_attached(4096);
+    CHECK_EQUAL(send_now(&pair, 0, "x", 1, 0), 1);
+    expect_bytes(&pair, 1, "x");
+    for (int side = 0; side < 2; side++) pair_close(&pair, side);
+    pair_done(&pair);
     struct tcp tcp = tcp_connect(AF_INET, "127.0.0.1");
     struct fs_hidden stream = FS_HIDDEN_NONE;
     struct fs_tuple tuple;
