@@ -22,6 +22,7 @@ TARGETS = (
     "registered/fuzz_words",
     "stream/fuzz_open",
     "stream/fuzz_calls",
+    "switch/fuzz_loop",
     "switch/fuzz_offer",
     "switch/fuzz_switch",
     "engine/fuzz_frames",

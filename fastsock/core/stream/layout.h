@@ -14,7 +14,7 @@
 #include "words.h"
 
 #define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
-#define FS_VERSION 9u
+#define FS_VERSION 10u
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
 

@@ -17,8 +17,15 @@
 /* `joined`, of the segment.  Both ends, by compare-and-swap from OPEN. */
 enum { FS_JOIN_OPEN = 0, FS_JOINED = 1, FS_JOIN_DECLINED = 2 };
 
-/* `tokens`.  WANTED: the reader asks for one.  ENDED: it takes no more.  The count of those sent since X lies above. */
-enum { FS_TOKEN_WANTED = 1, FS_TOKENS_ENDED = 2, FS_TOKEN_SHIFT = 2, FS_MOST_TOKENS = 2 /* on their way at once */ };
+/* `tokens`.  TOKEN_WANTED: the reader asks for one.  BIT_WANTED: its loop wants its bit set.  ENDED: it takes no more.
+ * The count of those sent since X lies above. */
+enum {
+    FS_TOKEN_WANTED = 1,
+    FS_TOKENS_ENDED = 2,
+    FS_BIT_WANTED = 4,
+    FS_TOKEN_SHIFT = 3,
+    FS_MOST_TOKENS = 2 /* on their way at once */
+};
 
 /* `release`: the reader's end needs the descriptor for other code.  By compare-and-swap, but for ASKED. */
 enum { FS_RELEASE_NONE = 0, FS_RELEASE_ASKED = 1, FS_RELEASE_GRANTED = 2, FS_RELEASE_REFUSED = 3 };
@@ -39,6 +46,8 @@ struct fs_switch_words {
     _Atomic uint32_t rx_in;                  /* it may be within a recv() that began before it could know X */
     _Atomic uint32_t release;
     _Atomic uint64_t drained; /* as far on TCP as it has taken tokens: for a sender whose reader is watched */
+    _Atomic uint64_t loop;    /* where BIT_WANTED belongs (switch/loop_page.h); 0: nowhere */
+    _Atomic uint32_t slot;
 };
 
 #endif

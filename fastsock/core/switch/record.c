@@ -79,11 +79,12 @@ static void clear(struct fs_record *record, enum fs_role role)
     atomic_store(&record->since_ns, 0);
     atomic_store(&record->switches, 0);
     atomic_store(&record->spills, 0);
+    atomic_store(&record->loop, 0);
     _Atomic uint32_t *const words[] = {
-        &record->foreign,    &record->watched,   &record->out_ring,  &record->out_seq,
-        &record->out_pinned, &record->owed,      &record->ringing,   &record->rseq,
-        &record->taking,     &record->read_shut, &record->calls_out, &record->calls_in,
-        &record->reset_told, &record->failed,    &record->rung,      &record->reader_stays};
+        &record->foreign,      &record->watched,   &record->out_ring,   &record->out_seq, &record->out_pinned,
+        &record->owed,         &record->ringing,   &record->rseq,       &record->taking,  &record->read_shut,
+        &record->calls_out,    &record->calls_in,  &record->reset_told, &record->failed,  &record->rung,
+        &record->reader_stays, &record->listeners, &record->uncounted};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) atomic_store(words[i], 0);
     _Atomic int *const numbers[] = {&record->nodelay, &record->cork, &record->low_water, &record->pending_error};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) atomic_store(numbers[i], 0);

@@ -71,6 +71,9 @@ struct fs_record {
     _Atomic uint32_t failed;     /* the kernel has told an error: the connection is over */
     _Atomic uint32_t reset_told; /* the other end died with our bytes unread, and that was told */
     _Atomic uint32_t calls_in;
+    _Atomic uint32_t listeners; /* threads and pollers that may sleep until a token comes; one that was killed stays */
+    _Atomic uint32_t uncounted; /* another one may, that is not counted */
+    _Atomic uint64_t loop;      /* the ticket of the loop that hears by a bit (loop.c), 0: none */
     fs_lock_word receiver;
 };
 

@@ -7,6 +7,7 @@
 
 #include "counters.h"
 #include "identity.h"
+#include "ringing.h"
 
 #define ENDING_PATIENCE_NS 20000000ull
 #define MOST_READINGS 10000
@@ -32,15 +33,53 @@ static int send_one(struct fs_connection *connection, struct fs_record *record, 
     return 1;
 }
 
-/* A watched reader that has not asked again may be told of edges alone.  It would have asked if it had looked: at most one
- * token is on its way. */
-static int is_due(const struct fs_end *end, uint64_t seen)
+/* By what the reader has said it has taken. */
+static int has_place_for_one(const struct fs_end *end, uint64_t seen)
 {
     const struct fs_switch_words *words = fs_words_out(end);
+    return fs_distance(atomic_load(&words->drained), atomic_load(&words->x) + count_of(seen)) < FS_MOST_TOKENS;
+}
+
+/* A watched reader that has not asked again may be told of edges alone.  It would have asked if it had looked: at most one
+ * token is on its way. */
+static int is_token_due(const struct fs_end *end, uint64_t seen)
+{
     if (seen & FS_TOKENS_ENDED) return 0;
     if (seen & FS_TOKEN_WANTED) return 1;
     return atomic_load_explicit(&end->out.shared->watched, memory_order_relaxed) == FS_WATCHED_EXACTLY &&
-           fs_distance(atomic_load(&words->drained), atomic_load(&words->x) + count_of(seen)) < FS_MOST_TOKENS;
+           has_place_for_one(end, seen);
+}
+
+static int is_due(const struct fs_end *end, uint64_t seen)
+{
+    return is_token_due(end, seen) || (seen & (FS_BIT_WANTED | FS_TOKENS_ENDED)) == FS_BIT_WANTED;
+}
+
+static void send_counted(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
+                         uint64_t counted)
+{
+    if (!send_one(connection, record, descriptor)) atomic_fetch_add(&record->owed, 1);
+    note(&record->rung, (uint32_t)count_of(counted));
+    fs_count(&end->statistics.wakes, 1);
+}
+
+/* In place of a bit that cannot be set.  Whatever was asked for meanwhile is answered by the same token. */
+static void send_instead(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    _Atomic uint64_t *word = &fs_words_out(end)->tokens;
+    uint64_t seen = atomic_load(word);
+    for (int i = 0; i < MOST_TRIES && !(seen & FS_TOKENS_ENDED) && has_place_for_one(end, seen); i++) {
+        uint64_t counted = (count_of(seen) + 1) << FS_TOKEN_SHIFT;
+        if (!atomic_compare_exchange_weak(word, &seen, counted)) continue;
+        send_counted(connection, record, end, descriptor, counted);
+        break;
+    }
+}
+
+static int tell_loop(const struct fs_end *end)
+{
+    const struct fs_switch_words *words = fs_words_out(end);
+    return fs_ring_loop(atomic_load(&words->loop), atomic_load(&words->slot));
 }
 
 void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int descriptor)
@@ -51,11 +90,12 @@ void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int de
     if (!is_due(end, seen)) return;
     note(&record->ringing, 1);
     for (int i = 0; i < MOST_TRIES && is_due(end, seen); i++) {
-        uint64_t counted = (count_of(seen) + 1) << FS_TOKEN_SHIFT;
+        int token = is_token_due(end, seen), bit = (seen & FS_BIT_WANTED) != 0;
+        uint64_t counted = (count_of(seen) + (unsigned)token) << FS_TOKEN_SHIFT;
         if (!atomic_compare_exchange_weak(word, &seen, counted)) continue;
-        if (!send_one(connection, record, descriptor)) atomic_fetch_add(&record->owed, 1);
-        note(&record->rung, (uint32_t)(counted >> FS_TOKEN_SHIFT));
-        fs_count(&end->statistics.wakes, 1);
+        if (token) send_counted(connection, record, end, descriptor, counted);
+        if (bit && !tell_loop(end) && !token)
+            send_instead(connection, record, end, descriptor); /* else the token tells it, too */
         break;
     }
     note(&record->ringing, 0);
@@ -103,6 +143,9 @@ void fs_tokens_mend(struct fs_record *record, struct fs_end *end, int descriptor
         if (counted != rung + 1 && more == 1 && atomic_load(&record->owed) != 0) atomic_fetch_sub(&record->owed, 1);
         if (counted == rung + 1 && more == 0) atomic_fetch_add(&record->owed, 1);
         note(&record->rung, counted);
+        /* it may have taken the wish for a bit, and done nothing */
+        if (counted != rung + 1 && atomic_load(&fs_words_out(end)->loop) != 0 && !tell_loop(end))
+            send_instead(end->owner, record, end, descriptor);
     }
     note(&record->ringing, 0);
 }
@@ -184,16 +227,17 @@ int fs_tokens_drain(struct fs_connection *connection, struct fs_end *end, int de
     return left <= 0 ? left : take(connection, end, descriptor, left);
 }
 
-/* At most one may be on its way for another one to be asked for; and it is asked for before the last one is taken. */
-static int arm(struct fs_connection *connection, struct fs_end *end, int descriptor)
+/* At most one may be on its way for another one to be asked for; and it is asked for before the last one is taken.  The
+ * same holds for a bit: a sender that cannot set it sends a token. */
+static int arm(struct fs_connection *connection, struct fs_end *end, int descriptor, uint64_t wishes)
 {
     _Atomic uint64_t *word = &fs_words_in(end)->tokens;
     uint64_t seen = atomic_load(word);
-    for (int i = 0; i < MOST_TRIES && !(seen & FS_TOKEN_WANTED); i++) {
+    for (int i = 0; i < MOST_TRIES && (seen & wishes) != wishes; i++) {
         int left = on_their_way(connection, end, count_of(seen));
         if (left < 0) return left;
         if (left == FS_MOST_TOKENS && take(connection, end, descriptor, 1) != 0) return 0; /* they come, and wake */
-        if (atomic_compare_exchange_weak(word, &seen, seen | FS_TOKEN_WANTED)) break;
+        if (atomic_compare_exchange_weak(word, &seen, seen | wishes)) break;
     }
     return 0;
 }
@@ -212,10 +256,11 @@ int fs_tokens_end(struct fs_connection *connection, struct fs_end *end, int desc
 void fs_tokens_begin_again(struct fs_end *end, int left)
 {
     uint64_t wanted = left < FS_MOST_TOKENS ? FS_TOKEN_WANTED : 0; /* else those that come wake */
+    uint64_t kept = ~(uint64_t)(FS_TOKENS_ENDED | (wanted ? 0 : FS_BIT_WANTED));
     _Atomic uint64_t *word = &fs_words_in(end)->tokens;
     uint64_t seen = atomic_load(word);
     for (int i = 0; i < MOST_TRIES; i++)
-        if (atomic_compare_exchange_weak(word, &seen, (seen | wanted) & ~(uint64_t)FS_TOKENS_ENDED)) break;
+        if (atomic_compare_exchange_weak(word, &seen, (seen | wanted) & kept)) break;
 }
 
 static int has_moved(const struct fs_connection *connection, struct fs_end *end)
@@ -225,12 +270,12 @@ static int has_moved(const struct fs_connection *connection, struct fs_end *end)
     return used > 0 || atomic_load(&fs_words_in(end)->seq) != connection->record->rseq;
 }
 
-int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int descriptor)
+static int settle(struct fs_connection *connection, struct fs_end *end, int descriptor, uint64_t wishes)
 {
     int moved = has_moved(connection, end);
     if (moved != 0) return moved;
     uint64_t counted = count_of(atomic_load(&fs_words_in(end)->tokens));
-    int error = arm(connection, end, descriptor);
+    int error = arm(connection, end, descriptor, wishes);
     if (error != 0) return error;
     /* what came before the wish could be seen has no token of its own: the one that is there must speak for it */
     moved = has_moved(connection, end);
@@ -240,7 +285,20 @@ int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int d
     return left < 0 ? left : has_moved(connection, end);
 }
 
+int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    return settle(connection, end, descriptor, FS_TOKEN_WANTED);
+}
+
+/* Whoever sleeps until a token comes has said so before he asked for it: what is taken from him is asked for again. */
+int fs_tokens_settle_by_bit(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    const struct fs_record *record = connection->record;
+    int others = atomic_load(&record->listeners) != 0 || atomic_load(&record->uncounted) || fs_end_is_watched(end);
+    return settle(connection, end, descriptor, FS_BIT_WANTED | (others ? FS_TOKEN_WANTED : 0));
+}
+
 int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int descriptor)
 {
-    return arm(connection, end, descriptor);
+    return arm(connection, end, descriptor, FS_TOKEN_WANTED);
 }

@@ -1,4 +1,5 @@
-/* Tokens: single bytes on TCP that wake a reader while the payload goes through the ring.
+/* Tokens: single bytes on TCP that wake a reader while the payload goes through the ring.  And bits in a loop's page, which
+ * do the same for less (ringing.h).
  *
  * The reader asks for one, the sender counts it, clears the wish in the same step and sends it.  While nobody is at work:
  * the reader asks, or at least one token is on its way or lies on TCP.  So what lies in a ring has a token on TCP, also
@@ -26,6 +27,8 @@ int fs_tokens_drain(struct fs_connection *connection, struct fs_end *end, int de
 /* For who sleeps on the descriptor.  1: something has come.  0: the ring is empty, no token lies on TCP, and the next
  * byte brings one. */
 int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int descriptor);
+/* The same for a loop that hears by its bit, and watches the descriptor too.  Its place stands in the segment. */
+int fs_tokens_settle_by_bit(struct fs_connection *connection, struct fs_end *end, int descriptor);
 /* With bytes unread in the ring, for an exact watcher: one token stays, and the next byte brings another one. */
 int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int descriptor);
 

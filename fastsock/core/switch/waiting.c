@@ -67,12 +67,13 @@ static int can_go_on(const struct fs_record *record, const struct fs_end *end)
 }
 
 /* With the reader's lock.  1: there is something to read; 0: the descriptor will show it. */
-static int settle(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+static int settle(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
+                  int by_bit)
 {
     for (int i = 0; i < MOST_CHANGES; i++) {
         fs_switch_catch_up(connection, end, descriptor);
         if (!fs_switch_reads_ring(record, end)) return can_go_on(record, end);
-        int moved = fs_tokens_settle(connection, end, descriptor);
+        int moved = (by_bit ? fs_tokens_settle_by_bit : fs_tokens_settle)(connection, end, descriptor);
         if (moved == 0) return 0;
         if (moved < 0 || fs_end_has_data(end)) return 1;
     }
@@ -81,7 +82,7 @@ static int settle(struct fs_connection *connection, struct fs_record *record, st
 
 /* Before a sleep until there is something to read.  1: there is; 0: the descriptor will show it; -EBUSY. */
 static int prepare_reader(struct fs_connection *connection, int descriptor, struct fs_record *record,
-                          uint64_t patience_ns)
+                          uint64_t patience_ns, int by_bit)
 {
     int result = fs_lock(&record->receiver, patience_ns);
     if (result != 0) return result;
@@ -91,7 +92,7 @@ static int prepare_reader(struct fs_connection *connection, int descriptor, stru
         fs_switch_mend_reader(record, descriptor);
         if (!fs_identity_holds(connection, descriptor)) result = -EBADF;
         else if (fs_traffic_inside(atomic_load(&record->received)) != 0) result = -EBUSY;
-        else if (fs_connection_is_joined(end)) result = settle(connection, record, end, descriptor);
+        else if (fs_connection_is_joined(end)) result = settle(connection, record, end, descriptor, by_bit);
     }
     fs_unlock(&record->receiver);
     return result;
@@ -148,8 +149,9 @@ int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int wha
     if (left == 0) return -ETIMEDOUT;
     if (!fs_connection_enter(connection, descriptor)) return -EBADF;
     struct fs_record *record = connection->record;
+    if (what == FS_READABLE) atomic_fetch_add(&record->listeners, 1);
     int ready = what == FS_WRITABLE ? prepare_writer(connection, descriptor, record)
-                                    : prepare_reader(connection, descriptor, record, LOCK_PATIENCE_NS);
+                                    : prepare_reader(connection, descriptor, record, LOCK_PATIENCE_NS, 0);
     struct fs_end *end = connection->end;
     int result = 0;
     if (ready == 0) {
@@ -160,6 +162,7 @@ int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int wha
         struct timespec nap = {0, (long)(left < READER_SLICE_NS ? left : READER_SLICE_NS) / 10};
         result = nanosleep(&nap, NULL) != 0 ? -errno : 0;
     }
+    if (what == FS_READABLE) atomic_fetch_sub(&record->listeners, 1);
     if (end != NULL && what == FS_READABLE && result == 0) end->looked_at = 0;
     result = heed_feints(record, end, what, began, deadline_ns, result);
     fs_connection_exit(connection);
@@ -170,9 +173,12 @@ int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags)
 {
     if (!fs_connection_enter(connection, descriptor)) return 1;
     struct fs_record *record = connection->record;
+    if (!(flags & (FS_BY_BIT | FS_COUNTED)) && !atomic_load_explicit(&record->uncounted, memory_order_relaxed))
+        atomic_store(&record->uncounted, 1);
     int ready = fs_record_is_plain(record)
                     ? 0
-                    : prepare_reader(connection, descriptor, record, flags & FS_AT_ONCE ? 0 : LOCK_PATIENCE_NS);
+                    : prepare_reader(connection, descriptor, record, flags & FS_AT_ONCE ? 0 : LOCK_PATIENCE_NS,
+                                     (flags & FS_BY_BIT) != 0);
     fs_connection_exit(connection);
     return ready == -EBADF ? 0 : ready; /* what the kernel says of another file is right */
 }
@@ -185,4 +191,11 @@ struct fs_end *fs_carry_hold(struct fs_connection *connection, int descriptor, s
     end = end != NULL && fs_record_state(*record) == FS_ATTACHED ? fs_end_hold(end) : NULL;
     fs_connection_exit(connection);
     return end;
+}
+
+void fs_carry_listen(struct fs_connection *connection, int descriptor, int change)
+{
+    if (!fs_connection_enter(connection, descriptor)) return;
+    atomic_fetch_add(&connection->record->listeners, (uint32_t)change);
+    fs_connection_exit(connection);
 }

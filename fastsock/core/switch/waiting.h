@@ -17,6 +17,11 @@ int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int wha
  * 0: the number becomes readable when there is.  -EBUSY: with FS_AT_ONCE, somebody is at work there: look again.
  * Room for writing is what the kernel says of the number, always: a full ring is spilled to TCP. */
 int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags);
+/* Of `flags`, too.  BY_BIT: the caller is the loop that has joined the connection (loop.h).  COUNTED: it said by
+ * fs_carry_listen() that it sleeps on the number.  Where somebody does who has not said so, tokens come for good. */
+enum { FS_BY_BIT = 64, FS_COUNTED = 128 };
+/* Before the first such sleep of a poller: 1; when it watches the number no more: -1. */
+void fs_carry_listen(struct fs_connection *connection, int descriptor, int change);
 
 /* For who looks at many connections by turns.  The end of one that is attached, until fs_end_free(); NULL: it is not. */
 struct fs_end *fs_carry_hold(struct fs_connection *connection, int descriptor, struct fs_record **record);
