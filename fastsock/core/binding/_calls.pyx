@@ -41,7 +41,7 @@ from fastsock.core.binding.stream cimport (
     FS_AT_ONCE, FS_NO_SIGNAL, FS_PATIENT, FS_PEEK, FS_READABLE, FS_UNPOLLED, FS_WRITABLE, fs_end,
 )
 from fastsock.core.binding.switch cimport (
-    FS_MAY_SLEEP, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT,
+    FS_LOOKS, FS_MAY_SLEEP, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT,
     fs_carry_is_by_ring, fs_connection, fs_desk_closes, fs_record,
 )
 from fastsock.core.binding.system cimport atomic_fetch_add, atomic_int, fs_parts, iovec
@@ -65,6 +65,7 @@ cdef enum:
 
 cdef enum:
     LONG_COPY = 32 * 1024      # from here a ring's copy is made without the interpreter's lock
+    SMALL = 4096               # up to here bytes are received first, and made an object of when they are counted
 
 cdef extern from *:
     """
@@ -377,10 +378,13 @@ cdef Py_ssize_t send_bytes(Stream *stream, object data, int flags, bint everythi
 
 # ---- receiving ----
 
-cdef ssize_t receive_once(Stream *stream, char *target, Py_ssize_t length, int flags):
+cdef ssize_t receive_once(Stream *stream, char *target, Py_ssize_t length, int flags, bint looks):
+    """looks: for a moment with the interpreter's lock, where nothing is there and a ring carries the bytes."""
     cdef int how = FS_PEEK if flags & PEEK else 0
     if waits(stream, flags):
         how |= FS_WILL_WAIT if stream.timeout > 0 else FS_WILL_WAIT | FS_MAY_SLEEP
+        if looks:
+            how |= FS_LOOKS
     return take_out(stream, target, length, how, flags)
 
 
@@ -398,7 +402,7 @@ cdef inline ssize_t take_out(Stream *stream, char *target, Py_ssize_t length, in
 cdef Py_ssize_t receive(Stream *stream, char *target, Py_ssize_t length, int flags) except -1:
     cdef Py_ssize_t done = 0
     cdef ssize_t result
-    cdef bint again = False
+    cdef bint again = False, looked
     if carry_is_attached(stream.connection):
         if is_contended():
             share_lock()
@@ -407,7 +411,8 @@ cdef Py_ssize_t receive(Stream *stream, char *target, Py_ssize_t length, int fla
     elif stream.timeout > 0:
         wait(stream, FS_READABLE, False, False)  # an answer is mostly still to come
     while True:
-        result = receive_once(stream, target + done, length - done, flags)
+        looked = carry_is_attached(stream.connection) and length - done < LONG_COPY
+        result = receive_once(stream, target + done, length - done, flags, not again)
         if result > 0:
             done += result
             if done >= length or flags & PEEK or not flags & WAIT_ALL or stream.timeout >= 0 or flags & DONT_WAIT:
@@ -419,7 +424,7 @@ cdef Py_ssize_t receive(Stream *stream, char *target, Py_ssize_t length, int fla
         elif result == -EINTR:
             PyErr_CheckSignals()
         elif result == -EAGAIN and waits(stream, flags) and goes_on(stream, FS_READABLE):
-            if not wait(stream, FS_READABLE, again, done > 0):
+            if not wait(stream, FS_READABLE, again or looked, done > 0):
                 return done
             again = True
         elif done > 0:
@@ -455,6 +460,8 @@ cdef object receive_new(Stream *stream, Py_ssize_t size, int flags):
     if size == 0:
         return b""
     if carry_is_attached(stream.connection) and not flags & (WAIT_ALL | TRUNCATE):
+        if size <= SMALL:
+            return receive_small_first(stream, size, flags)
         # what is there is mostly far less than what the caller would take
         unread = carry_unread(stream.connection, stream.descriptor)
         if unread <= 0:
@@ -470,8 +477,8 @@ cdef object receive_new(Stream *stream, Py_ssize_t size, int flags):
 
 
 cdef object receive_small_first(Stream *stream, Py_ssize_t size, int flags):
-    """Nothing is there yet: receives up to what a small block holds, then looks how much more there is."""
-    cdef char first[4096]
+    """Little is wanted, or nothing there yet: receives up to what a small block holds, then looks how much more there is."""
+    cdef char first[SMALL]
     cdef Py_ssize_t got = receive(stream, first, min(size, <Py_ssize_t>sizeof(first)), flags)
     cdef Py_ssize_t kept = 0 if flags & PEEK else got, room  # a peek sees the same bytes again
     cdef ssize_t more
@@ -481,7 +488,7 @@ cdef object receive_small_first(Stream *stream, Py_ssize_t size, int flags):
     if room <= got:
         return PyBytes_FromStringAndSize(first, got)
     data = PyBytes_FromStringAndSize(NULL, room)
-    more = receive_once(stream, PyBytes_AS_STRING(data) + kept, room - kept, flags | DONT_WAIT)
+    more = receive_once(stream, PyBytes_AS_STRING(data) + kept, room - kept, flags | DONT_WAIT, False)
     if more <= 0:  # another reader was faster; an error comes again
         return PyBytes_FromStringAndSize(first, got)
     memcpy(PyBytes_AS_STRING(data), first, kept)

@@ -19,7 +19,7 @@ cdef extern from "switch/table.h" nogil:
     int fs_table_next(int descriptor)
 
 cdef extern from "switch/carry.h" nogil:
-    enum: FS_MAY_SLEEP, FS_WILL_WAIT
+    enum: FS_LOOKS, FS_MAY_SLEEP, FS_WILL_WAIT
 
     ssize_t fs_carry_send(fs_connection *connection, int descriptor, fs_parts *parts, int flags, int kernel_flags)
     ssize_t fs_carry_receive(fs_connection *connection, int descriptor, void *target, size_t length, int flags, int kernel_flags)

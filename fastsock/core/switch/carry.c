@@ -26,13 +26,27 @@ static ssize_t unread_of(const struct fs_connection *connection, const struct fs
     return tokens < 0 ? tokens : ring + (there > tokens ? there - tokens : 0);
 }
 
-ssize_t fs_carry_unread(struct fs_connection *connection, int descriptor)
+static int unread_on_tcp(int descriptor)
 {
     int there = 0;
-    if (ioctl(descriptor, FIONREAD, &there) != 0) there = 0;
-    if (!fs_connection_enter(connection, descriptor)) return there;
+    return ioctl(descriptor, FIONREAD, &there) == 0 ? there : 0;
+}
+
+/* And is not about to change: what lies on TCP is tokens. */
+static int is_read_from_ring(const struct fs_connection *connection, const struct fs_end *end)
+{
+    uint32_t carried_out = atomic_load(&connection->record->rseq);
+    return (carried_out & 1) != 0 && fs_connection_is_joined(end) && atomic_load(&fs_words_in(end)->seq) == carried_out;
+}
+
+ssize_t fs_carry_unread(struct fs_connection *connection, int descriptor)
+{
+    if (!fs_connection_enter(connection, descriptor)) return unread_on_tcp(descriptor);
     struct fs_end *end = connection->end;
-    ssize_t unread = end == NULL || fs_record_is_plain(connection->record) ? there : unread_of(connection, end, there);
+    ssize_t unread;
+    if (end == NULL || fs_record_is_plain(connection->record)) unread = unread_on_tcp(descriptor);
+    else if (is_read_from_ring(connection, end)) unread = fs_ring_unread(&end->in);
+    else unread = unread_of(connection, end, unread_on_tcp(descriptor));
     fs_connection_exit(connection);
     return unread;
 }

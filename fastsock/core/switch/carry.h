@@ -9,6 +9,8 @@
  * WILL_WAIT, of a receive: the caller waits by waiting.h if there is nothing.  So whether the connection has ended is asked
  * of the kernel only from time to time, and after each sleep.
  *
+ * LOOKS, of a receive with FS_AT_ONCE: where nothing is there it looks for a moment, as fs_carry_look() does.
+ *
  * `kernel_flags`: of MSG_*, as for TCP.  MSG_DONTWAIT takes MAY_SLEEP and FS_PATIENT back.  MSG_WAITALL is left out: the
  * caller goes on until it has all.
  */
@@ -20,7 +22,7 @@
 #include "connection.h"
 #include "kernel.h"
 
-enum { FS_MAY_SLEEP = 16, FS_WILL_WAIT = 32 };
+enum { FS_MAY_SLEEP = 16, FS_WILL_WAIT = 32, FS_LOOKS = 64 };
 
 /* Takes off what goes.  What TCP alone can carry (MSG_OOB, MSG_ZEROCOPY) goes there, and that direction stays there. */
 ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct fs_parts *parts, int flags,

@@ -285,6 +285,13 @@ static void answer(struct receive *call)
     fs_unlock(&call->record->sender);
 }
 
+/* The lock is kept meanwhile: whoever else wants to read must wait for bytes in any case. */
+static int look(const struct receive *call)
+{
+    return (call->flags & FS_LOOKS) != 0 && (carried_out(call) & 1) != 0 && changes(call) == carried_out(call) &&
+           fs_end_look(call->end, FS_READABLE);
+}
+
 /* PLAIN: it is so again. */
 static ssize_t receive_as_owner(struct receive *call)
 {
@@ -300,6 +307,7 @@ static ssize_t receive_as_owner(struct receive *call)
         fs_show_cpu(&end->header->cpu[end->side]);
         if ((carried_out(call) & 1) != 0) fs_cma_want(end, peeks(call) || discards(call) ? 0 : call->length);
         result = receive_locked(call);
+        if (result == -EAGAIN && look(call)) result = receive_locked(call);
         if (fs_switch_is_asked(end)) answer(call);
         if (result != -EAGAIN) fs_cma_want(end, 0);
         if (result > 0) fs_count(&end->statistics.calls_in, 1);
