@@ -51,6 +51,23 @@ TEST(attached_connection_carries_through_the_ring, 0)
     close_both(&pair);
 }
 
+TEST(receive_that_looks_finds_what_comes_and_lets_go_of_the_lock, 0)
+{
+    struct pair pair = pair_attached(4096);
+    const int looks = FS_AT_ONCE | FS_WILL_WAIT | FS_LOOKS;
+    char got[8];
+    for (int i = 0; i < 100; i++) {
+        CHECK_EQUAL(receive_now(&pair, i & 1, got, sizeof got, looks), -EAGAIN);
+        CHECK_EQUAL(atomic_load(&pair.end[i & 1]->record->receiver), 0);
+        CHECK_EQUAL(send_now(&pair, !(i & 1), "hello", 5, 0), 5);
+        CHECK_EQUAL(receive_now(&pair, i & 1, got, sizeof got, looks), 5);
+    }
+    pair_close(&pair, 1);
+    for (int i = 0; i < 1000 && receive_now(&pair, 0, got, sizeof got, looks) == -EAGAIN; i++) sched_yield();
+    CHECK_EQUAL(receive_now(&pair, 0, got, sizeof got, FS_AT_ONCE), 0);
+    close_both(&pair);
+}
+
 TEST(bytes_on_their_way_at_the_attach_come_first, 0)
 {
     struct pair pair = pair_both(4096);
