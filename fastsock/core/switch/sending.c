@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 
@@ -64,8 +66,18 @@ static int is_asked_out(struct fs_end *end)
            fs_ring_agree(&end->out);
 }
 
-/* A reader in recv() since before the attach forbids it for a moment: a token has woken it.  Nobody else would tell a
- * watcher of edges that there is room.  Whoever does not come out in time is waited for once. */
+/* The kernel has not refused a byte, so it would not tell a watcher of edges that there is room.  To set this option, be
+ * it to the same value, makes it tell.  Such a watcher then tries again at once, as one of levels does. */
+static void show_room(int descriptor)
+{
+    uint32_t unsent_most;
+    socklen_t size = sizeof unsent_most;
+    if (getsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_most, &size) == 0)
+        setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_most, size);
+}
+
+/* A reader in recv() since before the attach forbids it for a moment: a token has woken it.  Whoever does not come out in
+ * time is waited for once. */
 static int go_to_tcp(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
                      int flags)
 {
@@ -222,6 +234,8 @@ static __attribute__((noinline)) ssize_t send_any(struct fs_connection *connecti
         ssize_t result;
         if (atomic_load(&record->out_ring)) {
             result = send_by_ring(connection, descriptor, record, parts, flags, kernel_flags, &done);
+            int is_short = result == -EAGAIN || (result >= 0 && result != AGAIN && parts->left != 0);
+            if (is_short && !(flags & (FS_PATIENT | FS_UNPOLLED))) show_room(descriptor);
         } else {
             result = send_by_tcp(connection, descriptor, record, parts, flags, kernel_flags);
             if (result > 0 && result != AGAIN) done += (size_t)result;

@@ -1,9 +1,11 @@
 /* Streams both ways at once while memory is offered, withdrawn, joined, spilled: each byte is checked. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pair.h"
@@ -115,6 +117,60 @@ STREAMS(epoll_edge, EPOLL_EDGE, EPOLL_EDGE)
 STREAMS(blocking_reader, EPOLL, BLOCKING)
 STREAMS(blocking_writer, BLOCKING, EPOLL)
 STREAMS(writer_of_edges, EPOLL_EDGE, BLOCKING)
+
+/* ---- a reader in recv() since before the attach, which does not come out for a while ---- */
+
+static void *receive_all(void *argument)
+{
+    traffic_receive(argument);
+    return NULL;
+}
+
+/* Its sender finds the ring full and may not go back to TCP, which has room: no edge of the kernel's tells of it. */
+TEST(watcher_of_edges_hears_of_room_behind_a_stopped_reader, NEEDS_PROCESSES)
+{
+    enum { TOTAL = 50000 };
+    for (int i = 0; i < scaled(20); i++) {
+        struct pair pair = pair_make(4096);
+        pid_t other = start_process();
+        int side = other == 0 ? 0 : 1;
+        pair_forget(&pair, !side);
+        pair_enter(&pair, side);
+        if (other == 0) {
+            struct traffic reader = {&pair, 0, BLOCKING, 1, TOTAL, 1, 100, 0, 0};
+            pthread_t thread = start_thread(receive_all, &reader);
+            while (fs_traffic_inside(atomic_load(&pair.end[0]->record->received)) == 0) exact_sleep_us(100);
+            while (pair_join(&pair) != 0) exact_sleep_us(100);
+            join_thread(thread);
+            CHECK_EQUAL(reader.error, 0);
+            pair_close(&pair, 0);
+            exit(0);
+        }
+        CHECK_EQUAL(pair_offer(&pair), 0);
+        while (fs_attach_progress(pair.end[1], pair.fd[1]) != 1) exact_sleep_us(100);
+        int status;
+        CHECK_EQUAL(kill(other, SIGSTOP), 0);
+        CHECK_EQUAL(waitpid(other, &status, WUNTRACED), other);
+        CHECK(WIFSTOPPED(status));
+        struct waiter waiter = waiter_make(&pair, 1, FS_WRITABLE, EPOLL_EDGE);
+        waiter_wait(&waiter); /* the first edge is of the registration */
+        unsigned char block[1000];
+        for (uint64_t sent = 0, refused = 0; sent < TOTAL;) {
+            size_t size = TOTAL - sent < sizeof block ? (size_t)(TOTAL - sent) : sizeof block;
+            stream_fill(1, sent, block, size);
+            ssize_t part = send_now(&pair, 1, block, size, 0);
+            if (part > 0) sent += (uint64_t)part;
+            else CHECK_EQUAL(part, -EAGAIN);
+            if (part == (ssize_t)size) continue;
+            if (part < 0 && refused++ == 0) CHECK_EQUAL(kill(other, SIGCONT), 0);
+            waiter_wait(&waiter);
+        }
+        waiter_drop(&waiter);
+        join_process(other);
+        pair_close(&pair, 1);
+        pair_done(&pair);
+    }
+}
 
 /* ---- large blocks, past the ring where both ends copy ---- */
 
