@@ -420,3 +420,31 @@ def test_a_number_that_another_socket_got_unseen_is_that_socket_s():
             assert script.hear() == "the other one's"
             assert script.hear() == "answer"
         assert script.finish() == 0
+
+
+def test_a_number_that_another_socket_got_unseen_is_told_of_without_that_socket_s_addresses():
+    program = """
+        import _socket, ctypes, fastsock, socket
+        C = ctypes.CDLL(None)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def connected():
+                near = socket.create_connection(listener.getsockname())
+                return near, listener.accept()[0]
+            near, far = connected()
+            other, beyond = connected()
+        for _ in range(100):
+            near.sendall(b"x")
+            far.sendall(far.recv(1))
+            near.recv(1)
+        tell(near.transport)
+        number = _socket.socket.fileno(near)  # unseen
+        C.close(number)
+        assert C.dup2(other.fileno(), number) == number
+        near.close()
+        closed = [row for row in fastsock.connections() if row.state == "closed"]
+        tell([len(closed), [row for row in closed if row.local == other.getsockname()]])
+    """
+    with Script(UPGRADE, program) as script:
+        assert script.hear() == "shm"
+        assert script.hear() == [1, []]
+        assert script.finish() == 0

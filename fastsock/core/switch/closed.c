@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "identity.h"
 #include "system.h"
 #include "table.h"
 
@@ -21,9 +22,12 @@ static void forget_parents(void)
 }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_parents); }
 
-static void look_at_addresses(int descriptor, struct fs_closed *seen)
+/* A number that another socket got unseen tells that one's. */
+static void look_at_addresses(const struct fs_connection *connection, int descriptor, struct fs_closed *seen)
 {
     socklen_t own = sizeof seen->own, other = sizeof seen->other;
+    seen->own.any.sa_family = seen->other.any.sa_family = AF_UNSPEC;
+    if (!fs_identity_holds(connection, descriptor)) return;
     if (getsockname(descriptor, &seen->own.any, &own) != 0) seen->own.any.sa_family = AF_UNSPEC;
     if (getpeername(descriptor, &seen->other.any, &other) != 0) seen->other.any.sa_family = AF_UNSPEC;
 }
@@ -36,7 +40,7 @@ void fs_closed_look(struct fs_connection *connection, int descriptor, struct fs_
     if (record != NULL) seen->role = (enum fs_role)atomic_load(&record->role);
     seen->why = fs_candidate_why(connection);
     seen->threshold = fs_candidate_threshold(connection);
-    look_at_addresses(descriptor, seen);
+    look_at_addresses(connection, descriptor, seen);
 }
 
 static void keep(const struct fs_closed *seen)
