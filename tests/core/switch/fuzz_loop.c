@@ -79,6 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     munmap(page, sizeof *page);
     fs_hidden_close(&rope);
     fs_loop_free(loop);
+    const struct linger reset = {1, 0}; /* else so many runs would leave no port */
+    for (int side = 0; side < 2; side++) setsockopt(pair.fd[side], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     pair_close(&pair, 0);
     pair_close(&pair, 1);
     pair_done(&pair);
