@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .patches import Patches
 
 _NAMES = ("epoll", "poll", "select")
+_IN, _OUT = select.POLLIN, select.POLLOUT
 _SELECTORS = (
     ("EpollSelector", "_selector_cls", "epoll"),
     ("PollSelector", "_selector_cls", "poll"),
@@ -55,6 +56,4 @@ def patch_one(selector: selectors.BaseSelector) -> None:
 
 
 def _mask(events: int) -> int:
-    return (select.POLLIN if events & selectors.EVENT_READ else 0) | (
-        select.POLLOUT if events & selectors.EVENT_WRITE else 0
-    )
+    return (_IN if events & selectors.EVENT_READ else 0) | (_OUT if events & selectors.EVENT_WRITE else 0)

@@ -394,8 +394,8 @@ cdef inline ssize_t take_out(Stream *stream, char *target, Py_ssize_t length, in
         result = carry_receive(stream.connection, stream.descriptor, target, length, how & ~FS_MAY_SLEEP | FS_AT_ONCE, flags)
         if result != -EBUSY:
             return result
-    with nogil:
-        result = carry_receive(stream.connection, stream.descriptor, target, length, how, flags)
+    with nogil:  # a look asks the interpreter who else runs
+        result = carry_receive(stream.connection, stream.descriptor, target, length, how & ~FS_LOOKS, flags)
     return result
 
 
