@@ -1,7 +1,7 @@
-"""Who watches the number of a connection: pollers of ours, or somebody whom fastsock does not see.
+"""Who watches the number of a connection: fastsock's pollers, or somebody whom fastsock does not see.
 
 Most programs ask a socket for its number and register that with a poller. So whoever asks may watch the number unseen.
-What the kernel shows of it is exact from then on, until one of our pollers is given the number by the same package. A
+What the kernel shows of it is exact from then on, until a poller of fastsock is given the number by the same package. A
 package that never does so, as it polls by C code of its own, leaves the connection as it is: exact, or without memory.
 """
 
@@ -106,7 +106,7 @@ def _entering(descriptor: int) -> None:
 
 
 def _explains(descriptor: int) -> None:
-    """One of our pollers is given the number."""
+    """A poller of fastsock is given the number."""
     with _lock:
         name = native.name_of(descriptor)
         if name is None:

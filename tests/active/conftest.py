@@ -8,7 +8,7 @@ import os
 import pytest
 
 from fastsock.testing.process import FarProcess
-from tests.helpers.paths import PATHS, UPGRADE, preferring, why_not
+from tests.helpers.paths import PATHS, UPGRADE, taking
 
 from .far import begin
 
@@ -33,10 +33,7 @@ def own_key(monkeypatch):
 @pytest.fixture(params=(*PATHS, UPGRADE))
 def path(request):
     """Name of the path that this test's connections must take."""
-    reason = why_not(request.param)
-    if reason:
-        pytest.skip(reason)
-    with preferring(request.param):
+    with taking(request.param):
         yield request.param
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ..helpers.paths import PATHS, UPGRADE, preferring, why_not
+from ..helpers.paths import PATHS, UPGRADE, taking
 
 
 @pytest.fixture(params=(*PATHS, UPGRADE))
 def path(request):
     """What this test's connections take."""
-    reason = why_not(request.param)
-    if reason:
-        pytest.skip(reason)
-    with preferring(request.param):
+    with taking(request.param):
         yield request.param

@@ -8,6 +8,8 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from fastsock.config import BETWEEN_HOSTS, KNOWN_TRANSPORTS
 from fastsock.testing import PLAIN, PairMaker
 
@@ -38,6 +40,16 @@ def why_not(path: str) -> str | None:
         if reason is not None:
             return f"the sdp path cannot be used here: {reason}"
     return None
+
+
+@contextmanager
+def taking(path: str) -> Iterator[str]:
+    """Within it all connections prefer that path. The test is skipped where the path cannot be tested."""
+    reason = why_not(path)
+    if reason is not None:
+        pytest.skip(reason)
+    with preferring(path):
+        yield path
 
 
 def carriers_of(kind: str | PairMaker) -> tuple[str, ...]:

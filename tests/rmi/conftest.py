@@ -11,7 +11,7 @@ import pytest
 
 from fastsock import rmi
 from fastsock.testing.process import FarProcess
-from tests.helpers.paths import PATHS, UPGRADE, preferring, why_not
+from tests.helpers.paths import PATHS, UPGRADE, taking
 
 from . import objects
 
@@ -104,10 +104,7 @@ def path(request):
     if request.param == SECURED:
         certificates().issued()  # before a process is forked
     below = "shm" if request.param == SECURED else request.param
-    reason = why_not(below)
-    if reason is not None:
-        pytest.skip(reason)
-    with preferring(below):
+    with taking(below):
         yield request.param
 
 

@@ -45,7 +45,7 @@ cdef extern from "Python.h":
 
 cdef extern from *:
     """
-    /* Of this thread: a poller of ours asks a file for its number. */
+    /* Of this thread: a poller of fastsock asks a file for its number. */
     static _Thread_local int is_asking;
 
     static void begin_asking(void) { is_asking++; }
@@ -89,14 +89,14 @@ cdef object explain = None, for_good = None
 
 
 def follow(dict numbers, explains, watches):
-    """numbers: is empty where no number needs an explanation. explains(number): a poller of ours watches it.
-    watches(number): somebody watches it whom no poller of ours sees, or it must be exact for him."""
+    """numbers: is empty where no number needs an explanation. explains(number): a poller of fastsock watches it.
+    watches(number): somebody watches it whom no poller of fastsock sees, or it must be exact for him."""
     global unexplained, explain, for_good
     unexplained, explain, for_good = numbers, explains, watches
 
 
 def is_asking():
-    """Whether a poller of ours asks for the number at this moment, in this thread."""
+    """Whether a poller of fastsock asks for the number at this moment, in this thread."""
     return asks()
 
 
