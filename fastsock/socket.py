@@ -503,10 +503,18 @@ class socket(_Plain):
             registry.closing(connection)
         return super().detach()
 
-    def _fast_give_away(self) -> tuple[Any, int]:
-        """Gives channel and descriptor to native code. It owns both from now on (connection/engine_socket.py)."""
+    def _fast_give_to(self, engine: Any, peer: int, in_memory: bool) -> None:
+        """See connection/engine_socket.py. No connection of this class stays TCP and has memory."""
         descriptor = _Base.detach(self)
-        return self._fast_unbind(), descriptor
+        channel = self._fast_unbind()
+        try:
+            if channel is not None:
+                engine.attach_channel(peer, channel)
+            else:
+                engine.attach_descriptor(peer, descriptor)
+        except BaseException:
+            genuine.close(descriptor)
+            raise
 
     def _fast_given_back(self) -> None:
         connection = self._fast_connection

@@ -16,6 +16,7 @@ from . import arrays
 from .connection import carriers, watchers
 from .core.binding._calls import SocketCalls, accepted, is_adopted, is_known, is_new, is_tcp
 from .patching import detached, guards, numbers
+from .system.genuine import genuine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,11 +110,20 @@ class socket(SocketCalls, _Plain):
     def _fast_meet_from(self, listener: socket, address: Any) -> None:
         """Nothing: the kernel has accepted it."""
 
-    def _fast_give_away(self) -> tuple[None, int]:
-        return None, self.detach()
+    def _fast_give_to(self, engine: Any, peer: int, in_memory: bool) -> None:
+        if not in_memory:
+            carriers.give_away(_Base.fileno(self))
+        carriers.given_away(self)
+        descriptor = super().detach() if in_memory else self.detach()
+        try:
+            (engine.attach_memory if in_memory else engine.attach_descriptor)(peer, descriptor)
+        except BaseException:
+            carriers.forget(descriptor)
+            genuine.close(descriptor)
+            raise
 
     def _fast_given_back(self) -> None:
-        """Nothing is kept of it."""
+        carriers.given_back(self)
 
 
 def _pass_for_standard() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import _socket
 import errno
 import os
+import weakref
 
 from ..config import in_force
 from ..system.genuine import genuine
@@ -22,6 +23,7 @@ try:
         closed_connections,
         connection_seen,
         go_on_answering,
+        is_in_memory,
         keep_closed,
         rest_answering,
         set_candidates,
@@ -41,8 +43,8 @@ AGREED_WITHIN = 0.25  # seconds that two ends look for each other which have agr
 
 def transport(sock: Any) -> str:
     """As the socket class's property."""
-    found = connection_seen(_Base.fileno(sock))
-    if found is not None and found["attached"]:
+    found = seen_of(sock)
+    if found is not None and found.transport == "shm":
         return "shm"
     return "tcp" if native.is_tcp(sock) else "plain"
 
@@ -122,7 +124,24 @@ def seen(descriptor: int) -> Seen | None:
 
 def seen_of(sock: Any) -> Seen | None:
     """The same of a socket of any class."""
-    return seen(_Base.fileno(sock)) if native is not None and isinstance(sock, native.SocketCalls) else None
+    if native is None or not isinstance(sock, native.SocketCalls):
+        return None
+    return seen(_Base.fileno(sock)) or _given.get(sock)
+
+
+_given: weakref.WeakKeyDictionary[Any, Seen] = weakref.WeakKeyDictionary()  # an engine has their numbers
+
+
+def given_away(sock: Any) -> None:
+    """An engine is about to get the socket's number. What is known by now is told of the socket until given_back()."""
+    found = seen(_Base.fileno(sock))
+    if found is not None:
+        _given[sock] = found
+
+
+def given_back(sock: Any) -> None:
+    """The engine has closed it."""
+    _given.pop(sock, None)
 
 
 def all_seen() -> list[Seen]:
@@ -243,9 +262,12 @@ def takes_memory(sock: Any) -> bool:
     Layers whose both ends are fastsock's tell each other in their hello. Then both call attach_agreed(), so that nobody
     waits for an end that does not.
     """
-    if native is None or not isinstance(sock, native.SocketCalls) or not native.is_known(_Base.fileno(sock)):
-        return False
-    return "shm" in in_force.settings().transports
+    return may_gain(sock) and bool(native.is_known(_Base.fileno(sock)))
+
+
+def may_gain(sock: Any) -> bool:
+    """Whether connections of this socket's class gain memory: of a listener, those that it accepts."""
+    return native is not None and isinstance(sock, native.SocketCalls) and "shm" in in_force.settings().transports
 
 
 def attach_agreed(sock: Any) -> bool:
@@ -254,6 +276,11 @@ def attach_agreed(sock: Any) -> bool:
     If they miss each other, as behind a proxy, the connection goes on over TCP, and its own calls look again.
     """
     return attach(sock, AGREED_WITHIN)
+
+
+def is_by_memory(sock: Any) -> bool:
+    """Whether both directions go through memory, as each end has seen: an engine may take the connection over."""
+    return native is not None and isinstance(sock, native.SocketCalls) and is_in_memory(_Base.fileno(sock))
 
 
 def attach(sock: Any, seconds: float | None) -> bool:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
             sock, address = listener._fast_take()
             sock._fast_meet_from(listener, address)
-            channel, descriptor = sock._fast_give_away()    at either end, once it is connected
-            ...                                             the engine owns both; it closes the descriptor
+            sock._fast_give_to(engine, peer, in_memory)     at either end, once it is connected
+            ...                                             the engine closes the descriptor
             sock._fast_given_back()
         """
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
         def _fast_meet_from(self, listener: Any, address: Any) -> None:
             """Meets the connecting end, and may wait for it. Leaves TCP if both ends can."""
 
-        def _fast_give_away(self) -> tuple[Any, int]:
-            """Returns the channel, or None where the descriptor carries the bytes, and the descriptor.
+        def _fast_give_to(self, engine: Any, peer: int, in_memory: bool) -> None:
+            """Messages of the engine with `peer` go over this connection from now on. Raises OSError: it is closed.
 
-            The caller owns both. The socket cannot be used any more, but still tells of its connection
-            (`fastsock.explain`).
+            in_memory: both ends have said that the connection stays TCP and both its directions go through memory. The
+            socket cannot be used any more, but still tells of its connection (`fastsock.explain`).
             """
 
         def _fast_given_back(self) -> None:
-            """The caller has closed channel and descriptor: the connection is over."""
+            """The engine has closed it: the connection is over."""

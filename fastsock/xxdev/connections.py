@@ -105,6 +105,12 @@ class Connections(abc.ABC):
         """The accepting end, once it knows who connected: bytes for the other end, and what `settle` needs itself."""
         return b"", None
 
+    def agree(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:  # noqa: B027
+        """What both ends still tell each other before settle(), whose arguments these are; may wait for the other end.
+
+        Raises OSError and HelloError.
+        """
+
     @abc.abstractmethod
     def settle(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
         """The connection stands: gives it to the engine. `offered` is this end's offer, or None: then `told` is the
@@ -225,6 +231,7 @@ class Connections(abc.ABC):
             if kind == _GIVE_WAY:
                 self._await_other(peer, sock)
             elif kind == _WELCOME:
+                self.agree(peer, sock, None, told)
                 kept = self._stand(peer, sock, told)
             elif kind == _FAILED:
                 raise _Leaving(told.decode("utf-8", "replace"))
@@ -356,14 +363,19 @@ class Connections(abc.ABC):
                 sock.sendall(_verdict(_FAILED, _why(error).encode()))
                 return False
             self._decided(peer, _STANDING)
-            try:
-                sock.settimeout(None)
-                sock.sendall(_verdict(_WELCOME, told))
+        try:
+            sock.settimeout(None)
+            sock.sendall(_verdict(_WELCOME, told))
+            self.agree(peer, sock, offered, b"")
+            with self._lock:
+                if self._closing:
+                    return False
                 self.settle(peer, sock, offered, b"")
                 return True
-            except Exception as error:  # whatever it is, who waits for the peer must hear of it
+        except Exception as error:  # whatever it is, who waits for the peer must hear of it
+            with self._lock:
                 self._states[peer] = _LOST
-                reason = f"{self.name(peer)} was lost over {self.where(peer)} as it connected: {_why(error)}"
+            reason = f"{self.name(peer)} was lost over {self.where(peer)} as it connected: {_why(error)}"
         self.engine.fail(peer, reason)
         return False
 

@@ -1,5 +1,7 @@
 """iodev: ranks joined by `fastsock.socket`, on the path that its chain chooses: shm or unix on one host, tcp between.
 
+A connection that stays TCP (FASTSOCK_UPGRADE) gains memory behind the hello (gaining.py).
+
 As in section 4.2.2 of the F-MPJ thesis the call that waits receives for itself; what a background thread does here is
 to accept and authenticate connections, so that a rank that computes can be reached.
 """
@@ -10,7 +12,7 @@ import _socket
 
 from .. import socket as fast
 from ..meeting.waiting import patience
-from ..system.genuine import genuine
+from . import gaining
 from .connections import Connections
 from .networked import NetworkedDevice
 
@@ -47,6 +49,7 @@ class _Streams(Connections):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.standing: dict[int, EngineSocket] = {}
+        self._in_memory: set[int] = set()  # ranks whose connection stays TCP, and has gone into memory
         self._addresses: dict[int, tuple[str, int]] = {}
 
     def listen(self) -> Any:
@@ -99,17 +102,21 @@ class _Streams(Connections):
         if sock.transport == "tcp":
             self._prepare(sock)
 
+    def offer(self, peer: int) -> tuple[bytes, Any]:
+        offered = gaining.offer(self._listener)
+        return offered, offered
+
+    def agree(self, peer: int, sock: Any, offered: Any, told: bytes) -> None:
+        connects = offered is None
+        if gaining.agree(sock, connects, told if connects else offered):
+            self._in_memory.add(peer)
+
     def settle(self, peer: int, sock: EngineSocket, offered: Any, told: bytes) -> None:
-        channel, descriptor = sock._fast_give_away()
         self.standing[peer] = sock  # before the first message over it can be received
         try:
-            if channel is not None:
-                self.engine.attach_channel(peer, channel)
-            else:
-                self.engine.attach_descriptor(peer, descriptor)
+            sock._fast_give_to(self.engine, peer, peer in self._in_memory)
         except BaseException:
             del self.standing[peer]
-            genuine.close(descriptor)
             raise
 
     def where(self, peer: int) -> str:

@@ -15,7 +15,7 @@ BELOW = {
     "active": set(),
     "stream": {"", "sockets"},
     "switch": {"", "sockets", "stream"},
-    "engine": {"", "stream", "verbs"},
+    "engine": {"", "stream", "switch", "verbs"},
     "registered": {""},
     "team": {""},
     "verbs": {""},

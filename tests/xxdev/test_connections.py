@@ -15,17 +15,17 @@ import pytest
 from fastsock.testing.ranks import RankMaker
 from fastsock.xxdev import hello
 
+from .makers import PROCESSES, ranks_on
+
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
 ROUNDS = int(os.environ.get("FASTSOCK_TEST_ROUNDS") or (2000 if LONG else 3))
 SEED = int(os.environ.get("FASTSOCK_TEST_SEED", "1"))
-PATHS = {"shm": ("iodev", "shm"), "unix": ("iodev", "unix"), "tcp": ("iodev", "tcp"), "sysv": ("sysvdev", "tcp")}
 
 
-@pytest.fixture(params=PATHS)
+@pytest.fixture(params=PROCESSES)
 def maker(request):
     """Ranks that are processes, on each path."""
-    device, transport = PATHS[request.param]
-    return RankMaker(device, (("FASTSOCK_TRANSPORTS", transport),))
+    return ranks_on(request.param)
 
 
 def _at_once(device, seed):
@@ -65,7 +65,8 @@ def _path(device):
 
 
 def test_the_path_is_explained(maker):
-    wanted = "sysv" if maker.device == "sysvdev" else dict(maker.environment)["FASTSOCK_TRANSPORTS"]
+    transports = dict(maker.environment)["FASTSOCK_TRANSPORTS"].split(",")
+    wanted = "sysv" if maker.device == "sysvdev" else transports[0]
     assert maker.run(2, _path) == [wanted, wanted]
 
 

@@ -13,19 +13,18 @@ import pytest
 from fastsock.testing.ranks import RankMaker
 
 from . import traffic
+from .makers import PROCESSES, ranks_on
 
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
 ROUNDS = int(os.environ.get("FASTSOCK_TEST_ROUNDS") or (1000 if LONG else 4))
 SEED = int(os.environ.get("FASTSOCK_TEST_SEED", "1"))
-PATHS = {"shm": ("iodev", "shm"), "unix": ("iodev", "unix"), "tcp": ("iodev", "tcp"), "sysv": ("sysvdev", "tcp")}
 LIMIT = 10.0  # that a loaded machine's scheduler adds nothing to; what is promised is a second
 
 
-@pytest.fixture(params=PATHS)
+@pytest.fixture(params=PROCESSES)
 def maker(request):
     """Ranks that are processes, on each path."""
-    device, transport = PATHS[request.param]
-    return RankMaker(device, (("FASTSOCK_TRANSPORTS", transport),))
+    return ranks_on(request.param)
 
 
 def _for_ever(here, seed):

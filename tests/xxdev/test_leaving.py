@@ -9,26 +9,20 @@ import sys
 
 import pytest
 
-from fastsock.testing.ranks import RankMaker, finish
+from fastsock.testing.ranks import finish
 
 from .launchers import CLEAN, DEADLINE
+from .makers import PROCESSES, device_on, ranks_on
 
 ROUNDS = int(os.environ.get("FASTSOCK_TEST_ROUNDS") or 4)
-PATHS = {
-    "shm": ("iodev", "shm"),
-    "unix": ("iodev", "unix"),
-    "tcp": ("iodev", "tcp"),
-    "sysv": ("sysvdev", "tcp"),
-}
 BLOCK = 16 << 10
 COUNT = 180  # together below the 4 MiB of credit, and more than a kernel takes unread
 
 
-@pytest.fixture(params=PATHS)
+@pytest.fixture(params=PROCESSES)
 def maker(request):
     """Ranks that are processes, on each path."""
-    device, transport = PATHS[request.param]
-    return RankMaker(device, (("FASTSOCK_TRANSPORTS", transport),))
+    return ranks_on(request.param)
 
 
 def _block(number):
@@ -105,16 +99,16 @@ else:
 """
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", PROCESSES)
 def test_a_program_that_only_ends_has_delivered_what_it_sent(path, tmp_path):
     """Nothing of it has gone at the end of its last line: it is not even connected. It never calls finish()."""
-    device, transport = PATHS[path]
+    device, environment = device_on(path)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(length=BLOCK // 4, count=COUNT))
     for _ in range(ROUNDS):
         ended = subprocess.run(
             [sys.executable, "-m", "fastsock.mpj.run", "-n", "2", str(program)],
-            env=CLEAN | {"FASTSOCK_MPJ_DEVICE": device, "FASTSOCK_TRANSPORTS": transport},
+            env=CLEAN | environment | {"FASTSOCK_MPJ_DEVICE": device},
             capture_output=True, text=True, timeout=DEADLINE, check=False,
         )  # fmt: skip
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, "all\n", "")

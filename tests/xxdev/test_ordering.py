@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from fastsock.testing.memory import PeakGrowth
-from fastsock.testing.ranks import RankMaker
 
 from . import traffic
+from .makers import ALL, ranks_on
 
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
 SEED = int(os.environ.get("FASTSOCK_TEST_SEED", "1"))
@@ -18,20 +18,11 @@ ROUNDS = int(os.environ.get("FASTSOCK_TEST_ROUNDS") or (300 if LONG else 2))
 COUNT = 1000 if LONG else 150
 ANY = -1
 
-PATHS = {
-    "shm": ("iodev", "shm"),
-    "unix": ("iodev", "unix"),
-    "tcp": ("iodev", "tcp"),
-    "sysv": ("sysvdev", "tcp"),
-    "threads": ("smpdev", "tcp"),
-}
 
-
-@pytest.fixture(params=PATHS)
+@pytest.fixture(params=ALL)
 def maker(request):
     """Ranks on each device and path."""
-    device, transport = PATHS[request.param]
-    return RankMaker(device, (("FASTSOCK_TRANSPORTS", transport),))
+    return ranks_on(request.param)
 
 
 def _traffic(device, seeds, count):

@@ -7,16 +7,13 @@ import signal
 
 import pytest
 
-from fastsock.testing.ranks import RankMaker
-
-PATHS = {"shm": ("iodev", "shm"), "tcp": ("iodev", "tcp"), "sysv": ("sysvdev", "tcp")}
+from .makers import PROCESSES, ranks_on
 
 
-@pytest.fixture(params=PATHS)
+@pytest.fixture(params=PROCESSES)
 def maker(request):
     """Ranks that are processes, on each path."""
-    device, transport = PATHS[request.param]
-    return RankMaker(device, (("FASTSOCK_TRANSPORTS", transport),))
+    return ranks_on(request.param)
 
 
 def _send(here, value, to, tag):

@@ -235,7 +235,7 @@ cdef tuple ROLES = ("received", "connect", "accept")
 cdef dict shown(const fs_closed *seen):
     cdef const fs_carriers *carriers = &seen.carriers
     return {
-        "role": ROLES[seen.role], "attached": carriers.state == FS_ATTACHED, "offered": carriers.state == FS_OFFERED,
+        "role": ROLES[seen.role], "attached": carriers.state in (FS_ATTACHED, FS_OWNED), "offered": carriers.state == FS_OFFERED,
         "released": carriers.state == FS_RELEASED, "never": carriers.state == FS_TCP_ONLY,
         "ring_in": bool(carriers.in_ring), "ring_out": bool(carriers.out_ring), "since": carriers.since_ns / 1e9,
         "tcp_bytes_in": carriers.tcp_in, "tcp_bytes_out": carriers.tcp_out,
@@ -299,6 +299,12 @@ def set_candidates(*, bint never, bint learns, uint32_t calls, uint64_t length, 
     settings.limits.peer = 0
     with nogil:
         fs_candidates_set(&settings)
+
+
+def is_in_memory(int descriptor):
+    """Whether both directions of the number's stream go through memory, and each reader reads there."""
+    cdef fs_connection *connection = fs_table_find(descriptor)
+    return connection != NULL and bool(fs_owned_is_possible(connection, descriptor))
 
 
 def attach_memory(int descriptor, double seconds):

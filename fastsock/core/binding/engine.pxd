@@ -81,6 +81,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_attach_local(fs_engine *engine, int peer, fs_engine *other)
     int fs_engine_attach_end(fs_engine *engine, int peer, fs_end *end, int doorbell)
     int fs_engine_attach_descriptor(fs_engine *engine, int peer, int descriptor)
+    int fs_engine_attach_memory(fs_engine *engine, int peer, int descriptor)
     int fs_engine_open_verbs(fs_engine *engine, const fs_ibvx_options *options, int offers)
     void fs_engine_ask_again(fs_engine *engine, int peer)
     int fs_engine_attach_verbs(fs_engine *engine, int peer, int descriptor)

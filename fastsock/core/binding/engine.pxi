@@ -487,6 +487,14 @@ cdef class Engine:
         self.alive()
         self.check_attached(peer, fs_engine_attach_descriptor(self.engine, peer, fd))
 
+    def attach_memory(self, int peer, int fd):
+        """Messages with `peer` go through the memory that this TCP connection has gained (`carriers.is_in_memory`).
+
+        The descriptor belongs to the engine from now on.
+        """
+        self.alive()
+        self.check_attached(peer, fs_engine_attach_memory(self.engine, peer, fd))
+
     def open_verbs(
         self, device=None, local=None, size_t memory=(<size_t>1) << 30, bint keeps=True, bint offers=False,
         bint rings=False

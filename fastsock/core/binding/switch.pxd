@@ -5,7 +5,7 @@ from .system cimport atomic_int, fs_parts
 
 cdef extern from "switch/table.h" nogil:
     enum: FS_ROLE_UNKNOWN, FS_ROLE_CONNECTED, FS_ROLE_ACCEPTED
-    enum: FS_CANDIDATE, FS_TCP_ONLY, FS_RELEASED, FS_OFFERED, FS_ATTACHED
+    enum: FS_CANDIDATE, FS_TCP_ONLY, FS_RELEASED, FS_OWNED, FS_OFFERED, FS_ATTACHED
 
     struct fs_record:
         pass
@@ -90,6 +90,9 @@ cdef extern from "switch/desks.h" nogil:
     uint64_t fs_desk_own(fs_connection *connection, int descriptor)
     uint64_t fs_desk_other(fs_connection *connection, int descriptor)
     bint fs_desk_closes(const fs_connection *connection)
+
+cdef extern from "switch/owned.h" nogil:
+    int fs_owned_is_possible(fs_connection *connection, int descriptor)
 
 cdef extern from "switch/names.h" nogil:
     enum: FS_PEERS_OWN, FS_PEERS_ANY

@@ -104,6 +104,8 @@ void fs_engine_after_fork(struct fs_engine *engine);     /* in the child: gives 
 int fs_engine_attach_local(struct fs_engine *engine, int peer, struct fs_engine *other);
 int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end, int doorbell);
 int fs_engine_attach_descriptor(struct fs_engine *engine, int peer, int descriptor);
+/* A TCP connection both of whose directions go through memory (switch/owned.h); -ENOTCONN: they do not. */
+int fs_engine_attach_memory(struct fs_engine *engine, int peer, int descriptor);
 /* Opens an RDMA device, once for all peers: 0 or -errno, as fs_ibvx_open().  `offers`: long messages that are sent are read
  * by the receiver's device; else the sender's writes them. */
 struct fs_ibvx_options;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "stream/end.h"
+#include "switch/leave.h"
 #include "verbs/ibvx.h"
 
 #define POLLED_AT_ONCE 64
@@ -100,6 +101,7 @@ void fs_links_look(struct fs_engine *engine)
 
 void fs_link_abandon_descriptor(struct fs_link *link)
 {
+    if (fs_link_is_open(link) && link->connection) fs_leave_descriptor(link->descriptor); /* the parent has it still */
     if (fs_link_is_open(link)) close(link->descriptor);
     atomic_store(&link->open, 0);
 }

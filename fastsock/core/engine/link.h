@@ -9,6 +9,7 @@
 #include "cost.h"
 #include "internal.h"
 
+struct fs_connection;
 struct fs_ibvx_pair;
 struct fs_link;
 
@@ -96,7 +97,8 @@ struct fs_link {
     struct fs_guard guard;
     /* link_shm.c */
     struct fs_end *end;
-    _Atomic uint64_t position; /* read up to here; what was published may lag behind */
+    struct fs_connection *connection; /* that stays TCP; NULL: `descriptor` is a doorbell */
+    _Atomic uint64_t position;        /* read up to here; what was published may lag behind */
     uint64_t published;
     /* link_socket.c */
     unsigned char *staging;

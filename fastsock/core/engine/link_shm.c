@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "stream/end.h"
+#include "switch/owned.h"
 #include "link.h"
 
 #define CHUNK (64u * 1024) /* published at once, so that both ends' copies overlap */
@@ -25,10 +26,24 @@ static size_t whole(const struct fs_request *request, const struct fs_frame *fra
     return request && frame->kind == FS_FRAME_DATA ? request->envelope.length : (size_t)frame->length;
 }
 
+/* It may sleep, for bytes or for room. */
+static void tell_other_end(const struct fs_link *link)
+{
+    if (link->connection) fs_owned_tell(link->connection, link->end, link->descriptor);
+    else fs_doorbell_ring(link->end, link->descriptor, 1);
+}
+
+/* Before a sleep on the descriptor: 1: something has come. */
+static int settle(const struct fs_link *link)
+{
+    if (link->connection) return fs_owned_settle(link->connection, link->end, link->descriptor);
+    return fs_end_settle(link->end, link->descriptor, 0);
+}
+
 static int published(struct fs_link *link, size_t length)
 {
     if (fs_ring_publish(&link->end->out, length) != 0) return -EPROTO; /* no rank lets go of a link's ring */
-    fs_doorbell_ring(link->end, link->descriptor, 1);
+    tell_other_end(link);
     return 0;
 }
 
@@ -69,7 +84,7 @@ static void show_taken(struct fs_link *link)
     if (atomic_load(&in->writer_sleeps) == 0) return;
     ssize_t unread = fs_ring_unread(&link->end->in);
     if (unread > (ssize_t)(fs_ring_capacity(&link->end->in) / 2)) return;
-    if (atomic_exchange(&in->writer_sleeps, 0) != 0) fs_doorbell_ring(link->end, link->descriptor, 1);
+    if (atomic_exchange(&in->writer_sleeps, 0) != 0) tell_other_end(link);
 }
 
 static ssize_t end_read(struct fs_link *link, void *target, size_t length)
@@ -102,7 +117,7 @@ static int end_watch(struct fs_link *link, struct pollfd *one)
     show_taken(link);
     if (blocked) atomic_store(&link->end->out.shared->writer_sleeps, 1);
     *one = (struct pollfd){link->descriptor, POLLIN | POLLRDHUP, 0};
-    if (fs_end_settle(link->end, link->descriptor, 0)) return 1;
+    if (settle(link)) return 1;
     return blocked && end_has_room(link);
 }
 
@@ -115,6 +130,11 @@ static int end_is_near(const struct fs_link *link)
 static void end_close(struct fs_link *link)
 {
     show_taken(link);
+    if (link->connection) {
+        fs_owned_leave(link->connection, link->descriptor);
+        close(link->descriptor);
+        return;
+    }
     fs_end_closing(link->end, link->descriptor, 0);
     close(link->descriptor);
     fs_end_closed(link->end);
@@ -132,12 +152,13 @@ static const struct fs_link_calls calls = {
     .close = end_close,
 };
 
-int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end, int doorbell)
+static int attach(struct fs_engine *engine, int peer, struct fs_end *end, struct fs_connection *connection,
+                  int descriptor)
 {
-    if (end->raw_in || end->raw_out) return -EINVAL;
-    struct fs_link *link = fs_link_new(peer, &calls, doorbell);
+    struct fs_link *link = fs_link_new(peer, &calls, descriptor);
     if (!link) return -ENOMEM;
     link->end = fs_end_hold(end);
+    link->connection = connection;
     /* the first messages do not wait for memory to be made, which takes longer than they do */
     if (engine->size <= FS_FEW_PROCESSES) fs_ring_touch(&link->end->out);
     link->process = end->peer;
@@ -147,5 +168,19 @@ int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end,
     if (link->process > 0) fs_guard_open(&link->guard);
     int error = fs_link_attach(engine, link);
     if (error) fs_link_free(link);
+    return error;
+}
+
+int fs_engine_attach_end(struct fs_engine *engine, int peer, struct fs_end *end, int doorbell)
+{
+    return end->raw_in || end->raw_out ? -EINVAL : attach(engine, peer, end, NULL, doorbell);
+}
+
+int fs_engine_attach_memory(struct fs_engine *engine, int peer, int descriptor)
+{
+    struct fs_connection *connection = fs_owned_take(descriptor);
+    if (!connection) return -ENOTCONN;
+    int error = attach(engine, peer, connection->end, connection, descriptor);
+    if (error) fs_owned_leave(connection, descriptor);
     return error;
 }

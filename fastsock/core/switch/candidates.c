@@ -321,7 +321,7 @@ enum fs_why fs_candidate_why(struct fs_connection *connection)
 {
     const struct fs_record *record = connection->record;
     const struct fs_candidate *candidate = connection->candidate;
-    if (record != NULL && fs_record_state(record) == FS_ATTACHED) return FS_WHY_ATTACHED;
+    if (record != NULL && fs_record_has_memory(record)) return FS_WHY_ATTACHED;
     return candidate != NULL ? (enum fs_why)atomic_load(&candidate->why) : FS_WHY_YOUNG;
 }
 

@@ -97,7 +97,7 @@ void fs_connection_report(struct fs_connection *connection, int descriptor, stru
     carriers->tcp_out = fs_moved(&record->sent);
     carriers->switches = atomic_load(&record->switches);
     carriers->spills = atomic_load(&record->spills);
-    if (end != NULL && !fs_record_is_plain(record)) {
+    if (end != NULL && (!fs_record_is_plain(record) || fs_record_has_memory(record))) {
         carriers->in_ring = (int)(atomic_load(&record->rseq) & 1);
         carriers->out_ring = (int)(atomic_load(&record->out_seq) & 1);
         carriers->ring_in = atomic_load(&end->statistics.bytes_received);

@@ -59,7 +59,7 @@ void fs_connection_watch(struct fs_connection *connection, int descriptor);
 void fs_connection_unwatch(struct fs_connection *connection, int descriptor);
 
 struct fs_carriers {
-    int state;                                   /* enum fs_state */
+    int state;                                   /* enum fs_record_state */
     int in_ring, out_ring;                       /* what carries that direction now */
     uint64_t since_ns;                           /* attached */
     uint64_t tcp_in, tcp_out, ring_in, ring_out; /* bytes; those on TCP with the tokens among them */

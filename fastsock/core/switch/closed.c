@@ -62,7 +62,7 @@ void fs_closed_note(int descriptor)
     struct fs_connection *connection = fs_table_find(descriptor);
     if (connection == NULL) return;
     const struct fs_record *record = atomic_load(&connection->record);
-    int gained = record != NULL && fs_record_state(record) == FS_ATTACHED;
+    int gained = record != NULL && fs_record_has_memory(record);
     if ((!gained && !atomic_load_explicit(&keeps_all, memory_order_relaxed)) ||
         atomic_load(&connection->descriptors) != 1)
         return;

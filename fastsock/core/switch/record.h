@@ -14,8 +14,16 @@
 #include "system.h"
 
 /* PLAIN states carry over TCP and know nothing of memory.  OFFERED: this end has offered it.  ATTACHED: both ends have it.
- * RELEASED: they had it, and foreign code has the descriptor now. */
-enum fs_state { FS_CANDIDATE = 0, FS_TCP_ONLY = 1, FS_RELEASED = 2, FS_OFFERED = 3, FS_ATTACHED = 4 };
+ * RELEASED: they had it, and foreign code has the descriptor now.  OWNED: they have it, and one owner alone moves the bytes
+ * (owned.h): for all others that is plain. */
+enum fs_record_state {
+    FS_CANDIDATE = 0,
+    FS_TCP_ONLY = 1,
+    FS_RELEASED = 2,
+    FS_OWNED = 3,
+    FS_OFFERED = 4,
+    FS_ATTACHED = 5
+};
 
 enum fs_role { FS_ROLE_UNKNOWN, FS_ROLE_CONNECTED, FS_ROLE_ACCEPTED };
 
@@ -35,7 +43,7 @@ static inline int64_t fs_distance(uint64_t from, uint64_t to)
 
 struct fs_record {
     /* read in each call, seldom written */
-    _Atomic uint32_t state; /* enum fs_state */
+    _Atomic uint32_t state; /* enum fs_record_state */
     _Atomic uint32_t role;
     _Atomic uint32_t generation; /* of the slot's uses */
     _Atomic uint32_t next_try;   /* from as many calls of a direction on candidates.c is asked; UINT32_MAX: never */
@@ -92,6 +100,11 @@ static inline uint32_t fs_record_state(const struct fs_record *record)
     return atomic_load_explicit(&record->state, memory_order_acquire);
 }
 static inline int fs_record_is_plain(const struct fs_record *record) { return fs_record_state(record) < FS_OFFERED; }
+static inline int fs_record_has_memory(const struct fs_record *record)
+{
+    uint32_t state = fs_record_state(record);
+    return state == FS_ATTACHED || state == FS_OWNED;
+}
 static inline uint32_t fs_record_calls(const struct fs_record *record)
 {
     return atomic_load_explicit(&record->calls_out, memory_order_relaxed) +

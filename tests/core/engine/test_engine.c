@@ -8,8 +8,9 @@
 
 #include "connection.h"
 #include "engine/link.h"
+#include "switch/pair.h"
 
-enum path { LOCAL, RING, TINY_RING, STREAM, PATHS };
+enum path { LOCAL, RING, TINY_RING, MEMORY, TINY_MEMORY, STREAM };
 
 static const struct fs_engine_options options = {.eager_limit = 3000, .credit = 100000, .spin_us = 20};
 
@@ -33,6 +34,17 @@ static void attach_ends(struct fs_engine *engines[2], uint32_t ring)
     close(c.memory);
 }
 
+/* TCP connections that have gained it. */
+static void attach_memories(struct fs_engine *engines[2], uint32_t ring)
+{
+    struct pair pair = pair_by_ring(ring);
+    for (int side = 0; side < 2; side++) {
+        fs_attach_peer(pair.end[side], getpid()); /* both may read the other's memory */
+        CHECK_EQUAL(fs_engine_attach_memory(engines[side], !side, pair.fd[side]), 0);
+    }
+    pair_done(&pair);
+}
+
 static void join(struct fs_engine *engines[2], enum path path)
 {
     int pair[2];
@@ -44,6 +56,8 @@ static void join(struct fs_engine *engines[2], enum path path)
         CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
         for (int i = 0; i < 2; i++) CHECK_EQUAL(fs_engine_attach_descriptor(engines[i], !i, pair[i]), 0);
         break;
+    case MEMORY:
+    case TINY_MEMORY: attach_memories(engines, path == MEMORY ? 65536 : 4096); break;
     default: attach_ends(engines, path == RING ? 65536 : 4096);
     }
 }
@@ -204,12 +218,20 @@ static void run_traffic(enum path path, int messages) { run_ways(path, messages,
 TEST(messages_of_threads_between_engines_of_one_process, 0) { run_traffic(LOCAL, scaled(20000)); }
 TEST(messages_of_threads_over_a_ring, 0) { run_traffic(RING, scaled(20000)); }
 TEST(messages_of_threads_over_a_tiny_ring, 0) { run_traffic(TINY_RING, scaled(5000)); }
+TEST(messages_of_threads_over_a_memory, 0) { run_traffic(MEMORY, scaled(20000)); }
+TEST(messages_of_threads_over_a_tiny_memory, 0) { run_traffic(TINY_MEMORY, scaled(5000)); }
 TEST(messages_of_threads_over_a_stream, 0) { run_traffic(STREAM, scaled(10000)); }
 
 TEST(long_messages_of_threads_over_a_ring, 0)
 {
     largest = 700000;
     run_traffic(RING, scaled(3000));
+}
+
+TEST(long_messages_of_threads_over_a_memory, 0)
+{
+    largest = 700000;
+    run_traffic(MEMORY, scaled(3000));
 }
 
 /* Both ends copy them, where they run on different cores. */
@@ -293,6 +315,7 @@ TEST(requests_that_both_ends_copy_are_abandoned, 0)
     shortest = FS_SHARED_FROM, largest = 1500000;
     run_abandoning(RING);
 }
+TEST(requests_are_abandoned_over_a_tiny_memory, 0) { run_abandoning(TINY_MEMORY); }
 TEST(requests_are_abandoned_over_a_stream, 0) { run_abandoning(STREAM); }
 
 /* ---- an interpreter's lock, which the callers hold ---- */
@@ -446,9 +469,11 @@ static void run_leaving(enum path path, int fail)
 
 TEST(an_engine_closes_under_local_traffic, 0) { run_leaving(LOCAL, 0); }
 TEST(an_engine_closes_under_traffic_over_a_ring, 0) { run_leaving(RING, 0); }
+TEST(an_engine_closes_under_traffic_over_a_memory, 0) { run_leaving(MEMORY, 0); }
 TEST(an_engine_closes_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 0); }
 TEST(a_peer_fails_under_local_traffic, 0) { run_leaving(LOCAL, 1); }
 TEST(a_peer_fails_under_traffic_over_a_ring, 0) { run_leaving(RING, 1); }
+TEST(a_peer_fails_under_traffic_over_a_memory, 0) { run_leaving(MEMORY, 1); }
 TEST(a_peer_fails_under_traffic_over_a_stream, 0) { run_leaving(STREAM, 1); }
 
 /* The ranks share a core, and none of them has an answer. */

@@ -279,6 +279,16 @@ void expect_bytes(struct pair *pair, int side, const char *text)
     CHECK_EQUAL(receive_now(pair, side, got, 1, 0), -EAGAIN);
 }
 
+struct pair pair_by_ring(uint32_t small_bytes)
+{
+    struct pair pair = pair_attached(small_bytes);
+    for (int side = 0; side < 2; side++) {
+        CHECK_EQUAL(send_now(&pair, side, "1", 1, 0), 1);
+        expect_bytes(&pair, !side, "1");
+    }
+    return pair;
+}
+
 /* ---- streams ---- */
 
 void *traffic_send(void *argument)

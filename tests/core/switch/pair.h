@@ -30,9 +30,10 @@ struct pair pair_make(uint32_t small_bytes); /* connected; not in the table yet 
 void pair_enter(struct pair *pair, int side);
 struct pair pair_both(uint32_t small_bytes); /* both ends in the table */
 struct pair pair_attached(uint32_t small_bytes);
-void pair_forget(struct pair *pair, int side); /* this process does not hold that end */
-void pair_close(struct pair *pair, int side);  /* as close() */
-void pair_done(struct pair *pair);             /* the rest, after both ends were closed or forgotten */
+struct pair pair_by_ring(uint32_t small_bytes); /* and each reader follows the other end into the ring */
+void pair_forget(struct pair *pair, int side);  /* this process does not hold that end */
+void pair_close(struct pair *pair, int side);   /* as close() */
+void pair_done(struct pair *pair);              /* the rest, after both ends were closed or forgotten */
 
 int pair_offer(struct pair *pair); /* what fs_attach_offer() and fs_attach_join() answer */
 int pair_join(struct pair *pair);

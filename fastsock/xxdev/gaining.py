@@ -1,0 +1,82 @@
+"""Behind the hello: the connection of two ranks stays TCP, and both its directions go into memory, or none does.
+
+    connecting                                        accepting
+                                              <----   in its verdict: this end takes memory
+    this end does so, too                     ---->
+    both look for each other; then each tells at once whether it has the memory
+                                              <----   what you told has been read
+    go, or stay                               ---->
+
+Each of these is one byte. It goes over whatever carries its direction then. So whoever has read it has followed that
+direction into the memory. "Go": the engines of both ends have the rings from then on, and TCP wakes them. Else both
+directions go back to TCP for good.
+"""
+
+from __future__ import annotations
+
+import select
+
+from ..connection import carriers
+from ..system.genuine import genuine
+from ..system.proof import HelloError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_YES, _NO = b"Y", b"N"
+_POLLIN = select.POLLIN
+_SLICE = 0.25  # seconds, until a look whether the other end has given up
+_LONGEST = 5.0  # the other end is a rank of this job: it comes, but a busy one comes late
+
+
+def offer(listener: Any) -> bytes:
+    """What the accepting end tells of itself: nothing where it takes no memory."""
+    return _YES if carriers.may_gain(listener) else b""
+
+
+def agree(sock: Any, connects: bool, offered: bytes) -> bool:
+    """Whether both directions go through memory from now on, by both ends' word. `offered`: the accepting end's offer.
+
+    Raises OSError and HelloError.
+    """
+    if not offered:
+        return False
+    if connects:
+        if not _tell(sock, carriers.takes_memory(sock)):
+            return False
+    elif not _hear(sock):
+        return False
+    has_memory = _tell(sock, _look_for_other(sock))
+    if not _hear(sock) or not has_memory:
+        return False
+    if connects:
+        return _hear(sock) and _tell(sock, carriers.is_by_memory(sock))
+    return _tell(sock, True) and _hear(sock)
+
+
+def _tell(sock: Any, answer: bool) -> bool:
+    sock.sendall(_YES if answer else _NO)
+    return answer
+
+
+def _hear(sock: Any) -> bool:
+    byte = sock.recv(1)
+    if not byte:
+        raise HelloError("it closed the connection after the hello")
+    return bool(byte == _YES)
+
+
+def _look_for_other(sock: Any) -> bool:
+    poller = genuine.poll()
+    poller.register(carriers.own_number(sock), _POLLIN)
+    until = genuine.monotonic() + _LONGEST
+    while True:
+        began = genuine.monotonic()
+        if carriers.attach(sock, _SLICE):
+            return True
+        now = genuine.monotonic()
+        if now - began < _SLICE or now >= until:  # it can be said at once only where there is no hope
+            return False
+        if poller.poll(0):  # the other end has told that it has none, or is gone
+            return False
