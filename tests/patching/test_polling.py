@@ -185,6 +185,57 @@ def test_another_thread_reads_meanwhile(installed_pair, waiting):
     assert waiting(LONG)
 
 
+def _told_by_select(sock):
+    def tell():
+        readers, writers, _ = select.select([sock], [sock], [], LONG)
+        return bool(readers), bool(writers)
+
+    return tell
+
+
+def _told_by(kind):
+    def begin(sock):
+        poller = getattr(select, kind)()
+        poller.register(sock, select.POLLIN | select.POLLOUT | select.POLLRDHUP)
+
+        def tell():
+            (told,) = poller.poll()
+            return bool(told[1] & select.POLLIN), bool(told[1] & select.POLLOUT)
+
+        return tell
+
+    return begin
+
+
+TELLING = {"select": _told_by_select, "poll": _told_by("poll"), "epoll": _told_by("epoll")}
+
+
+@pytest.mark.parametrize("way", TELLING)
+def test_both_directions_are_told_at_once(installed_pair, way):
+    """A program may send first whatever there is to read: it would never hear that it can."""
+    _converse(installed_pair, _poll(installed_pair.near))
+    tell = TELLING[way](installed_pair.near)
+    installed_pair.far.sendall(b"unread")
+    while tell() != (True, True):  # the byte may be on its way
+        assert tell()[1]
+    assert {tell() for _ in range(50)} == {(True, True)}
+
+
+@pytest.mark.parametrize("way", ["poll", "epoll"])
+def test_the_end_is_told_while_bytes_are_unread(installed_pair, way):
+    _converse(installed_pair, _poll(installed_pair.near))
+    poller = getattr(select, way)()
+    poller.register(installed_pair.near, select.POLLIN | select.POLLRDHUP)
+    installed_pair.far.sendall(b"unread")
+    installed_pair.far.shutdown(socket.SHUT_WR)
+    for _ in range(100):
+        if poller.poll(LONG)[0][1] & select.POLLRDHUP:
+            break
+    else:
+        pytest.fail("only the bytes were told")
+    assert installed_pair.near.recv(100) == b"unread"
+
+
 # ---- what one poller has that others have not ----
 
 

@@ -80,7 +80,7 @@ cdef class PollObject:
             if ready.count:
                 found = [(ready.numbers[i], <uint32_t>self.masks[ready.numbers[i]] & READABLE) for i in range(ready.count)
                          if ready.numbers[i] in self.masks]
-                if len(self.masks) > 1 and (all_masks & WRITABLE or kernel_is_due()):
+                if all_masks & WRITABLE or kernel_is_due():  # what else is so, also of those whose rings have something
                     found = together(found, self.without_stale(self.ask(0)))
                 if found:
                     return found
