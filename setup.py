@@ -1,5 +1,6 @@
 """Builds the native core where a C compiler is found; without one fastsock installs too, and doctor says so.
 
+Whoever asks for the build itself (build_ext) is told when a module of it fails: an older one would run in its place.
 CFLAGS says otherwise where it names a level of optimisation (-O0) or debug information (-g).
 """
 
@@ -46,6 +47,12 @@ def flags(source: str) -> list[str]:
 
 class BuildInParallel(build_ext):
     """Compiles as many C files at once as there are cores: a thread for each extension, which waits for its files."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if "build_ext" in self.distribution.commands:  # of the command line
+            for module in self.extensions:
+                module.optional = False
 
     def run(self) -> None:
         super().run()

@@ -1,0 +1,50 @@
+"""`setup.py`: a module that cannot be compiled ends a build that was asked for, and no installation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ..helpers.scripts import ROOT
+
+pytest.importorskip("Cython")
+
+SETUP = """
+import runpy, sys
+from setuptools import Extension, setup
+
+class_of = runpy.run_path(sys.argv.pop(1), run_name="another")["BuildInParallel"]
+modules = [Extension("good", ["good.c"], optional=True), Extension("bad", ["bad.c"], optional=True)]
+setup(name="example", version="0", py_modules=[], ext_modules=modules, cmdclass={"build_ext": class_of})
+"""
+GOOD = """
+#include <Python.h>
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "good", NULL, -1, NULL, NULL, NULL, NULL, NULL};
+PyMODINIT_FUNC PyInit_good(void) { return PyModule_Create(&definition); }
+"""
+
+
+@pytest.fixture
+def build(tmp_path):
+    """Runs setup.py's own way of building on two modules, of which one cannot be compiled; the exit status."""
+    for name, text in {"setup.py": SETUP, "good.c": GOOD, "bad.c": "#error it cannot\n"}.items():
+        (tmp_path / name).write_text(text)
+
+    def run(*command):
+        arguments = [sys.executable, "setup.py", str(ROOT / "setup.py"), *command]
+        done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+        assert "it cannot" in done.stderr  # and nothing else went wrong
+        return done.returncode, sorted(path.name.partition(".")[0] for path in tmp_path.rglob("*.so"))
+
+    return run
+
+
+def test_who_asks_for_the_build_is_told(build):
+    status, _ = build("build_ext", "--inplace")
+    assert status != 0
+
+
+def test_an_installation_does_without_the_module(build):
+    assert build("build") == (0, ["good"])
