@@ -10,20 +10,23 @@ import pytest
 from fastsock.testing import FarProcess
 from fastsock.testing.outcomes import fill, receive
 
-from ..helpers.paths import preferring
+from ..helpers.paths import UPGRADE, preferring, why_not
 
 ASKED = 4096
+ROUNDS = 8
 SEGMENT = 64 << 10  # what TCP sends at once within a host
 
 
-@pytest.fixture(params=("plain", "shm"))
+@pytest.fixture(params=("plain", "shm", UPGRADE))
 def kind(request):
     """The kernel's stream of the path `unix` has no buffer of the receiver's."""
     if request.param == "plain":
         yield "plain"
         return
-    with preferring("shm"):
-        yield "shm"
+    if reason := why_not(request.param):
+        pytest.skip(reason)
+    with preferring(request.param):
+        yield request.param
 
 
 def _listen(here, near):
@@ -40,6 +43,11 @@ def _receive(here, count):
     return receive(here.sock, count)
 
 
+def _answer(here, rounds):
+    for _ in range(rounds):
+        here.sock.sendall(receive(here.sock, 1))
+
+
 def _ask_for(here, size):
     here.sock.setsockopt(standard.SOL_SOCKET, standard.SO_RCVBUF, size)
 
@@ -48,15 +56,29 @@ def _close(here):
     here.sock.close()
 
 
+@pytest.fixture(params=("before", "later"))
+def when(request):
+    return request.param
+
+
 @pytest.fixture
-def ends(near):
-    """A connection from here to a process, whose buffers are small."""
+def ends(kind, near, when):
+    """A connection from here to a process, whose buffers are small: before the first byte, or later."""
     with FarProcess() as far:
         address = far.run(_listen, near)
         accepting = far.begin(_accept)
         with closing(near.sockets.create_connection(address, timeout=60)) as sock:
             accepting.result()
-            sock.setsockopt(standard.SOL_SOCKET, standard.SO_SNDBUF, ASKED)
+            if when == "before":
+                sock.setsockopt(standard.SOL_SOCKET, standard.SO_SNDBUF, ASKED)
+            answering = far.begin(_answer, ROUNDS)  # a connection may gain memory meanwhile
+            for _ in range(ROUNDS):
+                sock.sendall(b"?")
+                receive(sock, 1)
+            answering.result()
+            if when == "later":
+                sock.setsockopt(standard.SOL_SOCKET, standard.SO_SNDBUF, ASKED)
+            assert kind == "plain" or sock.transport == "shm"
             yield sock, far
 
 

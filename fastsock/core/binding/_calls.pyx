@@ -34,7 +34,7 @@ from fastsock.core.binding._core cimport (
     carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, channel_await,
     channel_receive, channel_send_parts, connection_generation, connection_unwatch, connection_watch, desk_other, desk_own,
     desk_show, end_drop, is_channel,
-    is_contended, leave_descriptor, leave_release, leave_shutdown, now_ns, option_get, option_set,
+    is_contended, leave_descriptor, leave_release, leave_shutdown, now_ns, option_get, option_set, options_bound,
     share_lock, table_duplicate, table_enter, table_find, table_knows, table_lose, table_next,
 )
 from fastsock.core.binding.stream cimport (
@@ -526,6 +526,8 @@ cdef inline bint is_kept(object level, object option) except -1:
     return (level, option) in KEPT
 
 
+cdef tuple BUFFERS = (_socket.SO_SNDBUF, _socket.SO_RCVBUF)
+
 cdef atomic_int options_set = 0  # calls of setsockopt()
 
 
@@ -590,6 +592,9 @@ cdef class SocketCalls:
                 return
         plain_setsockopt(self, level, option, *value)
         atomic_fetch_add(&options_set, 1)
+        if level == _socket.SOL_SOCKET and option in BUFFERS and find(self, &stream, 0):
+            with nogil:
+                options_bound(stream.connection, stream.descriptor)
 
     def getsockopt(self, level, option, *length):
         """As socket.getsockopt()."""

@@ -60,6 +60,7 @@ cdef int carry_receive_begins(fs_connection *connection, int descriptor, fs_reco
 cdef ssize_t carry_receive_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved,
                                  int peeked) noexcept nogil
 cdef int option_set(fs_connection *connection, int descriptor, int level, int option, int value) noexcept nogil
+cdef void options_bound(fs_connection *connection, int descriptor) noexcept nogil
 cdef int option_get(fs_connection *connection, int descriptor, int level, int option, int *value) noexcept nogil
 cdef uint32_t connection_generation(const fs_connection *connection) noexcept nogil
 cdef void connection_unwatch(fs_connection *connection, int descriptor) noexcept nogil

@@ -115,6 +115,10 @@ cdef int option_get(fs_connection *connection, int descriptor, int level, int op
     return fs_option_get(connection, descriptor, level, option, value)
 
 
+cdef void options_bound(fs_connection *connection, int descriptor) noexcept nogil:
+    fs_options_bound(connection, descriptor)
+
+
 cdef void table_lose(int descriptor) noexcept nogil:
     fs_table_lose(descriptor)
 

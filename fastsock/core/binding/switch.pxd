@@ -43,6 +43,7 @@ cdef extern from "switch/carry.h" nogil:
 
 cdef extern from "switch/options.h" nogil:
     int fs_option_set(fs_connection *connection, int descriptor, int level, int option, int value)
+    void fs_options_bound(fs_connection *connection, int descriptor)
     int fs_option_get(fs_connection *connection, int descriptor, int level, int option, int *value)
 
 cdef extern from "switch/waiting.h" nogil:

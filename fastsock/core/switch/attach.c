@@ -91,7 +91,8 @@ static void show(struct fs_connection *connection, struct fs_end *end, int descr
     atomic_store(&record->rseq, 0);
     atomic_store(&fs_attached_ever, 1);
     atomic_store(&connection->end, end);
-    /* behind that: whoever begins to watch marks the record, and then looks for the end */
+    /* behind that: whoever sets a buffer, or begins to watch and marks the record, looks for the end then */
+    fs_options_bound_end(end, descriptor);
     if (atomic_load(&record->watched)) atomic_store(&end->in.shared->watched, FS_WATCHED_EXACTLY);
 }
 

@@ -11,6 +11,9 @@
 #define LOCK_PATIENCE_NS 50000000ull
 #define KERNEL_TCP_ULP 31
 #define KERNEL_SO_PEEK_OFF 42
+#define KERNEL_SO_BUF_LOCK 72 /* from Linux 5.14 on: which buffers a program has set, here or at the listener */
+#define KERNEL_SNDBUF_LOCK 1
+#define KERNEL_RCVBUF_LOCK 2
 
 struct kept {
     int level, option, underneath;
@@ -99,4 +102,33 @@ int fs_option_get(struct fs_connection *connection, int descriptor, int level, i
     if (one == NULL) return 0;
     *value = atomic_load(one->asked);
     return 1;
+}
+
+/* ---- buffers ---- */
+
+static uint64_t asked_for(int descriptor, int option) /* the kernel doubles it */
+{
+    int size = get(descriptor, SOL_SOCKET, option, 0);
+    return size > 0 ? (uint64_t)size / 2 : 0;
+}
+
+void fs_options_bound_end(struct fs_end *end, int descriptor)
+{
+    int set_by_program = get(descriptor, SOL_SOCKET, KERNEL_SO_BUF_LOCK, 0);
+    if (set_by_program & KERNEL_SNDBUF_LOCK) fs_end_set_send_buffer(end, asked_for(descriptor, SO_SNDBUF));
+    if (set_by_program & KERNEL_RCVBUF_LOCK)
+        fs_end_set_receive_buffer(end, descriptor, asked_for(descriptor, SO_RCVBUF));
+}
+
+void fs_options_bound(struct fs_connection *connection, int descriptor)
+{
+    if (!fs_connection_enter(connection, descriptor)) return;
+    struct fs_record *record = connection->record;
+    struct fs_end *end = connection->end;
+    if (end != NULL) {
+        int locked = fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0; /* a stopped reader must not stop it */
+        if (fs_table_is(connection, descriptor, record)) fs_options_bound_end(end, descriptor);
+        if (locked) fs_unlock(&record->receiver);
+    }
+    fs_connection_exit(connection);
 }

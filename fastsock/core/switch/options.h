@@ -17,4 +17,9 @@ void fs_options_give_back(struct fs_record *record, int descriptor);
 int fs_option_set(struct fs_connection *connection, int descriptor, int level, int option, int value);
 int fs_option_get(struct fs_connection *connection, int descriptor, int level, int option, int *value);
 
+/* A program that set SO_SNDBUF or SO_RCVBUF bounds what is unread in the ring, too.  The first is for
+ * memory that is added now, the second for after a change. */
+void fs_options_bound_end(struct fs_end *end, int descriptor);
+void fs_options_bound(struct fs_connection *connection, int descriptor);
+
 #endif
