@@ -136,10 +136,17 @@ class Result:
     calls: int = 0
     seconds: float = 0.0
     moved: dict[str, int] = dataclasses.field(default_factory=dict)
+    gained: int = 0
     problems: list[str] = dataclasses.field(default_factory=list)
+
+    def count_paths(self, got: dict[str, Any]) -> None:
+        for path in set(got["paths"]):
+            self.moved[path] = self.moved.get(path, 0) + 1
+        self.gained += got["gained"]
 
     def __str__(self) -> str:
         paths = ", ".join(f"{count} began on {name}" for name, count in sorted(self.moved.items()))
+        paths += f", {self.gained} gained memory" if self.gained else ""
         return "".join(f"PROBLEM: {each}\n" for each in self.problems) + (
             f"{self.played} schedules, {self.plays} plays beside plain TCP ({paths}), {self.calls} outcomes compared, "
             f"{self.unsteady} unsteady on plain TCP, {self.seconds:.0f} s, {len(self.problems)} problems"
@@ -182,8 +189,7 @@ class Comparison:
         result.plays += 1
         result.played += program is self._paths[0]
         result.calls += len(got["trace"])
-        for path in set(got["paths"]):
-            result.moved[path] = result.moved.get(path, 0) + 1
+        result.count_paths(got)
         text = difference(program.kind, wanted, got)
         if text is None:
             return
@@ -264,8 +270,7 @@ def kill(paths: Sequence[str], seeds: Sequence[int], tell: Callable[[str], None]
                 got = program.result()
                 result.plays += 1
                 result.calls += len(got["trace"])
-                for path in set(got["paths"]):
-                    result.moved[path] = result.moved.get(path, 0) + 1
+                result.count_paths(got)
                 if got["problem"] is not None:
                     how = f"end {schedule['victim']} {schedule['while']}, killed: {got['problem']}"
                     result.problems.append(_described(program.kind, schedule, how, got["paths"]))

@@ -126,6 +126,17 @@ class End:
             return f"received {got} of {count}, {self._said(error)}"
         return f"received {got}"
 
+    def ping(self, count: int, begins: bool) -> str:
+        """So many single bytes each way, by turns."""
+        for at in range(count):
+            if begins or at:
+                self.sock.sendall(PATTERNS[self.number].at(at - (not begins), 1))
+            PATTERNS[1 - self.number].verify(at, self.sock.recv(1))
+        if not begins:
+            self.sock.sendall(PATTERNS[self.number].at(count - 1, 1))
+        PROGRESS.pack_into(self.progress, PROGRESS.size * self.number, count)
+        return f"{count} each way"
+
     def receive_to_end(self, wait: str, at: int) -> str:
         got = 0
         try:

@@ -67,7 +67,8 @@ class Killer:
             actors.kill(number)
             self._actors = None
             self._before.clear()
-        return {"problem": problem, "said": said, "paths": playing.paths, "trace": playing.trace}
+        told = {"paths": playing.paths, "gained": playing.gained, "trace": playing.trace}
+        return {"problem": problem, "said": said, **told}
 
     def _kill(self, actors: Actors, playing: Playing, schedule: dict[str, Any]) -> str:
         victim = schedule["victim"]

@@ -41,7 +41,7 @@ class Playing:
         self.watched = [False, False]
         self.forked = [False, False]
         self.paths: list[str] = []
-        self.left = self.both_left = False
+        self.left = self.both_left = self.gained = False
         self.abandoned = False  # a child that had a copy ended without closing it
 
     def play(self) -> list[Any]:
@@ -56,17 +56,29 @@ class Playing:
             self.both[1 - connects].begin("accept")
         self.note("accept", self.both[1 - connects].result())
         self.paths = self._paths_now()
+        if early is None and self.schedule["calls"]:
+            self._begin_with_calls(self.schedule["calls"])
         for number, step in enumerate(self.schedule["steps"]):
             self.number = number
             getattr(self, "_" + step["do"].replace(" ", "_"))(step, step["end"])
         return self.trace
+
+    def _begin_with_calls(self, count: int) -> None:
+        for end in (0, 1):
+            self.both[end].begin("ping", count, end == self.schedule["connects"])
+        self.note("calls", [actor.result() for actor in self.both])
+        for out in self.out:
+            out.sent = out.received = count
 
     def _paths_now(self) -> list[str]:
         return [self.paths[end] if self.closed[end] else self.both[end].do("path") for end in (0, 1)]
 
     def note_whether_left(self) -> None:
         """Whether the kernel carries the bytes by now, though shared memory did at first."""
-        left = [now != then for now, then in zip(self._paths_now(), self.paths, strict=True)]
+        changes = list(zip(self.paths, self._paths_now(), strict=True))
+        self.gained = self.gained or ("tcp", "shm") in changes
+        # a connection that was TCP's from the begin has left nothing, whatever carries it now
+        left = [then != "tcp" and now != then for then, now in changes]
         self.left = self.left or any(left)
         self.both_left = all(left)  # then no word of a bridge that dies reaches the other end (docs/limits.md)
 
@@ -235,7 +247,7 @@ class Playing:
             self.note(f"{end} close", self.both[end].do("close", step["how"]))
             self.closed[end] = True
             self.watched[end] = False
-            self.left = self.left or step["how"] == "detached"
+            self.left = self.left or (step["how"] == "detached" and self.paths[end] != "tcp")
 
     def _tls(self, step: Step, end: int) -> None:
         if self.encrypted or any(not self._can_send(each) or self.out[each].in_flight for each in (0, 1)):
@@ -319,6 +331,7 @@ class Player:
             "trace": playing.trace,
             "paths": playing.paths,
             "left": playing.left,
+            "gained": playing.gained,
             "abandoned": playing.abandoned,
             "deaf": any(out.deaf for out in playing.out),
             "problem": problem,

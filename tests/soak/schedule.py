@@ -29,6 +29,7 @@ PROBES = ("empty", "recv 0", "send nothing", "error", "names", "poll", "select",
 SIZES = (1, 2, 7, 64, 100, 1000, 4095, 4096, 9000, 16_385)
 LARGE = (1, 1000, 65_536, 70_001, 200_000, 600_000)
 TIMEOUTS = (None, None, 0, 0, 30)
+CALLS_BEFORE = (0, 2, 4, 8, 20, 40)
 
 # name: how often, beside the others
 KINDS = {
@@ -60,6 +61,7 @@ def generate(seed: int) -> dict[str, Any]:
     """The schedule of a seed: who connects, whether both ends are threads of one process, and the steps.
 
     early: bytes that are sent before the server accepts, by who connects without blocking; None for a blocking connect.
+    calls: how often each end sends a byte and receives one before the first step, so that a connection gains memory.
     """
     chooser = random.Random(seed)
     sending = _some(chooser, SENDING, 4)
@@ -87,6 +89,7 @@ def generate(seed: int) -> dict[str, Any]:
         "threads": chooser.random() < 0.25,
         "early": chooser.choice((0, *SIZES)) if chooser.random() < 0.2 else None,
         "steps": steps,
+        "calls": chooser.choice(CALLS_BEFORE),
     }
 
 

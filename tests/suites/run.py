@@ -3,6 +3,7 @@
     python tests/suites/run.py --install              makes a virtual environment for the running interpreter
     python tests/suites/run.py                        uses it, or the running interpreter if it has all that is needed
     python tests/suites/run.py --suite tornado --path shm --details
+    python tests/suites/run.py --path upgrade --upgrade-after pays
 
 Exit status: 0 the same results, 1 a test that passes plain does not under the
 launcher, 2 it could not run.
@@ -161,6 +162,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         choices=exclusions.PATHS,
         help="the path preferred; may be repeated (default: each in turn)",
     )
+    parser.add_argument(
+        "--upgrade-after",
+        default="0",
+        metavar="CALLS",
+        help="with --path upgrade: as FASTSOCK_UPGRADE_AFTER (default: %(default)s)",
+    )
     parser.add_argument("--match", action="append", default=[], metavar="GLOB", help="only tests whose id matches")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (default: %(default)s)")
     parser.add_argument(
@@ -263,7 +270,13 @@ def run(options: argparse.Namespace) -> list[match.Played]:
                 rules = match.Rules(
                     str(HERE / "child" / suite.script), tuple(options.match), (), options.times, options.nice
                 )
-                ways = match.ways(options.against, launcher if suite.under_launcher else (), options.path, options.nice)
+                ways = match.ways(
+                    options.against,
+                    launcher if suite.under_launcher else (),
+                    options.path,
+                    options.nice,
+                    options.upgrade_after,
+                )
                 ledger = exclusions.Ledger(list(suite.known))
                 futures += [
                     pool.submit(match.play, interpreter, Module(package), ways, rules, ledger)
