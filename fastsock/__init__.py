@@ -17,6 +17,7 @@ Arrows run downwards only, from one line of this list to those below it:
     launching     putting fastsock into programs that do not name it
     reporting     what is told of connections
     socket        the class
+    channel_socket  the same where paths to other hosts are there
     stream_socket   the class whose connections stay TCP and gain memory (FASTSOCK_UPGRADE)
     patching      what is replaced in a running Python, and put back
     connection    one TCP connection as its program sees it

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from . import core
 from .config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, Rule, Settings, settings
 from .shm import ShmTransport
+from .system.genuine import genuine
 from .tcp import TcpTransport
 from .transport import Capability, Reason, Transport
 from .unix import UnixTransport
@@ -36,6 +37,7 @@ log = _Log()
 
 _MADE: dict[str, Transport] = {path.name: path for path in (ShmTransport(), UnixTransport(), TcpTransport())}
 _BY_NUMBER = {path.number: path for path in _MADE.values()}
+_OF_SOCKETS_DIRECT = ("/proc/sys/net/smc", "/proc/net/sdp")  # of a kernel that has AF_SMC or AF_INET_SDP
 _IPV4_IPV6_UNIX = (_socket.AF_INET, _socket.AF_INET6, _socket.AF_UNIX)
 
 
@@ -118,6 +120,19 @@ def may_open() -> bool:
     return _may_open
 
 
+def leads_elsewhere() -> bool:
+    """Whether a path to another host, or a socket in place of TCP's, may be taken in this process, now or later."""
+    return core.has_rdma_device() or any(map(_exists, _OF_SOCKETS_DIRECT)) or may_open() or may_span()
+
+
+def may_span() -> bool:
+    """Whether the settings in force name a path between hosts, for anybody."""
+    current = settings()
+    return any(name in BETWEEN_HOSTS for name in current.transports) or any(
+        name in BETWEEN_HOSTS for rule in current.rules for name in rule.transports
+    )
+
+
 def opener(direction: str, ip: str, port: int) -> Transport | None:
     """The usable path that makes the sockets for this address in place of TCP's, or None."""
     names, rule = settings().paths_for(direction, ip, port)
@@ -133,6 +148,14 @@ def opener_of(domain: int) -> Transport | None:
     if domain in _IPV4_IPV6_UNIX:
         return None
     return next((path for path in transports() if path.owns(domain)), None)
+
+
+def _exists(path: str) -> bool:
+    try:
+        genuine.stat(path)
+    except OSError:
+        return False
+    return True
 
 
 def _opens(path: Transport) -> bool:

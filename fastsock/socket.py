@@ -13,7 +13,6 @@ import _socket
 import contextlib
 import errno
 import socket as _standard
-import stat
 import struct
 import sys
 import types
@@ -21,7 +20,7 @@ import weakref
 
 from . import arrays, chain, core, unix
 from .config import settings
-from .connection import connecting, fallback, foreign, registry, repeated, tcp_options
+from .connection import connecting, elsewhere, fallback, foreign, registry, repeated, tcp_options
 from .connection.pending import Pending
 from .meeting import answer, custody, history, names, ports, presence, waiting
 from .meeting.joined import Joined, confirm
@@ -849,7 +848,7 @@ class socket(_Plain):
         if self._fast_channel is None and self._fast_opened is None:
             return super().sendfile(file, offset, count)
         # AF_SMC keeps back what sendfile(2) gave it and says that it has no room.
-        if not offset and _has_positions(file):  # sendfile(2) begins at 0, not where reading stopped
+        if not offset and elsewhere.has_positions(file):  # sendfile(2) begins at 0, not where reading stopped
             file.seek(0)
         return self._sendfile_use_send(file, offset, count)  # type: ignore[attr-defined, no-any-return]
 
@@ -883,14 +882,6 @@ _OWN.update((name, getattr(socket, name)) for name in _BOUND)
 _HELD = (vars(socket)["_fast_connection"], vars(socket)["_fast_channel"])
 
 
-def _has_positions(file: Any) -> bool:
-    """Whether it is a regular file, so that the kernel could send it by itself."""
-    try:
-        return stat.S_ISREG(genuine.fstat(file.fileno()).st_mode)
-    except (AttributeError, OSError):  # io.UnsupportedOperation is an OSError
-        return False
-
-
 def _attempt(primitive: Any, sock: socket, address: Any) -> int:
     try:
         return primitive(sock, address) or 0
@@ -911,7 +902,10 @@ def _with_our_names(function: Any) -> Any:
 
 
 if core.available and settings().upgrade:
-    from .stream_socket import socket
+    if chain.leads_elsewhere():
+        from .channel_socket import socket
+    else:
+        from .stream_socket import socket
 _ours = {"socket", "SocketType"}
 globals().update({n: v for n, v in vars(_standard).items() if n not in _ours and not n.startswith("__")})
 SocketType = socket

@@ -22,16 +22,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .transport import Channel
+
 _Base: Any = _socket.socket
 if TYPE_CHECKING:
-    _Plain = _standard.socket
+    Plain = _standard.socket
 else:  # also where a fast class stands in its place
-    _Plain = _standard.socket.__mro__[_standard.socket.__mro__.index(_Base) - 1]
+    Plain = _standard.socket.__mro__[_standard.socket.__mro__.index(_Base) - 1]
 # These give plain numbers. The properties of the standard class make a member of an enumeration each time.
 _family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
 
 
-class socket(SocketCalls, _Plain):
+class socket(SocketCalls, Plain):
     """A socket of the standard class. Its TCP stream gains memory where both ends run fastsock on one host.
 
     Everything of `socket.socket` keeps its meaning. The data calls, connect and close are those of `SocketCalls`
@@ -41,10 +43,10 @@ class socket(SocketCalls, _Plain):
     __slots__ = ()
     __new__ = _Base.__new__  # a base without fields has one of its own, that makes no socket
 
-    _fast_channel = None  # the layers above find the bytes by the socket itself
+    _fast_channel: Channel | None = None  # the layers above find the bytes by the socket itself
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
-        _Plain.__init__(self, family, type, proto, fileno)
+        Plain.__init__(self, family, type, proto, fileno)
         (is_new if fileno is None else is_adopted)(_Base.fileno(self))
 
     @property
@@ -57,7 +59,7 @@ class socket(SocketCalls, _Plain):
     def accept(self) -> tuple[socket, Any]:
         descriptor, address = self._accept()  # type: ignore[attr-defined]
         sock = socket.__new__(socket)
-        _Plain.__init__(sock, _family(self), _kind(self), _proto(self), descriptor)
+        Plain.__init__(sock, _family(self), _kind(self), _proto(self), descriptor)
         accepted(sock)
         if _socket.getdefaulttimeout() is None and self.gettimeout():
             sock.setblocking(True)
@@ -72,15 +74,18 @@ class socket(SocketCalls, _Plain):
         return sock
 
     def detach(self) -> int:
+        return self._fast_detach(sys._getframe(1).f_globals)
+
+    def _fast_detach(self, taker: dict[str, Any]) -> int:
+        """For the module with these globals."""
         number = _Base.fileno(self)
         if is_known(number):
-            taker = sys._getframe(1).f_globals
             if detached.stays_fast(taker):
                 detached.show_askers(taker)
             else:
                 carriers.give_away(number)
                 carriers.forget(number)  # it is closed by whoever gets it, perhaps in C
-        return super().detach()
+        return Plain.detach(self)
 
     def fileno(self) -> int:
         number: int = _Base.fileno(self)
@@ -126,31 +131,32 @@ class socket(SocketCalls, _Plain):
         carriers.given_back(self)
 
 
-def _pass_for_standard() -> None:
+def pass_for_standard(kind: type) -> None:
     """Makes the class look like the standard one, where a type checker does not look."""
-    for name, function in vars(socket).items():
+    for name, function in vars(kind).items():
         if isinstance(function, types.FunctionType):
             function.__annotations__ = {}
-            function.__doc__ = function.__doc__ or getattr(getattr(_Plain, name, None), "__doc__", None)
+            function.__doc__ = function.__doc__ or getattr(getattr(Plain, name, None), "__doc__", None)
 
 
-def _with_our_names(function: Any) -> Any:
-    """A copy of the standard function that looks its names up in this module."""
-    copy = types.FunctionType(
-        function.__code__, globals(), function.__name__, function.__defaults__, function.__closure__
-    )
+def stand_in(names: dict[str, Any]) -> None:
+    """Gives a module with a class `socket` everything else that the standard module has."""
+    names["SocketType"] = names["socket"]
+    own = {"socket", "SocketType"}
+    names.update({n: v for n, v in vars(_standard).items() if n not in own and not n.startswith("__")})
+    for name in ("create_connection", "create_server", "socketpair", "fromfd"):
+        names[name] = _with_names(getattr(_standard, name), names)
+    names["__all__"] = [*_standard.__all__]
+
+
+def _with_names(function: Any, names: dict[str, Any]) -> Any:
+    """A copy of the standard function that looks its names up there."""
+    copy = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
     copy.__kwdefaults__, copy.__doc__ = function.__kwdefaults__, function.__doc__
     return copy
 
 
-_pass_for_standard()
-SocketType = socket
-_ours = {"socket", "SocketType"}
-globals().update({n: v for n, v in vars(_standard).items() if n not in _ours and not n.startswith("__")})
-create_connection = _with_our_names(_standard.create_connection)
-create_server = _with_our_names(_standard.create_server)
-socketpair = _with_our_names(_standard.socketpair)
-fromfd = _with_our_names(_standard.fromfd)
-__all__ = [*_standard.__all__]
+pass_for_standard(socket)
+stand_in(globals())
 guards.cover(socket)
 numbers.before_first_attach(guards.activate)

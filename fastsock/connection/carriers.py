@@ -25,6 +25,7 @@ try:
         go_on_answering,
         is_in_memory,
         keep_closed,
+        keep_on_tcp,
         rest_answering,
         set_candidates,
     )
@@ -101,19 +102,44 @@ class Seen:
         """Why it has memory, or has none."""
         if self.found["attached"]:
             return Reason.JOINED
+        ruled_out = _excluded(self.found)
+        if ruled_out is not None:
+            return ruled_out
         return Reason.DESCRIPTOR_TAKEN if self.found["released"] or self.found["never"] else _WHY[self.found["why"]][0]
 
     @property
     def detail(self) -> str:
         """The same in words for people."""
         found, lesson = self.found, _LESSON[self.found["lesson"]]
-        if found["attached"]:
+        if found["attached"] or _excluded(found) is not None:
             return ""
         told = _WHY[found["why"]][1]
         if not found["calls"] or self.reason not in (Reason.NOT_YET, Reason.PEER_DID_NOT_JOIN):
             return told
         many = "its first call" if found["calls"] == 1 else f"{found['calls']:,} calls"
         return f"{told}; it looks from {many} on" + (lesson and f", {lesson}")
+
+
+def excluded(direction: str, listener: Any) -> Reason | None:
+    """Why settings and rules keep a connection on TCP: to ("connect") or at ("listen") that listener's address."""
+    names, rule = in_force.settings().paths_for(direction, listener[0], listener[1])
+    if "shm" in names:
+        return None
+    return Reason.EXCLUDED_BY_SETTING if rule is None else Reason.EXCLUDED_BY_RULE
+
+
+def _excluded(found: dict[str, Any], address: Any = None) -> Reason | None:
+    """The same of a connection of the table. address: what connect() was called with, while that is under way."""
+    asked = []
+    if found["role"] != "connect":
+        asked.append(("listen", found["local"]))
+    if found["role"] != "accept":
+        asked.append(("connect", found["peer"] or address))
+    for direction, listener in asked:
+        why = None if listener is None else excluded(direction, listener)
+        if why is not None:
+            return why
+    return None
 
 
 def seen(descriptor: int) -> Seen | None:
@@ -243,6 +269,13 @@ def _obey() -> None:
         spin_us=settings.spin_us,
         direct_min=settings.direct_min,
     )
+    native.rule_by(_heed_rules if settings.rules else None)
+
+
+def _heed_rules(descriptor: int, address: Any) -> None:
+    found = connection_seen(descriptor)
+    if found is not None and _excluded(found, address) is not None:
+        keep_on_tcp(descriptor)
 
 
 def carrier_of(sock: Any) -> Any:
@@ -262,7 +295,10 @@ def takes_memory(sock: Any) -> bool:
     Layers whose both ends are fastsock's tell each other in their hello. Then both call attach_agreed(), so that nobody
     waits for an end that does not.
     """
-    return may_gain(sock) and bool(native.is_known(_Base.fileno(sock)))
+    if not may_gain(sock):
+        return False
+    found = connection_seen(_Base.fileno(sock))
+    return found is not None and _excluded(found) is None
 
 
 def may_gain(sock: Any) -> bool:

@@ -9,6 +9,7 @@ from ..meeting import custody, history, names, ports, presence, waiting
 from ..meeting.offer import Offer
 from ..transport import Reason, Refused
 from . import fallback
+from .elsewhere import resolved
 from .foreign import takes_descriptor
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ def offer_to(sock: Any, address: Any) -> tuple[Offer | remote.RemoteOffer | None
         nothing_else = chain.nothing_but_tcp()
         if nothing_else is not None:
             return None, nothing_else
-        ip, port = _resolved(sock, address)
+        ip, port = resolved(sock, address)
         if ip is None:
             return None, Reason.SYSTEM_ERROR
         offer, reason = _offer_here(sock, address, ip, port)
@@ -73,21 +74,3 @@ def _offer_here(sock: Any, address: Any, ip: str, port: int) -> tuple[Offer | No
     if ahead and takes_descriptor(sock):
         return None, Reason.DESCRIPTOR_TAKEN
     return Offer(bound, ip, port, paths, ahead, ports.hold(sock)), Reason.JOINED
-
-
-def _resolved(sock: Any, address: Any) -> tuple[str | None, int]:
-    """The numeric address that connect() will use. It is (None, 0) if connect() itself must raise the error."""
-    if type(address) is not tuple or len(address) < 2 or type(address[0]) is not str or type(address[1]) is not int:
-        return None, 0
-    host, port = address[0], address[1]
-    try:
-        names.packed(host)
-        return host, port
-    except (OSError, ValueError):
-        pass
-    if not host or host == "<broadcast>" or not 0 < port < 65536:
-        return None, 0
-    try:
-        return str(_socket.getaddrinfo(host, port, _family(sock), _socket.SOCK_STREAM)[0][4][0]), port
-    except (OSError, ValueError):
-        return None, 0

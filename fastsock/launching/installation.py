@@ -77,12 +77,15 @@ def install(*, children: bool = True, stacklevel: int = 1) -> None:
         return
     import socket as stdlib
 
-    from .. import config, core
+    from .. import chain, config, core
 
-    if config.settings().upgrade and core.available:
-        from .. import stream_socket as fast
+    fast: ModuleType
+    if not config.settings().upgrade or not core.available:
+        from .. import socket as fast
+    elif chain.leads_elsewhere():
+        from .. import channel_socket as fast
     else:
-        from .. import socket as fast  # type: ignore[no-redef]
+        from .. import stream_socket as fast
     _warn_of_holders(stdlib, fast.socket, stacklevel + 1)
     installation = _Installation(stdlib.socket, fast.socket)
     try:

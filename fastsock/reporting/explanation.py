@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from ..connection import carriers, registry
-from ..transport import Reason
+from ..transport import Reason, Refused
 
 COPIED = (None, "ring", "receiver copied", "both ends copied")  # a large block, by the core's number for it
 
@@ -59,7 +59,7 @@ def explain(sock: Any) -> Explanation:
         return _explained(connection)
     seen = carriers.seen_of(sock)
     if seen is not None:
-        return _told(seen)
+        return _refused(_told(seen), getattr(sock, "_fast_refused", None))
     transport = getattr(sock, "transport", "plain")
     reason = Reason.NOT_CONNECTED if transport == "tcp" else Reason.NOT_A_TCP_STREAM
     return Explanation(transport, str(reason), "none", "open" if sock.fileno() >= 0 else "closed",
@@ -104,6 +104,13 @@ def _told(seen: carriers.Seen) -> Explanation:
         switches=found["switches"],
         spills=found["spills"],
     )
+
+
+def _refused(told: Explanation, refused: Refused | None) -> Explanation:
+    """Of a connection on TCP that might have taken a path to another host: why it did not."""
+    if refused is None or told.transport != "tcp":
+        return told
+    return dataclasses.replace(told, reason=str(refused.reason), detail=refused.detail)
 
 
 def _explained(connection: registry.Connection) -> Explanation:

@@ -531,6 +531,23 @@ cdef tuple BUFFERS = (_socket.SO_SNDBUF, _socket.SO_RCVBUF)
 cdef atomic_int options_set = 0  # calls of setsockopt()
 
 
+cdef object elsewhere = None
+
+
+def also_serve(calls):
+    """The data calls of sockets that have left TCP, as functions of that module. They have `_fast_connection`."""
+    global elsewhere
+    elsewhere = calls
+
+
+cdef inline object other(object sock, str name, object plain):
+    """The call of a socket whose stream the core does not have."""
+    if elsewhere is None:
+        return plain
+    connection = getattr(sock, "_fast_connection", None)
+    return plain if connection is None or connection.is_tcp else getattr(elsewhere, name)
+
+
 cdef class SocketCalls:
     """The data calls of a socket. A class has it as a base before `socket.socket`."""
 
@@ -544,15 +561,15 @@ cdef class SocketCalls:
         try:
             plain_connect(self, address)
         except BlockingIOError:
-            enter(self, FS_ROLE_CONNECTED)
+            enter(self, FS_ROLE_CONNECTED, address)
             raise
-        enter(self, FS_ROLE_CONNECTED)
+        enter(self, FS_ROLE_CONNECTED, address)
 
     def connect_ex(self, address, /):
         """As socket.connect_ex()."""
         result = plain_connect_ex(self, address)
         if result == 0 or result == _errno.EINPROGRESS:
-            enter(self, FS_ROLE_CONNECTED)
+            enter(self, FS_ROLE_CONNECTED, address)
         return result
 
     def _real_close(self, _ss=_socket.socket):
@@ -615,7 +632,7 @@ cdef class SocketCalls:
         cdef Stream stream
         cdef int number = as_int(flags)
         if not find(self, &stream, 0):
-            return plain_send(self, data, flags)
+            return other(self, "send", plain_send)(self, data, flags)
         return send_bytes(&stream, data, number, False)
 
     def sendall(self, data, flags=0, /):
@@ -623,7 +640,7 @@ cdef class SocketCalls:
         cdef Stream stream
         cdef int number = as_int(flags)
         if not find(self, &stream, 0):
-            plain_sendall(self, data, flags)
+            other(self, "sendall", plain_sendall)(self, data, flags)
             return
         send_bytes(&stream, data, number, True)
 
@@ -632,7 +649,7 @@ cdef class SocketCalls:
         cdef Stream stream
         cdef int number = as_int(rest[0]) if len(rest) == 2 else 0
         if not 1 <= len(rest) <= 2 or not find(self, &stream, 0):
-            return plain_sendto(self, data, *rest)
+            return other(self, "sendto", plain_sendto)(self, data, *rest)
         return send_bytes(&stream, data, number, False)  # a connected TCP stream ignores the address
 
     def sendmsg(self, buffers, ancdata=(), flags=0, address=None, /):
@@ -641,7 +658,7 @@ cdef class SocketCalls:
         cdef Gather gather
         cdef int number = as_int(flags)
         if not find(self, &stream, 0):
-            return plain_sendmsg(self, buffers, ancdata, flags, address)
+            return other(self, "sendmsg", plain_sendmsg)(self, buffers, ancdata, flags, address)
         buffers = as_list(buffers, "sendmsg")
         if ancdata or address is not None:
             if carry_send_begins(stream.connection, stream.descriptor, False, &stream.within) == 0:
@@ -664,7 +681,7 @@ cdef class SocketCalls:
         if size < 0:
             raise ValueError("negative buffersize in recv")
         if not find(self, &stream, number):
-            return plain_recv(self, bufsize, flags)
+            return other(self, "recv", plain_recv)(self, bufsize, flags)
         return receive_new(&stream, size, number)
 
     def recv_into(self, buffer, nbytes=0, flags=0):
@@ -673,7 +690,7 @@ cdef class SocketCalls:
         cdef Py_ssize_t size = as_size(nbytes)
         cdef int number = as_int(flags)
         if not find(self, &stream, number):
-            return plain_recv_into(self, buffer, nbytes, flags)
+            return other(self, "recv_into", plain_recv_into)(self, buffer, nbytes, flags)
         return receive_into(&stream, buffer, size, number, "recv_into")
 
     def recvfrom(self, bufsize, flags=0, /):
@@ -684,7 +701,7 @@ cdef class SocketCalls:
         if size < 0:
             raise ValueError("negative buffersize in recvfrom")
         if not find(self, &stream, number):
-            return plain_recvfrom(self, bufsize, flags)
+            return other(self, "recvfrom", plain_recvfrom)(self, bufsize, flags)
         return receive_new(&stream, size, number), None
 
     def recvfrom_into(self, buffer, nbytes=0, flags=0):
@@ -693,7 +710,7 @@ cdef class SocketCalls:
         cdef Py_ssize_t size = as_size(nbytes)
         cdef int number = as_int(flags)
         if not find(self, &stream, number):
-            return plain_recvfrom_into(self, buffer, nbytes, flags)
+            return other(self, "recvfrom_into", plain_recvfrom_into)(self, buffer, nbytes, flags)
         return receive_into(&stream, buffer, size, number, "recvfrom_into"), None
 
     def recvmsg(self, bufsize, ancbufsize=0, flags=0, /):
@@ -704,7 +721,7 @@ cdef class SocketCalls:
         if size < 0:
             raise ValueError("negative buffer size in recvmsg()")
         if not find(self, &stream, number):
-            return plain_recvmsg(self, bufsize, ancbufsize, flags)
+            return other(self, "recvmsg", plain_recvmsg)(self, bufsize, ancbufsize, flags)
         if as_size(ancbufsize) != 0:
             if carry_receive_begins(stream.connection, stream.descriptor, &stream.within) == 0:
                 told = receive_as_it_is(self, &stream, bufsize, ancbufsize, flags)
@@ -719,7 +736,7 @@ cdef class SocketCalls:
         cdef Py_ssize_t taken = 0, count
         cdef int number = as_int(flags)
         if not find(self, &stream, number):
-            return plain_recvmsg_into(self, buffers, ancbufsize, flags)
+            return other(self, "recvmsg_into", plain_recvmsg_into)(self, buffers, ancbufsize, flags)
         buffers = as_list(buffers, "recvmsg_into")
         if as_size(ancbufsize) != 0 or not buffers:
             check_arguments(plain_recvmsg_into, (buffers, ancbufsize, number))
@@ -784,8 +801,8 @@ cdef int check_arguments(object call, tuple arguments) except -1:
 
 # ---- the table, for the class and for whoever knows a number ----
 
-cdef int enter(object sock, int role) except -1:
-    """A stream that is connected, or about to be."""
+cdef int enter(object sock, int role, object address) except -1:
+    """A stream that is connected, or about to be, to that address, where this end connects."""
     global beginning
     cdef int descriptor = descriptor_of(sock)
     if is_tcp_stream(sock) and (role == FS_ROLE_ACCEPTED or table_find(descriptor) == NULL):
@@ -799,6 +816,8 @@ cdef int enter(object sock, int role) except -1:
             atomic_fetch_add(&entries, 1)
             if early:
                 heed_early(descriptor, role)
+            if ruling is not None:
+                ruling(descriptor, address)
     return 0
 
 
@@ -818,6 +837,15 @@ cdef int heed_early(int descriptor, int role) except -1:
     elif descriptor in early:
         entering(descriptor)
     return 0
+
+
+cdef object ruling = None
+
+
+def rule_by(hook):
+    """Calls hook(descriptor, address) for each stream that comes into the table, with connect()'s address. None: no hook."""
+    global ruling
+    ruling = hook
 
 
 cdef object beginning = None
@@ -853,7 +881,12 @@ def before_next(hook):
 
 def accepted(sock):
     """The kernel has accepted the stream of `sock`."""
-    enter(sock, FS_ROLE_ACCEPTED)
+    enter(sock, FS_ROLE_ACCEPTED, None)
+
+
+def connected(sock, address):
+    """The kernel has connected the stream of `sock` to that address, or is about to."""
+    enter(sock, FS_ROLE_CONNECTED, address)
 
 
 def is_new(int descriptor):

@@ -311,6 +311,13 @@ def is_in_memory(int descriptor):
     return connection != NULL and bool(fs_owned_is_possible(connection, descriptor))
 
 
+def keep_on_tcp(int descriptor):
+    """The number's connection does not look for its other end by itself."""
+    cdef fs_connection *connection = fs_table_find(descriptor)
+    if connection != NULL:
+        fs_candidate_never(connection)
+
+
 def attach_memory(int descriptor, double seconds):
     """Looks for the other end until then. Whether it was found. Signals are heard."""
     cdef fs_connection *connection = fs_table_find(descriptor)

@@ -108,6 +108,7 @@ cdef extern from "switch/candidates.h" nogil:
         int peers
         fs_limits limits
     void fs_candidates_set(const fs_candidate_settings *settings)
+    void fs_candidate_never(fs_connection *connection)
     int fs_candidate_attach(fs_connection *connection, int descriptor, uint64_t deadline_ns)
 
 cdef extern from "switch/lives.h" nogil:

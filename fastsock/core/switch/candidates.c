@@ -317,6 +317,14 @@ void fs_candidates_set(const struct fs_candidate_settings *settings)
     atomic_store(&fs_candidate_step, settings->never ? NULL : step);
 }
 
+void fs_candidate_never(struct fs_connection *connection)
+{
+    struct fs_record *record = connection->record;
+    if (record == NULL) return;
+    atomic_store(&record->next_try, UINT32_MAX);
+    atomic_store(&record->next_bytes, UINT64_MAX);
+}
+
 enum fs_why fs_candidate_why(struct fs_connection *connection)
 {
     const struct fs_record *record = connection->record;

@@ -59,6 +59,9 @@ enum fs_why fs_candidate_why(struct fs_connection *connection);
 /* From how many calls on it looks, or has looked, and what that number comes from.  0 calls: it is not known yet. */
 struct fs_threshold fs_candidate_threshold(struct fs_connection *connection);
 
+/* It never looks by itself: a rule of the settings keeps it on TCP. */
+void fs_candidate_never(struct fs_connection *connection);
+
 /* For who knows that the other end's process calls this too, or will send and receive: looks for it until then, on
  * fs_now_ns()'s clock.  Called without the interpreter's lock.  0: this end is attached, or will be with its next call.
  * -ETIMEDOUT, -EINTR; -ECANCELED: it cannot be, or not now.  fs_candidate_why() has the reason. */
