@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from . import core
-from .config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, Rule, Settings, settings
+from .config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, ONLY_BY_NAME, Rule, Settings, settings
 from .shm import ShmTransport
 from .system.genuine import genuine
 from .tcp import TcpTransport
@@ -102,6 +102,17 @@ def between_hosts(direction: str, ip: str, port: int) -> tuple[Transport | None,
     if known is None:
         known = _far[key] = _between_hosts(current, direction, ip, port)
     return known
+
+
+def stays_on_tcp(direction: str, ip: str, port: int) -> Reason | None:
+    """Why settings and rules let no memory be added to such a connection, or None. Arguments as candidates()."""
+    names, rule = settings().paths_for(direction, ip, port)
+    if "shm" in names:
+        return None
+    reason = Reason.EXCLUDED_BY_SETTING if rule is None else Reason.EXCLUDED_BY_RULE
+    for name in names:
+        reason = (_named(name).usable() if name in ONLY_BY_NAME else None) or reason
+    return reason
 
 
 def nothing_but_tcp() -> Reason | None:

@@ -10,6 +10,7 @@ import errno
 import os
 import weakref
 
+from .. import chain
 from ..config import in_force
 from ..system.genuine import genuine
 from ..transport import Reason
@@ -120,23 +121,15 @@ class Seen:
         return f"{told}; it looks from {many} on" + (lesson and f", {lesson}")
 
 
-def excluded(direction: str, listener: Any) -> Reason | None:
-    """Why settings and rules keep a connection on TCP: to ("connect") or at ("listen") that listener's address."""
-    names, rule = in_force.settings().paths_for(direction, listener[0], listener[1])
-    if "shm" in names:
-        return None
-    return Reason.EXCLUDED_BY_SETTING if rule is None else Reason.EXCLUDED_BY_RULE
-
-
 def _excluded(found: dict[str, Any], address: Any = None) -> Reason | None:
-    """The same of a connection of the table. address: what connect() was called with, while that is under way."""
+    """Why settings and rules keep a connection on TCP. address: connect()'s, while that is under way."""
     asked = []
     if found["role"] != "connect":
         asked.append(("listen", found["local"]))
     if found["role"] != "accept":
         asked.append(("connect", found["peer"] or address))
     for direction, listener in asked:
-        why = None if listener is None else excluded(direction, listener)
+        why = None if listener is None else chain.stays_on_tcp(direction, listener[0], listener[1])
         if why is not None:
             return why
     return None

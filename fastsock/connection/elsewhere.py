@@ -9,7 +9,6 @@ from .. import chain
 from ..meeting import names
 from ..system.genuine import genuine
 from ..transport import Reason, Refused
-from . import carriers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def offer_to(sock: Any, address: Any) -> tuple[remote.RemoteOffer | None, Refuse
     ip, port = resolved(sock, address)
     if ip is None:
         return None, Refused(Reason.SYSTEM_ERROR)
-    if carriers.excluded("connect", (ip, port)) is None and names.is_local(ip, _family(sock)):
+    if chain.stays_on_tcp("connect", ip, port) is None and names.is_local(ip, _family(sock)):
         return None, None
     path, why_not = chain.between_hosts("connect", ip, port)
     if path is None:

@@ -1,0 +1,78 @@
+"""Rules and settings that keep a connection on TCP, in either class whose connections gain memory.
+
+The class for hosts with paths to other hosts is the same for any other connection: it is held to that here.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import fastsock
+from fastsock import config, testing
+from fastsock.testing import PairMaker
+
+from ..helpers.paths import UPGRADE, UPGRADED, preferring
+
+ELSEWHERE = "fastsock.channel_socket"
+
+
+@pytest.fixture(autouse=True)
+def upgrade():
+    with preferring(UPGRADE):
+        yield
+    config.reload()
+
+
+@pytest.fixture(params=(UPGRADED, ELSEWHERE))
+def module(request):
+    return importlib.import_module(request.param)
+
+
+def _connected(module, listener, blocking=True):
+    near = module.socket()
+    near.setblocking(blocking)
+    near.connect_ex(listener.getsockname())
+    far, _ = listener.accept()
+    near.setblocking(True)
+    return near, far
+
+
+def _told(near, far):
+    """What both ends say after some calls."""
+    for _ in range(20):
+        near.sendall(b"question")
+        assert far.recv(20) == b"question"
+        far.sendall(b"answer")
+        assert near.recv(20) == b"answer"
+    return [(told.transport, told.reason) for told in map(fastsock.explain, (near, far))]
+
+
+@pytest.mark.parametrize("blocking", (True, False))
+@pytest.mark.parametrize("direction", ("connect", "listen"))
+def test_a_rule_keeps_connections_of_one_listener_on_tcp(module, direction, blocking):
+    with module.create_server(("127.0.0.1", 0)) as ruled, module.create_server(("127.0.0.1", 0)) as other:
+        rules = config.parse_rules(f"{direction} 127.0.0.1 {ruled.getsockname()[1]} tcp")
+        config.configure(rules=rules, upgrade_after=0)
+        near, far = _connected(module, ruled, blocking)
+        with near, far:
+            told = dict(zip(("connect", "listen"), _told(near, far), strict=True))
+            assert told.pop(direction) == ("tcp", "excluded_by_rule")
+            assert [transport for transport, _ in told.values()] == ["tcp"]
+        near, far = _connected(module, other, blocking)
+        with near, far:
+            assert _told(near, far) == [("shm", "joined")] * 2
+
+
+def test_a_setting_keeps_all_on_tcp(module):
+    config.configure(transports="^shm", upgrade_after=0)
+    with module.create_server(("127.0.0.1", 0)) as listener:
+        near, far = _connected(module, listener)
+        with near, far:
+            assert _told(near, far) == [("tcp", "excluded_by_setting")] * 2
+
+
+@pytest.mark.parametrize("check", testing.checks(), ids=testing.name)
+def test_the_class_for_hosts_with_other_paths_keeps_the_contract(check):
+    check(PairMaker(ELSEWHERE))
