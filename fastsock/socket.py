@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from .meeting.remote import RemoteOffer
     from .transport import Channel, Transport
 
+_Base: Any = _socket.socket
 if TYPE_CHECKING:
     _Plain = _standard.socket
-else:
-    _Plain = _standard.socket if not hasattr(_standard.socket, "_fast_connection") else _standard.socket.__base__
-_Base: Any = _socket.socket
+else:  # also where a fast class stands in its place
+    _Plain = _standard.socket.__mro__[_standard.socket.__mro__.index(_Base) - 1]
 _NOTHING: Any = contextlib.nullcontext()
 # These give plain numbers. The properties of the standard class make a member of an enumeration each time.
 _family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
@@ -901,6 +901,7 @@ def _with_our_names(function: Any) -> Any:
     return copy
 
 
+MeetingSocket = socket  # whose connections leave TCP before connect() returns
 if core.available and settings().upgrade:
     if chain.leads_elsewhere():
         from .channel_socket import socket

@@ -74,6 +74,7 @@ ADVICE: dict[Reason, str] = {
     Reason.NOT_ACCEPTED_YET: "nothing: the connection leaves TCP as soon as the server has called accept()",
     Reason.NOT_YET: "nothing: it gains memory when it has lasted, if the other end runs fastsock on this host too; "
     "FASTSOCK_UPGRADE_AFTER says how long",
+    Reason.PEER_DID_NOT_JOIN: "run fastsock at the other end too, as the same user, with settings that allow the path",
     Reason.ACCEPTED_BY_OTHERS: "the server's program or a library of it accepts in C, or without fastsock",
     Reason.LISTENER_LAPSED_BEFORE: "the server let earlier offers lapse; it is tried again from time to time",
     Reason.SHORT_LIVED_BEFORE: "nothing: TCP is faster for so little; FASTSOCK_SHORT_LIVED=path takes the path always",

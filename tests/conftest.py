@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what 
 
 from fastsock.testing import PLAIN, PairMaker  # noqa: E402
 
-from .helpers.paths import PATHS, UPGRADE, maker_of, preferring, why_not  # noqa: E402
+from .helpers.paths import EVERY_PATH, PATHS, gains_memory, leaving, maker_of, preferring, why_not  # noqa: E402
 
 with contextlib.suppress(ImportError):  # a new Python may not have it yet
     from hypothesis import settings
@@ -38,20 +38,26 @@ def _prefer(path: str):
 
 @pytest.fixture(params=PATHS)
 def path(request):
-    """Name of the path that this test's connections must take: "shm", "unix" or "tcp"."""
+    """Name of the path that this test's connections must take."""
     with _prefer(request.param):
         yield request.param
 
 
-@pytest.fixture(params=("plain", *PATHS, UPGRADE))
+@pytest.fixture(params=("plain", *EVERY_PATH))
 def kind(request):
-    """As `path`, "plain": the standard library's sockets, on which the test must hold too, and "upgrade": connections
-    that stay TCP and gain memory."""
+    """As `path`, and "plain": the standard library's sockets, on which the test must hold too."""
     if request.param == "plain":
         yield "plain"
         return
     with _prefer(request.param):
         yield request.param
+
+
+@pytest.fixture
+def leaves_tcp():
+    """This test's connections leave TCP before connect() returns, whatever the settings outside say."""
+    with leaving():
+        yield
 
 
 @pytest.fixture
@@ -94,7 +100,8 @@ def installed(kind):
 @pytest.fixture(params=("connects", "accepts"))
 def installed_maker(installed, request) -> PairMaker:
     """As `maker`, for programs that use the module `socket`."""
-    made = PLAIN if installed in ("plain", UPGRADE) else PairMaker("socket", transport=installed)
+    asked = installed == "plain" or gains_memory(installed)  # what carries the bytes changes: nobody asks
+    made = PLAIN if asked else PairMaker("socket", transport=installed)
     return made if request.param == "connects" else made.turned()
 
 

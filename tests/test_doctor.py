@@ -21,7 +21,9 @@ from fastsock.doctor.tell import Colours, colours_for, lines
 from fastsock.shm import ShmTransport
 from fastsock.transport import ADVICE, Capability, Reason, Refused, Transport
 
-from .helpers.paths import why_not
+from .helpers.paths import PATHS, why_not
+
+FASTEST = "shm" if core.available else "unix"
 
 PLAIN = Colours(False)
 
@@ -78,16 +80,16 @@ class TestCommand:
         assert (done.returncode, done.stderr) == (0, "")
         findings = json.loads(done.stdout)
         assert findings["healthy"] and not findings["problems"]
-        assert findings["transports"] == ["shm", "unix", "tcp"]
+        assert findings["transports"] == list(PATHS)
         assert findings["native_core"]["built"] == core.available
         assert findings["cores"]["usable"] == len(os.sched_getaffinity(0))
         assert findings["direct_copy"]["permitted"] in ((True, False) if core.available else (None,))
         paths = {path["name"]: path for path in findings["paths"]}
-        assert {"shm", "unix", "tcp"} <= paths.keys()
+        assert paths.keys() >= {*PATHS}
         for path in paths.values():
             assert path["works"] == (path["round_trip_us"] is not None) or not path["same_host"]
             assert path["works"] or path["reason"]
-        for name in ("unix", "tcp") if why_not("shm") else ("shm", "unix", "tcp"):
+        for name in [name for name in PATHS if not why_not(name)]:
             assert paths[name]["works"]
             assert paths[name]["round_trip_us"] > 0 and paths[name]["gigabytes_per_second"] > 0
             assert paths[name]["times_faster"] > 0 and paths[name]["times_the_rate"] > 0
@@ -162,6 +164,7 @@ class TestPaths:
         assert f"sdp: {str(reason).replace('_', ' ')}; mend the {reason}" in text
 
     @pytest.mark.skipif(bool(why_not("shm")), reason=f"no shared memory: {why_not('shm')}")
+    @pytest.mark.usefixtures("leaves_tcp")
     def test_path_that_seems_to_work_but_does_not_join(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def join(*_: object) -> None:
             raise Refused(Reason.NO_MEMORY)
@@ -185,6 +188,7 @@ class TestPaths:
         far = examine()["paths"][0]
         assert far["works"] and far["round_trip_us"] is None
 
+    @pytest.mark.usefixtures("leaves_tcp")
     def test_path_left_out_by_the_settings(self) -> None:
         config.configure(transports="unix", rules=config.parse_rules("connect * 80 tcp", file="my.conf"))
         text = said()
@@ -256,9 +260,12 @@ class TestConnection:
 
     def test_server_with_fastsock(self) -> None:
         code = (
-            "from fastsock import config, socket; config.configure(transports='unix', meeting_ms=10_000)\n"
+            "from fastsock import attach, config, socket\n"
+            f"config.configure(transports={FASTEST!r}, meeting_ms=10_000)\n"
             "with socket.create_server(('127.0.0.1', 0)) as listener:\n"
-            "    print(listener.getsockname()[1], flush=True); listener.accept()[0].close()"
+            "    print(listener.getsockname()[1], flush=True); sock = listener.accept()[0]\n"
+            "    with sock:\n"
+            "        attach(sock, 30)"
         )
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
@@ -266,7 +273,7 @@ class TestConnection:
             done = run("--no-measure", "--json", "localhost", str(port), FASTSOCK_MEETING_MS="10000")
         assert server.returncode == 0 and done.returncode == 0
         found = json.loads(done.stdout)["connection"]
-        assert (found["transport"], found["reason"], found["peer_pid"]) == ("unix", "joined", server.pid)
+        assert (found["transport"], found["reason"], found["peer_pid"]) == (FASTEST, "joined", server.pid)
         assert found["rule"] is None and found["advice"] is None
 
     def test_rule_that_chose(self, plain_listener: tuple[str, int]) -> None:
@@ -294,8 +301,8 @@ class TestMeasure:
     def test_leaves_everything_as_it_was(self) -> None:
         before = config.settings()
         cores = os.sched_getaffinity(0)
-        results = measure.measure(["unix", "tcp"])
-        assert [each.name for each in results] == [each.transport for each in results] == ["unix", "tcp"]
+        results = measure.measure([FASTEST, "tcp"])
+        assert [each.name for each in results] == [each.transport for each in results] == [FASTEST, "tcp"]
         assert all(len(each.round_trips_us) == len(each.gigabytes_per_second) == measure.TURNS for each in results)
         assert config.settings() == before and os.sched_getaffinity(0) == cores
 
@@ -311,7 +318,7 @@ class TestMeasure:
         stats = tmp_path / "stats"
         monkeypatch.setenv("FASTSOCK_TRANSPORTS", "tcp")
         monkeypatch.setenv("FASTSOCK_STATS", str(stats))
-        assert measure.measure(["unix"])[0].works
+        assert measure.measure([FASTEST])[0].works
         assert not stats.exists()
 
     def test_middle_and_ratio(self) -> None:

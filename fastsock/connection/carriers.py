@@ -43,6 +43,11 @@ _Base: Any = _socket.socket
 AGREED_WITHIN = 0.25  # seconds that two ends look for each other which have agreed to do so
 
 
+def gains_memory(kind: type) -> bool:
+    """Whether the connections of that socket class stay TCP and gain memory."""
+    return native is not None and issubclass(kind, native.SocketCalls)
+
+
 def transport(sock: Any) -> str:
     """As the socket class's property."""
     found = seen_of(sock)

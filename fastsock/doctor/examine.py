@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 NEAR_US = 0.25  # a cache line's round trip between cores that share a cache takes 0.05 to 0.1, else about 0.5
 BUSY_US = 2.0  # no two cores are so far apart: other work ran on one of them
 CONNECT_SECONDS = 5.0
+ATTACH_SECONDS = 0.5  # the server may call something meanwhile
 
 
 def examine(host: str | None = None, port: int | None = None, *, measuring: bool = True) -> Findings:
@@ -35,7 +36,8 @@ def examine(host: str | None = None, port: int | None = None, *, measuring: bool
         problems.append(f"the settings cannot be used, so every program that uses fastsock will fail: {error}")
         healthy = False
         settings = _default_settings()
-    paths = [_path(path, settings) for path in chain.transports()]
+    known = _known(settings)
+    paths = [_path(path, settings) for path in known]
     if measuring:
         problems += _measure(paths)
     healthy = healthy and any(path["name"] == "tcp" and path["works"] for path in paths)
@@ -47,7 +49,7 @@ def examine(host: str | None = None, port: int | None = None, *, measuring: bool
         "cores": _cores(),
         "direct_copy": _direct_copy(settings),
         "hardware": hardware.find(),
-        "transports": list(settings.transports),
+        "transports": [name for name in settings.transports if any(path.name == name for path in known)],
         "rules": [str(rule) for rule in settings.rules],
         "paths": paths,
     }
@@ -64,6 +66,12 @@ def _default_settings() -> config.Settings:
     for name in [name for name in os.environ if name.startswith("FASTSOCK_")]:
         del os.environ[name]
     return config.reload()
+
+
+def _known(settings: config.Settings) -> list[Transport]:
+    """The paths that there are by these settings. Connections that gain memory never leave TCP."""
+    gaining = core.available and settings.upgrade
+    return [path for path in chain.transports() if not gaining or path.name != "unix"]
 
 
 def _path(path: Transport, settings: config.Settings) -> Findings:
@@ -133,7 +141,7 @@ def _direct_copy(settings: config.Settings) -> Findings:
 
 
 def _connection(host: str, port: int) -> Findings:
-    from .. import explain, socket
+    from .. import attach, explain, socket
 
     found: Findings = {"host": host, "port": port, "reached": False, "error": None}
     try:
@@ -142,6 +150,7 @@ def _connection(host: str, port: int) -> Findings:
         found["error"] = f"{getattr(error, 'strerror', None) or error}"
         return found
     with sock:
+        attach(sock, ATTACH_SECONDS)
         explanation = explain(sock)
         ip, at_port = sock.getpeername()[:2]
     paths, rule = config.settings().paths_for("connect", ip, at_port)

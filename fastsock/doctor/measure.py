@@ -30,6 +30,7 @@ _HOST = "127.0.0.1"
 _SET_ASIDE = ("FASTSOCK_TRANSPORTS", "FASTSOCK_CONFIG", "FASTSOCK_STATS", "FASTSOCK_TRACE", "FASTSOCK_INSTALL")
 # A busy machine must not make a path look as if it did not work.
 _MEETING_MS = 2000
+_ATTACH_SECONDS = 2.0
 
 
 class Measured:
@@ -144,7 +145,7 @@ class _Partner:
 
     def connect(self, name: str) -> tuple[str, str]:
         """Connect to the child with this path preferred; give the path taken and the reason."""
-        from .. import config, explain, socket
+        from .. import attach, config, explain, socket
 
         before = config.settings()
         assert self._child.stdout is not None
@@ -154,6 +155,7 @@ class _Partner:
         config.configure(transports=(name,), rules=(), meeting_ms=_MEETING_MS)
         try:
             connection = socket.create_connection((_HOST, int(line)))
+            attach(connection, _ATTACH_SECONDS)
         finally:
             config.configure(transports=before.transports, rules=before.rules, meeting_ms=before.meeting_ms)
         self._connections.append(connection)
@@ -197,7 +199,7 @@ def echo() -> None:
     The arguments are the core to stay on, or None, and the names of the paths.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle; then standard input ends
-    from .. import config, socket
+    from .. import attach, config, socket
 
     _, core, *names = sys.argv
     if core != "None":
@@ -208,6 +210,7 @@ def echo() -> None:
         with socket.create_server((_HOST, 0)) as listener:
             print(listener.getsockname()[1], flush=True)
             connections.append(listener.accept()[0])
+        attach(connections[-1], _ATTACH_SECONDS)
     buffer = bytearray(MESSAGE_BYTES)
     for line in sys.stdin:
         index, what, count = line.split()

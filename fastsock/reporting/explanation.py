@@ -83,6 +83,7 @@ def totals() -> dict[str, int]:
 
 def _told(seen: carriers.Seen) -> Explanation:
     found = seen.found
+    memory = found if found["attached"] else {}
     return Explanation(
         transport=seen.transport,
         reason=str(seen.reason),
@@ -90,13 +91,13 @@ def _told(seen: carriers.Seen) -> Explanation:
         state=seen.state,
         local=seen.found["local"],
         peer=seen.found["peer"],
-        peer_pid=None,
+        peer_pid=memory.get("peer_pid"),
         pid=seen.pid,
         bytes_sent=found["tcp_bytes_out"] + found["ring_bytes_out"],
         bytes_received=found["tcp_bytes_in"] + found["ring_bytes_in"],
-        bytes_direct=None,
-        waits=None,
-        wakes=None,
+        bytes_direct=memory.get("direct"),
+        waits=memory.get("waits"),
+        wakes=memory.get("wakes"),
         detail=seen.detail,
         sent_by="shm" if found["ring_out"] else "tcp",
         received_by="shm" if found["ring_in"] else "tcp",

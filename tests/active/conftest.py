@@ -8,7 +8,7 @@ import os
 import pytest
 
 from fastsock.testing.process import FarProcess
-from tests.helpers.paths import PATHS, UPGRADE, taking
+from tests.helpers.paths import EVERY_PATH, UPGRADE, taking
 
 from .far import begin
 
@@ -30,7 +30,7 @@ def own_key(monkeypatch):
     monkeypatch.setenv("FASTSOCK_RMI_KEY", KEY)
 
 
-@pytest.fixture(params=(*PATHS, UPGRADE))
+@pytest.fixture(params=EVERY_PATH)
 def path(request):
     """Name of the path that this test's connections must take."""
     with taking(request.param):

@@ -10,7 +10,7 @@ import pytest
 from fastsock import attach
 
 from ..helpers.certificates import client_context, issued, server_context
-from ..helpers.paths import PATHS, UPGRADE, maker_of, preferring, why_not
+from ..helpers.paths import EVERY_PATH, UPGRADE, maker_of, preferring, why_not
 
 pytest.importorskip("numpy")
 
@@ -42,7 +42,7 @@ def within(kind):
         yield one, other
 
 
-@pytest.fixture(params=(*PATHS, UPGRADE, "tls"))
+@pytest.fixture(params=(*EVERY_PATH, "tls"))
 def stream(request):
     """A connected pair on each path, and under TLS; `pair.path` says which."""
     path = "shm" if request.param == "tls" else request.param
@@ -63,7 +63,7 @@ def stream(request):
             yield pair
 
 
-@pytest.fixture(params=("shm", UPGRADE))
+@pytest.fixture(params=dict.fromkeys(("shm", UPGRADE)))
 def shared(request):
     """As `stream`, on shared memory."""
     reason = why_not("shm")

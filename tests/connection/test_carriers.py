@@ -153,12 +153,34 @@ with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connectio
 """
 
 
+@pytest.mark.parametrize("kind", ("plain", UPGRADE))
 @pytest.mark.parametrize("on", ("0", "1"))
-def test_the_setting_chooses_the_class(on, monkeypatch):
-    monkeypatch.setenv("FASTSOCK_UPGRADE", on)
-    with Script("plain", CHOSEN, env={**environment(UPGRADE), "FASTSOCK_UPGRADE": on}) as program:
+def test_the_setting_chooses_the_class(on, kind):
+    with Script(kind, CHOSEN, env={**environment(UPGRADE), "FASTSOCK_UPGRADE": on}) as program:
         assert program.hear() is (on == "1")
         assert program.hear() is True
+
+
+def test_the_other_process_is_told():
+    with PairMaker("fastsock.stream_socket", transport="shm").pair() as pair:
+        told = fastsock.explain(pair.near)
+        assert (told.transport, told.peer_pid, told.pid) == ("shm", pair.far.process.pid, os.getpid())
+        assert (told.waits, told.wakes, told.bytes_direct) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("duplicate", (_socket.dup, lambda number: standard.fromfd(number, 2, 1).detach()))
+def test_a_duplicate_that_was_made_unseen_has_the_memory(duplicate):
+    """As socket.fromfd() makes it: the number comes from C."""
+    with PairMaker("fastsock.stream_socket", transport="shm").pair() as pair:
+        other = stream_socket.socket(fileno=duplicate(pair.near.fileno()))
+        with other:
+            pair.near.sendall(b"near")
+            other.sendall(b"other")
+            assert pair.far.recv(9, int(standard.MSG_WAITALL)) == b"nearother"
+            pair.near.close()
+            pair.far.sendall(b"1234")
+            assert other.recv(4, standard.MSG_WAITALL) == b"1234"
+            assert other.transport == "shm"
 
 
 def _attach(sock: object, seconds: float) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ..helpers.paths import PATHS, UPGRADE, taking
+from ..helpers.paths import EVERY_PATH, taking
 
 
-@pytest.fixture(params=(*PATHS, UPGRADE))
+@pytest.fixture(params=EVERY_PATH)
 def path(request):
     """What this test's connections take."""
     with taking(request.param):

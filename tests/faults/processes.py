@@ -44,6 +44,11 @@ def connect(here, maker, address):
     maker.check(here.sock)
 
 
+def settle(here, maker):
+    """While the other end does, too."""
+    maker.settle(here.sock)
+
+
 def exchange(here, maker, address):
     """Connect, exchange a little and much; the path that it took."""
     with maker.connect(address) as sock:

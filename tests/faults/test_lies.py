@@ -20,7 +20,7 @@ import pytest
 from fastsock.testing import FarProcess
 from fastsock.testing.outcomes import describe, fill
 
-from .processes import LONG, Progress, accept, connect, listen
+from .processes import LONG, Progress, accept, connect, listen, settle
 
 TICKS, IN_CALL, HANDLED, LIES, STOP = range(5)
 ENOUGH_TICKS = 5
@@ -191,6 +191,9 @@ def test_lies_stop_no_thread(near):
             accepting = liar.begin(accept, near)
             victim.run(connect, near, address)
             accepting.result()
+            settling = liar.begin(settle, near)
+            victim.run(settle, near)
+            settling.result()
             timeout = chooser.choice((None, None, 0.02))
             progress.set(STOP, 0)
             lying = liar.begin(_lie, seed)

@@ -10,16 +10,22 @@ from contextlib import contextmanager
 
 import pytest
 
-from fastsock.config import BETWEEN_HOSTS, KNOWN_TRANSPORTS
+from fastsock import chain, core
+from fastsock.config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, settings
 from fastsock.testing import PLAIN, PairMaker
 
-PATHS = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)  # tests/lab tests the others
-
 # Connections that stay TCP and gain memory, after so many calls: a number, or "random" for another one in each test.
-UPGRADE, UPGRADED = "upgrade", "fastsock.stream_socket"
+UPGRADED = "fastsock.stream_socket"
 UPGRADE_AFTER = os.environ.get("FASTSOCK_UPGRADE_AFTER", "0")
 if UPGRADE_AFTER == "random":
     del os.environ["FASTSOCK_UPGRADE_AFTER"]  # which is no setting
+
+# By the settings outside of all tests. Where connections gain memory, that is what "shm" means.
+GAINING = settings().upgrade and core.available
+LEAVING_PATHS = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)  # tests/lab tests the others
+PATHS = ("shm", "tcp") if GAINING else LEAVING_PATHS
+UPGRADE = "shm" if GAINING else "upgrade"
+EVERY_PATH = tuple(dict.fromkeys((*PATHS, UPGRADE)))
 
 # Long enough for a busy machine, short enough where a test lets an offer lapse.
 MEETING_MS = "500"
@@ -31,7 +37,7 @@ def why_not(path: str) -> str | None:
         importlib.import_module("fastsock.socket")
     except ImportError as error:
         return f"fastsock.socket cannot be imported: {error}"
-    if path in ("shm", UPGRADE):
+    if path in ("shm", "upgrade"):
         core = importlib.import_module("fastsock.core")
         if not core.available:
             return f"the native core is not built: {core.why_not}"
@@ -52,11 +58,19 @@ def taking(path: str) -> Iterator[str]:
         yield path
 
 
+_leaves = not GAINING  # connections leave TCP before connect() returns
+
+
+def gains_memory(path: str) -> bool:
+    """Whether connections of that path stay TCP and gain memory. Those of "upgrade" do so while a test runs."""
+    return path == "upgrade" or (path == "shm" and not _leaves)
+
+
 def carriers_of(kind: str | PairMaker) -> tuple[str, ...]:
     """What `transport` may say of a connection of that kind, or of that maker."""
     if isinstance(kind, PairMaker):
-        kind = UPGRADE if kind.module == UPGRADED else kind.transport or "plain"
-    return ("tcp", "shm") if kind == UPGRADE else (kind,)
+        kind = "upgrade" if kind.module == UPGRADED else kind.transport or "plain"
+    return ("tcp", "shm") if gains_memory(kind) else (kind,)
 
 
 def all_took(taken: list[str], kind: str, count: int) -> bool:
@@ -66,7 +80,7 @@ def all_took(taken: list[str], kind: str, count: int) -> bool:
 
 def maker_of(kind: str) -> PairMaker:
     """Makes connections of that kind."""
-    if kind == UPGRADE:
+    if kind == "upgrade":
         return PairMaker(UPGRADED)  # what carries the bytes changes: nobody asks
     return PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
 
@@ -75,10 +89,11 @@ def environment(path: str) -> dict[str, str]:
     """Variables by which processes that are started by a test take the path; none for "plain"."""
     if path == "plain":
         return {}
-    if path == UPGRADE:
+    if gains_memory(path):
         after = str(random.choice((0, 1, 2, 3, 5, 8, 13))) if UPGRADE_AFTER == "random" else UPGRADE_AFTER
-        return {"FASTSOCK_UPGRADE": "1", "FASTSOCK_UPGRADE_AFTER": after}
+        return {"FASTSOCK_UPGRADE": "1", "FASTSOCK_UPGRADE_AFTER": after, "FASTSOCK_TRANSPORTS": "shm,tcp"}
     return {
+        "FASTSOCK_UPGRADE": "0" if _leaves else "1",
         "FASTSOCK_TRANSPORTS": f"{path},tcp" if path != "tcp" else "tcp",
         "FASTSOCK_MEETING_MS": MEETING_MS,
         "FASTSOCK_SHORT_LIVED": "path",  # a test's connections are
@@ -86,25 +101,46 @@ def environment(path: str) -> dict[str, str]:
 
 
 @contextmanager
+def leaving() -> Iterator[None]:
+    """Within it connections leave TCP before connect() returns: the way of FASTSOCK_UPGRADE=0."""
+    global _leaves
+    before, _leaves = _leaves, True
+    try:
+        with _within({"FASTSOCK_UPGRADE": "0"}):
+            yield
+    finally:
+        _leaves = before
+
+
+@contextmanager
 def preferring(path: str) -> Iterator[None]:
     """Connections that this process and those it starts make inside the block take the path."""
+    with _within(environment(path)):
+        yield
+
+
+def _class_of_both() -> str:
+    return "fastsock.channel_socket" if chain.leads_elsewhere() else UPGRADED
+
+
+@contextmanager
+def _within(changed: dict[str, str]) -> Iterator[None]:
+    """The block runs with these variables."""
     from fastsock import config
     from fastsock.meeting import history
 
     # a port may be used again: what an earlier test's listener did there must not follow it
     history.forget()
-    module, own = importlib.import_module("fastsock.socket"), None
-    if path == UPGRADE:  # which a process chooses when it imports the module
-        own, module.socket = module.socket, importlib.import_module(UPGRADED).socket
-    changed = environment(path)
     saved = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
-    config.reload()
+    gains = config.reload().upgrade and core.available
+    module = importlib.import_module("fastsock.socket")
+    # which a process chooses when it imports the module
+    own, module.socket = module.socket, importlib.import_module(_class_of_both()).socket if gains else module.MeetingSocket
     try:
         yield
     finally:
-        if own is not None:
-            module.socket = own
+        module.socket = own
         for name, value in saved.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -10,11 +10,22 @@ import pytest
 import fastsock
 from fastsock import testing
 from fastsock.chain import transports
+from fastsock.shm import DEPENDS_IN_PLACE
 from fastsock.unix import UnixTransport
 
-from ..helpers.paths import preferring
+from ..helpers.paths import PATHS, preferring, taking
 
 LIMITS = Path(fastsock.__file__).parent.parent / "docs" / "limits.md"
+
+
+@pytest.fixture(params=("plain", *PATHS, "upgrade"))
+def kind(request):
+    """As in tests/conftest.py. "shm" has memory from its first byte on, "upgrade" gains it within a check."""
+    if request.param == "plain":
+        yield "plain"
+        return
+    with taking(request.param):
+        yield request.param
 
 
 @pytest.mark.parametrize("check", testing.checks(), ids=testing.name)
@@ -32,6 +43,7 @@ def test_differences_are_those_of_checks_that_exist():
     names = {testing.name(check) for check in testing.checks()}
     for path in transports():
         assert {*path.differs, *path.depends} <= names, path.name
+    assert DEPENDS_IN_PLACE.keys() <= names
 
 
 @pytest.mark.skipif(not LIMITS.exists(), reason="fastsock is installed without its repository")
@@ -42,7 +54,8 @@ def test_the_page_of_limits_names_every_difference_and_no_other():
     named = sorted(
         (path, check) for paths, checks in rows for path in quoted.findall(paths) for check in quoted.findall(checks)
     )
-    assert named == sorted((path.name, check) for path in transports() for check in (*path.differs, *path.depends))
+    told = {(path.name, check) for path in transports() for check in (*path.differs, *path.depends)}
+    assert named == sorted(told.union(("shm", check) for check in DEPENDS_IN_PLACE))
 
 
 def test_a_check_that_hangs_does_not_pass():
@@ -66,6 +79,7 @@ def test_a_path_that_no_forked_process_takes_is_tested_in_this_one():
     assert ran == ["passes", "fails"]
 
 
+@pytest.mark.usefixtures("leaves_tcp")
 def test_the_whole_suite_on_a_path_that_differs(monkeypatch):
     """check_stream() passes where a path differs as it says, and fails where it says so and does not differ."""
 

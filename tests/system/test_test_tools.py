@@ -188,6 +188,7 @@ def test_asyncio_makes_connections_while_a_test_tool_is_in_force(kind, tool):
     _meet(kind, TOOLS[tool] + NEAR_ASYNCIO)
 
 
+@pytest.mark.usefixtures("leaves_tcp")
 @pytest.mark.parametrize("tool", TOOLS)
 def test_connections_are_made_without_the_native_core_too(tool):
     _need(tool)

@@ -35,7 +35,7 @@ from fastsock.core.binding._core cimport (
     channel_receive, channel_send_parts, connection_generation, connection_unwatch, connection_watch, desk_other, desk_own,
     desk_show, end_drop, is_channel,
     is_contended, leave_descriptor, leave_release, leave_shutdown, now_ns, option_get, option_set, options_bound,
-    share_lock, table_duplicate, table_enter, table_find, table_knows, table_lose, table_next,
+    share_lock, table_adopts, table_duplicate, table_enter, table_find, table_knows, table_lose, table_next,
 )
 from fastsock.core.binding.stream cimport (
     FS_AT_ONCE, FS_NO_SIGNAL, FS_PATIENT, FS_PEEK, FS_READABLE, FS_UNPOLLED, FS_WRITABLE, fs_end,
@@ -896,8 +896,9 @@ def is_new(int descriptor):
 
 
 def is_adopted(int descriptor):
-    """A socket object takes the number over: C code may have closed it unseen, and another file has it by now."""
-    table_knows(descriptor)
+    """A socket object takes the number over. C code may have closed it unseen, and another file has it by now; or C code
+    has made it, as a duplicate."""
+    table_adopts(descriptor)
     if early:
         early.pop(descriptor, None)
 

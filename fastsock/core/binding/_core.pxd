@@ -74,6 +74,7 @@ cdef int poller_await(fs_poller *poller, const fs_polled *among, int count, uint
 cdef int polling_is_stale(int descriptor, int flags) noexcept nogil
 cdef void polling_told_edge(int descriptor) noexcept nogil
 cdef void table_lose(int descriptor) noexcept nogil  # what the table has of the number was closed without a word
+cdef bint table_adopts(int descriptor) noexcept nogil  # also a duplicate that was made unseen
 cdef bint table_knows(int descriptor) noexcept nogil  # and the number is that connection's still
 cdef void leave_descriptor(int descriptor) noexcept nogil
 cdef void leave_range(unsigned first, unsigned last) noexcept nogil

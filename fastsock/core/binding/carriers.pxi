@@ -127,6 +127,10 @@ cdef bint table_knows(int descriptor) noexcept nogil:
     return fs_identity_check(descriptor)
 
 
+cdef bint table_adopts(int descriptor) noexcept nogil:
+    return fs_identity_adopt(descriptor)
+
+
 cdef void leave_descriptor(int descriptor) noexcept nogil:
     fs_closed_note(descriptor)
     fs_leave_descriptor(descriptor)
@@ -244,6 +248,7 @@ cdef dict shown(const fs_closed *seen):
         "ring_in": bool(carriers.in_ring), "ring_out": bool(carriers.out_ring), "since": carriers.since_ns / 1e9,
         "tcp_bytes_in": carriers.tcp_in, "tcp_bytes_out": carriers.tcp_out,
         "ring_bytes_in": carriers.ring_in, "ring_bytes_out": carriers.ring_out,
+        "direct": carriers.direct, "waits": carriers.waits, "wakes": carriers.wakes, "peer_pid": carriers.peer or None,
         "switches": carriers.switches, "spills": carriers.spills,
         "why": <int>seen.why, "calls": seen.threshold.calls, "lesson": <int>seen.threshold.lesson,
         "local": fs_shown_address(&seen.own), "peer": fs_shown_address(&seen.other),

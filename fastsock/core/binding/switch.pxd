@@ -40,6 +40,8 @@ cdef extern from "switch/carry.h" nogil:
         uint64_t since_ns
         uint64_t tcp_in, tcp_out, ring_in, ring_out
         uint64_t switches, spills
+        uint64_t direct, waits, wakes
+        int peer
 
 cdef extern from "switch/options.h" nogil:
     int fs_option_set(fs_connection *connection, int descriptor, int level, int option, int value)
@@ -81,6 +83,7 @@ cdef extern from "switch/leave.h" nogil:
 
 cdef extern from "switch/identity.h" nogil:
     int fs_identity_check(int descriptor)
+    int fs_identity_adopt(int descriptor)
 
 cdef extern from "switch/answering.h" nogil:
     void fs_answering_rest()

@@ -102,6 +102,10 @@ void fs_connection_report(struct fs_connection *connection, int descriptor, stru
         carriers->out_ring = (int)(atomic_load(&record->out_seq) & 1);
         carriers->ring_in = atomic_load(&end->statistics.bytes_received);
         carriers->ring_out = atomic_load(&end->statistics.bytes_sent);
+        carriers->direct = atomic_load(&end->statistics.bytes_direct);
+        carriers->waits = atomic_load(&end->statistics.waits);
+        carriers->wakes = atomic_load(&end->statistics.wakes);
+        carriers->peer = atomic_load(&end->peer);
     }
     fs_connection_exit(connection);
 }

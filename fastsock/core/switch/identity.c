@@ -33,3 +33,16 @@ int fs_identity_check(int descriptor)
     if (!holds) fs_table_lose(descriptor);
     return holds;
 }
+
+int fs_identity_adopt(int descriptor)
+{
+    if (fs_identity_check(descriptor)) return 1;
+    uint64_t name = is_tcp(descriptor) ? fs_identity_of(descriptor) : 0;
+    for (int number = fs_table_next(0); name != 0 && number >= 0; number = fs_table_next(number + 1)) {
+        const struct fs_connection *connection = fs_table_find(number);
+        if (connection == NULL || atomic_load(&connection->identity) != name) continue;
+        if (fs_table_duplicate(number, descriptor) == 0)
+            return fs_identity_check(descriptor); /* it may have left since */
+    }
+    return 0;
+}

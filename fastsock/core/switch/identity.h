@@ -30,4 +30,8 @@ static inline int fs_identity_holds(const struct fs_connection *connection, int 
 /* Of a number in the table: whether it is that connection's still.  If not, it leaves the table without a word. */
 int fs_identity_check(int descriptor);
 
+/* Of a number that a socket object takes over: whether it is in the table.  It comes there if it is a duplicate, made
+ * unseen, of a number whose connection has memory. */
+int fs_identity_adopt(int descriptor);
+
 #endif

@@ -1,6 +1,7 @@
 /* A number that was closed unseen, and that another socket has got. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -95,4 +96,22 @@ TEST(number_that_is_the_same_socket_still_is_known, 0)
     expect_bytes(&pair, 0, "abc");
     for (int side = 0; side < 2; side++) pair_close(&pair, side);
     pair_done(&pair);
+}
+
+TEST(duplicate_that_was_made_unseen_is_known_once_it_is_adopted, 0)
+{
+    struct pair pair = talked();
+    int number = dup(pair.fd[0]), file = open("/dev/null", O_RDONLY);
+    CHECK(number >= 0 && file >= 0);
+    CHECK_EQUAL(fs_identity_adopt(file), 0);
+    CHECK_EQUAL(fs_identity_adopt(number), 1);
+    CHECK(fs_table_find(number) == pair.end[0]);
+    CHECK_EQUAL(fs_identity_adopt(number), 1);
+    pair_close(&pair, 0);
+    pair.fd[0] = number;
+    CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
+    expect_bytes(&pair, 0, "abc");
+    for (int side = 0; side < 2; side++) pair_close(&pair, side);
+    pair_done(&pair);
+    close(file);
 }
