@@ -181,9 +181,10 @@ def totals() -> dict[str, int]:
     """How many connections came into the table, by what they have or had at their end."""
     if native is None:
         return {}
-    found = [one for one in map(seen, descriptors()) if one is not None]
+    own = (number for number in descriptors() if not _inherited or native.name_of(number) not in _inherited)
+    found = [one for one in map(seen, own) if one is not None]
     gained = sum(one.transport == "shm" for one in found) + closed_attached()
-    return {"shm": gained, "tcp": native.entered() - gained}
+    return {"shm": gained, "tcp": max(native.entered() - _entered_before - gained, 0)}
 
 
 def shown(descriptor: int, frame: FrameType) -> None:
@@ -249,8 +250,22 @@ def finder(known: dict[int, Any]) -> Callable[[int], Any]:
 
 def note_all(wanted: bool) -> None:
     """Whether the close of each connection is noted, and not only of those with memory."""
+    global _notes_all
     if native is not None:
+        _notes_all = wanted
         keep_closed(wanted)
+
+
+_notes_all = False
+_entered_before = 0  # in the parent
+_inherited: set[Any] = set()
+
+
+def _begin_to_count() -> None:
+    """In a forked child. It does not count what its parent opened."""
+    global _entered_before, _inherited
+    _entered_before = native.entered()
+    _inherited = {native.name_of(number) for number in descriptors()} if _notes_all else set()
 
 
 def _obey() -> None:
@@ -267,13 +282,25 @@ def _obey() -> None:
         spin_us=settings.spin_us,
         direct_min=settings.direct_min,
     )
-    native.rule_by(_heed_rules if settings.rules else None)
+    native.rule_by(_entered if settings.rules or settings.trace else None)
+    native.before_leaving(_leaves if settings.trace else None)
 
 
-def _heed_rules(descriptor: int, address: Any) -> None:
+def _entered(descriptor: int, address: Any) -> None:
     found = connection_seen(descriptor)
-    if found is not None and _excluded(found, address) is not None:
+    if found is None:
+        return
+    why = _excluded(found, address)
+    if why is not None:
         keep_on_tcp(descriptor)
+    chain.log.info("%s %s stays on tcp%s", found["role"], found["peer"] or address, f": {why}" if why else " so far")
+
+
+def _leaves(descriptor: int) -> None:
+    one = seen(descriptor)
+    if one is not None:
+        told = f"{one.reason}{one.detail and f' ({one.detail})'}"
+        chain.log.info("%s %s ends on %s: %s", one.found["role"], one.found["peer"], one.transport, told)
 
 
 def carrier_of(sock: Any) -> Any:
@@ -328,7 +355,7 @@ def attach(sock: Any, seconds: float | None) -> bool:
 if native is not None:
     native.follow(vars(in_force), _obey)
     # Python warns of a fork beside threads: a program that started none must not see it
-    os.register_at_fork(before=rest_answering, after_in_parent=go_on_answering)
+    os.register_at_fork(before=rest_answering, after_in_parent=go_on_answering, after_in_child=_begin_to_count)
 
 
 def before_first(hook: Callable[[], None]) -> None:

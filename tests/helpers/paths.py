@@ -23,7 +23,7 @@ if UPGRADE_AFTER == "random":
 # By the settings outside of all tests. Where connections gain memory, that is what "shm" means.
 GAINING = settings().upgrade and core.available
 LEAVING_PATHS = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)  # tests/lab tests the others
-PATHS = ("shm", "tcp") if GAINING else LEAVING_PATHS
+PATHS = tuple(name for name in LEAVING_PATHS if name != "unix" or not GAINING)
 UPGRADE = "shm" if GAINING else "upgrade"
 EVERY_PATH = tuple(dict.fromkeys((*PATHS, UPGRADE)))
 

@@ -159,7 +159,7 @@ def test_guards_without_installing() -> None:
         """
 import os, threading
 original = os.read
-from fastsock import core, socket
+from fastsock import attach, core, socket
 assert os.read is original
 if core.available:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -168,6 +168,10 @@ if core.available:
         thread.start()
         with socket.create_connection(server.getsockname()) as client:
             thread.join()
+            settling = threading.Thread(target=attach, args=(accepted[0], 30))
+            settling.start()
+            attach(client, 30)
+            settling.join()
             assert client.transport == "shm", client.transport
             accepted[0].sendall(b"payload")
             assert os.read(client.fileno(), 7) == b"payload"

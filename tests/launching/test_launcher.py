@@ -196,7 +196,7 @@ def test_interpreter_that_ignores_the_environment(programs: Programs, options: t
     """The launcher then runs the program in its own process."""
     path = programs.write(
         "show.py",
-        "import socket, sys; print('fastsock.' * hasattr(socket.socket, '_fast_move')+'socket', sys.path[0], sys.argv)",
+        "import socket, sys; print('fastsock.' * hasattr(socket.socket, 'transport')+'socket', sys.path[0], sys.argv)",
     )
     command = [sys.executable, *options, "-c", _START, str(path), "a"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
@@ -242,7 +242,7 @@ def test_program_under_the_debugger(programs: Programs) -> None:
 def test_profiler_that_runs_the_launcher(programs: Programs) -> None:
     programs.write(
         "app.py",
-        "import socket\ndef visited(): print('fastsock.' * hasattr(socket.socket, '_fast_move')+'socket')\nvisited()\n",
+        "import socket\ndef visited(): print('fastsock.' * hasattr(socket.socket, 'transport')+'socket')\nvisited()\n",
     )
     outcome = programs.run("-m", "cProfile", "-m", "fastsock.launcher", "app.py")
     assert outcome.stdout.startswith("fastsock.socket")
@@ -458,7 +458,7 @@ def test_code_of_a_package_that_python_runs_at_its_start(programs: Programs, nam
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "early.py").write_text(_EARLY)
     (packages / name).write_text(text + "\n")
-    program = "import early, socket; print(early.taken is socket.socket, hasattr(socket.socket, '_fast_move'))"
+    program = "import early, socket; print(early.taken is socket.socket, hasattr(socket.socket, 'transport'))"
     done = programs.run("-m", "fastsock.launcher", "-c", program, python=str(folder / "bin" / "python"))
     assert done.stdout == "False True\n"
     assert "by: early.taken" in done.stderr
@@ -487,7 +487,7 @@ thread.join()
 
 
 def test_installed(programs: Programs) -> None:
-    programs.write("app.py", "import socket; print('fastsock.' * hasattr(socket.socket, '_fast_move')+'socket')")
+    programs.write("app.py", "import socket; print('fastsock.' * hasattr(socket.socket, 'transport')+'socket')")
     assert programs.run("app.py").stdout == "socket\n"
     assert programs.launched("app.py").stdout == "fastsock.socket\n"
     assert programs.inside("app.py").stdout == "fastsock.socket\n"

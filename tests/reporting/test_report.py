@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fastsock import core
 from fastsock.reporting import report
 
 from ..helpers.comparing import Programs
@@ -100,18 +101,22 @@ def test_append(tmp_path: Path) -> None:
 
 CONVERSATION = """
 import os, socket, sys, threading
+from fastsock import attach  # it makes a connection's path sure, however short the conversation is
 def converse():
     with socket.create_server(("127.0.0.1", 0)) as server:
         def serve():
             with server.accept()[0] as accepted:
+                attach(accepted, 30)
                 accepted.sendall(accepted.recv(100, socket.MSG_WAITALL) + b"!")
         thread = threading.Thread(target=serve)
         thread.start()
         with socket.create_connection(server.getsockname()) as client:
+            attach(client, 30)
             client.sendall(bytes(100))
             assert len(client.recv(101, socket.MSG_WAITALL)) == 101
         thread.join()
 """
+FASTEST = "shm" if core.available else "unix"
 PATIENT = {"FASTSOCK_MEETING_MS": "10000"}
 
 
@@ -128,30 +133,30 @@ def written(path: Path) -> tuple[list[dict[str, Any]], dict[int, dict[str, int]]
 def test_file(programs: Programs, way: str) -> None:
     programs.variables.update(PATIENT)
     programs.write("app.py", CONVERSATION + "converse(); os.chdir('/'); print(os.getpid())")
-    outcome = getattr(programs, way)("--stats=out", "--transports=unix", "app.py")
+    outcome = getattr(programs, way)("--stats=out", f"--transports={FASTEST}", "app.py")
     assert (outcome.returncode, outcome.stderr) == (0, "")
     connections, totals = written(programs.folder / "out")
     pid = int(outcome.stdout)
     assert {line["pid"] for line in connections} == {pid}
     assert {line["role"] for line in connections} == {"connect", "accept"}
-    assert {(line["transport"], line["reason"]) for line in connections} == {("unix", "joined")}
+    assert {(line["transport"], line["reason"]) for line in connections} == {(FASTEST, "joined")}
     first, second = connections
     assert first["local"] == second["peer"]
     assert totals == {pid: totals[pid]}
-    assert totals[pid]["unix"] == 2
+    assert totals[pid][FASTEST] == 2
 
 
 def test_standard_error(programs: Programs) -> None:
     programs.variables.update(PATIENT)
     programs.write("app.py", CONVERSATION + "converse(); print(os.getpid())")
-    outcome = programs.launched("--stats", "--transports", "unix", "app.py")
+    outcome = programs.launched("--stats", "--transports", FASTEST, "app.py")
     pid = outcome.stdout.strip()
     lines = outcome.stderr.splitlines()
     assert len(lines) == 3
     for line in lines[:2]:
-        assert re.match(rf"fastsock\[{pid}\] unix (connect|accept ) 127\.0\.0\.1:\d+ [<>] 127\.0\.0\.1:\d+  ", line)
+        assert re.match(rf"fastsock\[{pid}\] {FASTEST:4} (connect|accept ) 127\.0\.0\.1:\d+ [<>] 127\.0\.0\.1:\d+  ", line)
     assert lines[2].startswith(f"fastsock[{pid}] connections: ")
-    assert "unix 2" in lines[2]
+    assert f"{FASTEST} 2" in lines[2]
 
 
 def test_nothing_is_written_unasked(programs: Programs) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ..helpers.comparing import Programs
-from .test_report import CONVERSATION, PATIENT
+from .test_report import CONVERSATION, FASTEST, PATIENT
 
 
 @pytest.fixture
@@ -20,12 +20,12 @@ def programs(tmp_path: Path) -> Programs:
 def test_every_connection_is_told(programs: Programs, way: str) -> None:
     programs.variables.update(PATIENT)
     programs.write("app.py", CONVERSATION + "converse(); print(os.getpid())")
-    outcome = getattr(programs, way)("--trace", "--transports=unix", "app.py")
+    outcome = getattr(programs, way)("--trace", f"--transports={FASTEST}", "app.py")
     assert outcome.returncode == 0
     lines = outcome.stderr.splitlines()
     assert {line.partition("]")[0] for line in lines} == {f"fastsock[{outcome.stdout.strip()}"}
     for role in ("connect", "accept"):
-        assert [line for line in lines if re.search(rf"\b{role}\b.*\bunix\b", line)]
+        assert [line for line in lines if re.search(rf"\b{role}\b.*\b{FASTEST}\b", line)]
 
 
 def test_nothing_is_told_unasked(programs: Programs) -> None:

@@ -73,10 +73,21 @@ cdef dict desks = {}
 _os.register_at_fork(after_in_child=desks.clear)  # they are the parent's
 
 
+cdef object leaving = None
+
+
+def before_leaving(hook):
+    """Calls hook(descriptor) before a stream leaves the table. None: no hook."""
+    global leaving
+    leaving = hook
+
+
 cdef int leave_number(int descriptor) except -1:
     """Before the number is closed, or means another file."""
     cdef fs_connection *connection = NULL
     closed = None
+    if leaving is not None and table_find(descriptor) != NULL:
+        leaving(descriptor)
     if desks:
         connection = table_find(descriptor)
         if connection != NULL and fs_desk_closes(connection):
