@@ -6,10 +6,13 @@ import importlib
 import os
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
+import fastsock
 from fastsock import chain, core
 from fastsock.config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, settings
 from fastsock.testing import PLAIN, PairMaker
@@ -85,6 +88,14 @@ def maker_of(kind: str) -> PairMaker:
     return PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
 
 
+def settle(one: Any, other: Any) -> None:
+    """The two ends of a connection of this process have what they gain."""
+    with ThreadPoolExecutor(1) as beside:
+        found = beside.submit(fastsock.attach, other, 30)
+        fastsock.attach(one, 30)
+        found.result()
+
+
 def environment(path: str) -> dict[str, str]:
     """Variables by which processes that are started by a test take the path; none for "plain"."""
     if path == "plain":
@@ -136,7 +147,10 @@ def _within(changed: dict[str, str]) -> Iterator[None]:
     gains = config.reload().upgrade and core.available
     module = importlib.import_module("fastsock.socket")
     # which a process chooses when it imports the module
-    own, module.socket = module.socket, importlib.import_module(_class_of_both()).socket if gains else module.MeetingSocket
+    own, module.socket = (
+        module.socket,
+        importlib.import_module(_class_of_both()).socket if gains else module.MeetingSocket,
+    )
     try:
         yield
     finally:

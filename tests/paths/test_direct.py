@@ -18,7 +18,7 @@ import pytest
 import fastsock
 from fastsock import config, socket
 
-from ..helpers.paths import preferring, why_not
+from ..helpers.paths import preferring, settle, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not("shm")), reason=why_not("shm") or "")
 
@@ -36,6 +36,7 @@ def connected(direct_min: int | str) -> Iterator[tuple[Any, Any]]:
             client = socket.create_connection(listener.getsockname())
             accepting.join()
         with client, accepted[0] as server:
+            settle(client, server)
             assert client.transport == server.transport == "shm"
             yield client, server
 

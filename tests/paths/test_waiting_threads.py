@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fastsock import core, socket
+from fastsock import attach, core, socket
 from fastsock.testing import FarProcess
 
 ROUNDS = 40
@@ -28,6 +28,7 @@ def _serve(here, count):
     def accept():
         while len(here.accepted) < count:
             here.accepted.append(here.listener.accept()[0])
+            attach(here.accepted[-1], 30)
 
     here.accepting = threading.Thread(target=accept)
     here.accepting.start()
@@ -44,6 +45,8 @@ def _begin(here, address, count, timeout):
     """Threads that wait, each on a connection of its own; the path of the connections."""
     here.socks = [socket.create_connection(address) for _ in range(count)]
     here.threads, here.answers = [], []
+    for sock in here.socks:
+        attach(sock, 30)
 
     def wait(sock):
         while True:

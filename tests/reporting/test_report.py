@@ -154,7 +154,9 @@ def test_standard_error(programs: Programs) -> None:
     lines = outcome.stderr.splitlines()
     assert len(lines) == 3
     for line in lines[:2]:
-        assert re.match(rf"fastsock\[{pid}\] {FASTEST:4} (connect|accept ) 127\.0\.0\.1:\d+ [<>] 127\.0\.0\.1:\d+  ", line)
+        assert re.match(
+            rf"fastsock\[{pid}\] {FASTEST:4} (connect|accept ) 127\.0\.0\.1:\d+ [<>] 127\.0\.0\.1:\d+  ", line
+        )
     assert lines[2].startswith(f"fastsock[{pid}] connections: ")
     assert f"{FASTEST} 2" in lines[2]
 
