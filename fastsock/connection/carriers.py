@@ -22,6 +22,7 @@ try:
         attach_memory,
         closed_attached,
         closed_connections,
+        configure,
         connection_seen,
         go_on_answering,
         is_in_memory,
@@ -272,6 +273,7 @@ def _obey() -> None:
     """Settings hold for connections from the next one on."""
     settings = in_force.settings()
     after = settings.upgrade_after
+    configure(look_us=settings.look_us)
     set_candidates(
         never="shm" not in settings.transports,
         learns=after is None,

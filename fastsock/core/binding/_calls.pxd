@@ -2,7 +2,6 @@
 #
 # `carrier` is what carrier_of() gave for a socket. What comes is 0 at the end of the stream. Errors are a socket's.
 cimport cython
-from libc.stdint cimport int64_t
 from .stream cimport fs_end
 from .switch cimport fs_record
 from .system cimport fs_parts
@@ -13,8 +12,6 @@ cdef class Carrier:
     cdef readonly object sock
     cdef fs_end *end        # held, once somebody has asked for it; else NULL
     cdef fs_record *record  # of the same connection
-    cdef int64_t limit      # SO_RCVTIMEO in nanoseconds, 0: none, as it was
-    cdef int limit_seen     # after so many calls of setsockopt() in this process
     cdef object __weakref__
 
 

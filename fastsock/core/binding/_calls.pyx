@@ -30,19 +30,19 @@ from posix.types cimport off_t
 from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 
 from fastsock.core.binding._core cimport (
-    Gather, c_end, c_receive, c_send, c_settle, carry_hold, carry_is_attached, carry_look, carry_receive, carry_receive_begins,
-    carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, channel_await,
-    channel_receive, channel_send_parts, connection_generation, connection_unwatch, connection_watch, desk_other, desk_own,
-    desk_show, end_drop, is_channel,
-    is_contended, leave_descriptor, leave_release, leave_shutdown, now_ns, option_get, option_set, options_bound,
-    share_lock, table_adopts, table_duplicate, table_enter, table_find, table_knows, table_lose, table_next,
+    Gather, c_end, c_receive, c_send, c_settle, carry_hold, carry_look, carry_receive, carry_receive_begins,
+    carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait,
+    carry_wait_awake, channel_await, channel_receive, channel_send_parts, connection_generation, connection_unwatch,
+    connection_watch, desk_other, desk_own, desk_show, end_drop, is_channel, is_contended, leave_descriptor, leave_release,
+    leave_shutdown, now_ns, option_get, option_set, options_bound, share_lock, table_adopts, table_chunks, table_duplicate, table_enter, table_knows,
+    table_lose, table_next,
 )
 from fastsock.core.binding.stream cimport (
     FS_AT_ONCE, FS_NO_SIGNAL, FS_PATIENT, FS_PEEK, FS_READABLE, FS_UNPOLLED, FS_WRITABLE, fs_end,
 )
 from fastsock.core.binding.switch cimport (
     FS_LOOKS, FS_MAY_SLEEP, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT,
-    fs_carry_is_by_ring, fs_connection, fs_desk_closes, fs_record,
+    fs_carry_is_attached, fs_carry_is_by_ring, fs_connection, fs_desk_closes, fs_record, fs_table_chunk, fs_table_find_in,
 )
 from fastsock.core.binding.system cimport atomic_fetch_add, atomic_int, fs_parts, iovec
 
@@ -62,6 +62,14 @@ cdef enum:
     ERROR_QUEUE = 0x2000
     NO_SIGNAL = 0x4000
     CLOSE_ON_EXEC = 0x40000000
+
+# The table is the core's; each call looks there.
+cdef fs_table_chunk *table = table_chunks()
+
+
+cdef inline fs_connection *table_find(int descriptor) noexcept:
+    return fs_table_find_in(table, descriptor)
+
 
 cdef enum:
     LONG_COPY = 32 * 1024      # from here a ring's copy is made without the interpreter's lock
@@ -278,15 +286,26 @@ cdef int begin_deadline(Stream *stream, int what) noexcept:
     return 0
 
 
-cdef bint wait(Stream *stream, int what, bint again, bint has_part) except -1:
-    """Until it is worth trying again. False: the call's time is over, and it tells of the part that it has."""
+cdef bint wait(Stream *stream, int what, bint looked, bint again, bint has_part) except -1:
+    """Until it is worth trying again. False: the call's time is over, and it tells of the part that it has.
+
+    looked: for a moment with the interpreter's lock, in vain. again: the last wait of this call was followed by nothing.
+    What looks ready may be a lie of the other end, told for ever: then the deadline holds each time.
+    What bounds the call is asked of the kernel only when it sleeps.
+    """
     cdef int result
-    if carry_is_attached(stream.connection) and stream.timeout < 0 and get_flags(stream.descriptor, F_GETFL) & O_NONBLOCK:
+    cdef bint attached = fs_carry_is_attached(stream.connection)
+    if attached and not again:
+        if not looked and carry_look(stream.connection, stream.descriptor, what):
+            return True
+        if carry_wait_awake(stream.connection, stream.descriptor, what):
+            return True
+    if attached and stream.timeout < 0 and get_flags(stream.descriptor, F_GETFL) & O_NONBLOCK:
         result = -ETIMEDOUT  # it was set behind the socket's back
     else:
         if stream.deadline == 0:
             begin_deadline(stream, what)
-        result = carry_wait(stream.connection, stream.descriptor, what, stream.deadline, again)
+        result = carry_wait(stream.connection, stream.descriptor, what, stream.deadline, not again)
     if result == 0:
         return True
     if result != -ETIMEDOUT:
@@ -298,7 +317,7 @@ cdef bint wait(Stream *stream, int what, bint again, bint has_part) except -1:
 
 cdef bint goes_on(Stream *stream, int what) noexcept:
     """Whether a call that waits, and was told -EAGAIN, waits on: the kernel ends one by SO_RCVTIMEO or O_NONBLOCK."""
-    if stream.timeout > 0 or carry_is_attached(stream.connection):
+    if stream.timeout > 0 or fs_carry_is_attached(stream.connection):
         return True
     # an offer of memory had come, and was withdrawn meanwhile
     return not get_flags(stream.descriptor, F_GETFL) & O_NONBLOCK and not kernel_limit(stream.descriptor, what == FS_READABLE)
@@ -316,7 +335,7 @@ cdef ssize_t send_once(Stream *stream, fs_parts *parts, int flags):
 
 cdef inline ssize_t put_in(Stream *stream, fs_parts *parts, int how, int flags):
     cdef ssize_t result
-    if carry_is_attached(stream.connection) and <Py_ssize_t>parts.left < LONG_COPY:
+    if fs_carry_is_attached(stream.connection) and <Py_ssize_t>parts.left < LONG_COPY:
         result = carry_send(stream.connection, stream.descriptor, parts, how & ~FS_MAY_SLEEP | FS_AT_ONCE, flags)
         if result != -EBUSY:
             return result
@@ -331,8 +350,8 @@ cdef Py_ssize_t send_parts(Stream *stream, fs_parts *parts, int flags, bint ever
     cdef ssize_t result
     cdef bint again = False
     while True:
-        if stream.timeout > 0 and not carry_is_attached(stream.connection):
-            wait(stream, FS_WRITABLE, False, False)  # writable means a third of the kernel's buffer
+        if stream.timeout > 0 and not fs_carry_is_attached(stream.connection):
+            wait(stream, FS_WRITABLE, False, False, False)  # writable means a third of the kernel's buffer
         result = send_once(stream, parts, flags)
         if result >= 0:
             done += result
@@ -340,7 +359,7 @@ cdef Py_ssize_t send_parts(Stream *stream, fs_parts *parts, int flags, bint ever
                 return done
             # a ring takes less at once than the kernel's blocking send
             if not everything and not (stream.timeout < 0 and waits(stream, flags)
-                                       and carry_is_attached(stream.connection)):
+                                       and fs_carry_is_attached(stream.connection)):
                 return done
             PyErr_CheckSignals()
             again = False
@@ -354,7 +373,7 @@ cdef Py_ssize_t send_parts(Stream *stream, fs_parts *parts, int flags, bint ever
             PyErr_CheckSignals()
             continue
         if result == -EAGAIN and waits(stream, flags) and goes_on(stream, FS_WRITABLE):
-            if not wait(stream, FS_WRITABLE, again, done > 0 and not everything):
+            if not wait(stream, FS_WRITABLE, False, again, done > 0 and not everything):
                 return done
             again = True
             continue
@@ -390,7 +409,7 @@ cdef ssize_t receive_once(Stream *stream, char *target, Py_ssize_t length, int f
 
 cdef inline ssize_t take_out(Stream *stream, char *target, Py_ssize_t length, int how, int flags):
     cdef ssize_t result
-    if carry_is_attached(stream.connection) and length < LONG_COPY:
+    if fs_carry_is_attached(stream.connection) and length < LONG_COPY:
         result = carry_receive(stream.connection, stream.descriptor, target, length, how & ~FS_MAY_SLEEP | FS_AT_ONCE, flags)
         if result != -EBUSY:
             return result
@@ -403,15 +422,15 @@ cdef Py_ssize_t receive(Stream *stream, char *target, Py_ssize_t length, int fla
     cdef Py_ssize_t done = 0
     cdef ssize_t result
     cdef bint again = False, looked
-    if carry_is_attached(stream.connection):
+    if fs_carry_is_attached(stream.connection):
         if is_contended():
             share_lock()
     elif flags & WAIT_ALL and stream.timeout < 0 and carry_receive_begins(stream.connection, stream.descriptor, &stream.within) == 0:
         return receive_all(stream, target, length, flags)
     elif stream.timeout > 0:
-        wait(stream, FS_READABLE, False, False)  # an answer is mostly still to come
+        wait(stream, FS_READABLE, False, False, False)  # an answer is mostly still to come
     while True:
-        looked = carry_is_attached(stream.connection) and length - done < LONG_COPY
+        looked = fs_carry_is_attached(stream.connection) and length - done < LONG_COPY
         result = receive_once(stream, target + done, length - done, flags, not again)
         if result > 0:
             done += result
@@ -424,7 +443,7 @@ cdef Py_ssize_t receive(Stream *stream, char *target, Py_ssize_t length, int fla
         elif result == -EINTR:
             PyErr_CheckSignals()
         elif result == -EAGAIN and waits(stream, flags) and goes_on(stream, FS_READABLE):
-            if not wait(stream, FS_READABLE, again or looked, done > 0):
+            if not wait(stream, FS_READABLE, looked, again, done > 0):
                 return done
             again = True
         elif done > 0:
@@ -459,7 +478,7 @@ cdef object receive_new(Stream *stream, Py_ssize_t size, int flags):
     cdef PyObject *data
     if size == 0:
         return b""
-    if carry_is_attached(stream.connection) and not flags & (WAIT_ALL | TRUNCATE):
+    if fs_carry_is_attached(stream.connection) and not flags & (WAIT_ALL | TRUNCATE):
         if size <= SMALL:
             return receive_small_first(stream, size, flags)
         # what is there is mostly far less than what the caller would take
@@ -527,8 +546,6 @@ cdef inline bint is_kept(object level, object option) except -1:
 
 
 cdef tuple BUFFERS = (_socket.SO_SNDBUF, _socket.SO_RCVBUF)
-
-cdef atomic_int options_set = 0  # calls of setsockopt()
 
 
 cdef object elsewhere = None
@@ -608,7 +625,6 @@ cdef class SocketCalls:
             if done:
                 return
         plain_setsockopt(self, level, option, *value)
-        atomic_fetch_add(&options_set, 1)
         if level == _socket.SOL_SOCKET and option in BUFFERS and find(self, &stream, 0):
             with nogil:
                 options_bound(stream.connection, stream.descriptor)

@@ -6,7 +6,7 @@ from .engine cimport (
     fs_collective, fs_engine, fs_envelope, fs_message, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
 )
 from .stream cimport fs_end
-from .switch cimport fs_connection, fs_polled, fs_poller, fs_record
+from .switch cimport fs_connection, fs_polled, fs_poller, fs_record, fs_table_chunk
 from .system cimport atomic_int, fs_parts, iovec
 from .team cimport fs_blocks, fs_team
 
@@ -39,13 +39,13 @@ cdef int c_spin(fs_end **ends, fs_record **records, Py_ssize_t count, double mic
 
 # carriers.pxi: TCP connections that gain memory. As fs_table_..., fs_carry_... and fs_leave_...
 cdef fs_connection *table_find(int descriptor) noexcept nogil
+cdef fs_table_chunk *table_chunks() noexcept nogil
 cdef int table_enter(int descriptor, int role) noexcept nogil
 cdef int table_duplicate(int descriptor, int number) noexcept nogil
 cdef int table_next(int descriptor) noexcept nogil
 cdef ssize_t carry_send(fs_connection *connection, int descriptor, fs_parts *parts, int flags, int kernel_flags) noexcept nogil
 cdef ssize_t carry_receive(fs_connection *connection, int descriptor, void *target, size_t length, int flags,
                            int kernel_flags) noexcept nogil
-cdef int carry_is_attached(const fs_connection *connection) noexcept nogil
 cdef ssize_t carry_unread(fs_connection *connection, int descriptor) noexcept nogil
 cdef int carry_settle(fs_connection *connection, int descriptor, int flags) noexcept nogil
 cdef int carry_look(fs_connection *connection, int descriptor, int what) noexcept nogil
@@ -82,7 +82,8 @@ cdef void leave_all() noexcept nogil
 cdef int leave_shutdown(fs_connection *connection, int descriptor, int how) noexcept nogil
 cdef int leave_release(fs_connection *connection, int descriptor) noexcept nogil
 cdef void connection_watch(fs_connection *connection, int descriptor) noexcept nogil
-cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_t deadline, bint again) except -1
+cdef bint carry_wait_awake(fs_connection *connection, int descriptor, int what) except -1
+cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_t deadline, bint dozes) except -1
 cdef int share_lock() except -1
 cdef bint is_contended() noexcept
 

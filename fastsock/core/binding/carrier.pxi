@@ -26,11 +26,9 @@ cdef class Carrier:
     def await_room(self, double seconds):
         """Until there is room for more bytes, or the seconds are over, or the other end has left."""
         cdef Stream stream
-        cdef int result
         begin(self, &stream)
-        result = carry_wait(stream.connection, stream.descriptor, FS_WRITABLE, after(seconds), False)
-        if result < 0 and result != -ETIMEDOUT:
-            fail(&stream, result)
+        if not look(&stream, FS_WRITABLE):
+            passed(&stream, FS_WRITABLE, after(seconds), False)
 
     def settimeout(self, seconds, /):
         """The socket's: for whoever receives by its methods."""
@@ -115,7 +113,6 @@ def carrier_of(sock):
         return None
     carrier = Carrier.__new__(Carrier)
     carrier.sock = sock
-    carrier.limit_seen = -1
     return carrier
 
 
@@ -161,45 +158,44 @@ cdef ssize_t take_some(Stream *stream, char *target, Py_ssize_t length, int how)
     return result
 
 
-cdef bint passed(Stream *stream, int what, uint64_t deadline, bint again) except -1:
-    """Waits until it is worth trying again: False. True: the time is over."""
-    cdef int result = carry_wait(stream.connection, stream.descriptor, what, deadline, again)
+cdef inline bint look(Stream *stream, int what) noexcept:
+    """For a moment, with the interpreter's lock: what comes is mostly still on its way."""
+    return fs_carry_is_attached(stream.connection) and carry_look(stream.connection, stream.descriptor, what)
+
+
+cdef bint passed(Stream *stream, int what, uint64_t deadline, bint dozes) except -1:
+    """Waits until it is worth trying again: False. True: the time is over. dozes: as of carry_wait()."""
+    cdef int result = carry_wait(stream.connection, stream.descriptor, what, deadline, dozes)
     if result < 0 and result != -ETIMEDOUT:
         fail(stream, result)
     return result < 0
 
 
 cdef inline ssize_t take_soon(Stream *stream, char *target, Py_ssize_t length, int how) except? -1:
-    """As take_some(), after a short look: what comes is mostly still on its way."""
-    if carry_is_attached(stream.connection):
-        carry_look(stream.connection, stream.descriptor, FS_READABLE)
+    """As take_some(), after a look."""
+    look(stream, FS_READABLE)
     return take_some(stream, target, length, how)
 
 
 cdef ssize_t take_until(Stream *stream, char *target, Py_ssize_t length, uint64_t deadline) except? -1:
     """Receives, after waiting until then. -EAGAIN: nothing came."""
     cdef ssize_t result = -EAGAIN
-    while result == -EAGAIN and not passed(stream, FS_READABLE, deadline, True):
+    while result == -EAGAIN and not passed(stream, FS_READABLE, deadline, False):
         result = take_some(stream, target, length, FS_WILL_WAIT)
     return result
 
 
-cdef uint64_t kernel_deadline(Carrier self, Stream *stream) noexcept:
-    """The kernel is asked once, and after each setsockopt() of this process: a system call a wait would be felt."""
-    cdef int seen = atomic_fetch_add(&options_set, 0)
-    if self.limit_seen != seen:
-        self.limit, self.limit_seen = kernel_limit(stream.descriptor, True), seen
-    return now_ns() + <uint64_t>self.limit if self.limit > 0 else UINT64_MAX
-
-
-cdef ssize_t take_as_socket(Carrier self, Stream *stream, char *target, Py_ssize_t length) except? -1:
+cdef ssize_t take_as_socket(Stream *stream, char *target, Py_ssize_t length) except? -1:
     """Receives, after waiting as long as the kernel would. -EAGAIN: nothing came."""
     cdef ssize_t result = take_soon(stream, target, length, FS_WILL_WAIT | FS_MAY_SLEEP)
+    cdef bint again = False
     while result == -EAGAIN and goes_on(stream, FS_READABLE):
-        if stream.deadline == 0:
-            stream.deadline = kernel_deadline(self, stream)
-        if passed(stream, FS_READABLE, stream.deadline, True):
-            break
+        if again or not carry_wait_awake(stream.connection, stream.descriptor, FS_READABLE):
+            if stream.deadline == 0:
+                begin_deadline(stream, FS_READABLE)
+            if passed(stream, FS_READABLE, stream.deadline, not again):
+                break
+        again = True
         result = take_some(stream, target, length, FS_WILL_WAIT | FS_MAY_SLEEP)
     return result
 
@@ -246,8 +242,8 @@ cdef Py_ssize_t carrier_await(object carrier, char *target, Py_ssize_t length, d
     if timeout_of((<Carrier>carrier).sock) == 0:
         return max(take_some(&stream, target, length, 0), -1)
     if deadline <= 0:
-        return max(take_as_socket(<Carrier>carrier, &stream, target, length), -1)
-    if carry_is_attached(stream.connection):  # else the kernel is asked behind the wait
+        return max(take_as_socket(&stream, target, length), -1)
+    if fs_carry_is_attached(stream.connection):  # else the kernel is asked behind the wait
         result = take_soon(&stream, target, length, FS_WILL_WAIT)
     if result == -EAGAIN:
         result = take_until(&stream, target, length, <uint64_t>(deadline * 1e9))
@@ -259,7 +255,6 @@ cdef Py_ssize_t carrier_await(object carrier, char *target, Py_ssize_t length, d
 cdef ssize_t carrier_put(object carrier, fs_parts *parts, double seconds) except -1:
     cdef Stream stream
     cdef ssize_t result
-    cdef bint again = False
     cdef uint64_t deadline
     if type(carrier) is not Carrier:
         return c_send(carrier, parts, seconds)
@@ -268,9 +263,10 @@ cdef ssize_t carrier_put(object carrier, fs_parts *parts, double seconds) except
     if result != -EAGAIN or seconds == 0:
         return max(result, 0)
     deadline = after(seconds)
-    while result == -EAGAIN and not passed(&stream, FS_WRITABLE, deadline, again):
+    if look(&stream, FS_WRITABLE):
         result = put_some(&stream, parts, FS_NO_SIGNAL | FS_PATIENT, 0)
-        again = True
+    while result == -EAGAIN and not passed(&stream, FS_WRITABLE, deadline, False):
+        result = put_some(&stream, parts, FS_NO_SIGNAL | FS_PATIENT, 0)
     return max(result, 0)
 
 
@@ -318,7 +314,7 @@ cdef bint hold_end(Carrier self) except -1:
     cdef Stream stream
     cdef fs_record *record = NULL
     begin(self, &stream)
-    if not carry_is_attached(stream.connection):
+    if not fs_carry_is_attached(stream.connection):
         return False
     with cython.critical_section(self):
         if self.end == NULL:

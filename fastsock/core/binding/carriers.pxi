@@ -32,6 +32,10 @@ cdef fs_connection *table_find(int descriptor) noexcept nogil:
     return fs_table_find(descriptor)
 
 
+cdef fs_table_chunk *table_chunks() noexcept nogil:
+    return fs_table_chunks
+
+
 cdef int table_enter(int descriptor, int role) noexcept nogil:
     return fs_table_enter(descriptor, role)
 
@@ -52,10 +56,6 @@ cdef ssize_t carry_send(fs_connection *connection, int descriptor, fs_parts *par
 cdef ssize_t carry_receive(fs_connection *connection, int descriptor, void *target, size_t length, int flags,
                            int kernel_flags) noexcept nogil:
     return fs_carry_receive(connection, descriptor, target, length, flags, kernel_flags)
-
-
-cdef int carry_is_attached(const fs_connection *connection) noexcept nogil:
-    return fs_carry_is_attached(connection)
 
 
 cdef ssize_t carry_unread(fs_connection *connection, int descriptor) noexcept nogil:
@@ -164,10 +164,24 @@ cdef uint32_t connection_generation(const fs_connection *connection) noexcept no
     return fs_connection_generation(connection)
 
 
-cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_t deadline, bint again) except -1:
+cdef bint carry_wait_awake(fs_connection *connection, int descriptor, int what) except -1:
+    """Whether it is worth trying again, after a moment without the interpreter's lock. If nothing comes of that try,
+    carry_wait() is called."""
+    cdef bint answered
+    cdef fs_lock_wait lock
+    if not fs_carry_is_attached(connection):
+        return False
+    with nogil:
+        answered = fs_carry_wait_awake(connection, descriptor, what)
+        fs_lock_wait_begins(&lock)
+    note_lock_wait(&lock)
+    return answered
+
+
+cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_t deadline, bint dozes) except -1:
     """Until it is worth trying again: 0, or -ETIMEDOUT, or another negative errno.
 
-    again: the last wait of this call was followed by nothing, so there is no look with the interpreter's lock.
+    dozes: carry_wait_awake() has just said no, so it does not begin by spinning.
     """
     cdef int result = FS_IN_VAIN
     cdef fs_lock_wait lock
@@ -175,10 +189,11 @@ cdef int carry_wait(fs_connection *connection, int descriptor, int what, uint64_
         with nogil:
             result = fs_poll_until(descriptor, what, deadline)
     else:
-        if not again and fs_carry_look(connection, descriptor, what):
-            return 0
         with nogil:
-            result = fs_carry_wait_briefly(connection, descriptor, what, deadline, &never_leaving)
+            if dozes:
+                result = fs_carry_doze(connection, descriptor, what, deadline, &never_leaving)
+            else:
+                result = fs_carry_wait_briefly(connection, descriptor, what, deadline, &never_leaving)
             fs_lock_wait_begins(&lock)
         note_lock_wait(&lock)
         PyErr_CheckSignals()  # one that came while we spun would not end the long sleep

@@ -13,6 +13,10 @@ cdef extern from "switch/table.h" nogil:
         pass
 
     int fs_table_enter(int descriptor, int role)
+    ctypedef struct fs_table_chunk:
+        pass
+    fs_table_chunk *fs_table_chunks
+    fs_connection *fs_table_find_in(fs_table_chunk *chunks, int descriptor)
     fs_connection *fs_table_find(int descriptor)
     void fs_table_lose(int descriptor)
     int fs_table_duplicate(int descriptor, int number)
@@ -50,6 +54,8 @@ cdef extern from "switch/options.h" nogil:
 
 cdef extern from "switch/waiting.h" nogil:
     int fs_carry_look(fs_connection *connection, int descriptor, int what)
+    int fs_carry_wait_awake(fs_connection *connection, int descriptor, int what)
+    int fs_carry_doze(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_carry_wait_briefly(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_carry_wait_long(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_carry_settle(fs_connection *connection, int descriptor, int flags)

@@ -319,6 +319,10 @@ int fs_end_wait(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns
  * A signal during the first half does not end the second: a caller that runs handlers looks for them in between. */
 enum { FS_IN_VAIN = 1 };
 int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving);
+/* And those of the first one.  Awake: it spins, or hands its core over, once: 1 where there is something then.  No clock is
+ * asked and no bound holds, so whoever looks in vain after it goes on by one of the others.  Then the futex alone. */
+int fs_end_wait_awake(struct fs_end *end, int what);
+int fs_end_doze(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_wait_long(struct fs_end *end, int doorbell, int what, uint64_t deadline_ns, const _Atomic int *leaving);
 int fs_end_look(struct fs_end *end, int what); /* with the interpreter's lock, and for short: 1 when it became so */
 int fs_yield_is_due(struct fs_yielding *past); /* 0: it rests, for one more call */

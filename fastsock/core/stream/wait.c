@@ -288,11 +288,19 @@ static int sleep_on_doorbell(struct fs_end *end, int doorbell, int what, uint64_
     return 0;
 }
 
-static int wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
+static int goes_past_ring(const struct fs_end *end, int what)
 {
-    if (is_ready(end, what)) return look_again(deadline_ns);
-    if (what == FS_READABLE ? end->raw_in : end->raw_out) return FS_IN_VAIN;
-    if (spin(end, what) || yield(end, what)) return look_again(deadline_ns);
+    return what == FS_READABLE ? end->raw_in : end->raw_out;
+}
+
+int fs_end_wait_awake(struct fs_end *end, int what)
+{
+    return is_ready(end, what) || (!goes_past_ring(end, what) && (spin(end, what) || yield(end, what)));
+}
+
+static int doze(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
+{
+    if (goes_past_ring(end, what)) return FS_IN_VAIN;
     fs_count(&end->statistics.waits, 1);
     uint64_t left = until(deadline_ns);
     if (left == 0) return -ETIMEDOUT;
@@ -302,9 +310,22 @@ static int wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, cons
     return slept == 0 ? FS_IN_VAIN : slept < 0 ? slept : 0;
 }
 
+static int wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
+{
+    return fs_end_wait_awake(end, what) ? look_again(deadline_ns) : doze(end, what, deadline_ns, leaving);
+}
+
 static uint64_t moved_by(const struct fs_end *end, int what)
 {
     return what == FS_READABLE ? end->statistics.bytes_received : end->statistics.bytes_sent;
+}
+
+int fs_end_doze(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)
+{
+    uint64_t began = fs_ticks();
+    if (atomic_load(leaving)) return -EBADF;
+    return fs_end_heed_feints(end, what, moved_by(end, what), began, deadline_ns,
+                              doze(end, what, deadline_ns, leaving));
 }
 
 int fs_end_wait_briefly(struct fs_end *end, int what, uint64_t deadline_ns, const _Atomic int *leaving)

@@ -52,7 +52,7 @@ static void store_seq(struct fs_record *record, struct fs_end *end, uint32_t seq
     atomic_store(&fs_words_out(end)->seq, seq);
 }
 
-void fs_switch_mend(struct fs_record *record, struct fs_end *end, int descriptor)
+void fs_switch_finish(struct fs_record *record, struct fs_end *end, int descriptor)
 {
     if (atomic_load_explicit(&record->ringing, memory_order_relaxed)) fs_tokens_mend(record, end, descriptor);
     uint32_t seq = atomic_load(&record->out_seq);

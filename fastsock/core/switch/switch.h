@@ -11,7 +11,14 @@ int fs_switch_is_due(const struct fs_record *record, const struct fs_end *end);
 int fs_switch_to_ring(struct fs_connection *connection, struct fs_end *end, int descriptor);
 int fs_switch_to_tcp(struct fs_connection *connection, struct fs_end *end, int descriptor);
 /* Where the last owner of the lock died in the middle of a change. */
-void fs_switch_mend(struct fs_record *record, struct fs_end *end, int descriptor);
+void fs_switch_finish(struct fs_record *record, struct fs_end *end, int descriptor);
+static inline void fs_switch_mend(struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    uint32_t seq = atomic_load(&record->out_seq);
+    if (atomic_load_explicit(&record->ringing, memory_order_relaxed) || atomic_load(&fs_words_out(end)->seq) != seq ||
+        atomic_load(&record->out_ring) != (seq & 1))
+        fs_switch_finish(record, end, descriptor);
+}
 static inline void fs_switch_mend_reader(struct fs_record *record, int descriptor)
 {
     if (atomic_load_explicit(&record->taking, memory_order_relaxed)) fs_take_mend(record, descriptor);

@@ -9,7 +9,7 @@
 #define LEFT (1u << 31)              /* of `users`: it is nobody's any more once the last user is out */
 #define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
 
-fs_table_entry *_Atomic fs_table_chunks[FS_TABLE_CHUNKS];
+fs_table_chunk fs_table_chunks[FS_TABLE_CHUNKS];
 static _Atomic int end_of_table;                     /* all numbers from there on are free */
 static struct fs_connection *free_first, *free_last; /* a queue, so that a place rests before it serves again */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -15,21 +15,31 @@ int fs_table_enter(int descriptor, enum fs_role role);
 /* Chunks of the numbers, made as they are needed. */
 enum { FS_TABLE_CHUNK_BITS = 10, FS_TABLE_CHUNKS = 1 << 11 };
 typedef struct fs_connection *_Atomic fs_table_entry;
-extern fs_table_entry *_Atomic fs_table_chunks[FS_TABLE_CHUNKS];
+typedef fs_table_entry *_Atomic fs_table_chunk;
+extern fs_table_chunk fs_table_chunks[FS_TABLE_CHUNKS];
 
-static inline fs_table_entry *fs_table_place(int descriptor) /* NULL: such a number was never in the table */
+/* `chunks` is fs_table_chunks: for other modules, which know where it is and not its name.  NULL: such a number was never
+ * in the table. */
+static inline fs_table_entry *fs_table_place_in(fs_table_chunk *chunks, int descriptor)
 {
     unsigned number = (unsigned)descriptor;
     if (number >> FS_TABLE_CHUNK_BITS >= FS_TABLE_CHUNKS) return NULL;
-    fs_table_entry *chunk = atomic_load_explicit(&fs_table_chunks[number >> FS_TABLE_CHUNK_BITS], memory_order_acquire);
+    fs_table_entry *chunk = atomic_load_explicit(&chunks[number >> FS_TABLE_CHUNK_BITS], memory_order_acquire);
     return chunk == NULL ? NULL : &chunk[number & ((1u << FS_TABLE_CHUNK_BITS) - 1)];
 }
+static inline fs_table_entry *fs_table_place(int descriptor) { return fs_table_place_in(fs_table_chunks, descriptor); }
 
-static inline struct fs_connection *fs_table_find(int descriptor) /* NULL: no connection of the table */
+/* NULL: no connection of the table. */
+static inline struct fs_connection *fs_table_find_in(fs_table_chunk *chunks, int descriptor)
 {
-    fs_table_entry *place = fs_table_place(descriptor);
+    fs_table_entry *place = fs_table_place_in(chunks, descriptor);
     return place == NULL ? NULL : atomic_load(place);
 }
+static inline struct fs_connection *fs_table_find(int descriptor)
+{
+    return fs_table_find_in(fs_table_chunks, descriptor);
+}
+
 /* Whether the number is still this connection's, and the record this one's: asked after a lock was taken, or a mark set. */
 static inline int fs_table_is(struct fs_connection *connection, int descriptor, const struct fs_record *record)
 {

@@ -101,7 +101,7 @@ void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int de
     note(&record->ringing, 0);
 }
 
-int fs_tokens_pay(struct fs_connection *connection, int descriptor)
+int fs_tokens_pay_owed(struct fs_connection *connection, int descriptor)
 {
     struct fs_record *record = connection->record;
     while (atomic_load(&record->owed) != 0) {

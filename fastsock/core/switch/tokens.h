@@ -15,7 +15,11 @@ extern const struct fs_signals fs_token_signals; /* of an end whose `owner` is t
 /* The sender's side, under its lock, while its direction is in the ring. */
 void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int descriptor); /* if the reader asks */
 /* Those that TCP refused: they go before any payload.  0, or -EAGAIN. */
-int fs_tokens_pay(struct fs_connection *connection, int descriptor);
+int fs_tokens_pay_owed(struct fs_connection *connection, int descriptor);
+static inline int fs_tokens_pay(struct fs_connection *connection, int descriptor)
+{
+    return atomic_load(&connection->record->owed) == 0 ? 0 : fs_tokens_pay_owed(connection, descriptor);
+}
 
 /* The last owner of the lock died around a token: the kernel's count says whether TCP has it. */
 void fs_tokens_mend(struct fs_record *record, struct fs_end *end, int descriptor);

@@ -41,17 +41,41 @@ int fs_carry_look(struct fs_connection *connection, int descriptor, int what)
     return answered;
 }
 
+/* An end that leaves says so before its FIN, which no look at memory finds and no futex hears. */
+static int is_answered_in_memory(const struct fs_connection *connection, int what)
+{
+    const struct fs_end *end = connection->end;
+    return is_in_ring(connection->record, end, what) && !fs_end_other_left(end);
+}
+
+int fs_carry_wait_awake(struct fs_connection *connection, int descriptor, int what)
+{
+    if (!fs_connection_enter(connection, descriptor)) return 1;
+    int answered = is_answered_in_memory(connection, what) && fs_end_wait_awake(connection->end, what);
+    fs_connection_exit(connection);
+    return answered;
+}
+
+static int wait_in_memory(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
+                          const _Atomic int *leaving,
+                          int (*wait)(struct fs_end *, int, uint64_t, const _Atomic int *))
+{
+    if (!fs_connection_enter(connection, descriptor)) return -EBADF;
+    int result = is_answered_in_memory(connection, what) ? wait(connection->end, what, deadline_ns, leaving) : FS_IN_VAIN;
+    fs_connection_exit(connection);
+    return result;
+}
+
+int fs_carry_doze(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
+                  const _Atomic int *leaving)
+{
+    return wait_in_memory(connection, descriptor, what, deadline_ns, leaving, fs_end_doze);
+}
+
 int fs_carry_wait_briefly(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
                           const _Atomic int *leaving)
 {
-    if (!fs_connection_enter(connection, descriptor)) return -EBADF;
-    struct fs_end *end = connection->end;
-    int result = FS_IN_VAIN;
-    /* an end that leaves says so before its FIN, which no futex hears */
-    if (is_in_ring(connection->record, end, what) && !fs_end_other_left(end))
-        result = fs_end_wait_briefly(end, what, deadline_ns, leaving);
-    fs_connection_exit(connection);
-    return result;
+    return wait_in_memory(connection, descriptor, what, deadline_ns, leaving, fs_end_wait_briefly);
 }
 
 /* ---- the sleep that may last ---- */

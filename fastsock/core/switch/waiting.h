@@ -7,6 +7,11 @@
 #include "stream/end.h"
 
 int fs_carry_look(struct fs_connection *connection, int descriptor, int what); /* with the interpreter's lock: 1 or 0 */
+/* As fs_end_wait_awake(): what bounds a wait need not be known for it. */
+int fs_carry_wait_awake(struct fs_connection *connection, int descriptor, int what);
+/* Behind it: the futex (FS_IN_VAIN: now the long one). */
+int fs_carry_doze(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
+                  const _Atomic int *leaving);
 /* First spin and futex (FS_IN_VAIN: now the other one), then the sleep that may last. */
 int fs_carry_wait_briefly(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
                           const _Atomic int *leaving);
