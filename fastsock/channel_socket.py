@@ -317,17 +317,27 @@ class socket(stream_socket.socket):
             registry.closing(connection)
         return _Plain.detach(self)
 
-    def _fast_give_away(self) -> tuple[Any, int]:
-        """Gives channel and descriptor to native code. It owns both from now on (connection/engine_socket.py)."""
+    def _fast_give_to(self, engine: Any, peer: int, in_memory: bool) -> None:
+        """See connection/engine_socket.py."""
         if self._fast_connection is None:
-            return super()._fast_give_away()
+            super()._fast_give_to(engine, peer, in_memory)
+            return
         descriptor = _Base.detach(self)
-        return self._fast_unbind(), descriptor
+        channel = self._fast_unbind()
+        try:
+            if channel is not None:
+                engine.attach_channel(peer, channel)
+            else:
+                engine.attach_descriptor(peer, descriptor)
+        except BaseException:
+            genuine.close(descriptor)
+            raise
 
     def _fast_given_back(self) -> None:
-        connection = self._fast_connection
-        if connection is not None:
-            registry.closing(connection)
+        if self._fast_connection is None:
+            super()._fast_given_back()
+        else:
+            registry.closing(self._fast_connection)
 
     def _fast_hand_on(self) -> socket:
         """Makes another object with this one's descriptor and connection. This one is closed."""

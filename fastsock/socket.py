@@ -901,12 +901,24 @@ def _with_our_names(function: Any) -> Any:
     return copy
 
 
-MeetingSocket = socket  # whose connections leave TCP before connect() returns
-if core.available and settings().upgrade:
+_Meeting = socket  # whose connections leave TCP before connect() returns
+
+
+def _chosen() -> Any:
+    """The class that the settings in force choose."""
+    if not core.available or not settings().upgrade:
+        return _Meeting
     if chain.leads_elsewhere():
-        from .channel_socket import socket
-    else:
-        from .stream_socket import socket
+        from . import channel_socket
+
+        return channel_socket.socket
+    from . import stream_socket
+
+    return stream_socket.socket
+
+
+if not TYPE_CHECKING:
+    socket = _chosen()
 _ours = {"socket", "SocketType"}
 globals().update({n: v for n, v in vars(_standard).items() if n not in _ours and not n.startswith("__")})
 SocketType = socket

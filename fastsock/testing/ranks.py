@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -144,6 +145,9 @@ def _prepare(here: SimpleNamespace) -> None:
     config.reload()
     settings.reload()
     history.forget()
+    fast = sys.modules.get("fastsock.socket")
+    if fast is not None:  # which the process that forked this one has imported, with other settings
+        setattr(fast, "socket", fast._chosen())  # noqa: B010
 
 
 def _start(here: SimpleNamespace) -> None:

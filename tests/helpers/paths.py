@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fastsock
-from fastsock import chain, core
+from fastsock import core
 from fastsock.config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, settings
 from fastsock.testing import PLAIN, PairMaker
 
@@ -130,10 +130,6 @@ def preferring(path: str) -> Iterator[None]:
         yield
 
 
-def _class_of_both() -> str:
-    return "fastsock.channel_socket" if chain.leads_elsewhere() else UPGRADED
-
-
 @contextmanager
 def _within(changed: dict[str, str]) -> Iterator[None]:
     """The block runs with these variables."""
@@ -144,13 +140,10 @@ def _within(changed: dict[str, str]) -> Iterator[None]:
     history.forget()
     saved = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
-    gains = config.reload().upgrade and core.available
+    config.reload()
     module = importlib.import_module("fastsock.socket")
     # which a process chooses when it imports the module
-    own, module.socket = (
-        module.socket,
-        importlib.import_module(_class_of_both()).socket if gains else module.MeetingSocket,
-    )
+    own, module.socket = module.socket, module._chosen()
     try:
         yield
     finally:

@@ -57,11 +57,11 @@ int fs_carry_wait_awake(struct fs_connection *connection, int descriptor, int wh
 }
 
 static int wait_in_memory(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
-                          const _Atomic int *leaving,
-                          int (*wait)(struct fs_end *, int, uint64_t, const _Atomic int *))
+                          const _Atomic int *leaving, int (*wait)(struct fs_end *, int, uint64_t, const _Atomic int *))
 {
     if (!fs_connection_enter(connection, descriptor)) return -EBADF;
-    int result = is_answered_in_memory(connection, what) ? wait(connection->end, what, deadline_ns, leaving) : FS_IN_VAIN;
+    int result =
+        is_answered_in_memory(connection, what) ? wait(connection->end, what, deadline_ns, leaving) : FS_IN_VAIN;
     fs_connection_exit(connection);
     return result;
 }
