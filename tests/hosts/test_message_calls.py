@@ -13,7 +13,7 @@ CALLS = """
 import itertools
 from fastsock.mpj.collectives.bcast import SPREADS
 from fastsock.mpj.collectives.table import TABLE
-from fastsock.mpj.communicators.communicator_record import NO_TEAM
+from fastsock.mpj.communicators.declining import NO_TEAM
 comm.Barrier()  # the first call finds where the members are
 fast = comm.ob.team_calls
 ways = {"fast": fast, "general": NO_TEAM, "mixed": fast if rank % 2 else NO_TEAM}

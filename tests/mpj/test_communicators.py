@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from fastsock.mpj import MPI
+from fastsock.mpj.communicators._records import ContextNumbers
+
 from .ranks import run
 
 
@@ -88,6 +91,106 @@ def test_communicators_are_made_the_same_with_and_without_shared_memory(device, 
                         assert each == MPI.COMM_NULL
 
     run(body, ranks, device)
+
+
+def test_a_communicator_of_a_request_refuses_calls_until_the_request_is_complete():
+    def body():
+        duplicate, request = comm.Idup()
+        room = np.zeros(1)
+        for call in (
+            lambda: duplicate.Send(room, 0),
+            lambda: duplicate.recv(source=0),
+            lambda: duplicate.Iprobe(),
+            lambda: duplicate.Allreduce(np.ones(1), room),
+            lambda: duplicate.bcast(1),
+            lambda: duplicate.Barrier(),
+            lambda: duplicate.Dup(),
+        ):
+            try:
+                call()
+            except MPI.Exception as error:
+                assert error.Get_error_class() == MPI.ERR_COMM
+                assert "wait for the request" in str(error), error
+            else:
+                raise AssertionError("a communicator without contexts was used")
+        request.Wait()
+        assert duplicate.allreduce(1) == size
+        duplicate.Free()
+
+    run(body, 2)
+
+
+def test_a_freed_communicator_leaves_nothing_for_the_garbage_collector():
+    def body():
+        import gc
+
+        group, own, grid = comm.Get_group(), comm.Get_group().Incl([rank]), comm.Create_cart([size])
+        makers = (
+            comm.Dup,
+            lambda: comm.Split(rank % 2, 0),
+            lambda: comm.Create(own),
+            lambda: comm.Create_group(group),
+            lambda: comm.Create_cart([size], [True]),
+            lambda: comm.Split_type(MPI.COMM_TYPE_SHARED),
+            lambda: grid.Sub([False]),
+        )
+        for make in makers:
+            make().Free()
+            gc.collect()
+            gc.disable()
+            before = len(gc.get_objects())
+            for _ in range(50):
+                make().Free()
+            grown = len(gc.get_objects()) - before
+            gc.enable()
+            assert grown < 50, (make, grown)
+
+    run(body, 2)
+
+
+def test_numbers_of_freed_communicators_are_given_again_when_all_others_were_given():
+    numbers = ContextNumbers(1, 1 << 28)  # every 2 ** 28th number below 2 ** 30, so there are four
+    given = [numbers.take() for _ in range(4)]
+    assert len(set(given)) == 4
+    with pytest.raises(MPI.Exception, match="too many communicators"):
+        numbers.take()
+    numbers.free(given[2])
+    numbers.free(given[2] + 1)  # another process gave it
+    assert numbers.take() == given[2]
+    numbers.free(given[3])
+    numbers.free(given[0])
+    first, second = numbers.take(), numbers.take()
+    assert {first, second} == {given[0], given[3]}
+    numbers.give_back(first)
+    assert numbers.take() == first
+
+
+def test_subclasses_and_further_handles_share_a_communicator():
+    def body():
+        class Team(MPI.Intracomm):
+            greeting = "hello"
+
+        team = Team(comm.Split(0, -rank))
+        other = Team(team)
+        assert team == other and team.rank == size - 1 - rank
+        team.name, key = "team", MPI.Comm.Create_keyval(copy_fn=True)
+        team.Set_attr(key, [rank])
+        assert other.name == "team" and other.Get_attr(key) == [rank]
+        copy = team.Dup()
+        assert type(copy) is Team and copy.greeting == "hello" and copy.name == ""
+        assert copy.Get_attr(key) is team.Get_attr(key)
+        assert MPI.Comm.fromhandle(copy.handle) == copy
+        copy.Free()
+        assert copy == MPI.COMM_NULL
+        team.Free()
+        try:
+            team.Barrier()
+        except MPI.Exception as error:
+            assert error.Get_error_class() == MPI.ERR_COMM
+        else:
+            raise AssertionError("a freed communicator was used")
+
+    run(body, 3)
 
 
 def test_after_a_color_that_is_no_number_calls_match():

@@ -148,6 +148,9 @@ cdef class Engine:
     cdef int c_give_way(self) except -1
     # Follows a schedule; `tags` has one for each of its channels.
     cdef int c_start(self, Request request, BoundSchedule bound, const int *tags) except -1
+    # As set_members(); the latter takes back what the former said.
+    cdef int c_set_members(self, uint32_t context, const int *ranks, size_t count) except -1
+    cdef void c_clear_members(self, uint32_t context) noexcept
 
     cdef int alive(self) except -1
     cdef int check_attached(self, int peer, int error) except -1

@@ -565,23 +565,32 @@ cdef class Engine:
         fs_engine_left(self.engine, peer)
         self.drain()
 
+    cdef int c_set_members(self, uint32_t context, const int *ranks, size_t count) except -1:
+        if fs_engine_set_members(self.engine, context, ranks, count) < 0:
+            raise MemoryError()
+        return 0
+
+    cdef void c_clear_members(self, uint32_t context) noexcept:
+        fs_engine_clear_members(self.engine, context)
+
     def set_members(self, uint32_t context, ranks):
         """Which ranks may send in that context: their failures end receives from anybody. None: all ranks again."""
         cdef int *array
-        cdef int result
+        cdef Py_ssize_t count
         if ranks is None:
-            fs_engine_clear_members(self.engine, context)
+            self.c_clear_members(context)
             return
-        ordered = sorted(ranks)
-        array = <int *>PyMem_Malloc(max(len(ordered), 1) * sizeof(int))
+        given = list(ranks)
+        count = len(given)
+        array = <int *>PyMem_Malloc(max(count, 1) * sizeof(int))
         if array == NULL:
             raise MemoryError()
-        for i, rank in enumerate(ordered):
-            array[i] = rank
-        result = fs_engine_set_members(self.engine, context, array, len(ordered))
-        PyMem_Free(array)
-        if result < 0:
-            raise MemoryError()
+        try:
+            for i, rank in enumerate(given):
+                array[i] = rank
+            self.c_set_members(context, array, count)
+        finally:
+            PyMem_Free(array)
 
     cdef int call_missing(self, int peer) except -1:
         try:

@@ -123,7 +123,7 @@ int fs_engine_verbs_counts(struct fs_engine *engine, int peer, struct fs_ibvx_co
 void fs_engine_fail(struct fs_engine *engine, int peer, const char *reason);
 /* That peer finished before it was attached.  Where it is attached, its goodbye says so. */
 void fs_engine_left(struct fs_engine *engine, int peer);
-/* A receive from anybody in that context fails where one of these ranks (rising) has failed; all by default.  0, -ENOMEM. */
+/* A receive from anybody in that context fails where one of these ranks has failed; all by default.  0, -ENOMEM. */
 int fs_engine_set_members(struct fs_engine *engine, uint32_t context, const int *ranks, size_t count);
 int fs_engine_clear_members(struct fs_engine *engine, uint32_t context);
 /* Copies why the peer failed and over which path it was reached; 1 when there was anything to tell. */

@@ -16,13 +16,29 @@ static struct fs_members *take_members(struct fs_engine *engine, uint32_t contex
     return NULL;
 }
 
+static int by_rank(const void *one, const void *other)
+{
+    const int left = *(const int *)one, right = *(const int *)other;
+    return (left > right) - (left < right);
+}
+
+static void put_in_order(int *ranks, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (ranks[i - 1] <= ranks[i]) continue;
+        qsort(ranks, count, sizeof *ranks, by_rank);
+        return;
+    }
+}
+
 int fs_engine_set_members(struct fs_engine *engine, uint32_t context, const int *ranks, size_t count)
 {
     struct fs_members *fresh = malloc(sizeof *fresh + count * sizeof(int));
     if (!fresh) return -ENOMEM;
     fresh->context = context;
     fresh->count = count;
-    memcpy(fresh->ranks, ranks, count * sizeof(int)); /* in order: the caller sorts */
+    memcpy(fresh->ranks, ranks, count * sizeof(int));
+    put_in_order(fresh->ranks, count);
     fs_engine_lock(engine);
     struct fs_members *old = take_members(engine, context);
     fresh->next = engine->members;

@@ -1,7 +1,8 @@
 """Groups, communicators, topologies, sessions, and this rank's part of the job.
 
 comm, intracomm, intercomm, topology    the handles; neighbourhood: the collective calls of those with a topology
-communicator_record, topology_records   what they refer to
+communicator_record, topology_records   what they refer to; _records: natively, what a communicator's holds
+declining                               what it has in the place of calls that it has not got
 creation, topology_creation             how members agree on a new one; context_numbers: on its number
 group, session, errhandler              what the standard has beside communicators
 world, lifecycle, options               this rank, its beginning and its end, and what `rc` chose

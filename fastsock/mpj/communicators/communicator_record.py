@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fastsock.system.forkable import new_lock, new_recursive_lock
 
-from ..collectives.object_collectives import ObjectCalls
 from ..constants import ANY_SOURCE, ANY_TAG, ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG, PROC_NULL
 from ..exceptions import Exception as MPIException
 from ..failures import translated
 from ..handle import Record
-from ..messages._point_to_point import Path
+from ._records import CommunicatorState
+from .declining import NO_START
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ..collectives._object_collectives import TeamObjectCalls
-    from .world import World
+    from ..collectives.object_collectives import ObjectCalls
 
 
 _making_locks = new_lock()  # held for the moment in which a communicator gets its own
-
-
-class _Declining:
-    """Stands for an object with a call for each collective, where that does none of them."""
-
-    def __init__(self, answer: bool | None) -> None:
-        self._answer = answer
-
-    def _declined(self, *arguments: Any) -> bool | None:
-        return self._answer
-
-    barrier = bcast = gather = gatherv = scatter = scatterv = allgather = allgatherv = _declined
-    alltoall = alltoallv = alltoallw = reduce = allreduce = reduce_scatter = reduce_scatter_block = _declined
-    scan = exscan = _declined
-
-
-NO_TEAM = _Declining(False)  # for TeamCalls or MessageCalls: neither suits, or members have not called yet
-NO_START = _Declining(None)  # for StartCalls: messages go between two groups
 
 
 class NoCommunicator(Record):
@@ -51,108 +31,10 @@ class NoCommunicator(Record):
         raise MPIException(ERR_COMM, "the communicator is null: it was freed, or this process is not a member")
 
 
-_LATE = frozenset(("buffered", "making_", "neighbour_calls", "remote_", "starting"))
-"""Attributes that most communicators never get. They are None until then."""
+class Communicator(CommunicatorState):
+    """A group of ranks with contexts of its own."""
 
-
-class Communicator(NoCommunicator):
-    """
-    A group of ranks with contexts of its own.
-
-    `ranks` are the members' ranks in the world; `peers` are those that messages go to: the members of an
-    intracommunicator, the remote group of an intercommunicator.
-    """
-
-    __slots__ = (
-        "attributes",
-        "buffered",
-        "context",
-        "engine",
-        "errhandler",
-        "index",
-        "info",
-        "locks",
-        "making_",
-        "members_",
-        "name",
-        "neighbour_calls",
-        "objects",
-        "path",
-        "peers",
-        "rank",
-        "ranks",
-        "remote_",
-        "size",
-        "starting",
-        "team_calls",
-        "teamed",
-        "topology",
-        "world",
-    )
-
-    inter = False
-
-    buffered: Any
-    making_: Any
-    neighbour_calls: Any
-    remote_: Any
-    starting: Any
-
-    def __init__(
-        self,
-        world: World,
-        number: int,
-        ranks: Sequence[int],
-        remote: Sequence[int] | None = None,
-        like: Communicator | None = None,
-    ) -> None:
-        """`like`: a communicator of the same ranks in the same order, where there is one."""
-        super().__init__()
-        self.world: World = world
-        self.engine: Any = world.engine
-        self.ranks: tuple[int, ...] = tuple(ranks)
-        self.rank: int = self.ranks.index(world.rank) if like is None else like.rank
-        self.size: int = len(self.ranks)
-        self.peers: tuple[int, ...] = self.ranks if remote is None else tuple(remote)
-        # None: ranks here are ranks in the world
-        self.index: dict[int, int] | None = _index(self.peers) if like is None else like.index
-        self.name: str = ""
-        self.attributes: dict[int, Any] = {}
-        self.errhandler: Any = world.default_errhandler
-        self.info: Any = None
-        self.topology: Any = None
-        self.members_: Any = None
-        self.teamed: bool = False
-        self.team_calls: Any = NO_TEAM  # blocking collective calls on plain arrays
-        self.objects: ObjectCalls | TeamObjectCalls = ObjectCalls(self)
-        self.locks: dict[Any, Any] = {}
-        self.context: int = -1
-        self.path: Any = None  # the calls that programs make most go by it
-        if number >= 0:
-            self.open(number)
-
-    def __getattr__(self, name: str) -> Any:
-        return None if name in _LATE else super().__getattr__(name)
-
-    def alive(self) -> None:
-        """Does nothing; the null communicator refuses it, as it refuses everything."""
-
-    def open(self, number: int) -> None:
-        """Gives it its contexts: one for messages between two ranks, the next one for collective operations."""
-        self.context = 2 * number
-        self.world.open_context(self.context, self._everybody() if self.inter else self.ranks)
-        self.path = Path(self)
-
-    def _everybody(self) -> tuple[int, ...]:
-        """The ranks in the world of all who use the contexts."""
-        return self.ranks + self.peers if self.inter else self.ranks
-
-    def close(self) -> None:
-        """Forgets all that the process keeps for it. Operations under way complete. Nothing new can start."""
-        self.world.close_context(self.context, self._everybody() if self.inter else self.ranks)
-        self.members_ = self.remote_ = self.neighbour_calls = self.starting = None
-        if self.teamed:
-            self.team_calls, self.objects = NO_TEAM, ObjectCalls(self)
+    __slots__ = ()
 
     # Errors
 
@@ -248,6 +130,7 @@ class Communicator(NoCommunicator):
         if self.members_ is None:
             from ..collectives.exchange import Members
 
+            self.opened()
             with self.making:
                 if self.members_ is None:
                     self.members_ = Members(self.engine, self.context + 1, self.rank, self.ranks, self.hosts)
@@ -318,7 +201,7 @@ class Communicator(NoCommunicator):
             from ..collectives._object_collectives import TeamObjectCalls
 
             self.team_calls = TeamCalls(self, members)
-            self.objects = TeamObjectCalls(self, members)
+            self.team_objects = TeamObjectCalls(self, members)
 
     def _by_messages(self, members: Any) -> None:
         if members.levels is None:
@@ -327,19 +210,7 @@ class Communicator(NoCommunicator):
             self.team_calls = MessageCalls(self, members)
 
 
-def _index(peers: tuple[int, ...]) -> dict[int, int] | None:
-    """The place of each peer, by its rank in the world; None where these are the same."""
-    if peers == tuple(range(len(peers))):
-        return None
-    return {peer: place for place, peer in enumerate(peers)}
-
-
 class Intercommunicator(Communicator):
     """Two groups of ranks, each of which sends to the other one."""
 
     __slots__ = ()
-
-    inter = True
-
-    def __init__(self, world: World, number: int, ranks: Sequence[int], remote: Sequence[int]) -> None:
-        super().__init__(world, number, ranks, remote)

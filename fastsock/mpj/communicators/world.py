@@ -10,7 +10,8 @@ from fastsock.system.forkable import new_lock
 from .. import constants
 from ..exceptions import last_used_code
 from ..messages.buffered import Buffered
-from .context_numbers import INTERNAL, ContextNumbers
+from ._records import ContextNumbers
+from .context_numbers import INTERNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,19 +66,6 @@ class World:
             for _ in range(count - 1):
                 next(self._channels)
             return first & 0x3FFFFFFF
-
-    def open_context(self, context: int, members: tuple[int, ...]) -> None:
-        """Tells the engine who may send in the contexts of a communicator."""
-        if len(members) < self.size:
-            self.engine.set_members(context, members)
-            self.engine.set_members(context + 1, members)
-
-    def close_context(self, context: int, members: tuple[int, ...]) -> None:
-        """Takes back the contexts of a communicator."""
-        if len(members) < self.size:
-            self.engine.set_members(context, None)
-            self.engine.set_members(context + 1, None)
-        self.numbers.free(context // 2)
 
     def finish(self) -> None:
         """Ends this rank's part. Its messages are delivered first, unless the program is ending by an error."""

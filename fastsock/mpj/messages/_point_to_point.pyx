@@ -106,7 +106,7 @@ cdef class Path:
     def __cinit__(self, record):
         cdef int place
         peers = record.peers
-        self.plain = record.index is None
+        self.plain = record.plain
         self.count = len(peers)
         self.peers = <int *>malloc(max(self.count, 1) * sizeof(int))
         if self.peers == NULL:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastsock.mpj import MPI
 from fastsock.mpj.collectives.table import TABLE
-from fastsock.mpj.communicators.communicator_record import NO_TEAM
+from fastsock.mpj.communicators.declining import NO_TEAM
 
 WORLD = MPI.COMM_WORLD
 RANK, SIZE = WORLD.rank, WORLD.size
