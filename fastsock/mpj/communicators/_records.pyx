@@ -10,7 +10,7 @@ from libc.stdlib cimport free, malloc
 
 from fastsock.core.binding._core cimport Engine
 
-from fastsock.system.forkable import new_lock
+from fastsock.system.forkable import new_recursive_lock
 
 from ..collectives.object_collectives import ObjectCalls
 from ..constants import ERR_COMM, ERR_INTERN
@@ -24,7 +24,8 @@ cdef enum:
     MANY = 64  # members that are told to the engine without an allocation
 
 cdef int LAST = LIMIT
-_making = new_lock()  # held for the moment in which a record gets what it has one of
+# Held for the moment in which a record gets what it has one of. A finalizer or a signal handler may come in between.
+_making = new_recursive_lock()
 
 
 @cython.final
