@@ -454,7 +454,7 @@ tell("finished")
 @needs_uvloop
 def test_fast_connection_given_to_uvloop(kind, request):
     """uvloop takes the raw descriptor of a connection that has already moved to its path."""
-    if kind in ("shm", "unix"):
+    if carriers_of(kind) in (("shm",), ("unix",)):
         reason = "uvloop sets TCP options on the descriptor itself, and refuses it when that fails (docs/limits.md)"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     with Script(kind, ECHO_SERVER) as server:

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from ..helpers.paths import PATHS, UPGRADE, why_not
+from ..helpers.paths import EVERY_PATH, UPGRADE, why_not
 from ..soak.comparing import Comparison, kill
 
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
@@ -17,7 +17,7 @@ COUNT = 3400 if LONG else 60
 DEATHS = 3400 if LONG else 20
 SEED = int(os.environ.get("FASTSOCK_TEST_SEED", "1"))
 
-pytestmark = [pytest.mark.timeout(7200 if LONG else 300), pytest.mark.parametrize("path", (*PATHS, UPGRADE))]
+pytestmark = [pytest.mark.timeout(7200 if LONG else 300), pytest.mark.parametrize("path", EVERY_PATH)]
 
 
 @pytest.fixture(autouse=True)

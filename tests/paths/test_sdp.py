@@ -79,6 +79,7 @@ def test_an_accepted_connection_says_why(settings):
 
 
 @without_smc
+@pytest.mark.usefixtures("leaves_tcp")
 def test_the_next_path_is_taken(settings):
     settings(transports="sdp,unix", meeting_ms=500, short_lived="path")
     with PairMaker("fastsock.socket", transport="unix").local() as (near, far):
@@ -151,7 +152,7 @@ def _imported(paths: str) -> list[str]:
 
 
 @pytest.fixture
-def inet_sdp(monkeypatch):
+def inet_sdp(monkeypatch, leaves_tcp):
     """A kernel with AF_INET_SDP and without AF_SMC. TCP's own sockets stand in for that family's."""
     path = SdpTransport()
     monkeypatch.setattr(sdp, "_kernel_has", lambda protocol: protocol == b"SDP")

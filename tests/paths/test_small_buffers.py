@@ -17,7 +17,7 @@ ROUNDS = 8
 SEGMENT = 64 << 10  # what TCP sends at once within a host
 
 
-@pytest.fixture(params=("plain", "shm", UPGRADE))
+@pytest.fixture(params=dict.fromkeys(("plain", "shm", UPGRADE)))
 def kind(request):
     """The kernel's stream of the path `unix` has no buffer of the receiver's."""
     if request.param == "plain":

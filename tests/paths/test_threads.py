@@ -22,10 +22,10 @@ import pytest
 
 import fastsock
 from fastsock import core, socket
-from fastsock.connection import registry
 from fastsock.meeting import history
+from fastsock.reporting.explanation import totals
 
-from ..helpers.paths import PATHS, preferring, why_not
+from ..helpers.paths import PATHS, preferring, settle, why_not
 
 SOAK = os.environ.get("FASTSOCK_SOAK") == "1"
 THREADS = 8
@@ -83,6 +83,7 @@ class Pairs:
         near = socket.create_connection(self.listener.getsockname())
         near.fileno()  # decides a meeting that is still under way
         thread.join()
+        settle(near, accepted[0])
         return near, accepted[0]
 
 
@@ -240,6 +241,7 @@ TWO_AT_ONCE: dict[str, Callable[[Any], Any]] = {
 
 
 @needs_core
+@pytest.mark.usefixtures("leaves_tcp")
 @pytest.mark.parametrize("one", TWO_AT_ONCE)
 def test_any_two_calls_of_a_channel_at_the_same_time(one: str) -> None:
     """For a thread sanitizer too, which sees what goes well nevertheless."""
@@ -345,7 +347,7 @@ def test_duplicates_are_used_and_closed_by_many_threads(pairs: Pairs) -> None:
 
 def test_the_books_are_right_whoever_writes_them(pairs: Pairs) -> None:
     """Connections are made and closed by some threads while others read the books."""
-    before = registry.totals().get(pairs.path, 0)
+    before = totals().get(pairs.path, 0)
     each, stop = rounds(8), threading.Event()
 
     def work() -> None:
@@ -360,7 +362,7 @@ def test_the_books_are_right_whoever_writes_them(pairs: Pairs) -> None:
         while not stop.is_set():
             for connection in fastsock.connections():
                 assert connection.transport in (*PATHS, "plain")
-            registry.totals()
+            totals()
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -369,9 +371,10 @@ def test_the_books_are_right_whoever_writes_them(pairs: Pairs) -> None:
     finally:
         stop.set()
         reader.join()
-    assert registry.totals()[pairs.path] - before == 2 * THREADS * each
+    assert totals()[pairs.path] - before == 2 * THREADS * each
 
 
+@pytest.mark.usefixtures("leaves_tcp")
 def test_connections_that_stay_are_made_closed_and_asked_by_many_threads() -> None:
     """What is known of a destination is counted down, forgotten and learned anew meanwhile."""
     from fastsock import config
@@ -408,6 +411,7 @@ def test_connections_that_stay_are_made_closed_and_asked_by_many_threads() -> No
             listener.close()
 
 
+@pytest.mark.usefixtures("leaves_tcp")
 def test_a_socket_s_slots_are_read_while_they_are_set() -> None:
     sock = socket.socket()
     stop = threading.Event()
