@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 import fastsock
-from fastsock import config, stream_socket
+from fastsock import config, core, stream_socket
 from fastsock.testing import PairMaker
 
 from ..helpers.paths import UPGRADE, UPGRADED, environment, preferring
@@ -209,6 +209,33 @@ def test_a_connection_that_lasts_gains_memory(maker):
         assert (row.bytes_sent - 120, row.bytes_received - 240) in TOKENS  # single bytes on TCP that woke a reader
         assert row.bytes_by_memory > 0
         assert row.switches == 1
+
+
+def _stay_on(sock, number):
+    os.sched_setaffinity(0, {number})
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nobody looks where both ends share a core")
+@pytest.mark.parametrize("look_us", (0, 1000))
+def test_a_receive_looks_as_long_as_the_setting_says(look_us, monkeypatch):
+    """With the interpreter's lock, before it sleeps. Whoever looks in vain is counted."""
+    monkeypatch.setenv("FASTSOCK_LOOK_US", str(look_us))
+    config.reload()
+    cores = os.sched_getaffinity(0)
+    try:
+        with MAKER.pair() as pair:
+            _stay_on(pair.near, min(cores))
+            pair.far.run(_stay_on, max(cores))
+            _converse(pair, 40)
+            assert pair.near.transport == "shm"
+            looked = core.looked()
+            pair.near.settimeout(0.001)
+            for _ in range(40):
+                with pytest.raises(TimeoutError):
+                    pair.near.recv(1)
+            assert (core.looked() > looked) == (look_us > 0)
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 LIVES = """
