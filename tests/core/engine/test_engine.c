@@ -318,6 +318,30 @@ TEST(requests_that_both_ends_copy_are_abandoned, 0)
 TEST(requests_are_abandoned_over_a_tiny_memory, 0) { run_abandoning(TINY_MEMORY); }
 TEST(requests_are_abandoned_over_a_stream, 0) { run_abandoning(STREAM); }
 
+/* ---- members of a context ---- */
+
+TEST(members_are_told_in_any_order_and_again, 0)
+{
+    enum { SIZE = 40, CONTEXT = 6 };
+    struct fs_engine *engine = engine_of(0, SIZE);
+    struct random random = random_from(6);
+    for (int round = 0; round < 200; round++) {
+        int ranks[SIZE], is_member[SIZE] = {0}, count = 0;
+        while (count < (int)random_below(&random, SIZE)) {
+            int rank = (int)random_below(&random, SIZE);
+            if (!is_member[rank]) ranks[count++] = rank;
+            is_member[rank] = 1;
+        }
+        CHECK_EQUAL(fs_engine_set_members(engine, CONTEXT, ranks, (size_t)count), 0);
+        for (int rank = 0; rank < SIZE; rank++) CHECK_EQUAL(fs_is_member(engine, CONTEXT, rank), is_member[rank]);
+    }
+    CHECK_EQUAL(fs_engine_clear_members(engine, CONTEXT), 1);
+    CHECK_EQUAL(fs_engine_clear_members(engine, CONTEXT), 0);
+    for (int rank = 0; rank < SIZE; rank++) CHECK_EQUAL(fs_is_member(engine, CONTEXT, rank), 1);
+    fs_engine_close(engine);
+    fs_engine_release(engine);
+}
+
 /* ---- an interpreter's lock, which the callers hold ---- */
 
 #define CALLERS 4
