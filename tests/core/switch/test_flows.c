@@ -1,6 +1,7 @@
 /* Streams both ways at once while memory is offered, withdrawn, joined, spilled: each byte is checked. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,11 +37,11 @@ static void close_half(struct pair *pair, int side)
 }
 
 /* All that one end does: a thread that sends, and this one reads until the end. */
-static void run_end(struct pair *pair, int side, uint64_t salt, enum style sends, enum style reads)
+static void run_end(struct pair *pair, int side, uint64_t salt, enum style sends, enum style reads, uint64_t bytes)
 {
     struct random random = random_from(salt + (uint64_t)side);
     choose_buffers(pair, side, &random);
-    uint64_t largest = 1 + random_below(&random, 20000), total = random_below(&random, BYTES);
+    uint64_t largest = 1 + random_below(&random, bytes / 20), total = random_below(&random, bytes);
     struct traffic out = {pair, side, sends, salt * 2 + (uint64_t)side, total, salt + 7, largest, 1, 0};
     struct traffic in = {pair, side, reads, salt * 2 + !side, UINT64_MAX, salt + 9, largest, 1, 0};
     pthread_t sender = start_thread(traffic_send, &out), reader = start_thread(traffic_receive, &in);
@@ -56,19 +57,20 @@ struct side_of {
     int side;
     uint64_t salt;
     enum style sends, reads;
+    uint64_t bytes;
 };
 
 static void *run_side(void *argument)
 {
     struct side_of *of = argument;
-    run_end(of->pair, of->side, of->salt, of->sends, of->reads);
+    run_end(of->pair, of->side, of->salt, of->sends, of->reads, of->bytes);
     return NULL;
 }
 
 static void run_in_threads(uint64_t salt, enum style sends, enum style reads)
 {
     struct pair pair = pair_both(4096);
-    struct side_of sides[2] = {{&pair, 0, salt, sends, reads}, {&pair, 1, salt, sends, reads}};
+    struct side_of sides[2] = {{&pair, 0, salt, sends, reads, BYTES}, {&pair, 1, salt, sends, reads, BYTES}};
     pthread_t other = start_thread(run_side, &sides[0]);
     run_side(&sides[1]);
     join_thread(other);
@@ -84,7 +86,7 @@ static void run_in_processes(uint64_t salt, enum style sends, enum style reads)
     int side = other == 0;
     pair_forget(&pair, !side);
     pair_enter(&pair, side);
-    run_end(&pair, side, salt, sends, reads);
+    run_end(&pair, side, salt, sends, reads, BYTES);
     count(&pair, side);
     pair_close(&pair, side);
     if (other == 0) exit(0);
@@ -117,6 +119,67 @@ STREAMS(epoll_edge, EPOLL_EDGE, EPOLL_EDGE)
 STREAMS(blocking_reader, EPOLL, BLOCKING)
 STREAMS(blocking_writer, BLOCKING, EPOLL)
 STREAMS(writer_of_edges, EPOLL_EDGE, BLOCKING)
+
+/* ---- many short lives: the begin, the change and the end of each come close together ---- */
+
+#define SHORT_BYTES 6000u
+
+static void live_shortly(struct pair *pair, int side, uint64_t salt)
+{
+    struct random random = random_from(salt * 4 + (uint64_t)side);
+    enum style sends = random_below(&random, STYLES), reads = random_below(&random, STYLES);
+    if (salt % 4 != 0 && side == 1) CHECK_EQUAL(pair_offer(pair), 0); /* else some find each other on the way */
+    if (salt % 4 != 0 && side == 0)
+        while (pair_join(pair) == -EAGAIN) sched_yield();
+    run_end(pair, side, salt, sends, reads, SHORT_BYTES);
+    count(pair, side);
+    pair_close(pair, side);
+}
+
+struct short_life {
+    struct pair *pair;
+    uint64_t salt;
+};
+
+static void *live_shortly_too(void *argument)
+{
+    struct short_life *life = argument;
+    live_shortly(life->pair, 0, life->salt);
+    return NULL;
+}
+
+TEST(short_lives_in_threads, 0)
+{
+    for (int i = 0; i < scaled(400); i++) {
+        struct pair pair = pair_both(4096);
+        struct short_life life = {&pair, 20000 + (uint64_t)i};
+        pthread_t other = start_thread(live_shortly_too, &life);
+        live_shortly(&pair, 1, life.salt);
+        join_thread(other);
+        pair_done(&pair);
+    }
+    went_through();
+}
+
+TEST(short_lives_in_processes, NEEDS_PROCESSES)
+{
+    enum { TOGETHER = 50 };
+    for (int i = 0; i < scaled(8); i++) {
+        struct pair pairs[TOGETHER];
+        for (int k = 0; k < TOGETHER; k++) pairs[k] = pair_make(4096);
+        pid_t other = start_process();
+        int side = other == 0;
+        for (int k = 0; k < TOGETHER; k++) pair_forget(&pairs[k], !side);
+        for (int k = 0; k < TOGETHER; k++) {
+            pair_enter(&pairs[k], side);
+            live_shortly(&pairs[k], side, 30000 + (uint64_t)(TOGETHER * i + k));
+        }
+        if (other == 0) exit(0);
+        join_process(other);
+        for (int k = 0; k < TOGETHER; k++) pair_done(&pairs[k]);
+    }
+    went_through();
+}
 
 /* ---- a reader in recv() since before the attach, which does not come out for a while ---- */
 
