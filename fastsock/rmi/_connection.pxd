@@ -13,6 +13,7 @@ from fastsock.rmi._vectorcall cimport accept_vectorcall, given_by_name, given_by
 
 cdef enum:
     COUNT_MASK = 0xFFFFFF
+    MOST_UNHEEDED = 1 << 20  # bytes sent by who waits for nothing, before it looks at what came
     MOST_ITEMS = 32  # of a stream that are taken before the first of them is given
     IS_ONEWAY = 2  # as ONEWAY of marks.py
 
@@ -65,6 +66,7 @@ cdef class Connection(Servant):
     cdef unsigned long _last_thread
     cdef unsigned int _last_slot, _count
     cdef bint _counted_all
+    cdef unsigned long long _heeded
     cdef object _stream
     cdef unsigned int _stream_number
     cdef bint _is_serving
@@ -105,7 +107,8 @@ cdef class Connection(Servant):
     cdef object _answer(self, int kind)
     cdef int _special_answer(self, int kind, int flags, Call call, object value) except -1
     cpdef object settle(self, Call call, object value, bint failed)
-    cpdef object receive_what_came(self)
+    @cython.locals(begin=cython.ulonglong)
+    cpdef object receive_what_came(self, unsigned long long most=*)
 
     @cython.locals(request=Request)
     cpdef bint serve(self, bint lingers) except -1

@@ -69,6 +69,7 @@ if not cython.compiled:
     from fastsock.rmi.marks import ONEWAY as IS_ONEWAY
 
     COUNT_MASK = 0xFFFFFF
+    MOST_UNHEEDED = 1 << 20  # bytes sent by who waits for nothing, before it looks at what came
     MOST_ITEMS = 32  # of a stream that are taken before the first of them is given
 
 __all__ = ["FOR_EVER", "NOT_AT_ALL", "Connection", "Method", "Target", "poll_descriptor"]
@@ -164,6 +165,7 @@ class Connection(Servant):
         self._last_slot = 0
         self._count = 0
         self._counted_all = False
+        self._heeded = 0  # of bytes_sent, when who waits for nothing looked last
         self._stream: Any = None  # the stream that an item came for last, if it lives
         self._stream_number = 0
         self._is_serving = False  # a thread that serves handles a frame
@@ -277,6 +279,12 @@ class Connection(Servant):
                 raise
         finally:
             sending.release()
+        if self.bytes_sent - self._heeded > MOST_UNHEEDED:
+            self._heeded = self.bytes_sent
+            if (call is None or not call.awaited) and self.on_blocked is None:
+                self.receive_what_came()  # the other end may close: it reads, but waits until its answers are taken
+                if kind == ONEWAY and self.lost is not None:
+                    raise self.session.gone(method, True)
 
     def _next_number(self) -> int:
         """The number of this thread's next call. The caller holds `sending`."""
@@ -559,13 +567,16 @@ class Connection(Servant):
         if call.on_done is not None:
             call.on_done(call)
 
-    def receive_what_came(self) -> bool:
-        """Receives without waiting. False: another thread receives."""
+    def receive_what_came(self, most: int = 0) -> bool:
+        """Receives without waiting, and not much more than so many bytes (0: all). False: another thread receives."""
         if not self.receiving.acquire(False):
             return False
+        begin = self.bytes_received
         try:
             while self._read_frame(NOT_AT_ALL):
                 self.run_later(self._handle(None))
+                if most and self.bytes_received - begin >= most and self._shows_the_rest():
+                    break
         except (OSError, RmiError) as error:
             if interrupted(error):
                 raise

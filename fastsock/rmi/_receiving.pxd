@@ -52,6 +52,8 @@ cdef class Receiver:
 
     @cython.locals(at=Py_ssize_t, memory=bytearray)
     cdef bint _read_frame(self, double deadline) except -1
+    @cython.locals(have=Py_ssize_t)
+    cdef bint _shows_the_rest(self) except -1
     @cython.locals(rest=Py_ssize_t, got=Py_ssize_t)
     cdef bint _fill(self, double deadline) except -1
     cdef Py_ssize_t _received(self, Py_ssize_t got, double deadline) except -2

@@ -110,6 +110,11 @@ class Receiver:
         self.activity += 1
         return True
 
+    def _shows_the_rest(self) -> bool:
+        """Between frames: whether whoever watches the socket hears of what is left. No whole frame lies here."""
+        have = self._end - self._start - HEADER_BYTES
+        return self._buffered is None and (have < 0 or have < word_32(self._memory, self._start))
+
     def _fill(self, deadline: float) -> bool:
         """Receives more into the scratch. False: nothing comes for now."""
         if self._start == self._end:

@@ -61,7 +61,7 @@ cdef class Sender(Receiver):
     @cython.locals(received=cython.ulonglong)
     cdef int _await_room(self) except -1
     cpdef object cannot_send(self, object error)
-    cpdef object receive_what_came(self)
+    cpdef object receive_what_came(self, unsigned long long most=*)
     cpdef object wait_on(self, Call call, double deadline)
     cpdef object settle(self, Call call, object value, bint failed)
     cpdef object fail(self, object error)

@@ -27,6 +27,7 @@ if not cython.compiled:
     send_scratch: Any = None  # of native carriers, which only compiled code calls past Python
     send_views: Any = None
 
+ROOM_EVERY = 1 << 18  # bytes that a sender without room receives before it looks for room again
 PATIENCE = 0.002  # seconds that a sender waits for room before it looks for something to receive
 
 
@@ -201,7 +202,7 @@ class Sender(Receiver):
     def _await_room(self) -> None:
         """The other end takes nothing. Perhaps it sends, and waits for this end to receive."""
         received = self.bytes_received
-        self.receive_what_came()
+        self.receive_what_came(ROOM_EVERY)  # it may send faster than this end receives
         if self.lost is not None:
             raise self.session.gone(None, True)
         if self.bytes_received == received:
@@ -218,8 +219,8 @@ class Sender(Receiver):
 
     # ---- what the whole connection does ----
 
-    def receive_what_came(self) -> bool:
-        """Receives without waiting. False: another thread receives."""
+    def receive_what_came(self, most: int = 0) -> bool:
+        """Receives without waiting, and not much more than so many bytes (0: all). False: another thread receives."""
         raise NotImplementedError
 
     def wait_on(self, call: Any, deadline: float) -> None:

@@ -20,7 +20,7 @@ from ..system.genuine import genuine
 from . import _codec, streams
 from ._connection import Connection, poll_descriptor
 from ._records import WAITS, Call, Request, current, process
-from ._sending import PATIENCE
+from ._sending import PATIENCE, ROOM_EVERY
 from .errors import (
     BadAddress,
     BadFrame,
@@ -513,7 +513,7 @@ class Session:
         """A loop's connection leaves to be sent later what found no room. This waits until nothing is left."""
         with suppress(LostPeer):
             while self.connection.lost is None and not self.connection.send_unsent():
-                self.connection.receive_what_came()  # the other end may wait for room, too
+                self.connection.receive_what_came(ROOM_EVERY)  # the other end may wait for room, too
                 self.await_room(PATIENCE)
 
 
