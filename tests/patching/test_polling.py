@@ -236,6 +236,14 @@ def test_the_end_is_told_while_bytes_are_unread(installed_pair, way):
     assert installed_pair.near.recv(100) == b"unread"
 
 
+def test_a_poll_object_is_made_by_no_other_way(installed):
+    """As of the standard one. What lies below its class must not be called either."""
+    kind = type(select.poll())
+    for make in kind, lambda: kind.__new__(kind), lambda: object.__new__(kind):
+        with pytest.raises(TypeError):
+            make()
+
+
 # ---- what one poller has that others have not ----
 
 

@@ -60,9 +60,12 @@ cdef extern from *:
 
     static void forbid_making(PyObject *kind) /* by programs: poll() makes them */
     {
-        ((PyTypeObject *)kind)->tp_new = NULL;
-        ((PyTypeObject *)kind)->tp_vectorcall = NULL;
-        PyType_Modified((PyTypeObject *)kind);
+        PyTypeObject *type = (PyTypeObject *)kind;
+        type->tp_new = NULL;
+        type->tp_vectorcall = NULL;
+        type->tp_flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
+        if (PyDict_DelItemString(type->tp_dict, "__new__") != 0) PyErr_Clear(); /* it would call tp_new all the same */
+        PyType_Modified(type);
     }
 
     static void name_function(PyObject *function, PyObject *like)
