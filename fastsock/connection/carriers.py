@@ -8,6 +8,7 @@ from __future__ import annotations
 import _socket
 import errno
 import os
+import sys
 import weakref
 
 from .. import chain
@@ -356,8 +357,11 @@ def attach(sock: Any, seconds: float | None) -> bool:
 
 if native is not None:
     native.follow(vars(in_force), _obey)
-    # Python warns of a fork beside threads: a program that started none must not see it
-    os.register_at_fork(before=rest_answering, after_in_parent=go_on_answering, after_in_child=_begin_to_count)
+    os.register_at_fork(after_in_child=_begin_to_count)
+    # To end a thread and to start it again takes longer than most forks. Python warns of a fork beside threads since
+    # 3.12: a program that started none must not see it. The core needs no rest: C code forks without one.
+    if sys.version_info >= (3, 12):
+        os.register_at_fork(before=rest_answering, after_in_parent=go_on_answering)
 
 
 def before_first(hook: Callable[[], None]) -> None:

@@ -1,6 +1,6 @@
 """A connection is given to another program while bytes are unread, and the one at its other end does nothing for it.
 
-That one makes no call, is stopped, has shut down its half, has closed, or was killed. Each program runs in plain
+That one makes no call, forks, is stopped, has shut down its half, has closed, or was killed. Each program runs in plain
 Python, which is the reference, and where connections gain memory. test_passing.py has the other paths.
 """
 
@@ -26,6 +26,15 @@ tell("sent")
 """
 _THEN = {
     "makes no call": "hear()\nassert sock.recv(6) == b'answer'",
+    "forks": """
+for _ in range(100):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+hear()
+assert sock.recv(6) == b'answer'
+""",
     "is stopped": "hear()\nassert sock.recv(6) == b'answer'",
     "shuts down": "sock.shutdown(socket.SHUT_WR)\ntell('done')\nassert sock.recv(6) == b'answer'\n",
     "closes": "sock.close()\ntell('done')\nhear()",
