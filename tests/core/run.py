@@ -26,6 +26,7 @@ TARGETS = (
     "switch/fuzz_offer",
     "switch/fuzz_switch",
     "engine/fuzz_frames",
+    "engine/fuzz_memory",
     "team/fuzz_team",
     "remote/fuzz_span",
 )
