@@ -55,6 +55,8 @@ cdef class Receiver:
     @cython.locals(have=Py_ssize_t)
     cdef bint _shows_the_rest(self) except -1
     @cython.locals(rest=Py_ssize_t, got=Py_ssize_t)
+    @cython.locals(have=Py_ssize_t)
+    cdef bint _shows_the_rest(self) except -1
     cdef bint _fill(self, double deadline) except -1
     cdef Py_ssize_t _received(self, Py_ssize_t got, double deadline) except -2
     @cython.locals(got=Py_ssize_t)
