@@ -7,11 +7,12 @@ from ..helpers.scripts import Script
 
 SHARED = "172.17.0.1"  # as the bridge of a container engine, which every host has
 SERVE = """
-import socket, sys
+import fastsock, socket, sys
 with socket.create_server(("", int(sys.argv[1]))) as listener:
     tell(listener.getsockname()[1])
     while True:
         with listener.accept()[0] as connection:
+            fastsock.attach(connection, 2)
             asked = connection.recv(1)
             connection.sendall(sys.argv[2].encode())
             connection.recv(1)
@@ -23,6 +24,7 @@ import fastsock, socket, sys
 for address in sys.argv[3:]:
     try:
         with socket.create_connection((address, int(sys.argv[1]))) as sock:
+            fastsock.attach(sock, 2)
             sock.sendall(sys.argv[2].encode())
             tell([sock.recv(1).decode(), fastsock.explain(sock).transport])
     except OSError as error:
