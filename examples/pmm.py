@@ -26,7 +26,7 @@ from typing import Any
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the workers are what runs in parallel
 import numpy as np
 
-from fastsock import buffers, explain, socket
+from fastsock import attach, buffers, explain, socket
 from fastsock.config import configure
 
 Array = Any
@@ -128,10 +128,13 @@ class Worker:
         if self.rank % 2 == 0:  # so that not all wait for somebody to accept
             to_right = socket.create_connection(right)
             from_left, _ = self.listener.accept()
+            ends = to_right, from_left
         else:
             from_left, _ = self.listener.accept()
             to_right = socket.create_connection(right)
-        for each in (to_right, from_left):
+            ends = from_left, to_right
+        for each in ends:
+            attach(each)  # from the first byte on
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         own = self.a[:, self.mine].T.copy()
         ring = Handed(own) if variant == BUFFER else Arrays(own, receive == POSTED)
