@@ -54,7 +54,7 @@ def stream(request):
         pair.path = request.param
         if path == UPGRADE:
             with_memory(pair)
-            pair.path = "shm"
+            pair.path = "tls" if request.param == "tls" else "shm"
         if request.param == "tls":
             there = pair.far.process.begin(_wrap_there)
             pair.near = client_context().wrap_socket(pair.near, server_hostname="localhost")

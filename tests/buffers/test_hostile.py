@@ -11,7 +11,7 @@ import time
 import pytest
 
 from fastsock import buffers, core
-from fastsock.registered import desk, lending
+from fastsock.registered import desk, lending, transfer
 from fastsock.testing import PairMaker
 
 from ..helpers.paths import preferring, why_not
@@ -38,7 +38,7 @@ class Liar:
     def __init__(self, sender):
         self.sock = plain.socket(plain.AF_UNIX, plain.SOCK_SEQPACKET)
         self.sender = sender
-        self.word = sender._fast_channel.other_desk()
+        self.word = transfer._carrier_of(sender).other_desk()
         self.sock.connect(lending.NAME.format(self.word >> lending.CONNECTION_BITS))
 
     def memo(self, kind, size=0, number=0, descriptor=None, link=LINK):
@@ -259,7 +259,7 @@ def test_every_word_of_the_ledger_may_be_forged(ends):
 
 def test_a_desk_that_is_forged(ends):
     one, other = ends
-    channel = other._fast_channel
+    channel = transfer._carrier_of(other)
     buffers.expect(other)
     own = desk.desk()
     before = own._open - {channel.shown_desk()}

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from fastsock import buffers, core, socket
+from fastsock import attach, buffers, core, socket
 
 from ..helpers.paths import preferring, why_not
 
@@ -125,6 +125,7 @@ def test_an_owner_is_killed():
 
 def hold(address, told):
     sock = socket.create_connection(address)
+    attach(sock, 30)
     buffers.expect(sock)
     os.write(told[1], b"ready ")
     received = buffers.recv_buffer(sock)
@@ -155,6 +156,7 @@ def test_nobody_writes_to_memory_that_came_back_by_a_death():
                 os._exit(4)
         os.close(told[1])
         with listener.accept()[0] as sock:
+            attach(sock, 30)
             buffer = buffers.RegisteredBuffer(100)
             assert os.read(told[0], 6) == b"ready "
             assert buffers.send_buffer(sock, buffer)
