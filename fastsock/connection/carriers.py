@@ -349,7 +349,7 @@ def is_by_memory(sock: Any) -> bool:
 
 def attach(sock: Any, seconds: float | None) -> bool:
     """As fastsock.attach()."""
-    if native is None or not isinstance(sock, native.SocketCalls):
+    if not takes_memory(sock):
         return False
     found: bool = attach_memory(_Base.fileno(sock), -1.0 if seconds is None else seconds)
     return found
