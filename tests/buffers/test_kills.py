@@ -25,6 +25,7 @@ ROUNDS = int(os.environ.get("FASTSOCK_BUFFER_KILLS", "150"))
 def borrow(address):
     """Takes buffers, marks them all over, checks that nobody else did, gives them back."""
     sock = socket.create_connection(address)
+    attach(sock, 30)
     mine = os.getpid() % 200 + 50
     while True:
         received = buffers.recv_buffer(sock)
@@ -50,6 +51,7 @@ def test_a_borrower_is_killed():
                 finally:
                     os._exit(4)
             with listener.accept()[0] as sock:
+                attach(sock, 30)
                 end = time.monotonic() + chance.random() * 0.02
                 try:
                     while time.monotonic() < end or handed == 0:

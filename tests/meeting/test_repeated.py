@@ -29,7 +29,7 @@ def path(request):
         yield request.param
 
 
-class Slow(socket.socket):
+class Slow(socket._Meeting):
     """A class of the program's, with a call of its own."""
 
     def recv(self, bufsize, flags=0):
@@ -65,7 +65,7 @@ class Calls:
         sys.setprofile(None)
 
 
-def _ask(address, kind=socket.socket, options=()):
+def _ask(address, kind=socket._Meeting, options=()):
     with Calls() as calls, kind() as sock:
         for option in options:
             sock.setsockopt(*option)
