@@ -6,7 +6,7 @@ from .engine cimport (
     fs_collective, fs_engine, fs_envelope, fs_message, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
 )
 from .stream cimport fs_end
-from .switch cimport fs_connection, fs_polled, fs_poller, fs_record, fs_table_chunk
+from .switch cimport fs_connection, fs_loop, fs_polled, fs_poller, fs_record, fs_seats, fs_table_chunk
 from .system cimport atomic_int, fs_parts, iovec
 from .team cimport fs_blocks, fs_team
 
@@ -66,13 +66,26 @@ cdef uint32_t connection_generation(const fs_connection *connection) noexcept no
 cdef void connection_unwatch(fs_connection *connection, int descriptor) noexcept nogil
 cdef bint polling_is_due() noexcept nogil
 cdef void poller_begin(fs_poller *poller) noexcept nogil
-cdef void poller_note(fs_poller *poller, int descriptor) noexcept nogil
+cdef int poller_note(fs_poller *poller, int descriptor) noexcept nogil
 cdef void poller_drop(fs_poller *poller, int descriptor) noexcept nogil
 cdef int poller_look(fs_poller *poller, int *ready) noexcept nogil
 cdef int poller_settle(fs_poller *poller, int *ready) noexcept nogil
 cdef int poller_await(fs_poller *poller, const fs_polled *among, int count, uint64_t limit_ns) noexcept nogil
 cdef int polling_is_stale(int descriptor, int flags) noexcept nogil
 cdef void polling_told_edge(int descriptor) noexcept nogil
+cdef void polling_show(int descriptor) noexcept nogil
+cdef int seats_take(fs_seats *seats, int descriptor, bint may_have_bit) noexcept nogil
+cdef void seats_leave(fs_seats *seats, int descriptor) noexcept nogil
+cdef void seats_end(fs_seats *seats) noexcept nogil
+cdef int seats_flags(const fs_seats *seats, int descriptor) noexcept nogil
+cdef int seats_told(fs_seats *seats, int descriptor) noexcept nogil
+cdef int seats_make_loop(fs_seats *seats) noexcept nogil
+cdef void seats_drop_loop(fs_seats *seats) noexcept nogil
+cdef int seats_next(const fs_seats *seats, int descriptor) noexcept nogil
+cdef int seats_moved(fs_seats *seats) noexcept nogil
+cdef int seats_look(fs_seats *seats, int *numbers, int flags) noexcept nogil
+cdef int seats_sleep(fs_seats *seats, int *numbers, int flags, fs_loop **asleep) noexcept nogil
+cdef void seats_awake(fs_seats *seats, fs_loop *asleep, int rung) noexcept nogil
 cdef void table_lose(int descriptor) noexcept nogil  # what the table has of the number was closed without a word
 cdef bint table_adopts(int descriptor) noexcept nogil  # also a duplicate that was made unseen
 cdef bint table_knows(int descriptor) noexcept nogil  # and the number is that connection's still

@@ -7,19 +7,24 @@ The kernel tells of a connection with memory as of any file, because what lies i
 (`core/switch/polling.h`). What is added: before the kernel is asked, the rings of those that spoke of late are looked at,
 for a moment. And what it tells because of a token that is left over is not told on.
 
+An epoll object that the kernel has told of them often gets a loop (`core/switch/loop.h`). Then the other ends tell by a
+bit in memory instead of a token, and by the loop's bell if it sleeps. The bell is registered in the standard object, and
+what the kernel tells of it is not told on. There is no loop where the program has asked for the object's own number.
+
 Until a connection of the process has memory each call is the standard one's and one look.
 """
 cimport cython
-from libc.errno cimport EBUSY
+from libc.errno cimport EBUSY, ESTALE
 from libc.limits cimport INT_MAX
 from libc.stdint cimport uint32_t, uint64_t, UINT64_MAX
 
 from fastsock.core.binding._core cimport (
     now_ns, poller_await, poller_begin, poller_drop, poller_look, poller_note, poller_settle, polling_is_due,
-    polling_is_stale, polling_told_edge, table_find,
+    polling_is_stale, polling_show, polling_told_edge, seats_awake, seats_drop_loop, seats_end, seats_flags, seats_leave, seats_look,
+    seats_make_loop, seats_moved, seats_next, seats_sleep, seats_take, seats_told, table_find,
 )
 from fastsock.core.binding.stream cimport FS_AT_ONCE
-from fastsock.core.binding.switch cimport FS_POLLED_MOST, fs_polled, fs_poller
+from fastsock.core.binding.switch cimport FS_POLLED_MOST, fs_loop, fs_polled, fs_poller
 
 import select as _select
 
@@ -38,7 +43,10 @@ cdef enum:
 cdef enum:
     KERNEL_EVERY = 16    # other descriptors must be heard even while the rings are busy
     LONG = 1000000       # seconds
+    MOST_BUSY = 3
     MOST_STALE = 64      # times in one wait that all the kernel told of was left over
+
+cdef double BUSY_S = 0.005  # another thread reads: its end is not heard of
 
 cdef extern from "Python.h":
     int PyObject_AsFileDescriptor(object file) except -1
@@ -144,10 +152,11 @@ cdef int look(fs_poller *poller, fs_poller *learned, Ready *ready, double second
 
 cdef bint is_stale(fs_poller *poller, int number):
     """Whether the kernel tells the number as readable, and there is nothing."""
-    cdef int result = polling_is_stale(number, FS_AT_ONCE)
+    cdef int flags = seats_flags(&poller.seats, number)
+    cdef int result = polling_is_stale(number, flags | FS_AT_ONCE)
     if result == -EBUSY:
         with nogil:
-            result = polling_is_stale(number, 0)
+            result = polling_is_stale(number, flags)
     if result == 0:
         poller_note(poller, number)
     return result == 1
@@ -172,6 +181,11 @@ cdef class epoll:
         self.ask = self.own.poll
         self.masks = {}
         poller_begin(&self.poller)
+        if len(args) == 2 and args[0] is ADOPTED:
+            self.poller.seats.never = True  # others may ask the kernel by its number
+
+    def __dealloc__(self):
+        seats_end(&self.poller.seats)
 
     @classmethod
     def fromfd(cls, fd):
@@ -186,14 +200,14 @@ cdef class epoll:
     def close(self):
         """As select.epoll.close()."""
         self.own.close()
-        self.masks.clear()
-        poller_begin(&self.poller)
+        self.forget_all()
 
     def fileno(self):
         """As select.epoll.fileno(). Whoever polls that number must see all as it is."""
         number = self.own.fileno()
         if not self.is_shown:
             self.is_shown = True
+            self.drop_loop()
             for each in list(self.masks):
                 for_good(each)
         return number
@@ -234,8 +248,14 @@ cdef class epoll:
         cdef uint32_t mask = <uint32_t>(<uint64_t>eventmask), before = <uint32_t>self.masks.get(number, 0)
         self.masks[number] = mask
         self.writers += (mask & WRITABLE != 0) - (before & WRITABLE != 0)
+        if number == self.poller.seats.bell:
+            self.drop_loop()  # the program has closed what it did not know, and has the number now
         if not mask & READABLE or mask & EDGES:
             poller_drop(&self.poller, number)
+            seats_leave(&self.poller.seats, number)
+        elif seats_take(&self.poller.seats, number, not mask & ONE_SHOT):
+            with nogil:
+                polling_show(number)
         if mask & EDGES or self.is_shown:
             for_good(number)  # an edge for each arrival
         elif unexplained:
@@ -247,7 +267,89 @@ cdef class epoll:
         if <uint32_t>self.masks.pop(number, 0) & WRITABLE:
             self.writers -= 1
         poller_drop(&self.poller, number)
+        seats_leave(&self.poller.seats, number)
         return 0
+
+    @cython.critical_section
+    cdef int forget_all(self) except -1:
+        self.masks.clear()
+        self.writers = 0
+        seats_end(&self.poller.seats)
+        self.poller.count = 0
+        return 0
+
+    # ---- the loop ----
+
+    cdef int make_loop(self) except -1:
+        cdef int bell = seats_make_loop(&self.poller.seats)
+        if bell < 0:
+            return 0  # tokens do
+        self.masks.pop(bell, None)  # whatever that number was
+        try:
+            self.own.register(bell, 1)
+        except (OSError, ValueError):
+            seats_drop_loop(&self.poller.seats)
+        return 0
+
+    @cython.critical_section
+    cdef int drop_loop(self) except -1:
+        """All hear by tokens from now on."""
+        cdef int bell = self.poller.seats.bell
+        if bell:
+            try:
+                self.own.unregister(bell)
+            except (OSError, ValueError):
+                pass  # the program has closed it
+        seats_drop_loop(&self.poller.seats)
+        return self.show_all()
+
+    cdef int show_all(self) except -1:
+        cdef int number = seats_next(&self.poller.seats, 0)
+        while number >= 0:
+            with nogil:
+                polling_show(number)
+            number = seats_next(&self.poller.seats, number + 1)
+        return 0
+
+    cdef int heard_of(self, int number) except -1:
+        """The kernel has told that connection with memory as readable."""
+        if seats_told(&self.poller.seats, number):
+            self.make_loop()
+            seats_told(&self.poller.seats, number)
+        return 0
+
+    cdef int before_sleep(self, Ready *ready, double seconds, fs_loop **asleep) except -1:
+        """Those of the loop that have something; 0: it sleeps, if there is one. -EBUSY: it cannot."""
+        cdef int count
+        asleep[0] = NULL
+        if seconds == 0:
+            count = seats_look(&self.poller.seats, ready.numbers, FS_AT_ONCE)
+            ready.count = count if count > 0 else 0
+            return ready.count
+        count = seats_sleep(&self.poller.seats, ready.numbers, FS_AT_ONCE, asleep)
+        if count == -ESTALE:
+            self.show_all()
+            count = 0
+        ready.count = count if count > 0 else 0
+        return count
+
+    cdef list asked(self, object timeout, object most, fs_loop *asleep, bint *rung):
+        """What the kernel tells but of the bell. rung: whether it has told of that."""
+        cdef Py_ssize_t i
+        cdef int bell = self.poller.seats.bell
+        rung[0] = True
+        try:
+            told = self.ask(timeout, most)
+            rung[0] = False
+            if bell:
+                for i in range(len(told)):
+                    if <int>told[i][0] == bell:
+                        del told[i]
+                        rung[0] = True
+                        break
+        finally:
+            seats_awake(&self.poller.seats, asleep, rung[0])
+        return told
 
     @cython.critical_section
     cdef list wait(self, object timeout, object most):
@@ -260,16 +362,23 @@ cdef class epoll:
                 return self.ask(timeout, most)
         except TypeError:
             return self.ask(timeout, most)  # which refuses it in its own words
+        if seats_moved(&self.poller.seats):
+            self.show_all()  # a forked child
+        self.poller.turn += 1
         if self.poller.count:
-            self.poller.turn += 1
             look(&self.poller, &self.poller, &ready, seconds)
             if ready.count:
-                found = self.readable(&ready)
+                found = self.with_others(self.readable(&ready), most)
                 if found:
-                    if self.writers > 0 or self.poller.turn % KERNEL_EVERY == 0:
-                        found = together(found, self.told(0, 0, most))
-                    return found if most == -1 or len(found) <= most else found[:most]
+                    return found
         return self.told(timeout, seconds, most)
+
+    cdef list with_others(self, list found, object most):
+        """Those of the rings, and others if they must be heard."""
+        cdef bint rung
+        if found and (self.writers > 0 or self.poller.turn % KERNEL_EVERY == 0):
+            found = together(found, self.without_stale(self.asked(0, most, NULL, &rung)))
+        return found if most == -1 or len(found) <= most else found[:most]
 
     cdef list readable(self, Ready *ready):
         """One that is told once only the kernel tells: it must not tell it again."""
@@ -284,22 +393,38 @@ cdef class epoll:
         return found
 
     cdef list told(self, object timeout, double seconds, object most):
-        """What the kernel tells and is so."""
+        """What the kernel tells and is so, or the loop."""
         cdef uint64_t until = now_ns() + <uint64_t>(seconds * 1e9) if seconds > 0 else 0, now
         cdef list told, kept
-        cdef int times = 0
+        cdef int times = 0, busy = 0, state
+        cdef bint rung
+        cdef fs_loop *asleep
+        cdef Ready ready
         while True:
-            told = self.ask(timeout, most)
+            state = self.before_sleep(&ready, seconds, &asleep)
+            if ready.count:
+                kept = self.with_others(self.readable(&ready), most)
+                if kept:
+                    return kept
+            if state < 0:  # another thread is at work there
+                told = self.asked(0 if busy < MOST_BUSY or 0 <= seconds < BUSY_S else BUSY_S, most, asleep, &rung)
+                busy += 1
+            else:
+                told = self.asked(timeout, most, asleep, &rung)
             kept = self.without_stale(told)
-            if kept or not told or seconds == 0 or times >= MOST_STALE:
-                break
-            times += 1
+            if kept or seconds == 0 and not rung:
+                return kept
+            if told:
+                times += 1
+                if times > MOST_STALE:
+                    return told
+            elif not rung and state >= 0:
+                return kept
             if seconds > 0:
                 now = now_ns()
                 if now >= until:
-                    break
+                    return kept
                 timeout = <double>(until - now) / 1e9
-        return told if times >= MOST_STALE else kept
 
     cdef list without_stale(self, list told):
         cdef list kept = []
@@ -314,7 +439,7 @@ cdef class epoll:
                 if mask & EDGES:
                     with nogil:
                         polling_told_edge(number)
-                elif is_stale(&self.poller, number):
+                elif self.is_left_over(number):
                     all_kept = False
                     events &= ~READABLE
                     if not events:
@@ -324,6 +449,11 @@ cdef class epoll:
                     event = (number, events)
             kept.append(event)
         return told if all_kept else kept
+
+    cdef bint is_left_over(self, int number) except -1:
+        cdef bint stale = is_stale(&self.poller, number)
+        self.heard_of(number)
+        return stale
 
     cdef int arm_again(self, int number, uint32_t mask) except -1:
         """The kernel has told it once, and tells no more."""

@@ -18,6 +18,13 @@ cdef bint kernel_is_due() noexcept:
     return common.turn % KERNEL_EVERY == 0
 
 
+cdef int note_or_show(fs_poller *poller, int number) except -1:
+    if not poller_note(poller, number):
+        with nogil:
+            polling_show(number)
+    return 0
+
+
 @cython.final
 cdef class PollObject:
     cdef object own, ask   # the standard object, and its poll()
@@ -74,7 +81,7 @@ cdef class PollObject:
         for number, mask in self.masks.items():
             all_masks |= mask
             if mask & READABLE:
-                poller_note(&poller, number)
+                note_or_show(&poller, number)
         if poller.count:
             look(&poller, &common, &ready, seconds)
             if ready.count:
@@ -124,8 +131,7 @@ cdef bint is_left_over(int number):
     cdef fs_poller nobody
     if table_find(number) == NULL:
         return False
-    nobody.count = 0
-    nobody.turn = 0
+    poller_begin(&nobody)
     return is_stale(&nobody, number)
 
 
@@ -174,7 +180,7 @@ def select(rlist, wlist, xlist, timeout=None, /):
     if polling_is_due() and is_limit(timeout):
         for number in readers.numbers:
             if number >= 0:
-                poller_note(&poller, number)
+                note_or_show(&poller, number)
     if not poller.count:
         told = standard_select(readers.numbers, writers.numbers, others.numbers, timeout)
         return readers.among(told[0]), writers.among(told[1]), others.among(told[2])

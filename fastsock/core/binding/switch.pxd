@@ -30,6 +30,7 @@ cdef extern from "switch/carry.h" nogil:
     int fs_carry_is_attached(const fs_connection *connection)
     ssize_t fs_carry_unread(fs_connection *connection, int descriptor)
 
+    void fs_carry_show(fs_connection *connection, int descriptor)
     void fs_connection_watch(fs_connection *connection, int descriptor)
     void fs_connection_unwatch(fs_connection *connection, int descriptor)
 
@@ -66,19 +67,42 @@ cdef extern from "switch/polling.h" nogil:
     enum: FS_POLLED_MOST
     struct fs_polled:
         pass
+    struct fs_loop:
+        pass
+    struct fs_seats:
+        fs_loop *loop
+        int bell
+        int never
     struct fs_poller:
         fs_polled among[FS_POLLED_MOST]
         int count
         uint64_t turn
+        fs_seats seats
     fs_poller FS_POLLER_NEW
     int fs_polling_is_due()
-    void fs_poller_note(fs_poller *poller, int descriptor)
+    int fs_poller_note(fs_poller *poller, int descriptor)
     void fs_poller_drop(fs_poller *poller, int descriptor)
     int fs_poller_look(fs_poller *poller, int *ready)
     int fs_poller_settle(fs_poller *poller, int *ready)
     int fs_poller_await(fs_poller *poller, const fs_polled *among, int count, uint64_t limit_ns)
     int fs_polling_is_stale(int descriptor, int flags)
     void fs_polling_told_edge(int descriptor)
+
+cdef extern from "switch/seats.h" nogil:
+    enum fs_hearing: FS_HEARS_TOKENS, FS_HEARS_ANY
+
+    int fs_seats_take(fs_seats *seats, int descriptor, fs_hearing hearing)
+    void fs_seats_leave(fs_seats *seats, int descriptor)
+    void fs_seats_end(fs_seats *seats)
+    int fs_seats_flags(const fs_seats *seats, int descriptor)
+    int fs_seats_told(fs_seats *seats, int descriptor)
+    int fs_seats_make_loop(fs_seats *seats)
+    void fs_seats_drop_loop(fs_seats *seats)
+    int fs_seats_next(const fs_seats *seats, int descriptor)
+    int fs_seats_moved(fs_seats *seats)
+    int fs_seats_look(fs_seats *seats, int *numbers, int most, int flags)
+    int fs_seats_sleep(fs_seats *seats, int *numbers, int most, int flags, fs_loop **asleep)
+    void fs_seats_awake(fs_seats *seats, fs_loop *asleep, int rung)
 
 cdef extern from "switch/leave.h" nogil:
     void fs_leave_descriptor(int descriptor)

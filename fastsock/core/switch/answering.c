@@ -15,6 +15,7 @@
 #include "switch.h"
 #include "system.h"
 #include "table.h"
+#include "tokens.h"
 
 #define LOCK_PATIENCE_NS 50000000ull
 #define NAME "fastsock/2/a/"
@@ -66,6 +67,21 @@ static struct {
 static _Atomic int resting;
 static _Atomic pid_t kernels_number; /* of the thread */
 
+/* Bytes lie in the ring, and the reader asks for a token all the same: somebody hears of them by the kernel alone. */
+static int is_token_missing(const struct fs_end *end)
+{
+    return (atomic_load(&fs_words_out(end)->seq) & 1) != 0 && fs_ring_unread(&end->out) > 0 &&
+           (atomic_load(&fs_words_out(end)->tokens) & FS_TOKEN_WANTED) != 0;
+}
+
+static void answer(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    if (!fs_table_is(connection, descriptor, record) || fs_record_state(record) != FS_ATTACHED) return;
+    fs_switch_mend(record, end, descriptor);
+    if (fs_switch_is_asked(end)) fs_switch_answer(connection, end, descriptor);
+    else if (atomic_load(&record->out_ring) && is_token_missing(end)) fs_tokens_ring(connection, end, descriptor);
+}
+
 /* A connection that has left meanwhile, or is another one by now, is another one's matter. */
 static void answer_at(int descriptor)
 {
@@ -73,12 +89,9 @@ static void answer_at(int descriptor)
     if (connection == NULL || !fs_connection_enter(connection, descriptor)) return;
     struct fs_record *record = connection->record;
     struct fs_end *end = connection->end;
-    if (end != NULL && fs_record_state(record) == FS_ATTACHED && fs_switch_is_asked(end) &&
+    if (end != NULL && fs_record_state(record) == FS_ATTACHED && (fs_switch_is_asked(end) || is_token_missing(end)) &&
         fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0) {
-        if (fs_table_is(connection, descriptor, record) && fs_record_state(record) == FS_ATTACHED) {
-            fs_switch_mend(record, end, descriptor);
-            fs_switch_answer(connection, end, descriptor);
-        }
+        answer(connection, record, end, descriptor);
         fs_unlock(&record->sender);
     }
     fs_connection_exit(connection);

@@ -20,7 +20,8 @@ static inline void fs_answering_be_known(struct fs_connection *connection, struc
         fs_answering_begin(connection, end);
 }
 
-/* Wakes those who answer for the other end.  How many there are. */
+/* Wakes those who answer for the other end: a wish of `release`, or a token that is wanted while bytes are unread in the
+ * ring.  How many there are. */
 int fs_answering_wake(struct fs_end *end);
 
 /* Ends the thread for the time of a fork, which a program must be able to do with one thread alone.  Who asks meanwhile

@@ -3,6 +3,7 @@
 
 #include <sys/ioctl.h>
 
+#include "answering.h"
 #include "identity.h"
 #include "switch.h"
 #include "tokens.h"
@@ -51,6 +52,31 @@ ssize_t fs_carry_unread(struct fs_connection *connection, int descriptor)
     return unread;
 }
 
+/* With the reader's lock.  1: the other end must be told that a token is wanted. */
+static int show(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    fs_switch_mend_reader(record, descriptor);
+    if (fs_traffic_inside(record->received) != 0 || !fs_table_is(connection, descriptor, record) ||
+        fs_record_is_plain(record) || !fs_switch_reads_ring(record, end))
+        return 0;
+    if (fs_tokens_settle(connection, end, descriptor) <= 0 || !fs_end_has_data(end)) return 0;
+    return fs_tokens_keep_one(connection, end, descriptor) == 0 && fs_tokens_on_their_way(connection, end) == 0;
+}
+
+void fs_carry_show(struct fs_connection *connection, int descriptor)
+{
+    if (!fs_identity_check(descriptor) || !fs_connection_enter(connection, descriptor)) return;
+    struct fs_record *record = connection->record;
+    struct fs_end *end = connection->end;
+    int is_wanted = 0;
+    if (end != NULL && fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0) {
+        is_wanted = show(connection, record, end, descriptor);
+        fs_unlock(&record->receiver);
+    }
+    if (is_wanted) fs_answering_wake(end);
+    fs_connection_exit(connection);
+}
+
 void fs_connection_watch(struct fs_connection *connection, int descriptor)
 {
     if (!fs_identity_check(descriptor) || !fs_connection_enter(connection, descriptor)) return;
@@ -59,14 +85,7 @@ void fs_connection_watch(struct fs_connection *connection, int descriptor)
     struct fs_end *end = connection->end;
     if (end != NULL && !was) {
         atomic_store(&end->in.shared->watched, FS_WATCHED_EXACTLY);
-        if (fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0) {
-            fs_switch_mend_reader(record, descriptor);
-            int reads_ring = (atomic_load(&record->rseq) & 1) != 0 && fs_traffic_inside(record->received) == 0;
-            if (reads_ring && fs_table_is(connection, descriptor, record) && !fs_record_is_plain(record) &&
-                atomic_load(&fs_words_in(end)->seq) == atomic_load(&record->rseq))
-                fs_tokens_settle(connection, end, descriptor);
-            fs_unlock(&record->receiver);
-        }
+        fs_carry_show(connection, descriptor);
     }
     fs_connection_exit(connection);
 }

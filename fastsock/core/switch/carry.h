@@ -55,6 +55,9 @@ ssize_t fs_carry_unread(struct fs_connection *connection, int descriptor); /* as
 
 /* Somebody whom fastsock does not see polls the number: what the kernel shows of it is exact from now on. */
 void fs_connection_watch(struct fs_connection *connection, int descriptor);
+/* Somebody begins to hear of it by the kernel alone, and has said so (fs_carry_listen()).  A loop may have heard of what is
+ * unread, so that no token tells of it: then the other end is asked for one.  May wait. */
+void fs_carry_show(struct fs_connection *connection, int descriptor);
 /* Nobody does, as far as this process knows.  Where another one holds the connection too, it stays exact. */
 void fs_connection_unwatch(struct fs_connection *connection, int descriptor);
 

@@ -207,11 +207,11 @@ void fs_loop_leave(struct fs_loop *loop, int slot)
     let_go(loop);
 }
 
-void fs_loop_heat(struct fs_loop *loop, int slot)
+void fs_loop_heat(struct fs_loop *loop, int slot, int asked)
 {
     if (hold(loop, 0) != 0) return;
     if (is_taken(loop, slot)) {
-        loop->slots[slot].is_told = 1;
+        if (asked) loop->slots[slot].is_told = 1;
         heat(loop, (uint32_t)slot);
     }
     let_go(loop);
@@ -333,9 +333,14 @@ int fs_loop_sleep(struct fs_loop *loop, int *numbers, int most, int flags)
     return result;
 }
 
+void fs_loop_hush(struct fs_loop *loop)
+{
+    if (is_mine(loop)) fs_loop_still(&loop->home);
+}
+
 void fs_loop_awake(struct fs_loop *loop, int rung)
 {
-    if (rung && is_mine(loop)) fs_loop_still(&loop->home);
+    if (rung) fs_loop_hush(loop);
     if (hold(loop, 0) != 0) return;
     wake(loop);
     let_go(loop);

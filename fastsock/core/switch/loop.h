@@ -28,7 +28,8 @@ int fs_loop_descriptor(const struct fs_loop *loop); /* readable once it is rung;
 int fs_loop_join(struct fs_loop *loop, struct fs_connection *connection, int descriptor);
 /* Once for each join; also after the connection was closed. */
 void fs_loop_leave(struct fs_loop *loop, int slot);
-void fs_loop_heat(struct fs_loop *loop, int slot); /* the kernel has told something of it */
+/* The kernel has told something of it, or its ring has something.  asked: a look is to say whether TCP shows it still. */
+void fs_loop_heat(struct fs_loop *loop, int slot, int asked);
 
 /* Looks at the hot ones.  How many have something to read, or an end to tell, and their numbers: `most` at most, and in turn.
  * The others are asked for by their bits, and not hot any more.  -EBUSY: there are none, but some could not be looked at. */
@@ -37,5 +38,6 @@ int fs_loop_look(struct fs_loop *loop, int *numbers, int most, int flags);
  * Then he calls fs_loop_awake(), and looks. */
 int fs_loop_sleep(struct fs_loop *loop, int *numbers, int most, int flags);
 void fs_loop_awake(struct fs_loop *loop, int rung); /* rung: the loop's descriptor is readable */
+void fs_loop_hush(struct fs_loop *loop);            /* it is not any more; of who has not slept */
 
 #endif

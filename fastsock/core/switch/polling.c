@@ -39,14 +39,25 @@ static struct fs_polled *make_place(struct fs_poller *poller)
     return silent->told < poller->turn ? silent : NULL;
 }
 
-void fs_poller_note(struct fs_poller *poller, int descriptor)
+static int may_lack_token(const struct fs_poller *poller, const struct fs_connection *connection, int descriptor)
+{
+    const struct fs_record *record = connection->record;
+    return fs_seats_flags(&poller->seats, descriptor) == 0 && record != NULL && atomic_load(&record->loop) != 0;
+}
+
+int fs_poller_note(struct fs_poller *poller, int descriptor)
 {
     struct fs_connection *connection = fs_table_find(descriptor);
-    if (connection == NULL || !fs_carry_is_attached(connection)) return;
+    if (connection == NULL || !fs_carry_is_attached(connection)) return 1;
     struct fs_polled *place = place_of(poller, descriptor);
     if (place == NULL) place = make_place(poller);
-    if (place == NULL) return;
+    if (place == NULL) {
+        if (!may_lack_token(poller, connection, descriptor)) return 1;
+        atomic_store(&connection->record->uncounted, 1); /* its loop asks for tokens, too */
+        return 0;
+    }
     *place = (struct fs_polled){connection, atomic_load(&connection->generation), descriptor, 1, poller->turn};
+    return 1;
 }
 
 void fs_poller_drop(struct fs_poller *poller, int descriptor)
@@ -97,8 +108,9 @@ int fs_poller_settle(struct fs_poller *poller, int *ready)
     int found = 0;
     for (int i = 0; i < poller->count; i++) {
         struct fs_polled *one = &poller->among[i];
-        if (!one->unsettled || !is_still(one)) continue;
-        int result = fs_carry_settle(one->connection, one->descriptor, FS_AT_ONCE);
+        if (!one->unsettled || !is_still(one) || fs_seats_has_bit(&poller->seats, one->descriptor)) continue;
+        int flags = FS_AT_ONCE | fs_seats_flags(&poller->seats, one->descriptor);
+        int result = fs_carry_settle(one->connection, one->descriptor, flags);
         if (result == 0) one->unsettled = 0;
         if (result != 1) continue; /* who is at work there leaves at least a token */
         one->told = poller->turn;

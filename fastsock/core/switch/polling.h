@@ -12,6 +12,7 @@
 
 #include "attach.h"
 #include "connection.h"
+#include "seats.h"
 
 enum { FS_POLLED_MOST = 32 };
 
@@ -31,6 +32,7 @@ struct fs_poller {
     uint64_t turn;
     struct fs_spin spin;
     struct fs_yielding yield;
+    struct fs_seats seats; /* empty where nothing is kept in mind: of poll() and select() */
 };
 
 #define FS_POLLER_NEW ((struct fs_poller){.spin = {.success = 1.0f}})
@@ -39,20 +41,23 @@ struct fs_poller {
 static inline int fs_polling_is_due(void) { return atomic_load_explicit(&fs_attached_ever, memory_order_relaxed); }
 
 /* The number was told as readable, or may be worth a look: from now on it is looked at, instead of the one that was silent
- * longest.  Others than connections with memory are left out. */
-void fs_poller_note(struct fs_poller *poller, int descriptor);
+ * longest.  Others than connections with memory are left out.  0: it is not looked at, and a loop may have heard of what is
+ * unread there (fs_carry_show()). */
+int fs_poller_note(struct fs_poller *poller, int descriptor);
 void fs_poller_drop(struct fs_poller *poller, int descriptor);
 
 /* The numbers whose rings have something, at most FS_POLLED_MOST.  How many. */
 int fs_poller_look(struct fs_poller *poller, int *ready);
-/* Before a sleep: those that turn out to have something.  The others are armed, and no token of theirs is left. */
+/* Before a sleep: those that turn out to have something.  The others are armed, and no token of theirs is left.  Those with
+ * a bit are left to the loop. */
 int fs_poller_settle(struct fs_poller *poller, int *ready);
 /* Waits a moment for one of them, without the interpreter's lock: spins where the other end runs on another core, hands the
  * core over where it runs on this one.  `among` is a copy.  Whether it came. */
 int fs_poller_await(struct fs_poller *poller, const struct fs_polled *among, int count, uint64_t limit_ns);
 
 /* The kernel tells the number as readable.  1: that was a token which is gone now, and nothing is there.  0: it is so, or
- * the number is no connection with memory.  -EBUSY: with FS_AT_ONCE, another thread reads there at this moment. */
+ * the number is no connection with memory.  -EBUSY: with FS_AT_ONCE, another thread reads there at this moment.  `flags`:
+ * those of fs_seats_flags(), too. */
 int fs_polling_is_stale(int descriptor, int flags);
 
 /* Before an edge is told on: what comes from now on has one of its own, though the program may read nothing.  The connection

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (fs_loop_sleep(loop, numbers, 4, op & 64 ? FS_AT_ONCE : 0) == 0) fs_loop_awake(loop, (int)(op & 128));
             break;
         case 10:
-            if (op & 64) fs_loop_heat(loop, (int)take(&data, end, 4));
+            if (op & 64) fs_loop_heat(loop, (int)take(&data, end, 4), 1);
             else if (op & 128) fs_ring_loop(id, (uint32_t)take(&data, end, 4));
             else atomic_store(&page->closed, (uint32_t)take(&data, end, 1));
             break;

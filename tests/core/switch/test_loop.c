@@ -61,7 +61,7 @@ static void await(struct fs_loop *loop, struct pair *pair, int side, int slot)
         if (count == -EBUSY) continue;
         if (poll(list, 2, (int)(STALL_NS / 1000000)) == 0) fail(__FILE__, __LINE__, "nobody woke the loop");
         fs_loop_awake(loop, list[0].revents != 0);
-        if (list[1].revents) fs_loop_heat(loop, slot);
+        if (list[1].revents) fs_loop_heat(loop, slot, 1);
     }
     CHECK_EQUAL(count, 1);
     CHECK_EQUAL(numbers[0], pair->fd[side]);
@@ -154,7 +154,7 @@ TEST(second_loop_at_a_connection_hears_by_tokens, 0)
     for (int i = 0; i < 20; i++) { /* whichever of them settles last, both are told */
         if (i & 1) CHECK_EQUAL(fs_carry_settle(pair.end[0], pair.fd[0], FS_COUNTED), 0);
         int numbers[MOST];
-        fs_loop_heat(loop, slot);
+        fs_loop_heat(loop, slot, 1);
         CHECK_EQUAL(fs_loop_sleep(loop, numbers, MOST, 0), 0);
         if (!(i & 1)) CHECK_EQUAL(fs_carry_settle(pair.end[0], pair.fd[0], FS_COUNTED), 0);
         CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
@@ -165,7 +165,7 @@ TEST(second_loop_at_a_connection_hears_by_tokens, 0)
     }
     for (int i = 0; i < 10; i++) { /* the loop takes the tokens, and the other one sleeps on */
         int numbers[MOST];
-        fs_loop_heat(loop, slot);
+        fs_loop_heat(loop, slot, 1);
         CHECK_EQUAL(fs_loop_sleep(loop, numbers, MOST, 0), 0);
         CHECK(!shows(pair.fd[0]));
         CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
@@ -256,7 +256,7 @@ TEST(program_that_closes_unknown_numbers_hears_by_tokens, NEEDS_PROCESSES) /* it
     CHECK(pipe(own) == 0);
     for (int i = 0; i < 40; i++) CHECK(dup(own[1]) >= 0);
     for (int i = 0; i < 10; i++) {
-        fs_loop_heat(loop, slot);
+        fs_loop_heat(loop, slot, 1);
         CHECK_EQUAL(fs_loop_sleep(loop, numbers, MOST, 0), 0);
         CHECK_EQUAL(send_now(&pair, 1, "abc", 3, 0), 3);
         CHECK(shows(pair.fd[0]));
@@ -398,7 +398,7 @@ static void receive_streams(struct crowd *crowd, struct fs_loop *loop)
                 fail(__FILE__, __LINE__, "nobody woke the loop");
             fs_loop_awake(loop, list[STREAMS].revents != 0);
             for (int i = 0; i < STREAMS; i++)
-                if (list[i].revents) fs_loop_heat(loop, slots[i]);
+                if (list[i].revents) fs_loop_heat(loop, slots[i], 1);
         }
         for (int k = 0; k < count; k++) {
             unsigned char piece[1024];
