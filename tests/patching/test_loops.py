@@ -241,6 +241,27 @@ def test_the_program_closes_every_pipe_that_it_does_not_know(installed_pair, epo
     os.close(writing)
 
 
+def test_the_program_has_the_number_of_a_closed_pipe(installed_pair, epoll):
+    before = set(_pipes())
+    epoll.register(installed_pair.near.fileno(), select.EPOLLIN)
+    _converse(installed_pair, epoll.poll)
+    closed = sorted(set(_pipes()) - before)
+    reading, writing = os.pipe()
+    for number in closed:
+        os.dup2(reading, number)
+    numbers = sorted([*closed, reading])
+    for number in numbers:
+        epoll.register(number, select.EPOLLIN)
+    assert epoll.poll(0) == []
+    os.write(writing, b"x")
+    assert sorted(epoll.poll(LONG)) == [(number, select.EPOLLIN) for number in numbers]
+    assert os.read(reading, 1) == b"x"
+    _converse(installed_pair, epoll.poll)
+    for number in (*numbers, writing):
+        os.close(number)
+    _converse(installed_pair, epoll.poll)
+
+
 def _pipes():
     for name in os.listdir("/proc/self/fd"):
         try:

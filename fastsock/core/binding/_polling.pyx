@@ -248,8 +248,9 @@ cdef class epoll:
         cdef uint32_t mask = <uint32_t>(<uint64_t>eventmask), before = <uint32_t>self.masks.get(number, 0)
         self.masks[number] = mask
         self.writers += (mask & WRITABLE != 0) - (before & WRITABLE != 0)
-        if number == self.poller.seats.bell:
-            self.drop_loop()  # the program has closed what it did not know, and has the number now
+        if number == self.poller.seats.bell:  # the program has closed what it did not know, and has the number now
+            self.poller.seats.bell = 0
+            self.drop_loop()
         if not mask & READABLE or mask & EDGES:
             poller_drop(&self.poller, number)
             seats_leave(&self.poller.seats, number)
@@ -284,7 +285,7 @@ cdef class epoll:
         cdef int bell = seats_make_loop(&self.poller.seats)
         if bell < 0:
             return 0  # tokens do
-        self.masks.pop(bell, None)  # whatever that number was
+        self.forget(bell)  # whatever that number was
         try:
             self.own.register(bell, 1)
         except (OSError, ValueError):
