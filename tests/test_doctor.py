@@ -32,7 +32,7 @@ PLAIN = Colours(False)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody's settings but the test's."""
     for name in [*os.environ]:
-        if name.startswith("FASTSOCK_") or name in ("NO_COLOR", "TERM"):
+        if (name.startswith("FASTSOCK_") and name != "FASTSOCK_UPGRADE") or name in ("NO_COLOR", "TERM"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(config.in_force, "current", None)
     yield
