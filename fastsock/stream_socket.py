@@ -133,6 +133,7 @@ class socket(SocketCalls, Plain):
 
 def pass_for_standard(kind: type) -> None:
     """Makes the class look like the standard one, where a type checker does not look."""
+    kind.__annotations__ = {}
     for name, function in vars(kind).items():
         if isinstance(function, types.FunctionType):
             function.__annotations__ = {}
