@@ -99,6 +99,8 @@ class socket(SocketCalls, Plain):
         """Only multiprocessing may pickle a socket: it passes sockets to other processes."""
         reduction = sys.modules.get("multiprocessing.reduction")
         if reduction is None or sys._getframe(1).f_globals is not vars(reduction):
+            if type(self).__reduce__ is SocketCalls.__reduce__:
+                self.__getstate__()  # which raises
             return super().__reduce_ex__(protocol)
         return reduction._reduce_socket(self)
 

@@ -23,7 +23,7 @@ class Sub(kind):
     pass
 print(Sub, Sub(), issubclass(Sub, kind), isinstance(Sub(), kind), isinstance(Sub(), kind.__mro__[-2]))
 print(socket.SocketType, socket.socket(socket.AF_UNIX), socket.socketpair()[0].__class__)
-for wrong in (lambda: pickle.dumps(kind()), lambda: kind.recv(1, 2), lambda: kind().missing):
+for wrong in (lambda: pickle.dumps(kind()), lambda: kind().missing):
     try:
         wrong()
     except Exception as error:
