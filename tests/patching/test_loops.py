@@ -17,6 +17,7 @@ from fastsock.testing import FarProcess
 from ..helpers.paths import UPGRADE, preferring, why_not
 
 LONG = 20.0
+SEEDS = 300 if os.environ.get("FASTSOCK_SOAK") else 2
 OFTEN = 40  # exchanges, after which the poller hears by bits
 _UNSEEN = (select.epoll,)  # the standard one: taken before any test installs anything, and nobody finds it here
 
@@ -445,6 +446,6 @@ def serve_at_random(installed, seed, rounds):
         talking.result()
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("FASTSOCK_TEST_SEEDS", "2"))))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_connections_that_move_between_pollers(installed, seed):
     serve_at_random(installed, seed, 20)

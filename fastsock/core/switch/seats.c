@@ -11,8 +11,7 @@
 #include "waiting.h"
 
 #define FEWEST 64
-#define LOOP_PAYS \
-    16 /* times that the kernel has told of a connection with memory: a loop costs as much as many wake-ups */
+#define LOOP_PAYS 16 /* times that the kernel has told of one with memory: a loop costs as much as many wake-ups */
 
 /* ---- places ---- */
 
@@ -178,8 +177,7 @@ int fs_seats_moved(struct fs_seats *seats)
     if (seats->dropped != NULL) fs_loop_free(seats->dropped);
     seats->loop = seats->dropped = NULL;
     seats->sleepers = 0;
-    seats->never =
-        1; /* the parent's bell may stand in the kernel's list, and another one would be told to the parent */
+    seats->never = 1; /* the kernel's list is the parent's too: it would be told of this bell */
     seats->told = 0;
     for (int i = 0; (i = fs_seats_next(seats, i)) >= 0; i++) {
         seats->places[i].slot = FS_HEARS_ANY;
@@ -213,8 +211,7 @@ int fs_seats_sleep(struct fs_seats *seats, int *numbers, int most, int flags, st
 void fs_seats_awake(struct fs_seats *seats, struct fs_loop *asleep, int rung)
 {
     if (asleep == NULL && rung && seats->loop != NULL) fs_loop_hush(seats->loop);
-    if (asleep == NULL || (asleep != seats->loop && asleep != seats->dropped))
-        return; /* this is a child of who slept */
+    if (asleep == NULL || (asleep != seats->loop && asleep != seats->dropped)) return; /* a child of who slept */
     fs_loop_awake(asleep, rung);
     seats->sleepers--;
     free_unused(seats);
