@@ -116,7 +116,6 @@ class _Reserved(Reservation):
 DEPENDS_IN_PLACE: Mapping[str, str] = {
     "buffering.a_small_send_buffer_bounds_what_is_under_way": "a ring keeps its size, whatever SO_SNDBUF says later",
     "descriptors.blocked_in_sending_to_a_detached_number_that_is_closed": "no number is given away within a call",
-    "descriptors.detached_number_blocked_in_sending_sees_the_peer_die": "who copies bytes for a number may not hear it",
     "ending.shut_after_the_peer_shut_both_unread": "a token that reaches an end with both halves shut is a reset",
     "flags.every_receive_flag": "MSG_TRUNC with MSG_PEEK writes into the buffer",
     "flags.waitall_with_peek": "a peek returns what is there",

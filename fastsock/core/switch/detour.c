@@ -22,7 +22,8 @@
 #define MOST_ROOM (64u << 20)
 #define LEAST_ROOM (4u << 20)
 #define BUFFER (256u * 1024)
-#define LIFE_SIGN_S 60 /* whoever has the other end of the pair may have closed it without a word to us */
+#define MOST_DROPPED (4u << 20) /* what TCP takes of a sender who is not told yet that nobody reads */
+#define LIFE_SIGN_S 60          /* whoever has the other end of the pair may have closed it without a word to us */
 
 struct begin {
     uint64_t length;
@@ -42,6 +43,9 @@ struct flow {
 struct pump {
     struct flow in, out; /* from the connection, and to it */
     int reset;           /* what ended the connection was no orderly end */
+    int lost;            /* the connection took no more: what the program sends goes to nobody */
+    int silent;          /* and it sends no more */
+    size_t dropped;
 };
 
 static void reset_at_close(int descriptor)
@@ -87,8 +91,22 @@ static void pass_end_on(struct flow *flow, int reset)
 static void lose_connection(struct pump *pump)
 {
     pump->reset = 1;
+    pump->lost = 1;
     pump->out.ended = 1;
     pump->out.done = pump->out.have;
+}
+
+/* A sender must not wait for nobody, nor be told of nothing.  0: it is told now, though what came may be unread. */
+static int drop(struct pump *pump, unsigned char *buffer)
+{
+    while (pump->lost && !pump->silent) {
+        ssize_t got = recv(pump->out.from, buffer, BUFFER, MSG_DONTWAIT);
+        if (got < 0) return errno == EAGAIN || errno == EINTR;
+        pump->silent = got == 0;
+        pump->dropped += (size_t)got;
+        if (pump->dropped > MOST_DROPPED) return 0;
+    }
+    return 1;
 }
 
 static short wanted(const struct flow *reads, const struct flow *writes)
@@ -114,8 +132,10 @@ static int copy(struct pump *pump)
         pass_end_on(&pump->in, pump->reset);
         pass_end_on(&pump->out, pump->reset);
         if (is_over(&pump->in) && is_over(&pump->out)) return 1;
+        if (!drop(pump, outwards)) return 1;
         struct pollfd list[2] = {{connection, wanted(&pump->in, &pump->out), 0},
                                  {pair, wanted(&pump->out, &pump->in), 0}};
+        if (pump->lost && !pump->silent) list[1].events |= POLLIN;
         /* an error shows itself always: where nobody would look into it, it would be told again and again */
         if (list[0].events == 0) list[0].fd = -1;
         if (list[1].events == 0 && !pump->out.ended) list[1].fd = -1;
@@ -125,8 +145,10 @@ static int copy(struct pump *pump)
 
 static void carry(int connection, int pair, unsigned char *first, size_t length, int reset)
 {
-    struct pump pump = {
-        {connection, pair, first, length, 0, reset, 0}, {pair, connection, NULL, 0, 0, reset, 0}, reset};
+    struct pump pump = {.in = {connection, pair, first, length, 0, reset, 0},
+                        .out = {pair, connection, NULL, 0, 0, reset, 0},
+                        .reset = reset,
+                        .lost = reset};
     int orderly = copy(&pump);
     if (!orderly) reset_at_close(connection);
     if (pump.reset) reset_at_close(pair);
