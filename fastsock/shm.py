@@ -114,10 +114,8 @@ class _Reserved(Reservation):
 
 # As Transport.depends, of connections that stay TCP and have gained memory.
 DEPENDS_IN_PLACE: Mapping[str, str] = {
-    "buffering.a_small_send_buffer_bounds_what_is_under_way": "a ring keeps its size, whatever SO_SNDBUF says later",
     "descriptors.blocked_in_sending_to_a_detached_number_that_is_closed": "no number is given away within a call",
     "ending.shut_after_the_peer_shut_both_unread": "a token that reaches an end with both halves shut is a reset",
-    "flags.every_receive_flag": "MSG_TRUNC with MSG_PEEK writes into the buffer",
     "flags.waitall_with_peek": "a peek returns what is there",
     "readiness.edge_for_each_arrival": "a poller that fastsock does not see hears two arrivals ahead of a read",
     "readiness.no_event_behind_what_was_read": "a poller that fastsock does not see may be told of a token behind it",

@@ -140,7 +140,7 @@ static int take_from_ring(struct receive *call, size_t used)
     struct fs_end *end = call->end;
     size_t part = room(call) < used ? room(call) : used;
     if (peeks(call)) {
-        fs_ring_copy_out(&end->in, 0, place(call), part);
+        if (!discards(call)) fs_ring_copy_out(&end->in, 0, place(call), part);
         call->done += part;
         return DONE;
     }
