@@ -118,7 +118,6 @@ DEPENDS_IN_PLACE: Mapping[str, str] = {
     "ending.shut_after_the_peer_shut_both_unread": "a token that reaches an end with both halves shut is a reset",
     "flags.waitall_with_peek": "a peek returns what is there",
     "readiness.edge_for_each_arrival": "a poller that fastsock does not see hears two arrivals ahead of a read",
-    "readiness.no_event_behind_what_was_read": "a poller that fastsock does not see may be told of a token behind it",
     "timeouts.full_sends_time_out": "a ring that was full may have room for short messages by TCP",
 }
 

@@ -66,7 +66,8 @@ byte nxt = 1, left = N, expect = 1;
 inline put_token() { atomic { assert(len(tcp) < CAP); tcp!TOK; ksent++ } }
 inline look_up() {
     if
-    :: want ->
+    :: head == tail                 /* read by now: he asks for what comes next */
+    :: head != tail && want ->
 #ifdef BELL
        d_step { w = want; want = 0 };
        if :: w -> bell = 1; w = 0 :: else fi

@@ -110,10 +110,12 @@ bool rxlock, ended, aliveR = 1;
 
 inline deliver(b) { d_step { assert(b == expect); expect++ } }
 
-/* sender: bytes into the ring have been stored, the reader may have asked for a token.  txlock is held */
+/* sender: bytes into the ring have been stored, the reader may have asked for a token.  txlock is held.  Where he has read
+ * them all by now, he asks for what comes next: a token would tell of nothing */
 inline ring_bell() {
     if
-    :: want ->
+    :: head == tail
+    :: head != tail && want ->
        d_step { w = want; want = 0;           /* want and tok are one word, changed by CAS: counted before it can be taken */
 #ifndef MUT_NOCOUNT
                 if :: w -> tok++ :: else fi

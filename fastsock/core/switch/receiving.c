@@ -240,7 +240,7 @@ static int show_what_is_left(struct receive *call)
 {
     struct fs_end *end = call->end;
     if (!is_exact(call) || (carried_out(call) & 1) == 0 || changes(call) != carried_out(call)) return 0;
-    int left = fs_tokens_settle(call->connection, end, call->descriptor);
+    int left = fs_tokens_settle_behind(call->connection, end, call->descriptor);
     if (left > 0 && fs_end_has_data(end)) left = fs_tokens_keep_one(call->connection, end, call->descriptor);
     return left < 0 ? left : 0;
 }

@@ -10,6 +10,7 @@
 #include "ringing.h"
 
 #define ENDING_PATIENCE_NS 20000000ull
+#define BEHIND_PATIENCE_NS 200000ull /* between the count of a token and its send; more if its sender is interrupted */
 #define MOST_READINGS 10000
 #define MOST_TRIES 64 /* against another process that changes a word all the time */
 
@@ -82,12 +83,14 @@ static int tell_loop(const struct fs_end *end)
     return fs_ring_loop(atomic_load(&words->loop), atomic_load(&words->slot));
 }
 
-void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int descriptor)
+static void ring(struct fs_connection *connection, struct fs_end *end, int descriptor, int for_bytes)
 {
     struct fs_record *record = connection->record;
     _Atomic uint64_t *word = &fs_words_out(end)->tokens;
     uint64_t seen = atomic_load(word); /* behind the head's store: sequentially consistent, as the reader's */
     if (!is_due(end, seen)) return;
+    /* where the reader has it all by now, his wish is for what comes next: a token would tell of nothing */
+    if (for_bytes && fs_ring_unread(&end->out) == 0) return;
     note(&record->ringing, 1);
     for (int i = 0; i < MOST_TRIES && is_due(end, seen); i++) {
         int token = is_token_due(end, seen), bit = (seen & FS_BIT_WANTED) != 0;
@@ -99,6 +102,11 @@ void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int de
         break;
     }
     note(&record->ringing, 0);
+}
+
+void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    ring(connection, end, descriptor, 0);
 }
 
 int fs_tokens_pay_owed(struct fs_connection *connection, int descriptor)
@@ -153,7 +161,7 @@ void fs_tokens_mend(struct fs_record *record, struct fs_end *end, int descriptor
 static void published(struct fs_end *end, int descriptor, int edge)
 {
     (void)edge;
-    fs_tokens_ring(end->owner, end, descriptor);
+    ring(end->owner, end, descriptor, 1);
 }
 
 /* The sender's program hears of room by a futex; beyond that it spills.  What the descriptor shows is carry.c's matter. */
@@ -270,7 +278,24 @@ static int has_moved(const struct fs_connection *connection, struct fs_end *end)
     return used > 0 || atomic_load(&fs_words_in(end)->seq) != connection->record->rseq;
 }
 
-static int settle(struct fs_connection *connection, struct fs_end *end, int descriptor, uint64_t wishes)
+/* Takes so many that were sent since X, and waits a moment for one that its sender has counted and not sent yet. */
+static int take_counted(struct fs_connection *connection, struct fs_end *end, int descriptor, uint64_t counted,
+                        uint64_t patience_ns)
+{
+    uint64_t deadline = 0;
+    for (;;) {
+        int left = on_their_way(connection, end, counted);
+        if (left <= 0) return left;
+        if (take(connection, end, descriptor, left) == 0 || patience_ns == 0) return 0;
+        uint64_t now = fs_now_ns();
+        if (deadline == 0) deadline = now + patience_ns;
+        else if (now >= deadline) return 0;
+        sched_yield();
+    }
+}
+
+static int settle(struct fs_connection *connection, struct fs_end *end, int descriptor, uint64_t wishes,
+                  uint64_t patience_ns)
 {
     int moved = has_moved(connection, end);
     if (moved != 0) return moved;
@@ -280,14 +305,18 @@ static int settle(struct fs_connection *connection, struct fs_end *end, int desc
     /* what came before the wish could be seen has no token of its own: the one that is there must speak for it */
     moved = has_moved(connection, end);
     if (moved != 0) return moved;
-    int left = on_their_way(connection, end, counted);
-    if (left > 0) take(connection, end, descriptor, left);
-    return left < 0 ? left : has_moved(connection, end);
+    error = take_counted(connection, end, descriptor, counted, patience_ns);
+    return error < 0 ? error : has_moved(connection, end);
 }
 
 int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int descriptor)
 {
-    return settle(connection, end, descriptor, FS_TOKEN_WANTED);
+    return settle(connection, end, descriptor, FS_TOKEN_WANTED, 0);
+}
+
+int fs_tokens_settle_behind(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    return settle(connection, end, descriptor, FS_TOKEN_WANTED, BEHIND_PATIENCE_NS);
 }
 
 /* Whoever sleeps until a token comes has said so before he asked for it: what is taken from him is asked for again. */
@@ -295,7 +324,7 @@ int fs_tokens_settle_by_bit(struct fs_connection *connection, struct fs_end *end
 {
     const struct fs_record *record = connection->record;
     int others = atomic_load(&record->listeners) != 0 || atomic_load(&record->uncounted) || fs_end_is_watched(end);
-    return settle(connection, end, descriptor, FS_BIT_WANTED | (others ? FS_TOKEN_WANTED : 0));
+    return settle(connection, end, descriptor, FS_BIT_WANTED | (others ? FS_TOKEN_WANTED : 0), 0);
 }
 
 int fs_tokens_keep_one(struct fs_connection *connection, struct fs_end *end, int descriptor)

@@ -31,6 +31,9 @@ int fs_tokens_drain(struct fs_connection *connection, struct fs_end *end, int de
 /* For who sleeps on the descriptor.  1: something has come.  0: the ring is empty, no token lies on TCP, and the next
  * byte brings one. */
 int fs_tokens_settle(struct fs_connection *connection, struct fs_end *end, int descriptor);
+/* The same behind a receive that took all there was, for an exact watcher: he must not hear of what was read.  So it waits
+ * a moment for a token that its sender is about to send. */
+int fs_tokens_settle_behind(struct fs_connection *connection, struct fs_end *end, int descriptor);
 /* The same for a loop that hears by its bit, and watches the descriptor too.  Its place stands in the segment. */
 int fs_tokens_settle_by_bit(struct fs_connection *connection, struct fs_end *end, int descriptor);
 /* With bytes unread in the ring, for an exact watcher: one token stays, and the next byte brings another one. */
