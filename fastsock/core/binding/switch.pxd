@@ -45,7 +45,8 @@ cdef extern from "switch/carry.h" nogil:
         uint64_t since_ns
         uint64_t tcp_in, tcp_out, ring_in, ring_out
         uint64_t switches, spills
-        uint64_t direct, waits, wakes
+        uint64_t direct, written, waits, wakes
+        uint32_t large_in, large_out
         int peer
 
 cdef extern from "switch/options.h" nogil:

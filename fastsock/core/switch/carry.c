@@ -122,6 +122,9 @@ void fs_connection_report(struct fs_connection *connection, int descriptor, stru
         carriers->ring_in = atomic_load(&end->statistics.bytes_received);
         carriers->ring_out = atomic_load(&end->statistics.bytes_sent);
         carriers->direct = atomic_load(&end->statistics.bytes_direct);
+        carriers->written = atomic_load(&end->statistics.bytes_written);
+        carriers->large_in = end->large_in;
+        carriers->large_out = end->large_out;
         carriers->waits = atomic_load(&end->statistics.waits);
         carriers->wakes = atomic_load(&end->statistics.wakes);
         carriers->peer = atomic_load(&end->peer);

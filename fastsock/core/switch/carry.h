@@ -67,7 +67,8 @@ struct fs_carriers {
     uint64_t since_ns;                           /* attached */
     uint64_t tcp_in, tcp_out, ring_in, ring_out; /* bytes; those on TCP with the tokens among them */
     uint64_t switches, spills;                   /* of the direction that this end sends */
-    uint64_t direct, waits, wakes;               /* as of struct fs_end's statistics */
+    uint64_t direct, written, waits, wakes;      /* as of struct fs_end's statistics */
+    uint32_t large_in, large_out;                /* as of struct fs_end: how the last large block came and went */
     int peer;                                    /* the other end's process, 0 where it is unknown */
 };
 void fs_connection_report(struct fs_connection *connection, int descriptor, struct fs_carriers *carriers);
