@@ -495,7 +495,7 @@ class socket(stream_socket.socket):
         if self._fast_channel is None and self._fast_opened is None:
             return super().sendfile(file, offset, count)
         # AF_SMC keeps back what sendfile(2) gave it and says that it has no room.
-        if not offset and elsewhere.has_positions(file):  # sendfile(2) begins at 0, not where reading stopped
+        if not offset and channel_calls.has_positions(file):  # sendfile(2) begins at 0, not where reading stopped
             file.seek(0)
         return self._sendfile_use_send(file, offset, count)  # type: ignore[attr-defined, no-any-return]
 

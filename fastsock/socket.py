@@ -20,7 +20,7 @@ import weakref
 
 from . import arrays, chain, core, unix
 from .config import settings
-from .connection import connecting, elsewhere, fallback, foreign, registry, repeated, tcp_options
+from .connection import channel_calls, connecting, fallback, foreign, registry, repeated, tcp_options
 from .connection.pending import Pending
 from .meeting import answer, custody, history, names, ports, presence, waiting
 from .meeting.joined import Joined, confirm
@@ -848,7 +848,7 @@ class socket(_Plain):
         if self._fast_channel is None and self._fast_opened is None:
             return super().sendfile(file, offset, count)
         # AF_SMC keeps back what sendfile(2) gave it and says that it has no room.
-        if not offset and elsewhere.has_positions(file):  # sendfile(2) begins at 0, not where reading stopped
+        if not offset and channel_calls.has_positions(file):  # sendfile(2) begins at 0, not where reading stopped
             file.seek(0)
         return self._sendfile_use_send(file, offset, count)  # type: ignore[attr-defined, no-any-return]
 

@@ -2,12 +2,16 @@
 
 registry       the connections of this process, the path of each, and the reason
 connecting     decides whether a new connection may leave TCP
+elsewhere      which connections may take a path to another host
+opening        sockets that a path opens in place of TCP's
+channel_calls  the data calls of a socket that has left TCP
 pending        connections whose meeting is under way
 fallback       connections that stay on TCP; they must cost nothing extra, so _fallback handles them natively
 repeated       connections of two processes that met before, handled natively by _repeated
 tcp_options    answers about TCP's options, for a connection that left TCP
 foreign        finds modules whose C code reads and writes the number
 carriers       connections that stay TCP and gain memory (FASTSOCK_UPGRADE): what the core knows of each
+watchers       who watches their numbers unseen
 engine_socket  the interface through which an engine takes a connection over
 
 Below patching and the socket class, above meeting. Tests: tests/connection.

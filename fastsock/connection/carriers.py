@@ -296,7 +296,9 @@ def _entered(descriptor: int, address: Any) -> None:
     why = _excluded(found, address)
     if why is not None:
         keep_on_tcp(descriptor)
-    chain.log.info("%s %s stays on tcp%s", found["role"], found["peer"] or address, f": {why}" if why else " so far")
+    if in_force.settings().trace:
+        told = f": {why}" if why else " so far"
+        chain.log.info("%s %s stays on tcp%s", found["role"], found["peer"] or address, told)
 
 
 def _leaves(descriptor: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _socket
 import errno
+import stat
 
 from .. import unix
 from ..meeting import waiting
@@ -154,3 +155,11 @@ def _forgives(sock: Any, length: int) -> bool:
         return False
     sock._fast_pretended = length > 0
     return waiting.has_hung_up(sock)  # else this end was shut, by a process that shares the socket
+
+
+def has_positions(file: Any) -> bool:
+    """Whether it is a regular file, so that the kernel could send it by itself."""
+    try:
+        return stat.S_ISREG(genuine.fstat(file.fileno()).st_mode)
+    except (AttributeError, OSError):  # io.UnsupportedOperation is an OSError
+        return False

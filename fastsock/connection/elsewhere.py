@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import _socket
-import stat
 
 from .. import chain
 from ..meeting import names
-from ..system.genuine import genuine
 from ..transport import Reason, Refused
 
 TYPE_CHECKING = False
@@ -64,11 +62,3 @@ def resolved(sock: Any, address: Any) -> tuple[str | None, int]:
         return str(_socket.getaddrinfo(host, port, _family(sock), _socket.SOCK_STREAM)[0][4][0]), port
     except (OSError, ValueError):
         return None, 0
-
-
-def has_positions(file: Any) -> bool:
-    """Whether it is a regular file, so that the kernel could send it by itself."""
-    try:
-        return stat.S_ISREG(genuine.fstat(file.fileno()).st_mode)
-    except (AttributeError, OSError):  # io.UnsupportedOperation is an OSError
-        return False

@@ -10,12 +10,20 @@ import importlib
 import pytest
 
 import fastsock
-from fastsock import config, testing
+from fastsock import chain, config, testing
 from fastsock.testing import PairMaker
 
-from ..helpers.paths import UPGRADE, UPGRADED, preferring
+from ..helpers.paths import UPGRADE, UPGRADED, environment, preferring
+from ..helpers.scripts import Script
 
 ELSEWHERE = "fastsock.channel_socket"
+
+
+CHOSEN = """
+import sys
+from fastsock import socket
+tell([socket.socket.__module__, "fastsock.channel_socket" in sys.modules])
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +79,20 @@ def test_a_setting_keeps_all_on_tcp(module):
         near, far = _connected(module, listener)
         with near, far:
             assert _told(near, far) == [("tcp", "excluded_by_setting")] * 2
+
+
+@pytest.mark.parametrize(
+    ("transports", "module"),
+    [
+        pytest.param("shm,tcp", UPGRADED, marks=pytest.mark.skipif(chain.leads_elsewhere(), reason="a device is here")),
+        ("rdma,shm,tcp", ELSEWHERE),
+    ],
+)
+def test_the_class_for_other_paths_is_there_where_one_may_be_taken(transports, module):
+    """Else nothing of it is imported."""
+    env = {**environment(UPGRADE), "FASTSOCK_TRANSPORTS": transports}
+    with Script("plain", CHOSEN, env=env) as program:
+        assert program.hear() == [module, module == ELSEWHERE]
 
 
 @pytest.mark.parametrize("check", testing.checks(), ids=testing.name)

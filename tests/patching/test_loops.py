@@ -15,6 +15,7 @@ import pytest
 from fastsock.testing import FarProcess
 
 from ..helpers.paths import UPGRADE, preferring, why_not
+from ..helpers.talking import talk
 
 LONG = 20.0
 SEEDS = 300 if os.environ.get("FASTSOCK_SOAK") else 2
@@ -398,28 +399,10 @@ class _Server:
             self.give(served)
 
 
-def _talk(sock, seed, rounds, largest):
-    """Sends random blocks and reads as many bytes back, checking each."""
-    rng = random.Random(seed)
-    for _ in range(rounds):
-        block = rng.randbytes(rng.randrange(1, rng.choice((10, 1000, largest))))
-        thread = threading.Thread(target=sock.sendall, args=(block,)) if len(block) > 20000 else None
-        if thread is None:
-            sock.sendall(block)
-        else:
-            thread.start()
-        got = bytearray()
-        while len(got) < len(block):
-            got += sock.recv(rng.randrange(1, 100000))
-        assert got == block
-        if thread is not None:
-            thread.join()
-
-
 def _talk_on_all(here, address, seed, count, rounds, largest):
     socks = [socket.create_connection(address) for _ in range(count)]
     threads = [
-        threading.Thread(target=_talk, args=(sock, seed * 1000 + i, rounds, largest)) for i, sock in enumerate(socks)
+        threading.Thread(target=talk, args=(sock, seed * 1000 + i, rounds, largest)) for i, sock in enumerate(socks)
     ]
     for thread in threads:
         thread.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import select
 import selectors
 import socket
@@ -16,6 +15,7 @@ import pytest
 from fastsock.testing import FarProcess
 
 from ..helpers.paths import UPGRADE, preferring, why_not
+from ..helpers.talking import talk
 
 LONG = 20.0
 
@@ -438,21 +438,7 @@ _UNSEEN = (select.epoll,)  # the standard one: taken before any test installs an
 
 
 def _talk(sock, seed, rounds, largest):
-    """Sends random blocks and reads as many bytes back, checking each."""
-    rng = random.Random(seed)
-    for _ in range(rounds):
-        block = rng.randbytes(rng.randrange(1, rng.choice((10, 1000, largest))))
-        thread = threading.Thread(target=sock.sendall, args=(block,)) if len(block) > 60000 else None
-        if thread is None:
-            sock.sendall(block)
-        else:
-            thread.start()
-        got = bytearray()
-        while len(got) < len(block):
-            got += sock.recv(rng.randrange(1, 200000))
-        assert got == block
-        if thread is not None:
-            thread.join()
+    talk(sock, seed, rounds, largest)
     sock.shutdown(socket.SHUT_WR)
 
 
