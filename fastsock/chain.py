@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _socket
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -37,6 +38,7 @@ log = _Log()
 
 _MADE: dict[str, Transport] = {path.name: path for path in (ShmTransport(), UnixTransport(), TcpTransport())}
 _BY_NUMBER = {path.number: path for path in _MADE.values()}
+_WITHOUT_UPGRADE = ("shm", "unix")  # these meet beside TCP only where FASTSOCK_UPGRADE is 0
 _OF_SOCKETS_DIRECT = ("/proc/sys/net/smc", "/proc/net/sdp")  # of a kernel that has AF_SMC or AF_INET_SDP
 _IPV4_IPV6_UNIX = (_socket.AF_INET, _socket.AF_INET6, _socket.AF_UNIX)
 
@@ -91,6 +93,18 @@ def candidates(direction: str, ip: str, port: int) -> tuple[Sequence[Transport],
     return known
 
 
+def beside_tcp(direction: str, ip: str, port: int) -> tuple[Sequence[Transport], Reason]:
+    """The same where connections stay TCP and gain memory: the paths of other authors, as far as they precede shm.
+
+    Where the settings name none, the reason is JOINED: nothing is refused.
+    """
+    found, reason = candidates(direction, ip, port)
+    if not may_meet():
+        return (), Reason.JOINED
+    before = itertools.takewhile(lambda path: path.name != "shm", found)
+    return [path for path in before if path.name not in _WITHOUT_UPGRADE], reason
+
+
 def between_hosts(direction: str, ip: str, port: int) -> tuple[Transport | None, Reason]:
     """The path that such a connection may take to another host, or None with the reason. Arguments as candidates()."""
     global _far, _far_for
@@ -132,8 +146,15 @@ def may_open() -> bool:
 
 
 def leads_elsewhere() -> bool:
-    """Whether a path to another host, or a socket in place of TCP's, may be taken in this process, now or later."""
-    return core.has_rdma_device() or any(map(_exists, _OF_SOCKETS_DIRECT)) or may_open() or may_span()
+    """Whether a connection of this process may leave TCP, now or later: for another host, for a socket in place of
+    TCP's, or for a path of another author.
+    """
+    return core.has_rdma_device() or any(map(_exists, _OF_SOCKETS_DIRECT)) or may_open() or may_span() or may_meet()
+
+
+def may_meet() -> bool:
+    """Whether there is a path of another author that meets beside TCP."""
+    return any(_meets(path) for name, path in _MADE.items() if name not in _WITHOUT_UPGRADE)
 
 
 def may_span() -> bool:
@@ -169,6 +190,10 @@ def _exists(path: str) -> bool:
     return True
 
 
+def _meets(path: Transport) -> bool:
+    return bool(path.capabilities & Capability.MEETS_BESIDE_TCP)
+
+
 def _opens(path: Transport) -> bool:
     return bool(path.capabilities & Capability.OPENS_SOCKET) and path.usable() is None
 
@@ -198,7 +223,7 @@ def _candidates(current: Settings, direction: str, ip: str, port: int) -> tuple[
         if direction == "connect" and _opens(path):  # whatever comes behind it is not reached
             break
         refused = path.usable()
-        if refused is None and path.capabilities & Capability.MEETS_BESIDE_TCP:
+        if refused is None and _meets(path):
             found.append(path)
         elif refused is None:
             continue

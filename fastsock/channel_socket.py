@@ -1,7 +1,9 @@
-"""The socket class where paths other than TCP and memory are there: rdma and rsockets to other hosts, and sdp.
+"""The socket class where paths other than TCP and memory are there: rdma and rsockets to other hosts, sdp, and those
+of other authors.
 
 It is the class of `stream_socket` with what such a connection needs. Nothing of it is imported on a host that has
-neither an RDMA device nor a sockets-direct protocol of its kernel (`chain.leads_elsewhere()`).
+neither an RDMA device nor a sockets-direct protocol of its kernel, and no other author's path
+(`chain.leads_elsewhere()`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from . import chain, stream_socket
 from .config import settings
 from .connection import channel_calls, elsewhere, foreign, opening, registry, tcp_options
 from .core.binding._calls import accepted, also_serve, connected, is_known, is_new
-from .meeting import names, remote
+from .meeting import names, near, ports, remote
+from .meeting.joined import confirm
 from .patching import detached, numbers, release
 from .system.genuine import genuine
 from .transport import Reason, Refused
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .meeting.joined import Joined
+    from .meeting.near import NearOffer
     from .meeting.remote import RemoteOffer
     from .transport import Channel, Transport
 
@@ -44,9 +48,10 @@ _BOUND = ("recv", "recv_into", "send", "sendall")
 
 
 class socket(stream_socket.socket):
-    """A socket of `stream_socket` whose stream may take a path to another host, or be one that the kernel made.
+    """A socket of `stream_socket` whose stream may take a path to another host or of another author, or be one that the
+    kernel made.
 
-    Such a connection to another host is there before TCP's. Then its descriptor becomes the doorbell of a channel, and
+    Where a path takes the connection from TCP, its descriptor becomes the doorbell of a channel, and
     the connection's addresses and options are answered from memory. An error of a path names the path and the other
     end.
     """
@@ -57,7 +62,7 @@ class socket(stream_socket.socket):
     _fast_connection: registry.Connection | None = None  # of one that has left TCP, or that a path opened
     _fast_opened: Transport | None = None  # the path that made the descriptor, in place of TCP
     _fast_refused: Refused | None = None  # why it stays on TCP, where it might have left it
-    _fast_hears: Any = ()  # while it listens, what hears of connecting ends on other hosts
+    _fast_hears: Any = ()  # while it listens, what hears of connecting ends that may take a path
     _fast_options: dict[tuple[int, int], Any] | None = None
     _fast_pretended = False
     _fast_shut = False
@@ -79,7 +84,7 @@ class socket(stream_socket.socket):
 
     @property
     def transport(self) -> str:
-        """What carries the bytes: "shm", "tcp", "rdma", "rsockets", or "sdp". "plain" for what is no TCP stream."""
+        """What carries the bytes: "shm", "tcp", or the name of another path. "plain" for what is no TCP stream."""
         connection = self._fast_connection
         if connection is None:
             return _Stream.transport.__get__(self)  # type: ignore[no-any-return]
@@ -97,7 +102,13 @@ class socket(stream_socket.socket):
 
     def _fast_hear(self) -> None:
         if self._fast_opened is None:
-            self._fast_hears = remote.listen(_Base.getsockname(self))
+            local = _Base.getsockname(self)
+            self._fast_hears = [*near.listen(local, self._fast_is_dual()), *remote.listen(local)]
+
+    def _fast_is_dual(self) -> bool:
+        return _family(self) == _socket.AF_INET6 and not _Base.getsockopt(
+            self, _socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY
+        )
 
     def accept(self) -> tuple[socket, Any]:
         sock, address = self._fast_take()
@@ -124,7 +135,10 @@ class socket(stream_socket.socket):
             return
         if listener._fast_hears:
             local = _Base.getsockname(self)
-            joined = remote.claim(address, local, _Base.fileno(self))
+            try:
+                joined = near.claim(address, local) or remote.claim(address, local, _Base.fileno(self))
+            except Refused as refused:
+                self._fast_refused, joined = refused, None
             if joined is not None:
                 self._fast_move("accept", joined, local, address)
                 return
@@ -189,7 +203,7 @@ class socket(stream_socket.socket):
         self._fast_in_progress = False
         return 0
 
-    def _fast_finish_connect(self, offer: RemoteOffer, in_progress: bool) -> None:
+    def _fast_finish_connect(self, offer: NearOffer | RemoteOffer, in_progress: bool) -> None:
         """As soon as TCP is connected, the connection moves, or stays on TCP."""
         if in_progress:
             offer.await_tcp(self)
@@ -209,14 +223,19 @@ class socket(stream_socket.socket):
             connected(self, peer)
             return
         assert joined is not None  # only who goes ahead of the other end gets None
-        self._fast_move("connect", joined, local, peer)
+        self._fast_move("connect", joined, local, peer, offer.held())
+        confirm(joined, self)
         if foreign.takes_descriptor(self):
             self._fast_release()
 
     # ---- leaving TCP ----
 
-    def _fast_move(self, role: str, joined: Joined, local: Any, peer: Any) -> None:
-        """Re-points the descriptor at the doorbell. A duplicate of TCP's stays with the path."""
+    def _fast_move(self, role: str, joined: Joined, local: Any, peer: Any, held: Any = None) -> None:
+        """Re-points the descriptor at the doorbell.
+
+        A duplicate of TCP's stays with a path to another host. Of any other path, `held` keeps the connecting end's
+        port.
+        """
         connection = registry.Connection(
             role, joined.path.name, Reason.JOINED, _family(self), _proto(self), local, peer
         )
@@ -227,10 +246,12 @@ class socket(stream_socket.socket):
             _Base.setsockopt(self, _socket.SOL_SOCKET, _socket.SO_LINGER, _RESET_ON_CLOSE)
         genuine.dup2(joined.doorbell, descriptor, genuine.get_inheritable(descriptor))
         genuine.close(joined.doorbell)
+        if held is not None:
+            connection.port = ports.HeldPort(held, [descriptor])
         _Base.settimeout(self, timeout)
         is_new(descriptor)
         self._fast_connection = connection
-        assert joined.channel is not None  # memory that a thread of this process serves
+        assert joined.channel is not None
         joined.channel.rebind(descriptor)
         joined.channel.settimeout(timeout)
         self._fast_bind(joined.channel)
@@ -285,6 +306,7 @@ class socket(stream_socket.socket):
             self._fast_share(known._fast_channel, descriptor)
             return
         connection = registry.Connection("received", "unix", Reason.DESCRIPTOR_TAKEN, family, _proto(self), *addresses)
+        connection.port = ports.held_for(descriptor)
         self._fast_connection = connection
         registry.opened(connection, self)
 
@@ -296,6 +318,9 @@ class socket(stream_socket.socket):
 
     def _fast_share(self, channel: Channel, descriptor: int) -> None:
         """A second socket object over the same connection, with a descriptor and a timeout of its own."""
+        connection = self._fast_connection
+        if connection is not None and connection.port is not None:
+            connection.port.also(descriptor)
         second = channel.duplicate(descriptor)
         second.settimeout(_Base.gettimeout(self))
         self._fast_bind(second)
@@ -406,6 +431,8 @@ class socket(stream_socket.socket):
             _ss.detach(self)  # first: another thread that finds no channel must not call the kernel on a doorbell
             self._fast_unbind()
             channel.close(reset)
+        if connection.port is not None:
+            connection.port.look()
 
     def _fast_resets(self) -> bool:
         return self._fast_options is not None and tcp_options.resets_on_close(self._fast_options)

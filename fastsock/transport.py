@@ -104,7 +104,7 @@ class Capability(enum.Flag):
     """What a path can do. Each member is asked for somewhere in fastsock."""
 
     SAME_HOST = enum.auto()  # it joins processes of one host
-    MEETS_BESIDE_TCP = enum.auto()  # the meeting (meeting/) agrees on it
+    MEETS_BESIDE_TCP = enum.auto()  # the meeting (meeting/near.py) agrees on it
     SHARED_MEMORY = enum.auto()  # bytes go through memory that both ends map
     OPENS_SOCKET = enum.auto()  # the kernel makes the whole socket, in place of TCP's
     BETWEEN_HOSTS = enum.auto()  # it joins processes of two hosts, and meets before TCP connects (meeting/remote.py)

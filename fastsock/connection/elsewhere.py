@@ -1,11 +1,11 @@
-"""Which connections may leave TCP for another host, and their offer."""
+"""Which connections may leave TCP, for another host or for a path of another author, and their offer."""
 
 from __future__ import annotations
 
 import _socket
 
 from .. import chain
-from ..meeting import names
+from ..meeting import names, near
 from ..transport import Reason, Refused
 
 TYPE_CHECKING = False
@@ -18,32 +18,35 @@ _Base: Any = _socket.socket
 _family = _Base.family.__get__  # the plain number: the property of the standard class makes an enumeration's member
 
 
-def offer_to(sock: Any, address: Any) -> tuple[remote.RemoteOffer | None, Refused | None]:
-    """Reaches the listener at `address` by a path between hosts.
+def offer_to(sock: Any, address: Any) -> tuple[near.NearOffer | remote.RemoteOffer | None, Refused | None]:
+    """Reaches the listener at `address` by a path that takes the connection from TCP.
 
     Returns the offer, or None and the reason why the connection stays on TCP. It is (None, None) for a listener on this
     host that may be reached by memory.
     """
-    if not chain.may_span():
+    if not chain.may_span() and not chain.may_meet():
         return None, None
     ip, port = resolved(sock, address)
     if ip is None:
         return None, Refused(Reason.SYSTEM_ERROR)
-    if chain.stays_on_tcp("connect", ip, port) is None and names.is_local(ip, _family(sock)):
-        return None, None
-    path, why_not = chain.between_hosts("connect", ip, port)
-    if path is None:
-        return None, Refused(why_not)
-    from ..meeting import remote  # most hosts have no device for it
-
     try:
-        offer, reason = remote.offer_to(sock, ip, port)
-    except Refused as refused:
-        return None, refused
+        offer, refused = near.offer_to(sock, ip, port) if chain.may_meet() else (None, None)
+        if offer is not None or not chain.may_span():
+            return offer, refused
+        if chain.stays_on_tcp("connect", ip, port) is None and names.is_local(ip, _family(sock)):
+            return None, refused
+        path, why_not = chain.between_hosts("connect", ip, port)
+        if path is None:
+            return None, refused or Refused(why_not)
+        from ..meeting import remote  # most hosts have no device for it
+
+        far, reason = remote.offer_to(sock, ip, port)
+    except Refused as error:
+        return None, error
     except OSError as error:
         chain.log.debug("no offer to %s: %s", address, error)
         return None, Refused.by(error)
-    return offer, None if offer is not None else Refused(reason)
+    return far, None if far is not None else Refused(reason)
 
 
 def resolved(sock: Any, address: Any) -> tuple[str | None, int]:

@@ -21,6 +21,7 @@ listener.
 names, presence         the names, and those of listeners
 offer, answer           the connecting end, and the accepting end
 remote                  both ends of a meeting with another host, which the path carries
+near                    both ends of a meeting on this host, for a path of another author (FASTSOCK_UPGRADE=1)
 hello, joined           what they say, and what the meeting gives
 waiting, unix_calls     how they wait, and the kernel's calls
 user_names, arrivals    names that processes of one user have, for what is above; waiting for one

@@ -100,8 +100,8 @@ def dependence(maker: PairMaker, check: Check) -> str | None:
 
 def _reasons(maker: PairMaker, which: str) -> Mapping[str, str]:
     path = next((path for path in transports() if path.name == maker.transport), None)
-    if path is not None and gains_memory(maker.sockets.socket):
-        return DEPENDS_IN_PLACE if (path.name, which) == ("shm", "depends") else {}
+    if path is not None and path.name == "shm" and gains_memory(maker.sockets.socket):
+        return DEPENDS_IN_PLACE if which == "depends" else {}
     return {} if path is None else getattr(path, which)
 
 

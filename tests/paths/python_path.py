@@ -11,10 +11,23 @@ import struct
 from collections.abc import Mapping
 
 from fastsock.transport import Capability, Channel, Transport
-from fastsock.unix import UnixTransport, enlarge_buffer
 
+_MOST, _LEAST = 4 << 20, 512 << 10  # bytes of a stream's buffer
+_SO_SNDBUFFORCE = 32
 _FIRST_SEND = "an AF_UNIX stream refuses the first send to an end that closed, which TCP takes"
 _FLAGS = "an AF_UNIX stream knows fewer flags than TCP"
+_NO_RESET = "an AF_UNIX stream cannot tell a reset by SO_LINGER 0: the other end sees an orderly end"
+_HUP = "an AF_UNIX stream says HUP as soon as its peer is closed or has shut both halves"
+
+
+def enlarge_buffer(stream, size=_MOST):
+    """Lets the stream take as many unread bytes as TCP, as far as net.core.wmem_max or privilege allows."""
+    size = min(max(size, _LEAST), _MOST)
+    set_option = _socket.socket.setsockopt  # a fast socket's own would note the option as the program's
+    try:
+        set_option(stream, _socket.SOL_SOCKET, _SO_SNDBUFFORCE, size)
+    except PermissionError:
+        set_option(stream, _socket.SOL_SOCKET, _socket.SO_SNDBUF, size)
 
 
 class PythonChannel(Channel):
@@ -134,7 +147,35 @@ class PythonTransport(Transport):
     number = 77
     capabilities = Capability.SAME_HOST | Capability.MEETS_BESIDE_TCP
     differs: Mapping[str, str] = {
-        **UnixTransport.differs,
+        "flags.waitall_with_peek": "a peek on an AF_UNIX stream returns what is there",
+        "ending.shut_reading": "an AF_UNIX stream refuses to send to an end that shut its reading half",
+        "ending.shut_when_both_are_shut": "an AF_UNIX stream takes a shutdown() of what is shut already",
+        "ending.linger_of_zero_resets": _NO_RESET,
+        "ending.linger_of_zero_resets_by_number": _NO_RESET,
+        "ending.reset_seen_by_a_sender": _NO_RESET,
+        "ending.reset_after_data": _NO_RESET,
+        "ending.reset_read_from_the_error_option": _NO_RESET,
+        "ending.names_after_reset": _NO_RESET,
+        "ending.reset_wakes_a_blocked_receiver": _NO_RESET,
+        "closing.masks_of_linger_zero": _NO_RESET,
+        "closing.close_with_much_unread": _HUP,
+        "closing.close_with_little_unread": _HUP,
+        "closing.close_with_nothing_unread": _HUP,
+        "closing.close_by_number_with_much_unread": _HUP,
+        "closing.close_by_a_range_of_numbers": _HUP,
+        "closing.number_replaced_by_another_file": _HUP,
+        "closing.close_behind_a_half_close": _HUP,
+        "closing.close_behind_a_shutdown_of_both": _HUP,
+        "closing.shutdown_of_both_with_much_unread": _HUP,
+        "closing.close_then_exit": _HUP,
+        "closing.socket_dropped_without_a_close": _HUP,
+        "closing.close_by_a_forked_child": _HUP,
+        "closing.child_goes_on_after_the_parent_closed": _HUP,
+        "closing.close_of_the_last_duplicate": _HUP,
+        "closing.send_to_who_closed": _HUP,
+        "closing.error_of_a_send_to_who_closed": _HUP,
+        "closing.own_half_close_after_a_close": _HUP,
+        "closing.reading_shut_shows_only_here": _HUP,
         "closing.death_of_the_peer_loses_nothing": _FIRST_SEND,
         "ending.death_seen_by_a_sender": _FIRST_SEND,
         "ending.first_send_after_the_peer_closed_succeeds": _FIRST_SEND,

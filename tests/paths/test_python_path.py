@@ -63,6 +63,27 @@ async def main():
 asyncio.run(main())
 """
 
+BOTH = """
+import threading
+import fastsock
+from fastsock import socket
+
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    accepted = []
+    accepting = threading.Thread(target=lambda: accepted.append(listener.accept()[0]))
+    accepting.start()
+    near = socket.create_connection(listener.getsockname())
+    accepting.join()
+with near, accepted[0] as far:
+    for one, other in ((near, far), (far, near)) * 10:
+        one.sendall(b"some bytes")
+        assert other.recv(100) == b"some bytes"
+        assert one.getsockname() == other.getpeername()
+    for sock in (near, far):
+        told = fastsock.explain(sock)
+        print(sock.transport, told.transport, told.reason)
+"""
+
 
 def _changed(file: Path, before: str, after: str) -> None:
     text = file.read_text()
@@ -97,6 +118,7 @@ def environment(tmp_path_factory):
         "PYTHONPATH": str(tree),
         "FASTSOCK_TRANSPORTS": "python,tcp",
         "FASTSOCK_MEETING_MS": "500",
+        "FASTSOCK_UPGRADE": "1",
         "FASTSOCK_SHORT_LIVED": "path",
     }
 
@@ -117,6 +139,53 @@ def test_the_type_checker_is_told_of_methods_that_exist():
     [channel] = [each for each in stub.body if isinstance(each, ast.ClassDef) and each.name == "Channel"]
     told = {each.name for each in channel.body if isinstance(each, ast.FunctionDef)}
     assert {name for name in told if not hasattr(core.Channel, name)} == set()
+
+
+@pytest.mark.parametrize(
+    ("transports", "told"),
+    (
+        ("python,tcp", "python joined"),
+        ("python,shm,tcp", "python joined"),
+        ("shm,python,tcp", "shm joined"),
+        ("shm,tcp", "shm joined"),
+        ("tcp", "tcp excluded_by_setting"),
+    ),
+)
+def test_the_order_of_paths_decides(environment, transports, told):
+    """Memory is added to a connection that stays TCP, so what stands behind `shm` is never reached."""
+    finished = subprocess.run(
+        [sys.executable, "-c", BOTH],
+        env=environment | {"FASTSOCK_TRANSPORTS": transports, "FASTSOCK_UPGRADE_AFTER": "0"},
+        cwd=environment["PYTHONPATH"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    both = [f"{told.split()[0]} {told}"] * 2
+    assert (finished.returncode, finished.stdout.splitlines()) == (0, both), finished.stderr
+
+
+def test_a_server_without_the_path_is_left_alone(environment):
+    launched = [sys.executable, "-m", "fastsock.launcher", "-c"]
+    with subprocess.Popen(
+        [*launched, SERVER],
+        env=environment | {"FASTSOCK_TRANSPORTS": "tcp"},
+        cwd=environment["PYTHONPATH"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        client = subprocess.run(
+            [*launched, CLIENT, server.stdout.readline().strip()],
+            env=environment,
+            cwd=environment["PYTHONPATH"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if client.returncode:
+            server.kill()
+        assert (client.returncode, client.stdout.split()) == (0, ["tcp"]), client.stderr
+        assert server.wait(60) == 0
 
 
 @pytest.mark.timeout(330)  # some checks that the path cannot pass end by their own time limit
