@@ -40,7 +40,8 @@ static ssize_t kernel_send(int descriptor, struct fs_parts *parts, int flags, in
 /* ---- through the ring ---- */
 
 /* Nobody reads the ring any more, as far as is known.  Where the other end's code shut down a half without a word that is
- * wrong; so the direction goes back to TCP in the usual way, and the kernel answers. */
+ * wrong; so the direction goes back to TCP in the usual way, and the kernel answers.  -EBADF: the number is another file's
+ * by now. */
 static int is_gone(const struct fs_record *record, struct fs_end *end, int descriptor)
 {
     if (fs_end_other_left(end)) return 1;
@@ -50,7 +51,7 @@ static int is_gone(const struct fs_record *record, struct fs_end *end, int descr
         return 0;
     end->notice_seen = notice;
     end->looked_at = fs_ticks();
-    if (!fs_identity_holds(end->owner, descriptor)) return 1;
+    if (!fs_identity_holds(end->owner, descriptor)) return -EBADF;
     if (atomic_load(&record->read_shut)) return 0; /* then the kernel shows nothing else */
     struct pollfd one = {descriptor, POLLRDHUP, 0};
     if (poll(&one, 1, 0) <= 0) return 0;
@@ -76,18 +77,27 @@ static void show_room(int descriptor)
         setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_most, size);
 }
 
-/* A reader in recv() since before the attach forbids it for a moment: a token has woken it.  Whoever does not come out in
- * time is waited for once. */
-static int go_to_tcp(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
-                     int flags)
+/* AGAIN: the direction is on TCP by now.  -EAGAIN: not now.  A reader in recv() since before the attach forbids it for a
+ * moment: a token has woken it.  Whoever does not come out in time is waited for once. */
+static ssize_t go_to_tcp(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
+                         int flags)
 {
+    if (!fs_identity_holds(connection, descriptor)) return -EBADF;
     uint64_t start = fs_now_ns();
     while (!fs_switch_to_tcp(connection, end, descriptor)) {
-        if (flags & FS_AT_ONCE || atomic_load(&record->owed) != 0 || atomic_load(&record->reader_stays)) return 0;
+        if (flags & FS_AT_ONCE || atomic_load(&record->owed) != 0 || atomic_load(&record->reader_stays)) return -EAGAIN;
         if (fs_now_ns() - start > READER_PATIENCE_NS) atomic_store(&record->reader_stays, 1);
         else sched_yield();
     }
-    return 1;
+    return AGAIN;
+}
+
+/* Past the ring: the kernel says what becomes of it. */
+static ssize_t ask_kernel(struct fs_connection *connection, int descriptor, struct fs_parts *parts, int flags,
+                          int kernel_flags)
+{
+    if (!fs_identity_holds(connection, descriptor)) return -EBADF;
+    return kernel_send(descriptor, parts, flags & ~FS_MAY_SLEEP, kernel_flags);
 }
 
 /* With the lock, and the direction in the ring. */
@@ -108,9 +118,10 @@ static ssize_t put(struct fs_connection *connection, struct fs_end *end, int des
     if (result >= 0 && (size_t)result == length) return result;
     /* a full ring: who must not wait goes on over TCP, which also shows whether there is room */
     if (!is_asked_out(end) && flags & (FS_PATIENT | FS_UNPOLLED)) return result;
-    if (!go_to_tcp(connection, connection->record, end, descriptor, flags))
-        return result == -EAGAIN && flags & FS_AT_ONCE ? -EBUSY : result;
-    return result == -EAGAIN ? 0 : result;
+    ssize_t gone = go_to_tcp(connection, connection->record, end, descriptor, flags);
+    if (result > 0) return result;
+    if (gone == -EAGAIN && result == -EAGAIN && flags & FS_AT_ONCE) return -EBUSY;
+    return gone == AGAIN ? 0 : gone;
 }
 
 static void heed_words(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
@@ -136,14 +147,15 @@ static ssize_t send_by_ring(struct fs_connection *connection, int descriptor, st
     } else if (flags & FS_AT_ONCE && fs_end_is_large(end, parts->left)) {
         result = -EBUSY; /* a copy past the ring waits for the other end */
     } else if (atomic_load_explicit(&end->out.shared->producer_shut, memory_order_relaxed)) {
-        result = kernel_send(descriptor, parts, flags & ~FS_MAY_SLEEP, kernel_flags); /* it says why not */
+        result = ask_kernel(connection, descriptor, parts, flags, kernel_flags); /* it says why not */
     } else if (kernel_flags & ONLY_TCP) {
-        result = go_to_tcp(connection, record, end, descriptor, flags) ? AGAIN : -EAGAIN;
-    } else if (is_gone(record, end, descriptor)) {
-        result = AGAIN;
-        if (!fs_switch_to_tcp(connection, end, descriptor)) /* its reader went in recv(): nobody comes out */
-            result = kernel_send(descriptor, parts, flags & ~FS_MAY_SLEEP, kernel_flags);
-        if (result != AGAIN && result > 0) *done += (size_t)result;
+        result = go_to_tcp(connection, record, end, descriptor, flags);
+    } else if ((result = is_gone(record, end, descriptor)) != 0) {
+        if (result > 0) result = AGAIN;
+        if (result == AGAIN && !fs_switch_to_tcp(connection, end, descriptor)) { /* its reader stays in recv() */
+            result = ask_kernel(connection, descriptor, parts, flags, kernel_flags);
+            if (result > 0) *done += (size_t)result;
+        }
     } else {
         result = put(connection, end, descriptor, parts, flags);
         if (result > 0) *done += (size_t)result;
@@ -180,8 +192,11 @@ static ssize_t send_by_tcp(struct fs_connection *connection, int descriptor, str
     case FS_OTHERS: return -EBADF;
     case FS_ENTERED: break;
     }
-    if (fs_record_state(record) >= FS_OFFERED) kernel_flags &= ~MSG_MORE; /* nothing may lie there and wait */
-    ssize_t sent = kernel_send(descriptor, parts, flags, kernel_flags);
+    int has_memory = fs_record_state(record) >= FS_OFFERED;
+    if (has_memory) kernel_flags &= ~MSG_MORE; /* nothing may lie there and wait */
+    ssize_t sent = has_memory && !fs_identity_holds(connection, descriptor)
+                       ? -EBADF
+                       : kernel_send(descriptor, parts, flags, kernel_flags);
     uint64_t bytes = fs_kernel_leave(&record->sent, sent);
     fs_candidate_heed(connection, descriptor, record, &record->calls_out, bytes);
     return sent;
@@ -197,12 +212,17 @@ int fs_carry_send_begins(struct fs_connection *connection, int descriptor, int p
     }
     for (;;) {
         enum fs_entry entry = fs_kernel_enter_send(connection, descriptor, record);
+        if (entry == FS_ENTERED && !fs_record_is_plain(record) && !fs_identity_holds(connection, descriptor)) {
+            fs_kernel_leave(&record->sent, -EBADF);
+            return -EBADF;
+        }
         if (entry != FS_SHUT_OUT) return entry == FS_ENTERED ? 0 : -EBADF;
         int error = fs_lock(&record->sender, 0);
         if (error != 0) return -EAGAIN;
         struct fs_end *end = connection->end;
         if (!fs_table_is(connection, descriptor, record)) error = -EBADF;
         else if (end == NULL || fs_record_state(record) != FS_ATTACHED) atomic_store(&record->out_ring, 0);
+        else if (!fs_identity_holds(connection, descriptor)) error = -EBADF;
         else if (fs_switch_mend(record, end, descriptor), atomic_load(&record->out_ring))
             error = fs_switch_to_tcp(connection, end, descriptor) ? 0 : -EAGAIN;
         fs_unlock(&record->sender);

@@ -122,7 +122,7 @@ static int prepare_reader(struct fs_connection *connection, int descriptor, stru
     return result;
 }
 
-/* Before a sleep until there is room.  1: there is; 0: the kernel's word counts: a full ring was spilled. */
+/* Before a sleep until there is room.  1: there is; 0: the kernel's word counts: a full ring was spilled; -EBADF. */
 static int prepare_writer(struct fs_connection *connection, int descriptor, struct fs_record *record)
 {
     if (!atomic_load(&record->out_ring)) return 0;
@@ -133,7 +133,8 @@ static int prepare_writer(struct fs_connection *connection, int descriptor, stru
     if (end != NULL && fs_table_is(connection, descriptor, record) && atomic_load(&record->out_ring)) {
         fs_switch_mend(record, end, descriptor);
         end->room_wanted = 0; /* it waited for long: now what there is must do */
-        if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out))
+        if (!fs_identity_holds(connection, descriptor)) result = -EBADF;
+        else if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out))
             result = fs_switch_to_tcp(connection, end, descriptor) ? 0 : -EBUSY;
     }
     fs_unlock(&record->sender);

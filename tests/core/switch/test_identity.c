@@ -48,16 +48,52 @@ static void expect_untouched(const struct pair *other, int number)
     CHECK_EQUAL(recv(other->fd[1], got, sizeof got, 0), 6);
 }
 
+/* Until the direction is on TCP: nobody reads. */
+static void fill(struct pair *pair)
+{
+    static const char much[65536];
+    while (atomic_load(&pair->end[0]->record->out_ring)) send_now(pair, 0, much, sizeof much, 0);
+}
+
+static ssize_t send_much(struct pair *pair)
+{
+    static const char much[1 << 20]; /* more than the ring takes */
+    return send_now(pair, 0, much, sizeof much, 0);
+}
+
 TEST(socket_that_has_got_a_number_unseen_is_left_alone, 0)
 {
-    enum { RECEIVES, SENDS, WATCHES, SETTLES, WAITS, SHUTS, RELEASES, CLOSES, CHECKS, WAYS };
+    enum {
+        RECEIVES,
+        SENDS,
+        SENDS_LATER,
+        SENDS_MUCH,
+        SENDS_ON_TCP,
+        SENDS_URGENT,
+        SENDS_AFTER_THE_END,
+        SENDS_BY_ITSELF,
+        SENDS_BY_ITSELF_ON_TCP,
+        WATCHES,
+        SETTLES,
+        WAITS,
+        WAITS_FOR_ROOM,
+        SHUTS,
+        RELEASES,
+        CLOSES,
+        CHECKS,
+        WAYS
+    };
+    static const _Atomic int stays;
     for (int way = 0; way < WAYS; way++) {
         struct pair pair = talked(), other = pair_make(4096);
+        struct fs_record *within;
         char got[8];
         if (way == SENDS) { /* the other end waits for a token */
             CHECK_EQUAL(fs_carry_settle(pair.end[1], pair.fd[1], 0), 0);
         }
         if (way == RELEASES || way == CHECKS) CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
+        if (way == SENDS_ON_TCP || way == SENDS_BY_ITSELF_ON_TCP) fill(&pair);
+        if (way == SENDS_AFTER_THE_END) CHECK_EQUAL(fs_leave_shutdown(pair.end[0], pair.fd[0], SHUT_WR), 0);
         int number = replace(&pair, other.fd[0]);
         switch (way) {
         case RECEIVES:
@@ -65,11 +101,30 @@ TEST(socket_that_has_got_a_number_unseen_is_left_alone, 0)
             CHECK_EQUAL(receive_now(&pair, 0, got, sizeof got, 0), -EBADF);
             break;
         case SENDS: send_now(&pair, 0, "x", 1, 0); break;
+        case SENDS_LATER:
+            exact_sleep_us(2000); /* such a look is not for every call */
+            CHECK_EQUAL(send_now(&pair, 0, "x", 1, 0), -EBADF);
+            break;
+        case SENDS_MUCH:
+            while (send_much(&pair) > 0) continue;
+            CHECK_EQUAL(send_much(&pair), -EBADF);
+            break;
+        case SENDS_ON_TCP:
+        case SENDS_AFTER_THE_END: CHECK_EQUAL(send_now(&pair, 0, "x", 1, 0), -EBADF); break;
+        case SENDS_URGENT: {
+            struct iovec part = {"x", 1};
+            struct fs_parts parts = fs_parts_of(&part, 1);
+            CHECK_EQUAL(fs_carry_send(pair.end[0], number, &parts, FS_NO_SIGNAL, MSG_OOB | MSG_DONTWAIT), -EBADF);
+            break;
+        }
+        case SENDS_BY_ITSELF:
+        case SENDS_BY_ITSELF_ON_TCP: CHECK_EQUAL(fs_carry_send_begins(pair.end[0], number, 0, &within), -EBADF); break;
         case WATCHES: fs_connection_watch(pair.end[0], number); break;
         case SETTLES: CHECK_EQUAL(fs_carry_settle(pair.end[0], number, 0), 0); break;
-        case WAITS: {
-            static const _Atomic int stays;
-            CHECK_EQUAL(fs_carry_wait_long(pair.end[0], number, FS_READABLE, fs_now_ns() + 1000000000, &stays), -EBADF);
+        case WAITS:
+        case WAITS_FOR_ROOM: {
+            int what = way == WAITS ? FS_READABLE : FS_WRITABLE;
+            CHECK_EQUAL(fs_carry_wait_long(pair.end[0], number, what, fs_now_ns() + 1000000000, &stays), -EBADF);
             break;
         }
         case SHUTS: CHECK_EQUAL(fs_leave_shutdown(pair.end[0], number, SHUT_RD), 0); break;
