@@ -34,7 +34,7 @@ from fastsock.core.binding._core cimport (
     carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait,
     carry_wait_awake, channel_await, channel_receive, channel_send_parts, connection_generation, connection_unwatch,
     connection_watch, desk_other, desk_own, desk_show, end_drop, is_channel, is_contended, leave_descriptor, leave_release,
-    leave_shutdown, now_ns, option_get, option_set, options_bound, share_lock, table_adopts, table_chunks, table_duplicate, table_enter, table_knows,
+    leave_shutdown, note_block, now_ns, option_get, option_set, options_bound, share_lock, table_adopts, table_chunks, table_duplicate, table_enter, table_knows,
     table_lose, table_next,
 )
 from fastsock.core.binding.stream cimport (
@@ -335,10 +335,12 @@ cdef ssize_t send_once(Stream *stream, fs_parts *parts, int flags):
 
 cdef inline ssize_t put_in(Stream *stream, fs_parts *parts, int how, int flags):
     cdef ssize_t result
-    if fs_carry_is_attached(stream.connection) and <Py_ssize_t>parts.left < LONG_COPY:
-        result = carry_send(stream.connection, stream.descriptor, parts, how & ~FS_MAY_SLEEP | FS_AT_ONCE, flags)
-        if result != -EBUSY:
-            return result
+    if fs_carry_is_attached(stream.connection):
+        if <Py_ssize_t>parts.left < LONG_COPY:
+            result = carry_send(stream.connection, stream.descriptor, parts, how & ~FS_MAY_SLEEP | FS_AT_ONCE, flags)
+            if result != -EBUSY:
+                return result
+        note_block(parts.left)
     with nogil:
         result = carry_send(stream.connection, stream.descriptor, parts, how, flags)
     return result
@@ -409,10 +411,12 @@ cdef ssize_t receive_once(Stream *stream, char *target, Py_ssize_t length, int f
 
 cdef inline ssize_t take_out(Stream *stream, char *target, Py_ssize_t length, int how, int flags):
     cdef ssize_t result
-    if fs_carry_is_attached(stream.connection) and length < LONG_COPY:
-        result = carry_receive(stream.connection, stream.descriptor, target, length, how & ~FS_MAY_SLEEP | FS_AT_ONCE, flags)
-        if result != -EBUSY:
-            return result
+    if fs_carry_is_attached(stream.connection):
+        if length < LONG_COPY:
+            result = carry_receive(stream.connection, stream.descriptor, target, length, how & ~FS_MAY_SLEEP | FS_AT_ONCE, flags)
+            if result != -EBUSY:
+                return result
+        note_block(length)
     with nogil:  # a look asks the interpreter who else runs
         result = carry_receive(stream.connection, stream.descriptor, target, length, how & ~FS_LOOKS, flags)
     return result

@@ -37,6 +37,9 @@ cdef int c_settle(object channel) except -1
 cdef int c_spin(fs_end **ends, fs_record **records, Py_ssize_t count, double microseconds, const atomic_int *news) noexcept
 
 
+cdef void note_block(size_t length) noexcept  # blocks of so many bytes come and go: as fs_expect_blocks()
+
+
 # carriers.pxi: TCP connections that gain memory. As fs_table_..., fs_carry_... and fs_leave_...
 cdef fs_connection *table_find(int descriptor) noexcept nogil
 cdef fs_table_chunk *table_chunks() noexcept nogil

@@ -54,7 +54,7 @@ cdef class _Shared:
         return 0
 
 
-cdef inline void note_block(size_t length) noexcept:
+cdef void note_block(size_t length) noexcept:
     global expected_blocks
     if length > expected_blocks:
         expected_blocks = fs_expect_blocks(length)
