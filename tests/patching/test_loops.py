@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import threading
+import time
 import types
 
 import pytest
@@ -178,6 +179,78 @@ def test_it_is_registered_again(heard, epoll):
         epoll.modify(heard.near, select.EPOLLIN)
         assert epoll.poll(LONG)
         assert heard.near.recv(10) == b"y"
+
+
+def test_one_that_comes_back_again_and_again_is_not_woken_on_tcp(installed, heard, epoll):
+    """As asyncio has it, where a program reads more slowly than the other end writes."""
+
+    def poll(limit):
+        epoll.unregister(heard.near)
+        epoll.register(heard.near, select.EPOLLIN)
+        return epoll.poll(limit)
+
+    before = _received_by_tcp(heard.near)
+    _converse(heard, poll, 200)
+    grown = _received_by_tcp(heard.near) - before
+    assert grown < 50 if installed == UPGRADE else grown == 200 * 6, grown
+
+
+def test_one_comes_back_while_a_thread_sleeps(heard, epoll):
+    for _ in range(30):
+        epoll.unregister(heard.near)
+        _arrive(heard, b"x")
+        told = []
+        thread = threading.Thread(target=_ask, args=(epoll, told))
+        thread.start()
+        epoll.register(heard.near, select.EPOLLIN)
+        thread.join(LONG + 5)
+        assert told == [[(heard.near.fileno(), select.EPOLLIN)]]
+        assert heard.near.recv(10) == b"x"
+
+
+def test_one_is_heard_while_another_one_is_always_ready(installed, epoll):
+    """Of so many that no poller remembers all."""
+    count = 40
+    with FarProcess(fresh=True) as far, socket.create_server(("127.0.0.1", 0), backlog=count) as listener:
+        if installed == UPGRADE:
+            far.run(_install)
+        serving = far.begin(_echo_on_many, listener.getsockname(), count)
+        socks = [listener.accept()[0] for _ in range(count)]
+        for sock in socks:
+            epoll.register(sock, select.EPOLLIN)
+        for sock in socks:
+            for turn in range(OFTEN):
+                sock.sendall(b"%6d" % turn)
+                assert epoll.poll(LONG) == [(sock.fileno(), select.EPOLLIN)]
+                assert sock.recv(100) == b"%6d" % turn
+        forgotten, busy = socks[0], socks[-1]
+        for _ in range(5):
+            busy.sendall(b"unread")
+            assert epoll.poll(LONG)
+            forgotten.sendall(b"heard?")
+            deadline = time.monotonic() + LONG
+            while (forgotten.fileno(), select.EPOLLIN) not in epoll.poll(0):
+                assert time.monotonic() < deadline
+            assert forgotten.recv(100) == b"heard?"
+            assert busy.recv(100) == b"unread"
+        for sock in socks:
+            sock.close()
+        serving.result()
+
+
+def _echo_on_many(here, address, count):
+    socks = [socket.create_connection(address) for _ in range(count)]
+    with select.epoll() as poller:
+        by_number = {sock.fileno(): sock for sock in socks}
+        for number in by_number:
+            poller.register(number, select.EPOLLIN)
+        while by_number:
+            for number, _ in poller.poll():
+                data = by_number[number].recv(100)
+                by_number[number].sendall(data)
+                if not data:
+                    poller.unregister(number)
+                    by_number.pop(number).close()
 
 
 def test_its_own_number_is_asked_for(heard, epoll):

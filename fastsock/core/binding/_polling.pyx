@@ -369,10 +369,18 @@ cdef class epoll:
         if self.poller.count:
             look(&self.poller, &self.poller, &ready, seconds)
             if ready.count:
-                found = self.with_others(self.readable(&ready), most)
+                found = self.with_others(self.with_bits(self.readable(&ready)), most)
                 if found:
                     return found
         return self.told(timeout, seconds, most)
+
+    cdef list with_bits(self, list found):
+        """Those of the rings, and from time to time those that a bit tells of: nothing else does while rings are busy."""
+        cdef Ready ready
+        if self.poller.turn % KERNEL_EVERY:
+            return found
+        ready.count = seats_look(&self.poller.seats, ready.numbers, FS_AT_ONCE)
+        return together(found, self.readable(&ready)) if ready.count > 0 else found
 
     cdef list with_others(self, list found, object most):
         """Those of the rings, and others if they must be heard."""

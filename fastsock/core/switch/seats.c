@@ -60,6 +60,17 @@ static int is_of(const struct fs_seat *seat, struct fs_connection *connection)
     return seat->connection == connection && seat->generation == atomic_load(&connection->generation);
 }
 
+/* 1: it has the bit from now on, and the loop looks at it first. */
+static int take_bit(struct fs_seats *seats, struct fs_seat *seat, int descriptor)
+{
+    if (seats->loop == NULL || !fs_carry_is_attached(seat->connection)) return 0;
+    int slot = fs_loop_join(seats->loop, seat->connection, descriptor);
+    if (slot < 0) return 0;
+    count_as_listener(seat, descriptor, -1); /* from now on the bit is asked for */
+    seat->slot = slot;
+    return 1;
+}
+
 int fs_seats_take(struct fs_seats *seats, int descriptor, enum fs_hearing hearing)
 {
     struct fs_connection *connection = fs_table_find(descriptor);
@@ -80,6 +91,8 @@ int fs_seats_take(struct fs_seats *seats, int descriptor, enum fs_hearing hearin
     vacate(seats, seat, descriptor);
     *seat = (struct fs_seat){connection, atomic_load(&connection->generation), (int)hearing};
     count_as_listener(seat, descriptor, 1);
+    /* who sleeps in the loop would not hear of what is unread */
+    if (hearing == FS_HEARS_ANY && seats->sleepers == 0 && take_bit(seats, seat, descriptor)) return 0;
     return fs_carry_is_attached(connection);
 }
 
@@ -112,10 +125,7 @@ int fs_seats_told(struct fs_seats *seats, int descriptor)
     if (seat->slot >= 0) fs_loop_heat(seats->loop, seat->slot, 0);
     if (seat->slot != FS_HEARS_ANY || seats->never || !fs_carry_is_attached(seat->connection)) return 0;
     if (seats->loop == NULL) return ++seats->told >= LOOP_PAYS;
-    int slot = fs_loop_join(seats->loop, seat->connection, descriptor);
-    if (slot < 0) return 0;
-    count_as_listener(seat, descriptor, -1); /* from now on the bit is asked for */
-    seat->slot = slot;
+    take_bit(seats, seat, descriptor);
     return 0;
 }
 

@@ -1,7 +1,8 @@
 /* The numbers that a poller watches for reading, and how it hears of each: by the bit of its loop (loop.h), or by tokens.
  *
  * All are counted as listeners while they hear by tokens.  So a loop that has the bit asks for a token too where others
- * watch the same connection.  A number gets the bit when the kernel has told it often enough for a loop to pay.
+ * watch the same connection.  A loop is made when the kernel has told of connections with memory often enough for it to pay.
+ * From then on a number gets the bit when it comes with memory, or when the kernel tells it.
  *
  * A forked child takes the seats over: it has no loop of its parent's, and hears by tokens.
  */
@@ -32,8 +33,8 @@ struct fs_seats {
     int never; /* no loop is made */
 };
 
-/* The number is watched from now on.  1: it was attached before, and what is unread may have no token: the caller, without
- * the interpreter's lock, calls fs_carry_show(). */
+/* The number is watched from now on.  1: it was attached before, has no bit, and what is unread may have no token: the
+ * caller, without the interpreter's lock, calls fs_carry_show(). */
 int fs_seats_take(struct fs_seats *seats, int descriptor, enum fs_hearing hearing);
 void fs_seats_leave(struct fs_seats *seats, int descriptor);
 void fs_seats_end(struct fs_seats *seats); /* of all */
