@@ -12,7 +12,7 @@ from .config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, ONLY_BY_NAME, Rule, Setting
 from .shm import ShmTransport
 from .system.genuine import genuine
 from .tcp import TcpTransport
-from .transport import Capability, Reason, Transport
+from .transport import Capability, Reason, Refused, Transport
 from .unix import UnixTransport
 
 
@@ -118,15 +118,16 @@ def between_hosts(direction: str, ip: str, port: int) -> tuple[Transport | None,
     return known
 
 
-def stays_on_tcp(direction: str, ip: str, port: int) -> Reason | None:
+def stays_on_tcp(direction: str, ip: str, port: int) -> Refused | None:
     """Why settings and rules let no memory be added to such a connection, or None. Arguments as candidates()."""
     names, rule = settings().paths_for(direction, ip, port)
     if "shm" in names:
         return None
-    reason = Reason.EXCLUDED_BY_SETTING if rule is None else Reason.EXCLUDED_BY_RULE
-    for name in names:
-        reason = (_named(name).usable() if name in ONLY_BY_NAME else None) or reason
-    return reason
+    for name in reversed(names):
+        reason = _named(name).usable() if name in ONLY_BY_NAME else None
+        if reason is not None:
+            return Refused(reason)
+    return Refused(Reason.EXCLUDED_BY_SETTING) if rule is None else Refused(Reason.EXCLUDED_BY_RULE, str(rule))
 
 
 def nothing_but_tcp() -> Reason | None:

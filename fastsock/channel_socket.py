@@ -17,6 +17,8 @@ import weakref
 from . import chain, stream_socket
 from .config import settings
 from .connection import channel_calls, elsewhere, foreign, opening, registry, tcp_options
+from .connection.standing_in import Plain as _Plain
+from .connection.standing_in import pass_for_standard, stand_in
 from .core.binding._calls import accepted, also_serve, connected, is_known, is_new
 from .meeting import names, near, ports, remote
 from .meeting.joined import confirm
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
 _Base: Any = _socket.socket
 _Stream: Any = stream_socket.socket
-_Plain = stream_socket.Plain
 # These give plain numbers. The properties of the standard class make a member of an enumeration each time.
 _family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -546,6 +547,6 @@ def _attempt(primitive: Any, sock: socket, address: Any) -> int:
         return error.errno or errno.EINPROGRESS
 
 
-stream_socket.pass_for_standard(socket)
-stream_socket.stand_in(globals())
+pass_for_standard(socket)
+stand_in(globals())
 also_serve(channel_calls)

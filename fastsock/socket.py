@@ -906,8 +906,12 @@ _Meeting = socket  # whose connections leave TCP before connect() returns
 
 def _chosen() -> Any:
     """The class that the settings in force choose."""
-    if not core.available or not settings().upgrade:
+    if not settings().upgrade:
         return _Meeting
+    if not core.available:
+        from .connection import without_core
+
+        return without_core.socket
     if chain.leads_elsewhere():
         from . import channel_socket
 

@@ -8,12 +8,11 @@ the kernel's: they only note in the core's table which numbers are TCP streams. 
 from __future__ import annotations
 
 import _socket
-import socket as _standard
 import sys
-import types
 
 from . import arrays
 from .connection import carriers, watchers
+from .connection.standing_in import Plain, pass_for_standard, stand_in
 from .core.binding._calls import SocketCalls, accepted, is_adopted, is_known, is_new, is_tcp
 from .patching import detached, guards, numbers
 from .system.genuine import genuine
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from .transport import Channel
 
 _Base: Any = _socket.socket
-if TYPE_CHECKING:
-    Plain = _standard.socket
-else:  # also where a fast class stands in its place
-    Plain = _standard.socket.__mro__[_standard.socket.__mro__.index(_Base) - 1]
 # These give plain numbers. The properties of the standard class make a member of an enumeration each time.
 _family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
 
@@ -131,32 +126,6 @@ class socket(SocketCalls, Plain):
 
     def _fast_given_back(self) -> None:
         carriers.given_back(self)
-
-
-def pass_for_standard(kind: type) -> None:
-    """Makes the class look like the standard one, where a type checker does not look."""
-    kind.__annotations__ = {}
-    for name, function in vars(kind).items():
-        if isinstance(function, types.FunctionType):
-            function.__annotations__ = {}
-            function.__doc__ = function.__doc__ or getattr(getattr(Plain, name, None), "__doc__", None)
-
-
-def stand_in(names: dict[str, Any]) -> None:
-    """Gives a module with a class `socket` everything else that the standard module has."""
-    names["SocketType"] = names["socket"]
-    own = {"socket", "SocketType"}
-    names.update({n: v for n, v in vars(_standard).items() if n not in own and not n.startswith("__")})
-    for name in ("create_connection", "create_server", "socketpair", "fromfd"):
-        names[name] = _with_names(getattr(_standard, name), names)
-    names["__all__"] = [*_standard.__all__]
-
-
-def _with_names(function: Any, names: dict[str, Any]) -> Any:
-    """A copy of the standard function that looks its names up there."""
-    copy = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
-    copy.__kwdefaults__, copy.__doc__ = function.__kwdefaults__, function.__doc__
-    return copy
 
 
 pass_for_standard(socket)

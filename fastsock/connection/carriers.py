@@ -14,7 +14,7 @@ import weakref
 from .. import chain
 from ..config import in_force
 from ..system.genuine import genuine
-from ..transport import Reason
+from ..transport import Reason, Refused
 from . import foreign, watchers
 
 try:
@@ -112,15 +112,16 @@ class Seen:
             return Reason.JOINED
         ruled_out = _excluded(self.found)
         if ruled_out is not None:
-            return ruled_out
+            return ruled_out.reason
         return Reason.DESCRIPTOR_TAKEN if self.found["released"] or self.found["never"] else _WHY[self.found["why"]][0]
 
     @property
     def detail(self) -> str:
         """The same in words for people."""
         found, lesson = self.found, _LESSON[self.found["lesson"]]
-        if found["attached"] or _excluded(found) is not None:
-            return ""
+        ruled_out = None if found["attached"] else _excluded(found)
+        if found["attached"] or ruled_out is not None:
+            return "" if ruled_out is None else ruled_out.detail
         told = _WHY[found["why"]][1]
         if not found["calls"] or self.reason not in (Reason.NOT_YET, Reason.PEER_DID_NOT_JOIN):
             return told
@@ -128,7 +129,7 @@ class Seen:
         return f"{told}; it looks from {many} on" + (lesson and f", {lesson}")
 
 
-def _excluded(found: dict[str, Any], address: Any = None) -> Reason | None:
+def _excluded(found: dict[str, Any], address: Any = None) -> Refused | None:
     """Why settings and rules keep a connection on TCP. address: connect()'s, while that is under way."""
     asked = []
     if found["role"] != "connect":

@@ -80,8 +80,10 @@ def install(*, children: bool = True, stacklevel: int = 1) -> None:
     from .. import chain, config, core
 
     fast: ModuleType
-    if not config.settings().upgrade or not core.available:
+    if not config.settings().upgrade:
         from .. import socket as fast
+    elif not core.available:
+        from ..connection import without_core as fast
     elif chain.leads_elsewhere():
         from .. import channel_socket as fast
     else:
@@ -126,7 +128,7 @@ def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, ch
         from ..patching import polling
 
         polling.patch(installation.patches)
-    else:
+    elif core.available:
         selecting.patch(installation.patches)
     if children:
         import os

@@ -21,8 +21,6 @@ from .patches import Patches
 
 def patch(patches: Patches) -> None:
     """Lets the selectors of the standard library spin on rings. Needs the native core."""
-    if not core.available:
-        return
     for name in ("SelectSelector", "PollSelector", "EpollSelector"):
         kind = getattr(selectors, name, None)
         if kind is not None:

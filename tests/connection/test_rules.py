@@ -22,7 +22,7 @@ ELSEWHERE = "fastsock.channel_socket"
 CHOSEN = """
 import sys
 from fastsock import socket
-tell([socket.socket.__module__, "fastsock.channel_socket" in sys.modules])
+tell([repr(socket.socket), "fastsock.channel_socket" in sys.modules])
 """
 
 
@@ -48,29 +48,29 @@ def _connected(module, listener, blocking=True):
 
 
 def _told(near, far):
-    """What both ends say after some calls."""
+    """What both ends say after some calls, of each the path, the reason and the detail."""
     for _ in range(20):
         near.sendall(b"question")
         assert far.recv(20) == b"question"
         far.sendall(b"answer")
         assert near.recv(20) == b"answer"
-    return [(told.transport, told.reason) for told in map(fastsock.explain, (near, far))]
+    return [(told.transport, told.reason, told.detail) for told in map(fastsock.explain, (near, far))]
 
 
 @pytest.mark.parametrize("blocking", (True, False))
 @pytest.mark.parametrize("direction", ("connect", "listen"))
 def test_a_rule_keeps_connections_of_one_listener_on_tcp(module, direction, blocking):
     with module.create_server(("127.0.0.1", 0)) as ruled, module.create_server(("127.0.0.1", 0)) as other:
-        rules = config.parse_rules(f"{direction} 127.0.0.1 {ruled.getsockname()[1]} tcp")
-        config.configure(rules=rules, upgrade_after=0)
+        rule = f"{direction} 127.0.0.1 {ruled.getsockname()[1]} tcp"
+        config.configure(rules=config.parse_rules(rule), upgrade_after=0)
         near, far = _connected(module, ruled, blocking)
         with near, far:
             told = dict(zip(("connect", "listen"), _told(near, far), strict=True))
-            assert told.pop(direction) == ("tcp", "excluded_by_rule")
-            assert [transport for transport, _ in told.values()] == ["tcp"]
+            assert told.pop(direction) == ("tcp", "excluded_by_rule", f"{rule} (rules, line 1)")
+            assert [transport for transport, *_ in told.values()] == ["tcp"]
         near, far = _connected(module, other, blocking)
         with near, far:
-            assert _told(near, far) == [("shm", "joined")] * 2
+            assert _told(near, far) == [("shm", "joined", "")] * 2
 
 
 def test_a_setting_keeps_all_on_tcp(module):
@@ -78,21 +78,21 @@ def test_a_setting_keeps_all_on_tcp(module):
     with module.create_server(("127.0.0.1", 0)) as listener:
         near, far = _connected(module, listener)
         with near, far:
-            assert _told(near, far) == [("tcp", "excluded_by_setting")] * 2
+            assert _told(near, far) == [("tcp", "excluded_by_setting", "")] * 2
 
 
 @pytest.mark.parametrize(
-    ("transports", "module"),
+    ("transports", "is_there"),
     [
-        pytest.param("shm,tcp", UPGRADED, marks=pytest.mark.skipif(chain.leads_elsewhere(), reason="a device is here")),
-        ("rdma,shm,tcp", ELSEWHERE),
+        pytest.param("shm,tcp", False, marks=pytest.mark.skipif(chain.leads_elsewhere(), reason="a device is here")),
+        ("rdma,shm,tcp", True),
     ],
 )
-def test_the_class_for_other_paths_is_there_where_one_may_be_taken(transports, module):
-    """Else nothing of it is imported."""
+def test_the_class_for_other_paths_is_there_where_one_may_be_taken(transports, is_there):
+    """Else nothing of it is imported. Either class says that it is from where programs import it."""
     env = {**environment(UPGRADE), "FASTSOCK_TRANSPORTS": transports}
     with Script("plain", CHOSEN, env=env) as program:
-        assert program.hear() == [module, module == ELSEWHERE]
+        assert program.hear() == ["<class 'fastsock.socket.socket'>", is_there]
 
 
 @pytest.mark.parametrize("check", testing.checks(), ids=testing.name)
