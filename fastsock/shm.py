@@ -116,7 +116,6 @@ class _Reserved(Reservation):
 DEPENDS_IN_PLACE: Mapping[str, str] = {
     "descriptors.blocked_in_sending_to_a_detached_number_that_is_closed": "no number is given away within a call",
     "ending.shut_after_the_peer_shut_both_unread": "a token that reaches an end with both halves shut is a reset",
-    "flags.waitall_with_peek": "a peek returns what is there",
     "readiness.edge_for_each_arrival": "a poller that fastsock does not see hears two arrivals ahead of a read",
     "timeouts.full_sends_time_out": "a ring that was full may have room for short messages by TCP",
 }

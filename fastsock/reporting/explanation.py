@@ -23,8 +23,7 @@ class Explanation:
     another path.
 
     Of a connection that stays TCP and gains memory (FASTSOCK_UPGRADE): sent_by, received_by: what carries that
-    direction now, "tcp" or "shm". The bytes sent and received have among them single ones on TCP that woke a reader of
-    the ring. bytes_by_memory: of both directions. switches: how often the sent one has changed its
+    direction now, "tcp" or "shm". bytes_by_memory: of both directions. switches: how often the sent one has changed its
     carrier. spills: how often it did so because there was no room.
     """
 

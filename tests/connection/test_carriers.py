@@ -9,6 +9,8 @@ import _socket
 import inspect
 import os
 import socket as standard
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -16,9 +18,9 @@ import pytest
 
 import fastsock
 from fastsock import config, core, stream_socket
-from fastsock.testing import PairMaker
+from fastsock.testing import PairMaker, until_asleep
 
-from ..helpers.paths import UPGRADE, UPGRADED, environment, preferring
+from ..helpers.paths import UPGRADE, UPGRADED, environment, preferring, settle
 from ..helpers.scripts import Script
 
 
@@ -38,6 +40,7 @@ def pair():
 
 
 MAKER = PairMaker(UPGRADED)
+WAIT_ALL, PEEK = standard.MSG_WAITALL, standard.MSG_PEEK
 TOKENS = [(sent, received) for sent in range(80) for received in range(80)]
 
 
@@ -48,6 +51,68 @@ def test_the_native_calls_are_found_where_they_are_written():
     for name in ("recv", "recv_into", "recvfrom", "recvmsg", "send", "sendall", "connect", "shutdown"):
         assert name not in vars(kind)
         assert getattr(kind, name).__objclass__.__name__ == "SocketCalls"
+
+
+@pytest.mark.parametrize("receive", ("recv", "recvmsg"))
+@pytest.mark.parametrize("flags", (WAIT_ALL, WAIT_ALL | PEEK))
+@pytest.mark.parametrize("before", (b"", b"abc"))
+def test_who_waits_for_all_in_the_kernel_gets_it(pair, receive, flags, before):
+    """A token would not wake him, and be taken for a byte: so no memory comes meanwhile."""
+    near, far = pair
+    near.sendall(before)
+    got = []
+
+    def wait():
+        data = far.recv(10, flags) if receive == "recv" else far.recvmsg(10, 100, flags)[0]
+        got.append(data)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    until_asleep(os.getpid(), waiting.native_id)
+    with ThreadPoolExecutor(2) as both:
+        assert [*both.map(fastsock.attach, pair, (0.05, 0.05))] == [False, False]
+    for byte in b"abcdefghij"[len(before) :]:
+        near.sendall(bytes([byte]))
+    waiting.join()
+    assert got == [b"abcdefghij"]
+    if flags & PEEK:
+        assert far.recv(10, WAIT_ALL) == b"abcdefghij"
+    settle(near, far)
+    assert (near.transport, far.transport) == ("shm", "shm")
+
+
+@pytest.mark.parametrize("sent", (b"abc", b"abcdef"))
+def test_a_peek_that_waits_for_all_ends_with_the_stream(pair, sent):
+    near, far = pair
+    settle(near, far)
+    near.sendall(b"abc")
+    got = []
+    waiting = threading.Thread(target=lambda: got.append(far.recv(10, WAIT_ALL | PEEK)))
+    waiting.start()
+    near.sendall(sent[3:])
+    near.shutdown(standard.SHUT_WR)
+    waiting.join()
+    assert got == [sent]
+    assert (far.recv(10, WAIT_ALL), far.recv(10, WAIT_ALL | PEEK)) == (sent, b"")
+
+
+@pytest.mark.parametrize("direct", (1, 70_000))
+def test_the_counts_are_of_the_program_s_bytes(pair, direct):
+    """Tokens are none of them, on whichever carrier the bytes went."""
+    near, far = pair
+    total = 0
+    for turn in range(60):
+        if turn == 20:
+            settle(near, far)
+        for one, other in ((near, far), (far, near)):
+            other.setblocking(False)
+            one.sendall(bytes(direct))
+            other.setblocking(True)
+            assert other.recv(direct, WAIT_ALL) == bytes(direct)
+        total += direct
+    for told in map(fastsock.explain, pair):
+        assert (told.bytes_sent, told.bytes_received) == (total, total)
+        assert 0 < told.bytes_by_memory < 2 * total
 
 
 def test_an_object_has_no_attributes_but_the_standard_ones(pair):

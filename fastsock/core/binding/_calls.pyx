@@ -31,7 +31,7 @@ from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
 
 from fastsock.core.binding._core cimport (
     Gather, c_end, c_receive, c_send, c_settle, carry_hold, carry_look, carry_receive, carry_receive_begins,
-    carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait,
+    carry_receive_ended, carry_send, carry_send_begins, carry_send_ended, carry_settle, carry_unread, carry_wait, carry_wait_behind,
     carry_wait_awake, channel_await, channel_receive, channel_send_parts, connection_generation, connection_unwatch,
     connection_watch, desk_other, desk_own, desk_show, end_drop, is_channel, is_contended, leave_descriptor, leave_release,
     leave_shutdown, note_block, now_ns, option_get, option_set, options_bound, share_lock, table_adopts, table_chunks, table_duplicate, table_enter, table_knows,
@@ -429,7 +429,7 @@ cdef Py_ssize_t receive(Stream *stream, char *target, Py_ssize_t length, int fla
     if fs_carry_is_attached(stream.connection):
         if is_contended():
             share_lock()
-    elif flags & WAIT_ALL and stream.timeout < 0 and carry_receive_begins(stream.connection, stream.descriptor, &stream.within) == 0:
+    elif flags & WAIT_ALL and stream.timeout < 0 and carry_receive_begins(stream.connection, stream.descriptor, True, &stream.within) == 0:
         return receive_all(stream, target, length, flags)
     elif stream.timeout > 0:
         wait(stream, FS_READABLE, False, False, False)  # an answer is mostly still to come
@@ -438,6 +438,11 @@ cdef Py_ssize_t receive(Stream *stream, char *target, Py_ssize_t length, int fla
         result = receive_once(stream, target + done, length - done, flags, not again)
         if result > 0:
             done += result
+            if flags & PEEK and done < length and flags & WAIT_ALL and stream.timeout < 0 and waits(stream, flags):
+                if not wait_behind(stream):
+                    flags &= ~WAIT_ALL  # what there is now is all that comes
+                done = 0
+                continue
             if done >= length or flags & PEEK or not flags & WAIT_ALL or stream.timeout >= 0 or flags & DONT_WAIT:
                 return done
             PyErr_CheckSignals()
@@ -456,6 +461,19 @@ cdef Py_ssize_t receive(Stream *stream, char *target, Py_ssize_t length, int fla
             fail(stream, result)
 
 
+cdef bint wait_behind(Stream *stream) except -1:
+    """Between two peeks of a call that waits for all. False: no more comes, or the call's time is over."""
+    cdef int result
+    if stream.deadline == 0:
+        begin_deadline(stream, FS_READABLE)
+    with nogil:
+        result = carry_wait_behind(stream.connection, stream.descriptor)
+    PyErr_CheckSignals()
+    if result < 0 and result != -EINTR:
+        fail(stream, result)
+    return result <= 0 and now_ns() < stream.deadline
+
+
 cdef Py_ssize_t receive_all(Stream *stream, char *target, Py_ssize_t length, int flags) except -1:
     """MSG_WAITALL by the kernel's own call, after carry_receive_begins()."""
     cdef ssize_t got
@@ -464,11 +482,11 @@ cdef Py_ssize_t receive_all(Stream *stream, char *target, Py_ssize_t length, int
             got = kernel_recv(stream.descriptor, target, length, flags)
             if got < 0:
                 got = -last_error
-        got = carry_receive_ended(stream.connection, stream.descriptor, stream.within, got, flags & PEEK)
+        got = carry_receive_ended(stream.connection, stream.descriptor, True, stream.within, got, flags & PEEK)
         if got != -EINTR:
             break
         PyErr_CheckSignals()
-        if carry_receive_begins(stream.connection, stream.descriptor, &stream.within) != 0:
+        if carry_receive_begins(stream.connection, stream.descriptor, True, &stream.within) != 0:
             return receive(stream, target, length, flags)
     if got < 0:
         fail(stream, got)
@@ -743,7 +761,7 @@ cdef class SocketCalls:
         if not find(self, &stream, number):
             return other(self, "recvmsg", plain_recvmsg)(self, bufsize, ancbufsize, flags)
         if as_size(ancbufsize) != 0:
-            if carry_receive_begins(stream.connection, stream.descriptor, &stream.within) == 0:
+            if carry_receive_begins(stream.connection, stream.descriptor, number & WAIT_ALL, &stream.within) == 0:
                 told = receive_as_it_is(self, &stream, bufsize, ancbufsize, flags)
                 if told is not None:
                     return told
@@ -788,12 +806,13 @@ cdef object send_as_it_is(object sock, Stream *stream, list buffers, object ancd
 cdef object receive_as_it_is(object sock, Stream *stream, object bufsize, object ancbufsize, object flags):
     """By `_socket`'s own call, after carry_receive_begins(). None: nothing came but tokens."""
     cdef ssize_t moved = -1, payload = -1
-    cdef bint peeked = as_int(flags) & PEEK != 0
+    cdef int number = as_int(flags)
+    cdef bint peeked = number & PEEK != 0
     try:
         data, ancillary, kinds, address = plain_recvmsg(sock, bufsize, ancbufsize, flags)
         moved = len(data)
     finally:
-        payload = carry_receive_ended(stream.connection, stream.descriptor, stream.within, moved, peeked)
+        payload = carry_receive_ended(stream.connection, stream.descriptor, number & WAIT_ALL, stream.within, moved, peeked)
     if payload < 0:
         return None
     return data if payload == moved else data[:payload], ancillary, kinds, address

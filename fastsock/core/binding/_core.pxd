@@ -59,9 +59,10 @@ cdef uint64_t desk_own(fs_connection *connection, int descriptor) noexcept nogil
 cdef uint64_t desk_other(fs_connection *connection, int descriptor) noexcept nogil
 cdef int carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within) noexcept nogil
 cdef void carry_send_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved) noexcept nogil
-cdef int carry_receive_begins(fs_connection *connection, int descriptor, fs_record **within) noexcept nogil
-cdef ssize_t carry_receive_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved,
+cdef int carry_receive_begins(fs_connection *connection, int descriptor, int lasts, fs_record **within) noexcept nogil
+cdef ssize_t carry_receive_ended(fs_connection *connection, int descriptor, int lasts, fs_record *within, ssize_t moved,
                                  int peeked) noexcept nogil
+cdef int carry_wait_behind(fs_connection *connection, int descriptor) noexcept nogil
 cdef int option_set(fs_connection *connection, int descriptor, int level, int option, int value) noexcept nogil
 cdef void options_bound(fs_connection *connection, int descriptor) noexcept nogil
 cdef int option_get(fs_connection *connection, int descriptor, int level, int option, int *value) noexcept nogil

@@ -98,13 +98,17 @@ cdef void carry_send_ended(fs_connection *connection, int descriptor, fs_record 
     fs_carry_send_ended(connection, descriptor, within, moved)
 
 
-cdef int carry_receive_begins(fs_connection *connection, int descriptor, fs_record **within) noexcept nogil:
-    return fs_carry_receive_begins(connection, descriptor, within)
+cdef int carry_receive_begins(fs_connection *connection, int descriptor, int lasts, fs_record **within) noexcept nogil:
+    return fs_carry_receive_begins(connection, descriptor, lasts, within)
 
 
-cdef ssize_t carry_receive_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved,
+cdef ssize_t carry_receive_ended(fs_connection *connection, int descriptor, int lasts, fs_record *within, ssize_t moved,
                                  int peeked) noexcept nogil:
-    return fs_carry_receive_ended(connection, descriptor, within, moved, peeked)
+    return fs_carry_receive_ended(connection, descriptor, lasts, within, moved, peeked)
+
+
+cdef int carry_wait_behind(fs_connection *connection, int descriptor) noexcept nogil:
+    return fs_carry_wait_behind(connection, descriptor)
 
 
 cdef int option_set(fs_connection *connection, int descriptor, int level, int option, int value) noexcept nogil:

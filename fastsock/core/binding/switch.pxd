@@ -36,8 +36,8 @@ cdef extern from "switch/carry.h" nogil:
 
     int fs_carry_send_begins(fs_connection *connection, int descriptor, int pinned, fs_record **within)
     void fs_carry_send_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved)
-    int fs_carry_receive_begins(fs_connection *connection, int descriptor, fs_record **within)
-    ssize_t fs_carry_receive_ended(fs_connection *connection, int descriptor, fs_record *within, ssize_t moved, int peeked)
+    int fs_carry_receive_begins(fs_connection *connection, int descriptor, int lasts, fs_record **within)
+    ssize_t fs_carry_receive_ended(fs_connection *connection, int descriptor, int lasts, fs_record *within, ssize_t moved, int peeked)
 
     struct fs_carriers:
         int state
@@ -60,6 +60,7 @@ cdef extern from "switch/waiting.h" nogil:
     int fs_carry_doze(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_carry_wait_briefly(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
     int fs_carry_wait_long(fs_connection *connection, int descriptor, int what, uint64_t deadline_ns, const atomic_int *leaving)
+    int fs_carry_wait_behind(fs_connection *connection, int descriptor)
     int fs_carry_settle(fs_connection *connection, int descriptor, int flags)
     fs_end *fs_carry_hold(fs_connection *connection, int descriptor, fs_record **record)
     bint fs_carry_is_by_ring(const fs_record *record, const fs_end *end)

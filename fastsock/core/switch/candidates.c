@@ -267,6 +267,13 @@ static enum fs_why try_once(struct fs_candidate *candidate, struct fs_connection
     return why;
 }
 
+/* Nobody else came, because who did runs as another user.  He may yet not be the other end. */
+static void tell(struct fs_candidate *candidate, enum fs_why why)
+{
+    int is_in_vain = why == FS_WHY_LISTENING || why == FS_WHY_NOBODY;
+    atomic_store(&candidate->why, is_in_vain && candidate->seeking.met_other_user ? FS_WHY_OTHER_USER : why);
+}
+
 static void heed(struct fs_candidate *candidate, struct fs_record *record, enum fs_why why)
 {
     uint32_t calls = calls_of(record);
@@ -291,7 +298,7 @@ static void heed(struct fs_candidate *candidate, struct fs_record *record, enum 
         break;
     default: end_try(candidate, record, why == FS_WHY_ATTACHED || why >= FS_WHY_OTHER_HOST);
     }
-    atomic_store(&candidate->why, why);
+    tell(candidate, why);
 }
 
 static void step(struct fs_connection *connection, int descriptor)
@@ -374,7 +381,7 @@ static int wait_for_name(struct fs_candidate *candidate, struct fs_connection *c
 {
     struct fs_hidden waits = FS_HIDDEN_NONE, stream = FS_HIDDEN_NONE;
     pid_t process;
-    int error = fs_name_listen(&waits, FS_NAME_WAITS, &candidate->seeking.tuple, 1, now->peers);
+    int error = fs_name_listen(&waits, FS_NAME_WAITS, &candidate->seeking.tuple, 1);
     if (error != 0) return nap_until(deadline_ns); /* a stranger has that name, or no number is free */
     /* it may have come between the look and the name */
     enum fs_why why = fs_seek(&candidate->seeking, connection, descriptor, now);
@@ -435,7 +442,7 @@ int fs_candidate_attach(struct fs_connection *connection, int descriptor, uint64
     }
     if (candidate != NULL) {
         enum fs_why why = seek_until(candidate, connection, descriptor, deadline_ns, &error);
-        atomic_store(&candidate->why, why);
+        tell(candidate, why);
         fs_seeking_stop(&candidate->seeking);
         candidate->began = 0;
         leave(candidate);

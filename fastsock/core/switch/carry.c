@@ -112,8 +112,9 @@ void fs_connection_report(struct fs_connection *connection, int descriptor, stru
     const struct fs_end *end = connection->end;
     carriers->state = (int)fs_record_state(record);
     carriers->since_ns = atomic_load(&record->since_ns);
-    carriers->tcp_in = fs_moved(&record->received);
-    carriers->tcp_out = fs_moved(&record->sent);
+    uint64_t extra_in = atomic_load(&record->extra_in), extra_out = atomic_load(&record->extra_out);
+    carriers->tcp_in = fs_moved(&record->received) - extra_in; /* which was counted behind it */
+    carriers->tcp_out = fs_moved(&record->sent) - extra_out;
     carriers->switches = atomic_load(&record->switches);
     carriers->spills = atomic_load(&record->spills);
     if (end != NULL && (!fs_record_is_plain(record) || fs_record_has_memory(record))) {

@@ -12,7 +12,7 @@
  * LOOKS, of a receive with FS_AT_ONCE: where nothing is there it looks for a moment, as fs_carry_look() does.
  *
  * `kernel_flags`: of MSG_*, as for TCP.  MSG_DONTWAIT takes MAY_SLEEP and FS_PATIENT back.  MSG_WAITALL is left out: the
- * caller goes on until it has all.
+ * caller goes on until it has all.  MSG_PEEK shows what there is on both carriers.
  */
 #ifndef FASTSOCK_CARRY_H
 #define FASTSOCK_CARRY_H
@@ -36,13 +36,14 @@ ssize_t fs_carry_take(struct fs_connection *connection, int descriptor, void *ta
 /* For calls of the kernel that the caller makes itself: sendmsg() with ancillary data, sendfile(), recvmsg().
  * Send begins: 0: the direction is on TCP, and stays there until `ended`.  `pinned`: for good.  -EAGAIN: not now.
  * Receive begins: 0: the connection is plain, and the call may be made.  -EBUSY: memory is offered or attached: only
- * fs_carry_receive() brings bytes now, and there is no ancillary data.
+ * fs_carry_receive() brings bytes now, and there is no ancillary data.  `lasts`: the call may go on when bytes have come
+ * (MSG_WAITALL).  A token would not end it, so the connection stays plain meanwhile.
  * `within`: what `begins` has stored.  `moved`: what came of the call; < 0: nothing. */
 int fs_carry_send_begins(struct fs_connection *connection, int descriptor, int pinned, struct fs_record **within);
 void fs_carry_send_ended(struct fs_connection *connection, int descriptor, struct fs_record *within, ssize_t moved);
-int fs_carry_receive_begins(struct fs_connection *connection, int descriptor, struct fs_record **within);
+int fs_carry_receive_begins(struct fs_connection *connection, int descriptor, int lasts, struct fs_record **within);
 /* The payload in what came: less than `moved` where tokens lay behind it.  -EAGAIN: there was nothing else. */
-ssize_t fs_carry_receive_ended(struct fs_connection *connection, int descriptor, struct fs_record *within,
+ssize_t fs_carry_receive_ended(struct fs_connection *connection, int descriptor, int lasts, struct fs_record *within,
                                ssize_t moved, int peeked);
 
 /* Cheap, and without a lock: whether memory is offered or attached, so that the caller waits by waiting.h. */
@@ -65,7 +66,7 @@ struct fs_carriers {
     int state;                                   /* enum fs_record_state */
     int in_ring, out_ring;                       /* what carries that direction now */
     uint64_t since_ns;                           /* attached */
-    uint64_t tcp_in, tcp_out, ring_in, ring_out; /* bytes; those on TCP with the tokens among them */
+    uint64_t tcp_in, tcp_out, ring_in, ring_out; /* bytes of the program; those on TCP without tokens */
     uint64_t switches, spills;                   /* of the direction that this end sends */
     uint64_t direct, written, waits, wakes;      /* as of struct fs_end's statistics */
     uint32_t large_in, large_out;                /* as of struct fs_end: how the last large block came and went */

@@ -21,6 +21,7 @@ static ssize_t leave_as_owner(struct fs_connection *connection, struct fs_record
     struct fs_end *end = connection->end;
     ssize_t payload = end == NULL ? moved : payload_in(record, end, fs_moved(&record->received), moved);
     *bytes = fs_kernel_leave(&record->received, peeked ? 0 : moved);
+    if (!peeked) atomic_fetch_add_explicit(&record->extra_in, (uint64_t)(moved - payload), memory_order_relaxed);
     if (end != NULL) atomic_store(&fs_words_in(end)->rx_in, 0);
     return payload;
 }

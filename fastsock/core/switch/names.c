@@ -44,26 +44,21 @@ static char *put_place(char *to, const struct fs_place *place)
     return put_hex(to, port, sizeof port);
 }
 
-static struct name name_of(enum fs_name_kind kind, const struct fs_tuple *tuple, int listens, enum fs_name_peers peers)
+/* Without the user, so that two ends of different users meet and can say why they go no further. */
+static struct name name_of(enum fs_name_kind kind, const struct fs_tuple *tuple, int listens)
 {
     struct name name = {.address.sun_family = AF_UNIX};
-    uid_t user = geteuid();
-    const unsigned char number[4] = {(unsigned char)(user >> 24), (unsigned char)(user >> 16),
-                                     (unsigned char)(user >> 8), (unsigned char)user};
     char *at = name.address.sun_path + 1;
     memcpy(at, NAME, sizeof NAME - 1);
     at += sizeof NAME - 1;
     *at++ = kind == FS_NAME_OFFERS ? 'o' : 'w';
-    *at++ = '/';
-    if (peers == FS_PEERS_ANY) *at++ = '*';
-    else at = put_hex(at, number, sizeof number);
     at = put_place(at, listens ? &tuple->own : &tuple->other);
     at = put_place(at, listens ? &tuple->other : &tuple->own);
     name.size = (socklen_t)(at - (char *)&name.address);
     return name;
 }
 
-_Static_assert(1 + sizeof NAME + 2 + 8 + 2 * (1 + 32 + 1 + 4) <= sizeof((struct sockaddr_un *)0)->sun_path,
+_Static_assert(1 + sizeof NAME + 1 + 2 * (1 + 32 + 1 + 4) <= sizeof((struct sockaddr_un *)0)->sun_path,
                "the longest name fits");
 
 /* ---- streams ---- */
@@ -80,10 +75,9 @@ static int keep(struct fs_hidden *hidden, int number)
     return kept < 0 ? kept : 0;
 }
 
-int fs_name_listen(struct fs_hidden *listener, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens,
-                   enum fs_name_peers peers)
+int fs_name_listen(struct fs_hidden *listener, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens)
 {
-    struct name name = name_of(kind, tuple, listens, peers);
+    struct name name = name_of(kind, tuple, listens);
     fs_hold_process();
     int made = make_stream();
     if (made >= 0 && (bind(made, (struct sockaddr *)&name.address, name.size) != 0 || listen(made, 1) != 0)) {
@@ -135,7 +129,7 @@ static void give_spare(struct fs_hidden *stream)
 int fs_name_find(struct fs_hidden *stream, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens,
                  enum fs_name_peers peers, pid_t *process)
 {
-    struct name name = name_of(kind, tuple, listens, peers);
+    struct name name = name_of(kind, tuple, listens);
     int error = take_spare(stream);
     if (error != 0) return error;
     if (connect(stream->number, (struct sockaddr *)&name.address, name.size) == 0)

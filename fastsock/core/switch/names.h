@@ -1,6 +1,6 @@
 /* How the two ends of a live TCP connection find each other on one host.
  *
- * One end listens at a name in the abstract UNIX namespace, made of both addresses and the user.  The other end connects
+ * One end listens at a name in the abstract UNIX namespace, made of both addresses.  The other end connects
  * there and passes its memory.  A stream, because both ends then ask the kernel who the other one is before anything is
  * passed or taken: of a datagram socket it does not tell who has bound it.  A name that nobody has costs one system call.
  * Nothing here waits.
@@ -24,8 +24,7 @@ enum fs_name_kind {
 enum fs_name_peers { FS_PEERS_OWN, FS_PEERS_ANY };
 
 /* `listens`: whether the caller is the end that listens.  0, or -errno: -EADDRINUSE: somebody has that name. */
-int fs_name_listen(struct fs_hidden *listener, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens,
-                   enum fs_name_peers peers);
+int fs_name_listen(struct fs_hidden *listener, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens);
 
 /* A stream to whoever listens there.  0; -ECONNREFUSED: nobody; -EACCES: a process of another user; other errors. */
 int fs_name_find(struct fs_hidden *stream, enum fs_name_kind kind, const struct fs_tuple *tuple, int listens,

@@ -116,6 +116,31 @@ static int step_on_tcp(struct receive *call, uint32_t seq)
     return changes(call) != seq ? ON : DONE; /* else whatever comes now shows itself */
 }
 
+/* ---- a peek, across a change of carrier ---- */
+
+/* 1: that was all that it has, as a new look shows; 0; or -EPROTO. */
+static int peek_at_ring(struct receive *call)
+{
+    ssize_t used = fs_ring_used_at_least(&call->end->in, room(call));
+    if (used < 0) return -EPROTO;
+    size_t part = room(call) < (size_t)used ? room(call) : (size_t)used;
+    if (!discards(call)) fs_ring_copy_out(&call->end->in, 0, place(call), part);
+    call->done += part;
+    return part == (size_t)used;
+}
+
+/* What lies on TCP behind the ring: first the tokens, then payload. */
+static void peek_behind_tokens(struct receive *call)
+{
+    char tokens[FS_MOST_TOKENS];
+    int left = fs_tokens_on_their_way(call->connection, call->end);
+    if (left < 0 || room(call) == 0 || discards(call) || !fs_identity_holds(call->connection, call->descriptor)) return;
+    struct iovec parts[2] = {{tokens, (size_t)left}, {place(call), room(call)}};
+    struct msghdr header = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t got = recvmsg(call->descriptor, &header, MSG_PEEK | MSG_DONTWAIT);
+    if (got > left) call->done += (size_t)(got - left);
+}
+
 /* TCP carries up to X. */
 static int step_up_to_x(struct receive *call)
 {
@@ -128,6 +153,7 @@ static int step_up_to_x(struct receive *call)
     }
     if (room(call) == 0) return look_at_tcp(call, 0) > 0 ? DONE : -EAGAIN;
     int got = take_bytes(call, (size_t)left);
+    if (got == left && peeks(call) && peek_at_ring(call) < 0) return -EPROTO;
     if (got > 0) return peeks(call) || room(call) == 0 ? DONE : ON;
     if (got == 0 && !atomic_load(&call->record->read_shut) && !atomic_load(&call->record->failed)) return -EPROTO;
     if (got == 0) return tell_error(call);
@@ -140,9 +166,10 @@ static int take_from_ring(struct receive *call, size_t used)
     struct fs_end *end = call->end;
     size_t part = room(call) < used ? room(call) : used;
     if (peeks(call)) {
-        if (!discards(call)) fs_ring_copy_out(&end->in, 0, place(call), part);
-        call->done += part;
-        return DONE;
+        int is_left = changes(call) != carried_out(call); /* TCP carries on, behind all that the ring has */
+        int is_all = peek_at_ring(call);
+        if (is_all > 0 && is_left) peek_behind_tokens(call);
+        return is_all < 0 ? is_all : DONE;
     }
     if (discards(call)) {
         fs_ring_consume(&end->in, part);
@@ -408,22 +435,26 @@ ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void 
     return receive_any(connection, descriptor, record, target, length, flags, kernel_flags);
 }
 
-int fs_carry_receive_begins(struct fs_connection *connection, int descriptor, struct fs_record **within)
+/* A call that lasts counts as two: so no memory is offered or joined (attach.c). */
+int fs_carry_receive_begins(struct fs_connection *connection, int descriptor, int lasts, struct fs_record **within)
 {
     struct fs_record *record = *within = connection->record;
     if (record == NULL) return -EBADF;
-    switch (fs_kernel_enter_receive(connection, descriptor, record)) {
-    case FS_OTHERS: return -EBADF;
-    case FS_SHUT_OUT: return -EBUSY;
-    case FS_ENTERED: break;
+    for (int i = 0; i <= (lasts != 0); i++) {
+        enum fs_entry entry = fs_kernel_enter_receive(connection, descriptor, record);
+        if (entry == FS_ENTERED) continue;
+        uint64_t bytes;
+        if (i > 0) fs_kernel_leave_receive(connection, descriptor, record, -EAGAIN, 1, &bytes);
+        return entry == FS_SHUT_OUT ? -EBUSY : -EBADF;
     }
     return 0;
 }
 
-ssize_t fs_carry_receive_ended(struct fs_connection *connection, int descriptor, struct fs_record *record,
+ssize_t fs_carry_receive_ended(struct fs_connection *connection, int descriptor, int lasts, struct fs_record *record,
                                ssize_t moved, int peeked)
 {
     uint64_t bytes;
+    if (lasts) fs_kernel_leave(&record->received, 0);
     ssize_t got = fs_kernel_leave_receive(connection, descriptor, record, moved, peeked, &bytes);
     fs_candidate_heed(connection, descriptor, record, &record->calls_in, bytes);
     return got;

@@ -79,6 +79,8 @@ static void clear(struct fs_record *record, enum fs_role role)
     atomic_store(&record->since_ns, 0);
     atomic_store(&record->switches, 0);
     atomic_store(&record->spills, 0);
+    atomic_store_explicit(&record->extra_out, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->extra_in, 0, memory_order_relaxed);
     atomic_store(&record->loop, 0);
     _Atomic uint32_t *const words[] = {
         &record->foreign,      &record->watched,   &record->out_ring,   &record->out_seq, &record->out_pinned,

@@ -68,6 +68,7 @@ struct fs_record {
     _Atomic uint32_t rung; /* tokens since X that were sent, or are owed: what the segment counts, but for one */
     _Atomic uint32_t calls_out;
     _Atomic uint64_t switches, spills; /* of this end's direction */
+    _Atomic uint64_t extra_out;        /* among `sent`: tokens, and what had gone into the ring before */
     fs_lock_word sender;
 
     /* the reader's */
@@ -79,6 +80,7 @@ struct fs_record {
     _Atomic uint32_t failed;     /* the kernel has told an error: the connection is over */
     _Atomic uint32_t reset_told; /* the other end died with our bytes unread, and that was told */
     _Atomic uint32_t calls_in;
+    _Atomic uint64_t extra_in;  /* among `received`: tokens */
     _Atomic uint32_t listeners; /* threads and pollers that may sleep until a token comes; one that was killed stays */
     _Atomic uint32_t uncounted; /* another one may, that is not counted */
     _Atomic uint64_t loop;      /* the ticket of the loop that hears by a bit (loop.c), 0: none */

@@ -147,7 +147,7 @@ static enum fs_why open_name(struct fs_seeking *seeking, enum fs_name_peers peer
         return FS_WHY_MANY;
     }
     seeking->named_in = fs_generation();
-    int error = fs_name_listen(&seeking->listener, FS_NAME_OFFERS, &seeking->tuple, 1, peers);
+    int error = fs_name_listen(&seeking->listener, FS_NAME_OFFERS, &seeking->tuple, 1);
     if (error != 0) {
         close_name(seeking);
         return why_of(error);
@@ -161,6 +161,7 @@ static enum fs_why open_name(struct fs_seeking *seeking, enum fs_name_peers peer
 static enum fs_why accept_stream(struct fs_seeking *seeking, enum fs_name_peers peers)
 {
     int error = fs_name_accept(&seeking->listener, &seeking->stream, peers, &seeking->process);
+    if (error == -EACCES) seeking->met_other_user = 1;
     if (error == -EAGAIN || error == -EACCES) return FS_WHY_LISTENING;
     if (error == 0) seeking->stage = FS_TAKING;
     return why_of(error);
@@ -221,6 +222,7 @@ static enum fs_why find_stream(struct fs_seeking *seeking, enum fs_name_peers pe
 {
     int error = fs_name_find(&seeking->stream, FS_NAME_OFFERS, &seeking->tuple, 0, peers, &seeking->process);
     if (error == 0) seeking->stage = FS_SENDING;
+    if (error == -EACCES) seeking->met_other_user = 1;
     return why_of(error);
 }
 

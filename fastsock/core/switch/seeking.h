@@ -14,8 +14,9 @@ enum fs_stage { FS_RESTING, FS_LISTENING, FS_TAKING, FS_JOINING, FS_SENDING, FS_
 struct fs_seeking {
     enum fs_stage stage;
     uint32_t guesses;
-    uint32_t named_in; /* the generation of process in which its name is counted, 0: it is not */
-    int is_local;      /* and `tuple` is known, of the socket of that name (identity.h) */
+    uint32_t named_in;  /* the generation of process in which its name is counted, 0: it is not */
+    int met_other_user; /* who was found at the name, or came there, runs as another user */
+    int is_local;       /* and `tuple` is known, of the socket of that name (identity.h) */
     uint64_t identity;
     pid_t process; /* the other end's */
     struct fs_tuple tuple;

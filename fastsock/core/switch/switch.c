@@ -151,6 +151,7 @@ static int resend(struct fs_record *record, const struct fs_end *end, int descri
         ssize_t sent = send(descriptor, bytes, run, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent > 0) {
             atomic_fetch_add(&record->sent, (uint64_t)sent << FS_TRAFFIC_SHIFT);
+            atomic_fetch_add_explicit(&record->extra_out, (uint64_t)sent, memory_order_relaxed);
             done += (size_t)sent;
         } else if (sent < 0 && errno != EAGAIN) {
             return 1; /* nobody is there */

@@ -21,12 +21,18 @@ static void note(_Atomic uint32_t *what, uint32_t now) { atomic_store_explicit(w
 
 /* ---- sending ---- */
 
+static void count_sent(struct fs_record *record)
+{
+    atomic_fetch_add(&record->sent, 1ull << FS_TRAFFIC_SHIFT);
+    atomic_fetch_add_explicit(&record->extra_out, 1, memory_order_relaxed);
+}
+
 /* 1: TCP has taken it, or nobody is there any more. */
 static int send_one(struct fs_connection *connection, struct fs_record *record, int descriptor)
 {
     if (!fs_identity_holds(connection, descriptor)) return 1;
     ssize_t sent = send(descriptor, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent == 1) atomic_fetch_add(&record->sent, 1ull << FS_TRAFFIC_SHIFT);
+    if (sent == 1) count_sent(record);
     if (sent == 1 || errno == EPIPE) return 1;
     if (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS) return 0;
     atomic_store(&record->pending_error, errno); /* the kernel tells it once: it is the program's to hear */
@@ -147,7 +153,7 @@ void fs_tokens_mend(struct fs_record *record, struct fs_end *end, int descriptor
     if (more < 0 || more > 1) {
         break_off(record, descriptor);
     } else {
-        if (more == 1) atomic_fetch_add(&record->sent, 1ull << FS_TRAFFIC_SHIFT);
+        if (more == 1) count_sent(record);
         if (counted != rung + 1 && more == 1 && atomic_load(&record->owed) != 0) atomic_fetch_sub(&record->owed, 1);
         if (counted == rung + 1 && more == 0) atomic_fetch_add(&record->owed, 1);
         note(&record->rung, counted);
@@ -224,6 +230,7 @@ static int take(struct fs_connection *connection, struct fs_end *end, int descri
     char drop[FS_MOST_TOKENS];
     if (count == 0) return 0;
     ssize_t got = fs_take_off_tcp(connection, descriptor, drop, (size_t)count, 0);
+    if (got > 0) atomic_fetch_add_explicit(&connection->record->extra_in, (uint64_t)got, memory_order_relaxed);
     atomic_store(&fs_words_in(end)->drained, fs_moved(&connection->record->received));
     if (got == 0) return (int)atomic_load(&connection->record->read_shut);
     return got == -EAGAIN || (got > 0 && got < count);

@@ -17,6 +17,7 @@
 #define LOCK_PATIENCE_NS 50000000ull
 #define WRITER_SLICE_NS 100000000ull /* our own shutdown() may come meanwhile */
 #define READER_SLICE_NS 5000000ull   /* another thread reads first, and is about to */
+#define BEHIND_NS 1000000            /* how old a peek is when it is made again */
 #define MOST_CHANGES 4               /* of carrier, seen before one sleep */
 
 static uint64_t until(uint64_t deadline_ns)
@@ -192,6 +193,15 @@ int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int wha
     result = heed_feints(record, end, what, began, deadline_ns, result);
     fs_connection_exit(connection);
     return result;
+}
+
+int fs_carry_wait_behind(struct fs_connection *connection, int descriptor)
+{
+    struct pollfd list[2] = {{descriptor, POLLRDHUP, 0}, {fs_leaving_descriptor(), POLLIN, 0}};
+    const struct timespec slice = {0, BEHIND_NS};
+    if (!fs_identity_check(descriptor) || fs_table_find(descriptor) != connection) return -EBADF;
+    int count = ppoll(list, 2, &slice, NULL);
+    return count < 0 ? -errno : list[0].revents != 0;
 }
 
 int fs_carry_settle(struct fs_connection *connection, int descriptor, int flags)

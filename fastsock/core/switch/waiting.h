@@ -18,6 +18,10 @@ int fs_carry_wait_briefly(struct fs_connection *connection, int descriptor, int 
 int fs_carry_wait_long(struct fs_connection *connection, int descriptor, int what, uint64_t deadline_ns,
                        const _Atomic int *leaving);
 
+/* Between two peeks, for who wants to see more than there is: nothing tells of bytes behind unread ones.  Sleeps a moment.
+ * 1: the other end sends no more; 0; or -errno. */
+int fs_carry_wait_behind(struct fs_connection *connection, int descriptor);
+
 /* Called before a loop that fastsock sees blocks in the kernel on the number: 1: there is something to read, or the end.
  * 0: the number becomes readable when there is.  -EBUSY: with FS_AT_ONCE, somebody is at work there: look again.
  * Room for writing is what the kernel says of the number, always: a full ring is spilled to TCP. */

@@ -420,7 +420,7 @@ static struct sockaddr_un name_of(struct ends *ends, socklen_t *size)
     struct fs_tuple tuple;
     *size = sizeof name;
     CHECK_EQUAL(fs_tuple_of(ends->side[0].fd, &tuple), 0);
-    CHECK_EQUAL(fs_name_listen(&listener, FS_NAME_OFFERS, &tuple, 1, FS_PEERS_OWN), 0);
+    CHECK_EQUAL(fs_name_listen(&listener, FS_NAME_OFFERS, &tuple, 1), 0);
     CHECK(getsockname(listener.number, (struct sockaddr *)&name, size) == 0);
     fs_hidden_close(&listener);
     return name;
@@ -476,7 +476,10 @@ TEST(candidates_send_strangers_away_and_attach, NEEDS_PROCESSES)
         _exit(0);
     }
     join_process(stranger);
-    talk_until_attached(&ends, 20);
+    one_way(&ends, 1, 10);
+    for (int i = 0; i < 20 && why(&ends.side[0]) == FS_WHY_LISTENING; i++) one_way(&ends, 0, 10);
+    CHECK(why(&ends.side[0]) == FS_WHY_OTHER_USER || why(&ends.side[0]) == FS_WHY_ATTACHED);
+    talk_until_attached(&ends, 400);
     forget(&ends);
 }
 
@@ -490,7 +493,7 @@ static void take_back(int sends)
     struct fs_hidden listener;
     struct fs_tuple tuple;
     CHECK_EQUAL(fs_tuple_of(ends.side[0].fd, &tuple), 0);
-    CHECK_EQUAL(fs_name_listen(&listener, FS_NAME_OFFERS, &tuple, 1, FS_PEERS_OWN), 0);
+    CHECK_EQUAL(fs_name_listen(&listener, FS_NAME_OFFERS, &tuple, 1), 0);
     atomic_store(&ends.side[0].connection->record->next_try, UINT32_MAX);
     for (int i = 0; i < 10; i++) one_way(&ends, sends, 10);
     CHECK_EQUAL(why(&ends.side[1]), FS_WHY_OFFERED);
@@ -775,7 +778,7 @@ TEST(attach_without_a_name_to_wait_at, 0)
         uint64_t delay_us[2] = {delay * 500, 0};
         int result[2];
         CHECK_EQUAL(fs_tuple_of(ends.side[1].fd, &tuple), 0);
-        CHECK_EQUAL(fs_name_listen(&taken, FS_NAME_WAITS, &tuple, 1, FS_PEERS_OWN), 0);
+        CHECK_EQUAL(fs_name_listen(&taken, FS_NAME_WAITS, &tuple, 1), 0);
         CHECK_EQUAL(fs_candidate_attach(ends.side[1].connection, ends.side[1].fd, fs_now_ns() + 1000000), -ETIMEDOUT);
         attach_both(&ends, delay_us, SOON_NS, result);
         CHECK(result[0] == 0 && result[1] == 0);

@@ -180,13 +180,37 @@ TEST(peek_leaves_the_bytes_on_each_carrier, 0)
     CHECK_EQUAL(pair_join(&pair), 0);
     CHECK_EQUAL(fs_attach_progress(pair.end[1], pair.fd[1]), 1);
     CHECK_EQUAL(send_now(&pair, 1, "def", 3, 0), 3);
-    CHECK_EQUAL(receive_now(&pair, 0, got, 16, FS_PEEK), 3); /* TCP's are there alone, as after any boundary */
+    CHECK_EQUAL(receive_now(&pair, 0, got, 16, FS_PEEK), 6);
+    CHECK(memcmp(got, "abcdef", 6) == 0);
+    CHECK_EQUAL(receive_now(&pair, 0, got, 5, FS_PEEK), 5);
     CHECK_EQUAL(receive_now(&pair, 0, got, 2, 0), 2);
     CHECK_EQUAL(receive_now(&pair, 0, got, 1, 0), 1);
     CHECK_EQUAL(receive_now(&pair, 0, got, 16, FS_PEEK), 3);
     CHECK(memcmp(got, "def", 3) == 0);
     CHECK_EQUAL(receive_now(&pair, 0, got, 16, 0), 3);
     CHECK_EQUAL(receive_now(&pair, 0, got, 16, FS_PEEK), -EAGAIN);
+    close_both(&pair);
+}
+
+/* The ring's bytes, then tokens, then TCP's. */
+TEST(peek_sees_past_the_tokens, 0)
+{
+    struct pair pair = pair_by_ring(4096);
+    struct fs_record *within;
+    char got[16];
+    CHECK_EQUAL(send_now(&pair, 1, "a", 1, 0), 1);
+    CHECK_EQUAL(receive_now(&pair, 0, got, 16, FS_PEEK), 1);
+    CHECK_EQUAL(send_now(&pair, 1, "bc", 2, 0), 2);
+    CHECK_EQUAL(receive_now(&pair, 0, got, 16, FS_PEEK), 3);
+    CHECK_EQUAL(fs_carry_send_begins(pair.end[1], pair.fd[1], 0, &within), 0);
+    fs_carry_send_ended(pair.end[1], pair.fd[1], within, send(pair.fd[1], "def", 3, MSG_NOSIGNAL));
+    CHECK_EQUAL(receive_now(&pair, 0, got, 3, FS_PEEK), 3);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(receive_now(&pair, 0, got, 16, FS_PEEK), 6);
+        CHECK(memcmp(got, "abcdef", 6) == 0);
+    }
+    CHECK_EQUAL(receive_now(&pair, 0, got, 5, FS_PEEK), 5);
+    expect_bytes(&pair, 0, "abcdef");
     close_both(&pair);
 }
 
@@ -400,6 +424,29 @@ TEST(call_that_must_not_wait_answers_while_another_one_works, 0)
 
 /* ---- calls of the kernel that the caller makes ---- */
 
+TEST(callers_calls_that_last_keep_memory_away, 0)
+{
+    struct pair pair = pair_both(4096);
+    struct fs_record *within;
+    for (int side = 0; side < 2; side++) {
+        for (int i = 0; i < 2; i++) CHECK_EQUAL(fs_carry_receive_begins(pair.end[side], pair.fd[side], i, &within), 0);
+        if (side == 0) CHECK_EQUAL(pair_offer(&pair), 0);
+        CHECK_EQUAL(side == 0 ? pair_join(&pair) : pair_offer(&pair), -EAGAIN);
+        for (int i = 0; i < 2; i++)
+            CHECK_EQUAL(fs_carry_receive_ended(pair.end[side], pair.fd[side], i, within, -EAGAIN, 0), -EAGAIN);
+        if (side == 0) CHECK_EQUAL(fs_attach_withdraw(pair.end[1], pair.fd[1]), 1);
+    }
+    CHECK_EQUAL(fs_carry_receive_begins(pair.end[0], pair.fd[0], 1, &within), 0);
+    CHECK_EQUAL(pair_offer(&pair), 0);
+    CHECK_EQUAL(fs_carry_receive_begins(pair.end[1], pair.fd[1], 1, &within), -EBUSY);
+    CHECK_EQUAL(pair_join(&pair), -EAGAIN);
+    fs_carry_receive_ended(pair.end[0], pair.fd[0], 1, pair.end[0]->record, -EAGAIN, 0);
+    CHECK_EQUAL(pair_join(&pair), 0);
+    CHECK_EQUAL(send_now(&pair, 0, "abc", 3, 0), 3);
+    expect_bytes(&pair, 1, "abc");
+    close_both(&pair);
+}
+
 TEST(callers_own_kernel_calls_find_the_stream_in_order, 0)
 {
     struct pair pair = pair_both(4096);
@@ -415,11 +462,11 @@ TEST(callers_own_kernel_calls_find_the_stream_in_order, 0)
             expect_bytes(&pair, 0, "one two three");
         }
         CHECK_EQUAL(send_now(&pair, 1, "four", 4, 0), 4);
-        int error = fs_carry_receive_begins(pair.end[0], pair.fd[0], &within);
+        int error = fs_carry_receive_begins(pair.end[0], pair.fd[0], 0, &within);
         CHECK_EQUAL(error, attached ? -EBUSY : 0);
         if (!attached) {
             ssize_t count = recv(pair.fd[0], got, 8, MSG_PEEK);
-            CHECK_EQUAL(fs_carry_receive_ended(pair.end[0], pair.fd[0], within, count, 1), 4);
+            CHECK_EQUAL(fs_carry_receive_ended(pair.end[0], pair.fd[0], 0, within, count, 1), 4);
         }
         expect_bytes(&pair, 0, "four");
     }
