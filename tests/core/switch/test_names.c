@@ -245,10 +245,8 @@ static struct sockaddr_un name_of(struct ends *ends, socklen_t *size)
 
 static void become(uid_t user)
 {
-    if (geteuid() == 0) CHECK(setresuid(user, user, user) == 0);
+    if (may_change_user()) CHECK(setresuid(user, user, user) == 0);
 }
-
-static int may_become_another(void) { return geteuid() == 0; }
 
 struct stranger {
     pid_t process;
@@ -289,7 +287,7 @@ static void end_stranger(struct stranger *stranger)
 
 static void meet_listening_stranger(uid_t user)
 {
-    if (!may_become_another()) return;
+    if (!may_change_user()) return;
     struct ends ends = make(AF_INET, "127.0.0.1");
     struct stranger stranger = start_stranger(&ends, user);
     struct fs_hidden listener, out;
@@ -308,7 +306,7 @@ TEST(names_of_nobody_get_no_offer, NEEDS_PROCESSES) { meet_listening_stranger(NO
 
 TEST(names_send_a_stranger_away, NEEDS_PROCESSES)
 {
-    if (!may_become_another()) return;
+    if (!may_change_user()) return;
     struct ends ends = make(AF_INET, "127.0.0.1");
     struct fs_hidden listener, in, out;
     socklen_t size;
@@ -337,7 +335,7 @@ TEST(names_send_a_stranger_away, NEEDS_PROCESSES)
 /* In a user namespace that gives no number to its user, and none to anybody else: all have nobody's. */
 TEST(names_of_users_without_numbers_do_not_meet, NEEDS_PROCESSES)
 {
-    if (!may_become_another()) return;
+    if (!may_change_user()) return;
     struct ends ends = make(AF_INET, "127.0.0.1");
     pid_t process = start_process();
     if (process == 0) {
@@ -354,7 +352,7 @@ TEST(names_of_users_without_numbers_do_not_meet, NEEDS_PROCESSES)
 
 TEST(names_of_any_user_meet_where_both_say_so, NEEDS_PROCESSES)
 {
-    if (!may_become_another()) return;
+    if (!may_change_user()) return;
     struct ends ends = make(AF_INET, "127.0.0.1");
     struct fs_hidden listener, in;
     pid_t process;
