@@ -55,6 +55,25 @@ static void give_up_bit(struct fs_seats *seats, struct fs_seat *seat, int descri
     seat->slot = FS_HEARS_ANY;
 }
 
+/* By a forked child.  What the parent has counted it takes back itself. */
+static void take_over(struct fs_seats *seats)
+{
+    if (is_mine(seats)) return;
+    seats->process = fs_generation();
+    if (seats->places == NULL) return;
+    if (seats->loop != NULL) fs_loop_free(seats->loop);
+    if (seats->dropped != NULL) fs_loop_free(seats->dropped);
+    seats->loop = seats->dropped = NULL;
+    seats->sleepers = 0;
+    seats->never = 1; /* the kernel's list is the parent's too: it would be told of this bell */
+    seats->told = 0;
+    seats->unshown = 1;
+    for (int i = 0; (i = fs_seats_next(seats, i)) >= 0; i++) {
+        seats->places[i].slot = FS_HEARS_ANY;
+        count_as_listener(&seats->places[i], i, 1);
+    }
+}
+
 static int is_of(const struct fs_seat *seat, struct fs_connection *connection)
 {
     return seat->connection == connection && seat->generation == atomic_load(&connection->generation);
@@ -78,7 +97,7 @@ int fs_seats_take(struct fs_seats *seats, int descriptor, enum fs_hearing hearin
         fs_seats_leave(seats, descriptor);
         return 0;
     }
-    fs_seats_moved(seats);
+    take_over(seats);
     if (!make_room(seats, descriptor)) return fs_carry_is_attached(connection);
     struct fs_seat *seat = &seats->places[descriptor];
     if (is_of(seat, connection)) {
@@ -98,7 +117,8 @@ int fs_seats_take(struct fs_seats *seats, int descriptor, enum fs_hearing hearin
 
 void fs_seats_leave(struct fs_seats *seats, int descriptor)
 {
-    if (descriptor < seats->room && is_mine(seats)) vacate(seats, &seats->places[descriptor], descriptor);
+    take_over(seats);
+    if (descriptor < seats->room) vacate(seats, &seats->places[descriptor], descriptor);
 }
 
 int fs_seats_next(const struct fs_seats *seats, int descriptor)
@@ -153,6 +173,7 @@ static void free_unused(struct fs_seats *seats)
 
 void fs_seats_drop_loop(struct fs_seats *seats)
 {
+    take_over(seats);
     seats->never = 1;
     seats->bell = 0;
     if (seats->loop == NULL) return;
@@ -177,23 +198,12 @@ void fs_seats_end(struct fs_seats *seats)
     seats->bell = 0;
 }
 
-/* What the parent has counted it takes back itself. */
 int fs_seats_moved(struct fs_seats *seats)
 {
-    if (is_mine(seats)) return 0;
-    seats->process = fs_generation();
-    if (seats->places == NULL) return 0;
-    if (seats->loop != NULL) fs_loop_free(seats->loop);
-    if (seats->dropped != NULL) fs_loop_free(seats->dropped);
-    seats->loop = seats->dropped = NULL;
-    seats->sleepers = 0;
-    seats->never = 1; /* the kernel's list is the parent's too: it would be told of this bell */
-    seats->told = 0;
-    for (int i = 0; (i = fs_seats_next(seats, i)) >= 0; i++) {
-        seats->places[i].slot = FS_HEARS_ANY;
-        count_as_listener(&seats->places[i], i, 1);
-    }
-    return 1;
+    take_over(seats);
+    int result = seats->unshown;
+    seats->unshown = 0;
+    return result;
 }
 
 /* ---- waiting ---- */

@@ -30,7 +30,8 @@ struct fs_seats {
     struct fs_loop *loop, *dropped; /* dropped: others sleep in it still */
     int bell;                       /* its number; 0: there is no loop */
     int sleepers;
-    int never; /* no loop is made */
+    int never;   /* no loop is made */
+    int unshown; /* all hear by tokens since a fork, and nobody was told so */
 };
 
 /* The number is watched from now on.  1: it was attached before, has no bit, and what is unread may have no token: the
@@ -56,7 +57,7 @@ int fs_seats_make_loop(struct fs_seats *seats); /* the bell's number, or -errno:
 void fs_seats_drop_loop(struct fs_seats *seats);
 int fs_seats_next(const struct fs_seats *seats, int descriptor); /* the first that is watched from there on, or -1 */
 
-/* 1: the process is another one than at the last call: all hear by tokens from now on, and are to be shown. */
+/* 1, once: the process is another one than before: all hear by tokens from now on, and are to be shown. */
 int fs_seats_moved(struct fs_seats *seats);
 
 /* As fs_loop_look(), fs_loop_sleep(), fs_loop_awake(): without a loop 0, and nobody sleeps in it.  -ESTALE: the loop was
