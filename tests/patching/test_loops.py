@@ -346,13 +346,21 @@ def _pipes():
             continue
 
 
-def test_a_forked_child_serves_by_its_parents_poller(heard, epoll):
+@pytest.mark.parametrize("first", ["asks", "registers another number", "registers it again"])
+def test_a_forked_child_serves_by_its_parents_poller(heard, epoll, first):
     """The parent does not ask meanwhile. What was unread, and what comes, the child hears by itself."""
     _arrive(heard, b"000000")
     child = os.fork()
     if child == 0:
         code = 1
         try:
+            if first != "asks":
+                epoll.unregister(heard.near)
+            if first == "registers another number":
+                reading, _writing = os.pipe()
+                epoll.register(reading, select.EPOLLIN)
+            if first != "asks":
+                epoll.register(heard.near, select.EPOLLIN)
             for turn in range(20):
                 if not epoll.poll(LONG) or heard.near.recv(6) != b"%06d" % turn:
                     break
