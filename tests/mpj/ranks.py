@@ -30,13 +30,14 @@ def source_of(function):
     return textwrap.dedent("\n".join(lines[first + 1 :])) + "\n"
 
 
-def run(function, ranks, device="iodev", status=0):
-    """Runs the body of a function on so many ranks; what they wrote. `status`: 0, 1 a failure, None either."""
+def run(function, ranks, device="iodev", status=0, before=""):
+    """Runs the body of a function on so many ranks, after the statements `before`; what they wrote. `status`: 0, 1 a
+    failure, None either."""
     if device == "sysvdev":
         pytest.importorskip("sysv_ipc")
     command = [sys.executable, "-m", "fastsock.mpj.run", "-n", str(ranks), "--device", device, "--timeout", "55"]
     finished = subprocess.run(
-        [*command, "-c", PREFIX + source_of(function)],
+        [*command, "-c", PREFIX + before + source_of(function)],
         capture_output=True,
         text=True,
         timeout=80,

@@ -1,9 +1,9 @@
 # What other compiled modules may use of the core: the message engine's hot path, a team's collectives, the bytes of a
 # channel, and what connections that stay on TCP ask.
 from cpython.pystate cimport PyThreadState
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from .engine cimport (
-    fs_collective, fs_engine, fs_envelope, fs_message, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
+    fs_collective, fs_engine, fs_envelope, fs_layout, fs_message, fs_part, fs_request, fs_schedule, fs_step, fs_wait,
 )
 from .stream cimport fs_end
 from .switch cimport fs_connection, fs_loop, fs_polled, fs_poller, fs_record, fs_seats, fs_table_chunk
@@ -136,6 +136,12 @@ cdef class Envelope:
     cdef readonly bint cancelled
 
 
+# A request of plain memory, and one of items with gaps, as fs_request_prepare_items().
+cdef void prepare_memory(fs_request *request, int kind, void *data, size_t length) noexcept
+cdef void prepare_items(fs_request *request, int kind, void *origin, const fs_layout *layout, int64_t extent,
+                        size_t length) noexcept
+
+
 cdef class Engine:
     cdef fs_engine *engine
     cdef readonly int rank, size
@@ -148,9 +154,12 @@ cdef class Engine:
     cdef int c_send(self, const void *data, size_t length, int peer, int tag, uint32_t context, int mode) except -1
     cdef int c_recv(self, void *data, size_t length, int peer, int tag, uint32_t context,
                     fs_envelope *envelope) except -1
+    # The same of a request that has its memory.
+    cdef int c_send_it(self, fs_request *request, int peer, int tag, uint32_t context, int mode) except -1
+    cdef int c_recv_it(self, fs_request *request, int peer, int tag, uint32_t context) except -1
     # As both at the same time: the receive is there before anything is sent.
-    cdef int c_sendrecv(self, const void *out, size_t out_length, int dest, int sendtag, void *into, size_t into_length,
-                        int source, int recvtag, uint32_t context, int mode, fs_envelope *envelope) except -1
+    cdef int c_sendrecv(self, fs_request *out, int dest, int sendtag, fs_request *into, int source, int recvtag,
+                        uint32_t context, int mode) except -1
     # As isend() and irecv() with a request that has its memory, and as wait_all() with requests of this engine.
     cdef int c_isend(self, Request request, int peer, int tag, uint32_t context, int mode) except -1
     cdef int c_irecv(self, Request request, int peer, int tag, uint32_t context) except -1
@@ -203,6 +212,8 @@ cdef class Request:
     cdef int take_buffers(self, object data, int flags, int kind) except -1
     # The memory of a new request that is `unpeeked`; of `view`, unless NULL, it lets go.
     cdef void take_memory(self, Engine engine, void *data, size_t length, const Py_buffer *view, int kind) noexcept
+    # Behind that: its data are those of items with gaps, with that layout and extent.
+    cdef void leave_gaps(self, const fs_layout *layout, int64_t extent) noexcept
     cdef int drop_buffers(self) except -1
     cdef int own(self, owner) except -1  # sets `owner`
     cdef int settle(self) except -1
@@ -220,7 +231,7 @@ cdef class Matched:
     cdef fs_message *take(self) except NULL
     # As irecv() with a request that has its memory, and the same for a caller that waits.
     cdef int c_irecv(self, Request request) except -1
-    cdef int c_recv(self, void *data, size_t length) except -1
+    cdef int c_recv(self, fs_request *request) except -1
 
 
 cdef class Schedule:

@@ -1,5 +1,5 @@
 # What the core offers of messages.
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from .stream cimport fs_end
 from .system cimport iovec
 
@@ -24,6 +24,10 @@ cdef extern from "verbs/ibvx.h" nogil:
         uint64_t known_already
         uint64_t registered
         uint64_t most_registered
+
+cdef extern from "strided.h" nogil:
+    struct fs_layout:
+        pass
 
 cdef extern from "engine/engine.h" nogil:
     enum: FS_ANY
@@ -96,6 +100,8 @@ cdef extern from "engine/engine.h" nogil:
     int fs_engine_set_callback(fs_engine *engine, fs_request *request)
 
     void fs_request_prepare(fs_request *request, int kind, const iovec *parts, size_t count)
+    void fs_request_prepare_items(fs_request *request, int kind, void *origin, const fs_layout *layout, int64_t extent,
+                                  size_t length)
     int fs_request_is_done(const fs_request *request)
     int fs_engine_send(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context, int mode)
     int fs_engine_receive(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context)

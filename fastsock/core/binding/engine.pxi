@@ -103,6 +103,16 @@ cdef inline Payload new_payload(fs_request *request):
     return result
 
 
+cdef void prepare_memory(fs_request *request, int kind, void *data, size_t length) noexcept:
+    request.one.iov_base, request.one.iov_len = data, length
+    fs_request_prepare(request, kind, NULL, 1)
+
+
+cdef void prepare_items(fs_request *request, int kind, void *origin, const fs_layout *layout, int64_t extent,
+                        size_t length) noexcept:
+    fs_request_prepare_items(request, kind, origin, layout, extent, length)
+
+
 @cython.no_gc_clear  # a collection of garbage must not take its engine, in whose list it may stand, before its end does
 cdef class Request:
     """One operation under way. Its buffers must stay as they are until it is `done`."""
@@ -113,9 +123,7 @@ cdef class Request:
     cdef int take_buffers(self, object data, int flags, int kind) except -1:
         cdef Py_ssize_t count, i
         if data is None:
-            self.request.one.iov_base = NULL
-            self.request.one.iov_len = 0
-            fs_request_prepare(&self.request, kind, NULL, 1)
+            prepare_memory(&self.request, kind, NULL, 0)
         elif isinstance(data, (list, tuple)):
             count = len(data)
             self.views = <Py_buffer *>PyMem_Malloc(max(count, 1) * sizeof(Py_buffer))
@@ -131,9 +139,7 @@ cdef class Request:
         else:
             PyObject_GetBuffer(data, &self.view, flags)
             self.view_count = 1
-            self.request.one.iov_base = self.view.buf
-            self.request.one.iov_len = self.view.len
-            fs_request_prepare(&self.request, kind, NULL, 1)
+            prepare_memory(&self.request, kind, self.view.buf, self.view.len)
         self.request.owner = <void *>self
         return 0
 
@@ -142,10 +148,13 @@ cdef class Request:
         if view != NULL:
             self.view = view[0]
             self.view_count = 1
-        self.request.one.iov_base = data
-        self.request.one.iov_len = length
-        fs_request_prepare(&self.request, kind, NULL, 1)
+        prepare_memory(&self.request, kind, data, length)
         self.request.owner = <void *>self
+
+    cdef void leave_gaps(self, const fs_layout *layout, int64_t extent) noexcept:
+        cdef fs_request *request = &self.request
+        fs_request_prepare_items(request, request.kind, request.one.iov_base, layout, extent, request.length)
+        request.owner = <void *>self
 
     cdef int drop_buffers(self) except -1:
         cdef int i
@@ -383,23 +392,19 @@ cdef class Matched:
         self.engine.begun(request, result)
         return 0
 
-    cdef int c_recv(self, void *data, size_t length) except -1:
+    cdef int c_recv(self, fs_request *request) except -1:
         cdef fs_message *message = self.take()
-        cdef fs_request request
         cdef int result
-        request.one.iov_base = data
-        request.one.iov_len = length
-        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
         request.blocking = 1
-        if length < <size_t>LONG_COPY:
-            result = fs_engine_receive_matched(self.engine.engine, &request, message)
+        if request.length < <size_t>LONG_COPY:
+            result = fs_engine_receive_matched(self.engine.engine, request, message)
         else:
             with nogil:
-                result = fs_engine_receive_matched(self.engine.engine, &request, message)
+                result = fs_engine_receive_matched(self.engine.engine, request, message)
         if result != FS_DONE:
-            self.engine.finish_blocking(&request, result)
+            self.engine.finish_blocking(request, result)
         if request.error != FS_FINE:
-            raise self.engine.failure(&request)
+            raise self.engine.failure(request)
         return 0
 
     def irecv(self, buffer):
@@ -720,68 +725,66 @@ cdef class Engine:
 
     cdef int c_send(self, const void *data, size_t length, int peer, int tag, uint32_t context, int mode) except -1:
         cdef fs_request request
+        prepare_memory(&request, FS_SENDING, <void *>data, length)
+        return self.c_send_it(&request, peer, tag, context, mode)
+
+    cdef int c_send_it(self, fs_request *request, int peer, int tag, uint32_t context, int mode) except -1:
         cdef int result
-        request.one.iov_base = <void *>data
-        request.one.iov_len = length
-        fs_request_prepare(&request, FS_SENDING, NULL, 1)
         request.blocking = 1
-        if length < <size_t>LONG_COPY:
-            result = fs_engine_send(self.engine, &request, peer, tag, context, mode)
+        if request.length < <size_t>LONG_COPY:
+            result = fs_engine_send(self.engine, request, peer, tag, context, mode)
         else:
             with nogil:
-                result = fs_engine_send(self.engine, &request, peer, tag, context, mode)
+                result = fs_engine_send(self.engine, request, peer, tag, context, mode)
         if result != FS_DONE:
-            self.finish_blocking(&request, result)
+            self.finish_blocking(request, result)
         if request.error != FS_FINE:
-            raise self.failure(&request)
+            raise self.failure(request)
         return 0
 
     cdef int c_recv(self, void *data, size_t length, int peer, int tag, uint32_t context,
                     fs_envelope *envelope) except -1:
         cdef fs_request request
-        cdef int result
-        request.one.iov_base = data
-        request.one.iov_len = length
-        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
-        request.blocking = 1
-        if length < <size_t>LONG_COPY:
-            result = fs_engine_receive(self.engine, &request, peer, tag, context)
-        else:
-            with nogil:
-                result = fs_engine_receive(self.engine, &request, peer, tag, context)
-        if result != FS_DONE:
-            self.finish_blocking(&request, result)
-        if request.error != FS_FINE:
-            raise self.failure(&request)
+        prepare_memory(&request, FS_RECEIVING, data, length)
+        self.c_recv_it(&request, peer, tag, context)
         if envelope != NULL:
             envelope[0] = request.envelope
         return 0
 
-    cdef int c_sendrecv(self, const void *out, size_t out_length, int dest, int sendtag, void *into, size_t into_length,
-                        int source, int recvtag, uint32_t context, int mode, fs_envelope *envelope) except -1:
-        cdef fs_request request
+    cdef int c_recv_it(self, fs_request *request, int peer, int tag, uint32_t context) except -1:
         cdef int result
-        request.one.iov_base = into
-        request.one.iov_len = into_length
-        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
         request.blocking = 1
-        if into_length < <size_t>LONG_COPY:
-            result = fs_engine_receive(self.engine, &request, source, recvtag, context)
+        if request.length < <size_t>LONG_COPY:
+            result = fs_engine_receive(self.engine, request, peer, tag, context)
         else:
             with nogil:
-                result = fs_engine_receive(self.engine, &request, source, recvtag, context)
+                result = fs_engine_receive(self.engine, request, peer, tag, context)
+        if result != FS_DONE:
+            self.finish_blocking(request, result)
+        if request.error != FS_FINE:
+            raise self.failure(request)
+        return 0
+
+    cdef int c_sendrecv(self, fs_request *out, int dest, int sendtag, fs_request *into, int source, int recvtag,
+                        uint32_t context, int mode) except -1:
+        cdef int result
+        into.blocking = 1
+        if into.length < <size_t>LONG_COPY:
+            result = fs_engine_receive(self.engine, into, source, recvtag, context)
+        else:
+            with nogil:
+                result = fs_engine_receive(self.engine, into, source, recvtag, context)
         try:
-            self.c_send(out, out_length, dest, sendtag, context, mode)
+            self.c_send_it(out, dest, sendtag, context, mode)
         except:  # a receive that nobody waits for would take the next message
             if result != FS_DONE:
                 with nogil:
-                    fs_engine_abandon(self.engine, &request)
+                    fs_engine_abandon(self.engine, into)
             raise
         if result != FS_DONE:
-            self.finish_blocking(&request, result)
-        if request.error != FS_FINE:
-            raise self.failure(&request)
-        envelope[0] = request.envelope
+            self.finish_blocking(into, result)
+        if into.error != FS_FINE:
+            raise self.failure(into)
         return 0
 
     def send(self, data, int peer, int tag, uint32_t context, int mode=FS_STANDARD):
@@ -820,9 +823,7 @@ cdef class Engine:
         """Receives into new memory: (payload, envelope)."""
         cdef fs_request request
         cdef int result
-        request.one.iov_base = NULL
-        request.one.iov_len = 0
-        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
+        prepare_memory(&request, FS_RECEIVING, NULL, 0)
         request.allocates = 1
         request.blocking = 1
         result = fs_engine_receive(self.engine, &request, peer, tag, context)
@@ -876,9 +877,7 @@ cdef class Engine:
     cdef int check_source(self, int peer, int tag, uint32_t context, bint waits) except -1:
         """A probe for what can never come must not wait for ever. That a rank has finished ends only a probe that waits."""
         cdef fs_request request
-        request.one.iov_base = NULL
-        request.one.iov_len = 0
-        fs_request_prepare(&request, FS_RECEIVING, NULL, 1)
+        prepare_memory(&request, FS_RECEIVING, NULL, 0)
         if fs_engine_probe_failed(self.engine, &request, peer, tag, context) and (waits or request.error != FS_PEER_LEFT):
             raise self.failure(&request)
         return 0

@@ -7,7 +7,8 @@
 
 int fs_fetch_is_possible(const struct fs_link *link, const struct fs_request *request, uint32_t id, uint64_t address)
 {
-    return link->process > 0 && address != 0 && (id & FS_INDEX_MASK) < FS_STAMPS && request->length != 0;
+    return link->process > 0 && address != 0 && (id & FS_INDEX_MASK) < FS_STAMPS && request->length != 0 &&
+           !request->layout;
 }
 
 /* `sequence`: the number of the send. */

@@ -41,6 +41,7 @@ enum {
 };
 
 struct fs_engine;
+struct fs_layout;
 struct fs_message;
 struct fs_collective;
 struct fs_end;
@@ -56,11 +57,13 @@ struct fs_request {
     struct iovec one;
     const struct iovec *parts; /* &one, or the caller's */
     size_t count, length;
-    size_t moved;                /* bytes that went, or came, already */
-    struct fs_envelope envelope; /* of a receive: what came */
-    void *payload;               /* of a receive that allocates; the caller's once done: free() */
-    void *owner;                 /* the caller's; with it the request is handed to fs_engine_finished() */
-    struct fs_message *message;  /* a send that waits in a queue of this process; a receive that waits for the rest */
+    const struct fs_layout *layout; /* of items with gaps, from one.iov_base on: then there are no parts */
+    int64_t extent;                 /* from one item to the next */
+    size_t moved;                   /* bytes that went, or came, already */
+    struct fs_envelope envelope;    /* of a receive: what came */
+    void *payload;                  /* of a receive that allocates; the caller's once done: free() */
+    void *owner;                    /* the caller's; with it the request is handed to fs_engine_finished() */
+    struct fs_message *message; /* a send that waits in a queue of this process; a receive that waits for the rest */
     uint64_t sequence;
     uint64_t there; /* where the bytes lie in the other process */
     int peer, tag;
@@ -135,6 +138,9 @@ int fs_engine_set_callback(struct fs_engine *engine, struct fs_request *request)
 
 /* Prepares a request; `parts` stay the caller's, and may be NULL for `one`. */
 void fs_request_prepare(struct fs_request *request, int kind, const struct iovec *parts, size_t count);
+/* Of `length` bytes of data in items with gaps (strided.h).  The layout stays the caller's. */
+void fs_request_prepare_items(struct fs_request *request, int kind, void *origin, const struct fs_layout *layout,
+                              int64_t extent, size_t length);
 /* Both give FS_DONE (the request's `error` tells how it ended) or FS_PENDING, perhaps with FS_PEER_MISSING.  `peer` and
  * `tag` of a receive may be FS_ANY. */
 int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode);

@@ -289,12 +289,17 @@ static int end_of_payload(struct fs_engine *engine, struct fs_link *link)
     return atomic_load_explicit(&link->open, memory_order_relaxed);
 }
 
-static ssize_t read_into_request(struct fs_link *link, struct fs_request *request)
+static ssize_t read_part(struct fs_link *link, const struct fs_request *request, size_t wanted)
 {
     struct iovec part;
-    size_t wanted = link->in_wanted < link->in_left ? link->in_wanted : link->in_left;
     if (fs_parts_from(request, request->moved, wanted, &part, 1) == 0) return -EPROTO;
-    ssize_t got = link->calls->read(link, part.iov_base, part.iov_len);
+    return link->calls->read(link, part.iov_base, part.iov_len);
+}
+
+static ssize_t read_into_request(struct fs_link *link, struct fs_request *request)
+{
+    size_t wanted = link->in_wanted < link->in_left ? link->in_wanted : link->in_left;
+    ssize_t got = request->layout ? fs_read_items(link, request, wanted) : read_part(link, request, wanted);
     if (got > 0) {
         request->moved += (size_t)got;
         link->in_wanted -= (size_t)got;

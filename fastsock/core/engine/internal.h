@@ -257,14 +257,15 @@ void fs_engines_heed_forks(void);
 /* members.c: with the lock held */
 int fs_is_member(const struct fs_engine *engine, uint32_t context, int rank);
 
-/* copying.c: between a request's parts and plain memory, from byte `offset` of the message on */
+/* copying.c: between a request's memory and plain memory, from byte `offset` of the message on */
+#define FS_STAGE (4u * 1024) /* bytes that stay in the nearest cache between two copies */
 void fs_copy_in(const struct fs_request *request, size_t offset, const void *source, size_t length);
 void fs_copy_out(const struct fs_request *request, size_t offset, void *target, size_t length);
 void fs_copy_across(const struct fs_request *from, const struct fs_request *to, size_t length);
-/* Those parts as a vector, no more than `most`; how many. */
+/* Its parts as a vector, no more than `most`; how many. */
 int fs_parts_from(const struct fs_request *request, size_t offset, size_t length, struct iovec *vector, int most);
 void *fs_in_one_piece(const struct fs_request *request,
-                      size_t length); /* its first bytes, or NULL: they are in several */
+                      size_t length); /* its first bytes, or NULL: they are in several, or have gaps */
 
 /* matching.c: with the lock held */
 struct fs_bucket *fs_bucket_of(struct fs_engine *engine, uint32_t context, int source, int tag);

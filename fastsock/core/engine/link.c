@@ -32,6 +32,7 @@ void fs_link_free(struct fs_link *link)
     fs_guard_close(&link->guard);
     free(link->control);
     free(link->out_copy);
+    free(link->stage);
     free(link->staging);
     free(link);
 }

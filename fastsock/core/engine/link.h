@@ -19,6 +19,11 @@ struct fs_link_calls {
     /* As many bytes as can go, or come, now: 0 for none, or -errno (-EPIPE: the other end is gone). */
     ssize_t (*write)(struct fs_link *link, const struct iovec *parts, int count);
     ssize_t (*read)(struct fs_link *link, void *target, size_t length);
+    /* For data with gaps, which come and go without another copy where the path's memory can be reached; else NULL.  Where
+     * the next bytes go, and that many are there now; where those that came lie.  How many, 0 or -errno as above. */
+    ssize_t (*place)(struct fs_link *link, unsigned char **place);
+    int (*placed)(struct fs_link *link, size_t length);
+    ssize_t (*look)(struct fs_link *link, const unsigned char **found);
     void (*taken)(struct fs_link *link);                    /* the end of a round of reading */
     int (*has_input)(const struct fs_link *link);           /* without the lock: worth reading */
     int (*has_room)(const struct fs_link *link);            /* without the lock: worth writing */
@@ -73,6 +78,8 @@ struct fs_link {
     struct fs_request *out_request; /* whose payload it carries */
     unsigned char *out_copy;        /* or what is left of one that was abandoned */
     size_t out_copied;
+    unsigned char *stage; /* or, of items with gaps, those that are packed already */
+    size_t packed_from, packed;
     struct fs_frame *control; /* frames that go before others */
     size_t control_first, control_count, control_room;
     struct fs_queue sends;   /* their first frame is still to go */
@@ -187,6 +194,16 @@ void fs_link_ended(struct fs_engine *engine, struct fs_link *link); /* by the ot
 int fs_offer(struct fs_engine *engine, struct fs_link *link, struct fs_request *request); /* 1: out_key is filled in */
 /* 1: nobody reads the bytes of that send any more.  `patient`: the other end is given time to say so. */
 int fs_offer_end(struct fs_request *request, int patient);
+
+/* payload.c */
+int fs_may_pack(struct fs_link *link); /* 0: no memory for it */
+/* The next bytes of the frame under way, as a vector of no more than `most`; how many.  Then how many of them went. */
+int fs_payload(struct fs_link *link, struct iovec *vector, int most);
+void fs_payload_gone(struct fs_link *link, size_t length);
+int fs_packs_straight(const struct fs_link *link); /* into the path's memory: instead of fs_payload() and a write */
+ssize_t fs_pack_straight(struct fs_link *link);
+/* At most so many bytes that have come, to their places in a request with gaps. */
+ssize_t fs_read_items(struct fs_link *link, const struct fs_request *request, size_t wanted);
 
 /* outgoing.c */
 void fs_link_greet(struct fs_engine *engine, struct fs_link *link);

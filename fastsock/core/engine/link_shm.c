@@ -10,6 +10,7 @@
 #include "link.h"
 
 #define CHUNK (64u * 1024) /* published at once, so that both ends' copies overlap */
+#define GAPS (16u * 1024)  /* the same of data with gaps: these take longer */
 #define SHORTEST_TIMED (16u * 1024)
 #define LAG (16u * 1024) /* bytes read before the other end hears of it, within a round */
 
@@ -104,6 +105,27 @@ static ssize_t end_read(struct fs_link *link, void *target, size_t length)
     return (ssize_t)length;
 }
 
+static ssize_t end_place(struct fs_link *link, unsigned char **place)
+{
+    size_t together;
+    ssize_t space = fs_ring_space(&link->end->out, GAPS);
+    *place = fs_ring_place(&link->end->out, &together);
+    if (space > (ssize_t)together) space = (ssize_t)together;
+    return space < (ssize_t)GAPS ? space : (ssize_t)GAPS;
+}
+
+static ssize_t end_look(struct fs_link *link, const unsigned char **found)
+{
+    struct fs_ring *ring = &link->end->in;
+    uint64_t lag = atomic_load_explicit(&link->position, memory_order_relaxed) - link->published;
+    size_t together;
+    ssize_t used = fs_ring_used_at_least(ring, lag + GAPS);
+    if (used < 0 || (uint64_t)used < lag) return -EPROTO;
+    *found = fs_ring_run(ring, lag, &together);
+    used -= (ssize_t)lag;
+    return used < (ssize_t)together ? used : (ssize_t)together;
+}
+
 static int end_has_input(const struct fs_link *link)
 {
     return fs_published(link->end->in.shared) != atomic_load_explicit(&link->position, memory_order_relaxed);
@@ -144,6 +166,9 @@ static const struct fs_link_calls calls = {
     .path = "shared memory",
     .write = end_write,
     .read = end_read,
+    .place = end_place,
+    .placed = published,
+    .look = end_look,
     .taken = show_taken,
     .has_input = end_has_input,
     .has_room = end_has_room,

@@ -82,6 +82,7 @@ static int begin_send(struct fs_engine *engine, struct fs_link *link, struct fs_
     int fetched = request->length >= link->fetch_from && request->count == 1;
     int eager = request->length <= engine->options.eager_limit && !fetched && has_credit(link, request);
     int numbered = !eager || request->mode == FS_SYNCHRONOUS;
+    if (request->layout && !fs_may_pack(link)) return FS_NO_MEMORY;
     if (numbered && !fs_slot_take(engine, request, link->peer)) return FS_NO_MEMORY;
     struct fs_frame *frame = &link->out_frame;
     *frame = (struct fs_frame){.magic = FS_FRAME_MAGIC,
@@ -149,25 +150,17 @@ static int write_on(struct fs_engine *engine, struct fs_link *link)
 {
     while (!is_idle(link)) {
         struct iovec parts[PARTS];
-        int count = 0;
+        int count = 0, straight = link->out_left && fs_packs_straight(link);
         size_t header = link->out_header;
         if (header >= sizeof link->out_frame) link->out_frame.limit = link->limit;
         if (header) parts[count++] = (struct iovec){link->out_frames + sizeof link->out_frames - header, header};
-        if (link->out_left && link->out_request) {
-            count += fs_parts_from(link->out_request, link->out_request->moved, link->out_left, parts + count,
-                                   PARTS - count);
-        } else if (link->out_left) {
-            parts[count++] = (struct iovec){link->out_copy + link->out_copied, link->out_left};
-        }
-        ssize_t written = link->calls->write(link, parts, count);
+        if (link->out_left && !straight) count += fs_payload(link, parts + count, PARTS - count);
+        ssize_t written = count ? link->calls->write(link, parts, count) : fs_pack_straight(link);
         if (written < 0) write_failed(engine, link, (int)written);
         if (written <= 0) return 0;
-        size_t of_header = (size_t)written < header ? (size_t)written : header,
-               of_payload = (size_t)written - of_header;
+        size_t of_header = (size_t)written < header ? (size_t)written : header;
         link->out_header -= of_header;
-        link->out_left -= of_payload;
-        if (link->out_request) link->out_request->moved += of_payload;
-        else link->out_copied += of_payload;
+        if ((size_t)written > of_header) fs_payload_gone(link, (size_t)written - of_header);
     }
     return 1;
 }

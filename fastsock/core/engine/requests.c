@@ -19,6 +19,7 @@ void fs_request_prepare(struct fs_request *request, int kind, const struct iovec
     request->next = request->previous = NULL;
     request->parts = parts ? parts : &request->one;
     request->count = parts ? count : 1;
+    request->layout = NULL;
     request->length = 0;
     for (size_t i = 0; i < request->count; i++) request->length += request->parts[i].iov_len;
     request->moved = 0;
@@ -35,6 +36,17 @@ void fs_request_prepare(struct fs_request *request, int kind, const struct iovec
     request->cancelled = 0;
     request->error = FS_FINE;
     atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+}
+
+void fs_request_prepare_items(struct fs_request *request, int kind, void *origin, const struct fs_layout *layout,
+                              int64_t extent, size_t length)
+{
+    request->one = (struct iovec){origin, 0};
+    fs_request_prepare(request, kind, NULL, 1);
+    request->count = 0;
+    request->length = length;
+    request->layout = layout;
+    request->extent = extent;
 }
 
 int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode)

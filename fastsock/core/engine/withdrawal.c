@@ -37,6 +37,7 @@ static int copy_rest(struct fs_link *link)
     }
     link->out_copy = copy;
     link->out_copied = 0;
+    link->packed = 0;
     link->out_request = NULL;
     return 1;
 }

@@ -236,6 +236,13 @@ void fs_ring_consume(struct fs_ring *ring, size_t length)
     atomic_store(&ring->shared->tail, tail + length);
 }
 
+unsigned char *fs_ring_place(const struct fs_ring *ring, size_t *length)
+{
+    struct run run = run_at(ring, own_head(ring), atomic_load_explicit(&ring->shared->grown_at, memory_order_relaxed));
+    *length = (size_t)run.length;
+    return ring->data + run.offset;
+}
+
 const unsigned char *fs_ring_run(const struct fs_ring *ring, uint64_t offset, size_t *length)
 {
     uint64_t position = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed) + offset;

@@ -51,8 +51,11 @@ ssize_t fs_ring_used_at_least(struct fs_ring *ring, uint64_t wanted); /* looks a
 void fs_ring_copy_out(struct fs_ring *ring, uint64_t offset, unsigned char *target, size_t length);
 void fs_ring_consume(struct fs_ring *ring, size_t length);
 
-/* For a pump that lets a device read and write the ring itself.  Where byte `offset` behind the tail lies, and how many
- * from there on are together. */
+/* For whoever fills the ring without a copy: where the byte behind the head lies, and how many from there on are
+ * together.  No more than fs_ring_space() of them are the producer's. */
+unsigned char *fs_ring_place(const struct fs_ring *ring, size_t *length);
+/* For whoever reads it so, as a pump whose device does: where byte `offset` behind the tail lies, and how many from there
+ * on are together. */
 const unsigned char *fs_ring_run(const struct fs_ring *ring, uint64_t offset, size_t *length);
 
 /* Unread bytes as either side sees them now; -EPROTO as above. */

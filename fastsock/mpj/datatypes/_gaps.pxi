@@ -194,7 +194,3 @@ cdef int pack_span(Span *span) except -1:
     span.view.itemsize = itemsize
     span.held = True
     return 0
-
-
-cdef int unpack_span(Span *span, const void *data, Py_ssize_t length) except -1:
-    return scatter(<TypeRecord>span.type, data, length, span.view.buf, 0)

@@ -148,8 +148,6 @@ cdef object read_span(object argument, Span *span, bint writable, int blocks, bi
 cdef void release_span(Span *span) noexcept
 # The data of items with gaps become a copy without, in the place of the memory that the span held.
 cdef int pack_span(Span *span) except -1
-# The other way: so many bytes that arrived, into the memory that the span holds.
-cdef int unpack_span(Span *span, const void *data, Py_ssize_t length) except -1
 # Bytes of data from `start` on, of items that begin at `origin`, and back. The caller answers for the memory.
 cdef int gather(TypeRecord type_, const void *origin, int64_t start, void *target, Py_ssize_t size) except -1
 cdef int scatter(TypeRecord type_, const void *source, Py_ssize_t size, void *origin, int64_t start) except -1

@@ -112,55 +112,14 @@ cdef class StartedCollective(Started):
         raise self.communicator.fail(ERR_REQUEST, "collective operations cannot be cancelled")
 
 
-@cython.final
-cdef class Landing(Started):
-    """A receive into items with gaps: what arrived is put there when it is complete."""
-    cdef Span span
-    cdef void *room
-
-    def __dealloc__(self):
-        leave(&self.span, self.room)
-
-    @cython.critical_section
-    cdef int land(self) except -1:
-        if self.span.held:
-            try:
-                if self.request.error == FS_FINE and not self.request.cancelled:
-                    landed(&self.span, self.room, self.request.envelope.length)
-            finally:
-                give_room(self.room)
-                self.room = NULL
-                release_span(&self.span)
-        return 0
-
-    cdef int take(self) except -1:
-        self.land()
-        Started.take(self)
-        return 0
-
-    def free(self):
-        self.callback = land_later
-
-
-def land_later(request):
-    """Puts what arrived in its place, for a program that gave its request up."""
-    (<Landing>request).land()
-
-
-cdef Landing new_landing(Path path, Span *span):
-    cdef Landing landing = Landing.__new__(Landing)
-    landing.communicator = path.record
-    landing.room = room_of(span)
-    landing.span = span[0]
-    landing.take_memory(path.engine, landing.room, span.view.len, NULL, FS_RECEIVING)
-    return landing
-
-
 cdef Started new_started(Path path, Span *span, int kind):
     """With the memory that span_of() found; keeps it until the message is complete."""
     cdef Started started = Started.__new__(Started)
     started.communicator = path.record
     started.take_memory(path.engine, span.view.buf, span.view.len, <Py_buffer *>&span.view, kind)
+    started.items = items_of(span)
+    if started.items is not None:
+        started.leave_gaps(layout_of(started.items), started.items.extent)
     return started
 
 
@@ -171,6 +130,7 @@ cdef class Repeated:
 
     cdef Path path
     cdef Py_buffer view
+    cdef TypeRecord items  # where they have gaps
     cdef int peer, tag, kind, mode, _number
     cdef bint holds
     cdef Started current_
@@ -207,6 +167,8 @@ cdef class Repeated:
         cdef StartedAgain started = StartedAgain.__new__(StartedAgain)
         started.communicator, started.repeated = self.path.record, self
         started.take_memory(self.path.engine, self.view.buf, self.view.len, NULL, self.kind)
+        if self.items is not None:
+            started.leave_gaps(layout_of(self.items), self.items.extent)
         with cython.critical_section(self):
             if self.current_ is not None:
                 raise MPIException(ERR_REQUEST, "the request is active already: wait for it before starting it again")

@@ -4,6 +4,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 cimport cython
 from cpython.exc cimport PyErr_Clear
+from cpython.ref cimport Py_DECREF
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -11,12 +12,13 @@ from libc.string cimport memcpy
 from fastsock.core.binding._core cimport Engine
 from fastsock.core.binding._core cimport Matched as EngineMatched
 from fastsock.core.binding._core cimport Request as EngineRequest
+from fastsock.core.binding._core cimport prepare_items, prepare_memory
 from fastsock.core.binding.engine cimport (
-    FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_request, fs_request_is_done,
+    FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_layout, fs_request, fs_request_is_done,
 )
 
 from fastsock.mpj._slots cimport find_slots, new_handle, record_of, refer
-from fastsock.mpj.datatypes._memory cimport Span, give_room, pack_span, read_span, release_span, take_room, unpack_span
+from fastsock.mpj.datatypes._memory cimport Span, TypeRecord, gather, pack_span, read_span, release_span
 from fastsock.mpj.messages._status cimport tell
 from fastsock.mpj.messages._plain cimport PLAIN_MOST, is_plain, plain_message, plain_object
 
@@ -48,11 +50,15 @@ cdef Py_ssize_t BESIDE_LEAST = BESIDE
 # ---- memory ----
 
 cdef inline bint span_of(object argument, Span *span, bint writable) except -1:
-    """Whether the memory that an argument names is held now; else the general way is to look at it. What is to be sent is
-    without gaps then."""
-    if read_span(argument, span, writable, 0, True) is None:
+    """Whether the memory that an argument names is held now; else the general way is to look at it."""
+    return read_span(argument, span, writable, 0, True) is not None
+
+
+cdef inline bint packed_span_of(object argument, Span *span) except -1:
+    """The same of what is to be sent; items with gaps are copied."""
+    if not span_of(argument, span, False):
         return False
-    if span.type != NULL and not writable:
+    if span.type != NULL:
         try:
             pack_span(span)
         except:
@@ -61,34 +67,28 @@ cdef inline bint span_of(object argument, Span *span, bint writable) except -1:
     return True
 
 
-cdef inline bint dense_span_of(object argument, Span *span, bint writable) except -1:
-    """The same of items without gaps only."""
-    return read_span(argument, span, writable, 0, False) is not None
+cdef inline const fs_layout *layout_of(TypeRecord type_) noexcept:
+    return <const fs_layout *><const void *>&type_.layout
 
 
-cdef inline void *room_of(Span *span) except NULL:
-    """Where the data arrive: in the memory itself, or in new memory where items have gaps, to be put there by landed()."""
-    cdef void *room = span.view.buf
+cdef inline TypeRecord items_of(Span *span):
+    """The type of items with gaps, which is the caller's now; None of others."""
+    cdef TypeRecord type_ = None
     if span.type != NULL:
-        try:
-            room = take_room(span.view.len)
-        except:
-            release_span(span)
-            raise
-    return room if room != NULL else &nowhere
+        type_ = <TypeRecord>span.type
+        span.type = NULL
+        Py_DECREF(type_)
+    return type_
 
 
-cdef char nowhere
-
-
-cdef inline int landed(Span *span, void *room, size_t length) except -1:
-    return 0 if span.type == NULL else unpack_span(span, room, length)
-
-
-cdef inline void leave(Span *span, void *room) noexcept:
-    if span.type != NULL:
-        give_room(room)
-    release_span(span)
+cdef inline void prepare(fs_request *request, Span *span, int kind) noexcept:
+    """A request of that memory."""
+    cdef TypeRecord type_
+    if span.type == NULL:
+        prepare_memory(request, kind, span.view.buf, span.view.len)
+    else:
+        type_ = <TypeRecord>span.type
+        prepare_items(request, kind, span.view.buf, layout_of(type_), type_.extent, span.view.len)
 
 
 # ---- communicators ----
@@ -177,11 +177,12 @@ cdef repeated(self, buf, int rank, int tag, int kind, int mode):
     cdef Span span
     if not (path.is_origin(rank, tag) if kind == FS_RECEIVING else 0 <= rank < path.count and tag >= 0):
         return None
-    if not dense_span_of(buf, &span, kind == FS_RECEIVING):
+    if not span_of(buf, &span, kind == FS_RECEIVING):
         return None
     found = Repeated.__new__(Repeated)
     found.path, found.peer, found.tag, found.kind, found.mode = path, path.peer(rank), tag, kind, mode
     found.view, found.holds = <Py_buffer>span.view, True
+    found.items = items_of(&span)
     if prequest_class is None:
         find_classes()
     return new_handle(prequest_class, found)
@@ -256,12 +257,14 @@ class NativePointToPoint:
         """Send a message; returns when its memory may be used again."""
         cdef Path path = self.ob.path
         cdef Span span
+        cdef fs_request request
         if dest < 0 or dest >= path.count or tag < 0:
             return super().Send(buf, dest, tag)
         if not span_of(buf, &span, False):
             return super().Send(buf, dest, tag)
         try:
-            path.engine.c_send(span.view.buf, span.view.len, path.peers[dest], tag, path.context, MODE)
+            prepare(&request, &span, FS_SENDING)
+            path.engine.c_send_it(&request, path.peers[dest], tag, path.context, MODE)
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:
@@ -271,48 +274,45 @@ class NativePointToPoint:
         """Receive a message; returns when it is in the memory."""
         cdef Path path = self.ob.path
         cdef Span span
-        cdef fs_envelope envelope
+        cdef fs_request request
         if not path.is_origin(source, tag):
             return super().Recv(buf, source, tag, status)
-        cdef void *room
         if not span_of(buf, &span, True):
             return super().Recv(buf, source, tag, status)
-        room = room_of(&span)
         try:
-            path.engine.c_recv(room, span.view.len, path.peer(source), tag, path.context, &envelope)
-            landed(&span, room, envelope.length)
+            prepare(&request, &span, FS_RECEIVING)
+            path.engine.c_recv_it(&request, path.peer(source), tag, path.context)
         except MessageError as error:
             if status is not None:
                 status.error = error_class(error)
             raise path.record.failed(error) from error
         finally:
-            leave(&span, room)
-        path.fill(status, source, &envelope)
+            release_span(&span)
+        path.fill(status, source, &request.envelope)
 
     def Sendrecv(self, sendbuf, int dest, int sendtag=0, recvbuf=None, int source=ANY, int recvtag=ANY, status=None):
         """Send one message and receive another at the same time; returns when both are done."""
         cdef Path path = self.ob.path
         cdef Span out, into
-        cdef fs_envelope envelope
-        cdef void *room
+        cdef fs_request going, coming
         if not (0 <= dest < path.count and sendtag >= 0 and 0 <= source < path.count and recvtag >= ANY
                 and span_of(recvbuf, &into, True)):
             return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-        room = room_of(&into)
         out.held = False
         try:
             if not span_of(sendbuf, &out, False):
                 return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-            path.engine.c_sendrecv(out.view.buf, out.view.len, path.peers[dest], sendtag, room, into.view.len,
-                                   path.peers[source], recvtag, path.context, MODE, &envelope)
-            landed(&into, room, envelope.length)
+            prepare(&going, &out, FS_SENDING)
+            prepare(&coming, &into, FS_RECEIVING)
+            path.engine.c_sendrecv(&going, path.peers[dest], sendtag, &coming, path.peers[source], recvtag, path.context,
+                                   MODE)
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:
             release_span(&out)
-            leave(&into, room)
+            release_span(&into)
         if status is not None:
-            tell(status, source, envelope.tag, envelope.length)
+            tell(status, source, coming.envelope.tag, coming.envelope.length)
 
     def Isend(self, buf, int dest, int tag=0):
         """Start to send; the memory must stay as it is until the request is complete."""
@@ -338,7 +338,7 @@ class NativePointToPoint:
             return super().Irecv(buf, source, tag)
         if not span_of(buf, &span, True):
             return super().Irecv(buf, source, tag)
-        started = new_started(path, &span, FS_RECEIVING) if span.type == NULL else new_landing(path, &span)
+        started = new_started(path, &span, FS_RECEIVING)
         try:
             path.engine.c_irecv(started, path.peer(source), tag, path.context)
         except MessageError as error:
@@ -349,33 +349,38 @@ class NativePointToPoint:
         """Send what is in the memory, and receive another message into it."""
         cdef Path path = self.ob.path
         cdef Span span
-        cdef fs_envelope envelope
+        cdef fs_request going, coming
         cdef char[SHORT] here
         cdef char *copy = here
         if not (0 <= dest < path.count and sendtag >= 0 and path.is_origin(source, recvtag)
-                and dense_span_of(buf, &span, True)):
+                and span_of(buf, &span, True)):
             return super().Sendrecv_replace(buf, dest, sendtag, source, recvtag, status)
         try:
             if span.view.len > SHORT:
                 copy = <char *>malloc(span.view.len)
                 if copy == NULL:
                     raise MemoryError()
-            memcpy(copy, span.view.buf, span.view.len)
-            path.engine.c_sendrecv(copy, span.view.len, path.peers[dest], sendtag, span.view.buf, span.view.len,
-                                   path.peer(source), recvtag, path.context, MODE, &envelope)
+            if span.type == NULL:
+                memcpy(copy, span.view.buf, span.view.len)
+            else:
+                gather(<TypeRecord>span.type, span.view.buf, 0, copy, span.view.len)
+            prepare_memory(&going, FS_SENDING, copy, span.view.len)
+            prepare(&coming, &span, FS_RECEIVING)
+            path.engine.c_sendrecv(&going, path.peers[dest], sendtag, &coming, path.peer(source), recvtag, path.context,
+                                   MODE)
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:
             if copy != here:
                 free(copy)
             release_span(&span)
-        path.fill(status, source, &envelope)
+        path.fill(status, source, &coming.envelope)
 
     def Bsend(self, buf, int dest, int tag=0):
         """Send in buffered mode: returns when the message is copied."""
         cdef Path path = self.ob.path
         cdef Span span
-        if dest < 0 or dest >= path.count or tag < 0 or not span_of(buf, &span, False):
+        if dest < 0 or dest >= path.count or tag < 0 or not packed_span_of(buf, &span):
             return super().Bsend(buf, dest, tag)
         try:
             sent = send_copy(path, span.view.buf, span.view.len, dest, tag)

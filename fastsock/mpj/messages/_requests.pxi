@@ -426,12 +426,14 @@ class NativeMessage:
         """Receive this message into memory. Raises MPI.Exception (ERR_REQUEST) where it was received already."""
         cdef Matched record
         cdef Span span
-        if type(self.ob) is not Matched or not dense_span_of(buf, &span, True):
+        cdef fs_request request
+        if type(self.ob) is not Matched or not span_of(buf, &span, True):
             return super().Recv(buf, status)
         record = self.ob
         refer(self, self.null)
         try:
-            record.matched.c_recv(span.view.buf, span.view.len)
+            prepare(&request, &span, FS_RECEIVING)
+            record.matched.c_recv(&request)
         except MessageError as error:
             if status is not None:
                 status.error = error_class(error)

@@ -8,6 +8,7 @@
 
 #include "connection.h"
 #include "engine/link.h"
+#include "strided.h"
 #include "switch/pair.h"
 
 enum path { LOCAL, RING, TINY_RING, MEMORY, TINY_MEMORY, STREAM };
@@ -87,10 +88,50 @@ struct rank {
     uint64_t salt;
 };
 
+/* Items of blocks with gaps between them, upwards or downwards, in memory of WIDE bytes. */
+struct gaps {
+    struct fs_layout layout;
+    int64_t block, blocks, stride;
+    unsigned char *origin;
+};
+
+#define WIDE (2 * LARGEST + 4096)
+
+static void prepare_gaps(struct gaps *gaps, struct fs_request *request, int kind, unsigned char *wide, size_t length,
+                         struct random *random)
+{
+    gaps->block = 1 + (int64_t)random_below(random, 20), gaps->blocks = 2 + (int64_t)random_below(random, 7);
+    gaps->stride = gaps->block + (int64_t)random_below(random, (uint64_t)gaps->block + 1);
+    gaps->origin = wide;
+    if (random_below(random, 3) == 0) {
+        gaps->stride = -gaps->stride;
+        gaps->origin = wide + WIDE - gaps->block;
+    }
+    fs_layout_block(&gaps->layout, gaps->block);
+    CHECK_EQUAL(fs_layout_repeat(&gaps->layout, gaps->blocks, gaps->stride), FS_LAYOUT_FINE);
+    fs_request_prepare_items(request, kind, gaps->origin, &gaps->layout, gaps->blocks * gaps->stride, length);
+}
+
+static unsigned char *byte_of(const struct gaps *gaps, size_t index)
+{
+    return gaps->origin + (int64_t)index / gaps->block * gaps->stride + (int64_t)index % gaps->block;
+}
+
+/* So many bytes out of their places; everything else must be as it was. */
+static void gather(const struct gaps *gaps, unsigned char *wide, unsigned char *data, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        data[i] = *byte_of(gaps, i);
+        *byte_of(gaps, i) = 0xaa;
+    }
+    CHECK(wide[0] == 0xaa && memcmp(wide, wide + 1, WIDE - 1) == 0);
+}
+
 struct slot {
     struct fs_request request;
     struct iovec parts[3];
-    unsigned char *data;
+    struct gaps gaps;
+    unsigned char *data, *wide; /* `wide`: unless it is NULL, the data are there */
     int busy;
 };
 
@@ -113,12 +154,29 @@ static void split(struct slot *slot, size_t length, struct random *random)
     slot->parts[2] = (struct iovec){slot->data + one + two, length - one - two};
 }
 
+static void make_slots(struct slot slots[WINDOW])
+{
+    for (int i = 0; i < WINDOW; i++) {
+        CHECK((slots[i].data = malloc(LARGEST)) != NULL);
+        CHECK((slots[i].wide = malloc(WIDE)) != NULL);
+        memset(slots[i].wide, 0xaa, WIDE);
+    }
+}
+
+static void free_slots(struct slot slots[WINDOW])
+{
+    for (int i = 0; i < WINDOW; i++) {
+        free(slots[i].data);
+        free(slots[i].wide);
+    }
+}
+
 static void *send_traffic(void *argument)
 {
     struct rank *rank = argument;
     struct random random = random_from(rank->salt);
     struct slot slots[WINDOW] = {0};
-    for (int i = 0; i < WINDOW; i++) CHECK((slots[i].data = malloc(LARGEST)) != NULL);
+    make_slots(slots);
     for (uint32_t number = 0; number < (uint32_t)rank->messages; number++) {
         struct slot *slot = &slots[number % WINDOW];
         if (slot->busy) {
@@ -128,21 +186,19 @@ static void *send_traffic(void *argument)
         size_t length = shortest + random_size(&random, LARGEST - shortest);
         fill(slot->data, number, length);
         split(slot, length, &random);
-        if (random_below(&random, 2)) {
-            slot->request.one = (struct iovec){slot->data, length};
-            fs_request_prepare(&slot->request, FS_SENDING, NULL, 1);
-        } else {
-            fs_request_prepare(&slot->request, FS_SENDING, slot->parts, 3);
-        }
+        uint64_t way = random_below(&random, 3);
+        slot->request.one = (struct iovec){slot->data, length};
+        if (way < 2) fs_request_prepare(&slot->request, FS_SENDING, way ? slot->parts : NULL, way ? 3 : 1);
+        else prepare_gaps(&slot->gaps, &slot->request, FS_SENDING, slot->wide, length, &random);
+        for (size_t i = 0; way == 2 && i < length; i++) *byte_of(&slot->gaps, i) = slot->data[i];
         int mode = random_below(&random, 4) ? FS_STANDARD : FS_SYNCHRONOUS;
         int begun = fs_engine_send(rank->engine, &slot->request, rank->peer, (int)(number % TAGS),
                                    (uint32_t)rank->context, mode);
         slot->busy = begun != FS_DONE;
     }
-    for (int i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < WINDOW; i++)
         if (slots[i].busy) await(rank->engine, &slots[i].request);
-        free(slots[i].data);
-    }
+    free_slots(slots);
     return NULL;
 }
 
@@ -153,6 +209,7 @@ static void take(struct rank *rank, struct slot *slot, int last[TAGS])
     await(rank->engine, &slot->request);
     CHECK_EQUAL(slot->request.error, FS_FINE);
     CHECK_EQUAL(envelope->source, rank->peer);
+    if (slot->request.layout) gather(&slot->gaps, slot->wide, slot->data, envelope->length);
     const unsigned char *data = slot->request.allocates ? slot->request.payload : slot->data;
     memcpy(&number, data, sizeof number);
     CHECK_EQUAL((int)(number % TAGS), envelope->tag);
@@ -168,7 +225,7 @@ static void *receive_traffic(void *argument)
     struct random random = random_from(rank->salt + 1000);
     int last[TAGS] = {-1, -1, -1};
     struct slot slots[WINDOW] = {0};
-    for (int i = 0; i < WINDOW; i++) CHECK((slots[i].data = malloc(LARGEST)) != NULL);
+    make_slots(slots);
     for (int number = 0; number < rank->messages;) {
         int count = 1 + (int)random_below(&random, WINDOW);
         if (count > rank->messages - number) count = rank->messages - number;
@@ -176,9 +233,11 @@ static void *receive_traffic(void *argument)
             struct slot *slot = &slots[i];
             slot->request.one = (struct iovec){slot->data, LARGEST};
             split(slot, LARGEST, &random);
-            int scattered = random_below(&random, 2) != 0;
-            fs_request_prepare(&slot->request, FS_RECEIVING, scattered ? slot->parts : NULL, scattered ? 3 : 1);
-            slot->request.allocates = random_below(&random, 3) == 0;
+            uint64_t way = random_below(&random, 4);
+            if (way < 3)
+                fs_request_prepare(&slot->request, FS_RECEIVING, way == 1 ? slot->parts : NULL, way == 1 ? 3 : 1);
+            else prepare_gaps(&slot->gaps, &slot->request, FS_RECEIVING, slot->wide, LARGEST, &random);
+            slot->request.allocates = way == 2;
             int peer = random_below(&random, 2) ? FS_ANY : rank->peer;
             struct fs_envelope envelope;
             struct fs_message *message;
@@ -191,7 +250,7 @@ static void *receive_traffic(void *argument)
         for (int i = 0; i < count; i++) take(rank, &slots[i], last);
         number += count;
     }
-    for (int i = 0; i < WINDOW; i++) free(slots[i].data);
+    free_slots(slots);
     return NULL;
 }
 
@@ -256,15 +315,23 @@ static void run_abandoning(enum path path)
     struct random random = random_from((uint64_t)path);
     join(engines, path);
     for (int round = 0; round < scaled(largest > 100000 ? 300 : 3000); round++) {
-        unsigned char *from = malloc(LARGEST), *into = malloc(LARGEST);
-        CHECK(from && into);
+        unsigned char *from = malloc(WIDE), *into = malloc(WIDE), *data = malloc(LARGEST);
+        CHECK(from && into && data);
         size_t length = shortest + random_size(&random, LARGEST - shortest);
-        fill(from, (uint32_t)round, length);
+        fill(data, (uint32_t)round, length);
+        memcpy(from, data, length);
+        memset(into, 0xaa, WIDE);
         struct fs_request send, receive;
+        struct gaps of_send, of_receive;
         send.one = (struct iovec){from, length};
         receive.one = (struct iovec){into, LARGEST};
         fs_request_prepare(&send, FS_SENDING, NULL, 1);
         fs_request_prepare(&receive, FS_RECEIVING, NULL, 1);
+        if (random_below(&random, 3) == 0) {
+            prepare_gaps(&of_send, &send, FS_SENDING, from, length, &random);
+            for (size_t i = 0; i < length; i++) *byte_of(&of_send, i) = data[i];
+        }
+        if (random_below(&random, 3) == 0) prepare_gaps(&of_receive, &receive, FS_RECEIVING, into, LARGEST, &random);
         int mode = random_below(&random, 2) ? FS_STANDARD : FS_SYNCHRONOUS, receiving = random_below(&random, 3) != 0;
         int early = random_below(&random, 2) != 0;
         if (receiving && early) fs_engine_receive(engines[1], &receive, 0, round, 0);
@@ -275,20 +342,23 @@ static void run_abandoning(enum path path)
         int early_too = random_below(&random, 2) != 0;
         if (early_too) {
             fs_engine_abandon(engines[0], &send);
-            memset(from, 0xee, LARGEST);
+            memset(from, 0xee, WIDE);
             pump(engines);
-            if (receiving && fs_request_is_done(&receive) && receive.error == FS_FINE && !receive.cancelled)
-                check_filled(into, (uint32_t)round, receive.envelope.length);
+            if (receiving && fs_request_is_done(&receive) && receive.error == FS_FINE && !receive.cancelled) {
+                if (receive.layout) gather(&of_receive, into, data, receive.envelope.length);
+                check_filled(receive.layout ? data : into, (uint32_t)round, receive.envelope.length);
+            }
         }
         if (receiving) {
             fs_engine_abandon(engines[1], &receive);
-            memset(into, 0xdd, LARGEST);
+            memset(into, 0xdd, WIDE);
         }
         if (!early_too) fs_engine_abandon(engines[0], &send);
         pump(engines);
-        for (size_t i = 0; receiving && i < LARGEST; i++) CHECK_EQUAL(into[i], 0xdd);
+        CHECK(!receiving || (into[0] == 0xdd && memcmp(into, into + 1, WIDE - 1) == 0));
         free(from);
         free(into);
+        free(data);
         struct fs_envelope envelope;
         struct fs_message *left;
         if (fs_engine_match(engines[1], FS_ANY, FS_ANY, 0, &envelope, &left) == FS_HERE)
