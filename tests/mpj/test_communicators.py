@@ -223,6 +223,65 @@ def test_intercommunicators_of_unequal_groups():
     run(body, 4)
 
 
+@pytest.mark.parametrize("device", ["iodev", "smpdev"])
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_both_groups_agree_on_what_is_made_of_them(device, ranks):
+    def body():
+        for cut in range(1, size):
+            for turn in (1, -1):  # the order in each group
+                low = rank < cut
+                groups = [list(range(cut))[::turn], list(range(cut, size))[::turn]]
+                mine, theirs = groups if low else groups[::-1]
+                local = comm.Split(low, turn * rank)
+                inter = local.Create_intercomm(0, comm, theirs[0], 7)
+                for highs in [(False, False), (False, True), (True, False), (True, True)]:
+                    found = inter.Merge(highs[0] if low else highs[1]).allgather(rank)
+                    if highs[0] == highs[1]:
+                        assert found in (groups[0] + groups[1], groups[1] + groups[0])
+                    else:
+                        assert found == (groups[1] + groups[0] if highs[0] else groups[0] + groups[1])
+                    assert comm.allgather(found) == [found] * size
+                assert inter.Dup().allgather(rank) == theirs
+                part = inter.Split(rank % 2, -rank)
+                ours, others = ([each for each in group if each % 2 == rank % 2] for group in (mine, theirs))
+                if ours and others:
+                    assert part.allgather(rank) == sorted(others, reverse=True)
+                else:
+                    assert part == MPI.COMM_NULL
+                direct = MPI.Intercomm.Create_from_groups(comm.group.Incl(mine), 0, comm.group.Incl(theirs), 0)
+                assert direct.allgather(rank) == theirs
+        print("fine")
+
+    assert run(body, ranks, device).count("fine") == ranks
+
+
+def test_groups_of_their_own_do_not_wait_for_each_other():
+    def body():
+        groups = [[0], [1, 2]]
+        if rank != 0:
+            assert comm.recv(source=0) == "made"
+        made = comm.Create(comm.group.Incl(groups[rank > 0]))
+        if rank == 0:
+            for other in (1, 2):
+                comm.send("made", other)
+        assert made.allgather(rank) == groups[rank > 0]
+        print("fine")
+
+    assert run(body, 3).count("fine") == 3
+
+
+def test_a_group_of_others_is_refused():
+    def body():
+        part = comm.Split(rank == 0, 0)
+        try:
+            part.Create(comm.group)
+        except MPI.Exception as error:
+            assert error.Get_error_class() == MPI.ERR_ARG
+            print("fine")
+
+    assert run(body, 2).count("fine") == 2
+
+
 def test_an_error_names_the_rank_and_the_communicator():
     def body():
         short = bytearray(3)

@@ -68,6 +68,29 @@ def test_a_grid_of_ranks_and_its_rows(device):
     run(body, 5, device)
 
 
+@pytest.mark.parametrize("device", ["iodev", "smpdev"])
+def test_every_part_of_a_grid(device):
+    def body():
+        from itertools import product
+
+        dims, periods = [2, 3, 1], [True, False, True]
+        grid = comm.Create_cart(dims, periods)
+        every = [grid.Get_coords(each) for each in range(size)]
+        for _ in range(2):
+            for remain in product([0, 1], repeat=3):
+                part = grid.Sub(remain)
+                gone = [place for place in range(3) if not remain[place]]
+                kept = [place for place in range(3) if remain[place]]
+                members = [each for each in range(size) if all(every[each][i] == grid.coords[i] for i in gone)]
+                assert part.allgather(grid.rank) == members
+                assert part.dims == [dims[i] for i in kept] and part.periods == [periods[i] for i in kept]
+                assert part.coords == [grid.coords[i] for i in kept]
+                part.Free()
+        print("fine")
+
+    assert run(body, 6, device).count("fine") == 6
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_each_neighbour_gets_its_block(device):
     def body():

@@ -50,6 +50,22 @@ def items(objects: Iterable[Any] | None, count: int) -> list[Any]:
     return found
 
 
+def exchanged(engine: Any, ranks: Sequence[int], rank: int, tag: int, context: int, own: Iterable[int]) -> list[int]:
+    """Returns the integers that these ranks of the world gave, as many each. `rank`: the place of this one."""
+    held = array("q", own)  # of this member and of those after it
+    size, each, distance = len(ranks), len(held), 1
+    while distance < size:
+        many = min(distance, size - distance) * each
+        told = array("q", bytes(many * held.itemsize))
+        sent = engine.isend(held[:many], ranks[rank - distance], tag, context)
+        engine.recv(told, ranks[(rank + distance) % size], tag, context)
+        sent.wait()
+        held += told
+        distance *= 2
+    first = (size - rank) * each
+    return [*held[first:], *held[:first]]
+
+
 def spread(communicator: Any, data: Any, root: int) -> Any:
     """Returns the root's message."""
     exchange = communicator.members.exchange(blocking=False)
@@ -164,20 +180,10 @@ class ObjectCalls:
     @_told
     def integers(self, *own: int) -> list[int]:
         """Returns the integers that the members of an intracommunicator gave, as many each, one after the other."""
-        held = array("q", own)  # of this member and of those after it
-        members, each, distance = self.communicator.members, len(own), 1
-        engine, context, ranks = members.engine, members.context, members.ranks
-        rank, size, tag = members.rank, members.size, next(members.numbers) % TAGS
-        while distance < size:
-            many = min(distance, size - distance) * each
-            told = array("q", bytes(many * held.itemsize))
-            sent = engine.isend(held[:many], ranks[rank - distance], tag, context)
-            engine.recv(told, ranks[(rank + distance) % size], tag, context)
-            sent.wait()
-            held += told
-            distance *= 2
-        first = (size - rank) * each
-        return [*held[first:], *held[:first]]
+        members = self.communicator.members
+        return exchanged(
+            members.engine, members.ranks, members.rank, next(members.numbers) % TAGS, members.context, own
+        )
 
     @_told
     def alltoall(self, codec: Codec, objects: Iterable[Any]) -> list[Any]:

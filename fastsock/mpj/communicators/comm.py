@@ -167,11 +167,11 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         communicator = self.ob
         communicator.alive()
         members = group._members().ranks
-        ranks: Sequence[int] = range(communicator.size)
-        if members != communicator.ranks:
+        ranks: Sequence[int] = members
+        if not communicator.plain or communicator.inter:  # else the ranks of a group are the members' own
             places = {rank: place for place, rank in enumerate(communicator.ranks)}
             ranks = [places.get(rank, -1) for rank in members]
-        if -1 in ranks:
+        if ranks and not 0 <= min(ranks) <= max(ranks) < communicator.size:
             raise communicator.fail(ERR_ARG, f"the group has members that are not in {communicator.title}")
         among = creation.among_both if communicator.inter else creation.among
         return Comm._wrap(among(communicator, ranks))

@@ -8,16 +8,18 @@ Numbers are given by one member, the first of the new communicator, out of a sup
 from __future__ import annotations
 
 import binascii
+from array import array
 from collections.abc import Iterable, Sequence
 
 from fastsock.core.binding._core import STANDARD, MessageError
+from fastsock.system.forkable import new_lock
 
 from ..collectives import bcast
-from ..collectives.object_collectives import ObjectCalls
+from ..collectives.object_collectives import ObjectCalls, exchanged
 from ..constants import UNDEFINED
 from ..messages.operation_records import Collective, Nothing, Operation
 from ..messages.pickling import CODEC
-from ..tags import CREATION
+from ..tags import AGREEMENT, CREATION
 from .communicator_record import Communicator, Intercommunicator
 
 TYPE_CHECKING = False
@@ -48,10 +50,8 @@ def duplicate(communicator: Any) -> Communicator:
     """Returns a communicator of the same groups."""
     world = communicator.world
     if communicator.inter:
-        leads = communicator.rank == 0 and first_side(communicator)
-        local, remote = everything(communicator, world.numbers.take() if leads else None)
-        number = local[0] if first_side(communicator) else remote[0]
-        return Intercommunicator(world, number, communicator.ranks, communicator.peers)
+        agreed = _Channel.of(communicator).share(_both(communicator))
+        return Intercommunicator(world, agreed, communicator.ranks, communicator.peers)
     number = world.numbers.take() if communicator.rank == 0 else None
     number = communicator.objects.bcast(CODEC, number, 0)
     return inherit(Communicator(world, number, communicator.ranks, like=communicator), communicator)
@@ -81,12 +81,16 @@ def inherit(new: Communicator, communicator: Any) -> Communicator:
 
 def among(communicator: Any, ranks: Sequence[int] | None) -> Communicator | None:
     """Returns a communicator of some members, named by their ranks here; None where this rank is not one of them."""
-    world = communicator.world
-    number = world.numbers.take() if ranks and ranks[0] == communicator.rank else -1
-    numbers = communicator.objects.integers(number)
     if not ranks or communicator.rank not in ranks:
         return None
-    return _within(communicator, numbers[ranks[0]], ranks)
+    if len(ranks) == 1:
+        number = communicator.world.numbers.take()
+    elif len(ranks) == communicator.size and communicator.team_objects is not None:
+        leads = ranks[0] == communicator.rank
+        number = communicator.objects.integers(communicator.world.numbers.take() if leads else -1)[ranks[0]]
+    else:  # nobody waits for those that are in other groups, or in none
+        number = _Channel.of(communicator).share([communicator.ranks[rank] for rank in ranks])
+    return _within(communicator, number, ranks)
 
 
 def _within(communicator: Any, number: int, places: Sequence[int]) -> Communicator:
@@ -138,11 +142,14 @@ def _split_one(communicator: Any, color: int, key: int, number: int) -> tuple[Co
 
 
 def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[Communicator | None, int]:
-    local, remote = everything(communicator, (color, key, number))
+    told = _Channel.of(communicator).exchange([color, key, number], _both(communicator))
     if color == UNDEFINED:
         return None, -1
-    mine = _colored(local, communicator.ranks, color)
-    theirs = _colored(remote, communicator.peers, color)
+    entries = list(zip(told[::3], told[1::3], told[2::3], strict=True))
+    ours, others = communicator.ranks, communicator.peers
+    cut = len(ours) if first_side(communicator) else len(others)
+    local, remote = (entries[:cut], entries[cut:]) if first_side(communicator) else (entries[cut:], entries[:cut])
+    mine, theirs = _colored(local, ours, color), _colored(remote, others, color)
     if not theirs:
         return None, -1
     chosen = min(mine[0], theirs[0])[1]
@@ -156,43 +163,82 @@ def _colored(entries: Iterable[tuple[int, int, int]], ranks: Sequence[int], colo
     return [(ranks[place], number) for _, place, number in sorted(chosen)]
 
 
+def _both(communicator: Any) -> list[int]:
+    """Returns the ranks in the world of both groups of an intercommunicator, in one order on both sides."""
+    ranks, peers = communicator.ranks, communicator.peers
+    return [*ranks, *peers] if first_side(communicator) else [*peers, *ranks]
+
+
 class _Channel:
-    """Messages between processes that take part in no collective operation together."""
+    """Messages between the processes of a new communicator, which are not all members of one that there is."""
 
-    def __init__(self, world: World, context: int, tag: int) -> None:
-        self.engine = world.engine
+    def __init__(self, communicator: Any, context: int, tag: int, lock: Any) -> None:
+        self.communicator = communicator  # hears of errors
+        self.world = communicator.world
+        self.engine = communicator.engine
         self.context = context
-        self.tag = CREATION + tag % CREATION
+        self.tag = tag
+        self.lock = lock
 
-    def tell(self, number: int, peers: Iterable[int]) -> None:
-        told = number.to_bytes(_NUMBER, "little")
-        for peer in peers:
-            self.engine.send(told, peer, self.tag, self.context)
+    @classmethod
+    def of(cls, communicator: Any) -> _Channel:
+        """Returns that of operations that all members of a communicator call, in one order: one goes on at a time."""
+        communicator.opened()
+        lock = communicator.locks.get("agreement") or communicator.locks.setdefault("agreement", new_lock())
+        return cls(communicator, communicator.context + 1, AGREEMENT, lock)
+
+    @classmethod
+    def tagged(cls, world: World, context: int, tag: int) -> _Channel:
+        """Returns one of several in a context."""
+        return cls(world.everyone, context, CREATION + tag % CREATION, new_lock())
+
+    def share(self, ranks: Sequence[int]) -> int:
+        """Returns the number that the first of these ranks gives. It is told along a binomial tree."""
+        place = ranks.index(self.world.rank)
+        try:
+            with self.lock:
+                number = self.hear(ranks[place & (place - 1)]) if place else self.world.numbers.take()
+                self.spread(number, ranks, place)
+        except MessageError as error:
+            raise self.communicator.failed(error) from error
+        return int(number)
+
+    def spread(self, number: int, ranks: Sequence[int], place: int) -> None:
+        """Tells those that stand below this place in the tree."""
+        step = place & -place if place else 1 << (len(ranks) - 1).bit_length()
+        while step > 1:
+            step //= 2
+            if place + step < len(ranks):
+                self.tell(number, ranks[place + step])
+
+    def exchange(self, own: Sequence[int], ranks: Sequence[int]) -> list[int]:
+        """Returns the integers that all these ranks gave, as many each, one after the other."""
+        place = ranks.index(self.world.rank)
+        try:
+            with self.lock:
+                return exchanged(self.engine, ranks, place, self.tag, self.context, own)
+        except MessageError as error:
+            raise self.communicator.failed(error) from error
+
+    def tell(self, number: int, peer: int) -> None:
+        self.engine.send(number.to_bytes(_NUMBER, "little"), peer, self.tag, self.context)
 
     def hear(self, peer: int) -> int:
         told = bytearray(_NUMBER)
         self.engine.recv(told, peer, self.tag, self.context)
         return int.from_bytes(told, "little")
 
-    def recv(self, peer: int) -> Any:
-        return CODEC.load(self.engine.recv_new(peer, self.tag, self.context)[0])
-
-    def swap(self, obj: Any, peer: int) -> Any:
-        request = self.engine.isend(CODEC.message(obj), peer, self.tag, self.context, STANDARD)
-        found = self.recv(peer)
+    def swap(self, own: Iterable[int], peer: int) -> list[int]:
+        """Returns the integers that a peer gave for these."""
+        request = self.engine.isend(array("q", own), peer, self.tag, self.context, STANDARD)
+        found = self.engine.recv_new(peer, self.tag, self.context)[0]
         request.wait()
-        return found
+        return list(memoryview(found).cast("q"))
 
 
 def from_group(world: World, ranks: Sequence[int], context: int, tag: int) -> Communicator:
     """Returns a communicator of a group; only its members take part, the first one gives the number."""
-    channel = _Channel(world, context, tag)
-    if world.rank == ranks[0]:
-        number = world.numbers.take()
-        channel.tell(number, ranks[1:])
-    else:
-        number = channel.hear(ranks[0])
-    return Communicator(world, number, ranks)
+    return Communicator(world, _Channel.tagged(world, context, tag).share(ranks), ranks)
 
 
 def string_tag(text: str) -> int:
@@ -203,22 +249,22 @@ def string_tag(text: str) -> int:
 def bridge(communicator: Any, local_leader: int, peer: Any, remote_leader: int, tag: int) -> Communicator:
     """Returns the intercommunicator of two groups whose leaders know each other in the communicator `peer`."""
     world = communicator.world
-    agreed: Any = None
+    agreed: list[int] = []
     communicator.root(local_leader, communicator.size)
     if communicator.rank == local_leader:
-        channel = _Channel(world, peer.context + 1, tag)
+        channel = _Channel.tagged(world, peer.context + 1, tag)
         number = world.numbers.take()
         try:
-            remote, their_number = channel.swap((communicator.ranks, number), peer.origin(remote_leader, tag))
+            agreed = channel.swap([number, *communicator.ranks], peer.origin(remote_leader, tag))
         except MessageError as error:
             raise peer.failed(error) from error
-        if communicator.ranks[0] < remote[0]:
-            agreed = remote, number
+        if communicator.ranks[0] < agreed[1]:
+            agreed[0] = number
         else:
-            agreed = remote, their_number
             world.numbers.give_back(number)
-    remote, number = ObjectCalls(communicator).bcast(CODEC, agreed, local_leader)
-    return Intercommunicator(world, number, communicator.ranks, remote)
+    if communicator.size > 1:
+        agreed = communicator.objects.bcast(CODEC, agreed, local_leader)
+    return Intercommunicator(world, agreed[0], communicator.ranks, agreed[1:])
 
 
 def from_groups(
@@ -227,27 +273,33 @@ def from_groups(
     """Returns the intercommunicator of two groups that know each other; only their members take part."""
     context = world.internal_context
     leader = local[local_leader]
-    channel = _Channel(world, context, tag)
-    if world.rank == leader:
-        number = world.numbers.take()
-        theirs = channel.swap(number, remote[remote_leader])
-        if leader > remote[remote_leader]:
-            world.numbers.give_back(number)
-            number = theirs
-        channel.tell(number, [rank for rank in local if rank != leader])
-    else:
-        number = channel.hear(leader)
+    other = remote[remote_leader]
+    first, second = (leader, other) if leader < other else (other, leader)
+    # one order on both sides: the leader that gives the number, then the other one
+    rest = [rank for rank in sorted([*local, *remote]) if rank not in (leader, other)]
+    number = _Channel.tagged(world, context, tag).share([first, second, *rest])
     return Intercommunicator(world, number, local, remote)
 
 
 def merge(communicator: Any, high: bool) -> Communicator:
     """Returns the communicator of both groups of an intercommunicator; those that say `high` come last."""
-    world = communicator.world
-    number = world.numbers.take() if communicator.rank == 0 else None
-    local, remote = everything(communicator, (bool(high), number))
-    ours_first = first_side(communicator) if local[0][0] == remote[0][0] else not local[0][0]
-    sides = [(communicator.ranks, local), (communicator.peers, remote)]
-    (first, entries), (second, _) = sides if ours_first else reversed(sides)
-    if number is not None and not ours_first:
-        world.numbers.give_back(number)
-    return Communicator(world, entries[0][1], [*first, *second])
+    world, channel = communicator.world, _Channel.of(communicator)
+    everybody, gives = _both(communicator), first_side(communicator)
+    place = everybody.index(world.rank)
+    try:
+        with channel.lock:
+            if not gives and communicator.rank == 0:
+                channel.tell(bool(high), everybody[0])
+            if place == 0:
+                theirs = channel.hear(communicator.peers[0])
+                turned = bool(high) and not theirs  # both the same: the side that gives the number comes first
+                told = 2 * world.numbers.take() + turned
+            else:
+                told = channel.hear(everybody[place & (place - 1)])
+            channel.spread(told, everybody, place)
+    except MessageError as error:
+        raise communicator.failed(error) from error
+    number, turned = divmod(told, 2)
+    ours_first = gives != bool(turned)
+    first, second = (communicator.ranks, communicator.peers)[:: 1 if ours_first else -1]
+    return Communicator(world, number, [*first, *second])

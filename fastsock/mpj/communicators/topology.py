@@ -7,11 +7,10 @@ from operator import index as as_index
 
 from ..constants import CART, DIST_GRAPH, ERR_ARG, ERR_DIMS, ERR_TOPOLOGY, GRAPH, UNDEFINED
 from ..handle import public
-from . import creation
 from .comm import Comm
 from .intracomm import Intracomm
 from .neighbourhood import Neighbourhood
-from .topology_creation import checked, member, with_topology
+from .topology_creation import checked, member, sub_grid
 from .topology_records import Cartesian, Distributed, General, balanced
 
 TYPE_CHECKING = False
@@ -158,17 +157,8 @@ class Cartcomm(Topocomm, wraps=Cartesian):
         All members call it. Raises ValueError where there are not as many entries as dimensions.
         """
         grid = self._grid()
-        communicator = self.ob
-        remain = [bool(each) for each in checked(remain_dims, len(grid.dims))]
-        place = grid.coordinates(communicator.rank)
-        gone = Cartesian([n for n, stays in zip(grid.dims, remain, strict=True) if not stays], [])
-        left = Cartesian([n for n, stays in zip(grid.dims, remain, strict=True) if stays], [])
-        gone.periods = [False] * len(gone.dims)
-        left.periods = [period for period, stays in zip(grid.periods, remain, strict=True) if stays]
-        color = gone.rank([at for at, stays in zip(place, remain, strict=True) if not stays])
-        key = left.rank([at for at, stays in zip(place, remain, strict=True) if stays])
-        record = creation.split(communicator, color, key)
-        return Comm._wrap(with_topology(record, left))
+        remain = tuple([each != 0 for each in checked(remain_dims, len(grid.dims))])
+        return Comm._wrap(sub_grid(self.ob, grid, remain))
 
 
 @public

@@ -7,7 +7,6 @@ from math import prod
 from operator import index as as_index
 
 from .. import constants
-from ..collectives.object_collectives import ObjectCalls
 from ..constants import ERR_ARG, ERR_DIMS, ERR_RANK, UNDEFINED
 from ..messages.pickling import CODEC
 from . import creation
@@ -58,6 +57,12 @@ def create_cart(communicator: Any, dims: Sequence[int], periods: Any) -> Communi
     rings = [bool(periods)] * len(extents) if periods is None or isinstance(periods, bool) else list(periods)
     grid = Cartesian(extents, [bool(each) for each in checked(rings, len(extents))])
     return with_topology(_first(communicator, _grid_size(communicator, extents)), grid)
+
+
+def sub_grid(communicator: Any, grid: Cartesian, remain: tuple[bool, ...]) -> Communicator | None:
+    """Returns a communicator of the part of a grid that this rank is in when only some dimensions remain."""
+    part, kept = grid.part(remain)
+    return with_topology(creation.among(communicator, grid.around(communicator.rank, kept)), part)
 
 
 def _grid_size(communicator: Any, extents: list[int]) -> int:
@@ -116,7 +121,7 @@ def create_distributed(
     given = _weights(weights, len(ends))
     froms = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
     edges = list(zip(froms, ends, given or [1] * len(ends), strict=True))
-    told = ObjectCalls(communicator).allgather(CODEC, (edges, given is not None))
+    told = communicator.objects.allgather(CODEC, (edges, given is not None))
     every = [edge for theirs, _ in told for edge in theirs]
     mine = communicator.rank
     incoming = [(start, weight) for start, end, weight in every if end == mine]

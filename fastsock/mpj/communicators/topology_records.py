@@ -24,6 +24,7 @@ class Cartesian:
     def __init__(self, dims: Sequence[int], periods: Sequence[bool]) -> None:
         self.dims = list(dims)
         self.periods = list(periods)
+        self._parts: dict[tuple[bool, ...], tuple[Cartesian, list[tuple[int, int]]]] = {}
 
     def coordinates(self, rank: int) -> list[int]:
         """Returns where a rank is."""
@@ -43,6 +44,25 @@ class Cartesian:
                 return PROC_NULL
             rank = rank * extent + coordinate
         return rank
+
+    def part(self, remain: tuple[bool, ...]) -> tuple[Cartesian, list[tuple[int, int]]]:
+        """Returns the grid of the dimensions that remain; of each of them also (extent, distance between ranks)."""
+        found = self._parts.get(remain)
+        if found is None:
+            strides = [prod(self.dims[place + 1 :]) for place in range(len(self.dims))]
+            kept = [place for place, stays in enumerate(remain) if stays]
+            grid = Cartesian([self.dims[place] for place in kept], [self.periods[place] for place in kept])
+            self._parts[remain] = found = grid, [(self.dims[place], strides[place]) for place in kept]
+        return found
+
+    def around(self, rank: int, kept: Sequence[tuple[int, int]]) -> list[int]:
+        """Returns the ranks that differ from this one only in dimensions that `part` told, in the order of its grid."""
+        for extent, stride in kept:
+            rank -= rank // stride % extent * stride
+        found = [rank]
+        for extent, stride in kept:
+            found = [each + at * stride for each in found for at in range(extent)]
+        return found
 
     def shift(self, rank: int, direction: int, displacement: int) -> tuple[int, int]:
         """Returns the source and the destination of this rank when all data move along a dimension."""
