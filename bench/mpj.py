@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 
 import mpj_types
+import start_ranks
 from common import call_targets, mpi, mpi_command, mpi_curves, mpi_targets, sizes
 from common.interleave import Sample, Skipped
 from common.placement import Placement
-
-STARTED = "start-up"
 
 
 def main() -> int:
@@ -70,9 +68,7 @@ def measure(words: argparse.Namespace, peers: list[mpi.Mpi], skipped: Skipped) -
                 found += call_targets.measured(peer, ranks, cores)
                 if ranks == mpj_types.RANKS:
                     found += mpi.run(peer, ranks, mpj_types.PROGRAM, mpj_types.words(0.02, words.pin))
-            start = time.perf_counter()
-            mpi.run(peer, ranks, "nothing", [])
-            return [*found, {"what": STARTED, "size": 0, "value": (time.perf_counter() - start) * 1e6}]
+            return [*found, start_ranks.timed(peer, ranks)]
 
         for _ in range(words.turns):
             turn += 1

@@ -25,6 +25,7 @@ import pmm
 import rmi
 import send_array
 import set_up
+import start_ranks
 import start_up
 import staying_tcp
 import stream
@@ -49,6 +50,7 @@ QUESTIONS: dict[str, Question] = {
     "staying_tcp": staying_tcp.measure,
     "set_up": set_up.measure,
     "start_up": start_up.measure,
+    "start_ranks": start_ranks.measure,
     "idle": idle.measure,
     "active": active.measure,
     "buffers": buffers.measure,

@@ -120,6 +120,34 @@ def grid():
     WORLD.Create_cart([SIZE]).Free()
 
 
+def created_alone():
+    """Each rank gives a group of itself."""
+    group = WORLD.Get_group().Incl([RANK])
+    return lambda: WORLD.Create(group).Free()
+
+
+def part_of_grid(*remain):
+    cart = WORLD.Create_cart([SIZE, 1])
+    return lambda: cart.Sub(remain).Free()
+
+
+def halves():
+    """This half of all ranks, the first rank of the other half, and which half this is."""
+    half = 2 * RANK // SIZE
+    return WORLD.Split(half, RANK), 0 if half else SIZE // 2, half
+
+
+def bridged():
+    local, leader, _ = halves()
+    return lambda: local.Create_intercomm(0, WORLD, leader, 5).Free()
+
+
+def merged():
+    local, leader, half = halves()
+    between = local.Create_intercomm(0, WORLD, leader, 5)
+    return lambda: between.Merge(half == 1).Free()
+
+
 def iallreduce():
     WORLD.Iallreduce(OUT, INTO).Wait()
 
@@ -165,8 +193,13 @@ def main():
         "Split of a new communicator": split_fresh(),
         "Dup": duplicated,
         "Create": created(),
+        "Create of own groups": created_alone(),
         "Create_group": created_by_group(),
         "Create_cart": grid,
+        "Sub of rows": part_of_grid(True, False),
+        "Sub of columns": part_of_grid(False, True),
+        "Create_intercomm": bridged(),
+        "Merge": merged(),
         "Iallreduce": iallreduce,
         "Iprobe": iprobe,
     }
