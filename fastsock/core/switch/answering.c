@@ -2,6 +2,7 @@
 #include "answering.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "tokens.h"
 
 #define LOCK_PATIENCE_NS 50000000ull
+#define AGAIN_MS 50 /* where the lock could not be had */
 #define NAME "fastsock/2/a/"
 
 /* ---- names ---- */
@@ -82,24 +84,37 @@ static void answer(struct fs_connection *connection, struct fs_record *record, s
     else if (atomic_load(&record->out_ring) && is_token_missing(end)) fs_tokens_ring(connection, end, descriptor);
 }
 
-/* A connection that has left meanwhile, or is another one by now, is another one's matter. */
-static void answer_at(int descriptor)
+/* A connection that has left meanwhile, or is another one by now, is another one's matter.  1: its sender is at work. */
+static int answer_at(int descriptor)
 {
     struct fs_connection *connection = fs_table_find(descriptor);
-    if (connection == NULL || !fs_connection_enter(connection, descriptor)) return;
+    if (connection == NULL || !fs_connection_enter(connection, descriptor)) return 0;
     struct fs_record *record = connection->record;
     struct fs_end *end = connection->end;
-    if (end != NULL && fs_record_state(record) == FS_ATTACHED && (fs_switch_is_asked(end) || is_token_missing(end)) &&
-        fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0) {
+    int asked =
+        end != NULL && fs_record_state(record) == FS_ATTACHED && (fs_switch_is_asked(end) || is_token_missing(end));
+    int locked = asked && fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0;
+    if (locked) {
         answer(connection, record, end, descriptor);
         fs_unlock(&record->sender);
     }
     fs_connection_exit(connection);
+    return asked && !locked;
 }
 
-static void answer_all(void)
+/* 1: some are to be looked at again. */
+static int answer_all(void)
 {
-    for (int i = 0; (i = fs_table_next(i)) >= 0; i++) answer_at(i);
+    int busy = 0;
+    for (int i = 0; (i = fs_table_next(i)) >= 0; i++) busy |= answer_at(i);
+    return busy;
+}
+
+/* A datagram is there; 0: it is time to look again. */
+static int await(int descriptor)
+{
+    struct pollfd one = {descriptor, POLLIN, 0};
+    return poll(&one, 1, AGAIN_MS) != 0;
 }
 
 static int own_socket(void)
@@ -115,10 +130,11 @@ static void *serve(void *unused)
 {
     (void)unused;
     atomic_store(&kernels_number, (pid_t)syscall(SYS_gettid));
+    int busy = 0;
     for (int descriptor; !atomic_load(&resting) && (descriptor = own_socket()) >= 0;) {
         char drop;
-        if (recv(descriptor, &drop, 1, 0) < 0 && errno != EINTR) break;
-        if (!atomic_load(&resting)) answer_all();
+        if ((!busy || await(descriptor)) && recv(descriptor, &drop, 1, 0) < 0 && errno != EINTR) break;
+        busy = !atomic_load(&resting) && answer_all();
     }
     return NULL;
 }

@@ -81,6 +81,14 @@ static void pay(struct fs_connection *connection, struct fs_record *record, stru
     if (fs_ring_unread(&end->out) > 0) fs_tokens_ring(connection, end, descriptor);
 }
 
+/* Another process of this end holds it, and may be silent.  This one has put bytes, and answers for them no more. */
+static void leave_to_others(struct fs_connection *connection, const struct fs_record *record, struct fs_end *end,
+                            int descriptor)
+{
+    if (atomic_load(&connection->answers_as) == fs_generation() && (atomic_load(&record->out_seq) & 1) != 0)
+        fs_tokens_leave_one(connection, end, descriptor);
+}
+
 int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
 {
     int valid = how == SHUT_RD || how == SHUT_WR || how == SHUT_RDWR;
@@ -152,6 +160,7 @@ static void leave(struct fs_connection *connection, int descriptor, int is_last)
     struct fs_end *end = attached_end(connection, record);
     if (end != NULL) {
         if (sends) pay(connection, record, end, descriptor);
+        if (sends && !is_last) leave_to_others(connection, record, end, descriptor);
         if (reads) fs_switch_mend_reader(record, descriptor);
         say_farewell(connection, record, end, descriptor, reads, is_last);
         tell_other_end(end);
@@ -270,6 +279,8 @@ static int release_in(struct fs_connection *connection, struct fs_record *record
 static int leave_ring(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
 {
     uint64_t deadline = fs_now_ns() + ANSWER_PATIENCE_NS;
+    if (atomic_load(&record->out_ring))
+        fs_tokens_leave_one(connection, end, descriptor); /* nothing may follow on TCP */
     for (int rung = 0; atomic_load(&record->out_ring) && !fs_switch_to_tcp(connection, end, descriptor); rung = 1) {
         struct pollfd one = {descriptor, 0, 0};
         if (!rung) fs_tokens_ring(connection, end, descriptor);

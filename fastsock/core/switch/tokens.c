@@ -70,7 +70,7 @@ static void send_counted(struct fs_connection *connection, struct fs_record *rec
     fs_count(&end->statistics.wakes, 1);
 }
 
-/* In place of a bit that cannot be set.  Whatever was asked for meanwhile is answered by the same token. */
+/* In place of a bit that cannot be set, or is not enough.  Whatever was asked for meanwhile is answered by the same token. */
 static void send_instead(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
 {
     _Atomic uint64_t *word = &fs_words_out(end)->tokens;
@@ -113,6 +113,15 @@ static void ring(struct fs_connection *connection, struct fs_end *end, int descr
 void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int descriptor)
 {
     ring(connection, end, descriptor, 0);
+}
+
+void fs_tokens_leave_one(struct fs_connection *connection, struct fs_end *end, int descriptor)
+{
+    struct fs_record *record = connection->record;
+    if (fs_ring_unread(&end->out) <= 0) return;
+    note(&record->ringing, 1);
+    send_instead(connection, record, end, descriptor);
+    note(&record->ringing, 0);
 }
 
 int fs_tokens_pay_owed(struct fs_connection *connection, int descriptor)

@@ -14,6 +14,8 @@ extern const struct fs_signals fs_token_signals; /* of an end whose `owner` is t
 
 /* The sender's side, under its lock, while its direction is in the ring. */
 void fs_tokens_ring(struct fs_connection *connection, struct fs_end *end, int descriptor); /* if the reader asks */
+/* Nobody may be there to send one later: what is unread has a token from now on, however the reader hears. */
+void fs_tokens_leave_one(struct fs_connection *connection, struct fs_end *end, int descriptor);
 /* Those that TCP refused: they go before any payload.  0, or -EAGAIN. */
 int fs_tokens_pay_owed(struct fs_connection *connection, int descriptor);
 static inline int fs_tokens_pay(struct fs_connection *connection, int descriptor)

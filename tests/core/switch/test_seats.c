@@ -483,6 +483,90 @@ TEST(forked_child_is_shown_what_its_parents_bit_has_told, NEEDS_PROCESSES)
     }
 }
 
+/* ---- who answers ---- */
+
+TEST(end_that_is_released_leaves_a_token_for_what_a_bit_has_told, 0)
+{
+    struct pair pair = pair_attached(4096);
+    struct poller poller = make_poller();
+    learn(&poller, &pair);
+    leave_unread(&poller, &pair, 1);
+    CHECK_EQUAL(fs_leave_release(pair.end[1], pair.fd[1]), 0);
+    ignore(&poller, pair.fd[0]);
+    fs_connection_watch(pair.end[0], pair.fd[0]);
+    expect_shown(pair.fd[0]);
+    expect_bytes(&pair, 0, "abc");
+    CHECK(!shows(pair.fd[0]));
+    CHECK_EQUAL(send(pair.fd[1], "abc", 3, 0), 3); /* other code */
+    expect_bytes(&pair, 0, "abc");
+    drop_poller(&poller);
+    close_both(&pair);
+}
+
+/* The other end's thread finds its sender at work for longer than it waits. */
+TEST(token_comes_when_the_sender_is_done, 0)
+{
+    struct pair pair = pair_attached(4096);
+    struct poller poller = make_poller();
+    learn(&poller, &pair);
+    leave_unread(&poller, &pair, 1);
+    ignore(&poller, pair.fd[0]);
+    fs_lock_word *sender = &pair.end[1]->record->sender;
+    CHECK_EQUAL(fs_lock(sender, 0), 0);
+    fs_connection_watch(pair.end[0], pair.fd[0]);
+    exact_sleep_us(120000); /* the thread has had its turn */
+    CHECK(!shows(pair.fd[0]));
+    fs_unlock(sender);
+    expect_shown(pair.fd[0]);
+    expect_bytes(&pair, 0, "abc");
+    drop_poller(&poller);
+    close_both(&pair);
+}
+
+/* A process of the sending end, which says something for each byte that it is told, and then leaves. */
+static void speak(struct pair *pair, int told)
+{
+    char byte;
+    pair_close(pair, 0);
+    while (read(told, &byte, 1) == 1) say(pair, 1);
+    fs_leave_all();
+    _exit(0);
+}
+
+TEST(process_that_leaves_to_a_silent_one_leaves_a_token, NEEDS_PROCESSES)
+{
+    struct pair pair = pair_attached(4096);
+    struct poller poller = make_poller();
+    int told[2];
+    CHECK(pipe2(told, O_CLOEXEC) == 0);
+    pid_t child = start_process();
+    if (child == 0) {
+        close(told[1]);
+        speak(&pair, told[0]);
+    }
+    watch(&poller, pair.fd[0], EPOLLIN);
+    for (int i = 0; i < BEFORE_A_LOOP + 4; i++) {
+        CHECK(hears_nothing(&poller));
+        CHECK(write(told[1], "", 1) == 1);
+        CHECK_EQUAL(await(&poller), pair.fd[0]);
+        expect_bytes(&pair, 0, "abc");
+    }
+    CHECK(fs_seats_has_bit(&poller.seats, pair.fd[0]));
+    CHECK(hears_nothing(&poller));
+    CHECK(write(told[1], "", 1) == 1);
+    CHECK_EQUAL(await(&poller), pair.fd[0]);
+    close(told[1]);
+    join_process(child);
+    ignore(&poller, pair.fd[0]);
+    fs_connection_watch(pair.end[0], pair.fd[0]);
+    expect_shown(pair.fd[0]);
+    expect_bytes(&pair, 0, "abc");
+    CHECK(!shows(pair.fd[0]));
+    close(told[0]);
+    drop_poller(&poller);
+    close_both(&pair);
+}
+
 /* ---- stress ---- */
 
 struct stream {
