@@ -8,7 +8,7 @@
 #include "switch.h"
 #include "tokens.h"
 
-#define LOCK_PATIENCE_NS 50000000ull
+#define SHOW_PATIENCE_NS 1000000000ull /* a large block may be copied under the lock; else its owner is stopped */
 
 /* What lies on TCP is tokens up to a byte, and payload behind it; or payload up to X, and tokens behind it. */
 static ssize_t unread_of(const struct fs_connection *connection, const struct fs_end *end, int there)
@@ -69,7 +69,7 @@ void fs_carry_show(struct fs_connection *connection, int descriptor)
     struct fs_record *record = connection->record;
     struct fs_end *end = connection->end;
     int is_wanted = 0;
-    if (end != NULL && fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0) {
+    if (end != NULL && fs_lock(&record->receiver, SHOW_PATIENCE_NS) == 0) {
         is_wanted = show(connection, record, end, descriptor);
         fs_unlock(&record->receiver);
     }

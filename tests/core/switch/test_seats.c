@@ -523,6 +523,33 @@ TEST(token_comes_when_the_sender_is_done, 0)
     close_both(&pair);
 }
 
+static void *hold_for_long(void *word)
+{
+    CHECK_EQUAL(fs_lock(word, 0), 0);
+    exact_sleep_us(120000);
+    fs_unlock(word);
+    return NULL;
+}
+
+/* As while another thread copies a large block. */
+TEST(whoever_comes_while_another_one_reads_for_long_hears, 0)
+{
+    struct pair pair = pair_attached(4096);
+    struct poller poller = make_poller();
+    learn(&poller, &pair);
+    leave_unread(&poller, &pair, 1);
+    ignore(&poller, pair.fd[0]);
+    fs_lock_word *receiver = &pair.end[0]->record->receiver;
+    pthread_t reader = start_thread(hold_for_long, receiver);
+    while (atomic_load(receiver) == 0) sched_yield();
+    fs_connection_watch(pair.end[0], pair.fd[0]);
+    expect_shown(pair.fd[0]);
+    pthread_join(reader, NULL);
+    expect_bytes(&pair, 0, "abc");
+    drop_poller(&poller);
+    close_both(&pair);
+}
+
 /* A process of the sending end, which says something for each byte that it is told, and then leaves. */
 static void speak(struct pair *pair, int told)
 {
@@ -638,5 +665,54 @@ TEST(whoever_begins_to_hear_by_the_kernel_alone_hears, 0)
     CHECK(atomic_load(&pair.end[0]->record->listeners) <= 1);
     drop_poller(&loop);
     CHECK_EQUAL(listeners(&pair, 0), 0);
+    close_both(&pair);
+}
+
+/* A child hears of a message that is said at any moment of its first calls. */
+static void serve_once(struct poller *poller, struct pair *pair, enum first_call first)
+{
+    int number = pair->fd[0];
+    if (first == LEAVES) ignore(poller, number);
+    if (first != WAITS) watch(poller, number, EPOLLIN);
+    CHECK_EQUAL(await(poller), number);
+    expect_bytes(pair, 0, "abc");
+    drop_poller(poller);
+    fs_leave_all();
+}
+
+TEST(children_that_take_over_a_poller_hear, NEEDS_PROCESSES)
+{
+    struct pair pair = pair_attached(4096);
+    struct poller poller = make_poller();
+    struct random random = random_from(8);
+    int told[2];
+    CHECK(pipe2(told, O_CLOEXEC) == 0);
+    pid_t speaker = start_process();
+    if (speaker == 0) {
+        close(told[1]);
+        speak(&pair, told[0]);
+    }
+    watch(&poller, pair.fd[0], EPOLLIN);
+    for (int i = scaled(3000); i > 0; i--) {
+        if (random_below(&random, 2)) CHECK(hears_nothing(&poller));
+        CHECK(write(told[1], "", 1) == 1);
+        if (random_below(&random, 4)) {
+            CHECK_EQUAL(await(&poller), pair.fd[0]);
+            expect_bytes(&pair, 0, "abc");
+            continue;
+        }
+        pid_t child = start_process();
+        if (child == 0) {
+            close(told[1]);
+            serve_once(&poller, &pair, random_below(&random, LEAVES + 1));
+            _exit(0);
+        }
+        join_process(child);
+    }
+    CHECK(fs_seats_has_bit(&poller.seats, pair.fd[0]));
+    CHECK_EQUAL(listeners(&pair, 0), 0);
+    close(told[0]), close(told[1]);
+    join_process(speaker);
+    drop_poller(&poller);
     close_both(&pair);
 }
