@@ -115,9 +115,7 @@ class _Reserved(Reservation):
 # As Transport.depends, of connections that stay TCP and have gained memory.
 DEPENDS_IN_PLACE: Mapping[str, str] = {
     "descriptors.blocked_in_sending_to_a_detached_number_that_is_closed": "no number is given away within a call",
-    "ending.shut_after_the_peer_shut_both_unread": "a token that reaches an end with both halves shut is a reset",
     "readiness.edge_for_each_arrival": "a poller that fastsock does not see hears two arrivals ahead of a read",
-    "timeouts.full_sends_time_out": "a ring that was full may have room for short messages by TCP",
 }
 
 

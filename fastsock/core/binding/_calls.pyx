@@ -42,7 +42,7 @@ from fastsock.core.binding.stream cimport (
 )
 from fastsock.core.binding.switch cimport (
     FS_LOOKS, FS_MAY_SLEEP, FS_ROLE_ACCEPTED, FS_ROLE_CONNECTED, FS_WILL_WAIT,
-    fs_carry_is_attached, fs_carry_is_by_ring, fs_connection, fs_desk_closes, fs_record, fs_table_chunk, fs_table_find_in,
+    fs_carry_is_attached, fs_carry_is_by_ring, fs_carry_sends_by_tcp, fs_connection, fs_desk_closes, fs_record, fs_table_chunk, fs_table_find_in,
 )
 from fastsock.core.binding.system cimport atomic_fetch_add, atomic_int, fs_parts, iovec
 
@@ -352,7 +352,7 @@ cdef Py_ssize_t send_parts(Stream *stream, fs_parts *parts, int flags, bint ever
     cdef ssize_t result
     cdef bint again = False
     while True:
-        if stream.timeout > 0 and not fs_carry_is_attached(stream.connection):
+        if stream.timeout > 0 and fs_carry_sends_by_tcp(stream.connection):
             wait(stream, FS_WRITABLE, False, False, False)  # writable means a third of the kernel's buffer
         result = send_once(stream, parts, flags)
         if result >= 0:

@@ -28,6 +28,7 @@ cdef extern from "switch/carry.h" nogil:
     ssize_t fs_carry_send(fs_connection *connection, int descriptor, fs_parts *parts, int flags, int kernel_flags)
     ssize_t fs_carry_receive(fs_connection *connection, int descriptor, void *target, size_t length, int flags, int kernel_flags)
     int fs_carry_is_attached(const fs_connection *connection)
+    int fs_carry_sends_by_tcp(const fs_connection *connection)
     ssize_t fs_carry_unread(fs_connection *connection, int descriptor)
 
     void fs_carry_show(fs_connection *connection, int descriptor)

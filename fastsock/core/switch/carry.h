@@ -52,6 +52,12 @@ static inline int fs_carry_is_attached(const struct fs_connection *connection)
     const struct fs_record *record = atomic_load_explicit(&connection->record, memory_order_relaxed);
     return record != NULL && !fs_record_is_plain(record);
 }
+/* Likewise: whether TCP carries what is sent now. */
+static inline int fs_carry_sends_by_tcp(const struct fs_connection *connection)
+{
+    const struct fs_record *record = atomic_load_explicit(&connection->record, memory_order_relaxed);
+    return record == NULL || !atomic_load_explicit(&record->out_ring, memory_order_relaxed);
+}
 ssize_t fs_carry_unread(struct fs_connection *connection, int descriptor); /* as FIONREAD */
 
 /* Somebody whom fastsock does not see polls the number: what the kernel shows of it is exact from now on. */

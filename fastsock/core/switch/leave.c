@@ -73,12 +73,14 @@ static struct fs_end *attached_end(const struct fs_connection *connection, const
     return end != NULL && fs_record_state(record) == FS_ATTACHED ? end : NULL;
 }
 
-/* What is owed goes before the end; also what a killed process of this end has published without a word. */
-static void pay(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+/* What is owed goes before the end; also what a killed process of this end has published without a word.  That needs no
+ * token where a FIN follows, which wakes as well: an end that has shut both halves would answer a token by a reset. */
+static void pay(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
+                int fin_follows)
 {
     fs_switch_mend(record, end, descriptor);
     if ((atomic_load(&record->out_seq) & 1) == 0 || fs_tokens_pay(connection, descriptor) != 0) return;
-    if (fs_ring_unread(&end->out) > 0) fs_tokens_ring(connection, end, descriptor);
+    if (!fin_follows && fs_ring_unread(&end->out) > 0) fs_tokens_ring(connection, end, descriptor);
 }
 
 /* Another process of this end holds it, and may be silent.  This one has put bytes, and answers for them no more. */
@@ -100,7 +102,7 @@ int fs_leave_shutdown(struct fs_connection *connection, int descriptor, int how)
     struct fs_end *end = attached_end(connection, record);
     if (how != SHUT_WR) atomic_store(&record->read_shut, 1);
     if (how != SHUT_RD && end != NULL) {
-        if (locked) pay(connection, record, end, descriptor);
+        if (locked) pay(connection, record, end, descriptor, 1);
         atomic_store(&end->out.shared->producer_shut, FS_SHUT);
     }
     int error = shutdown(descriptor, how) == 0 ? 0 : -errno;
@@ -159,7 +161,7 @@ static void leave(struct fs_connection *connection, int descriptor, int is_last)
     int reads = fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0;
     struct fs_end *end = attached_end(connection, record);
     if (end != NULL) {
-        if (sends) pay(connection, record, end, descriptor);
+        if (sends) pay(connection, record, end, descriptor, is_last);
         if (sends && !is_last) leave_to_others(connection, record, end, descriptor);
         if (reads) fs_switch_mend_reader(record, descriptor);
         say_farewell(connection, record, end, descriptor, reads, is_last);
