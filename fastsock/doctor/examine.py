@@ -70,8 +70,7 @@ def _default_settings() -> config.Settings:
 
 def _known(settings: config.Settings) -> list[Transport]:
     """The paths that there are by these settings. Connections that gain memory never leave TCP."""
-    gaining = core.available and settings.upgrade
-    return [path for path in chain.transports() if not gaining or path.name != "unix"]
+    return [path for path in chain.transports() if not settings.upgrade or path.name != "unix"]
 
 
 def _path(path: Transport, settings: config.Settings) -> Findings:

@@ -115,6 +115,12 @@ def test_settings_are_told_first(run):
     assert told[:2] == [f"{CLASS} tcp tcp excluded_by_setting {role} " for role in ("connect", "accept")]
 
 
+def test_the_doctor_knows_no_path_but_tcp(run):
+    paths = json.loads("".join(run("-m", "fastsock.doctor", "--json")))["paths"]
+    assert [path["name"] for path in paths if path["works"]] == ["tcp"]
+    assert {path["reason"] for path in paths if path["name"] == "shm"} == {"no_native_core"}
+
+
 def test_a_program_under_the_launcher(run, tmp_path):
     told = tmp_path / "connections"
     assert run("-m", "fastsock.launcher", f"--stats={told}", "-c", PROGRAM) == ["b'hello'"]
