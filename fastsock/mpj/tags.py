@@ -14,6 +14,9 @@ OBJECTS = 1 << 30
 PARTITIONED = OBJECTS + TAGS
 """First of the tags that introduce partitioned sends to their receivers."""
 
+PARTITIONED_TAGS = TAGS - 3
+"""How many these are: the last three are others'."""
+
 AGREEMENT = (1 << 31) - 3
 """Of the messages by which the members of a communicator agree on the number of a new one."""
 

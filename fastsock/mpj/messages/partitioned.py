@@ -14,7 +14,7 @@ from fastsock.system.forkable import new_lock
 
 from ..constants import ANY_TAG, ERR_ARG, ERR_TRUNCATE, PROC_NULL
 from ..datatypes import buffers
-from ..tags import PARTITIONED, TAGS
+from ..tags import PARTITIONED, PARTITIONED_TAGS
 from .operation_records import Nothing, Operation, Persistent, fill_empty
 
 TYPE_CHECKING = False
@@ -104,7 +104,7 @@ class PartitionedSend(_Partitioned):
         nbytes = self.message.count * self.message.datatype.size
         hello = _HELLO.pack(self.base, partitions, nbytes)
         context = communicator.context + 1
-        self.hello = communicator.engine.isend(hello, peer, PARTITIONED + tag % TAGS, context, STANDARD)
+        self.hello = communicator.engine.isend(hello, peer, PARTITIONED + tag % PARTITIONED_TAGS, context, STANDARD)
 
     def _begin(self) -> Operation:
         if self.peer == PROC_NULL:
@@ -234,7 +234,7 @@ class PartitionedReceive(_Partitioned):
         peer = communicator.origin(source, tag)
         self.introduction = bytearray(_HELLO.size)
         context = communicator.context + 1
-        self.hello = communicator.engine.irecv(self.introduction, peer, PARTITIONED + tag % TAGS, context)
+        self.hello = communicator.engine.irecv(self.introduction, peer, PARTITIONED + tag % PARTITIONED_TAGS, context)
 
     def _begin(self) -> Operation:
         if self.peer == PROC_NULL:
