@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,13 @@ static int count_in(const char *name)
 
 int count_threads(void) { return count_in("/proc/self/task"); }
 int count_descriptors(void) { return count_in("/proc/self/fd") - 1; } /* without the folder's */
+
+int count_cores(void)
+{
+    cpu_set_t mine;
+    CHECK(sched_getaffinity(0, sizeof mine, &mine) == 0);
+    return CPU_COUNT(&mine);
+}
 
 int may_change_user(void)
 {

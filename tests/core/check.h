@@ -33,6 +33,7 @@ int scaled(int amount);   /* at least 1 */
 
 int count_threads(void); /* of this process, as the kernel counts them */
 int count_descriptors(void);
+int count_cores(void);     /* that this process may use: in a container fewer than there are */
 int may_change_user(void); /* 0 also for root without that right, as in a container */
 
 struct random {
