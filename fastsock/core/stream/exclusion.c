@@ -144,12 +144,18 @@ static int lock_slowly(fs_lock_word *word, uint64_t me, uint64_t patience_ns)
     }
 }
 
+static int try_lock(fs_lock_word *word, uint64_t me)
+{
+    uint64_t nobody = 0;
+    return atomic_compare_exchange_strong_explicit(word, &nobody, me, memory_order_acquire, memory_order_relaxed);
+}
+
+int fs_try_lock(fs_lock_word *word) { return try_lock(word, fs_thread_identity()); }
+
 int fs_lock(fs_lock_word *word, uint64_t patience_ns)
 {
-    uint64_t nobody = 0, me = fs_thread_identity();
-    if (atomic_compare_exchange_strong_explicit(word, &nobody, me, memory_order_acquire, memory_order_relaxed))
-        return 0;
-    return lock_slowly(word, me, patience_ns);
+    uint64_t me = fs_thread_identity();
+    return try_lock(word, me) ? 0 : lock_slowly(word, me, patience_ns);
 }
 
 void fs_unlock(fs_lock_word *word) { atomic_store_explicit(word, 0, memory_order_release); }

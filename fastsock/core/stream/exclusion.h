@@ -21,6 +21,7 @@ void fs_exclusion_give(struct fs_exclusion *exclusion);
 /* 0.  -EBUSY: the lock did not become free within that time.  A patience of 0 looks for a moment and never sleeps.  An
  * owner that died loses the lock. */
 int fs_lock(fs_lock_word *word, uint64_t patience_ns);
+int fs_try_lock(fs_lock_word *word); /* 1: it was free */
 void fs_unlock(fs_lock_word *word);
 
 #endif

@@ -74,7 +74,7 @@ ssize_t fs_end_put(struct fs_end *end, int descriptor, struct fs_parts *parts, i
     size_t done = 0, first = 0, past = 0;
     uint64_t start = together ? 0 : fs_ticks();
     int grew = 0;
-    end->room_wanted = 0;
+    if (atomic_load_explicit(&end->room_wanted, memory_order_relaxed) != 0) end->room_wanted = 0;
     fs_ring_shrink(&end->out);
     if (!together) fs_promise(end, length);
     while (parts->left > 0) {

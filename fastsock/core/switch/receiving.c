@@ -200,10 +200,9 @@ static int is_look_old(const struct fs_end *end)
     return (double)(fs_ticks() - end->looked_at) > LOOK_EVERY_US * fs_ticks_per_us();
 }
 
-static int is_look_due(const struct receive *call)
+static int is_look_due(const struct fs_end *end, int flags)
 {
-    const struct fs_end *end = call->end;
-    return !(call->flags & FS_WILL_WAIT) || end->end_shown ||
+    return !(flags & FS_WILL_WAIT) || end->end_shown ||
            atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed) != end->notice_seen || is_look_old(end);
 }
 
@@ -250,7 +249,7 @@ static int step_on_ring(struct receive *call, uint32_t seq)
     if (call->done == 0 && fs_await_promised(end, &call->patience)) return ON;
     int error = atomic_load(&call->record->pending_error) != 0 ? tell_error(call) : 0;
     if (error != 0) return error;
-    if (is_exact(call) || (call->done == 0 && is_look_due(call))) return look_for_end(call, seq);
+    if (is_exact(call) || (call->done == 0 && is_look_due(end, call->flags))) return look_for_end(call, seq);
     return call->done != 0 ? DONE : -EAGAIN;
 }
 
@@ -415,6 +414,48 @@ static __attribute__((noinline)) ssize_t receive_any(struct fs_connection *conne
     return got;
 }
 
+/* With the lock.  The ring carries, as all words say, and nothing but the bytes is to be seen to. */
+static int is_undisturbed(struct fs_connection *connection, int descriptor, const struct fs_record *record,
+                          const struct fs_end *end)
+{
+    if (end == NULL || !fs_table_is(connection, descriptor, record) || fs_record_state(record) != FS_ATTACHED) return 0;
+    const struct fs_switch_words *words = fs_words_in(end);
+    return fs_switch_reads_ring(record, end) && fs_connection_is_joined(end) &&
+           atomic_load_explicit(&words->rseq, memory_order_relaxed) == atomic_load(&record->rseq) &&
+           fs_traffic_inside(atomic_load(&record->received)) == 0 &&
+           !atomic_load_explicit(&record->taking, memory_order_relaxed) &&
+           !atomic_load_explicit(&words->rx_in, memory_order_relaxed) && !fs_end_is_watched(end) &&
+           !fs_switch_is_asked(end) && !end->wants;
+}
+
+/* Nothing is in the ring, and nothing else is to be asked for that. */
+static int is_only_empty(const struct fs_record *record, const struct fs_end *end, int flags)
+{
+    return atomic_load(&record->pending_error) == 0 && !is_look_due(end, flags);
+}
+
+/* The common case, of a receive so short that it awaits nothing promised: nobody else reads.  0: it is not that simple, and
+ * nothing was done.  Else `got` is the result. */
+static int take_simply(struct fs_connection *connection, int descriptor, struct fs_record *record, void *target,
+                       size_t length, int flags, ssize_t *got)
+{
+    if (length == 0 || length >= FS_COST_UNIT / 2 || !fs_try_lock(&record->receiver)) return 0;
+    struct fs_end *end = connection->end;
+    int done = is_undisturbed(connection, descriptor, record, end) && !fs_end_is_large(end, length);
+    if (done) {
+        uint64_t patience = 0;
+        fs_show_cpu(&end->header->cpu[end->side]);
+        int empty = !fs_end_has_data(end);
+        done = !empty || is_only_empty(record, end, flags);
+        if (done && empty && flags & FS_LOOKS && fs_end_look(end, FS_READABLE)) /* also where the words have changed */
+            done = !(empty = !fs_end_has_data(end));
+        if (done) *got = empty ? -EAGAIN : fs_end_take(end, descriptor, target, length, &patience);
+        if (done && *got > 0) fs_count(&end->statistics.calls_in, 1);
+    }
+    fs_unlock(&record->receiver);
+    return done;
+}
+
 /* The common case comes first, in few lines of code: after a call of the kernel none of it is in the nearest cache. */
 ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void *target, size_t length, int flags,
                          int kernel_flags)
@@ -422,11 +463,15 @@ ssize_t fs_carry_receive(struct fs_connection *connection, int descriptor, void 
     struct fs_record *record = connection->record;
     if (record == NULL) return -EBADF;
     kernel_flags &= ~MSG_WAITALL;
-    if ((kernel_flags & ~MSG_DONTWAIT) != 0 || flags & FS_PEEK || !fs_record_is_plain(record) ||
-        fs_kernel_enter_receive(connection, descriptor, record) != FS_ENTERED)
+    const int simple = (kernel_flags & ~MSG_DONTWAIT) == 0 && !(flags & FS_PEEK);
+    ssize_t got;
+    if (simple && !fs_record_is_plain(record) &&
+        take_simply(connection, descriptor, record, target, length, flags, &got))
+        return got;
+    if (!simple || !fs_record_is_plain(record) || fs_kernel_enter_receive(connection, descriptor, record) != FS_ENTERED)
         return receive_any(connection, descriptor, record, target, length, flags, kernel_flags);
     if (!(flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
-    ssize_t got = recv(descriptor, target, length, kernel_flags);
+    got = recv(descriptor, target, length, kernel_flags);
     if (got < 0) got = -errno;
     uint64_t bytes;
     got = fs_kernel_leave_receive(connection, descriptor, record, got, 0, &bytes);

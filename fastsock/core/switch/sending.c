@@ -39,17 +39,22 @@ static ssize_t kernel_send(int descriptor, struct fs_parts *parts, int flags, in
 
 /* ---- through the ring ---- */
 
+/* The other end has said nothing new, and the kernel was asked lately. */
+static int is_known_to_live(const struct fs_end *end)
+{
+    uint32_t notice = atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed);
+    return !end->end_shown && notice == end->notice_seen &&
+           (double)(fs_ticks() - end->looked_at) <= LOOK_EVERY_US * fs_ticks_per_us();
+}
+
 /* Nobody reads the ring any more, as far as is known.  Where the other end's code shut down a half without a word that is
  * wrong; so the direction goes back to TCP in the usual way, and the kernel answers.  -EBADF: the number is another file's
  * by now. */
 static int is_gone(const struct fs_record *record, struct fs_end *end, int descriptor)
 {
     if (fs_end_other_left(end)) return 1;
-    uint32_t notice = atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed);
-    if (!end->end_shown && notice == end->notice_seen &&
-        (double)(fs_ticks() - end->looked_at) <= LOOK_EVERY_US * fs_ticks_per_us())
-        return 0;
-    end->notice_seen = notice;
+    if (is_known_to_live(end)) return 0;
+    end->notice_seen = atomic_load_explicit(&end->in.shared->notice, memory_order_relaxed);
     end->looked_at = fs_ticks();
     if (!fs_identity_holds(end->owner, descriptor)) return -EBADF;
     if (atomic_load(&record->read_shut)) return 0; /* then the kernel shows nothing else */
@@ -100,20 +105,27 @@ static ssize_t ask_kernel(struct fs_connection *connection, int descriptor, stru
     return kernel_send(descriptor, parts, flags & ~FS_MAY_SLEEP, kernel_flags);
 }
 
+static ssize_t put_what_fits(struct fs_connection *connection, struct fs_end *end, int descriptor,
+                             struct fs_parts *parts, int flags)
+{
+    fs_show_cpu(&end->header->cpu[end->side]);
+    fs_answering_be_known(connection, end);
+    ssize_t result = fs_end_put(end, descriptor, parts, flags);
+    if (result > 0) {
+        fs_count(&end->statistics.bytes_sent, (uint64_t)result);
+        fs_count(&end->statistics.calls_out, 1);
+    }
+    return result;
+}
+
 /* With the lock, and the direction in the ring. */
 static ssize_t put(struct fs_connection *connection, struct fs_end *end, int descriptor, struct fs_parts *parts,
                    int flags)
 {
     const size_t length = parts->left;
     if (fs_tokens_pay(connection, descriptor) != 0) return -EAGAIN;
-    fs_show_cpu(&end->header->cpu[end->side]);
-    fs_answering_be_known(connection, end);
     if (fs_end_shared(end)) fs_cma_abandon(end);
-    ssize_t result = fs_end_put(end, descriptor, parts, flags);
-    if (result > 0) {
-        fs_count(&end->statistics.bytes_sent, (uint64_t)result);
-        fs_count(&end->statistics.calls_out, 1);
-    }
+    ssize_t result = put_what_fits(connection, end, descriptor, parts, flags);
     if (result < 0 && result != -EAGAIN) return result;
     if (result >= 0 && (size_t)result == length) return result;
     /* a full ring: who must not wait goes on over TCP, which also shows whether there is room */
@@ -163,6 +175,32 @@ static ssize_t send_by_ring(struct fs_connection *connection, int descriptor, st
     }
     fs_unlock(&record->sender);
     return result;
+}
+
+/* With the lock.  The ring carries, as all words say, and nothing but the bytes is to be seen to. */
+static int is_undisturbed(struct fs_connection *connection, int descriptor, const struct fs_record *record,
+                          const struct fs_end *end)
+{
+    if (end == NULL || !fs_table_is(connection, descriptor, record) || fs_record_state(record) != FS_ATTACHED) return 0;
+    uint32_t seq = atomic_load(&record->out_seq);
+    return (seq & 1) != 0 && atomic_load(&record->out_ring) && atomic_load(&fs_words_out(end)->seq) == seq &&
+           !atomic_load_explicit(&record->ringing, memory_order_relaxed) && atomic_load(&record->owed) == 0 &&
+           !atomic_load_explicit(&end->out.shared->producer_shut, memory_order_relaxed) && !fs_switch_is_asked(end) &&
+           !fs_end_shared(end) && !fs_end_other_left(end) && is_known_to_live(end);
+}
+
+/* The common case: nobody else sends, and there is room for all.  0: it is not that simple, and nothing was done. */
+static int put_simply(struct fs_connection *connection, int descriptor, struct fs_record *record,
+                      struct fs_parts *parts, int flags)
+{
+    const size_t length = parts->left;
+    if (length == 0 || length > FS_TOGETHER || !fs_try_lock(&record->sender)) return 0;
+    struct fs_end *end = connection->end;
+    int done = is_undisturbed(connection, descriptor, record, end) && !fs_end_is_large(end, length) &&
+               fs_ring_space(&end->out, length) >= (ssize_t)length &&
+               put_what_fits(connection, end, descriptor, parts, flags) == (ssize_t)length;
+    fs_unlock(&record->sender);
+    return done;
 }
 
 /* ---- over TCP ---- */
@@ -271,7 +309,10 @@ ssize_t fs_carry_send(struct fs_connection *connection, int descriptor, struct f
 {
     struct fs_record *record = connection->record;
     if (record == NULL) return -EBADF;
-    int simple = parts->count == 1 && parts->left == parts->next->iov_len && !(kernel_flags & ONLY_TCP);
+    const size_t length = parts->left;
+    int simple = parts->count == 1 && length == parts->next->iov_len && !(kernel_flags & ONLY_TCP);
+    if (simple && !fs_record_is_plain(record) && put_simply(connection, descriptor, record, parts, flags))
+        return (ssize_t)length;
     if (!simple || !fs_record_is_plain(record) || fs_kernel_enter_send(connection, descriptor, record) != FS_ENTERED)
         return send_any(connection, descriptor, record, parts, flags, kernel_flags);
     if (!(flags & FS_MAY_SLEEP)) kernel_flags |= MSG_DONTWAIT;
