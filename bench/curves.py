@@ -43,7 +43,7 @@ from common.process import Broken, Process, Unusable
 from common.question import Options
 
 RAW = "bare ring"
-ARRAYS_SHM, ARRAYS_UNIX, ARRAYS_TCP = "send_array over shm", "send_array over unix", "send_array over tcp"
+ARRAYS_SHM, ARRAYS_TCP = "send_array over shm", "send_array over tcp"
 BYTES_SHM, BYTES_TCP, BYTES_UNIX, PICKLED = "bytes over shm", "bytes over tcp", "AF_UNIX", "pickle over tcp"
 POOL, SEGMENT, FRESH = "bulk into a pool", "bulk into the segment", "bulk into a fresh array"
 OWN, OWN_TCP = rmi.OWN, "fastsock.rmi over tcp"
@@ -63,7 +63,6 @@ def arrays(options: Options) -> list[Sample]:
         partial(fast, "shm", BYTES_SHM),
         PickleTcp,
         partial(FastArrays, ARRAYS_SHM, "shm", into=True),
-        partial(FastArrays, ARRAYS_UNIX, "unix", into=True),
         partial(FastArrays, ARRAYS_TCP, "tcp", into=True),
     ], (PING_PONG,))  # fmt: skip
 

@@ -18,11 +18,10 @@ from common.question import NOISE, Options
 from common.target import Result
 
 REQUESTS = (1, 2, 6, 10, 20, 40, 200)
-TCP, UPGRADE, MEETING = "tcp", "fastsock upgrade", "fastsock shm"
+TCP, FAST = "tcp", "fastsock"
 PEERS = (
     partial(ShortLived, TCP),
-    partial(ShortLived, UPGRADE, upgrade=True),
-    partial(ShortLived, MEETING, fast=True, path="shm"),
+    partial(ShortLived, FAST, fast=True),
 )
 ROUND_TRIPS = 2000  # in a sample, about
 
@@ -45,7 +44,7 @@ def measure(options: Options) -> list[Result]:
         for pair in pairs.values():
             pair.close()
     options.samples += turns.samples
-    return [_line(turns, requests, peer, options) for requests in REQUESTS for peer in (UPGRADE, MEETING)]
+    return [_line(turns, requests, options) for requests in REQUESTS]
 
 
 def _named(requests: int) -> str:
@@ -60,15 +59,15 @@ def _us_a_connection(pair: Pair, requests: int) -> float:
     return seconds / connections * 1e6
 
 
-def _line(turns: Turns, requests: int, peer: str, options: Options) -> Result:
+def _line(turns: Turns, requests: int, options: Options) -> Result:
     what = _named(requests)
-    faster = summary.compare(turns.samples, what, 0, peer, TCP)
+    faster = summary.compare(turns.samples, what, 0, FAST, TCP)
     return question.ratio(
-        f"{what}: {peer}, times plain TCP's time",
+        f"{what}, times plain TCP's time",
         1 / faster if faster else None,
         options.skipped,
-        peer,
-        at_most=1 + NOISE if peer == UPGRADE else None,
+        FAST,
+        at_most=1 + NOISE,
         cores=summary.placements(turns.samples, what, 0),
         note=summary.medians(turns.samples, what, 0),
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 from common import question
 from common.pair import Pair
-from common.peers.stream_sockets import TcpPeer, require_path, socket_module
+from common.peers.stream_sockets import TcpPeer, require_path, settle, socket_module
 from common.process import Broken, Process, Unusable
 from common.question import Options
 from common.target import Result
@@ -47,8 +47,9 @@ class Many(TcpPeer):
             require_path(self.sockets[0], self.path)
 
     def accept_more(self, count: int) -> int:
-        for _ in range(count):
-            self.sockets.append(self.listener.accept()[0])
+        made = [self.listener.accept()[0] for _ in range(count)]
+        self.sockets += made
+        self._settle(made)
         return count
 
     def connect_more(self, count: int) -> int:
@@ -56,7 +57,12 @@ class Many(TcpPeer):
         module = socket_module(self.client)
         made = [module.create_connection(self.address) for _ in range(count)]
         self.sockets += made
+        self._settle(made)
         return sum(sock.transport == self.path for sock in made) if self.path else count
+
+    def _settle(self, made: list[Any]) -> None:
+        for sock in made if self.path else ():
+            settle(sock, self.path)
 
     def ask_all(self, size: int) -> None:
         """One message each way over every connection."""

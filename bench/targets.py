@@ -29,7 +29,6 @@ import start_ranks
 import start_up
 import staying_tcp
 import stream
-import unix_path
 import whole_programs
 from common import machine, question, record, target
 from common.process import Broken, Unusable
@@ -46,7 +45,6 @@ QUESTIONS: dict[str, Question] = {
     "busy_thread": busy_thread.measure,
     "asyncio_echo": asyncio_echo.measure,
     "oversubscribed": oversubscribed.measure,
-    "unix_path": unix_path.measure,
     "staying_tcp": staying_tcp.measure,
     "set_up": set_up.measure,
     "start_up": start_up.measure,

@@ -30,6 +30,7 @@ def connection(path: str) -> tuple[Any, Any]:
     if path == PLAIN:
         with plain.create_server(("127.0.0.1", 0)) as listener:
             return plain.create_connection(listener.getsockname()), listener.accept()[0]
+    import fastsock
     from fastsock import socket
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -37,8 +38,11 @@ def connection(path: str) -> tuple[Any, Any]:
         thread = threading.Thread(target=lambda: accepted.append(listener.accept()[0]))
         thread.start()
         near = socket.create_connection(listener.getsockname())
-        near.fileno()  # takes part in the meeting
         thread.join()
+        settling = threading.Thread(target=fastsock.attach, args=(accepted[0], 5))
+        settling.start()
+        fastsock.attach(near, 5)
+        settling.join()
     if near.transport != "shm":
         sys.exit(f"the connection took {near.transport}, not shm: see python -m fastsock.doctor")
     return near, accepted[0]
@@ -91,7 +95,7 @@ def measure(many: int, seconds: float) -> dict[str, Any]:
 def child(locked: bool, many: int, seconds: float) -> dict[str, Any]:
     options = [f"-Xgil={int(locked)}"] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
     command = [sys.executable, *options, __file__, "--measure", str(seconds), "--threads", str(many)]
-    environment = {**os.environ, "FASTSOCK_MEETING_MS": "1000", "FASTSOCK_TRANSPORTS": "shm,tcp"}
+    environment = {**os.environ, "FASTSOCK_TRANSPORTS": "shm,tcp"}
     told = json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
     if told["locked"] != locked:
         sys.exit("a module brought the interpreter's lock back")

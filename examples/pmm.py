@@ -124,7 +124,7 @@ class Worker:
     def join(self, variant: str, right: tuple[str, int]) -> str:
         """Connect to the worker at the right, and take the connection of the one at the left. Returns the path."""
         send, _, receive = variant.partition(", ")
-        configure(direct_min=DIRECT_FROM if send == PIN else 0, short_lived="path", meeting_ms=1000)
+        configure(direct_min=DIRECT_FROM if send == PIN else 0)
         if self.rank % 2 == 0:  # so that not all wait for somebody to accept
             to_right = socket.create_connection(right)
             from_left, _ = self.listener.accept()

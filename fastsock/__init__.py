@@ -16,13 +16,13 @@ Arrows run downwards only, from one line of this list to those below it:
     launcher      python -m fastsock.launcher
     launching     putting fastsock into programs that do not name it
     reporting     what is told of connections
-    socket        the class
+    socket        the module that stands in for the standard one
     channel_socket  the same where paths to other hosts are there
-    stream_socket   the class whose connections stay TCP and gain memory (FASTSOCK_UPGRADE)
+    stream_socket   the class whose connections stay TCP and gain memory
     patching      what is replaced in a running Python, and put back
     connection    one TCP connection as its program sees it
     meeting       how two ends find each other beside TCP
-    chain         the paths in their order: shm, unix, rdma, sdp, tcp
+    chain         the paths in their order: shm, rdma, sdp, tcp
     transport     what every path is
     config        the settings
     arrays        typed-array framing; array_format: its header
@@ -88,7 +88,7 @@ def connections() -> list[Explanation]:
 
 
 def attach(sock: Any, timeout: float | None = 1.0) -> bool:
-    """Gives a connection of FASTSOCK_UPGRADE memory now, however young it is. Returns whether it has memory.
+    """Gives a connection memory now, however young it is. Returns whether it has memory.
 
     The other end calls this too, or sends and receives meanwhile. timeout: seconds, None for ever.
     """

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from . import core
-from .config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, ONLY_BY_NAME, Rule, Settings, settings
+from .config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, ONLY_BY_NAME, Settings, settings
 from .shm import ShmTransport
 from .system.genuine import genuine
 from .tcp import TcpTransport
 from .transport import Capability, Reason, Refused, Transport
-from .unix import UnixTransport
 
 
 class _Log:
@@ -36,9 +35,7 @@ class _Log:
 
 log = _Log()
 
-_MADE: dict[str, Transport] = {path.name: path for path in (ShmTransport(), UnixTransport(), TcpTransport())}
-_BY_NUMBER = {path.number: path for path in _MADE.values()}
-_WITHOUT_UPGRADE = ("shm", "unix")  # these meet beside TCP only where FASTSOCK_UPGRADE is 0
+_MADE: dict[str, Transport] = {path.name: path for path in (ShmTransport(), TcpTransport())}
 _OF_SOCKETS_DIRECT = ("/proc/sys/net/smc", "/proc/net/sdp")  # of a kernel that has AF_SMC or AF_INET_SDP
 _IPV4_IPV6_UNIX = (_socket.AF_INET, _socket.AF_INET6, _socket.AF_UNIX)
 
@@ -72,41 +69,11 @@ def transports() -> Iterator[Transport]:
     return map(_named, KNOWN_TRANSPORTS)
 
 
-def by_number(number: int) -> Transport | None:
-    """The path with this number on the wire of the meeting, or None."""
-    return _BY_NUMBER.get(number)
-
-
-def candidates(direction: str, ip: str, port: int) -> tuple[Sequence[Transport], Reason]:
-    """The usable paths that a meeting may agree on, best first. Where there is none, the reason says why.
+def between_hosts(direction: str, ip: str, port: int) -> tuple[Transport | None, Reason]:
+    """The path that such a connection may take to another host, or None with the reason.
 
     direction is "connect" or "listen"; ip (numeric) and port are the listener's.
     """
-    global _found, _found_for
-    current = settings()
-    if _found_for is not current or len(_found) > 4096:
-        _found, _found_for = {}, current
-    key = (direction, ip, port)
-    known = _found.get(key)
-    if known is None:
-        known = _found[key] = _candidates(current, direction, ip, port)
-    return known
-
-
-def beside_tcp(direction: str, ip: str, port: int) -> tuple[Sequence[Transport], Reason]:
-    """The same where connections stay TCP and gain memory: the paths of other authors, as far as they precede shm.
-
-    Where the settings name none, the reason is JOINED: nothing is refused.
-    """
-    found, reason = candidates(direction, ip, port)
-    if not may_meet():
-        return (), Reason.JOINED
-    before = itertools.takewhile(lambda path: path.name != "shm", found)
-    return [path for path in before if path.name not in _WITHOUT_UPGRADE], reason
-
-
-def between_hosts(direction: str, ip: str, port: int) -> tuple[Transport | None, Reason]:
-    """The path that such a connection may take to another host, or None with the reason. Arguments as candidates()."""
     global _far, _far_for
     current = settings()
     if _far_for is not current or len(_far) > 4096:
@@ -118,8 +85,28 @@ def between_hosts(direction: str, ip: str, port: int) -> tuple[Transport | None,
     return known
 
 
+def beside_tcp(direction: str, ip: str, port: int) -> tuple[Sequence[Transport], Reason]:
+    """The usable paths of other authors that settings and rules name before shm, best first.
+
+    Where they name none, the reason is JOINED: nothing is refused. Arguments as between_hosts().
+    """
+    names, _ = settings().paths_for(direction, ip, port)
+    found: list[Transport] = []
+    reason = Reason.JOINED
+    for path in map(_named, itertools.takewhile(lambda name: name not in ("shm", "tcp"), names)):
+        if direction == "connect" and _opens(path):  # whatever comes behind it is not reached
+            break
+        if _meets(path):
+            refused = path.usable()
+            if refused is None:
+                found.append(path)
+            else:
+                reason = refused
+    return found, Reason.JOINED if found else reason
+
+
 def stays_on_tcp(direction: str, ip: str, port: int) -> Refused | None:
-    """Why settings and rules let no memory be added to such a connection, or None. Arguments as candidates()."""
+    """Why settings and rules let no memory be added to such a connection, or None. Arguments as between_hosts()."""
     names, rule = settings().paths_for(direction, ip, port)
     if "shm" in names:
         return None
@@ -128,12 +115,6 @@ def stays_on_tcp(direction: str, ip: str, port: int) -> Refused | None:
         if reason is not None:
             return Refused(reason)
     return Refused(Reason.EXCLUDED_BY_SETTING) if rule is None else Refused(Reason.EXCLUDED_BY_RULE, str(rule))
-
-
-def nothing_but_tcp() -> Reason | None:
-    """The reason why every connection of this process stays on TCP, or None."""
-    current = settings()
-    return Reason.EXCLUDED_BY_SETTING if current.transports[0] == "tcp" and not current.rules else None
 
 
 def may_open() -> bool:
@@ -155,7 +136,7 @@ def leads_elsewhere() -> bool:
 
 def may_meet() -> bool:
     """Whether there is a path of another author that meets beside TCP."""
-    return any(_meets(path) for name, path in _MADE.items() if name not in _WITHOUT_UPGRADE)
+    return any(map(_meets, _MADE.values()))
 
 
 def may_span() -> bool:
@@ -203,35 +184,8 @@ _may_open = False
 _may_open_for: Settings | None = None
 
 # Every connect and accept asks for these. They hold as long as the settings do.
-_found: dict[tuple[str, str, int], tuple[Sequence[Transport], Reason]] = {}
-_found_for: Settings | None = None
 _far: dict[tuple[str, str, int], tuple[Transport | None, Reason]] = {}
 _far_for: Settings | None = None
-
-
-def _candidates(current: Settings, direction: str, ip: str, port: int) -> tuple[Sequence[Transport], Reason]:
-    names: tuple[str, ...]
-    rule: Rule | None
-    names, rule = current.paths_for(direction, ip, port)
-    reason = Reason.EXCLUDED_BY_SETTING if rule is None else Reason.EXCLUDED_BY_RULE
-    found: list[Transport] = []
-    for name in names:
-        if name == "tcp":
-            break
-        if name in BETWEEN_HOSTS:
-            continue
-        path = _named(name)
-        if direction == "connect" and _opens(path):  # whatever comes behind it is not reached
-            break
-        refused = path.usable()
-        if refused is None and _meets(path):
-            found.append(path)
-        elif refused is None:
-            continue
-        else:
-            reason = refused
-            log.debug("%s path refused: %s", name, refused)
-    return tuple(found), Reason.JOINED if found else reason
 
 
 def _between_hosts(current: Settings, direction: str, ip: str, port: int) -> tuple[Transport | None, Reason]:

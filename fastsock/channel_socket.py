@@ -17,8 +17,7 @@ import weakref
 from . import chain, stream_socket
 from .config import settings
 from .connection import channel_calls, elsewhere, foreign, opening, registry, tcp_options
-from .connection.standing_in import Plain as _Plain
-from .connection.standing_in import pass_for_standard, stand_in
+from .connection.standing_in import Plain, pass_for_standard, stand_in
 from .core.binding._calls import accepted, also_serve, connected, is_known, is_new
 from .meeting import names, near, ports, remote
 from .meeting.joined import confirm
@@ -120,7 +119,7 @@ class socket(stream_socket.socket):
         """The first half of accept(). It waits for the kernel only."""
         descriptor, address = self._accept()  # type: ignore[attr-defined]
         sock: socket = _bare(socket)
-        _Plain.__init__(sock, _family(self), _kind(self), _proto(self), descriptor)
+        Plain.__init__(sock, _family(self), _kind(self), _proto(self), descriptor)
         if _socket.getdefaulttimeout() is None and self.gettimeout():
             sock.setblocking(True)
         return sock, address
@@ -223,7 +222,6 @@ class socket(stream_socket.socket):
             self._fast_refused = refused
             connected(self, peer)
             return
-        assert joined is not None  # only who goes ahead of the other end gets None
         self._fast_move("connect", joined, local, peer, offer.held())
         confirm(joined, self)
         if foreign.takes_descriptor(self):
@@ -252,7 +250,6 @@ class socket(stream_socket.socket):
         _Base.settimeout(self, timeout)
         is_new(descriptor)
         self._fast_connection = connection
-        assert joined.channel is not None
         joined.channel.rebind(descriptor)
         joined.channel.settimeout(timeout)
         self._fast_bind(joined.channel)
@@ -341,7 +338,7 @@ class socket(stream_socket.socket):
         self._fast_release()
         if _Base.fileno(self) >= 0:
             registry.closing(connection)
-        return _Plain.detach(self)
+        return Plain.detach(self)
 
     def _fast_give_to(self, engine: Any, peer: int, in_memory: bool) -> None:
         """See connection/engine_socket.py."""
@@ -369,9 +366,9 @@ class socket(stream_socket.socket):
         """Makes another object with this one's descriptor and connection. This one is closed."""
         descriptor, timeout = _Base.fileno(self), _Base.gettimeout(self)
         sock: socket = _bare(socket)
-        _Plain.detach(self)
+        Plain.detach(self)
         channel = self._fast_unbind()
-        _Plain.__init__(sock, self.family, self.type, self.proto, fileno=descriptor)
+        Plain.__init__(sock, self.family, self.type, self.proto, fileno=descriptor)
         _Base.settimeout(sock, timeout)
         sock._fast_connection, sock._fast_options = self._fast_connection, self._fast_options
         sock._fast_bind(channel)
@@ -386,7 +383,7 @@ class socket(stream_socket.socket):
             return _Stream.dup(self)  # type: ignore[no-any-return]
         descriptor = _socket.dup(_Base.fileno(self))
         sock: socket = _bare(self.__class__)
-        _Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
+        Plain.__init__(sock, _family(self), _kind(self), _proto(self), fileno=descriptor)
         sock.settimeout(self.gettimeout())
         sock._fast_connection = self._fast_connection
         sock._fast_options = self._fast_options

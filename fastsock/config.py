@@ -19,19 +19,18 @@ if TYPE_CHECKING:
 
     Network = tuple[int, int, int]  # address bits (32 or 128), masked address, mask
 
-KNOWN_TRANSPORTS = ("shm", "unix", "rdma", "rsockets", "sdp", "tcp")  # every path, fastest first: the only list of them
+KNOWN_TRANSPORTS = ("shm", "rdma", "rsockets", "sdp", "tcp")  # every path, fastest first: the only list of them
 ONLY_BY_NAME = ("rdma", "rsockets", "sdp")  # taken only where a setting or a rule names them
 BETWEEN_HOSTS = ("rdma", "rsockets")  # these join two hosts, and mean nothing within one
 DEFAULT_TRANSPORTS = tuple(name for name in KNOWN_TRANSPORTS if name not in ONLY_BY_NAME)
 LAST_RESORT = "tcp"
 PEERS = ("same-user", "any")
-SHORT_LIVED = ("tcp", "path")
 FAILOVER = ("error", "resume")
 RENDEZVOUS = ("write", "read")
 SMALLEST_RING = 4096
 LARGEST_RING = 1 << 30
 
-_RULE_FORM = "'connect|listen host[/prefix] port|first-last|* paths', as 'connect 10.0.0.0/8 5000-5999 unix,tcp'"
+_RULE_FORM = "'connect|listen host[/prefix] port|first-last|* paths', as 'connect 10.0.0.0/8 5000-5999 shm,tcp'"
 _YES = ("1", "true", "yes", "on")
 _NO = ("0", "false", "no", "off", "")
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -116,8 +115,7 @@ class Checked(Frozen):
 class InForce:
     """The settings in force in this process, of one class. ``read`` gives the environment's settings.
 
-    Native code looks up ``current`` in this object's dictionary for each connection that stays on TCP. So the class
-    has no slots.
+    Native code follows ``current`` in this object's dictionary. So the class has no slots.
     """
 
     current: Any
@@ -227,12 +225,10 @@ class Settings(Checked):
     ring_bytes: int
     direct_min: int
     peers: str
-    short_lived: str
     failover: str
     rdma_rendezvous: str
     stats: str | None
     trace: bool
-    upgrade: bool
     upgrade_after: int | None
     _connect: tuple[tuple[Rule, tuple[str, ...]], ...]
     _listen: tuple[tuple[Rule, tuple[str, ...]], ...]
@@ -247,12 +243,10 @@ class Settings(Checked):
         "ring_bytes",
         "direct_min",
         "peers",
-        "short_lived",
         "failover",
         "rdma_rendezvous",
         "stats",
         "trace",
-        "upgrade",
         "upgrade_after",
     )
     __slots__ = (*_fields, "_connect", "_listen")
@@ -269,12 +263,10 @@ class Settings(Checked):
         ring_bytes: int | str = 1 << 20,
         direct_min: int | str = 64 << 10,
         peers: str = "same-user",
-        short_lived: str = "tcp",
         failover: str = "error",
         rdma_rendezvous: str = "write",
         stats: str | None = None,
         trace: bool | str = False,
-        upgrade: bool | str = False,
         upgrade_after: int | str | None = None,
     ) -> None:
         text = transports if isinstance(transports, str) else ",".join(transports)
@@ -287,12 +279,10 @@ class Settings(Checked):
         _set(self, "ring_bytes", _ring_bytes(ring_bytes))
         _set(self, "direct_min", size("direct_min", direct_min))
         _set(self, "peers", choice("peers", peers, PEERS))
-        _set(self, "short_lived", choice("short_lived", short_lived, SHORT_LIVED))
         _set(self, "failover", choice("failover", failover, FAILOVER))
         _set(self, "rdma_rendezvous", choice("rdma_rendezvous", rdma_rendezvous, RENDEZVOUS))
         _set(self, "stats", stats or None)
         _set(self, "trace", flag("trace", trace))
-        _set(self, "upgrade", flag("upgrade", upgrade))
         _set(self, "upgrade_after", _calls("upgrade_after", upgrade_after))
         # a rule may name more than the default, which leaves these out for whoever did not ask
         allowed = KNOWN_TRANSPORTS if self.transports == DEFAULT_TRANSPORTS else self.transports
@@ -324,7 +314,7 @@ def parse_transports(
     file: str | None = None,
     line: int | None = None,
 ) -> tuple[str, ...]:
-    """Read ``shm,unix`` (these, in this order) or ``^shm`` (all of ``default`` but these).
+    """Read ``shm,tcp`` (these, in this order) or ``^shm`` (all of ``default`` but these).
 
     The answer always ends in "tcp": every connection can stay on that path. Paths written after
     "tcp" would never be reached, so they are dropped. Raises ConfigError if a name is no path, or
@@ -572,12 +562,10 @@ _VARIABLES = {
     "FASTSOCK_RING_BYTES": "ring_bytes",
     "FASTSOCK_DIRECT_MIN": "direct_min",
     "FASTSOCK_PEERS": "peers",
-    "FASTSOCK_SHORT_LIVED": "short_lived",
     "FASTSOCK_FAILOVER": "failover",
     "FASTSOCK_RDMA_RENDEZVOUS": "rdma_rendezvous",
     "FASTSOCK_STATS": "stats",
     "FASTSOCK_TRACE": "trace",
-    "FASTSOCK_UPGRADE": "upgrade",
     "FASTSOCK_UPGRADE_AFTER": "upgrade_after",
 }
 LAUNCHED = "FASTSOCK_LAUNCHED"  # the process that the launcher became

@@ -32,7 +32,7 @@ Runs a Python program with fast sockets, and its child Pythons too.
 
   --stats[=FILE]      at exit, say what each connection used and why, on standard error,
                       or as lines of JSON appended to FILE
-  --transports PATHS  the paths to try, best first, as shm,unix; or those to leave out, as ^shm
+  --transports PATHS  the paths to try, best first, as rdma,shm; or those to leave out, as ^shm
   --config FILE       rules: connect|listen host[/prefix] port|first-last|* paths
   --trace             tell every decision on standard error
   --help, --version

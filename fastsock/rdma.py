@@ -77,7 +77,6 @@ class _Span:
 
 class RdmaTransport(Transport):
     name = "rdma"
-    number = 4
     capabilities = Capability.BETWEEN_HOSTS
     differs: Mapping[str, str] = {
         **dict.fromkeys(
@@ -182,7 +181,6 @@ class RsocketsTransport(RdmaTransport):
     """
 
     name = "rsockets"
-    number = 5
     depends: Mapping[str, str] = {
         **RdmaTransport.depends,
         **dict.fromkeys(

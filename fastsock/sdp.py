@@ -97,7 +97,6 @@ class _InetSdp:
 
 class SdpTransport(Transport):
     name = "sdp"
-    number = 4
     capabilities = Capability.OPENS_SOCKET
     differs: Mapping[str, str] = {
         "closing.close_with_our_bytes_unread_there": _NO_RESET,

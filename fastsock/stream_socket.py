@@ -1,8 +1,7 @@
-"""The socket class whose connections stay TCP and gain memory while they live (FASTSOCK_UPGRADE).
+"""The socket class whose connections stay TCP and gain memory while they live.
 
-As `fastsock.socket`, which takes its class from here where the setting says so. listen, connect, accept and close are
-the kernel's: they only note in the core's table which numbers are TCP streams. The data calls are native
-(`SocketCalls`).
+listen, connect, accept and close are the kernel's: they only note in the core's table which numbers are TCP streams.
+The data calls are native (`SocketCalls`).
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ class socket(SocketCalls, Plain):
     """
 
     __slots__ = ()
-    __new__ = _Base.__new__  # a base without fields has one of its own, that makes no socket
+    if not TYPE_CHECKING:
+        __new__ = _Base.__new__  # a base without fields has one of its own, that makes no socket
 
     _fast_channel: Channel | None = None  # the layers above find the bytes by the socket itself
 

@@ -7,5 +7,4 @@ from .transport import Capability, Transport
 
 class TcpTransport(Transport):
     name = "tcp"
-    number = 0
     capabilities = Capability.SAME_HOST

@@ -25,16 +25,12 @@ class Reason(enum.Enum):
     EXCLUDED_BY_SETTING = "excluded_by_setting"
     EXCLUDED_BY_RULE = "excluded_by_rule"
     PEER_NOT_LOCAL = "peer_not_local"
-    NO_LISTENER_PRESENCE = "no_listener_presence"
     LISTENER_DID_NOT_ANSWER = "listener_did_not_answer"
     CLOSED_BEFORE_MEETING = "closed_before_meeting"
     LISTENER_LAPSED_BEFORE = "listener_lapsed_before"
-    SHORT_LIVED_BEFORE = "short_lived_before"
+    NO_LISTENER_PRESENCE = "no_listener_presence"
     BACKLOG_FULL = "backlog_full"
     NOT_YET = "not_yet"
-    NOT_ACCEPTED_YET = "not_accepted_yet"
-    ACCEPTED_BY_OTHERS = "accepted_by_others"
-    NO_OFFER = "no_offer"
     PEER_DID_NOT_JOIN = "peer_did_not_join"
     PEER_DECLINED = "peer_declined"
     PEER_VERSION = "peer_version"
@@ -44,7 +40,6 @@ class Reason(enum.Enum):
     KERNEL_FELL_BACK = "kernel_fell_back"
     NO_MEMORY = "no_memory"
     NO_DESCRIPTORS = "no_descriptors"
-    NO_PORT = "no_port"
     SYSTEM_ERROR = "system_error"
     DESCRIPTOR_WATCHED = "descriptor_watched"
     DESCRIPTOR_TAKEN = "descriptor_taken"
@@ -68,17 +63,13 @@ ADVICE: dict[Reason, str] = {
     Reason.EXCLUDED_BY_SETTING: "add the path to FASTSOCK_TRANSPORTS or remove the ^ before it",
     Reason.EXCLUDED_BY_RULE: "change the rule in the file that FASTSOCK_CONFIG names",
     Reason.PEER_NOT_LOCAL: "nothing to do: the other end is on another host",
-    Reason.NO_LISTENER_PRESENCE: "start the server with `python -m fastsock.launcher` or import fastsock.socket in it; "
-    "one that closed all descriptors but its listener's is found again once it has accepted",
     Reason.LISTENER_DID_NOT_ANSWER: "the server was busy, or foreign code accepts; FASTSOCK_MEETING_MS gives it longer",
-    Reason.NOT_ACCEPTED_YET: "nothing: the connection leaves TCP as soon as the server has called accept()",
+    Reason.NO_LISTENER_PRESENCE: "start the server with `python -m fastsock.launcher` or import fastsock.socket in it, "
+    "and let it take that path too",
     Reason.NOT_YET: "nothing: it gains memory when it has lasted, if the other end runs fastsock on this host too; "
     "FASTSOCK_UPGRADE_AFTER says how long",
     Reason.PEER_DID_NOT_JOIN: "run fastsock at the other end too, as the same user, with settings that allow the path",
-    Reason.ACCEPTED_BY_OTHERS: "the server's program or a library of it accepts in C, or without fastsock",
     Reason.LISTENER_LAPSED_BEFORE: "the server let earlier offers lapse; it is tried again from time to time",
-    Reason.SHORT_LIVED_BEFORE: "nothing: TCP is faster for so little; FASTSOCK_SHORT_LIVED=path takes the path always",
-    Reason.NO_OFFER: "start the client with `python -m fastsock.launcher` or import fastsock.socket in it",
     Reason.DESCRIPTOR_WATCHED: "connect first and register the descriptor with poll or epoll afterwards",
     Reason.OTHER_USER: "both ends must run as one user that their user namespaces map, or both set FASTSOCK_PEERS=any",
     Reason.NO_NATIVE_CORE: "install a C compiler and the Python headers, then reinstall fastsock",
@@ -240,14 +231,6 @@ class Channel(Protocol):
         """The program has the number now. From now on the kernel must tell readiness exactly."""
         raise NotImplementedError
 
-    def knock(self) -> None:
-        """Sends one byte over the doorbell. It says that this end has joined. (The byte `M` says that it has not.)"""
-        raise NotImplementedError
-
-    def joined(self) -> None:
-        """At the accepting end: the byte of knock() lies at the doorbell. The channel may take it or leave it."""
-        raise NotImplementedError
-
     def forked(self) -> None:
         """Called in a child after fork(). Other threads that were inside a call do not exist in the child."""
         raise NotImplementedError
@@ -287,17 +270,15 @@ class Channel(Protocol):
 class Transport(abc.ABC):
     """One path between two ends. A path knows nothing of the socket class.
 
-    Paths with OPENS_SOCKET implement `open`, `owns` and `carrier`.
-
-    Paths with MEETS_BESIDE_TCP also implement `offer` and `join`. Both get the connected UNIX stream socket of the
-    meeting, and the other end's process id (0 where it has no number here). Both give a channel, or None where that
-    socket itself is the stream. Once they have returned, joining must not fail any more.
+    Paths with OPENS_SOCKET implement `open`, `owns` and `carrier`. Paths with BETWEEN_HOSTS implement `listen`, `reach`
+    and `reached`. Paths with MEETS_BESIDE_TCP implement `offer` and `join`, and have a `number`. Both get the connected
+    UNIX stream socket of the meeting, and the other end's process id (0 where it has no number here). Both give a
+    channel. Once they have returned, joining must not fail any more.
     """
 
     name: str
-    number: int  # on the wire of the meeting
+    number: int  # on the wire of the meeting, of a path with MEETS_BESIDE_TCP
     capabilities: Capability
-    shares_memory = False  # whether `capabilities` holds SHARED_MEMORY: each connect asks, so it is kept here
     differs: Mapping[str, str] = {}
     """The checks of fastsock.testing that the path cannot pass, as `flags.waitall_with_peek`, each with the reason.
 
@@ -305,15 +286,6 @@ class Transport(abc.ABC):
     """
     depends: Mapping[str, str] = {}
     """The same of checks that the path passes on some machines, or at times. check_stream() insists on neither."""
-    is_stream = False
-    """Whether a bare UNIX stream carries the bytes. Then the ends need nothing else of each other."""
-    stream_bytes = 0
-    """Of such a path: the send buffer of each side, as far as this process may have it."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "capabilities" in vars(cls):
-            cls.shares_memory = Capability.SHARED_MEMORY in cls.capabilities
 
     def usable(self) -> Reason | None:
         """The reason why this process cannot use the path at all, or None."""
@@ -345,8 +317,8 @@ class Transport(abc.ABC):
         """
         raise NotImplementedError(f"the {self.name} path makes no sockets")
 
-    def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Channel | None, list[int], int]:
-        """The accepting end's half. Returns a channel or None, the descriptors to pass, and a number to pass.
+    def offer(self, doorbell: Any, settings: Settings, peer: str, pid: int) -> tuple[Channel, list[int], int]:
+        """The accepting end's half. Returns a channel, the descriptors to pass, and a number to pass.
 
         The caller closes those descriptors. Raises Refused if the path cannot serve.
         """
@@ -354,40 +326,12 @@ class Transport(abc.ABC):
 
     def join(
         self, doorbell: Any, descriptors: list[int], number: int, settings: Settings, peer: str, pid: int
-    ) -> Channel | None:
-        """The connecting end's half, with the descriptors and the number of offer(). Returns a channel or None.
+    ) -> Channel:
+        """The connecting end's half, with the descriptors and the number of offer(). Returns a channel.
 
         The caller closes the descriptors. Raises Refused if the path cannot serve.
         """
         raise NotImplementedError(f"the {self.name} path does not meet beside TCP")
-
-    def prepare(self, doorbell: int) -> None:
-        """Of a path whose bytes a bare UNIX stream carries (`is_stream`): makes one side of it ready."""
-        raise NotImplementedError(f"the {self.name} path is no bare stream")
-
-    def declined(self, pid: int) -> bool:
-        """The other end could not use what offer() gave. Returns whether a second offer may give something else."""
-        return False
-
-    def reserve(self, pid: int, ticket: int) -> Reservation | None:
-        """Sets aside memory for the next connection with that process. Both ends know it by `ticket`.
-
-        The accepting end can then claim it without another word, so neither end waits for the other. None: the path
-        has nothing to set aside.
-        """
-        return None
-
-    def claim(self, ticket: int) -> Claim | None:
-        """The accepting end's half of a meeting with a reservation, or None where there is no such reservation."""
-        return None
-
-    def begin(self, doorbell: int, settings: Settings, peer: str) -> tuple[Channel, int]:
-        """The connecting end's channel, before there is another end, and the descriptor of that end's memory.
-
-        Only paths with SHARED_MEMORY can begin so: the channel must keep the bytes that are sent. Raises Refused if the
-        path cannot serve.
-        """
-        raise NotImplementedError(f"the {self.name} path needs both ends")
 
     def listen(self, ip: str, port: int) -> Listening:
         """A path with BETWEEN_HOSTS: it hears of connecting ends at a listener's address. Raises Refused."""
@@ -400,10 +344,6 @@ class Transport(abc.ABC):
     def reached(self, source: tuple[str, int]) -> Span | None:
         """The accepting end's half: what the connecting end began for the connection that came from `source`."""
         raise NotImplementedError(f"the {self.name} path does not join hosts")
-
-    def take_over(self, doorbell: int, memory: int, settings: Settings, peer: str, pid: int) -> Channel:
-        """The accepting end's channel, over the memory of begin(). The caller closes `memory`. Raises Refused."""
-        raise NotImplementedError(f"the {self.name} path needs both ends")
 
 
 class Listening(Protocol):
@@ -430,36 +370,3 @@ class Span(Protocol):
 
         Raises OSError: then nothing is taken over.
         """
-
-
-class Reservation(abc.ABC):
-    """Memory that the connecting end set aside. Either the other end claims it, or this end withdraws it."""
-
-    @abc.abstractmethod
-    def is_claimed(self) -> bool:
-        """Whether the other end claimed it, and has not given it up."""
-
-    @abc.abstractmethod
-    def withdraw(self, useless: bool = False) -> bool:
-        """Ends it, unless the other end claimed it. Returns whether it ended.
-
-        useless: the other end came without a claim, so it would not claim this memory next time either.
-        """
-
-    @abc.abstractmethod
-    def join(self, doorbell: int, settings: Settings, peer: str) -> Channel:
-        """The channel, once it is claimed. Must not fail."""
-
-
-class Claim(abc.ABC):
-    """A reservation of the process `pid` that this end claimed."""
-
-    pid: int
-
-    @abc.abstractmethod
-    def join(self, doorbell: int, settings: Settings, peer: str) -> Channel:
-        """The channel. Must not fail."""
-
-    @abc.abstractmethod
-    def give_up(self) -> None:
-        """Called instead of join(). The connection stays on TCP, and the other end stops waiting."""

@@ -7,6 +7,7 @@ every expectation must hold first. `pair` is one connection made by `maker`, its
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import warnings
@@ -20,13 +21,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what 
 
 from fastsock.testing import PLAIN, PairMaker  # noqa: E402
 
-from .helpers.paths import EVERY_PATH, PATHS, gains_memory, leaving, maker_of, preferring, why_not  # noqa: E402
+from .helpers.paths import PATHS, maker_of, preferring, why_not  # noqa: E402
 
 with contextlib.suppress(ImportError):  # a new Python may not have it yet
     from hypothesis import settings
 
     settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
     settings.load_profile("unhurried")
+
+
+def pytest_collection_finish(session):
+    """All that exists by now stays: a collection of garbage, which many tests ask for, need not look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def _prefer(path: str):
@@ -43,7 +50,7 @@ def path(request):
         yield request.param
 
 
-@pytest.fixture(params=("plain", *EVERY_PATH))
+@pytest.fixture(params=("plain", *PATHS))
 def kind(request):
     """As `path`, and "plain": the standard library's sockets, on which the test must hold too."""
     if request.param == "plain":
@@ -51,13 +58,6 @@ def kind(request):
         return
     with _prefer(request.param):
         yield request.param
-
-
-@pytest.fixture
-def leaves_tcp():
-    """This test's connections leave TCP before connect() returns, whatever the settings outside say."""
-    with leaving():
-        yield
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def installed(kind):
 @pytest.fixture(params=("connects", "accepts"))
 def installed_maker(installed, request) -> PairMaker:
     """As `maker`, for programs that use the module `socket`."""
-    asked = installed == "plain" or gains_memory(installed)  # what carries the bytes changes: nobody asks
+    asked = installed in ("plain", "shm")  # what carries the bytes changes: nobody asks
     made = PLAIN if asked else PairMaker("socket", transport=installed)
     return made if request.param == "connects" else made.turned()
 

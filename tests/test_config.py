@@ -35,27 +35,27 @@ class TestTransports:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
-            ("shm,unix,tcp", ("shm", "unix", "tcp")),
-            ("unix", ("unix", "tcp")),
+            ("shm,rdma,tcp", ("shm", "rdma", "tcp")),
+            ("rdma", ("rdma", "tcp")),
             ("tcp", ("tcp",)),
-            ("unix,shm", ("unix", "shm", "tcp")),
-            (" SHM , unix ", ("shm", "unix", "tcp")),
+            ("rdma,shm", ("rdma", "shm", "tcp")),
+            (" SHM , rdma ", ("shm", "rdma", "tcp")),
             ("shm,shm", ("shm", "tcp")),
             ("tcp,shm", ("tcp",)),
-            ("^shm", ("unix", "tcp")),
-            ("^shm,unix", ("tcp",)),
+            ("^shm", ("tcp",)),
+            ("^rdma", ("shm", "tcp")),
         ],
     )
     def test_reads(self, text: str, expected: tuple[str, ...]) -> None:
         assert parse_transports(text) == expected
 
     def test_exclusion_keeps_the_order_given_by_the_caller(self) -> None:
-        known = ("shm", "unix", "other", "tcp")
-        assert parse_transports("^other", known, default=("other", "unix", "shm", "tcp")) == ("unix", "shm", "tcp")
+        known = ("shm", "rdma", "other", "tcp")
+        assert parse_transports("^other", known, default=("other", "rdma", "shm", "tcp")) == ("rdma", "shm", "tcp")
 
-    @pytest.mark.parametrize("text", ["", " ", "shmem", "shm,,tcp", "shm,^unix", "^", "shm;unix", "shm unix", "^iser"])
+    @pytest.mark.parametrize("text", ["", " ", "shmem", "shm,,tcp", "shm,^rdma", "^", "shm;rdma", "shm rdma", "^iser"])
     def test_refuses(self, text: str) -> None:
-        with pytest.raises(ConfigError, match="write some of shm, unix, rdma, rsockets, sdp, tcp,"):
+        with pytest.raises(ConfigError, match="write some of shm, rdma, rsockets, sdp, tcp,"):
             parse_transports(text)
 
     def test_the_paths_that_may_be_asked_for_are_those_that_there_are(self) -> None:
@@ -71,7 +71,7 @@ class TestTransports:
         assert (caught.value.file, caught.value.line) == ("some.conf", 7)
 
     @unhurried
-    @given(st.text(alphabet="shmunixtcp^, ", max_size=20))
+    @given(st.text(alphabet="shmrdmatcp^, ", max_size=20))
     def test_any_text_gives_paths_that_end_in_tcp_or_a_config_error(self, text: str) -> None:
         try:
             paths = parse_transports(text)
@@ -96,12 +96,12 @@ class TestRules:
         text = """
             # the database speaks to a C program
             connect 127.0.0.1 5432 tcp   # never tried
-            connect 127.0.0.0/8 5000-6000 unix, tcp
-            listen * * ^unix
+            connect 127.0.0.0/8 5000-6000 rdma, tcp
+            listen * * ^rdma
         """
         assert chosen(text, "connect", "127.0.0.1", 5432) == ("tcp",)
-        assert chosen(text, "connect", "127.0.0.1", 5433) == ("unix", "tcp")
-        assert chosen(text, "connect", "127.200.3.4", 6000) == ("unix", "tcp")
+        assert chosen(text, "connect", "127.0.0.1", 5433) == ("rdma", "tcp")
+        assert chosen(text, "connect", "127.200.3.4", 6000) == ("rdma", "tcp")
         assert chosen(text, "connect", "127.0.0.1", 6001) is None
         assert chosen(text, "connect", "128.0.0.1", 5500) is None
         assert chosen(text, "listen", "0.0.0.0", 1) == ("shm", "tcp")
@@ -111,9 +111,9 @@ class TestRules:
         assert chosen("connect * 80 tcp", "listen", "127.0.0.1", 80) is None
 
     def test_rule_says_where_it_stands(self) -> None:
-        settings = Settings(rules=parse_rules("\nconnect 10.0.0.0/8 5000-6000 unix", file="my.conf"))
+        settings = Settings(rules=parse_rules("\nconnect 10.0.0.0/8 5000-6000 rdma", file="my.conf"))
         rule = settings.paths_for("connect", "10.1.1.1", 5000)[1]
-        assert str(rule) == "connect 10.0.0.0/8 5000-6000 unix,tcp (my.conf, line 2)"
+        assert str(rule) == "connect 10.0.0.0/8 5000-6000 rdma,tcp (my.conf, line 2)"
 
     def test_ipv6(self) -> None:
         assert chosen("connect fe80::/10 * tcp", "connect", "fe80::1%eth0", 1) == ("tcp",)
@@ -139,8 +139,8 @@ class TestRules:
         assert chosen("connect localhost 80 tcp", "connect", "127.0.0.1", 80) == ("tcp",)
 
     def test_rules_choose_among_the_transports_in_force(self) -> None:
-        settings = Settings(transports="unix", rules=parse_rules("connect * * shm,unix\nlisten * * shm"))
-        assert settings.paths_for("connect", "127.0.0.1", 1)[0] == ("unix", "tcp")
+        settings = Settings(transports="rdma", rules=parse_rules("connect * * shm,rdma\nlisten * * shm"))
+        assert settings.paths_for("connect", "127.0.0.1", 1)[0] == ("rdma", "tcp")
         assert settings.paths_for("listen", "127.0.0.1", 1)[0] == ("tcp",)
 
     @pytest.mark.parametrize(
@@ -205,14 +205,13 @@ class TestEnvironment:
         assert found.ring_bytes == 1 << 20
         assert found.direct_min == 64 << 10
         assert (found.peers, found.stats, found.trace, found.rules) == ("same-user", None, False, ())
-        assert found.short_lived == "tcp"
 
     def test_everything(self, tmp_path) -> None:
         rules = tmp_path / "rules"
         rules.write_text("connect * 80 tcp\n")
         found = config.from_environment(
             {
-                "FASTSOCK_TRANSPORTS": "^unix",
+                "FASTSOCK_TRANSPORTS": "^rdma",
                 "FASTSOCK_CONFIG": str(rules),
                 "FASTSOCK_SPIN_US": "0",
                 "FASTSOCK_LOOK_US": "1.5",
@@ -220,7 +219,6 @@ class TestEnvironment:
                 "FASTSOCK_RING_BYTES": "64K",
                 "FASTSOCK_DIRECT_MIN": "0",
                 "FASTSOCK_PEERS": "any",
-                "FASTSOCK_SHORT_LIVED": "path",
                 "FASTSOCK_FAILOVER": "resume",
                 "FASTSOCK_RDMA_RENDEZVOUS": "read",
                 "FASTSOCK_STATS": "-",
@@ -233,7 +231,6 @@ class TestEnvironment:
         assert found.ring_bytes == 65536
         assert found.direct_min == 0
         assert (found.peers, found.stats, found.trace) == ("any", "-", True)
-        assert found.short_lived == "path"
         assert found.failover == "resume"
         assert found.rdma_rendezvous == "read"
 
@@ -275,9 +272,9 @@ class TestEnvironment:
 
     def test_exclusion_in_a_rule_is_of_the_environments_paths(self, tmp_path) -> None:
         rules = tmp_path / "rules"
-        rules.write_text("connect * 1 ^shm\nconnect * 2 ^unix\n")
-        found = config.from_environment({"FASTSOCK_TRANSPORTS": "unix,shm", "FASTSOCK_CONFIG": str(rules)})
-        assert found.paths_for("connect", "127.0.0.1", 1)[0] == ("unix", "tcp")
+        rules.write_text("connect * 1 ^shm\nconnect * 2 ^rdma\n")
+        found = config.from_environment({"FASTSOCK_TRANSPORTS": "rdma,shm", "FASTSOCK_CONFIG": str(rules)})
+        assert found.paths_for("connect", "127.0.0.1", 1)[0] == ("rdma", "tcp")
         assert found.paths_for("connect", "127.0.0.1", 2)[0] == ("shm", "tcp")
 
     @pytest.mark.parametrize(
@@ -305,7 +302,7 @@ class TestCurrent:
     def test_configure(self) -> None:
         new = config.configure(transports="^shm", spin_us=0, ring_bytes="64K")
         assert config.settings() is new
-        assert (new.transports, new.spin_us, new.ring_bytes) == (("unix", "tcp"), 0.0, 65536)
+        assert (new.transports, new.spin_us, new.ring_bytes) == (("tcp",), 0.0, 65536)
         assert config.configure(transports=("shm",)).spin_us == 0.0
 
     @pytest.mark.parametrize(
@@ -332,11 +329,11 @@ class TestCurrent:
             del config.settings().spin_us
 
     def test_equal_copied_and_pickled(self) -> None:
-        found = Settings(transports="unix", rules=parse_rules("connect 10.0.0.0/8 80 tcp"))
+        found = Settings(transports="rdma", rules=parse_rules("connect 10.0.0.0/8 80 tcp"))
         for twin in (copy.copy(found), copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
             assert twin == found and hash(twin) == hash(found) and repr(twin) == repr(found)
             assert twin.paths_for("connect", "10.0.0.1", 80)[0] == ("tcp",)
-        assert found != Settings() and found != "unix"
+        assert found != Settings() and found != "rdma"
 
 
 def test_importing_it_loads_nothing_heavy_and_little_of_fastsock() -> None:

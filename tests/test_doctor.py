@@ -18,12 +18,11 @@ from fastsock.doctor import examine as finding
 from fastsock.doctor import measure
 from fastsock.doctor.examine import examine
 from fastsock.doctor.tell import Colours, colours_for, lines
-from fastsock.shm import ShmTransport
-from fastsock.transport import ADVICE, Capability, Reason, Refused, Transport
+from fastsock.transport import Capability, Reason, Transport
 
 from .helpers.paths import PATHS, why_not
 
-FASTEST = "shm" if core.available else "unix"
+FASTEST = "shm" if core.available else "tcp"
 
 PLAIN = Colours(False)
 
@@ -32,7 +31,7 @@ PLAIN = Colours(False)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody's settings but the test's."""
     for name in [*os.environ]:
-        if (name.startswith("FASTSOCK_") and name != "FASTSOCK_UPGRADE") or name in ("NO_COLOR", "TERM"):
+        if name.startswith("FASTSOCK_") or name in ("NO_COLOR", "TERM"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(config.in_force, "current", None)
     yield
@@ -119,7 +118,7 @@ class TestCommand:
         assert "tcp    works" in done.stdout
 
     def test_misspelt_setting(self) -> None:
-        done = run("--no-measure", FASTSOCK_TRANSPORT="unix")
+        done = run("--no-measure", FASTSOCK_TRANSPORT="shm")
         assert done.returncode == 0
         assert "FASTSOCK_TRANSPORT is set, but is no setting" in done.stdout
 
@@ -163,18 +162,6 @@ class TestPaths:
         assert "sdp    does not work" in text
         assert f"sdp: {str(reason).replace('_', ' ')}; mend the {reason}" in text
 
-    @pytest.mark.skipif(bool(why_not("shm")), reason=f"no shared memory: {why_not('shm')}")
-    @pytest.mark.usefixtures("leaves_tcp")
-    def test_path_that_seems_to_work_but_does_not_join(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def join(*_: object) -> None:
-            raise Refused(Reason.NO_MEMORY)
-
-        monkeypatch.setattr(ShmTransport, "join", join)
-        paths = {path["name"]: path for path in examine()["paths"]}
-        assert (paths["shm"]["works"], paths["shm"]["reason"]) == (False, "no_memory")
-        assert paths["shm"]["advice"] == ADVICE[Reason.NO_MEMORY]
-        assert paths["tcp"]["works"] and paths["tcp"]["round_trip_us"] > 0
-
     def test_without_tcp_nothing_is_well(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(chain, "transports", lambda: iter([OnlyHere(None)]))
         assert not examine(measuring=False)["healthy"]
@@ -188,11 +175,10 @@ class TestPaths:
         far = examine()["paths"][0]
         assert far["works"] and far["round_trip_us"] is None
 
-    @pytest.mark.usefixtures("leaves_tcp")
     def test_path_left_out_by_the_settings(self) -> None:
-        config.configure(transports="unix", rules=config.parse_rules("connect * 80 tcp", file="my.conf"))
+        config.configure(transports="tcp", rules=config.parse_rules("connect * 80 tcp", file="my.conf"))
         text = said()
-        assert "order        unix, tcp" in text
+        assert "order        tcp" in text
         assert "rule         connect * 80 tcp (my.conf, line 1)" in text
         assert "shm: " in text and ("not asked for" in text or not core.available)
 
@@ -205,7 +191,7 @@ class TestPaths:
         assert findings["direct_copy"]["permitted"] is None
         assert findings["healthy"]
         text = said()
-        assert "not built: no compiler was found; install one; until then on one host the unix path" in text
+        assert "not built: no compiler was found; install one; until then every connection stays on TCP" in text
         assert "shm: no native core; " in text
 
     @pytest.mark.parametrize(

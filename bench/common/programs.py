@@ -35,7 +35,7 @@ NEEDS = {
     "uvicorn_httpx": ("uvicorn", "httpx"),
 }
 LACKS = 3  # a program's exit status where another program is missing that it needs
-PATHS = ("shm", "unix", "tcp")
+PATHS = ("shm", "tcp")
 
 
 @dataclass(frozen=True)

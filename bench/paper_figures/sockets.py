@@ -11,7 +11,7 @@ from .records import Records
 
 SOURCE = "arrays"
 LINES = [
-    curves.BYTES_UNIX, curves.ARRAYS_SHM, curves.ARRAYS_UNIX, curves.ARRAYS_TCP, curves.BYTES_SHM, curves.BYTES_TCP,
+    curves.BYTES_UNIX, curves.ARRAYS_SHM, curves.ARRAYS_TCP, curves.BYTES_SHM, curves.BYTES_TCP,
     curves.PICKLED,
 ]  # fmt: skip
 

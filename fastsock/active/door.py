@@ -2,7 +2,7 @@
 
 On one host a name is asked of whoever has it (meeting/user_names.py), which tells the listener's address. From another
 host the address is given, and the name travels in the hello. The connections go through `fastsock.socket`, so two
-processes of one host leave TCP.
+processes of one host share memory.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import _socket
 import errno
 import stat
 
-from .. import unix
 from ..meeting import waiting
 from ..system.genuine import genuine
 from . import tcp_options
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 _Base: Any = _socket.socket
 _FAST_OPEN, _CLOSE_ON_EXEC = 0x20000000, 0x40000000  # MSG_FASTOPEN, MSG_CMSG_CLOEXEC
+_TAKEN_FOR_NOBODY = 2560 << 10  # bytes that TCP's buffers take of the first send to an end that has closed
 
 
 def send(sock: Any, data: Any, flags: int = 0, /) -> int:
@@ -35,7 +35,7 @@ def send(sock: Any, data: Any, flags: int = 0, /) -> int:
     except BrokenPipeError:
         length = memoryview(data).nbytes
         if _forgives(sock, length):
-            return min(length, unix.TAKEN_FOR_NOBODY)
+            return min(length, _TAKEN_FOR_NOBODY)
         raise
 
 
@@ -49,7 +49,7 @@ def sendall(sock: Any, data: Any, flags: int = 0, /) -> None:
         _Base.sendall(sock, data, flags)
     except BrokenPipeError:
         length = memoryview(data).nbytes
-        if not _forgives(sock, length) or length > unix.TAKEN_FOR_NOBODY:
+        if not _forgives(sock, length) or length > _TAKEN_FOR_NOBODY:
             raise
 
 
@@ -69,7 +69,7 @@ def sendmsg(sock: Any, buffers: Any, ancdata: Any = (), flags: int = 0, address:
         except BrokenPipeError:
             length = sum(memoryview(buffer).nbytes for buffer in buffers)
             if _forgives(sock, length):
-                return min(length, unix.TAKEN_FOR_NOBODY)
+                return min(length, _TAKEN_FOR_NOBODY)
             raise
     if ancdata or flags or address is not None:  # a TCP stream ignores them if well-formed, else it refuses them
         tcp_options.check_arguments(_Base.sendmsg, [], ancdata, flags, address)

@@ -13,7 +13,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from .. import core
 from ..config import settings
 from ..system.genuine import genuine
 from ..transport import Reason
@@ -40,11 +39,9 @@ class Connection:
     bridged = False  # its descriptor is one end of a pair that a pump serves
     owner: weakref.ref[Any] | None = None
     final: dict[str, int] | None = None
-    began = 0.0  # when it moved, at the connecting end
-    detail = ""  # of `reason`: what the server was doing
-    kept: Any = None  # custody.Kept, of one whose other end was still to come when it moved
-    opener: Transport | None = None  # the path that made the socket, until it is known to carry it
+    detail = ""  # of `reason`
     port: Any = None  # ports.HeldPort, of one that left TCP at the connecting end
+    opener: Transport | None = None  # the path that made the socket, until it is known to carry it
 
     def __init__(
         self, role: str, transport: str, reason: Reason, family: int, proto: int, local: Any, peer: Any
@@ -58,7 +55,6 @@ class Connection:
         self.local = local
         self.peer = peer
         self.pid = genuine.getpid()
-        self.forks = core.forks() if core.available else -1
 
     def sockets(self) -> list[Any]:
         """The socket objects that use the connection: duplicates share it."""
@@ -138,7 +134,6 @@ def closing(connection: Connection) -> None:
     owner = connection.owner
     if owner is None or id(owner) not in _open:
         return
-    _settle(connection)
     look_again(connection)
     if connection.channel is not None:
         connection.final = connection.counts()
@@ -158,45 +153,12 @@ def moved(connection: Connection, transport: str, reason: Reason) -> None:
     _keep_counts(connection)
     connection.transport = transport
     connection.reason = reason
-    with _lock:
-        kept = connection.kept
-        if kept is not None and kept.has_joined():
-            connection.peer_pid, connection.detail = kept.told()[2], kept.detail()
-            connection.kept = None
 
 
 def _keep_counts(connection: Connection) -> None:
     channel, connection.channel = connection.channel, None
     if channel is not None:
         connection.final = channel.statistics()
-
-
-def _settle(connection: Connection) -> None:
-    """The final record of a connection that moved before its other end came. Of several threads one writes it."""
-    with _lock:
-        kept = connection.kept
-        if kept is None:
-            return
-        kept.is_decided()
-        transport, reason, connection.peer_pid = kept.told()
-        connection.detail = kept.detail()
-        if transport == "tcp":
-            back_on_tcp(connection, reason)
-        connection.kept = None
-
-
-def back_on_tcp(connection: Connection, reason: Reason) -> None:
-    """Notes that the connection never left TCP as far as its other end is concerned. Once: later calls do nothing."""
-    with _lock:
-        kept, connection.kept = connection.kept, None
-        if kept is None:
-            return
-        _keep_counts(connection)
-        _count_as_tcp(connection, kept.path)
-        connection.transport, connection.reason = "tcp", reason
-        port, connection.port = connection.port, None
-    if port is not None:
-        port.let_go()
 
 
 def _count_as_tcp(connection: Connection, path: str) -> None:
@@ -238,13 +200,7 @@ def _settle_opened(connection: Connection) -> None:
 def totals() -> dict[str, int]:
     """How many connections this process made or accepted, by the path each first took."""
     with _lock:
-        found, connections = _totals.copy(), _open.copy()
-        own = genuine.getpid()
-        for connection in connections.values():
-            kept = connection.kept
-            if kept is not None and connection.pid == own and kept.told()[0] == "tcp":
-                found[kept.path] -= 1
-                found["tcp"] = found.get("tcp", 0) + 1
+        found = _totals.copy()
     return {transport: count for transport, count in found.items() if count}
 
 

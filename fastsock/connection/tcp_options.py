@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import _socket
+import contextlib
 import struct
 import sys
-
-from .. import unix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +17,11 @@ if TYPE_CHECKING:
 
 _LINGER = struct.Struct("ii")
 _TCP_ESTABLISHED = 1
+_SO_SNDBUFFORCE = 32
+# Unread bytes that a TCP connection on one host takes by default (tcp_wmem). A program may rely on that unknowingly.
+BUFFER_BYTES = 4 << 20
+# The least buffer in bytes, even if a program asks for less: TCP's receiving end has a buffer of its own as well.
+LEAST_BYTES = 512 << 10
 _checked: set[tuple[Any, ...]] = set()
 
 
@@ -90,7 +94,7 @@ def apply(sock: Any, channel: Channel | None, options: Options | None, changed: 
     for (level, option), value in changed.items():
         if (level, option) == (_socket.SOL_SOCKET, _socket.SO_SNDBUF):
             if channel is None:
-                unix.enlarge_buffer(sock, buffer_size(*value))
+                enlarge_buffer(sock, buffer_size(*value))
             else:
                 channel.set_send_buffer(buffer_size(*value))
         elif (level, option) == (_socket.SOL_SOCKET, _socket.SO_RCVBUF):
@@ -103,6 +107,20 @@ def apply(sock: Any, channel: Channel | None, options: Options | None, changed: 
                 channel.set_urgent_inline(bool(value[0]))
             else:
                 channel.set_kernel_timeouts(*kernel_timeouts(options))
+
+
+def enlarge_buffer(stream: Any, size: int = BUFFER_BYTES) -> None:
+    """Lets a UNIX stream take as many unread bytes as TCP, as far as net.core.wmem_max or privilege allows.
+
+    size: bytes, held between LEAST_BYTES and BUFFER_BYTES.
+    """
+    size = min(max(size, LEAST_BYTES), BUFFER_BYTES)
+    set_option = _socket.socket.setsockopt  # a fast socket's own would note the option as the program's
+    try:
+        set_option(stream, _socket.SOL_SOCKET, _SO_SNDBUFFORCE, size)
+    except PermissionError:
+        with contextlib.suppress(OSError):  # a smaller buffer is only slower
+            set_option(stream, _socket.SOL_SOCKET, _socket.SO_SNDBUF, size)
 
 
 def check_arguments(method: Any, *arguments: Any) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import selectors
 from collections import deque
 
-from ..patching import selecting
+from ..patching import polling
 from ..system.delivering import deliver, deliver_at_exit
 from .framing import Assembler, pack
 
@@ -36,7 +36,7 @@ class FrameStream:
         self._descriptor = sock.fileno()
         selector = getattr(loop, "_selector", None)
         if isinstance(selector, selectors.BaseSelector):  # other loops watch the descriptor, which is exact
-            selecting.patch_one(selector)
+            polling.patch_one(selector)
         self._assembler = Assembler(allocate)
         self._outgoing: deque[Frame] = deque()
         self._reader: asyncio.Future[list[memoryview]] | None = None

@@ -36,7 +36,7 @@ def examine(host: str | None = None, port: int | None = None, *, measuring: bool
         problems.append(f"the settings cannot be used, so every program that uses fastsock will fail: {error}")
         healthy = False
         settings = _default_settings()
-    known = _known(settings)
+    known = [*chain.transports()]
     paths = [_path(path, settings) for path in known]
     if measuring:
         problems += _measure(paths)
@@ -66,11 +66,6 @@ def _default_settings() -> config.Settings:
     for name in [name for name in os.environ if name.startswith("FASTSOCK_")]:
         del os.environ[name]
     return config.reload()
-
-
-def _known(settings: config.Settings) -> list[Transport]:
-    """The paths that there are by these settings. Connections that gain memory never leave TCP."""
-    return [path for path in chain.transports() if not settings.upgrade or path.name != "unix"]
 
 
 def _path(path: Transport, settings: config.Settings) -> Findings:

@@ -28,9 +28,7 @@ LONGEST_SECONDS = 20.0  # then the child is killed, and every wait for it ends
 _HOST = "127.0.0.1"
 # Settings of the user that would change the measurement, or print during it.
 _SET_ASIDE = ("FASTSOCK_TRANSPORTS", "FASTSOCK_CONFIG", "FASTSOCK_STATS", "FASTSOCK_TRACE", "FASTSOCK_INSTALL")
-# A busy machine must not make a path look as if it did not work.
-_MEETING_MS = 2000
-_ATTACH_SECONDS = 2.0
+_ATTACH_SECONDS = 2.0  # a busy machine must not make a path look as if it did not work
 
 
 class Measured:
@@ -152,12 +150,12 @@ class _Partner:
         line = self._child.stdout.readline()
         if not line:
             raise ConnectionError("the child process that should echo has ended")
-        config.configure(transports=(name,), rules=(), meeting_ms=_MEETING_MS)
+        config.configure(transports=(name,), rules=())
         try:
             connection = socket.create_connection((_HOST, int(line)))
             attach(connection, _ATTACH_SECONDS)
         finally:
-            config.configure(transports=before.transports, rules=before.rules, meeting_ms=before.meeting_ms)
+            config.configure(transports=before.transports, rules=before.rules)
         self._connections.append(connection)
         explanation = explain(connection)
         return explanation.transport, explanation.reason
@@ -206,7 +204,7 @@ def echo() -> None:
         os.sched_setaffinity(0, {int(core)})
     connections = []
     for name in names:
-        config.configure(transports=(name,), meeting_ms=_MEETING_MS)
+        config.configure(transports=(name,))
         with socket.create_server((_HOST, 0)) as listener:
             print(listener.getsockname()[1], flush=True)
             connections.append(listener.accept()[0])

@@ -52,7 +52,7 @@ def lines(findings: Findings, colours: Colours) -> Iterator[str]:
 def _said_of_core(found: Findings, colours: Colours) -> str:
     if found["built"]:
         return colours.paint(colours.good, "built")
-    meaning = "on one host the unix path carries the bytes instead of shared memory"
+    meaning = "every connection stays on TCP"
     return f"{colours.paint(colours.bad, 'not built')}: {found['why_not']}; until then {meaning}"
 
 

@@ -77,17 +77,10 @@ def install(*, children: bool = True, stacklevel: int = 1) -> None:
         return
     import socket as stdlib
 
-    from .. import chain, config, core
+    from .. import core
+    from ..socket import chosen
 
-    fast: ModuleType
-    if not config.settings().upgrade:
-        from .. import socket as fast
-    elif not core.available:
-        from ..connection import without_core as fast
-    elif chain.leads_elsewhere():
-        from .. import channel_socket as fast
-    else:
-        from .. import stream_socket as fast
+    fast: ModuleType = chosen()
     _warn_of_holders(stdlib, fast.socket, stacklevel + 1)
     installation = _Installation(stdlib.socket, fast.socket)
     try:
@@ -115,21 +108,15 @@ def uninstall() -> None:
 
 
 def _apply(installation: _Installation, stdlib: ModuleType, fast: ModuleType, children: bool) -> None:
-    from .. import core
     from ..config import settings
-    from ..patching import selecting
+    from ..patching import polling
 
     guards.activate_for(installation.plain, installation.fast)
     for name in NAMES:
         installation.patches.replace(stdlib, name, getattr(fast, name))
     # repr, warnings, pickles and pydoc name the class by where programs find it
     installation.patches.rename(installation.fast, installation.plain)
-    if settings().upgrade and core.available:
-        from ..patching import polling
-
-        polling.patch(installation.patches)
-    elif core.available:
-        selecting.patch(installation.patches)
+    polling.patch(installation.patches)
     if children:
         import os
 

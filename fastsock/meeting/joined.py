@@ -15,18 +15,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..transport import Channel
+    from ..transport import Channel, Transport
 
 
 class Joined:
-    """The result of a meeting: the path, its channel, the doorbell, and the other end's process id.
+    """What a connection goes on with: the path, its channel, the doorbell that becomes its descriptor, and the process.
 
-    channel: None where the doorbell itself is the stream. awaited: the accepting end waits for confirm().
+    pid: the other end's process, 0 where it is not known. awaited: the accepting end waits for confirm().
     """
 
     __slots__ = ("awaited", "channel", "doorbell", "path", "pid")
 
-    def __init__(self, path: Any, channel: Channel | None, doorbell: int, pid: int, awaited: bool) -> None:
+    def __init__(self, path: Transport, channel: Channel, doorbell: int, pid: int = 0, awaited: bool = False) -> None:
         self.path = path
         self.channel = channel
         self.doorbell = doorbell
@@ -39,21 +39,10 @@ def confirm(joined: Joined, stream: Any) -> None:
 
     Not before: once the accepting end returns, other threads may use the connecting socket too.
     """
-    if not joined.awaited:
-        return
-    # If the accepting end has died meanwhile, the first receive finds out.
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        if joined.channel is None:
+    if joined.awaited:
+        # If the accepting end has died meanwhile, the first receive finds out.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             Raw.send(stream, JOIN, _socket.MSG_NOSIGNAL)
-        else:
-            joined.channel.knock()
-
-
-class Unusable(Refused):
-    """The offered path cannot serve here. Another one may."""
-
-
-# ---- the users that may meet ----
 
 
 def peer_process(doorbell: int) -> int:
@@ -62,11 +51,6 @@ def peer_process(doorbell: int) -> int:
     Raises Refused if the settings do not let the other end's user meet this one.
     """
     pid, user = unix_calls.peer(doorbell)
-    if not is_welcome(user):
+    if not unix_calls.is_own_user(user) and settings().peers != "any":
         raise Refused(Reason.OTHER_USER, f"the other end runs as user {user}")
     return pid
-
-
-def is_welcome(user: int) -> bool:
-    """Whether the settings let that user be at the other end."""
-    return unix_calls.is_own_user(user) or settings().peers == "any"

@@ -1,9 +1,8 @@
-"""Makes and reads the names at which two ends find each other: a listener's presence's, and a connection's."""
+"""Makes and reads the name of a connection that left TCP, and tells which addresses are of this host."""
 
 from __future__ import annotations
 
 import _socket
-import binascii
 import contextlib
 import functools
 import itertools
@@ -50,11 +49,6 @@ def unique(name: bytes) -> bytes:
     return b"%s/%d.%d" % (name, genuine.getpid(), next(_numbers))
 
 
-def ticket(name: bytes, port: int) -> int:
-    """The number by which both ends know a reservation, from the offer's name and the connecting end's port."""
-    return binascii.crc32(name) << 16 | port
-
-
 def _address(key: str, port: str, family: int) -> tuple[Any, ...]:
     raw = bytes.fromhex(key)
     if family == _socket.AF_INET:
@@ -90,15 +84,6 @@ def name_bridge(stream: Any, local: Any, peer: Any) -> None:
     name = connection_name("bridge", (packed(local[0]), local[1]), (packed(peer[0]), peer[1]))
     with contextlib.suppress(OSError):  # only a later owner of the descriptor would miss it
         stream.bind(unique(name))
-
-
-def is_numeric(host: Any) -> bool:
-    """Whether it is an address, and not a name for one."""
-    try:
-        packed(host)
-    except (OSError, TypeError, ValueError):
-        return False
-    return True
 
 
 def is_loopback(ip: str) -> bool:

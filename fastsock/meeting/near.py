@@ -106,7 +106,7 @@ class NearOffer:
             if isinstance(error, OSError):
                 raise Refused.by(error) from error
             raise
-        history.joined(self._where, joined.pid)
+        history.joined(self._where)
         return joined
 
     def _accept(self) -> int:
@@ -231,15 +231,13 @@ def _offer_path(path: Transport, doorbell: Any, peer: str, pid: int) -> Channel:
         token = genuine.eventfd(1, _TOKEN_FLAGS)
         hello.send(doorbell, hello.pack(path.number, number), (token, *passed))
         try:
-            if _await_join(doorbell, bounded_seconds()) == hello.AGAIN:
-                doorbell.recv(1)
+            if _await_answer(doorbell, bounded_seconds()) == hello.AGAIN:
                 raise _Unusable(Reason.PEER_DECLINED, "the other end cannot use what this one offered")
         except (TimeoutError, ConnectionError):
             if take_token(token):
                 raise Refused(Reason.PEER_DID_NOT_JOIN) from None
             with contextlib.suppress(TimeoutError, ConnectionError):  # it is moving its descriptor
-                _await_join(doorbell, _MOVES_WITHIN)
-        channel.joined()
+                _await_answer(doorbell, _MOVES_WITHIN)
         return channel
     finally:
         for descriptor in (token, *passed):
@@ -247,13 +245,13 @@ def _offer_path(path: Transport, doorbell: Any, peer: str, pid: int) -> Channel:
                 genuine.close(descriptor)
 
 
-def _await_join(doorbell: Any, seconds: float) -> bytes:
-    """Waits for the join byte or hello.AGAIN, and returns it. The byte stays, as the doorbell's first token.
+def _await_answer(doorbell: Any, seconds: float) -> bytes:
+    """Waits for hello.JOIN or hello.AGAIN, and takes it.
 
     Raises TimeoutError after so long, and ConnectionError if the other end hung up.
     """
     deadline = genuine.monotonic() + seconds
-    byte: bytes = soon(lambda: doorbell.recv(1, _socket.MSG_PEEK), deadline, doorbell.fileno())
+    byte: bytes = soon(lambda: doorbell.recv(1), deadline, doorbell.fileno())
     if not byte:
         raise ConnectionError("the other end hung up")
     return byte

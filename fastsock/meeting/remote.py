@@ -7,7 +7,6 @@ Then it connects TCP. So the accepting end finds what belongs to a connection th
 from __future__ import annotations
 
 import _socket
-from collections.abc import Sequence
 
 from .. import chain, core
 from ..config import settings
@@ -30,14 +29,11 @@ _unheard = history.Backoff(history.MOST_SKIPPED)  # listeners that no path betwe
 
 
 class RemoteOffer:
-    """A connection to another host that is there before TCP's. Its methods are those of offer.Offer."""
+    """A connection to another host that is there before TCP's."""
 
-    goes_ahead = False
     still_connecting = Reason.CONNECTS_WITHOUT_WAITING
-    is_reserved = False
 
     def __init__(self, path: Transport, span: Span, source: tuple[str, int], where: tuple[str, int]) -> None:
-        self.paths: Sequence[Transport] = (path,)
         self._path = path
         self._span: Span | None = span
         self._source = source
@@ -55,19 +51,13 @@ class RemoteOffer:
 
     def held(self) -> None:
         """TCP's own descriptor holds the port."""
-        return
 
-    def withdraw(self) -> bool:
+    def withdraw(self) -> None:
         span, self._span = self._span, None
         if span is not None:
             span.withdraw()
-        return True
 
-    def abandon(self) -> None:
-        """In a forked child: the parent's thread serves it."""
-        self._span = None
-
-    def answer(self, local: Any, descriptor: int, may_go_ahead: bool = False) -> Joined | None:
+    def answer(self, local: Any, descriptor: int) -> Joined:
         """Waits the bounded time until the other end has accepted.
 
         descriptor: TCP's. Raises Refused: then both ends stay on TCP. Raises OSError: then the connection is lost.
@@ -82,7 +72,7 @@ class RemoteOffer:
         if not span.accepted(max(left, 0.0)) and span.withdraw(_WORD_SECONDS):
             history.lapsed(self._where)
             raise Refused(Reason.LISTENER_DID_NOT_ANSWER, "the other host's program did not accept in time")
-        history.joined(self._where, 0)
+        history.joined(self._where)
         return _opened(self._path, span, descriptor, self._source, self._where, self._where)
 
 
@@ -101,7 +91,7 @@ def _opened(path: Transport, span: Span, descriptor: int, source: Any, target: A
             if each >= 0:
                 genuine.close(each)
         raise
-    return Joined(path, channel, doorbell, 0, awaited=False)
+    return Joined(path, channel, doorbell)
 
 
 def offer_to(sock: Any, ip: str, port: int) -> tuple[RemoteOffer | None, Reason]:

@@ -1,12 +1,11 @@
-"""The kernel calls of a meeting, on sockets with names in the abstract UNIX namespace. With the core they are native.
+"""The kernel's calls on sockets with names in the abstract UNIX namespace. With the core they are native.
 
-Streams are non-blocking. They are plain descriptor numbers, because most of them become another socket's descriptor.
+Streams are non-blocking. They are plain descriptor numbers.
 """
 
 from __future__ import annotations
 
 import _socket
-import errno
 import os
 import struct
 from collections.abc import Callable
@@ -24,13 +23,12 @@ DATAGRAM = _socket.SOCK_DGRAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _STREAM = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC
 _READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
 _CREDENTIALS = struct.Struct("iII")
-_PASSED, _RIGHTS, _ONE_NUMBER = b"S", (_socket.SOL_SOCKET, _socket.SCM_RIGHTS), struct.Struct("i")
 _USUAL_OVERFLOW = 65534
 _EVERYBODY = b"4294967295"
 
 
-def _knock(name: bytes) -> bool:
-    """Whether a datagram socket is bound to the name. The call also tells its owner. Raises OSError."""
+def knock(name: bytes) -> bool:
+    """Whether a datagram socket is bound to the name. Raises OSError."""
     probe = _socket.socket(_socket.AF_UNIX, DATAGRAM)
     try:
         probe.sendto(b"", name)
@@ -43,7 +41,7 @@ def _knock(name: bytes) -> bool:
     return True
 
 
-def _listen(name: bytes) -> int:
+def listen(name: bytes) -> int:
     """The descriptor of a stream listener at the name. Raises OSError."""
     listener = _socket.socket(_socket.AF_UNIX, _STREAM)
     try:
@@ -78,56 +76,6 @@ def _reach(name: bytes) -> int:
         stream.close()
         raise
     return stream.detach()
-
-
-def _pair(name: bytes) -> tuple[int, int]:
-    """The descriptors of two connected streams, the first of which has the name. Raises OSError."""
-    first, second = _socket.socketpair(UNIX, _STREAM)
-    try:
-        first.bind(name)
-    except BaseException:
-        first.close()
-        second.close()
-        raise
-    return first.detach(), second.detach()
-
-
-def _pass_on(stream: int, descriptor: int) -> None:
-    """Passes the descriptor over a connected UNIX stream. Raises OSError."""
-    borrowed = _socket.socket(UNIX, _socket.SOCK_STREAM, 0, stream)
-    try:
-        borrowed.sendmsg([_PASSED], [(*_RIGHTS, _ONE_NUMBER.pack(descriptor))], _socket.MSG_DONTWAIT)
-    finally:
-        borrowed.detach()
-
-
-def _passed(stream: int) -> int:
-    """A duplicate of the descriptor that the other end passed: the stream keeps its own until it is closed.
-
-    Raises OSError: BlockingIOError for nothing yet, ConnectionResetError where the other end hung up.
-    """
-    flags = _socket.MSG_PEEK | _socket.MSG_DONTWAIT | _socket.MSG_CMSG_CLOEXEC
-    borrowed = _socket.socket(UNIX, _socket.SOCK_STREAM, 0, stream)
-    try:
-        word, ancillary, told, _ = borrowed.recvmsg(1, _socket.CMSG_SPACE(_ONE_NUMBER.size), flags)
-    finally:
-        borrowed.detach()
-    if not word:
-        raise ConnectionResetError(errno.ECONNRESET, genuine.strerror(errno.ECONNRESET))
-    for level, kind, content in ancillary:
-        if (level, kind) == _RIGHTS and word == _PASSED and len(content) == _ONE_NUMBER.size:
-            return int(_ONE_NUMBER.unpack(content)[0])
-    error = errno.EMFILE if word == _PASSED and told & _socket.MSG_CTRUNC else errno.EPROTO
-    raise OSError(error, genuine.strerror(error))
-
-
-def shut(listener: int) -> None:
-    """Lets nobody connect to the listener any more. Who has connected can still be accepted."""
-    borrowed = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, listener)
-    try:
-        borrowed.shutdown(_socket.SHUT_RDWR)
-    finally:
-        borrowed.detach()
 
 
 def _peer(stream: int) -> tuple[int, int]:
@@ -173,12 +121,7 @@ def _content(path: str) -> bytes:
         genuine.close(file)
 
 
-knock: Callable[[bytes], bool] = core.abstract_knock if core.available else _knock
-listen: Callable[[bytes], int] = core.abstract_listen if core.available else _listen
 accept: Callable[[int], int] = core.abstract_accept if core.available else _accept
-pass_on: Callable[[int, int], None] = core.abstract_pass if core.available else _pass_on
-passed: Callable[[int], int] = core.abstract_passed if core.available else _passed
-pair: Callable[[bytes], tuple[int, int]] = core.abstract_pair if core.available else _pair
 reach: Callable[[bytes], int] = core.abstract_reach if core.available else _reach
 peer: Callable[[int], tuple[int, int]] = core.abstract_peer if core.available else _peer
 is_own_user: Callable[[int], bool] = core.abstract_is_own_user if core.available else _is_own_user

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SPIN_SECONDS = 40e-6
-CLAIM_SLICE_MS = 20  # an accepting end cannot tell this end that it gave up its claim
 POLLIN, POLLOUT, POLLRDHUP = select.POLLIN, select.POLLOUT, select.POLLRDHUP
 
 _patience = _local()
@@ -32,11 +31,6 @@ def patience(seconds: float) -> Iterator[None]:
         yield
     finally:
         _patience.seconds = before
-
-
-def has_patience() -> bool:
-    """Whether this thread is in the block of patience()."""
-    return getattr(_patience, "seconds", None) is not None
 
 
 def bounded_seconds() -> float:
@@ -62,27 +56,6 @@ def take_token(token: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def comes_first(listener: int, stream: int, pid: int) -> bool:
-    """Waits for a connection at `listener`, 20 ms at most. Returns False if `stream` or the process ended instead."""
-    poller = genuine.poll()
-    poller.register(listener, POLLIN)
-    poller.register(stream, POLLRDHUP)
-    process = -1
-    try:
-        process = genuine.pidfd_open(pid)  # the stream alone would not tell: a child of the process may hold it open
-        poller.register(process, POLLIN)
-    except ProcessLookupError:
-        return False
-    except OSError:  # an old kernel, or no descriptor now
-        pass
-    try:
-        found = poller.poll(CLAIM_SLICE_MS)
-    finally:
-        if process >= 0:
-            genuine.close(process)
-    return not found or any(descriptor == listener for descriptor, _ in found)
 
 
 def borrowed(descriptor: int, action: Callable[[Any], Any]) -> Any:

@@ -7,7 +7,7 @@ os_calls    os.read and its kin
 passing     numbers that go to other processes: exec, subprocess, SCM_RIGHTS
 detached    numbers that multiprocessing detaches
 guards      puts os_calls and passing in force
-selecting   the standard selectors, which look at the rings
+polling     the pollers of `select` and the selectors, which know connections with memory
 
 Below the socket class, above connection. Tests: tests/patching.
 """

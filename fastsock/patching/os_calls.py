@@ -19,7 +19,6 @@ import sys
 from operator import index
 
 from .. import core
-from ..connection.pending import decide_all
 from ..system.genuine import genuine
 from . import detached
 from .patches import in_place_of, is_replacement, wrapping
@@ -237,7 +236,6 @@ def _close(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]
 
 def _closerange(original: Callable[..., Any], numbers: Numbers) -> Callable[..., Any]:
     def closerange(owner, fd_low, fd_high, /):  # type: ignore[no-untyped-def]
-        decide_all()
         for fd in numbers.descriptors():
             if fd_low <= fd < fd_high:
                 numbers.forget(fd)

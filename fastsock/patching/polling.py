@@ -10,7 +10,10 @@ import select
 import selectors
 import sys
 
-from ..core.binding import _polling as native
+from .. import core
+
+if core.available:
+    from ..core.binding import _polling as native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +31,9 @@ _SELECTORS = (
 
 
 def patch(patches: Patches) -> None:
-    """Puts the pollers where programs look for them. Needs the native core."""
+    """Puts the pollers where programs look for them. Does nothing without the native core."""
+    if not core.available:
+        return
     replaced: dict[int, tuple[Any, Any]] = {}
     for name in _NAMES:
         standard = getattr(select, name, None)
@@ -47,6 +52,8 @@ def patch(patches: Patches) -> None:
 
 def patch_one(selector: selectors.BaseSelector) -> None:
     """The same for one selector of the standard library, for as long as it lives. Idempotent."""
+    if not core.available or type(selector).__module__ != "selectors":
+        return
     masks = {key.fd: _mask(key.events) for key in selector.get_map().values()}
     own: Any = selector
     if isinstance(selector, selectors.SelectSelector):

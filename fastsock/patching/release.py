@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import _socket
-import contextlib
 import weakref
 
-from .. import core, unix
-from ..connection import registry
+from .. import core
+from ..connection import registry, tcp_options
 from ..meeting.names import name_bridge
-from ..meeting.ports import HeldPort
 from ..system.genuine import genuine
 from ..transport import Reason
 from . import numbers
@@ -33,12 +31,6 @@ def release(sock: Any, survives: bool) -> None:
     if channel.fileno() < 0:  # closed by its number
         sock._fast_unbind()
         return
-    kept = connection.kept  # once: another thread may settle it
-    if kept is not None:
-        if _Base.gettimeout(sock) != 0:
-            kept.wait()
-        if leave_custody(sock, survives):
-            return
     connection.reset = channel.was_reset()
     holders = [each for each in connection.sockets() if each._fast_channel is not None]
     if channel.release():
@@ -47,36 +39,14 @@ def release(sock: Any, survives: bool) -> None:
     else:
         _bridge(sock, holders, survives)
         connection.bridged = True
-    held = kept.held() if kept is not None else None
-    if held is not None:
-        connection.port = HeldPort(held, [_Base.fileno(holder) for holder in holders])
     registry.moved(connection, "unix", Reason.DESCRIPTOR_TAKEN)
-
-
-def leave_custody(sock: Any, survives: bool) -> bool:
-    """Ends custody, so that the descriptor needs no thread here. Returns whether it is TCP's again."""
-    connection, channel = sock._fast_connection, sock._fast_channel
-    kept = None if connection is None else connection.kept
-    if kept is None or channel is None or channel.fileno() < 0:
-        return False
-    if len(connection.sockets()) > 1 or not kept.take_back(channel):
-        kept.give_up(survives)
-        return False
-    sock._fast_unbind()
-    registry.back_on_tcp(connection, Reason.DESCRIPTOR_TAKEN)
-    connection.is_tcp = True
-    _Base.settimeout(sock, _Base.gettimeout(sock))
-    for (level, option), value in (sock._fast_options or {}).items():
-        with contextlib.suppress(OSError):
-            _Base.setsockopt(sock, level, option, *value)
-    return True
 
 
 def _bridge(sock: Any, holders: list[Any], survives: bool) -> None:
     """Makes the descriptor one end of a new socket pair, because unread bytes lie in the ring. A pump serves it."""
     outer, inner = _socket.socketpair()
-    unix.enlarge_buffer(outer)
-    unix.enlarge_buffer(inner)
+    tcp_options.enlarge_buffer(outer)
+    tcp_options.enlarge_buffer(inner)
     name_bridge(outer, sock._fast_connection.local, sock._fast_connection.peer)
     doorbell = genuine.dup(_Base.fileno(sock))
     channel = sock._fast_channel

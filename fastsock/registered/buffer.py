@@ -30,7 +30,6 @@ _Lendable: Any = core.Lendable if core.available else object
 
 _NOT_REGISTERED = {
     "shm": "each process on this host maps the memory itself, and all its pages are there: nothing is left to pin",
-    "unix": "the kernel copies what it carries",
     "tcp": "the kernel copies what it carries",
     "sdp": "the kernel copies what it carries",
     "rdma": "its sockets send from memory of their own; ranks on ibvdev do not: give register() the open device",

@@ -22,8 +22,8 @@ class Explanation:
     (FASTSOCK_DIRECT_MIN) went and came: "ring", "receiver copied" or "both ends copied". None: no such block, or
     another path.
 
-    Of a connection that stays TCP and gains memory (FASTSOCK_UPGRADE): sent_by, received_by: what carries that
-    direction now, "tcp" or "shm". bytes_by_memory: of both directions. switches: how often the sent one has changed its
+    Of a connection that stays TCP and may gain memory: sent_by, received_by: what carries that direction now, "tcp" or
+    "shm". bytes_by_memory: of both directions. switches: how often the sent one has changed its
     carrier. spills: how often it did so because there was no room.
     """
 
@@ -121,10 +121,6 @@ def _explained(connection: registry.Connection) -> Explanation:
     counts = connection.counts()
     transport, reason, peer_pid = connection.transport, connection.reason, connection.peer_pid
     detail = connection.detail
-    kept = connection.kept  # once: another thread may settle it
-    if kept is not None:
-        transport, reason, peer_pid = kept.told()
-        detail = kept.detail()
     return Explanation(
         transport=transport,
         reason=str(reason),

@@ -19,7 +19,7 @@ import functools
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from ..patching import selecting
+from ..patching import polling
 from ..system.genuine import genuine
 from . import proxy as proxies
 from ._connection import FOR_EVER, Method, Target
@@ -193,7 +193,7 @@ class Reader:
         self._flushing: list[asyncio.Future[None]] = []  # resolved once all is sent, or nothing will be any more
         selector = getattr(loop, "_selector", None)
         if selector is not None:
-            selecting.patch_one(selector)
+            polling.patch_one(selector)
         self.connection.on_blocked = self._blocked
         session.closes = self._close
         loop.add_reader(self._descriptor, self.connection.receive_what_came)

@@ -35,8 +35,6 @@ import pkgutil
 from collections.abc import Mapping
 
 from ..chain import transports
-from ..connection.carriers import gains_memory
-from ..shm import DEPENDS_IN_PLACE
 from . import checks as _checks
 from .alone import passes
 from .outcomes import Check
@@ -100,8 +98,6 @@ def dependence(maker: PairMaker, check: Check) -> str | None:
 
 def _reasons(maker: PairMaker, which: str) -> Mapping[str, str]:
     path = next((path for path in transports() if path.name == maker.transport), None)
-    if path is not None and path.name == "shm" and gains_memory(maker.sockets.socket):
-        return DEPENDS_IN_PLACE if which == "depends" else {}
     return {} if path is None else getattr(path, which)
 
 

@@ -147,7 +147,7 @@ def _prepare(here: SimpleNamespace) -> None:
     history.forget()
     fast = sys.modules.get("fastsock.socket")
     if fast is not None:  # which the process that forked this one has imported, with other settings
-        setattr(fast, "socket", fast._chosen())  # noqa: B010
+        setattr(fast, "socket", fast.chosen().socket)  # noqa: B010
 
 
 def _start(here: SimpleNamespace) -> None:

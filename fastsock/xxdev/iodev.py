@@ -1,6 +1,6 @@
-"""iodev: ranks joined by `fastsock.socket`, on the path that its chain chooses: shm or unix on one host, tcp between.
+"""iodev: ranks joined by `fastsock.socket`, on the path that its chain chooses: shm on one host, tcp between.
 
-A connection that stays TCP (FASTSOCK_UPGRADE) gains memory behind the hello (gaining.py).
+A connection gains memory behind the hello (gaining.py).
 
 As in section 4.2.2 of the F-MPJ thesis the call that waits receives for itself; what a background thread does here is
 to accept and authenticate connections, so that a rank that computes can be reached.

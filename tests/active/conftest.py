@@ -8,7 +8,7 @@ import os
 import pytest
 
 from fastsock.testing.process import FarProcess
-from tests.helpers.paths import EVERY_PATH, UPGRADE, taking
+from tests.helpers.paths import PATHS, taking
 
 from .far import begin
 
@@ -30,7 +30,7 @@ def own_key(monkeypatch):
     monkeypatch.setenv("FASTSOCK_RMI_KEY", KEY)
 
 
-@pytest.fixture(params=EVERY_PATH)
+@pytest.fixture(params=PATHS)
 def path(request):
     """Name of the path that this test's connections must take."""
     with taking(request.param):
@@ -81,7 +81,7 @@ def near(path):
         far.run(begin, name)
         made = Near(far, name)
         made.map()
-        assert made.endpoint.entries[0].path == ("shm" if path == UPGRADE else path)
+        assert made.endpoint.entries[0].path == ("shm" if path == "shm" else path)
         yield made
         made.bundle.close()
     finally:

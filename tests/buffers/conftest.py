@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from fastsock import attach
 
 from ..helpers.certificates import client_context, issued, server_context
-from ..helpers.paths import EVERY_PATH, UPGRADE, maker_of, preferring, why_not
+from ..helpers.paths import PATHS, maker_of, preferring, settle, why_not
 
 pytest.importorskip("numpy")
 
@@ -34,15 +33,12 @@ def with_memory(pair):
 def within(kind):
     """A connection of this process to itself, in shared memory."""
     with maker_of(kind).local() as (one, other):
-        if kind == UPGRADE:
-            with ThreadPoolExecutor(1) as there:
-                found = there.submit(attach, other, 30)
-                assert attach(one, 30)
-                assert found.result()
+        if kind == "shm":
+            settle(one, other)
         yield one, other
 
 
-@pytest.fixture(params=(*EVERY_PATH, "tls"))
+@pytest.fixture(params=(*PATHS, "tls"))
 def stream(request):
     """A connected pair on each path, and under TLS; `pair.path` says which."""
     path = "shm" if request.param == "tls" else request.param
@@ -52,9 +48,8 @@ def stream(request):
     issued()  # before the other process is forked
     with preferring(path), maker_of(path).pair() as pair:
         pair.path = request.param
-        if path == UPGRADE:
+        if path == "shm":
             with_memory(pair)
-            pair.path = "tls" if request.param == "tls" else "shm"
         if request.param == "tls":
             there = pair.far.process.begin(_wrap_there)
             pair.near = client_context().wrap_socket(pair.near, server_hostname="localhost")
@@ -63,14 +58,12 @@ def stream(request):
             yield pair
 
 
-@pytest.fixture(params=dict.fromkeys(("shm", UPGRADE)))
-def shared(request):
+@pytest.fixture
+def shared():
     """As `stream`, on shared memory."""
     reason = why_not("shm")
     if reason:
         pytest.skip(reason)
-    with preferring(request.param), maker_of(request.param).pair() as pair:
-        pair.kind = request.param
-        if request.param == UPGRADE:
-            with_memory(pair)
+    with preferring("shm"), maker_of("shm").pair() as pair:
+        with_memory(pair)
         yield pair

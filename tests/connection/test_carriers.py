@@ -20,13 +20,13 @@ import fastsock
 from fastsock import config, core, stream_socket
 from fastsock.testing import PairMaker, until_asleep
 
-from ..helpers.paths import UPGRADE, UPGRADED, environment, preferring, settle
+from ..helpers.paths import GAINING, environment, preferring, settle
 from ..helpers.scripts import Script
 
 
 @pytest.fixture(autouse=True)
 def upgrade():
-    with preferring(UPGRADE):
+    with preferring("shm"):
         yield
 
 
@@ -39,7 +39,7 @@ def pair():
         yield near, far
 
 
-MAKER = PairMaker(UPGRADED)
+MAKER = PairMaker(GAINING)
 WAIT_ALL, PEEK = standard.MSG_WAITALL, standard.MSG_PEEK
 TOKENS = [(sent, received) for sent in range(80) for received in range(80)]
 
@@ -207,25 +207,6 @@ def _is_told_of_as_young(near, far):
     }
 
 
-CHOSEN = """
-import sys
-from fastsock import socket, stream_socket
-tell(socket.socket is stream_socket.socket)
-with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as near:
-    far, _ = listener.accept()
-    tell(type(far) is type(near) is socket.socket)
-    far.close()
-"""
-
-
-@pytest.mark.parametrize("kind", ("plain", UPGRADE))
-@pytest.mark.parametrize("on", ("0", "1"))
-def test_the_setting_chooses_the_class(on, kind):
-    with Script(kind, CHOSEN, env={**environment(UPGRADE), "FASTSOCK_UPGRADE": on}) as program:
-        assert program.hear() is (on == "1")
-        assert program.hear() is True
-
-
 def test_the_other_process_is_told():
     with PairMaker("fastsock.stream_socket", transport="shm").pair() as pair:
         told = fastsock.explain(pair.near)
@@ -328,7 +309,7 @@ with socket.create_server(("127.0.0.1", 0)) as listener:
 
 
 def test_what_the_last_connections_lived_decides_from_when_on_the_next_one_looks():
-    env = {**environment(UPGRADE), "FASTSOCK_UPGRADE_AFTER": "pays"}
+    env = {**environment("shm"), "FASTSOCK_UPGRADE_AFTER": "pays"}
     with Script("plain", LIVES, env=env) as program:
         short, detail = program.hear(), program.hear()
         assert short.count("shm") <= 1, "the first one did not know better"
@@ -360,7 +341,7 @@ def test_connections_are_told_of_when_they_are_closed(how):
         rows = [row for row in fastsock.connections() if row.local == name]
         tell([(row.state, row.role, row.bytes_sent, row.peer == far.getsockname()) for row in rows])
     """
-    with Script(UPGRADE, program, env={"FASTSOCK_STATS": os.devnull, "FASTSOCK_UPGRADE_AFTER": "100"}) as script:
+    with Script("shm", program, env={"FASTSOCK_STATS": os.devnull, "FASTSOCK_UPGRADE_AFTER": "100"}) as script:
         assert script.hear() == [["closed", "connect", 3, True]]
         assert script.finish() == 0
 
@@ -444,7 +425,7 @@ def test_a_number_that_a_pipe_got_unseen_is_the_pipe_s():
         tell(os.read(reader, 10).decode())
         near.detach()
     """
-    with Script(UPGRADE, program) as script:
+    with Script("shm", program) as script:
         assert script.hear() == "pipe"
         assert script.finish() == 0
 
@@ -482,7 +463,7 @@ def test_a_child_that_ended_without_a_close_holds_nothing(end):
         except ConnectionResetError:
             tell("reset")
     """
-    with Script(UPGRADE, accepting) as server, Script(UPGRADE, connecting) as client:
+    with Script("shm", accepting) as server, Script("shm", connecting) as client:
         client.tell(server.hear())
         assert [server.hear(), server.hear()] == ["shm", "shm"]
         assert server.hear() == "closed"
@@ -528,7 +509,7 @@ def test_a_number_that_another_socket_got_unseen_is_that_socket_s():
             tell(two.recv(100).decode())
             near.detach()
     """
-    with Script(UPGRADE, program) as script:
+    with Script("shm", program) as script:
         for _ in range(3):
             assert script.hear() == "shm"
             assert script.hear() == "the other one's"
@@ -558,7 +539,7 @@ def test_a_number_that_another_socket_got_unseen_is_told_of_without_that_socket_
         closed = [row for row in fastsock.connections() if row.state == "closed"]
         tell([len(closed), [row for row in closed if row.local == other.getsockname()]])
     """
-    with Script(UPGRADE, program) as script:
+    with Script("shm", program) as script:
         assert script.hear() == "shm"
         assert script.hear() == [1, []]
         assert script.finish() == 0

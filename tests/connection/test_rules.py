@@ -13,7 +13,7 @@ import fastsock
 from fastsock import chain, config, testing
 from fastsock.testing import PairMaker
 
-from ..helpers.paths import UPGRADE, UPGRADED, environment, preferring
+from ..helpers.paths import GAINING, environment, preferring
 from ..helpers.scripts import Script
 
 ELSEWHERE = "fastsock.channel_socket"
@@ -28,12 +28,12 @@ tell([repr(socket.socket), "fastsock.channel_socket" in sys.modules])
 
 @pytest.fixture(autouse=True)
 def upgrade():
-    with preferring(UPGRADE):
+    with preferring("shm"):
         yield
     config.reload()
 
 
-@pytest.fixture(params=(UPGRADED, ELSEWHERE))
+@pytest.fixture(params=(GAINING, ELSEWHERE))
 def module(request):
     return importlib.import_module(request.param)
 
@@ -90,7 +90,7 @@ def test_a_setting_keeps_all_on_tcp(module):
 )
 def test_the_class_for_other_paths_is_there_where_one_may_be_taken(transports, is_there):
     """Else nothing of it is imported. Either class says that it is from where programs import it."""
-    env = {**environment(UPGRADE), "FASTSOCK_TRANSPORTS": transports}
+    env = {**environment("shm"), "FASTSOCK_TRANSPORTS": transports}
     with Script("plain", CHOSEN, env=env) as program:
         assert program.hear() == ["<class 'fastsock.socket.socket'>", is_there]
 

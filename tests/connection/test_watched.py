@@ -9,11 +9,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-import fastsock
 from fastsock.testing import FarProcess
 from fastsock.testing.outcomes import receive
-
-from ..helpers.paths import carriers_of
 
 PATIENCE_S = 60
 
@@ -149,8 +146,6 @@ def test_what_watches_before_the_connect_is_told_of_the_connection(near, way):
             watchers.expect(select.EPOLLOUT)
             assert sock.send(data) == len(data)
             assert process.run(_receive, len(data)) == data
-        if carriers_of(near) in (("shm",), ("unix",)):
-            assert (sock.transport, fastsock.explain(sock).reason) == ("tcp", "descriptor_watched")
         process.run(_close)
         watchers.expect(select.EPOLLIN)
         assert sock.recv(100) == b""

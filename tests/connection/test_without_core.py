@@ -87,7 +87,7 @@ def run(tmp_path_factory):
     def run(*arguments, **settings):
         done = subprocess.run(
             [sys.executable, *arguments],
-            env=env | {"PYTHONPATH": str(tree), "FASTSOCK_UPGRADE": "1"} | settings,
+            env=env | {"PYTHONPATH": str(tree)} | settings,
             cwd=tree,
             capture_output=True,
             text=True,

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "sockets/accepted.h"
+#include "sockets/address.h"
 #include "connection.h"
 
 #define PART 4096u

@@ -55,7 +55,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         "--upgrade-after",
         default="0",
         metavar="CALLS",
-        help="with --path upgrade: as FASTSOCK_UPGRADE_AFTER (default: %(default)s)",
+        help="on the path shm: as FASTSOCK_UPGRADE_AFTER (default: %(default)s)",
     )
     parser.add_argument(
         "--modules",

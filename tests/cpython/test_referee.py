@@ -115,13 +115,13 @@ def test_the_file_in_the_repository_is_in_order() -> None:
 
 
 def test_an_exclusion_must_still_be_needed(tmp_path: Path) -> None:
-    ledger = exclusions.Ledger(read(tmp_path, an_entry(paths=["shm", "unix"])))
+    ledger = exclusions.Ledger(read(tmp_path, an_entry(paths=["shm", "rdma"])))
     assert ledger.saw("test.test_socket.A.test_one", "shm", "3.11", passed=False)
     assert ledger.complaints(everything_ran=True) == []
-    assert ledger.saw("test.test_socket.A.test_one", "unix", "3.11", passed=True)
+    assert ledger.saw("test.test_socket.A.test_one", "rdma", "3.11", passed=True)
     assert not ledger.saw("test.test_socket.A.test_one", "tcp", "3.11", passed=True)
     (complaint,) = ledger.complaints(everything_ran=True)
-    assert "not needed on unix, Python 3.11" in complaint
+    assert "not needed on rdma, Python 3.11" in complaint
 
 
 def test_an_exclusion_must_match_a_test(tmp_path: Path) -> None:
@@ -195,11 +195,10 @@ def test_a_crash_and_a_hang_cost_one_test_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "after", "taken", "complains"),
     [
-        ("upgrade", "0", "shm", False),
-        ("upgrade", "0", "tcp", True),
-        ("upgrade", "pays", "tcp", False),
         ("shm", "0", "shm", False),
         ("shm", "0", "tcp", True),
+        ("shm", "pays", "tcp", False),
+        ("tcp", "0", "tcp", False),
     ],
 )
 def test_a_run_in_which_hardly_any_connection_took_the_path_is_told(
@@ -207,7 +206,7 @@ def test_a_run_in_which_hardly_any_connection_took_the_path_is_told(
 ) -> None:
     (way,) = match.ways("launcher", ("-m", "fastsock.launcher"), [path], 0, after)
     environment = dict(way.environment)
-    assert environment.get("FASTSOCK_UPGRADE_AFTER") == (after if path == "upgrade" else None)
+    assert environment.get("FASTSOCK_UPGRADE_AFTER") == (after if path == "shm" else None)
     here = Interpreter(sys.executable, "3.11.7", (), (), "fastsock", True, "")
     seen = connections.read([json.dumps({"totals": {taken: report.EXERCISED}})])
     played = match.Played(here, "test.test_socket", way, PASS, PASS, [], seen)

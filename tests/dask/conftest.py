@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ..helpers.paths import EVERY_PATH, taking
+from ..helpers.paths import PATHS, taking
 
 
-@pytest.fixture(params=EVERY_PATH)
+@pytest.fixture(params=PATHS)
 def path(request):
     """What this test's connections take."""
     with taking(request.param):

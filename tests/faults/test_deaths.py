@@ -12,7 +12,6 @@ import signal
 import socket
 from contextlib import ExitStack
 
-from fastsock.shm import MOST_KEPT
 from fastsock.testing import FarProcess, until_stopped
 from fastsock.testing.names import names_of
 from fastsock.testing.outcomes import describe, outcome, receive, receive_all
@@ -247,7 +246,7 @@ def test_nothing_is_left_behind(near):
     for seed in range(1000, 1010):
         Killing(near, seed).run()
     assert names_of(os.getpid()).keys() <= names
-    assert len(_kept()) <= max(before, 2 * MOST_KEPT)
+    assert len(_kept()) <= max(before, 16)
 
 
 def _kept():

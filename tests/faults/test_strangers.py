@@ -44,11 +44,7 @@ def test_another_user(near, foreign):
             serving = server.begin(serve_once, near)
             took = client.run(exchange, near, address)
             assert serving.result() == took == ("plain" if carriers_of(near) == ("plain",) else "tcp")
-        if carriers_of(near) in (("shm",), ("unix",)):
-            serving = server.begin(serve_once, near)
-            assert client.run(_reason, near, address) == "other_user"
-            serving.result()
-        elif carriers_of(near) == ("tcp", "shm"):
+        if near.transport == "shm":
             serving = server.begin(_serve_long, near)
             assert client.run(_reason, near, address, TURNS) == "other_user"
             assert serving.result() == "other_user"
@@ -72,55 +68,6 @@ def _serve_long(here, maker):
         while data := sock.recv(5):
             sock.sendall(data)
         return str(fastsock.explain(sock).reason)
-
-
-def _squat(here, names):
-    """Hold names, listen on those that are of streams, and answer whoever connects with nonsense."""
-    import threading
-
-    here.squatting = []
-    for name, kind in names.items():
-        sock = socket.socket(socket.AF_UNIX, kind)
-        sock.bind(name)
-        here.squatting.append(sock)
-        if kind == socket.SOCK_DGRAM:
-            continue
-        sock.listen()
-        threading.Thread(target=_answer_nonsense, args=(sock,), daemon=True).start()
-
-
-def _answer_nonsense(listener):
-    while True:
-        sock, _ = listener.accept()
-        with sock:
-            outcome(sock.send, os.urandom(64), socket.MSG_DONTWAIT)
-
-
-@needs_root
-@pytest.mark.parametrize("who", ["another user", "the same user"])
-def test_name_is_taken(near, who):
-    """A process holds the name of a listener's presence before it listens, and answers nonsense."""
-    before = names_of(os.getpid())
-    with near.listener() as listener:
-        address = listener.getsockname()
-        names = {name: kind for name, kind in names_of(os.getpid()).items() if name not in before}
-    if carriers_of(near) not in (("shm",), ("unix",)):
-        return  # the kernel alone knows who listens
-    assert names, "listening left no name to take"
-    with FarProcess() as squatter, FarProcess() as server, FarProcess() as client:
-        if who == "another user":
-            squatter.run(_become_nobody)
-        squatter.run(_squat, names)
-        assert server.run(_listen_on, near, address[1]) == address
-        for _ in range(3):
-            serving = server.begin(serve_once, near)
-            took = client.run(exchange, near, address)
-            assert serving.result() == took
-
-
-def _listen_on(here, maker, port):
-    here.listener = maker.listener(port=port)
-    return here.listener.getsockname()
 
 
 def _disturb(here, names, count):

@@ -35,12 +35,8 @@ def _without_addresses(text: str) -> str:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """This process's environment without settings of Python or fastsock, with ``changes``. FASTSOCK_UPGRADE stays."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name == "FASTSOCK_UPGRADE" or not name.startswith(("PYTHON", "FASTSOCK"))
-    }
+    """This process's environment without settings of Python or fastsock, with ``changes``."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "FASTSOCK"))}
     return {**kept, "PYTHONPATH": PACKAGE_PARENT, "PYTHONDONTWRITEBYTECODE": "1", **changes}
 
 

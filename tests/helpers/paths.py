@@ -13,25 +13,16 @@ from typing import Any
 import pytest
 
 import fastsock
-from fastsock import core
-from fastsock.config import BETWEEN_HOSTS, KNOWN_TRANSPORTS, settings
+from fastsock.config import BETWEEN_HOSTS, KNOWN_TRANSPORTS
 from fastsock.testing import PLAIN, PairMaker
 
-# Connections that stay TCP and gain memory, after so many calls: a number, or "random" for another one in each test.
-UPGRADED = "fastsock.stream_socket"
+# Connections gain memory after so many calls: a number, or "random" for another one in each test.
 UPGRADE_AFTER = os.environ.get("FASTSOCK_UPGRADE_AFTER", "0")
 if UPGRADE_AFTER == "random":
     del os.environ["FASTSOCK_UPGRADE_AFTER"]  # which is no setting
 
-# By the settings outside of all tests. Where connections gain memory, that is what "shm" means.
-GAINING = settings().upgrade and core.available
-LEAVING_PATHS = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)  # tests/lab tests the others
-PATHS = tuple(name for name in LEAVING_PATHS if name != "unix" or not GAINING)
-UPGRADE = "shm" if GAINING else "upgrade"
-EVERY_PATH = tuple(dict.fromkeys((*PATHS, UPGRADE)))
-
-# Long enough for a busy machine, short enough where a test lets an offer lapse.
-MEETING_MS = "500"
+PATHS = tuple(name for name in KNOWN_TRANSPORTS if name not in BETWEEN_HOSTS)  # tests/lab tests the others
+GAINING = "fastsock.stream_socket"  # the module whose sockets gain memory, and take no other path
 
 
 def why_not(path: str) -> str | None:
@@ -40,7 +31,7 @@ def why_not(path: str) -> str | None:
         importlib.import_module("fastsock.socket")
     except ImportError as error:
         return f"fastsock.socket cannot be imported: {error}"
-    if path in ("shm", "upgrade"):
+    if path == "shm":
         core = importlib.import_module("fastsock.core")
         if not core.available:
             return f"the native core is not built: {core.why_not}"
@@ -61,19 +52,11 @@ def taking(path: str) -> Iterator[str]:
         yield path
 
 
-_leaves = not GAINING  # connections leave TCP before connect() returns
-
-
-def gains_memory(path: str) -> bool:
-    """Whether connections of that path stay TCP and gain memory. Those of "upgrade" do so while a test runs."""
-    return path == "upgrade" or (path == "shm" and not _leaves)
-
-
 def carriers_of(kind: str | PairMaker) -> tuple[str, ...]:
     """What `transport` may say of a connection of that kind, or of that maker."""
     if isinstance(kind, PairMaker):
-        kind = "upgrade" if kind.module == UPGRADED else kind.transport or "plain"
-    return ("tcp", "shm") if gains_memory(kind) else (kind,)
+        kind = "shm" if kind.module == GAINING else kind.transport or "plain"
+    return ("tcp", "shm") if kind == "shm" else (kind,)
 
 
 def all_took(taken: list[str], kind: str, count: int) -> bool:
@@ -83,8 +66,6 @@ def all_took(taken: list[str], kind: str, count: int) -> bool:
 
 def maker_of(kind: str) -> PairMaker:
     """Makes connections of that kind."""
-    if kind == "upgrade":
-        return PairMaker(UPGRADED)  # what carries the bytes changes: nobody asks
     return PLAIN if kind == "plain" else PairMaker("fastsock.socket", transport=kind)
 
 
@@ -100,50 +81,27 @@ def environment(path: str) -> dict[str, str]:
     """Variables by which processes that are started by a test take the path; none for "plain"."""
     if path == "plain":
         return {}
-    if gains_memory(path):
+    if path == "shm":
         after = str(random.choice((0, 1, 2, 3, 5, 8, 13))) if UPGRADE_AFTER == "random" else UPGRADE_AFTER
-        return {"FASTSOCK_UPGRADE": "1", "FASTSOCK_UPGRADE_AFTER": after, "FASTSOCK_TRANSPORTS": "shm,tcp"}
-    return {
-        "FASTSOCK_UPGRADE": "0" if _leaves else "1",
-        "FASTSOCK_TRANSPORTS": f"{path},tcp" if path != "tcp" else "tcp",
-        "FASTSOCK_MEETING_MS": MEETING_MS,
-        "FASTSOCK_SHORT_LIVED": "path",  # a test's connections are
-    }
-
-
-@contextmanager
-def leaving() -> Iterator[None]:
-    """Within it connections leave TCP before connect() returns: the way of FASTSOCK_UPGRADE=0."""
-    global _leaves
-    before, _leaves = _leaves, True
-    try:
-        with _within({"FASTSOCK_UPGRADE": "0"}):
-            yield
-    finally:
-        _leaves = before
+        return {"FASTSOCK_UPGRADE_AFTER": after, "FASTSOCK_TRANSPORTS": "shm,tcp"}
+    return {"FASTSOCK_TRANSPORTS": f"{path},tcp" if path != "tcp" else "tcp"}
 
 
 @contextmanager
 def preferring(path: str) -> Iterator[None]:
     """Connections that this process and those it starts make inside the block take the path."""
-    with _within(environment(path)):
-        yield
-
-
-@contextmanager
-def _within(changed: dict[str, str]) -> Iterator[None]:
-    """The block runs with these variables."""
     from fastsock import config
     from fastsock.meeting import history
 
     # a port may be used again: what an earlier test's listener did there must not follow it
     history.forget()
+    changed = environment(path)
     saved = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     config.reload()
     module = importlib.import_module("fastsock.socket")
     # which a process chooses when it imports the module
-    own, module.socket = module.socket, module._chosen()
+    own, module.socket = module.socket, module.chosen().socket
     try:
         yield
     finally:

@@ -78,4 +78,4 @@ def test_a_large_body_by_http(network: Hosts, tmp_path: Path, server: str, clien
     assert done.stdout.strip() == hashlib.sha256(body).hexdigest(), done.stderr
     for end, kind in (("server", server), ("client", client)):
         if kind == "fast":
-            assert _paths(told[end]) == {("tcp", "peer_not_local")}
+            assert _paths(told[end]) <= {("tcp", "peer_not_local"), ("tcp", "descriptor_taken")}  # os.sendfile takes it

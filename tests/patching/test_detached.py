@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..helpers.paths import UPGRADE, carriers_of
+from ..helpers.paths import carriers_of
 from ..helpers.scripts import Script
 
 _BOTH = """
@@ -201,4 +201,4 @@ for number in range(20):
 
 def test_whoever_asks_a_connection_for_its_number_may_watch_it_unseen():
     """What the kernel shows of the number is exact from then on: nothing where all was read."""
-    assert _converse(UPGRADE, _SHOWN) == ["shm"] + [0] * 20
+    assert _converse("shm", _SHOWN) == ["shm"] + [0] * 20

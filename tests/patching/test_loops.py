@@ -15,7 +15,7 @@ import pytest
 
 from fastsock.testing import FarProcess
 
-from ..helpers.paths import UPGRADE, preferring, why_not
+from ..helpers.paths import preferring, why_not
 from ..helpers.talking import talk
 
 LONG = 20.0
@@ -24,15 +24,15 @@ OFTEN = 40  # exchanges, after which the poller hears by bits
 _UNSEEN = (select.epoll,)  # the standard one: taken before any test installs anything, and nobody finds it here
 
 
-@pytest.fixture(params=("plain", UPGRADE))
+@pytest.fixture(params=("plain", "shm"))
 def kind(request):
     if request.param == "plain":
         yield "plain"
         return
-    if reason := why_not(UPGRADE):
+    if reason := why_not("shm"):
         pytest.skip(reason)
-    with preferring(UPGRADE):
-        yield UPGRADE
+    with preferring("shm"):
+        yield "shm"
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def heard(installed, installed_pair, epoll):
     """A pair that the poller hears of by a bit, if it has memory."""
     epoll.register(installed_pair.near.fileno(), select.EPOLLIN)
     _converse(installed_pair, epoll.poll)
-    if installed == UPGRADE:
+    if installed == "shm":
         assert installed_pair.near.transport == "shm"
     return installed_pair
 
@@ -84,7 +84,7 @@ def test_nothing_is_sent_on_tcp_to_wake_it(installed, heard, epoll):
     before = _received_by_tcp(heard.near)
     _converse(heard, epoll.poll, 200)
     grown = _received_by_tcp(heard.near) - before
-    assert grown < 50 if installed == UPGRADE else grown == 200 * 6, grown
+    assert grown < 50 if installed == "shm" else grown == 200 * 6, grown
 
 
 def test_what_is_unread_is_told_by_each_poller(heard, epoll):
@@ -192,7 +192,7 @@ def test_one_that_comes_back_again_and_again_is_not_woken_on_tcp(installed, hear
     before = _received_by_tcp(heard.near)
     _converse(heard, poll, 200)
     grown = _received_by_tcp(heard.near) - before
-    assert grown < 50 if installed == UPGRADE else grown == 200 * 6, grown
+    assert grown < 50 if installed == "shm" else grown == 200 * 6, grown
 
 
 def test_one_comes_back_while_a_thread_sleeps(heard, epoll):
@@ -212,7 +212,7 @@ def test_one_is_heard_while_another_one_is_always_ready(installed, epoll):
     """Of so many that no poller remembers all."""
     count = 40
     with FarProcess(fresh=True) as far, socket.create_server(("127.0.0.1", 0), backlog=count) as listener:
-        if installed == UPGRADE:
+        if installed == "shm":
             far.run(_install)
         serving = far.begin(_echo_on_many, listener.getsockname(), count)
         socks = [listener.accept()[0] for _ in range(count)]
@@ -503,7 +503,7 @@ def serve_at_random(installed, seed, rounds):
     rng = random.Random(seed)
     count, pollers = rng.choice((3, 8, 40)), rng.choice((1, 2, 3))
     with FarProcess(fresh=True) as far, socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
-        if installed == UPGRADE:
+        if installed == "shm":
             far.run(_install)
         talking = far.begin(_talk_on_all, listener.getsockname(), seed, count, rounds, rng.choice((3000, 200_000)))
         assert _Server(listener, count, pollers, seed).run() == []

@@ -14,21 +14,21 @@ import pytest
 
 from fastsock.testing import FarProcess
 
-from ..helpers.paths import UPGRADE, preferring, why_not
+from ..helpers.paths import preferring, why_not
 from ..helpers.talking import talk
 
 LONG = 20.0
 
 
-@pytest.fixture(params=("plain", UPGRADE))
+@pytest.fixture(params=("plain", "shm"))
 def kind(request):
     if request.param == "plain":
         yield "plain"
         return
-    if reason := why_not(UPGRADE):
+    if reason := why_not("shm"):
         pytest.skip(reason)
-    with preferring(UPGRADE):
-        yield UPGRADE
+    with preferring("shm"):
+        yield "shm"
 
 
 def _select(sock):
@@ -121,7 +121,7 @@ def _has_memory(pair):
 
 def test_a_watched_connection_gains_memory(installed, installed_pair, waiting):
     _converse(installed_pair, waiting)
-    assert _has_memory(installed_pair) == (installed == UPGRADE)
+    assert _has_memory(installed_pair) == (installed == "shm")
 
 
 def test_what_was_read_is_not_told_again(installed_pair, waiting):
@@ -410,7 +410,7 @@ def test_a_package_that_asks_and_registers_is_seen(installed, installed_pair, ep
     number = _as("known.streams", _number, installed_pair.near)
     _as("known.loops", _register, epoll, number)
     _converse(installed_pair, epoll.poll, 100)
-    assert _has_memory(installed_pair) == (installed == UPGRADE)
+    assert _has_memory(installed_pair) == (installed == "shm")
 
 
 def test_a_package_may_begin_to_watch_what_has_memory(installed, installed_pair, epoll):
@@ -428,7 +428,7 @@ def test_a_package_may_begin_to_watch_what_has_memory(installed, installed_pair,
     unseen.close()
     _as("stranger", _register, epoll, number)
     _converse(installed_pair, epoll.poll)
-    assert _has_memory(installed_pair) == (installed == UPGRADE)
+    assert _has_memory(installed_pair) == (installed == "shm")
 
 
 _UNSEEN = (select.epoll,)  # the standard one: taken before any test installs anything, and nobody finds it here
@@ -477,13 +477,13 @@ def test_loops_while_connections_gain_memory_and_spill(installed, selector):
     """The blocks are larger than a ring: its direction goes to TCP and back, while the loop sleeps."""
     loop = asyncio.SelectorEventLoop(selector())
     with FarProcess(fresh=True) as far, socket.create_server(("127.0.0.1", 0)) as listener:
-        if installed == UPGRADE:
+        if installed == "shm":
             far.run(_install)
         talking = far.begin(_talk_on_all, listener.getsockname(), range(6), 60, 3_000_000)
         ended = loop.run_until_complete(_echo_all(listener, 6))
         talking.result()
     loop.close()
-    assert ended == ["shm" if installed == UPGRADE else "plain"] * 6
+    assert ended == ["shm" if installed == "shm" else "plain"] * 6
 
 
 def _install(here):

@@ -120,12 +120,6 @@ class PythonChannel(Channel):
     def watch(self):
         pass
 
-    def knock(self):
-        self.stream.send(b"J")
-
-    def joined(self):
-        self.stream.recv(1)
-
     def forked(self):
         pass
 

@@ -102,7 +102,7 @@ def test_plain_server_and_fast_client(kind):
     _dialogue("plain", kind)
 
 
-@pytest.mark.parametrize("server,client", [("shm", "unix"), ("unix", "shm"), ("tcp", "shm"), ("shm", "tcp")])
+@pytest.mark.parametrize("server,client", [("tcp", "shm"), ("shm", "tcp")])
 def test_ends_that_prefer_different_paths(server, client):
     """Nothing in common but TCP."""
     from ..helpers.paths import why_not
@@ -452,11 +452,8 @@ tell("finished")
 
 
 @needs_uvloop
-def test_fast_connection_given_to_uvloop(kind, request):
+def test_fast_connection_given_to_uvloop(kind):
     """uvloop takes the raw descriptor of a connection that has already moved to its path."""
-    if carriers_of(kind) in (("shm",), ("unix",)):
-        reason = "uvloop sets TCP options on the descriptor itself, and refuses it when that fails (docs/limits.md)"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     with Script(kind, ECHO_SERVER) as server:
         with Script(kind, UVLOOP_CREATED, str(server.hear())) as client:
             assert client.hear() in carriers_of(kind)

@@ -118,8 +118,6 @@ def environment(tmp_path_factory):
         "PYTHONPATH": str(tree),
         "FASTSOCK_TRANSPORTS": "python,tcp",
         "FASTSOCK_MEETING_MS": "500",
-        "FASTSOCK_UPGRADE": "1",
-        "FASTSOCK_SHORT_LIVED": "path",
     }
 
 
@@ -129,7 +127,7 @@ def _methods(kind):
 
 @pytest.mark.skipif(not core.available, reason="the native core is not built")
 def test_a_native_channel_has_the_methods_of_the_interface():
-    assert _methods(Channel) >= {"send", "recv", "close", "release", "joined"}
+    assert _methods(Channel) >= {"send", "recv", "close", "release"}
     assert _methods(Channel) - _methods(core.Channel) == set()
 
 

@@ -10,14 +10,14 @@ import pytest
 from fastsock.testing import FarProcess
 from fastsock.testing.outcomes import fill, receive
 
-from ..helpers.paths import UPGRADE, preferring, why_not
+from ..helpers.paths import preferring, why_not
 
 ASKED = 4096
 MOST_ROUNDS = 1000
 SEGMENT = 64 << 10  # what TCP sends at once within a host
 
 
-@pytest.fixture(params=dict.fromkeys(("plain", "shm", UPGRADE)))
+@pytest.fixture(params=("plain", "shm"))
 def kind(request):
     """The kernel's stream of the path `unix` has no buffer of the receiver's."""
     if request.param == "plain":

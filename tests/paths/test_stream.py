@@ -10,22 +10,27 @@ import pytest
 import fastsock
 from fastsock import testing
 from fastsock.chain import transports
-from fastsock.shm import DEPENDS_IN_PLACE
-from fastsock.unix import UnixTransport
+from fastsock.tcp import TcpTransport
 
-from ..helpers.paths import PATHS, preferring, taking
+from ..helpers.paths import GAINING, PATHS, maker_of, preferring, taking
 
 LIMITS = Path(fastsock.__file__).parent.parent / "docs" / "limits.md"
 
 
-@pytest.fixture(params=("plain", *PATHS, "upgrade"))
+@pytest.fixture(params=("plain", *PATHS, "gaining"))
 def kind(request):
-    """As in tests/conftest.py. "shm" has memory from its first byte on, "upgrade" gains it within a check."""
+    """As in tests/conftest.py. "shm" has memory from its first byte on, "gaining" gains it within a check."""
     if request.param == "plain":
         yield "plain"
         return
-    with taking(request.param):
+    with taking("shm" if request.param == "gaining" else request.param):
         yield request.param
+
+
+@pytest.fixture
+def near(kind):
+    """As in tests/conftest.py. Nobody asks what carries the bytes where that changes."""
+    return testing.PairMaker(GAINING) if kind == "gaining" else maker_of(kind)
 
 
 @pytest.mark.parametrize("check", testing.checks(), ids=testing.name)
@@ -43,7 +48,6 @@ def test_differences_are_those_of_checks_that_exist():
     names = {testing.name(check) for check in testing.checks()}
     for path in transports():
         assert {*path.differs, *path.depends} <= names, path.name
-    assert DEPENDS_IN_PLACE.keys() <= names
 
 
 @pytest.mark.skipif(not LIMITS.exists(), reason="fastsock is installed without its repository")
@@ -55,7 +59,7 @@ def test_the_page_of_limits_names_every_difference_and_no_other():
         (path, check) for paths, checks in rows for path in quoted.findall(paths) for check in quoted.findall(checks)
     )
     told = {(path.name, check) for path in transports() for check in (*path.differs, *path.depends)}
-    assert named == sorted(told.union(("shm", check) for check in DEPENDS_IN_PLACE))
+    assert named == sorted(told)
 
 
 def test_a_check_that_hangs_does_not_pass():
@@ -79,7 +83,6 @@ def test_a_path_that_no_forked_process_takes_is_tested_in_this_one():
     assert ran == ["passes", "fails"]
 
 
-@pytest.mark.usefixtures("leaves_tcp")
 def test_the_whole_suite_on_a_path_that_differs(monkeypatch):
     """check_stream() passes where a path differs as it says, and fails where it says so and does not differ."""
 
@@ -94,16 +97,16 @@ def test_the_whole_suite_on_a_path_that_differs(monkeypatch):
             assert pair.far.recv(1) == b"y"
 
     monkeypatch.setattr(testing, "checks", lambda concept: [check_that_holds, check_that_fails])
-    maker = testing.PairMaker("fastsock.socket", transport="unix")
+    maker = testing.PairMaker("fastsock.socket", transport="tcp")
     holds, fails = testing.name(check_that_holds), testing.name(check_that_fails)
-    with preferring("unix"):
+    with preferring("tcp"):
         with pytest.raises(AssertionError):
             testing.check_stream(maker)
-        monkeypatch.setattr(UnixTransport, "differs", {fails: "it is told so"})
+        monkeypatch.setattr(TcpTransport, "differs", {fails: "it is told so"})
         assert testing.check_stream(maker) == {fails: "it is told so"}
-        monkeypatch.setattr(UnixTransport, "differs", {})
-        monkeypatch.setattr(UnixTransport, "depends", {fails: "here", holds: "elsewhere"})
+        monkeypatch.setattr(TcpTransport, "differs", {})
+        monkeypatch.setattr(TcpTransport, "depends", {fails: "here", holds: "elsewhere"})
         assert testing.check_stream(maker) == {fails: "here"}
-        monkeypatch.setattr(UnixTransport, "differs", {fails: "it is told so", holds: "it is not so"})
-        with pytest.raises(AssertionError, match="passes, but the unix path says"):
+        monkeypatch.setattr(TcpTransport, "differs", {fails: "it is told so", holds: "it is not so"})
+        with pytest.raises(AssertionError, match="passes, but the tcp path says"):
             testing.check_stream(maker)

@@ -6,11 +6,11 @@ them on a free-threaded Python too (tests/pythons). FASTSOCK_SOAK=1 makes the ro
 
 from __future__ import annotations
 
+import _socket
 import errno
 import inspect
 import os
 import random
-import selectors
 import subprocess
 import sys
 import sysconfig
@@ -22,7 +22,6 @@ import pytest
 
 import fastsock
 from fastsock import core, socket
-from fastsock.meeting import history
 from fastsock.reporting.explanation import totals
 
 from ..helpers.paths import PATHS, preferring, settle, why_not
@@ -72,16 +71,14 @@ class Pairs:
                 near, far = self._connect()
                 if near.transport == self.path:
                     return near, far
-                near.close()  # the machine was busy for longer than a meeting waits
+                near.close()  # the machine was busy for longer than the ends look for each other
                 far.close()
-                history.forget()
 
     def _connect(self) -> tuple[Any, Any]:
         accepted: list[Any] = []
         thread = threading.Thread(target=lambda: accepted.append(self.listener.accept()[0]))
         thread.start()
         near = socket.create_connection(self.listener.getsockname())
-        near.fileno()  # decides a meeting that is still under way
         thread.join()
         settle(near, accepted[0])
         return near, accepted[0]
@@ -203,12 +200,16 @@ def test_a_close_meets_any_call(pairs: Pairs, call: str) -> None:
         far.close()
 
 
-def selected(channel: Any) -> Any:
-    """What a standard selector with the launcher's calls tells of it."""
-    calls = core.selector_calls(selectors.SelectSelector, {channel.fileno(): channel}, lambda: 1.0)
-    with type("Selector", (selectors.SelectSelector,), calls)() as selector:
-        selector.register(channel, selectors.EVENT_READ)
-        return selector.select(0)
+def channels() -> tuple[Any, Any]:
+    """Both ends of a stream in memory, as a path to another host has one within its process."""
+    segment, memory = core.Segment.make(1 << 16)
+    try:
+        one, other = _socket.socketpair(_socket.AF_UNIX)
+        ends = (segment, core.ACCEPTED, one.detach()), (core.Segment(memory), core.CONNECTED, other.detach())
+        near, far = (core.Channel(each, doorbell, side) for each, side, doorbell in ends)
+    finally:
+        os.close(memory)
+    return near, far
 
 
 TWO_AT_ONCE: dict[str, Callable[[Any], Any]] = {
@@ -228,9 +229,7 @@ TWO_AT_ONCE: dict[str, Callable[[Any], Any]] = {
     "fileno": lambda channel: channel.fileno(),
     "watch": lambda channel: channel.watch(),
     "is_watched": lambda channel: channel.is_watched(),
-    "knock": lambda channel: channel.knock(),
     "settle": lambda channel: channel.settle(),
-    "select": lambda channel: selected(channel),
     "is_stale": lambda channel: channel.is_stale(),
     "set_lazy": lambda channel: channel.set_lazy(False),
     "released": lambda channel: channel.released,
@@ -241,31 +240,27 @@ TWO_AT_ONCE: dict[str, Callable[[Any], Any]] = {
 
 
 @needs_core
-@pytest.mark.usefixtures("leaves_tcp")
 @pytest.mark.parametrize("one", TWO_AT_ONCE)
 def test_any_two_calls_of_a_channel_at_the_same_time(one: str) -> None:
     """For a thread sanitizer too, which sees what goes well nevertheless."""
-    with preferring("shm"):
-        pairs = Pairs("shm")
-        for other in list(TWO_AT_ONCE)[list(TWO_AT_ONCE).index(one) :]:
-            near, far = pairs.make()
-            near.setblocking(False)
+    for other in list(TWO_AT_ONCE)[list(TWO_AT_ONCE).index(one) :]:
+        near, far = channels()
+        near.settimeout(0)
 
-            def call(name: str, channel: Any) -> Callable[[], None]:
-                def calls() -> None:
-                    for _ in range(rounds(20)):
-                        try:
-                            TWO_AT_ONCE[name](channel)
-                        except OSError as error:
-                            assert error.errno in (errno.EAGAIN, errno.EBADF, errno.EPIPE, errno.ENOTCONN), name
+        def call(name: str, channel: Any) -> Callable[[], None]:
+            def calls() -> None:
+                for _ in range(rounds(20)):
+                    try:
+                        TWO_AT_ONCE[name](channel)
+                    except OSError as error:
+                        assert error.errno in (errno.EAGAIN, errno.EBADF, errno.EPIPE, errno.ENOTCONN), name
 
-                return calls
+            return calls
 
-            far.send(b"unread")
-            together(call(one, near._fast_channel), call(other, near._fast_channel))
-            near.close()
-            far.close()
-        pairs.listener.close()
+        far.send(b"unread")
+        together(call(one, near), call(other, near))
+        near.close()
+        far.close()
 
 
 def only_payload(data: bytes) -> None:
@@ -304,26 +299,6 @@ def close_while_it_is_used(sock: Any, call: Callable[[Any], Any]) -> None:
     assert os.read(pipes[0][0], 100) == b"victim"
     for end in pipes[0]:
         os.close(end)
-
-
-def test_a_blocked_receive_ends_when_another_thread_closes(pairs: Pairs) -> None:
-    if pairs.path != "shm":
-        pytest.skip("the kernel's own sockets do not: a program must shut them down")
-    for _ in range(rounds(20)):
-        near, far = pairs.make()
-        waiting = threading.Event()
-
-        def wait(near: Any = near, waiting: threading.Event = waiting) -> None:
-            waiting.set()
-            with pytest.raises(OSError):
-                near.recv(1)
-
-        def close(near: Any = near, waiting: threading.Event = waiting) -> None:
-            waiting.wait()
-            near.close()
-
-        together(wait, wait, close)
-        far.close()
 
 
 def test_duplicates_are_used_and_closed_by_many_threads(pairs: Pairs) -> None:
@@ -372,63 +347,6 @@ def test_the_books_are_right_whoever_writes_them(pairs: Pairs) -> None:
         stop.set()
         reader.join()
     assert totals()[pairs.path] - before == 2 * THREADS * each
-
-
-@pytest.mark.usefixtures("leaves_tcp")
-def test_connections_that_stay_are_made_closed_and_asked_by_many_threads() -> None:
-    """What is known of a destination is counted down, forgotten and learned anew meanwhile."""
-    from fastsock import config
-
-    with preferring("tcp"):
-        listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        address, stop = listener.getsockname(), threading.Event()
-        counted = rounds(60)
-
-        def serve() -> None:
-            for _ in range(4 * counted):
-                listener.accept()[0].close()
-
-        def connect() -> None:
-            for _ in range(counted):
-                sock = socket.create_connection(address)
-                assert sock.transport == "tcp"
-                assert sock._fast_connection is not None
-                sock.close()
-
-        def learn() -> None:
-            while not stop.is_set():
-                config.reload()
-                for connection in fastsock.connections():
-                    assert connection.reason is not None
-
-        learner = threading.Thread(target=learn)
-        learner.start()
-        try:
-            together(serve, connect, connect, connect, connect)
-        finally:
-            stop.set()
-            learner.join()
-            listener.close()
-
-
-@pytest.mark.usefixtures("leaves_tcp")
-def test_a_socket_s_slots_are_read_while_they_are_set() -> None:
-    sock = socket.socket()
-    stop = threading.Event()
-
-    def write() -> None:
-        for turn in range(rounds(3000)):
-            sock._fast_connection = [turn]
-        stop.set()
-
-    def read() -> None:
-        while not stop.is_set():
-            held = sock._fast_connection
-            assert held is None or len(held) == 1
-
-    together(write, read, read, read)
-    sock._fast_connection = None
-    sock.close()
 
 
 @needs_core

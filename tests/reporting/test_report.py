@@ -47,7 +47,7 @@ ROWS = [
         bytes_direct=None,
     ),
 ]
-TOTALS = {"shm": 1, "unix": 0, "tcp": 12345}
+TOTALS = {"shm": 1, "sdp": 0, "tcp": 12345}
 
 # The lines
 
@@ -56,7 +56,7 @@ def test_text_lines() -> None:
     assert report.text_lines(ROWS, TOTALS, 7) == [
         "fastsock[7] shm  connect 127.0.0.1:40000 > 127.0.0.1:8000  sent 1,234 B, received 5 B  (joined)",
         "fastsock[7] tcp  accept  [::1]:8000 < [::1]:50000  sent ?, received ?  (no_offer: it was busy)",
-        "fastsock[7] connections: shm 1, unix 0, tcp 12,345",
+        "fastsock[7] connections: shm 1, sdp 0, tcp 12,345",
     ]
 
 
@@ -116,7 +116,7 @@ def converse():
             assert len(client.recv(101, socket.MSG_WAITALL)) == 101
         thread.join()
 """
-FASTEST = "shm" if core.available else "unix"
+FASTEST = "shm" if core.available else "tcp"
 PATIENT = {"FASTSOCK_MEETING_MS": "10000"}
 
 

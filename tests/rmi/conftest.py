@@ -11,7 +11,7 @@ import pytest
 
 from fastsock import rmi
 from fastsock.testing.process import FarProcess
-from tests.helpers.paths import EVERY_PATH, taking
+from tests.helpers.paths import PATHS, taking
 
 from . import objects
 
@@ -95,7 +95,7 @@ def own_key(monkeypatch):
 def pytest_generate_tests(metafunc):
     if "path" in metafunc.fixturenames:
         secured = [SECURED] if metafunc.module.__name__.rpartition(".")[2] in SECURED_TOO else []
-        metafunc.parametrize("path", [*EVERY_PATH, *secured], indirect=True)
+        metafunc.parametrize("path", [*PATHS, *secured], indirect=True)
 
 
 @pytest.fixture

@@ -9,14 +9,13 @@ import numpy
 import pytest
 
 from fastsock import rmi
-from tests.helpers.paths import UPGRADE
 
 from . import objects
 from .conftest import SECURED
 
 
 def test_the_path_is_the_one_asked_for(store, path):
-    told = {SECURED: "shm with TLS", UPGRADE: "shm"}.get(path, path)
+    told = {SECURED: "shm with TLS", "shm": "shm"}.get(path, path)
     assert store._rmi_target.connection.session.path == told
 
 

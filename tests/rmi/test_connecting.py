@@ -15,7 +15,7 @@ import pytest
 from fastsock import rmi
 from fastsock.connection import carriers
 from fastsock.testing.process import FarProcess, until_stopped
-from tests.helpers.paths import UPGRADE, preferring
+from tests.helpers.paths import preferring
 
 from .conftest import begin_daemon, certificates, fresh_name, until
 from .objects import Store
@@ -240,7 +240,7 @@ def test_what_a_method_connects_to_ends_with_its_caller(served, silent, in_time)
         until(lambda: hop.last() == "ConnectTimeout")
 
 
-@pytest.mark.parametrize("theirs", [UPGRADE, "tcp"])
+@pytest.mark.parametrize("theirs", ["shm", "tcp"])
 def test_only_an_end_that_takes_memory_is_waited_for(theirs, monkeypatch):
     asked = []
     monkeypatch.setattr(carriers, "attach_agreed", asked.append)
@@ -249,8 +249,8 @@ def test_only_an_end_that_takes_memory_is_waited_for(theirs, monkeypatch):
         far = FarProcess()  # with the class of sockets that this process has
     with far:
         host, port = far.run(begin_daemon, name, {})
-        with preferring(UPGRADE):
+        with preferring("shm"):
             proxy = rmi.connect(f"rmi://{host}:{port}/{name}", Store)
         assert proxy.add(1, 2) == 3
         rmi.close(proxy)
-    assert len(asked) == (theirs == UPGRADE)
+    assert len(asked) == (theirs == "shm")

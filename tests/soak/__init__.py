@@ -7,7 +7,7 @@ every byte and ends the connection in one of the ways that programs end them; no
 killed and replaced. At the end, and in between, the server must hold the descriptors, the memory and the names that it
 held before, and every stream must have been whole as far as its end allows.
 
-    python -m tests.soak --schedules 10000 --path shm unix tcp upgrade
+    python -m tests.soak --schedules 10000 --path shm tcp
     python -m tests.soak --kills 10000 --path shm
 
 Random schedules of every call on one connection, from a printed seed: each is played on plain TCP first, which says

@@ -5,7 +5,6 @@ import sys
 
 from fastsock.config import KNOWN_TRANSPORTS
 
-from ..helpers.paths import UPGRADE
 from .run import main
 
 parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
@@ -13,7 +12,7 @@ parser.add_argument("--minutes", type=float, default=5.0, help="time on each pat
 parser.add_argument("--connections", type=int, default=200, help="how many are open at the same time")
 parser.add_argument("--schedules", type=int, metavar="N", help="instead: N random schedules of calls, beside plain TCP")
 parser.add_argument("--kills", type=int, metavar="N", help="instead: N deaths of either end in such schedules")
-parser.add_argument("--path", nargs="+", default=["shm"], choices=[*KNOWN_TRANSPORTS, UPGRADE, "plain"])
+parser.add_argument("--path", nargs="+", default=["shm"], choices=[*KNOWN_TRANSPORTS, "plain"])
 parser.add_argument("--seed", type=int, default=1, help="the first, where there are many")
 
 

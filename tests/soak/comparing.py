@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastsock.shm import MOST_KEPT
-
 from ..helpers.paths import environment
 from ..helpers.scripts import ROOT
 from .kills import generate_kill
@@ -29,7 +27,7 @@ PATIENCE = 90.0  # for one schedule, whose calls have deadlines of their own
 MINIMISING = 60.0  # seconds
 WARM_UP = 60  # schedules: what a process holds from then on is no cache any more
 # what is kept of memory for the next connection of the same processes, and the thread that hands sockets to pickles
-LEAK_SLACK = {"descriptors": 2 + MOST_KEPT, "mappings": 2 * MOST_KEPT, "threads": 1}
+LEAK_SLACK = {"descriptors": 10, "mappings": 16, "threads": 1}
 RESET_NUMBERS = [str(number) for number in (errno.ECONNRESET, errno.EPIPE)]
 RESETS = ("ConnectionResetError", "BrokenPipeError", "ENOTCONN")
 
@@ -97,7 +95,7 @@ def difference(kind: str, wanted: dict[str, Any], got: dict[str, Any]) -> str | 
 def _known(kind: str, expected: Any, found: Any, got: dict[str, Any]) -> bool:
     """Differences that docs/limits.md lists: a kernel stream of this host cannot tell of a reset, and refuses to send
     to an end that shut its reading half, or by its raw number to one that closed."""
-    if expected[0] != found[0] or not (kind == "unix" or got["left"]):
+    if expected[0] != found[0] or not got["left"]:
         return False
     if any(word in str(expected[1]) for word in RESETS):
         return True
@@ -117,7 +115,7 @@ def _only_hang_up(kind: str, expected: Any, found: Any, got: dict[str, Any]) -> 
         return False
     wanted, shown = (int(mask, 16) for mask in told)
     other = 0
-    if kind == "unix" or got["left"] or got["abandoned"] or got["deaf"]:
+    if got["left"] or got["abandoned"] or got["deaf"]:
         other |= select.POLLHUP | select.POLLERR
     if got["deaf"] and shown & select.POLLIN:
         other |= select.POLLRDHUP

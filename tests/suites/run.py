@@ -3,7 +3,7 @@
     python tests/suites/run.py --install              makes a virtual environment for the running interpreter
     python tests/suites/run.py                        uses it, or the running interpreter if it has all that is needed
     python tests/suites/run.py --suite tornado --path shm --details
-    python tests/suites/run.py --path upgrade --upgrade-after pays
+    python tests/suites/run.py --path shm --upgrade-after pays
 
 Exit status: 0 the same results, 1 a test that passes plain does not under the
 launcher, 2 it could not run.
@@ -166,7 +166,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         "--upgrade-after",
         default="0",
         metavar="CALLS",
-        help="with --path upgrade: as FASTSOCK_UPGRADE_AFTER (default: %(default)s)",
+        help="on the path shm: as FASTSOCK_UPGRADE_AFTER (default: %(default)s)",
     )
     parser.add_argument("--match", action="append", default=[], metavar="GLOB", help="only tests whose id matches")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (default: %(default)s)")

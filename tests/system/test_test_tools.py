@@ -188,7 +188,6 @@ def test_asyncio_makes_connections_while_a_test_tool_is_in_force(kind, tool):
     _meet(kind, TOOLS[tool] + NEAR_ASYNCIO)
 
 
-@pytest.mark.usefixtures("leaves_tcp")
 @pytest.mark.parametrize("tool", TOOLS)
 def test_connections_are_made_without_the_native_core_too(tool):
     _need(tool)
@@ -198,11 +197,11 @@ def test_connections_are_made_without_the_native_core_too(tool):
         import fastsock
         fastsock.install()
     """
-    with Script("plain", without + TOOLS[tool] + NEAR) as tested, Script("unix", FAR) as far:
+    with Script("plain", without + TOOLS[tool] + NEAR) as tested, Script("shm", FAR) as far:
         tested.tell([far.hear(), CONNECTIONS])
         far.tell([tested.hear(), CONNECTIONS])
-        assert far.hear() == ["unix"] * CONNECTIONS
-        assert tested.hear() == ["unix"] * CONNECTIONS
+        assert far.hear() == ["tcp"] * CONNECTIONS
+        assert tested.hear() == ["tcp"] * CONNECTIONS
         assert tested.finish() == 0
 
 

@@ -6,10 +6,8 @@ import pytest
 
 from fastsock.testing.ranks import RankMaker
 
-from ..helpers.paths import UPGRADE
-
 _DEVICES = {"sysv": "sysvdev", "threads": "smpdev"}
-PROCESSES = ("shm", "unix", "tcp", UPGRADE, "sysv")  # ranks that are processes, and can be killed one by one
+PROCESSES = ("shm", "tcp", "sysv")  # ranks that are processes, and can be killed one by one
 ALL = (*PROCESSES, "threads")
 
 
@@ -18,9 +16,7 @@ def device_on(path: str) -> tuple[str, dict[str, str]]:
     device = _DEVICES.get(path, "iodev")
     if device == "sysvdev":
         pytest.importorskip("sysv_ipc")
-    if path == UPGRADE:
-        return device, {"FASTSOCK_UPGRADE": "1", "FASTSOCK_TRANSPORTS": "shm,tcp"}
-    return device, {"FASTSOCK_UPGRADE": "0", "FASTSOCK_TRANSPORTS": path if device == "iodev" else "tcp"}
+    return device, {"FASTSOCK_TRANSPORTS": path if device == "iodev" else "tcp"}
 
 
 def ranks_on(path: str) -> RankMaker:

@@ -1,4 +1,4 @@
-"""Ranks over sockets whose connections stay TCP (FASTSOCK_UPGRADE): both directions go into memory, or none does."""
+"""Ranks over sockets whose connections stay TCP: both directions go into memory, or none does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .makers import ranks_on
 SEED = int(os.environ.get("FASTSOCK_TEST_SEED", "1"))
 ROUNDS = int(os.environ.get("FASTSOCK_TEST_ROUNDS") or 2)
 COUNT = 60
-MEMORY = {"FASTSOCK_UPGRADE": "1", "FASTSOCK_TRANSPORTS": "shm,tcp"}
+MEMORY = {"FASTSOCK_TRANSPORTS": "shm,tcp"}
 
 
 def _carried(device, seeds):
@@ -46,10 +46,9 @@ def test_memory_is_gained_before_the_hello_is_over_or_behind_it(after):
     assert maker.run(3, _carried, _seeds()) == [{"shm"}] * 3
 
 
-@pytest.mark.parametrize("other", ({"FASTSOCK_UPGRADE": "0"}, {"FASTSOCK_TRANSPORTS": "tcp"}), ids=("old", "tcp"))
 @pytest.mark.parametrize("which", (0, 1))
-def test_a_rank_that_takes_no_memory(which, other):
-    maker = _with(lambda rank: MEMORY | (other if rank == which else {}))
+def test_a_rank_that_takes_no_memory(which):
+    maker = _with(lambda rank: {"FASTSOCK_TRANSPORTS": "tcp"} if rank == which else MEMORY)
     assert maker.run(2, _carried, _seeds()) == [{"tcp"}] * 2
 
 
@@ -79,7 +78,7 @@ def _on_one_core(device, seeds):
 
 
 def test_ranks_on_one_core():
-    assert ranks_on("upgrade").run(4, _on_one_core, _seeds()) == [{"shm"}] * 4
+    assert ranks_on("shm").run(4, _on_one_core, _seeds()) == [{"shm"}] * 4
 
 
 def _sleepy(device, other, turns):
@@ -120,6 +119,6 @@ def _explained(device):
 
 
 def test_the_memory_is_told_of_in_reports():
-    (*first, role), (*second, other_role) = ((a, b, d, c) for a, b, c, d in ranks_on("upgrade").run(2, _explained))
+    (*first, role), (*second, other_role) = ((a, b, d, c) for a, b, c, d in ranks_on("shm").run(2, _explained))
     assert first == second == ["shm", "joined", 1]
     assert {role, other_role} == {"connect", "accept"}

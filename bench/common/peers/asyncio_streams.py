@@ -7,6 +7,7 @@ from typing import Any
 
 from ..process import Unusable
 from .peer import Buffers, Peer, warm_up
+from .stream_sockets import require_path, settle
 
 
 class AsyncioStreams(Peer):
@@ -44,6 +45,8 @@ class AsyncioStreams(Peer):
 
     def accept(self) -> None:
         self.reader, self.writer = self.loop.run_until_complete(self.arrived)
+        if self.path:
+            settle(self.writer.get_extra_info("socket")._sock, self.path)
 
     def connect(self, address: Any) -> None:
         self._begin()
@@ -51,11 +54,9 @@ class AsyncioStreams(Peer):
 
         self.reader, self.writer = self.loop.run_until_complete(asyncio.open_connection(*address))
         if self.path:
-            import fastsock
-
-            made = fastsock.connections()[0]
-            if made.transport != self.path:
-                raise Unusable(f"the connection took {made.transport}, not {self.path}: {made.reason}")
+            made = self.writer.get_extra_info("socket")._sock
+            settle(made, self.path)
+            require_path(made, self.path)
 
     def ping(self, size: int, count: int) -> float:
         out = self.buffers.of(size)[0]

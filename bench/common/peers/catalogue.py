@@ -25,7 +25,6 @@ def fast(path: str, name: str = "", buffers: str = "bytearray") -> Peer:
 CATALOGUE: dict[str, Maker] = {
     "tcp": partial(TcpPeer, "tcp"),
     "shm": partial(fast, "shm"),
-    "fast-unix": partial(fast, "unix"),
     "fast-tcp": partial(fast, "tcp"),
     "tcp-polled": partial(PolledTcp, "tcp polled"),
     "unix": partial(UnixPair, "AF_UNIX"),
@@ -39,7 +38,6 @@ CATALOGUE: dict[str, Maker] = {
     "both": partial(BareCopy, "both ends copying", both=True),
     "asyncio-tcp": partial(AsyncioStreams, "asyncio tcp"),
     "asyncio-shm": partial(AsyncioStreams, "asyncio fastsock shm", "shm"),
-    "asyncio-fast-unix": partial(AsyncioStreams, "asyncio fastsock unix", "unix"),
 }
 
 

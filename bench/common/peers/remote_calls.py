@@ -144,7 +144,6 @@ class Own(Caller):
         self.environment = {
             "FASTSOCK_RMI_KEY": KEY.decode(),
             "FASTSOCK_TRANSPORTS": "tcp" if path == "tcp" else f"{path},tcp",
-            "FASTSOCK_SHORT_LIVED": "path",
         }
 
     def _rmi(self) -> Any:

@@ -11,15 +11,11 @@ REQUEST, ANSWER = 100, 1000  # bytes
 
 
 class ShortLived(Connecting):
-    """``ask`` in one end, ``answer`` in the other: so many connections, so many requests each.
+    """``ask`` in one end, ``answer`` in the other: so many connections, so many requests each."""
 
-    ``upgrade``: the fast class whose connections stay TCP and gain memory while they live.
-    """
-
-    def __init__(self, name: str, *, upgrade: bool = False, fast: bool = False, path: str | None = None) -> None:
-        kind = "fast" if fast or upgrade else "plain"
-        super().__init__(name, client=kind, server=kind, path=path)
-        self.environment = {**(self.environment or {}), "FASTSOCK_UPGRADE": "1" if upgrade else "0"}
+    def __init__(self, name: str, *, fast: bool = False) -> None:
+        kind = "fast" if fast else "plain"
+        super().__init__(name, client=kind, server=kind)
 
     def ask(self, connections: int, requests: int) -> float:
         """Returns the seconds that all took."""

@@ -10,6 +10,8 @@ from typing import Any
 from ..process import Unusable
 from .peer import Buffers, Peer, warm_up
 
+SETTLE_SECONDS = 5.0
+
 ANSWER, STOP = 1, 0  # first byte of a message when the number of exchanges is not agreed beforehand
 
 
@@ -137,10 +139,7 @@ class TcpPeer(SocketPeer):
         super().__init__(name, buffers)
         self.client, self.server, self.path = client, server, path
         if path and forced:
-            self.environment = {
-                "FASTSOCK_TRANSPORTS": "tcp" if path == "tcp" else f"{path},tcp",
-                "FASTSOCK_SHORT_LIVED": "path",  # what is measured is the path
-            }
+            self.environment = {"FASTSOCK_TRANSPORTS": "tcp" if path == "tcp" else f"{path},tcp"}
 
     def listen(self) -> Any:
         self.listener = socket_module(self.server).create_server((self.host, 0))
@@ -149,11 +148,14 @@ class TcpPeer(SocketPeer):
     def accept(self) -> None:
         self.socket, _ = self.listener.accept()
         self.socket.setsockopt(plain.IPPROTO_TCP, plain.TCP_NODELAY, 1)
+        if self.path and self.server == "fast":
+            settle(self.socket, self.path)
 
     def connect(self, address: Any) -> None:
         self.socket = socket_module(self.client).create_connection(tuple(address))
         self.socket.setsockopt(plain.IPPROTO_TCP, plain.TCP_NODELAY, 1)
         if self.path:
+            settle(self.socket, self.path)
             require_path(self.socket, self.path)
 
 
@@ -228,6 +230,14 @@ def socket_module(kind: str) -> Any:
         raise Unusable(f"fastsock cannot be imported: {error} (pip install -e .)") from error
 
 
+def settle(sock: Any, path: str) -> None:
+    """Both ends call it: a connection that may gain memory has it before anything is measured."""
+    import fastsock
+
+    if path == "shm":
+        fastsock.attach(sock, SETTLE_SECONDS)
+
+
 def require_path(sock: Any, path: str) -> None:
     """Raise Unusable, with fastsock's own reason, unless the connection took ``path``."""
     import fastsock
@@ -246,5 +256,5 @@ def require_paths(path: str) -> None:
 
 def taken_paths() -> dict[str, int]:
     """How many connections of this process took which path, since it began."""
-    totals = importlib.import_module("fastsock.connection.registry").totals()
+    totals = importlib.import_module("fastsock.reporting.explanation").totals()
     return {path: count for path, count in totals.items() if count}

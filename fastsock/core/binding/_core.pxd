@@ -12,8 +12,6 @@ from .team cimport fs_blocks, fs_team
 
 
 cdef uint64_t now_ns() noexcept  # as monotonic()
-cdef int abstract_told(int descriptor, unsigned long inode, bint keep) noexcept  # as fs_abstract_told()
-cpdef unsigned int forks() noexcept
 cdef int c_reduce_local(int operation, int type, const void *source, void *target, size_t count) except -1
 
 # A Channel's bytes; the first says whether an object is one. What comes is 0 at the end of the stream.

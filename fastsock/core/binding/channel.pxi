@@ -713,18 +713,6 @@ cdef class Channel:
         return self.descriptor
 
     @cython.critical_section
-    def knock(self):
-        """Sends a token without data, as the answer that ends a meeting."""
-        self.alive()
-        self.users += 1
-        with nogil:
-            fs_end_knock(self.shared.end, self.descriptor)
-        self.leave()
-
-    def joined(self):
-        """The knock has come. It stays, as the doorbell's first token."""
-
-    @cython.critical_section
     def watch(self):
         """The descriptor is given to somebody who may poll it: from now on it shows readiness exactly."""
         self.alive()

@@ -115,6 +115,14 @@ ctypedef fs_span *(*offering)(const sockaddr *, const sockaddr *, uint64_t, int 
 ctypedef fs_span *(*claiming)(const sockaddr *) noexcept nogil
 
 
+cdef int put_address(sockaddr_storage *where, object address) except -1:
+    cdef bytes ip = address[0].partition("%")[0].encode()
+    cdef int family = AF_INET6_NUMBER if b":" in ip else AF_INET_NUMBER
+    if fs_put_address(where, family, ip, address[1]) != 0:
+        raise ValueError(f"{address!r} is no address")
+    return 0
+
+
 cdef Span offered_by(offering offer, source, target, double seconds, path):
     cdef sockaddr_storage one, other
     cdef uint64_t patience = <uint64_t>(seconds * 1e9)

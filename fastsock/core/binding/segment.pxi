@@ -58,30 +58,6 @@ cdef class Segment:
             raise OSError(-error, _os.strerror(-error))
         return self
 
-    def renew(self):
-        """Makes it as new if both ends have returned it; whether they had."""
-        return fs_segment_renew(self.segment) != 0
-
-    def reserve(self, uint64_t ticket):
-        """Makes it as new, for the connection that `ticket` stands for, if both ends have returned it; whether they had."""
-        return fs_segment_reserve(self.segment, ticket) != 0
-
-    def withdraw(self, uint64_t ticket):
-        """Ends a reservation; whether the other end had not claimed it."""
-        return fs_segment_withdraw(self.segment, ticket) != 0
-
-    def claim(self, uint64_t ticket):
-        """Takes it, if the other end reserved it for that connection; whether it had."""
-        return fs_segment_claim(self.segment, ticket) != 0
-
-    def disclaim(self, uint64_t ticket):
-        """Undoes claim(), before anything used the segment."""
-        fs_segment_disclaim(self.segment, ticket)
-
-    def is_claimed(self, uint64_t ticket):
-        """Whether the other end claimed the reservation."""
-        return fs_segment_is_claimed(self.segment, ticket) != 0
-
     def __dealloc__(self):
         if self.segment != NULL:
             fs_segment_drop(self.segment)

@@ -1,6 +1,6 @@
-# What the core offers of streams: memory, ends, waiting, custody.
+# What the core offers of streams: memory, ends, waiting.
 from libc.stdint cimport uint32_t, uint64_t
-from .system cimport atomic_int, fs_parts, sockaddr_storage
+from .system cimport atomic_int, fs_parts
 
 cdef extern from "stream/cma_offer.h" nogil:
     int fs_cma_probe()
@@ -27,10 +27,8 @@ cdef extern from "stream/end.h" nogil:
         uint64_t wakes
         uint64_t spins
 
-    struct fs_custody
     struct fs_end:
         fs_statistics statistics
-        fs_custody *custody
         int gone
         int pending_error
         int raw_in
@@ -50,12 +48,6 @@ cdef extern from "stream/end.h" nogil:
     fs_segment *fs_sysv_attach(int id, uint64_t token, int *error)
     fs_segment *fs_segment_hold(fs_segment *segment)
     void fs_segment_drop(fs_segment *segment)
-    int fs_segment_renew(fs_segment *segment)
-    int fs_segment_reserve(fs_segment *segment, uint64_t ticket)
-    int fs_segment_withdraw(fs_segment *segment, uint64_t ticket)
-    int fs_segment_claim(fs_segment *segment, uint64_t ticket)
-    int fs_segment_disclaim(fs_segment *segment, uint64_t ticket)
-    int fs_segment_is_claimed(const fs_segment *segment, uint64_t ticket)
     fs_end *fs_end_open_on(fs_segment *segment, int side, const fs_limits *limits, int *error)
     void fs_end_free(fs_end *end)
 
@@ -67,7 +59,6 @@ cdef extern from "stream/end.h" nogil:
     void fs_end_closing(fs_end *end, int doorbell, int reset)
     void fs_end_closed(fs_end *end)
     int fs_end_is_watched(const fs_end *end)
-    int fs_end_was_served(const fs_end *end)
     int fs_end_shared(const fs_end *end)
     void fs_end_show_desk(const fs_end *end, uint64_t desk)
     uint64_t fs_end_other_desk(const fs_end *end)
@@ -95,7 +86,6 @@ cdef extern from "stream/end.h" nogil:
     int fs_end_has_stale_token(const fs_end *end)
     int fs_end_is_elsewhere(const fs_end *end)
     void fs_end_look_once(const fs_end *end)
-    void fs_end_knock(fs_end *end, int doorbell)
     void fs_end_watch(fs_end *end, int doorbell)
     void fs_end_set_lazy(fs_end *end, int lazy)
     int fs_end_settle(fs_end *end, int doorbell, int flags)
@@ -103,26 +93,3 @@ cdef extern from "stream/end.h" nogil:
     int fs_end_release(fs_end *end, int doorbell)
     int fs_bridge_start(fs_end *end, int doorbell, int inner)
     int fs_bridge_fork(fs_end *end, int doorbell, int inner)
-
-cdef extern from "stream/custody.h" nogil:
-    enum: FS_CUSTODY_PENDING, FS_CUSTODY_HANDED, FS_CUSTODY_JOINED, FS_CUSTODY_RELAYED, FS_CUSTODY_ENDED
-
-    struct fs_custody_terms:
-        sockaddr_storage connecting
-        sockaddr_storage listening
-        unsigned char hello[64]
-        size_t hello_length
-        int any_user
-        uint64_t patience_ns
-
-    int fs_custody_begin(fs_end *end, int doorbell, int memory, int stream, int listener, const fs_custody_terms *terms)
-    int fs_custody_take_back(fs_custody *custody)
-    int fs_custody_take_port(fs_custody *custody)
-    void fs_custody_rest()
-    int fs_custody_fork(fs_custody *custody)
-    void fs_custody_relay(fs_custody *custody)
-    int fs_custody_state(const fs_custody *custody)
-    int fs_custody_hear(fs_custody *custody)
-    int fs_custody_is_accepted(const fs_custody *custody)
-    uint64_t fs_custody_lasted_ns(const fs_custody *custody)
-    int fs_custody_joined_by(const fs_custody *custody)

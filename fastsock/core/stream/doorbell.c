@@ -19,7 +19,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "custody.h"
 #include "end.h"
 #include "looking.h"
 #include "system.h"
@@ -102,8 +101,7 @@ void fs_doorbell_stuff(struct fs_end *end, int doorbell)
     if (fs_end_other_left(end)) return; /* nobody would take it off */
     atomic_store(&out->stuffed, 1);
     if (poll(&room, 1, 0) == 0) return;
-    if (fs_ring_space(&end->out, 1) != 0 &&
-        !fs_end_awaits_tcp(end)) { /* the consumer read meanwhile, perhaps without seeing the mark */
+    if (fs_ring_space(&end->out, 1) != 0) { /* the consumer read meanwhile, perhaps without seeing the mark */
         atomic_store(&out->stuffed, 0);
         return;
     }

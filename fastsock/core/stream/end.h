@@ -75,7 +75,7 @@ struct fs_statistics {
     _Atomic uint64_t calls_out, calls_in; /* that moved bytes; switch/ counts them */
 };
 
-/* The mapping of one segment.  It can serve a later connection of the same two processes. */
+/* The mapping of one segment. */
 struct fs_segment {
     _Atomic int holders;
     struct fs_segment_header *header;
@@ -83,8 +83,6 @@ struct fs_segment {
     uint32_t small; /* checked copy of the header's */
     int (*unmap)(void *, size_t);
 };
-
-struct fs_custody;
 
 /* Who serves the other end from within this process.  A thread of the program that waits or has sent does it at once,
  * rather than wake the thread that does it else. */
@@ -110,10 +108,9 @@ extern const struct fs_signals fs_doorbell_signals;
 
 struct fs_end {
     const struct fs_signals *signals;
-    void *owner;                /* the signals' */
-    _Atomic int holders;        /* of this structure, within the process */
-    _Atomic int peer;           /* the other process's number as the kernel tells it, 0 where unknown */
-    struct fs_custody *custody; /* of a connecting end whose other end is still to come, or came late; else NULL */
+    void *owner;         /* the signals' */
+    _Atomic int holders; /* of this structure, within the process */
+    _Atomic int peer;    /* the other process's number as the kernel tells it, 0 where unknown */
     struct fs_segment *segment;
     struct fs_segment_header *header;
     int side;
@@ -184,15 +181,6 @@ int fs_sysv_format(int id, uint32_t small_bytes, uint64_t token);
 struct fs_segment *fs_sysv_attach(int id, uint64_t token, int *error);
 struct fs_segment *fs_segment_hold(struct fs_segment *segment);
 void fs_segment_drop(struct fs_segment *segment); /* the last holder unmaps it */
-/* Makes a segment that both ends returned as new: 1.  Else 0. */
-int fs_segment_renew(struct fs_segment *segment);
-/* Reserves such a segment for one connection, which `ticket` (60 bits, not 0) names.  The other end claims it, or this
- * end withdraws it: exactly one of the two succeeds (1). */
-int fs_segment_reserve(struct fs_segment *segment, uint64_t ticket);
-int fs_segment_withdraw(struct fs_segment *segment, uint64_t ticket);
-int fs_segment_claim(struct fs_segment *segment, uint64_t ticket);
-int fs_segment_disclaim(struct fs_segment *segment, uint64_t ticket); /* undoes a claim that nobody used yet */
-int fs_segment_is_claimed(const struct fs_segment *segment, uint64_t ticket);
 unsigned char *
 fs_segment_rings(const struct fs_segment *segment); /* behind the header: that of side 0, then the other */
 
@@ -277,7 +265,6 @@ void fs_end_leaves(struct fs_end *end, uint32_t how); /* FS_BY_RESET ...: what i
 /* Around the last close of `doorbell` in this process. */
 void fs_end_closing(struct fs_end *end, int doorbell, int reset);
 void fs_end_closed(struct fs_end *end);
-int fs_end_was_served(const struct fs_end *end);    /* the other end has put something into the ring, ever */
 int fs_end_urgent_inline(const struct fs_end *end); /* what the other end set by the next one: SO_OOBINLINE */
 void fs_end_set_urgent_inline(struct fs_end *end, int on);
 /* As SO_SNDBUF and SO_RCVBUF.  The first alone keeps a ring from growing; both together bound what is unread in it. */
@@ -344,7 +331,6 @@ int fs_end_settle(struct fs_end *end, int doorbell, int flags);
 
 int fs_end_writable(struct fs_end *end, size_t least); /* bytes of room, or any where it is 0 */
 int fs_end_has_stale_token(const struct fs_end *end); /* the doorbell shows nothing else, as far as can be known here */
-void fs_end_knock(struct fs_end *end, int doorbell);  /* a token without data: the other end may look */
 
 /* promise.c */
 void fs_promise(struct fs_end *end, size_t length); /* that many bytes follow in this send; with its lock held */

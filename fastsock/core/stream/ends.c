@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "cma.h"
-#include "custody.h"
 #include "end.h"
 #include "system.h"
 
@@ -125,12 +124,9 @@ void fs_end_free(struct fs_end *end)
     if (atomic_fetch_sub(&end->holders, 1) != 1) return;
     remove_end(end);
     fs_farewell_drop_lifeline(end);
-    /* shared with a forked process it may still be in use: then the memory serves no second time */
-    if (end->closed && !fs_end_shared(end)) atomic_fetch_or(&end->header->possession, 1u << end->side);
     fs_guard_close(&end->guard);
     fs_segment_drop(end->segment);
     if (end->exclusion.page != NULL) fs_exclusion_give(&end->exclusion);
-    if (end->custody != NULL) fs_custody_drop(end->custody);
     if (end->assistant.drop != NULL) end->assistant.drop(end->assistant.of);
     free(end);
 }

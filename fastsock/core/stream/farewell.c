@@ -12,7 +12,7 @@
  * With the descriptor lives its registration with a poller that was not told of the close.  Such a one must report
  * nothing any more: the bytes fill the send buffer, and nothing comes in.
  *
- * An end that a pump serves, or whose other end is still to come, leaves as a UNIX socket does: the pump goes by the HUP.
+ * An end that a pump serves leaves as a UNIX socket does: the pump goes by the HUP.
  * So does one whose other end shut its writing half before: both halves are shut, and TCP says HUP too.
  *
  * A process that is killed says nothing: the kernel closes its end, and the other one shows HUP.
@@ -25,7 +25,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "custody.h"
 #include "end.h"
 #include "system.h"
 
@@ -58,11 +57,6 @@ static int send_over_doorbell(struct fs_end *end, int doorbell, int descriptor)
     int sent = put_into(doorbell, descriptor);
     atomic_store(state, sent ? FS_FAREWELL_SENT : FS_FAREWELL_NONE);
     return sent;
-}
-
-static int is_abrupt(const struct fs_end *end)
-{
-    return end->abrupt || (end->custody != NULL && fs_custody_state(end->custody) != FS_CUSTODY_JOINED);
 }
 
 static ino_t file_of(int descriptor)
@@ -169,7 +163,7 @@ int fs_farewell_shut(struct fs_end *end, int doorbell, int how, int locked)
         if (how != SHUT_RD) atomic_store(&out->producer_shut, FS_SHUT_RAW);
         return shutdown(doorbell, how) == 0 ? 0 : -errno;
     }
-    if (is_abrupt(end)) {
+    if (end->abrupt) {
         if (how != SHUT_RD) atomic_store(&out->producer_shut, FS_SHUT);
         if (how != SHUT_WR) end->kernel_reading_shut = 1;
         return shutdown(doorbell, how) == 0 ? 0 : -errno;
@@ -218,7 +212,7 @@ void fs_farewell_close_raw(struct fs_end *end, int doorbell)
 void fs_farewell_close(struct fs_end *end, int doorbell)
 {
     struct fs_direction *out = end->out.shared;
-    if (is_abrupt(end) || fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
+    if (end->abrupt || fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
     if (!carries_payload(end)) {
         /* two descriptors that lie in each other's queues would be garbage: only the first that leaves sends its own */
         uint32_t before = atomic_fetch_or(&end->header->left, fs_side_mark(end->side));

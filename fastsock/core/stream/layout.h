@@ -14,14 +14,9 @@
 #include "words.h"
 
 #define FS_MAGIC 0x314b434f53545346ull /* "FSTSOCK1" */
-#define FS_VERSION 10u
+#define FS_VERSION 11u
 #define FS_NOT_GROWN UINT64_MAX
 #define FS_GROWTH 8u /* the large area is this many times the small one */
-
-/* `possession`: the four low bits say who has the segment.  The ticket of a reservation lies above them.
- * 0: in use.  An end sets its RETURNED bit when it will never touch the segment again for this connection.  With both
- * bits the segment is free. */
-enum { FS_RETURNED = 3, FS_RESERVED = 4, FS_BUSY = 8, FS_TICKET_SHIFT = 4 };
 
 /* `bell`: the low bits are the state of the doorbell.  The count of all token bytes ever sent lies above them. */
 enum { FS_BELL_SILENT = 0, FS_BELL_RUNG = 1, FS_BELL_RINGING = 2, FS_BELL_ABANDONED = 3, FS_BELL_ENDED = 4 };
@@ -106,7 +101,6 @@ struct fs_segment_header {
     uint32_t version;
     uint32_t small_bytes; /* ring size of a direction before it grows */
     uint64_t token;       /* of System V memory, whose number means another segment in another namespace */
-    _Alignas(FS_LINE) _Atomic uint64_t possession;
     _Alignas(FS_LINE) _Atomic uint32_t cpu[2]; /* where each end last ran, plus one */
     _Atomic uint32_t reset[2];                 /* how that end leaves: FS_BY_RESET ... */
     _Atomic uint32_t urgent_inline[2];         /* that end set SO_OOBINLINE */

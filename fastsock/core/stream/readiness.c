@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "custody.h"
 #include "end.h"
 #include "system.h"
 
@@ -19,11 +18,7 @@ void fs_end_watch(struct fs_end *end, int doorbell)
     if (end->raw_out) return;
     if (fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
     fs_farewell_show(end, doorbell);
-    int full = fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out);
-    if (full || fs_end_awaits_tcp(end)) {
-        fs_doorbell_stuff(end, doorbell);
-        if (end->custody != NULL) fs_custody_await_room(end->custody, full);
-    }
+    if (fs_ring_space(&end->out, 1) == 0 && !fs_ring_grow(&end->out)) fs_doorbell_stuff(end, doorbell);
     fs_unlock(end->exclusion.sender);
 }
 
@@ -55,17 +50,10 @@ int fs_end_has_stale_token(const struct fs_end *end)
            fs_published(in) == atomic_load(&in->tail);
 }
 
-void fs_end_knock(struct fs_end *end, int doorbell)
-{
-    if (fs_lock(end->exclusion.sender, PATIENCE_NS) != 0) return;
-    fs_doorbell_ring(end, doorbell, 1);
-    fs_unlock(end->exclusion.sender);
-}
-
 int fs_end_writable(struct fs_end *end, size_t least)
 {
     struct fs_direction *out = end->out.shared;
     ssize_t room = fs_ring_room(&end->out);
     int enough = room < 0 || (room != 0 && (size_t)room >= least); /* a send finds out what is wrong */
-    return end->gone || fs_is_raw(out) || atomic_load(&out->producer_shut) || (enough && !fs_end_awaits_tcp(end));
+    return end->gone || fs_is_raw(out) || atomic_load(&out->producer_shut) || enough;
 }

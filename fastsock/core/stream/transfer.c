@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "custody.h"
 #include "cma_offer.h"
 #include "system.h"
 
@@ -188,40 +187,11 @@ static ssize_t send_raw(struct fs_end *end, int doorbell, struct fs_parts *parts
     return -error;
 }
 
-int fs_end_was_served(const struct fs_end *end) { return fs_published(end->in.shared) != 0; }
-
-/* TCP first: what it has no room for was not sent. */
-static ssize_t put_what_tcp_takes(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
-{
-    ssize_t space = fs_ring_space(&end->out, parts->left);
-    if (space >= 0 && (size_t)space < parts->left && fs_ring_grow(&end->out))
-        space = fs_ring_space(&end->out, parts->left);
-    if (space <= 0) return space < 0 ? space : -EAGAIN;
-    size_t most = (size_t)space < parts->left ? (size_t)space : parts->left;
-    ssize_t passed = fs_custody_pass(end->custody, parts, most, flags);
-    if (passed < 0) return passed;
-    if (passed == 0) return fs_end_put(end, doorbell, parts, flags);
-    size_t kept = parts->left - (size_t)passed;
-    parts->left = (size_t)passed;
-    ssize_t result = fs_end_put(end, doorbell, parts, flags & ~FS_PATIENT);
-    parts->left += kept;
-    return result;
-}
-
-static ssize_t put(struct fs_end *end, int doorbell, struct fs_parts *parts, int flags)
-{
-    if (end->custody != NULL && fs_custody_is_pending(end->custody))
-        return put_what_tcp_takes(end, doorbell, parts, flags);
-    return fs_end_put(end, doorbell, parts, flags);
-}
-
 /* Pollers of this end must find it not writable while the ring is full. */
 static void show_fullness(struct fs_end *end, int doorbell, int flags)
 {
-    int full = fs_ring_room(&end->out) == 0;
-    if (!(flags & FS_UNPOLLED) && fs_end_is_watched(end) && (full || fs_end_awaits_tcp(end)))
+    if (!(flags & FS_UNPOLLED) && fs_end_is_watched(end) && fs_ring_room(&end->out) == 0)
         fs_doorbell_stuff(end, doorbell);
-    if (end->custody != NULL) fs_custody_await_room(end->custody, full);
 }
 
 /* Whether payload goes over the doorbell from now on: this end said so, or the other one asked. */
@@ -257,7 +227,7 @@ ssize_t fs_end_send_parts(struct fs_end *end, int doorbell, struct fs_parts *par
     } else {
         fs_show_cpu(&end->header->cpu[end->side]);
         if (fs_end_shared(end)) fs_cma_abandon(end);
-        result = length == 0 ? 0 : put(end, doorbell, parts, flags);
+        result = length == 0 ? 0 : fs_end_put(end, doorbell, parts, flags);
         if (result == -EAGAIN && goes_raw(end, doorbell)) result = send_raw(end, doorbell, parts, flags);
         else if (result == -EAGAIN || (result >= 0 && (size_t)result < length)) show_fullness(end, doorbell, flags);
         if (result > 0) fs_count(&end->statistics.bytes_sent, (uint64_t)result);
@@ -463,7 +433,6 @@ int fs_end_shutdown(struct fs_end *end, int doorbell, int how)
     if (how != SHUT_RD) heed_foreign(end, doorbell);
     int locked = lock(end->exclusion.sender, 0) == 0; /* a call that must not fail for a stopped process */
     int error = fs_farewell_shut(end, doorbell, how, locked);
-    if (end->custody != NULL) fs_custody_shutdown(end->custody, how);
     if (locked) fs_unlock(end->exclusion.sender);
     notify_other_end(end);
     atomic_fetch_add(&end->in.shared->notice, 1); /* our own threads that wait here must look too */
@@ -493,5 +462,4 @@ void fs_end_closed(struct fs_end *end)
 {
     notify_other_end(end);
     end->closed = 1;
-    if (end->custody != NULL) fs_custody_closed(end->custody, (int)atomic_load(&end->header->reset[end->side]));
 }

@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "custody.h"
 #include "end.h"
 #include "looking.h"
 #include "system.h"
@@ -252,11 +251,8 @@ static int show_on_doorbell(struct fs_end *end, int doorbell, int what)
         int grew = space >= 0 && ((size_t)space < wanted || space == 0) && fs_ring_grow(&end->out);
         int full = space == 0 && !grew;
         end->room_wanted = 0; /* it waited for long: now what there is must do */
-        result = (!full && !fs_end_awaits_tcp(end)) || fs_is_raw(end->out.shared);
-        if (!result) {
-            fs_doorbell_stuff(end, doorbell);
-            if (end->custody != NULL) fs_custody_await_room(end->custody, full);
-        }
+        result = !full || fs_is_raw(end->out.shared);
+        if (!result) fs_doorbell_stuff(end, doorbell);
     }
     fs_unlock(word);
     return result;

@@ -99,7 +99,7 @@ static void call(struct schedule *s, struct connection *c, struct fs_end *end, i
     case 9: fs_end_watch(end, bell); break;
     case 10: fs_end_settle(end, bell, 0), fs_end_unread(end, bell), fs_end_take_error(end, bell); break;
     case 11: fs_end_release(end, bell); break;
-    case 12: fs_end_knock(end, bell); break;
+    case 12: fs_end_writable(end, size); break;
     case 13: {
         struct iovec parts[2] = {{block, size / 2}, {block, size - size / 2}};
         struct fs_parts gather = fs_parts_of(parts, 2);

@@ -133,7 +133,7 @@ static void victim_step(struct fs_end *end, int bell, struct random *random, uns
     case 6: what = "a peek", fs_end_receive(end, bell, block, size, 1, 1); break;
     case 7: what = "fs_end_unread", fs_end_unread(end, bell); break;
     case 8: what = "fs_end_settle", fs_end_settle(end, bell, 0); break;
-    case 9: what = "fs_end_knock", fs_end_knock(end, bell); break;
+    case 9: what = "fs_end_writable", fs_end_writable(end, size); break;
     case 10: what = "fs_end_take_error", fs_end_take_error(end, bell); break;
     case 11: what = "fs_end_send", fs_end_send(end, bell, block, size, FS_NO_SIGNAL); break;
     case 12: what = "fs_end_receive", fs_end_receive(end, bell, block, size, 0, 0); break;

@@ -15,7 +15,7 @@
 
 #include "connection.h"
 #include "pair.h"
-#include "sockets/accepted.h"
+#include "sockets/address.h"
 #include "switch/candidates.h"
 #include "switch/carry.h"
 #include "switch/leave.h"

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "connection.h"
-#include "sockets/accepted.h"
+#include "sockets/address.h"
 #include "switch/names.h"
 #include "tcp.h"
 

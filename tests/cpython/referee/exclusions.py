@@ -13,8 +13,7 @@ from fastsock.config import KNOWN_TRANSPORTS
 
 from .interpreters import SUPPORTED
 
-UPGRADE = "upgrade"  # connections that stay TCP and gain memory: no path of the chain
-PATHS = (*KNOWN_TRANSPORTS, UPGRADE)
+PATHS = KNOWN_TRANSPORTS
 
 # At most this many of test_socket's tests may be excluded on any one path and version.
 SOCKET_LIMIT = 5

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fastsock.config import DEFAULT_TRANSPORTS
 
 from . import connections, verdicts
-from .exclusions import UPGRADE, Ledger
+from .exclusions import Ledger
 from .interpreters import Interpreter, clean_environment
 from .modules import Module
 from .process import ModuleRun, Plan, Way, run_module
@@ -44,8 +44,8 @@ class Played:
 def ways(against: str, launcher: tuple[str, ...], paths: list[str] | None, nice: int, upgrade_after: str) -> list[Way]:
     """The ways to run the tests that are compared with plain: one for each path preferred, or plain once more.
 
-    A path that is taken only by name is not among them unless it is named. `upgrade_after`: with the way `upgrade`, how
-    many calls a connection makes on TCP before it gains memory.
+    A path that is taken only by name is not among them unless it is named. `upgrade_after`: on the path `shm`, how many
+    calls a connection makes on TCP before it gains memory.
     """
     if against == "plain":
         return [Way("plain again", nice=nice)]
@@ -53,12 +53,12 @@ def ways(against: str, launcher: tuple[str, ...], paths: list[str] | None, nice:
 
 
 def _way(path: str, launcher: tuple[str, ...], nice: int, upgrade_after: str) -> Way:
-    if path == UPGRADE:
-        carrier = "shm" if upgrade_after == "0" else ""  # few of the tests' connections live longer
-        return Way(
-            path, launcher, (("FASTSOCK_UPGRADE", "1"), ("FASTSOCK_UPGRADE_AFTER", upgrade_after)), nice, carrier
-        )
-    return Way(path, launcher, (("FASTSOCK_TRANSPORTS", ",".join(_from(path))), _ALWAYS), nice, path)
+    variables = [("FASTSOCK_TRANSPORTS", ",".join(_from(path)))]
+    carrier = path
+    if path == "shm":
+        variables.append(("FASTSOCK_UPGRADE_AFTER", upgrade_after))
+        carrier = path if upgrade_after == "0" else ""  # few of the tests' connections live longer
+    return Way(path, launcher, tuple(variables), nice, carrier)
 
 
 def _from(path: str) -> tuple[str, ...]:
@@ -66,10 +66,6 @@ def _from(path: str) -> tuple[str, ...]:
     if path not in DEFAULT_TRANSPORTS:
         return path, DEFAULT_TRANSPORTS[-1]
     return DEFAULT_TRANSPORTS[DEFAULT_TRANSPORTS.index(path) :]
-
-
-# the tests' connections are short: also those must take the path
-_ALWAYS = ("FASTSOCK_SHORT_LIVED", "path")
 
 
 @dataclass(frozen=True)

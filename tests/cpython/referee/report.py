@@ -14,7 +14,7 @@ KINDS = ("regression", "unsteady", "flaky", "excluded")
 
 # A path that carried fewer ends of connections than this in a whole run was not really tested.
 EXERCISED = 20
-BETTER = ("shm", "unix", "rdma")
+BETTER = ("shm", "rdma")
 
 
 def progress(played: Played) -> str:
