@@ -17,7 +17,7 @@ import weakref
 from . import chain, stream_socket
 from .config import settings
 from .connection import channel_calls, elsewhere, foreign, opening, registry, tcp_options
-from .connection.standing_in import Plain, pass_for_standard, stand_in
+from .connection.standing_in import Plain, is_tcp_stream, pass_for_standard, stand_in
 from .core.binding._calls import accepted, also_serve, connected, is_known, is_new
 from .meeting import names, near, ports, remote
 from .meeting.joined import confirm
@@ -77,7 +77,7 @@ class socket(stream_socket.socket):
         self._fast_watched = not foreign.takes_descriptor(self)
         if type in (-1, _socket.SOCK_STREAM):
             self._fast_recognise(family, proto, fileno)
-            if _is_tcp_stream(self) and _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_ACCEPTCONN):
+            if is_tcp_stream(self) and _Base.getsockopt(self, _socket.SOL_SOCKET, _socket.SO_ACCEPTCONN):
                 self._fast_hear()
 
     # ---- what it is ----
@@ -94,10 +94,10 @@ class socket(stream_socket.socket):
     # ---- listening ----
 
     def listen(self, *backlog: int) -> None:
-        if chain.may_open() and _is_tcp_stream(self):
+        if chain.may_open() and is_tcp_stream(self):
             opening.open_instead(self, "listen", _Base.getsockname(self))
         _Base.listen(self, *backlog)
-        if not self._fast_hears and _is_tcp_stream(self):
+        if not self._fast_hears and is_tcp_stream(self):
             self._fast_hear()
 
     def _fast_hear(self) -> None:
@@ -125,7 +125,7 @@ class socket(stream_socket.socket):
         return sock, address
 
     def _fast_meet_from(self, listener: Any, address: Any) -> None:
-        if not address or not _is_tcp_stream(listener):
+        if not address or not is_tcp_stream(listener):
             return
         if listener._fast_options:
             self._fast_options = dict(listener._fast_options)
@@ -167,7 +167,7 @@ class socket(stream_socket.socket):
         connection = self._fast_connection
         if connection is not None and not connection.is_tcp:
             return self._fast_connect_again()
-        if connection is not None or not _is_tcp_stream(self) or is_known(_Base.fileno(self)):
+        if connection is not None or not is_tcp_stream(self) or is_known(_Base.fileno(self)):
             return _attempt(primitive, self, address)
         offer, self._fast_refused = elsewhere.offer_to(self, address)
         if offer is None:
@@ -492,7 +492,7 @@ class socket(stream_socket.socket):
         connection = self._fast_moved_connection()
         if connection is None:
             _Stream.setsockopt(self, level, option, *value)
-            if not _is_tcp_stream(self):
+            if not is_tcp_stream(self):
                 return
         else:
             tcp_options.check(connection.family, level, option, value)
@@ -527,14 +527,6 @@ class socket(stream_socket.socket):
 
 def _bare(kind: Any) -> Any:
     return kind.__new__(kind)
-
-
-def _is_tcp_stream(sock: socket) -> bool:
-    return (
-        _family(sock) in (_socket.AF_INET, _socket.AF_INET6)
-        and _kind(sock) & 0xF == _socket.SOCK_STREAM
-        and _proto(sock) in (0, _socket.IPPROTO_TCP)
-    )
 
 
 def _attempt(primitive: Any, sock: socket, address: Any) -> int:

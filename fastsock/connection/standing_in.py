@@ -10,11 +10,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_Base: Any = _socket.socket
+# These give plain numbers. The properties of the standard class make a member of an enumeration each time.
+_family, _kind, _proto = _Base.family.__get__, _Base.type.__get__, _Base.proto.__get__
 _WHERE_USERS_FIND_IT = "fastsock.socket"
 if TYPE_CHECKING:
     Plain = _standard.socket
 else:  # also where a fast class stands in its place
     Plain = _standard.socket.__mro__[_standard.socket.__mro__.index(_socket.socket) - 1]
+
+
+def is_tcp_stream(sock: Any) -> bool:
+    """Whether a socket of the standard class is a stream of TCP, as far as it knows."""
+    return (
+        _family(sock) in (_socket.AF_INET, _socket.AF_INET6)
+        and _kind(sock) & 0xF == _socket.SOCK_STREAM
+        and _proto(sock) in (0, _socket.IPPROTO_TCP)
+    )
 
 
 def pass_for_standard(kind: type) -> None:

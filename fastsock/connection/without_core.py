@@ -9,7 +9,7 @@ from .. import arrays, chain
 from ..config import settings
 from ..transport import Reason, Refused
 from . import registry
-from .standing_in import Plain, pass_for_standard, stand_in
+from .standing_in import Plain, is_tcp_stream, pass_for_standard, stand_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class socket(Plain):
     @property
     def transport(self) -> str:
         """What carries the bytes: "tcp". It is "plain" for anything but a TCP stream."""
-        return "tcp" if _is_tcp_stream(self) else "plain"
+        return "tcp" if is_tcp_stream(self) else "plain"
 
     def accept(self) -> tuple[socket, Any]:
         descriptor, address = self._accept()  # type: ignore[attr-defined]
         sock = socket(_family(self), _kind(self), _proto(self), descriptor)
         if _socket.getdefaulttimeout() is None and self.gettimeout():
             sock.setblocking(True)
-        if _is_tcp_stream(sock):
+        if is_tcp_stream(sock):
             _note(sock, "accept", _Base.getsockname(sock), address)
         return sock, address
 
@@ -75,17 +75,9 @@ class socket(Plain):
     recv_array_into = arrays.recv_array_into
 
 
-def _is_tcp_stream(sock: socket) -> bool:
-    return (
-        _family(sock) in (_socket.AF_INET, _socket.AF_INET6)
-        and _kind(sock) & 0xF == _socket.SOCK_STREAM
-        and _proto(sock) in (0, _socket.IPPROTO_TCP)
-    )
-
-
 def _connected(sock: socket, result: int, address: Any) -> None:
     """Notes the connection, unless an earlier call did."""
-    if result in (0, errno.EINPROGRESS) and sock._fast_connection is None and _is_tcp_stream(sock):
+    if result in (0, errno.EINPROGRESS) and sock._fast_connection is None and is_tcp_stream(sock):
         _note(sock, "connect", None if result else _Base.getsockname(sock), address if result else sock.getpeername())
 
 

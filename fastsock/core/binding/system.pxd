@@ -17,7 +17,6 @@ cdef extern from "system.h" nogil:
     uint64_t fs_now_ns()
     uint32_t fs_generation()
     double fs_cache_line_round_trip_us()
-    uint32_t fs_current_cpu()
     size_t fs_expect_blocks(size_t bytes)
 
 cdef extern from "<fcntl.h>" nogil:

@@ -107,10 +107,5 @@ static inline int fs_record_has_memory(const struct fs_record *record)
     uint32_t state = fs_record_state(record);
     return state == FS_ATTACHED || state == FS_OWNED;
 }
-static inline uint32_t fs_record_calls(const struct fs_record *record)
-{
-    return atomic_load_explicit(&record->calls_out, memory_order_relaxed) +
-           atomic_load_explicit(&record->calls_in, memory_order_relaxed);
-}
 
 #endif
