@@ -15,12 +15,12 @@ COPIED = (None, "ring", "receiver copied", "both ends copied")  # a large block,
 class Explanation:
     """One connection.
 
-    transport: "shm", "unix", "sdp" or "tcp"; "plain" for a socket that is no TCP stream. reason: the text of a
-    `Reason`. role: "connect", "accept", "received" or "none". state: "open" or "closed". bytes_*: payload bytes of this
-    end. A count is None where the path does not keep it. detail: the server's activity when the reason came about, in
-    words for people. It is empty if that is not known. large_sent, large_received: how the last large block
-    (FASTSOCK_DIRECT_MIN) went and came: "ring", "receiver copied" or "both ends copied". None: no such block, or
-    another path.
+    transport: "shm", "tcp" or another path's name; "unix" once foreign code has the number of a connection that had
+    left TCP; "plain" for a socket that is no TCP stream. reason: the text of a `Reason`. role: "connect", "accept",
+    "received" or "none". state: "open" or "closed". bytes_*: payload bytes of this end. A count is None where the
+    path does not keep it. detail: more of the reason, in words for people. It is empty if that is not known.
+    large_sent, large_received: how the last large block (FASTSOCK_DIRECT_MIN) went and came: "ring", "receiver
+    copied" or "both ends copied". None: no such block, or another path.
 
     Of a connection that stays TCP and may gain memory: sent_by, received_by: what carries that direction now, "tcp" or
     "shm". bytes_by_memory: of both directions. switches: how often the sent one has changed its

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import fastsock
+
+from ..helpers.copies import copy_of
 
 FOLDER = Path(fastsock.__file__).parent
 HEAD = """
@@ -69,19 +70,11 @@ asyncio.run(main())
 CLASS = "<class 'fastsock.socket.socket'>"
 
 
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system
-        shutil.copy2(source, target)
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Runs Python with a copy of the package that has nothing compiled."""
     tree = tmp_path_factory.mktemp("tree")
-    left_out = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
-    shutil.copytree(FOLDER, tree / "fastsock", copy_function=_link_or_copy, ignore=left_out)
+    copy_of(FOLDER, tree, "*.so", "*.c")
     env = {name: value for name, value in os.environ.items() if not name.startswith("FASTSOCK")}
 
     def run(*arguments, **settings):

@@ -138,10 +138,10 @@ def test_few_exclusions_are_allowed_in_test_socket(tmp_path: Path) -> None:
 
 
 def test_the_paths_taken_are_summed_over_processes() -> None:
-    connection = json.dumps({"transport": "tcp", "reason": "no_offer"})
+    connection = json.dumps({"transport": "tcp", "reason": "not_yet"})
     paths = connections.read([connection, '{"totals": {"shm": 2, "tcp": 1}}', '{"totals": {"shm": 1}}', '{"tot'])
     assert (paths.taken["shm"], paths.taken["tcp"], paths.processes, paths.unreadable) == (3, 1, 2, 1)
-    assert paths.reasons["tcp", "no_offer"] == 1
+    assert paths.reasons["tcp", "not_yet"] == 1
 
 
 def test_modules_are_chosen_by_name() -> None:

@@ -15,6 +15,8 @@ import fastsock
 from fastsock import core, testing
 from fastsock.transport import Channel
 
+from ..helpers.copies import copy_of
+
 FOLDER = Path(fastsock.__file__).parent
 HERE = Path(__file__).parent
 SUITE = """
@@ -92,19 +94,11 @@ def _changed(file: Path, before: str, after: str) -> None:
     file.write_text(text.replace(before, after))
 
 
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system
-        shutil.copy2(source, target)
-
-
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
     """Of processes that find a copy of the package with the path entered, as docs/writing-a-path.md says."""
     tree = tmp_path_factory.mktemp("tree")
-    package = tree / "fastsock"
-    shutil.copytree(FOLDER, package, copy_function=_link_or_copy, ignore=shutil.ignore_patterns("__pycache__", "*.c"))
+    package = copy_of(FOLDER, tree, "*.c")
     shutil.copy(HERE / "python_path.py", package)
     _changed(package / "config.py", 'KNOWN_TRANSPORTS = ("shm", ', 'KNOWN_TRANSPORTS = ("shm", "python", ')
     _changed(package / "chain.py", "(ShmTransport(), ", "(ShmTransport(), PythonTransport(), ")

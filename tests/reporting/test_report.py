@@ -38,7 +38,7 @@ ROWS = [
     SimpleNamespace(
         transport="tcp",
         role="accept",
-        reason="no_offer",
+        reason="not_yet",
         detail="it was busy",
         local=("::1", 8000, 0, 0),
         peer=("::1", 50000, 0, 0),
@@ -55,7 +55,7 @@ TOTALS = {"shm": 1, "sdp": 0, "tcp": 12345}
 def test_text_lines() -> None:
     assert report.text_lines(ROWS, TOTALS, 7) == [
         "fastsock[7] shm  connect 127.0.0.1:40000 > 127.0.0.1:8000  sent 1,234 B, received 5 B  (joined)",
-        "fastsock[7] tcp  accept  [::1]:8000 < [::1]:50000  sent ?, received ?  (no_offer: it was busy)",
+        "fastsock[7] tcp  accept  [::1]:8000 < [::1]:50000  sent ?, received ?  (not_yet: it was busy)",
         "fastsock[7] connections: shm 1, sdp 0, tcp 12,345",
     ]
 
