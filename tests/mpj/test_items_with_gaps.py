@@ -224,6 +224,38 @@ def test_a_message_that_is_too_long_for_its_items_leaves_the_rest_of_memory(devi
     run_on_two(body, device)
 
 
+def test_an_exchange_takes_what_has_come_already_in_the_order_in_which_it_was_sent(device: str) -> None:
+    """The other rank sends before this one looks: then this one sends first, and receives behind that."""
+
+    def body() -> None:
+        face = LAYOUTS["face"][0]
+        for early in range(2):
+            for length in (1, 4000, 20000, 100000):
+                first, second = np.full(length, 1.0 + early), np.full(length, 2.0)
+                if rank == early:
+                    requests = [comm.Isend(data, other, 3) for data in (first, second)]
+                    requests.append(comm.Isend([filled("face", 1, rank), 1, face], other, 4))
+                    answers = [np.zeros(length) for _ in range(3)]
+                    for answer in answers:
+                        comm.Recv(answer, other, 5)
+                    MPI.Request.Waitall(requests)
+                    assert [(answer == 7 + place).all() for place, answer in enumerate(answers)] == [True] * 3
+                    continue
+                comm.Probe(other, 4)  # all three are here
+                status = MPI.Status()
+                into, items = np.zeros(length), memory_for("face", 1)
+                comm.Sendrecv(np.full(length, 7.0), other, 5, into, other, MPI.ANY_TAG, status)
+                assert (into == first).all() and status.Get_tag() == 3 and status.Get_count(MPI.DOUBLE) == length
+                comm.Sendrecv(np.full(length, 8.0), other, 5, [items, 1, face], other, 4)
+                check(items, "face", 1, 8192, other)
+                into[:] = 9
+                comm.Sendrecv_replace(into, other, 5, MPI.ANY_SOURCE, 3)
+                assert (into == second).all()
+        print("fine")
+
+    run_on_two(body, device)
+
+
 def test_a_request_that_was_given_up_still_puts_its_items_in_their_places(device: str) -> None:
     def body() -> None:
         datatype = LAYOUTS["face"][0]

@@ -40,6 +40,7 @@ def test_every_call_in_every_form_brings_the_neighbours_blocks(device):
         # two edges between the same ranks, one to oneself, and a rank (the last) without any
         odd = [(0, 1), (0, 1), (1, 0), (2, 2), (0, 2)]
         mine = [pair for pair in sorted(odd) if pair[0] == rank]  # edges that are told count by who told them
+        many = ring + [(0, 1), (1, 0)] * 9  # so many messages of one call have memory of their own
         topologies = [
             (comm.Create_cart([2, 2], [True, False]), grid([2, 2], [True, False]), 4, 4),
             (comm.Create_cart([size], [True]), grid([size], [True]), 2, 2),
@@ -56,6 +57,14 @@ def test_every_call_in_every_form_brings_the_neighbours_blocks(device):
                 graph(odd),
                 sum(end == rank for _, end in odd),
                 len(mine),
+            ),
+            (
+                comm.Create_dist_graph_adjacent(
+                    [start for start, end in many if end == rank], [end for start, end in many if start == rank]
+                ),
+                graph(many),
+                sum(end == rank for _, end in many),
+                sum(start == rank for start, _ in many),
             ),
             (
                 comm.Create_dist_graph([start for start, _ in mine], [1] * len(mine), [end for _, end in mine]),

@@ -140,6 +140,11 @@ cdef void prepare_items(fs_request *request, int kind, void *origin, const fs_la
                         size_t length) noexcept
 
 
+# Of a request for c_exchange().
+cdef inline void aim(fs_request *request, int peer, int tag, uint32_t context) noexcept:
+    request.peer, request.tag, request.context = peer, tag, context
+
+
 cdef class Engine:
     cdef fs_engine *engine
     cdef readonly int rank, size
@@ -155,9 +160,15 @@ cdef class Engine:
     # The same of a request that has its memory.
     cdef int c_send_it(self, fs_request *request, int peer, int tag, uint32_t context, int mode) except -1
     cdef int c_recv_it(self, fs_request *request, int peer, int tag, uint32_t context) except -1
-    # As both at the same time: the receive is there before anything is sent.
-    cdef int c_sendrecv(self, fs_request *out, int dest, int sendtag, fs_request *into, int source, int recvtag,
-                        uint32_t context, int mode) except -1
+    # All of `count` requests at the same time: the first `receives` receive, the others send. Each has its memory, and an aim
+    # (below). What has come already is taken behind the sends: the other ends wait for these.
+    cdef int c_exchange(self, fs_request *requests, int receives, int count, int mode) except -1
+    # The same in two halves: the second tells whether all are done after so many seconds. Who does not ask again abandons
+    # them. After an exception nothing of it is under way any more.
+    cdef int c_exchange_begin(self, fs_request *requests, int receives, int count, int mode) except -1
+    cdef bint c_exchange_end(self, fs_request *requests, int receives, int count, double patience) except -1
+    cdef int c_abandon(self, fs_request *requests, int count) except -1
+    cdef int receive_late(self, fs_request *requests, int receives) except -1
     # As isend() and irecv() with a request that has its memory, and as wait_all() with requests of this engine.
     cdef int c_isend(self, Request request, int peer, int tag, uint32_t context, int mode) except -1
     cdef int c_irecv(self, Request request, int peer, int tag, uint32_t context) except -1
@@ -254,7 +265,11 @@ cdef class BoundSchedule:
     cdef Py_buffer *views
     cdef int view_count
 
+    cdef bint claimed  # by whoever is about to follow it, until it is done
+
     cdef int bind(self, void **buffers, object memory) except -1
+    cdef bint claim(self) except -1  # False: somebody follows it
+    cdef int give_back(self) except -1
 
 
 cdef BoundSchedule new_bound(Schedule schedule)

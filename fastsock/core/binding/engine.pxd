@@ -34,7 +34,7 @@ cdef extern from "engine/engine.h" nogil:
     enum: FS_STANDARD, FS_SYNCHRONOUS
     enum: FS_SENDING, FS_RECEIVING, FS_PROMISED
     enum: FS_FINE, FS_TRUNCATED, FS_PEER_FAILED, FS_PROTOCOL, FS_CANCELLED, FS_CLOSED, FS_NO_MEMORY, FS_PEER_LEFT
-    enum: FS_DONE, FS_PENDING, FS_PEER_MISSING
+    enum: FS_DONE, FS_PENDING, FS_PEER_MISSING, FS_LATER
     enum: FS_NEVER, FS_NOT_YET, FS_HERE
     enum: FS_SATISFIED, FS_FINISHED_SOME, FS_LOOK_UP
 
@@ -59,7 +59,7 @@ cdef extern from "engine/engine.h" nogil:
         unsigned char kind
         unsigned char allocates
         unsigned char has_callback
-        unsigned char blocking
+        unsigned char late
         unsigned char cancelled
         int error
     struct fs_engine_options:
@@ -104,6 +104,7 @@ cdef extern from "engine/engine.h" nogil:
     int fs_request_is_done(const fs_request *request)
     int fs_engine_send(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context, int mode)
     int fs_engine_receive(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context)
+    int fs_engine_expect(fs_engine *engine, fs_request *request, int peer, int tag, uint32_t context)
     int fs_engine_cancel(fs_engine *engine, fs_request *request)
     void fs_engine_abandon(fs_engine *engine, fs_request *request)
     int fs_engine_probe(fs_engine *engine, int peer, int tag, uint32_t context, fs_envelope *envelope)

@@ -168,7 +168,9 @@ cdef class Request:
         self.view_count = 0
         PyMem_Free(self.vector)
         self.vector = NULL
-        self.follows = None
+        if self.follows is not None:
+            self.follows.give_back()
+            self.follows = None
         return 0
 
     cdef int settle(self) except -1:
@@ -395,7 +397,6 @@ cdef class Matched:
     cdef int c_recv(self, fs_request *request) except -1:
         cdef fs_message *message = self.take()
         cdef int result
-        request.blocking = 1
         if request.length < <size_t>LONG_COPY:
             result = fs_engine_receive_matched(self.engine.engine, request, message)
         else:
@@ -730,7 +731,6 @@ cdef class Engine:
 
     cdef int c_send_it(self, fs_request *request, int peer, int tag, uint32_t context, int mode) except -1:
         cdef int result
-        request.blocking = 1
         if request.length < <size_t>LONG_COPY:
             result = fs_engine_send(self.engine, request, peer, tag, context, mode)
         else:
@@ -753,7 +753,6 @@ cdef class Engine:
 
     cdef int c_recv_it(self, fs_request *request, int peer, int tag, uint32_t context) except -1:
         cdef int result
-        request.blocking = 1
         if request.length < <size_t>LONG_COPY:
             result = fs_engine_receive(self.engine, request, peer, tag, context)
         else:
@@ -765,26 +764,83 @@ cdef class Engine:
             raise self.failure(request)
         return 0
 
-    cdef int c_sendrecv(self, fs_request *out, int dest, int sendtag, fs_request *into, int source, int recvtag,
-                        uint32_t context, int mode) except -1:
-        cdef int result
-        into.blocking = 1
-        if into.length < <size_t>LONG_COPY:
-            result = fs_engine_receive(self.engine, into, source, recvtag, context)
-        else:
-            with nogil:
-                result = fs_engine_receive(self.engine, into, source, recvtag, context)
+    # ---- receiving and sending at the same time, without a Request ----
+
+    cdef int c_exchange(self, fs_request *requests, int receives, int count, int mode) except -1:
+        self.c_exchange_begin(requests, receives, count, mode)
+        self.c_exchange_end(requests, receives, count, -1)
+        return 0
+
+    cdef int c_exchange_begin(self, fs_request *requests, int receives, int count, int mode) except -1:
+        cdef fs_request *request
+        cdef int i, result, begun = 0
+        cdef bint late = False
         try:
-            self.c_send_it(out, dest, sendtag, context, mode)
-        except:  # a receive that nobody waits for would take the next message
-            if result != FS_DONE:
-                with nogil:
-                    fs_engine_abandon(self.engine, into)
+            for i in range(receives):
+                request = &requests[i]
+                result = fs_engine_expect(self.engine, request, request.peer, request.tag, request.context)
+                request.late = result == FS_LATER
+                late |= request.late
+                begun = i + 1
+            for i in range(receives, count):
+                request = &requests[i]
+                if request.length < <size_t>LONG_COPY:
+                    result = fs_engine_send(self.engine, request, request.peer, request.tag, request.context, mode)
+                else:
+                    with nogil:
+                        result = fs_engine_send(self.engine, request, request.peer, request.tag, request.context, mode)
+                begun = i + 1
+                if result & FS_PEER_MISSING:
+                    self.call_missing(request.peer)
+            if late:
+                self.receive_late(requests, receives)
+        except:
+            self.c_abandon(requests, begun)
             raise
-        if result != FS_DONE:
-            self.finish_blocking(into, result)
-        if into.error != FS_FINE:
-            raise self.failure(into)
+        return 0
+
+    cdef int receive_late(self, fs_request *requests, int receives) except -1:
+        cdef fs_request *request
+        cdef int i
+        for i in range(receives):
+            request = &requests[i]
+            if not request.late:
+                continue
+            request.late = 0
+            if request.length < <size_t>LONG_COPY:
+                fs_engine_receive(self.engine, request, request.peer, request.tag, request.context)
+            else:
+                with nogil:
+                    fs_engine_receive(self.engine, request, request.peer, request.tag, request.context)
+        return 0
+
+    cdef bint c_exchange_end(self, fs_request *requests, int receives, int count, double patience) except -1:
+        cdef fs_request *request
+        cdef fs_wait wait
+        cdef int i
+        try:
+            for i in range(count):
+                request = &requests[(receives + i) % count]  # a send that failed is told first
+                if not fs_request_is_done(request) and (
+                        request.length >= <size_t>LONG_COPY or fs_engine_only_local(self.engine)
+                        or not fs_engine_look(self.engine, request)):
+                    fs_wait_prepare(&wait, self.engine, &request, 1, 1, deadline_after(patience))
+                    if not self.wait_until(&wait):
+                        return False
+                if request.error != FS_FINE:
+                    raise self.failure(request)
+        except:
+            self.c_abandon(requests, count)
+            raise
+        return True
+
+    cdef int c_abandon(self, fs_request *requests, int count) except -1:
+        """A receive that nobody waits for would take the next message."""
+        cdef int i
+        for i in range(count):
+            if not requests[i].late and not fs_request_is_done(&requests[i]):
+                with nogil:
+                    fs_engine_abandon(self.engine, &requests[i])
         return 0
 
     def send(self, data, int peer, int tag, uint32_t context, int mode=FS_STANDARD):
@@ -825,7 +881,6 @@ cdef class Engine:
         cdef int result
         prepare_memory(&request, FS_RECEIVING, NULL, 0)
         request.allocates = 1
-        request.blocking = 1
         result = fs_engine_receive(self.engine, &request, peer, tag, context)
         if result != FS_DONE:
             self.finish_blocking(&request, result)

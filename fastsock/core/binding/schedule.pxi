@@ -136,6 +136,18 @@ cdef class BoundSchedule:
         self.memory = memory
         return 0
 
+    @cython.critical_section
+    cdef bint claim(self) except -1:
+        if self.claimed:
+            return False
+        self.claimed = True
+        return True
+
+    @cython.critical_section
+    cdef int give_back(self) except -1:
+        self.claimed = False
+        return 0
+
     def __dealloc__(self):
         cdef int i
         fs_collective_free(self.collective)

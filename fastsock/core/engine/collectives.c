@@ -155,7 +155,25 @@ static void start_message(struct fs_collective *collective, const struct fs_step
     if (step->count == 1) request->one = *parts;
     fs_request_prepare(request, sends ? FS_SENDING : FS_RECEIVING, step->count == 1 ? NULL : parts, step->count);
     if (sends) fs_engine_send(collective->engine, request, step->peer, tag, context, FS_STANDARD);
-    else fs_engine_receive(collective->engine, request, step->peer, tag, context);
+    else if (fs_engine_expect(collective->engine, request, step->peer, tag, context) == FS_LATER)
+        request->late = 1, collective->late++;
+}
+
+/* Receives whose messages came before the sends that stand beside them had gone, in their order. */
+static void start_late(struct fs_collective *collective)
+{
+    const struct fs_schedule *schedule = collective->schedule;
+    size_t first = collective->at;
+    while (first > 0 && schedule->steps[first - 1].kind <= FS_STEP_RECEIVE) first--;
+    for (; collective->late > 0; first++) {
+        const struct fs_step *step = &schedule->steps[first];
+        struct fs_request *request = &collective->requests[step->request];
+        if (!request->late) continue;
+        request->late = 0;
+        collective->late--;
+        fs_engine_receive(collective->engine, request, step->peer, collective->tags[step->channel],
+                          schedule->contexts[step->channel]);
+    }
 }
 
 static int overlap(const struct iovec *one, const struct iovec *other)
@@ -209,6 +227,7 @@ static int follow(struct fs_collective *collective, size_t budget)
     const struct fs_schedule *schedule = collective->schedule;
     for (; collective->at < schedule->step_count; collective->at++) {
         const struct fs_step *step = &schedule->steps[collective->at];
+        if (step->kind > FS_STEP_RECEIVE && collective->late) start_late(collective);
         if (step->kind <= FS_STEP_RECEIVE) {
             start_message(collective, step);
         } else if (step->kind != FS_STEP_WAIT) {
@@ -251,7 +270,7 @@ int fs_collective_start(struct fs_engine *engine, struct fs_collective *collecti
     whole->tracked = 0;
     collective->engine = engine;
     collective->whole = whole;
-    collective->at = collective->missing = 0;
+    collective->at = collective->missing = collective->late = 0;
     collective->done = 0;
     collective->waits = 0;
     collective->patient_until = 0;

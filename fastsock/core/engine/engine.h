@@ -31,6 +31,7 @@ enum {
     FS_DONE = 0,         /* the request is complete, and nothing else will be heard of it */
     FS_PENDING = 1,      /* it will complete */
     FS_PEER_MISSING = 2, /* first need of a peer that is not attached: connect to it */
+    FS_LATER = 4,        /* of fs_engine_expect(): the message has come, and is still to be received */
 };
 
 /* Results of waiting. */
@@ -71,7 +72,7 @@ struct fs_request {
     uint32_t id; /* under which the other end knows it; 0 for none */
     uint8_t kind, mode, allocates, tracked, state;
     uint8_t has_callback; /* wakes whoever waits: he runs it */
-    uint8_t blocking;     /* its caller waits for this one and nothing else */
+    uint8_t late;         /* its caller's: fs_engine_expect() said FS_LATER */
     uint8_t cancelled;
     int error;                        /* enum fs_failure */
     uint32_t key;                     /* of the memory `there` */
@@ -145,6 +146,10 @@ void fs_request_prepare_items(struct fs_request *request, int kind, void *origin
  * `tag` of a receive may be FS_ANY. */
 int fs_engine_send(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int mode);
 int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
+/* For whoever receives and sends at the same time.  As fs_engine_receive(), unless the message has come: then FS_LATER, and
+ * fs_engine_receive() is to be called behind the sends.  To take a message that is here takes as long as to copy it, and
+ * the other end waits for what is sent: if each took first, the two would copy by turns. */
+int fs_engine_expect(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context);
 /* Nobody connects to that peer, though FS_PEER_MISSING was said: it is said once more. */
 void fs_engine_ask_again(struct fs_engine *engine, int peer);
 /* 1: cancelled, or the other end was asked to; 0: too late. One that ended with FS_PEER_LEFT still can be. */

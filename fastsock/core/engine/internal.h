@@ -123,6 +123,7 @@ struct fs_collective {
     size_t at, done;        /* the step, and how many of its bytes are done */
     uint64_t patient_until; /* 0: no member has failed */
     uint32_t missing;       /* requests that it waits for */
+    uint32_t late;          /* receives that begin behind the sends beside them */
     int waits;              /* for them, or in vain */
     int tags[FS_CHANNELS];
 };

@@ -31,7 +31,7 @@ void fs_request_prepare(struct fs_request *request, int kind, const struct iovec
     request->awaited_by = NULL;
     request->id = 0;
     request->kind = (uint8_t)kind;
-    request->mode = request->allocates = request->tracked = request->has_callback = request->blocking = 0;
+    request->mode = request->allocates = request->tracked = request->has_callback = request->late = 0;
     request->state = FS_IDLE;
     request->cancelled = 0;
     request->error = FS_FINE;
@@ -113,7 +113,8 @@ static int lack(const struct fs_engine *engine, int rank)
     return engine->peers[rank].state == FS_LEFT ? FS_PEER_LEFT : FS_PEER_FAILED;
 }
 
-int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context)
+/* `takes`: also a message that has come already. */
+static int receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context, int takes)
 {
     request->engine = engine;
     request->peer = peer;
@@ -124,6 +125,10 @@ int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int 
     fs_engine_lock(engine);
     request->tracked = 0;
     struct fs_message *message = fs_find_message(engine, context, peer, tag);
+    if (message && !takes) {
+        fs_engine_unlock(engine);
+        return FS_LATER;
+    }
     if (message) {
         fs_message_remove(engine, message);
         fs_receive_message(engine, request, message);
@@ -141,6 +146,16 @@ int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int 
     if (result != FS_DONE) request->tracked = request->owner != NULL;
     fs_engine_unlock(engine);
     return result;
+}
+
+int fs_engine_receive(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context)
+{
+    return receive(engine, request, peer, tag, context, 1);
+}
+
+int fs_engine_expect(struct fs_engine *engine, struct fs_request *request, int peer, int tag, uint32_t context)
+{
+    return receive(engine, request, peer, tag, context, 0);
 }
 
 /* ---- probing ---- */

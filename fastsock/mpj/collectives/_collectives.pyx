@@ -12,7 +12,9 @@ from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from fastsock.core.binding._core cimport BoundSchedule, Engine, Request, Schedule, Team, c_reduce_local, new_bound
+from fastsock.core.binding._core cimport (
+    BoundSchedule, Engine, Request, Schedule, Team, aim, c_reduce_local, new_bound, prepare_memory,
+)
 from fastsock.core.binding.engine cimport FS_FINE, FS_RECEIVING, FS_SENDING, fs_request, fs_request_is_done
 from fastsock.core.binding.team cimport FS_OPERATIONS, FS_TEAM_MOST, FS_TYPES, fs_blocks
 
@@ -63,6 +65,7 @@ NAMES = ("barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "redu
 cdef struct Sizes:
     Py_ssize_t least, end
 
+cdef int TAGS_HERE = TAGS
 cdef int table_changes = 0  # of the selection table, since the process began
 
 

@@ -6,6 +6,20 @@ cdef enum:
     MOST_WAYS = 4096
 
 
+cdef class Held:
+    """The memory of both buffers of a call, while any of its messages may touch it."""
+    cdef Taken out, into
+    cdef bint holds_out, holds_into
+    cdef object spare  # memory for what comes
+    cdef Own own       # the operation, where it is the program's
+
+    def __dealloc__(self):
+        if self.holds_out:
+            PyBuffer_Release(&self.out.span.view)
+        if self.holds_into:
+            PyBuffer_Release(&self.into.span.view)
+
+
 cdef class Way:
     """How one rank takes part in a spread along a tree: ranks in the world, -1 for no parent."""
     cdef int parent
@@ -94,13 +108,28 @@ cdef class MessageCalls(Calls):
             done = done and fs_request_is_done(&request.request)
         while not done:
             done = self.engine.wait_all(requests, PATIENCE)
-            if not done:  # as drive(): the sender may wait for a rank that failed
-                self.engine.iprobe(ANY, NOBODYS, self.context)
+            if not done:
+                self.hear_of_failures()
         for request in requests:
             request.settle()
             request.collect()
             if request.request.error != FS_FINE:
                 raise self.engine.failure(&request.request)
+        return 0
+
+    cdef int exchange(self, fs_request *both) except -1:
+        self.engine.c_exchange_begin(both, 1, 2, MODE)
+        while not self.engine.c_exchange_end(both, 1, 2, PATIENCE):
+            try:
+                self.hear_of_failures()
+            except:
+                self.engine.c_abandon(both, 2)
+                raise
+        return 0
+
+    cdef int hear_of_failures(self) except -1:
+        """As drive(): the sender may wait for a rank that failed."""
+        self.engine.iprobe(ANY, NOBODYS, self.context)
         return 0
 
     def bcast(self, argument, root):
@@ -116,7 +145,7 @@ cdef class MessageCalls(Calls):
         way = self.way(view.len, source)
         if way is None:
             return False
-        tag = next(self.numbers) % TAGS
+        tag = next(self.numbers) % TAGS_HERE
         try:
             if way.parent >= 0:
                 self.wait([self.start(held, view.buf, view.len, way.parent, tag, FS_RECEIVING)])
@@ -196,6 +225,7 @@ cdef class MessageCalls(Calls):
         cdef void *room = NULL if out == NULL else into.buf
         cdef void *other
         cdef unsigned char[::1] spare
+        cdef fs_request[2] both
         cdef int distance = 1, peer
         if length and (out == NULL or self.size > 2):
             spare = held.spare = scratch(length)
@@ -203,8 +233,11 @@ cdef class MessageCalls(Calls):
                 room = &spare[0]
         while distance < self.size:
             peer = self.ranks[self.rank ^ distance]
-            self.wait([self.start(held, room, length, peer, tag, FS_RECEIVING),
-                       self.start(held, value, length, peer, tag, FS_SENDING)])
+            prepare_memory(&both[0], FS_RECEIVING, room, length)
+            prepare_memory(&both[1], FS_SENDING, value, length)
+            aim(&both[0], peer, tag, self.context)
+            aim(&both[1], peer, tag, self.context)
+            self.exchange(both)
             if operation >= 0:
                 c_reduce_local(operation, type_, value, room, count)
             else:

@@ -1,20 +1,8 @@
 # Part of _collectives: neighbourhood calls on plain arrays. They go by messages, all at the same time.
 
 cdef int MODE = STANDARD
-
-
-cdef class Held:
-    """The memory of both buffers of a call, while any of its messages may touch it."""
-    cdef Taken out, into
-    cdef bint holds_out, holds_into
-    cdef object spare  # memory for what comes
-    cdef Own own       # the operation, where it is the program's
-
-    def __dealloc__(self):
-        if self.holds_out:
-            PyBuffer_Release(&self.out.span.view)
-        if self.holds_into:
-            PyBuffer_Release(&self.into.span.view)
+cdef enum:
+    FEW_MESSAGES = 16  # of a call without an allocation
 
 
 cdef bint equal_layout(const Py_buffer *view, Layout *layout, int many) noexcept:
@@ -67,64 +55,70 @@ cdef class NeighbourCalls:
 
     cdef bint call(self, send, bint out_differ, receive, bint into_differ, bint to_all) except -1:
         """`differ`: blocks have sizes of their own; `to_all`: what is sent is one block, for every destination."""
-        cdef Held held = Held.__new__(Held)
+        cdef Taken out, into
         cdef Layout outgoing, incoming
-        cdef int i
         if self.source_count == 0 or self.destination_count == 0:
             return False
-        if into_differ:
-            held.holds_into = take_layout(receive, True, &held.into.span, &incoming, self.source_count)
-        else:
-            held.holds_into = take(receive, True, &held.into, self.source_count) >= 0
-        if not held.holds_into or not (into_differ or equal_layout(&held.into.span.view, &incoming, self.source_count)):
+        if not hold_blocks(receive, True, into_differ, &into, &incoming, self.source_count):
             return False
-        if out_differ:
-            held.holds_out = take_layout(send, False, &held.out.span, &outgoing, self.destination_count)
-        else:
-            held.holds_out = take(send, False, &held.out, 1 if to_all else self.destination_count) >= 0
-        if not held.holds_out:
-            return False
-        if to_all:
-            for i in range(self.destination_count):
-                outgoing.sizes[i], outgoing.offsets[i] = held.out.span.view.len, 0
-        elif not out_differ and not equal_layout(&held.out.span.view, &outgoing, self.destination_count):
-            return False
-        self.exchange(held, &outgoing, &incoming)
+        try:
+            if to_all:
+                if take(send, False, &out) < 0:
+                    return False
+                one_block(&outgoing, out.span.view.len, self.destination_count)
+            elif not hold_blocks(send, False, out_differ, &out, &outgoing, self.destination_count):
+                return False
+            try:
+                self.exchange(<char *>out.span.view.buf, &outgoing, <char *>into.span.view.buf, &incoming)
+            finally:
+                PyBuffer_Release(&out.span.view)
+        finally:
+            PyBuffer_Release(&into.span.view)
         return True
 
-    cdef int exchange(self, Held held, Layout *outgoing, Layout *incoming) except -1:
-        cdef fs_request *waited[2 * FS_TEAM_MOST]
-        cdef Request request
-        cdef list requests = []
-        cdef int i, place, tag = next(self.numbers) % TAGS
+    cdef int exchange(self, char *out, Layout *outgoing, char *into, Layout *incoming) except -1:
+        cdef fs_request[FEW_MESSAGES] here
+        cdef fs_request *requests = here
+        cdef int i, place, receives = 0, count, tag = next(self.numbers) % TAGS_HERE
+        if self.source_count + self.send_count > FEW_MESSAGES:
+            requests = <fs_request *>malloc((self.source_count + self.send_count) * sizeof(fs_request))
+            if requests == NULL:
+                raise MemoryError()
         try:
             for i in range(self.source_count):
                 if self.sources[i] >= 0:
-                    request = started(self.engine, held, &held.into.span.view, incoming, i, FS_RECEIVING)
-                    self.engine.c_irecv(request, self.sources[i], tag, self.context)
-                    requests.append(request)
+                    prepare_memory(&requests[receives], FS_RECEIVING, into + incoming.offsets[i], incoming.sizes[i])
+                    aim(&requests[receives], self.sources[i], tag, self.context)
+                    receives += 1
+            count = receives
             for i in range(self.send_count):
                 place = self.order[i]
-                request = started(self.engine, held, &held.out.span.view, outgoing, place, FS_SENDING)
-                self.engine.c_isend(request, self.destinations[place], tag, self.context, MODE)
-                requests.append(request)
-            for i in range(<int>len(requests)):
-                waited[i] = &(<Request>requests[i]).request
-            self.engine.c_wait_all(waited, len(requests))
-            for i in range(<int>len(requests)):
-                request = <Request>requests[i]
-                request.settle()
-                request.collect()
-                if request.request.error != FS_FINE:
-                    raise self.engine.failure(&request.request)
+                prepare_memory(&requests[count], FS_SENDING, out + outgoing.offsets[place], outgoing.sizes[place])
+                aim(&requests[count], self.destinations[place], tag, self.context)
+                count += 1
+            self.engine.c_exchange(requests, receives, count, MODE)
         except MessageError as error:
             raise self.communicator.failed(error) from error
+        finally:
+            if requests != here:
+                free(requests)
         return 0
 
 
-cdef Request started(Engine engine, Held held, Py_buffer *view, Layout *layout, int place, int kind):
-    """The message of one block, about to begin."""
-    cdef Request request = Request.__new__(Request)
-    request.take_memory(engine, <char *>view.buf + layout.offsets[place], layout.sizes[place], NULL, kind)
-    request.own(held)
-    return request
+cdef bint hold_blocks(object argument, bint writable, bint differ, Taken *taken, Layout *layout, int many) except -1:
+    """Takes a buffer of so many blocks; False where the general path is to look at it, and then nothing is held."""
+    if differ:
+        return take_layout(argument, writable, &taken.span, layout, many)
+    if take(argument, writable, taken, many) < 0:
+        return False
+    if equal_layout(&taken.span.view, layout, many):
+        return True
+    PyBuffer_Release(&taken.span.view)
+    return False
+
+
+cdef void one_block(Layout *layout, size_t length, int many) noexcept:
+    """The same block for each."""
+    cdef int i
+    for i in range(many):
+        layout.sizes[i], layout.offsets[i] = length, 0

@@ -92,6 +92,7 @@ cdef class StartCalls(Calls):
     cdef object members, prepared, reductions
     cdef dict schedules  # by all that they depend on; None where there is none
     cdef int planned     # after so many changes of the table
+    cdef BoundSchedule of_barrier  # has no memory, so it is followed again and again
 
     def __init__(self, communicator, members):
         Calls.__init__(self, communicator, members)
@@ -127,7 +128,7 @@ cdef class StartCalls(Calls):
 
     cdef StartedCollective begin(self, BoundSchedule bound):
         cdef StartedCollective started = StartedCollective.__new__(StartedCollective)
-        cdef int tag = next(self.numbers) % TAGS
+        cdef int tag = next(self.numbers) % TAGS_HERE
         started.communicator = self.communicator
         try:
             self.engine.c_start(started, bound, &tag)
@@ -197,7 +198,7 @@ cdef class StartCalls(Calls):
                       int root):
         """Where it is not known yet, the general path tells."""
         if self.planned != table_changes or len(self.schedules) >= MOST_SCHEDULES:
-            self.planned, self.schedules = table_changes, {}
+            self.planned, self.schedules, self.of_barrier = table_changes, {}, None
         found = self.schedules.get(key, self)
         if found is not self:
             return found
@@ -235,7 +236,26 @@ cdef class StartCalls(Calls):
 
     def barrier(self, again=False):
         """Ibarrier."""
-        return self.follow((BARRIER,), Kept.__new__(Kept), BARRIER, None, None, None, None, 0, again)
+        cdef BoundSchedule bound
+        with cython.critical_section(self):
+            bound = self.of_barrier
+        if again or bound is None or self.planned != table_changes or not bound.claim():
+            return self.another_barrier(again)
+        return handle_of(self.begin(bound))
+
+    cdef object another_barrier(self, bint again):
+        cdef Kept kept = Kept.__new__(Kept)
+        cdef BoundSchedule bound
+        if again:
+            return self.follow((BARRIER,), kept, BARRIER, None, None, None, None, 0, True)
+        known = self.known((BARRIER,), kept, BARRIER, None, None, None, None, 0)
+        if known is None:
+            return None
+        bound = self.bind(<Known>known, kept)
+        bound.claim()
+        with cython.critical_section(self):
+            self.of_barrier = bound
+        return handle_of(self.begin(bound))
 
     def bcast(self, argument, root, again=False):
         """Ibcast."""

@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 from fastsock.core.binding._core cimport Engine
 from fastsock.core.binding._core cimport Matched as EngineMatched
 from fastsock.core.binding._core cimport Request as EngineRequest
-from fastsock.core.binding._core cimport prepare_items, prepare_memory
+from fastsock.core.binding._core cimport aim, prepare_items, prepare_memory
 from fastsock.core.binding.engine cimport (
     FS_FINE, FS_RECEIVING, FS_SENDING, fs_envelope, fs_layout, fs_request, fs_request_is_done,
 )
@@ -127,6 +127,13 @@ cdef class Path:
 
     cdef inline int peer(self, int source) noexcept:
         return ANY if source == ANY else self.peers[source]
+
+    cdef int exchange(self, fs_request *both, int source, int recvtag, int dest, int sendtag) except -1:
+        """Receives the first and sends the second at the same time, from and to these ranks of the world."""
+        aim(&both[0], source, recvtag, self.context)
+        aim(&both[1], dest, sendtag, self.context)
+        self.engine.c_exchange(both, 1, 2, MODE)
+        return 0
 
     cdef int fill(self, status, int source, const fs_envelope *envelope) except -1:
         """Says in a status, where there is one, what came from `source`."""
@@ -294,7 +301,7 @@ class NativePointToPoint:
         """Send one message and receive another at the same time; returns when both are done."""
         cdef Path path = self.ob.path
         cdef Span out, into
-        cdef fs_request going, coming
+        cdef fs_request[2] both
         if not (0 <= dest < path.count and sendtag >= 0 and 0 <= source < path.count and recvtag >= ANY
                 and span_of(recvbuf, &into, True)):
             return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
@@ -302,17 +309,16 @@ class NativePointToPoint:
         try:
             if not span_of(sendbuf, &out, False):
                 return super().Sendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
-            prepare(&going, &out, FS_SENDING)
-            prepare(&coming, &into, FS_RECEIVING)
-            path.engine.c_sendrecv(&going, path.peers[dest], sendtag, &coming, path.peers[source], recvtag, path.context,
-                                   MODE)
+            prepare(&both[0], &into, FS_RECEIVING)
+            prepare(&both[1], &out, FS_SENDING)
+            path.exchange(both, path.peers[source], recvtag, path.peers[dest], sendtag)
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:
             release_span(&out)
             release_span(&into)
         if status is not None:
-            tell(status, source, coming.envelope.tag, coming.envelope.length)
+            tell(status, source, both[0].envelope.tag, both[0].envelope.length)
 
     def Isend(self, buf, int dest, int tag=0):
         """Start to send; the memory must stay as it is until the request is complete."""
@@ -349,7 +355,7 @@ class NativePointToPoint:
         """Send what is in the memory, and receive another message into it."""
         cdef Path path = self.ob.path
         cdef Span span
-        cdef fs_request going, coming
+        cdef fs_request[2] both
         cdef char[SHORT] here
         cdef char *copy = here
         if not (0 <= dest < path.count and sendtag >= 0 and path.is_origin(source, recvtag)
@@ -364,17 +370,16 @@ class NativePointToPoint:
                 memcpy(copy, span.view.buf, span.view.len)
             else:
                 gather(<TypeRecord>span.type, span.view.buf, 0, copy, span.view.len)
-            prepare_memory(&going, FS_SENDING, copy, span.view.len)
-            prepare(&coming, &span, FS_RECEIVING)
-            path.engine.c_sendrecv(&going, path.peers[dest], sendtag, &coming, path.peer(source), recvtag, path.context,
-                                   MODE)
+            prepare(&both[0], &span, FS_RECEIVING)
+            prepare_memory(&both[1], FS_SENDING, copy, span.view.len)
+            path.exchange(both, path.peer(source), recvtag, path.peers[dest], sendtag)
         except MessageError as error:
             raise path.record.failed(error) from error
         finally:
             if copy != here:
                 free(copy)
             release_span(&span)
-        path.fill(status, source, &coming.envelope)
+        path.fill(status, source, &both[0].envelope)
 
     def Bsend(self, buf, int dest, int tag=0):
         """Send in buffered mode: returns when the message is copied."""

@@ -74,6 +74,56 @@ static void await(struct fs_engine *engine, struct fs_request *request)
     CHECK_EQUAL(result, FS_SATISFIED);
 }
 
+/* ---- what is expected before anything is sent ---- */
+
+static void run_expecting(enum path path)
+{
+    struct fs_engine *engines[2] = {engine_of(0, 2), engine_of(1, 2)};
+    join(engines, path);
+    for (int round = 0; round < 20; round++) {
+        static unsigned char from[2][20000], into[2][20000];
+        size_t length = round % 2 ? sizeof from[0] : 100; /* announced, or with its bytes */
+        struct fs_request sends[2], receives[2];
+        struct fs_envelope envelope;
+        for (int i = 0; i < 2; i++) {
+            memset(from[i], round + i + 1, length);
+            sends[i].one = (struct iovec){from[i], length};
+            receives[i].one = (struct iovec){into[i], length};
+            fs_request_prepare(&sends[i], FS_SENDING, NULL, 1);
+            fs_request_prepare(&receives[i], FS_RECEIVING, NULL, 1);
+        }
+        fs_engine_send(engines[0], &sends[0], 1, 3, 0, FS_STANDARD);
+        while (fs_engine_probe(engines[1], 0, 3, 0, &envelope) != FS_HERE) fs_engine_progress(engines[1]);
+        /* it is not taken, by no number of calls */
+        CHECK_EQUAL(fs_engine_expect(engines[1], &receives[0], 0, 3, 0), FS_LATER);
+        CHECK_EQUAL(fs_engine_expect(engines[1], &receives[0], FS_ANY, FS_ANY, 0), FS_LATER);
+        CHECK(!fs_request_is_done(&receives[0]));
+        CHECK_EQUAL(fs_engine_probe(engines[1], 0, 3, 0, &envelope), FS_HERE);
+        /* what has not come is waited for, beside it */
+        CHECK_EQUAL(fs_engine_expect(engines[1], &receives[1], 0, 4, 0), FS_PENDING);
+        fs_engine_receive(engines[1], &receives[0], 0, 3, 0);
+        fs_engine_send(engines[0], &sends[1], 1, 4, 0, FS_STANDARD);
+        for (int i = 0; i < 2; i++) {
+            while (!fs_request_is_done(&receives[i]) || !fs_request_is_done(&sends[i]))
+                for (int side = 0; side < 2; side++) fs_engine_progress(engines[side]);
+            CHECK_EQUAL(receives[i].error, FS_FINE);
+            CHECK_EQUAL(memcmp(into[i], from[i], length), 0);
+        }
+    }
+    for (int i = 0; i < 2; i++) fs_engine_close(engines[i]);
+    struct fs_request late;
+    late.one = (struct iovec){NULL, 0};
+    fs_request_prepare(&late, FS_RECEIVING, NULL, 1);
+    CHECK_EQUAL(fs_engine_expect(engines[1], &late, 0, 3, 0), FS_DONE);
+    CHECK_EQUAL(late.error, FS_CLOSED);
+    for (int i = 0; i < 2; i++) fs_engine_release(engines[i]);
+}
+
+TEST(what_has_come_is_received_later_locally, 0) { run_expecting(LOCAL); }
+TEST(what_has_come_is_received_later_over_a_ring, 0) { run_expecting(RING); }
+TEST(what_has_come_is_received_later_over_a_memory, 0) { run_expecting(MEMORY); }
+TEST(what_has_come_is_received_later_over_a_stream, 0) { run_expecting(STREAM); }
+
 /* ---- random traffic ---- */
 
 #define WINDOW 8

@@ -141,7 +141,7 @@ def test_several_at_once_end_in_any_order_among_blocking_calls_and_messages(rank
             requests.append(comm.Ibcast(data, round_ % size))
             total = np.zeros(1, "i")
             comm.Allreduce(np.ones(1, "i"), total)
-            requests.append(comm.Ibarrier())
+            requests += [comm.Ibarrier(), comm.Ibarrier()]
             came = np.zeros(1, int)
             comm.Recv(came, (rank - 1) % size, round_)
             comm.Barrier()
