@@ -144,6 +144,7 @@ def check_timeout_is_not_prolonged_for_ever(pair: Pair) -> None:
         receiving = far.begin(False, _receive_with_timeout, 0.2)
         count = 0
         while not receiving.done():
+            far.process.until_blocked()  # else the next one may come within the handler, each time
             far.process.kill(signal.SIGUSR1)
             if select.select([far._heard, far.process._answers], [], [], 30)[0] == [far._heard]:
                 os.read(far._heard, 1)
