@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from ..transport import Channel, Transport
 
 KEPT_CLOSED = 1000
-_TCP_INFO_BYTES = struct.Struct("=120xQQ")  # tcpi_bytes_acked, tcpi_bytes_received
+# tcpi_state, tcpi_bytes_received, tcpi_notsent_bytes, tcpi_bytes_sent, tcpi_bytes_retrans
+_TCP_INFO = struct.Struct("=B127xQ8xI52xQQ")
+_ESTABLISHED, _CLOSE_WAIT = 1, 8
+_BEHIND_THE_OTHER_S_END = (6, 7, _CLOSE_WAIT, 9, 11)  # TIME_WAIT, CLOSE, LAST_ACK, CLOSING
 
 
 class Connection:
@@ -85,7 +88,7 @@ _lock = genuine.RLock()
 def kernel_counts(sock: Any) -> dict[str, int]:
     """The kernel's counts of a TCP socket, or an empty dictionary if it has none."""
     try:
-        told = _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO_BYTES.size)
+        told = _socket.socket.getsockopt(sock, _socket.IPPROTO_TCP, _socket.TCP_INFO, _TCP_INFO.size)
     except OSError:
         return {}
     return counts_of(told)
@@ -93,11 +96,13 @@ def kernel_counts(sock: Any) -> dict[str, int]:
 
 def counts_of(told: bytes) -> dict[str, int]:
     """The counts in the kernel's record of a TCP socket, or none if an old kernel wrote a shorter record."""
-    if len(told) < _TCP_INFO_BYTES.size:
+    if len(told) < _TCP_INFO.size:
         return {}
-    sent, received = _TCP_INFO_BYTES.unpack(told)
-    # the kernel counts the SYN of a connection, and later its FIN, as acknowledged bytes
-    return {"bytes_sent": max(sent - 1, 0), "bytes_received": received}
+    state, received, unsent, sent, repeated = _TCP_INFO.unpack(told)
+    # the kernel counts an end as a byte: this end's while it is not sent, the other's from when it has come
+    own_end = unsent > 0 and state not in (_ESTABLISHED, _CLOSE_WAIT)
+    other_end = received > 0 and state in _BEHIND_THE_OTHER_S_END
+    return {"bytes_sent": sent - repeated + unsent - own_end, "bytes_received": received - other_end}
 
 
 def opened(connection: Connection, sock: Any) -> None:
