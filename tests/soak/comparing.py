@@ -1,13 +1,11 @@
 """Plays schedules on plain TCP and on each path, and compares call by call.
 
-A difference is a failure unless plain TCP itself gives both: it is asked again a few times. What limits.md lists is
-let pass here, in one place (`_known`).
+A difference is a failure unless plain TCP itself gives both: it is asked again a few times.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import os
 import select
@@ -28,8 +26,6 @@ MINIMISING = 60.0  # seconds
 WARM_UP = 60  # schedules: what a process holds from then on is no cache any more
 # what is kept of memory for the next connection of the same processes, and the thread that hands sockets to pickles
 LEAK_SLACK = {"descriptors": 10, "mappings": 16, "threads": 1}
-RESET_NUMBERS = [str(number) for number in (errno.ECONNRESET, errno.EPIPE)]
-RESETS = ("ConnectionResetError", "BrokenPipeError", "ENOTCONN")
 
 
 class Program:
@@ -81,47 +77,13 @@ def difference(kind: str, wanted: dict[str, Any], got: dict[str, Any]) -> str | 
     if got["problem"]:
         return str(got["problem"])
     for number, (expected, found) in enumerate(zip(wanted["trace"], got["trace"], strict=False)):
-        if expected == found or _only_hang_up(kind, expected, found, got):
+        if expected == found:
             continue
-        if _known(kind, expected, found, got):
-            return None  # from here on the programs would go different ways
         before = " ".join(f"{what}: {told};" for what, told in wanted["trace"][:number])
         return f"{found[0]}: {found[1]!r} instead of {expected[0]}: {expected[1]!r}; before: {before}"
     if len(wanted["trace"]) != len(got["trace"]):
         return f"{len(got['trace'])} outcomes instead of {len(wanted['trace'])}"
     return None
-
-
-def _known(kind: str, expected: Any, found: Any, got: dict[str, Any]) -> bool:
-    """Differences that docs/limits.md lists: a kernel stream of this host cannot tell of a reset, and refuses to send
-    to an end that shut its reading half, or by its raw number to one that closed."""
-    if expected[0] != found[0] or not got["left"]:
-        return False
-    if any(word in str(expected[1]) for word in RESETS):
-        return True
-    if str(expected[0]).endswith("probe error"):
-        return str(expected[1]) in RESET_NUMBERS
-    if str(expected[0]).endswith("probe send nothing") and "EPIPE" in str(found[1]):
-        return True
-    refused = got["deaf"] and any(word in str(found[1]) for word in RESETS)
-    return refused or (str(expected[1]).endswith("end") and RESETS[0] in str(found[1]))
-
-
-def _only_hang_up(kind: str, expected: Any, found: Any, got: dict[str, Any]) -> bool:
-    """What limits.md says of the end of a connection, to pollers: a UNIX socket shows HUP when one end is closed, TCP
-    when both are; where it is shut for reading it is shut for writing at the other end; and a reset is no ERR."""
-    told = [str(each[1]).strip("'\"") for each in (expected, found)]
-    if expected[0] != found[0] or not all(mask.startswith("0x") for mask in told):
-        return False
-    wanted, shown = (int(mask, 16) for mask in told)
-    other = 0
-    if got["left"] or got["abandoned"] or got["deaf"]:
-        other |= select.POLLHUP | select.POLLERR
-    if got["deaf"] and shown & select.POLLIN:
-        other |= select.POLLRDHUP
-    if wanted & shown & select.POLLHUP:
-        other |= select.POLLERR
-    return not (wanted ^ shown) & ~other
 
 
 @dataclasses.dataclass

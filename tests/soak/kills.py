@@ -73,7 +73,7 @@ class Killer:
     def _kill(self, actors: Actors, playing: Playing, schedule: dict[str, Any]) -> str:
         victim = schedule["victim"]
         dying, living = actors.both[victim], actors.both[1 - victim]
-        playing.note_whether_left()
+        playing.note_whether_gained()
         doing = schedule["while"] if not (playing.strained or any(out.filled for out in playing.out)) else "idle"
         out, come = playing.out[victim], playing.out[1 - victim]
         rest = "receive_to_end", "poll", out.received
@@ -105,7 +105,7 @@ class Killer:
             return said
         got = playing.out[victim].received + int(found[1])
         sent = max(actors.sent(victim), playing.out[victim].sent)
-        if found[2] == "end" and got < sent and not playing.both_left:
+        if found[2] == "end" and got < sent:
             return f"an orderly end after {got} of {sent} bytes"
         return None
 

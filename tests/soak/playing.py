@@ -41,8 +41,7 @@ class Playing:
         self.watched = [False, False]
         self.forked = [False, False]
         self.paths: list[str] = []
-        self.left = self.both_left = self.gained = False
-        self.abandoned = False  # a child that had a copy ended without closing it
+        self.gained = False
 
     def play(self) -> list[Any]:
         connects = self.schedule["connects"]
@@ -73,14 +72,9 @@ class Playing:
     def _paths_now(self) -> list[str]:
         return [self.paths[end] if self.closed[end] else self.both[end].do("path") for end in (0, 1)]
 
-    def note_whether_left(self) -> None:
-        """Whether the kernel carries the bytes by now, though shared memory did at first."""
-        changes = list(zip(self.paths, self._paths_now(), strict=True))
-        self.gained = self.gained or ("tcp", "shm") in changes
-        # a connection that was TCP's from the begin has left nothing, whatever carries it now
-        left = [then != "tcp" and now != then for then, now in changes]
-        self.left = self.left or any(left)
-        self.both_left = all(left)  # then no word of a bridge that dies reaches the other end (docs/limits.md)
+    def note_whether_gained(self) -> None:
+        """Whether memory carries the bytes by now, though TCP did at first."""
+        self.gained = self.gained or ("tcp", "shm") in zip(self.paths, self._paths_now(), strict=True)
 
     def note(self, what: str, told: Any) -> None:
         self.trace.append([what, told])
@@ -101,11 +95,9 @@ class Playing:
         )  # fmt: skip
 
     def _sending(self, step: Step, end: int, count: int) -> tuple[Any, ...]:
-        self.abandoned = self.abandoned or step["send"] == "child"
         return step["send"], step["tls"][0], step["wait"], count, self.out[end].sent
 
     def _receiving(self, step: Step, end: int, count: int) -> tuple[Any, ...]:
-        self.abandoned = self.abandoned or step["receive"] == "child"
         # one call for each byte of much takes long and shows nothing more
         dear = step["receive"] in ("child", "loop", "thread", "fdopen", "fromfd", "dup", "makefile")
         chunk = max(step["chunk"], count // (6 if dear else 200))
@@ -200,7 +192,7 @@ class Playing:
         if what == "refused" and (any(self.closed) or any(out.shut for out in self.out)):
             return  # a socket that was reset may be bound anew
         if what == "refused" and self.schedule["early"] is not None:
-            return  # the first one more says nothing on TCP, also by another object (docs/limits.md)
+            return  # the first one more says nothing on TCP, also by another object
         if what == "refused" and self.timeouts[end]:
             return  # accept() would wait for something to read first
         if what in ("send nothing", "arguments") and (self.out[end].shut or self.timeouts[end] == 0 or self.strained):
@@ -243,11 +235,10 @@ class Playing:
 
     def _close(self, step: Step, end: int) -> None:
         if not self.closed[end]:
-            self.note_whether_left()
+            self.note_whether_gained()
             self.note(f"{end} close", self.both[end].do("close", step["how"]))
             self.closed[end] = True
             self.watched[end] = False
-            self.left = self.left or (step["how"] == "detached" and self.paths[end] != "tcp")
 
     def _tls(self, step: Step, end: int) -> None:
         if self.encrypted or any(not self._can_send(each) or self.out[each].in_flight for each in (0, 1)):
@@ -287,7 +278,7 @@ class Playing:
     def _finish(self, step: Step, end: int) -> None:
         """One end closes when it has read what is there; the other reads to the end and closes."""
         come = self.out[1 - end]
-        self.note_whether_left()
+        self.note_whether_gained()
         if not self.closed[end]:
             if come.in_flight and not come.deaf and not self.strained:
                 arguments = "recv", "recv", "poll", come.in_flight, 1 << 20, come.received
@@ -330,10 +321,7 @@ class Player:
         return {
             "trace": playing.trace,
             "paths": playing.paths,
-            "left": playing.left,
             "gained": playing.gained,
-            "abandoned": playing.abandoned,
-            "deaf": any(out.deaf for out in playing.out),
             "problem": problem,
         }
 

@@ -3,16 +3,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "stream/end.h"
@@ -23,7 +26,9 @@
 #define LEAST_ROOM (4u << 20)
 #define BUFFER (256u * 1024)
 #define MOST_DROPPED (4u << 20) /* what TCP takes of a sender who is not told yet that nobody reads */
-#define LIFE_SIGN_S 60          /* whoever has the other end of the pair may have closed it without a word to us */
+#define NAP_NS 100000
+#define REFUSAL_PATIENCE_NS 250000000ull /* as long as TCP puts off to acknowledge */
+#define LIFE_SIGN_S 60 /* whoever has the other end of the pair may have closed it without a word to us */
 
 struct begin {
     uint64_t length;
@@ -80,6 +85,19 @@ static int move(struct flow *flow, unsigned char *buffer, int *failed)
     return 0;
 }
 
+/* The program sends no more: has it closed the number, with bytes before it that it has not read?  Those on their way to it
+ * tell: they are acknowledged, or refused.  One that reads on, and is full, is waited for a moment. */
+static int was_refused(int pair)
+{
+    const struct timespec nap = {0, NAP_NS};
+    for (uint64_t deadline = fs_now_ns() + REFUSAL_PATIENCE_NS;; nanosleep(&nap, NULL)) {
+        struct pollfd one = {pair, 0, 0};
+        int left = 0;
+        if (poll(&one, 1, 0) > 0 && (one.revents & POLLERR) != 0) return 1;
+        if (ioctl(pair, SIOCOUTQ, &left) != 0 || left == 0 || fs_now_ns() >= deadline) return 0;
+    }
+}
+
 static void pass_end_on(struct flow *flow, int reset)
 {
     if (!is_over(flow) || flow->told) return;
@@ -126,9 +144,11 @@ static int copy(struct pump *pump)
             pump->in.ended = 1;
             lose_connection(pump);
         }
+        const int ended = pump->out.ended;
         error = move(&pump->out, outwards, &failed);
         if (error != 0 && failed == pair) return 0;
         if (error != 0) lose_connection(pump);
+        else if (!ended && pump->out.ended && was_refused(pair)) return 0;
         pass_end_on(&pump->in, pump->reset);
         pass_end_on(&pump->out, pump->reset);
         if (is_over(&pump->in) && is_over(&pump->out)) return 1;

@@ -11,6 +11,7 @@
 #include "attach.h"
 #include "carry.h"
 #include "detour.h"
+#include "endings.h"
 #include "identity.h"
 #include "options.h"
 #include "sockets/registrations.h"
@@ -318,15 +319,18 @@ static void lead_over(struct fs_connection *connection, const struct fs_detour *
     }
 }
 
-static int go_round(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+/* What the other end's reset is to foreign code: `told`: what comes next, for nothing is unread and the kernel tells it no
+ * more; `by_a_token`: none. */
+static int go_round(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor,
+                    int told, int by_a_token)
 {
     struct fs_detour detour;
     size_t length = 0;
-    int reset = 0, error = fs_traffic_inside(atomic_load(&record->received)) != 0 ? -EAGAIN : 0;
+    int reset = told, error = fs_traffic_inside(atomic_load(&record->received)) != 0 ? -EAGAIN : 0;
     if (error == 0) error = fs_detour_prepare(&detour, descriptor);
     if (error != 0) return error;
-    error = read_all(connection, record, end, descriptor, &detour, &length, &reset);
-    if (error == 0) error = fs_detour_begin(&detour, length, reset);
+    if (!told) error = read_all(connection, record, end, descriptor, &detour, &length, &reset);
+    if (error == 0) error = fs_detour_begin(&detour, length, reset && !by_a_token);
     if (error == 0) {
         fs_options_give_back(record, descriptor);
         lead_over(connection, &detour);
@@ -349,36 +353,46 @@ static void wake_sleepers(struct fs_connection *connection)
     fs_wake_leaving_done();
 }
 
+/* With both locks.  0; 1: by way of a process that copies; or -errno. */
+static int release(struct fs_connection *connection, struct fs_record *record, struct fs_end *end, int descriptor)
+{
+    fs_switch_mend(record, end, descriptor);
+    fs_switch_mend_reader(record, descriptor);
+    const int by_a_token = fs_ending_is_of_a_token(record, end); /* asked before this end's direction leaves the ring */
+    int result = leave_ring(connection, record, end, descriptor);
+    if (result == 0)
+        result = !by_a_token && fs_ending_owes_reset(record, end, descriptor)
+                     ? -EAGAIN
+                     : release_in(connection, record, end, descriptor);
+    /* what the kernel has told while tokens were taken, it does not tell again */
+    const int told = result == 0 && !by_a_token && atomic_load(&record->pending_error) != 0;
+    if (told || (result == -EAGAIN && !atomic_load(&record->out_ring))) {
+        int error = go_round(connection, record, end, descriptor, told, by_a_token);
+        if (!told || error == 0) result = error == 0 ? 1 : error; /* else an end is told in place of the reset */
+    }
+    if (result == 0) fs_options_give_back(record, descriptor);
+    return result;
+}
+
 int fs_leave_release(struct fs_connection *connection, int descriptor)
 {
     if (!fs_identity_check(descriptor)) return 0;
     if (!fs_connection_enter(connection, descriptor)) return -EBADF;
     struct fs_record *record = connection->record;
-    int went_round = 0;
     int sends = fs_lock(&record->sender, LOCK_PATIENCE_NS) == 0,
         reads = sends && fs_lock(&record->receiver, LOCK_PATIENCE_NS) == 0, result = reads ? 0 : -EAGAIN;
     if (result == 0) {
         decide(connection, record, descriptor);
         struct fs_end *end = attached_end(connection, record);
-        if (end != NULL) {
-            fs_switch_mend(record, end, descriptor);
-            fs_switch_mend_reader(record, descriptor);
-        }
-        if (end != NULL) result = leave_ring(connection, record, end, descriptor);
-        if (result == 0 && end != NULL) result = release_in(connection, record, end, descriptor);
-        if (result == 0 && end != NULL) fs_options_give_back(record, descriptor);
-        if (result == -EAGAIN && end != NULL && !atomic_load(&record->out_ring)) {
-            result = go_round(connection, record, end, descriptor);
-            went_round = result == 0;
-        }
-        if (result == 0 && end != NULL) {
+        if (end != NULL) result = release(connection, record, end, descriptor);
+        if (result >= 0 && end != NULL) {
             atomic_store(&record->out_pinned, 1);
             atomic_store(&record->state, FS_RELEASED);
         }
     }
     if (reads) fs_unlock(&record->receiver);
     if (sends) fs_unlock(&record->sender);
-    if (went_round) wake_sleepers(connection);
+    if (result == 1) wake_sleepers(connection);
     fs_connection_exit(connection);
-    return result;
+    return result < 0 ? result : 0;
 }

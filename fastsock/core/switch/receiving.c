@@ -4,6 +4,7 @@
 
 #include "attach.h"
 #include "carry.h"
+#include "endings.h"
 #include "identity.h"
 #include "kernel.h"
 #include "stream/cma_offer.h"
@@ -56,31 +57,13 @@ static int tell_error(const struct receive *call)
     return error != 0 ? -error : 0;
 }
 
-/* The other end died with bytes of ours unread, where TCP would have reset the connection. */
-static int died_untold(const struct receive *call)
-{
-    const struct fs_record *record = call->record;
-    const struct fs_end *end = call->end;
-    if (atomic_load(&fs_words_out(end)->release) != FS_RELEASE_NONE) return 0; /* it reads elsewhere */
-    return fs_connection_is_joined(end) && !atomic_load(&record->read_shut) && !fs_end_other_left(end) &&
-           !atomic_load(&end->in.shared->producer_shut) && fs_ring_unread(&end->out) > 0;
-}
-
-/* It died with a token unread and no byte of ours, and the kernel has made a reset of that. */
-static int is_only_a_token(const struct receive *call)
-{
-    const struct fs_end *end = call->end;
-    return fs_connection_is_joined(end) && atomic_load(&end->header->reset[!end->side]) == FS_ORDERLY &&
-           (atomic_load(&call->record->out_seq) & 1) != 0 && fs_ring_unread(&end->out) == 0 &&
-           atomic_load(&fs_words_out(end)->tokens) >> FS_TOKEN_SHIFT != 0 && (carried_out(call) & 1) != 0;
-}
-
 /* All was read, and the kernel says that no more comes. */
 static int tell_end(const struct receive *call)
 {
     int error = tell_error(call);
     if (error != 0) return error;
-    if (died_untold(call) && !atomic_exchange(&call->record->reset_told, 1)) return -ECONNRESET;
+    if (fs_ending_is_untold_reset(call->record, call->end) && !atomic_exchange(&call->record->reset_told, 1))
+        return -ECONNRESET;
     return 0;
 }
 
@@ -228,7 +211,8 @@ static int look_for_end(struct receive *call, uint32_t seq)
     if (fs_end_has_data(end) || changes(call) != seq) return ON;
     if (seen > 0 || seen == -EAGAIN) return -EAGAIN; /* a token that was still to come */
     end->end_shown = 1;
-    if (seen < 0 && atomic_load(&call->record->pending_error) == ECONNRESET && is_only_a_token(call)) {
+    if (seen < 0 && atomic_load(&call->record->pending_error) == ECONNRESET &&
+        fs_ending_is_of_a_token(call->record, end)) {
         atomic_store(&call->record->pending_error, 0);
         return 0;
     }

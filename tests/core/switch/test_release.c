@@ -259,6 +259,65 @@ TEST(unread_bytes_go_round_before_a_close, NEEDS_PROCESSES)
     }
 }
 
+static void raw_expect_reset(int fd)
+{
+    char byte;
+    CHECK_EQUAL(recv(fd, &byte, 1, 0), -1);
+    CHECK_EQUAL(errno, ECONNRESET);
+}
+
+/* What the other end had not read makes its close a reset.  Foreign code hears of it, whoever took the kernel's word. */
+TEST(way_out_behind_a_reset_shows_the_reset, NEEDS_PROCESSES)
+{
+    for (int i = 0; i < scaled(100); i++) {
+        struct pair pair = pair_by_ring(4096);
+        CHECK_EQUAL(send_now(&pair, 0, "lost", 4, 0), 4);
+        if (i & 1) CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
+        if (i & 2) CHECK_EQUAL(send_now(&pair, 0, "lost", 4, 0), 4);
+        pair_close(&pair, 1);
+        CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
+        if (i & 1) raw_expect(pair.fd[0], "unread");
+        raw_expect_reset(pair.fd[0]);
+        pair_close(&pair, 0);
+        pair_done(&pair);
+    }
+}
+
+/* The same of an end that is killed: the kernel knows nothing of what lies unread in the ring. */
+TEST(way_out_behind_a_death_shows_a_reset_where_bytes_were_unread, NEEDS_PROCESSES)
+{
+    for (int i = 0; i < scaled(30); i++) {
+        struct pair pair = pair_by_ring(4096);
+        CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
+        if (i & 1) CHECK_EQUAL(send_now(&pair, 0, "lost", 4, 0), 4);
+        pair_forget(&pair, 1); /* as the kernel does at a death: without a word in memory */
+        CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
+        raw_expect(pair.fd[0], "unread");
+        if (i & 1) raw_expect_reset(pair.fd[0]);
+        else expect_end(pair.fd[0]);
+        pair_close(&pair, 0);
+        pair_done(&pair);
+    }
+}
+
+/* The number means the pair of the process that copies.  It is closed before that process has begun, or later. */
+TEST(close_of_what_goes_round_is_a_reset_where_bytes_are_unread, NEEDS_PROCESSES)
+{
+    for (int i = 0; i < scaled(60); i++) {
+        struct pair pair = pair_by_ring(4096);
+        CHECK_EQUAL(send_now(&pair, 1, "unread", 6, 0), 6);
+        CHECK_EQUAL(fs_leave_release(pair.end[1], pair.fd[1]), 0);
+        CHECK_EQUAL(fs_leave_release(pair.end[0], pair.fd[0]), 0);
+        if (i % 3 == 1) raw_expect(pair.fd[0], "unre");
+        if (i % 3 == 2) raw_expect(pair.fd[0], "unread");
+        pair_forget(&pair, 0); /* foreign code closes it */
+        if (i % 3 == 2) expect_end(pair.fd[1]);
+        else raw_expect_reset(pair.fd[1]);
+        pair_close(&pair, 1);
+        pair_done(&pair);
+    }
+}
+
 /* Payload on TCP before the ring's, and behind it. */
 TEST(unread_bytes_of_all_carriers_go_round_in_order, NEEDS_PROCESSES)
 {
