@@ -6,7 +6,6 @@ import socket
 
 from fastsock.connection.registry import counts_of, kernel_counts
 
-
 WAIT_ALL = socket.MSG_WAITALL
 
 
