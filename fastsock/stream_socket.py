@@ -12,7 +12,7 @@ import sys
 from . import arrays
 from .connection import carriers, watchers
 from .connection.standing_in import Plain, pass_for_standard, stand_in
-from .core.binding._calls import SocketCalls, accepted, is_adopted, is_known, is_new, is_tcp
+from .core.binding._calls import SocketCalls, accepted, begins, is_known, is_tcp
 from .patching import detached, guards, numbers
 from .system.genuine import genuine
 
@@ -42,7 +42,7 @@ class socket(SocketCalls, Plain):
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
         Plain.__init__(self, family, type, proto, fileno)
-        (is_new if fileno is None else is_adopted)(_Base.fileno(self))
+        begins(self, fileno)
 
     @property
     def transport(self) -> str:

@@ -123,6 +123,7 @@ cdef extern from "Python.h":
     void Py_DECREF(PyObject *object)
     bint PyLong_Check(object candidate) noexcept
 
+cdef object plain_class = _socket.socket
 cdef object plain_connect = _socket.socket.connect, plain_connect_ex = _socket.socket.connect_ex
 cdef object plain_close = _socket.socket.close, plain_detach = _socket.socket.detach
 cdef object plain_del = _socket.socket.__del__, plain_shutdown = _socket.socket.shutdown
@@ -615,14 +616,19 @@ cdef class SocketCalls:
         cdef int descriptor = descriptor_of(self)
         if table_find(descriptor) != NULL:
             leave_number(descriptor)
-        _ss.close(self)
+        if _ss is plain_class:
+            plain_close(self)
+        else:
+            _ss.close(self)
 
     def __del__(self):
+        cdef int descriptor
         if type(self) is SocketCalls:  # which was refused
             return
-        if descriptor_of(self) >= 0:
-            leave_number(descriptor_of(self))
-        plain_del(self)
+        descriptor = descriptor_of(self)
+        if descriptor >= 0:  # what is closed has nothing more to do
+            leave_number(descriptor)
+            plain_del(self)
 
     def shutdown(self, how, /):
         """As socket.shutdown()."""
@@ -928,18 +934,28 @@ def connected(sock, address):
     enter(sock, FS_ROLE_CONNECTED, address)
 
 
-def is_new(int descriptor):
+cpdef int is_new(int descriptor) except -1:
     """The kernel has made a file of that number: what the table has of it was closed without a word."""
     if table_find(descriptor) != NULL:
         table_lose(descriptor)
+    return 0
 
 
-def is_adopted(int descriptor):
+cdef int is_adopted(int descriptor) except -1:
     """A socket object takes the number over. C code may have closed it unseen, and another file has it by now; or C code
     has made it, as a duplicate."""
     table_adopts(descriptor)
     if early:
         early.pop(descriptor, None)
+    return 0
+
+
+def begins(sock, fileno):
+    """The object has a number: of a file that the kernel has made, where `fileno` is None; else that one."""
+    if fileno is None:
+        is_new(descriptor_of(sock))
+    else:
+        is_adopted(descriptor_of(sock))
 
 
 def is_tcp(sock):

@@ -189,7 +189,7 @@ int fs_holders_begin(struct fs_holders *holders)
         if (family == NULL) return -ENOMEM;
     }
     holders->family = own;
-    atomic_store(&holders->word, bit_of(own_place));
+    atomic_store_explicit(&holders->word, bit_of(own_place), memory_order_relaxed);
     return 0;
 }
 

@@ -20,7 +20,8 @@ struct fs_holders {
 /* How much is asked of the kernel.  LATER: nothing of processes of which it was asked a moment ago. */
 enum fs_asking { FS_ASK_LATER, FS_ASK_ALL };
 
-int fs_holders_begin(struct fs_holders *holders); /* this process alone: 0, or -ENOMEM */
+/* This process alone: 0, or -ENOMEM.  It is stored without order: nobody else knows the holders yet. */
+int fs_holders_begin(struct fs_holders *holders);
 /* This process does not hold it any more.  1: nobody else does. */
 int fs_holders_leave(struct fs_holders *holders, enum fs_asking asking);
 int fs_holders_is_alone(struct fs_holders *holders); /* whether this process alone holds it */

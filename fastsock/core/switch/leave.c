@@ -177,7 +177,7 @@ void fs_leave_descriptor(int descriptor)
     struct fs_connection *connection = fs_table_remove(descriptor);
     if (connection == NULL) return;
     int known = attached_end(connection, connection->record) == NULL || fs_identity_holds(connection, descriptor);
-    if (known && (connection->end != NULL || connection->is_last)) leave(connection, descriptor, connection->is_last);
+    if (known && connection->end != NULL) leave(connection, descriptor, connection->is_last);
     fs_table_forget(connection);
 }
 

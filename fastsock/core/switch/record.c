@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "record.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 
 #define MOST_SLOTS (1u << 14)
@@ -11,12 +10,11 @@
 _Atomic uint32_t fs_first_calls = 8;
 _Atomic uint64_t fs_first_bytes = 64 * 1024;
 
-/* Memory of this process's own, for records that it begins: the processes that it forks share it.  What is full is left as
+/* All of it with the table held: memory of this process's own, for records that it begins: the processes that it forks share it.  What is full is left as
  * it is: some of its records will never be given back, because who held them was killed. */
 static struct fs_record *fresh; /* the next slot that nobody has had, of so many */
 static uint32_t fresh_slots;
 static struct fs_record *first, *last; /* free ones: a queue, so that a slot rests before it serves again */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int make_arena(void)
 {
@@ -68,64 +66,56 @@ static struct fs_record *take_slot(void)
 }
 
 /* Threads that come too late may enter and back out meanwhile: their marks stay. */
+static void clear_traffic(fs_traffic *traffic)
+{
+    if (fs_moved(traffic) != 0) atomic_fetch_and(traffic, FS_TRAFFIC_INSIDE);
+}
+
+#define STORE(WORD, VALUE) atomic_store_explicit(WORD, VALUE, memory_order_relaxed)
+
+/* Without order: who finds the record by its connection has acquired them all (table.c).  Who comes too late, by an earlier
+ * connection, may read old words or new ones.  He looks at the table behind his mark or his lock, and backs out. */
 static void clear(struct fs_record *record, enum fs_role role)
 {
-    atomic_fetch_and(&record->sent, FS_TRAFFIC_INSIDE);
-    atomic_fetch_and(&record->received, FS_TRAFFIC_INSIDE);
-    atomic_store(&record->state, FS_CANDIDATE);
-    atomic_store(&record->role, role);
-    atomic_store(&record->next_try, atomic_load(&fs_first_calls));
-    atomic_store(&record->next_bytes, atomic_load(&fs_first_bytes));
-    atomic_store(&record->since_ns, 0);
-    atomic_store(&record->switches, 0);
-    atomic_store(&record->spills, 0);
-    atomic_store_explicit(&record->extra_out, 0, memory_order_relaxed);
-    atomic_store_explicit(&record->extra_in, 0, memory_order_relaxed);
-    atomic_store(&record->loop, 0);
+    clear_traffic(&record->sent);
+    clear_traffic(&record->received);
+    STORE(&record->state, FS_CANDIDATE);
+    STORE(&record->role, role);
+    STORE(&record->next_try, atomic_load(&fs_first_calls));
+    STORE(&record->next_bytes, atomic_load(&fs_first_bytes));
+    _Atomic uint64_t *const longs[] = {&record->since_ns,  &record->switches, &record->spills,
+                                       &record->extra_out, &record->extra_in, &record->loop};
+    for (size_t i = 0; i < sizeof longs / sizeof longs[0]; i++) STORE(longs[i], 0);
     _Atomic uint32_t *const words[] = {
         &record->foreign,      &record->watched,   &record->out_ring,   &record->out_seq, &record->out_pinned,
         &record->owed,         &record->ringing,   &record->rseq,       &record->taking,  &record->read_shut,
         &record->calls_out,    &record->calls_in,  &record->reset_told, &record->failed,  &record->rung,
         &record->reader_stays, &record->listeners, &record->uncounted};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) atomic_store(words[i], 0);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) STORE(words[i], 0);
     _Atomic int *const numbers[] = {&record->nodelay, &record->cork, &record->low_water, &record->pending_error};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) atomic_store(numbers[i], 0);
-}
-
-static void give_slot(struct fs_record *record)
-{
-    pthread_mutex_lock(&lock);
-    append(record);
-    pthread_mutex_unlock(&lock);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) STORE(numbers[i], 0);
 }
 
 struct fs_record *fs_record_take(enum fs_role role)
 {
-    pthread_mutex_lock(&lock);
     struct fs_record *record = take_slot();
-    pthread_mutex_unlock(&lock);
     if (record == NULL) return NULL;
     if (fs_holders_begin(&record->holders) != 0 || fs_holders_begin(&record->keepers) != 0) {
-        give_slot(record);
+        append(record);
         return NULL;
     }
     clear(record, role);
-    atomic_fetch_add(&record->generation, 1);
     return record;
 }
 
 void fs_record_give(struct fs_record *record)
 {
-    if (fs_holders_leave(&record->keepers, FS_ASK_LATER)) give_slot(record);
+    if (fs_holders_leave(&record->keepers, FS_ASK_LATER)) append(record);
 }
 
-void fs_records_before_fork(void) { pthread_mutex_lock(&lock); }
-
-void fs_records_after_fork(int in_child)
+/* Those that were free are the parent's. */
+void fs_records_after_fork_in_child(void)
 {
-    if (in_child) { /* they are the parent's */
-        first = last = NULL;
-        fresh_slots = 0;
-    }
-    pthread_mutex_unlock(&lock);
+    first = last = NULL;
+    fresh_slots = 0;
 }

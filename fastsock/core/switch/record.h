@@ -45,7 +45,6 @@ struct fs_record {
     /* read in each call, seldom written */
     _Atomic uint32_t state; /* enum fs_record_state */
     _Atomic uint32_t role;
-    _Atomic uint32_t generation; /* of the slot's uses */
     _Atomic uint32_t next_try;   /* from as many calls of a direction on candidates.c is asked; UINT32_MAX: never */
     _Atomic uint32_t foreign;    /* something that only TCP can carry went over it: not a candidate any more */
     _Atomic uint32_t watched;    /* by somebody whom fastsock does not see */
@@ -87,11 +86,12 @@ struct fs_record {
     fs_lock_word receiver;
 };
 
-/* With one holder and a new generation; NULL: there is no memory, or no slot is free. */
+/* All with the table held (table.h). */
+/* With one holder; NULL: there is no memory, or no slot is free.  Its words are stored without order:
+ * who stores where others find the record releases them, too. */
 struct fs_record *fs_record_take(enum fs_role role);
 void fs_record_give(struct fs_record *record); /* this process is done with it; the last one frees it */
-void fs_records_before_fork(void);
-void fs_records_after_fork(int in_child);
+void fs_records_after_fork_in_child(void);
 
 /* Of new records: `next_try` and `next_bytes`. */
 extern _Atomic uint32_t fs_first_calls;

@@ -10,9 +10,9 @@
 #define LOCK_PATIENCE_NS 50000000ull /* then its owner is stopped */
 
 fs_table_chunk fs_table_chunks[FS_TABLE_CHUNKS];
-static _Atomic int end_of_table;                     /* all numbers from there on are free */
-static struct fs_connection *free_first, *free_last; /* a queue, so that a place rests before it serves again */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int end_of_table;                         /* all numbers from there on are free */
+static struct fs_connection *free_first, *free_last;     /* a queue, so that a place rests before it serves again */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* it keeps records, too */
 
 void fs_table_hold(void) { pthread_mutex_lock(&lock); }
 void fs_table_release(void) { pthread_mutex_unlock(&lock); }
@@ -44,15 +44,6 @@ int fs_table_next(int descriptor)
 
 /* ---- places ---- */
 
-static struct fs_connection *take_place(void)
-{
-    struct fs_connection *connection = free_first;
-    if (connection == NULL) return calloc(1, sizeof *connection);
-    free_first = connection->next;
-    if (free_first == NULL) free_last = NULL;
-    return connection;
-}
-
 static void give_place(struct fs_connection *connection)
 {
     connection->next = NULL;
@@ -61,21 +52,59 @@ static void give_place(struct fs_connection *connection)
     free_last = connection;
 }
 
+static struct fs_connection *take_first(void)
+{
+    struct fs_connection *connection = free_first;
+    if (connection == NULL) return calloc(1, sizeof *connection);
+    free_first = connection->next;
+    if (free_first == NULL) free_last = NULL;
+    return connection;
+}
+
+/* Without order but for the record, whose words whoever finds it here must see: the store to the number's entry releases
+ * the others. */
+static struct fs_connection *take_place(enum fs_role role)
+{
+    const memory_order none = memory_order_relaxed;
+    struct fs_connection *connection = take_first();
+    struct fs_record *record = connection == NULL ? NULL : fs_record_take(role);
+    if (record == NULL) {
+        if (connection != NULL) give_place(connection);
+        return NULL;
+    }
+    atomic_store_explicit(&connection->generation, atomic_load_explicit(&connection->generation, none) + 1, none);
+    atomic_store_explicit(&connection->descriptors, 1, none);
+    atomic_store_explicit(&connection->candidate, NULL, none);
+    atomic_store_explicit(&connection->answers_as, 0, none);
+    atomic_store_explicit(&connection->identity, 0, none);
+    atomic_store_explicit(&connection->forget, NULL, none);
+    connection->is_last = 0;
+    atomic_store_explicit(&connection->record, record, memory_order_release);
+    return connection;
+}
+
+/* With the table held.  Nobody uses it any more, and no number leads here: so the stores need no order. */
+static void give_back(struct fs_connection *connection)
+{
+    struct fs_record *record = atomic_load(&connection->record);
+    atomic_store_explicit(&connection->record, NULL, memory_order_relaxed);
+    fs_record_give(record);
+    give_place(connection);
+}
+
 /* Nobody uses it any more.  One of those who found that out does it. */
 static void finish_once(struct fs_connection *connection)
 {
     uint32_t left = LEFT;
     if (!atomic_compare_exchange_strong(&connection->users, &left, 0)) return;
-    struct fs_record *record = atomic_exchange(&connection->record, NULL);
     struct fs_end *end = atomic_exchange(&connection->end, NULL);
     if (end != NULL) fs_end_free(end);
     for (size_t i = 0; i < sizeof connection->withdrawn / sizeof connection->withdrawn[0]; i++) {
         if (connection->withdrawn[i] != NULL) fs_end_free(connection->withdrawn[i]);
         connection->withdrawn[i] = NULL;
     }
-    fs_record_give(record);
     fs_table_hold();
-    give_place(connection);
+    give_back(connection);
     fs_table_release();
 }
 
@@ -97,7 +126,8 @@ void fs_connection_exit(struct fs_connection *connection)
 /* With the table held.  The connection, if this was its last number here. */
 static struct fs_connection *take_out(fs_table_entry *place)
 {
-    struct fs_connection *connection = place == NULL ? NULL : atomic_exchange(place, NULL);
+    struct fs_connection *connection =
+        place == NULL || atomic_load(place) == NULL ? NULL : atomic_exchange(place, NULL);
     return connection != NULL && atomic_fetch_sub(&connection->descriptors, 1) == 1 ? connection : NULL;
 }
 
@@ -108,11 +138,29 @@ static void count_out(struct fs_connection *connection)
     connection->is_last = fs_holders_leave(&connection->record->holders, asking);
 }
 
+/* It never had memory, nor looked for it, as most that end early, and no thread has entered it.  Whoever does after this
+ * look at `users` finds that its number was taken out, and touches nothing.  With the table held, so that nothing
+ * attaches. */
+static int is_untouched(struct fs_connection *connection)
+{
+    return atomic_load(&connection->end) == NULL && connection->withdrawn[0] == NULL &&
+           atomic_load(&connection->forget) == NULL && atomic_load(&connection->users) == 0;
+}
+
+/* Likewise.  Its number was just taken out.  The connection, where more is to be done about it. */
+static struct fs_connection *forget_untouched(struct fs_connection *connection)
+{
+    if (connection == NULL || !is_untouched(connection)) return connection;
+    fs_holders_leave(&connection->record->holders, FS_ASK_LATER);
+    give_back(connection);
+    return NULL;
+}
+
 struct fs_connection *fs_table_remove(int descriptor)
 {
     if (fs_table_find(descriptor) == NULL) return NULL;
     fs_table_hold();
-    struct fs_connection *connection = take_out(fs_table_place(descriptor));
+    struct fs_connection *connection = forget_untouched(take_out(fs_table_place(descriptor)));
     fs_table_release();
     if (connection != NULL) count_out(connection);
     return connection;
@@ -144,29 +192,16 @@ void fs_table_lose(int descriptor)
 
 int fs_table_enter(int descriptor, enum fs_role role)
 {
-    struct fs_record *record = fs_record_take(role);
-    if (record == NULL) return -ENOMEM;
     fs_table_hold();
     fs_table_entry *place = make_entry(descriptor);
-    struct fs_connection *connection = place == NULL ? NULL : take_place();
-    struct fs_connection *before = connection == NULL ? NULL : take_out(place);
-    if (connection != NULL) {
-        atomic_fetch_add(&connection->generation, 1);
-        atomic_store(&connection->descriptors, 1);
-        atomic_store(&connection->candidate, NULL);
-        atomic_store(&connection->answers_as, 0);
-        atomic_store(&connection->identity, 0);
-        connection->forget = NULL;
-        connection->is_last = 0;
-        atomic_store(&connection->record, record);
-        atomic_store(place, connection);
-    }
+    struct fs_connection *connection = place == NULL ? NULL : take_place(role);
+    struct fs_connection *before = connection == NULL ? NULL : forget_untouched(take_out(place));
+    if (connection != NULL) atomic_store(place, connection);
     fs_table_release();
     if (before != NULL) {
         count_out(before);
         fs_table_forget(before);
     }
-    if (connection == NULL) fs_record_give(record);
     return connection != NULL ? 0 : place == NULL ? -EMFILE : -ENOMEM;
 }
 
@@ -177,7 +212,7 @@ int fs_table_duplicate(int descriptor, int as)
     struct fs_connection *connection = from == NULL || place == NULL ? NULL : atomic_load(from);
     struct fs_connection *before = NULL;
     if (connection != NULL && atomic_load(place) != connection) {
-        before = take_out(place);
+        before = forget_untouched(take_out(place));
         atomic_fetch_add(&connection->descriptors, 1);
         atomic_store(place, connection);
     }
@@ -205,7 +240,6 @@ static void before_fork(void)
         fs_holders_add_child(&connection->record->holders);
         fs_holders_add_child(&connection->record->keepers);
     }
-    fs_records_before_fork();
 }
 
 /* What they lie in stays: the process is about to end, or to serve for something else. */
@@ -213,13 +247,15 @@ void fs_table_abandon(void)
 {
     for (int i = 0; (i = fs_table_next(i)) >= 0; i++) {
         struct fs_connection *connection = fs_table_remove(i);
-        if (connection != NULL) fs_record_give(connection->record);
+        if (connection == NULL) continue;
+        fs_table_hold();
+        fs_record_give(connection->record);
+        fs_table_release();
     }
 }
 
 static void after_fork_in_parent(void)
 {
-    fs_records_after_fork(0);
     fs_holders_after_fork(0);
     fs_table_release();
 }
@@ -227,7 +263,7 @@ static void after_fork_in_parent(void)
 /* The threads that used them are not here. */
 static void after_fork_in_child(void)
 {
-    fs_records_after_fork(1);
+    fs_records_after_fork_in_child();
     fs_holders_after_fork(1);
     for (int i = 0; (i = fs_table_next(i)) >= 0; i++) atomic_store(&fs_table_find(i)->users, 0);
     fs_table_release();

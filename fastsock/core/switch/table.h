@@ -48,8 +48,8 @@ static inline int fs_table_is(struct fs_connection *connection, int descriptor, 
 /* After dup(), dup2(): `as` is the same connection.  Before dup2() fs_leave_descriptor(as) is called.  0, -ENOENT: the
  * first one is not in the table. */
 int fs_table_duplicate(int descriptor, int as);
-/* Takes the number out.  The connection, if that was its last number here; else NULL.  The caller says what must be said
- * and then calls fs_table_forget(). */
+/* Takes the number out.  The connection, if that was its last number here and something is to be said of it: the caller
+ * says that, and then calls fs_table_forget().  Else NULL; one of which nothing is to be said is forgotten already. */
 struct fs_connection *fs_table_remove(int descriptor);
 void fs_table_forget(struct fs_connection *connection);
 void fs_table_abandon(void);        /* of a fresh child that uses none: it is not counted any more */
