@@ -857,6 +857,24 @@ cdef class Engine:
             finally:
                 PyBuffer_Release(&view)
 
+    def sendrecv(self, data not None, int dest, buffer not None, int source, int tag, uint32_t context):
+        """Sends one contiguous buffer, and receives into another at the same time."""
+        cdef fs_request[2] both
+        cdef Py_buffer out, into
+        PyObject_GetBuffer(data, &out, PyBUF_SIMPLE)
+        try:
+            PyObject_GetBuffer(buffer, &into, PyBUF_WRITABLE)
+            try:
+                prepare_memory(&both[0], FS_RECEIVING, into.buf, into.len)
+                prepare_memory(&both[1], FS_SENDING, out.buf, out.len)
+                aim(&both[0], source, tag, context)
+                aim(&both[1], dest, tag, context)
+                self.c_exchange(both, 1, 2, FS_STANDARD)
+            finally:
+                PyBuffer_Release(&into)
+        finally:
+            PyBuffer_Release(&out)
+
     def recv(self, buffer, int peer, int tag, uint32_t context):
         """As irecv() and wait(); the envelope."""
         cdef Py_buffer view

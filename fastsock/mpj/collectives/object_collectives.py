@@ -57,9 +57,7 @@ def exchanged(engine: Any, ranks: Sequence[int], rank: int, tag: int, context: i
     while distance < size:
         many = min(distance, size - distance) * each
         told = array("q", bytes(many * held.itemsize))
-        sent = engine.isend(held[:many], ranks[rank - distance], tag, context)
-        engine.recv(told, ranks[(rank + distance) % size], tag, context)
-        sent.wait()
+        engine.sendrecv(held[:many], ranks[rank - distance], told, ranks[(rank + distance) % size], tag, context)
         held += told
         distance *= 2
     first = (size - rank) * each

@@ -76,9 +76,8 @@ class Comm(NativePointToPoint, PointToPoint, Objects, Collective, ObjectCollecti
         """Returns a handle of the class that suits a communicator; the null handle without one."""
         if record is None:
             return Comm()
-        if record.topology is None:  # it is no constant: it was made just now
-            return Comm.wrapper(type(record)).of(record)
-        return Comm.for_record(record)
+        topology = record.topology
+        return Comm.wrapper(type(record if topology is None else topology)).of(record)  # it was made just now
 
     # Group
 

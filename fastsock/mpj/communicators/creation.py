@@ -142,35 +142,37 @@ def _split_one(communicator: Any, color: int, key: int, number: int) -> tuple[Co
 
 
 def _split_both(communicator: Any, color: int, key: int, number: int) -> tuple[Communicator | None, int]:
-    told = _Channel.of(communicator).exchange([color, key, number], _both(communicator))
+    everybody = _both(communicator)
+    told = _Channel.of(communicator).exchange((color, key, number), everybody)
     if color == UNDEFINED:
         return None, -1
-    entries = list(zip(told[::3], told[1::3], told[2::3], strict=True))
-    ours, others = communicator.ranks, communicator.peers
-    cut = len(ours) if first_side(communicator) else len(others)
-    local, remote = (entries[:cut], entries[cut:]) if first_side(communicator) else (entries[cut:], entries[:cut])
-    mine, theirs = _colored(local, ours, color), _colored(remote, others, color)
-    if not theirs:
+    colors, keys = told[::3], told[1::3]
+    chosen = [place for place, theirs in enumerate(colors) if theirs == color]
+    chosen.sort(key=keys.__getitem__)
+    first = first_side(communicator)
+    cut = communicator.size if first else len(communicator.peers)
+    before, behind = [place for place in chosen if place < cut], [place for place in chosen if place >= cut]
+    if not before or not behind:
         return None, -1
-    chosen = min(mine[0], theirs[0])[1]
-    ranks, peers = [rank for rank, _ in mine], [rank for rank, _ in theirs]
-    return Intercommunicator(communicator.world, chosen, ranks, peers), chosen
+    ranks = [everybody[place] for place in before]
+    peers = [everybody[place] for place in behind]
+    agreed = told[3 * (before[0] if ranks[0] < peers[0] else behind[0]) + 2]
+    if not first:
+        ranks, peers = peers, ranks
+    return Intercommunicator(communicator.world, agreed, ranks, peers), agreed
 
 
-def _colored(entries: Iterable[tuple[int, int, int]], ranks: Sequence[int], color: int) -> list[tuple[int, int]]:
-    """Returns (rank in the world, number) of the members with a color, in the order of keys, then ranks."""
-    chosen = [(key, place, number) for place, (theirs, key, number) in enumerate(entries) if theirs == color]
-    return [(ranks[place], number) for _, place, number in sorted(chosen)]
-
-
-def _both(communicator: Any) -> list[int]:
+def _both(communicator: Any) -> tuple[int, ...]:
     """Returns the ranks in the world of both groups of an intercommunicator, in one order on both sides."""
-    ranks, peers = communicator.ranks, communicator.peers
-    return [*ranks, *peers] if first_side(communicator) else [*peers, *ranks]
+    ranks: tuple[int, ...] = communicator.ranks
+    peers: tuple[int, ...] = communicator.peers
+    return ranks + peers if first_side(communicator) else peers + ranks
 
 
 class _Channel:
     """Messages between the processes of a new communicator, which are not all members of one that there is."""
+
+    __slots__ = ("communicator", "context", "engine", "lock", "tag", "world")
 
     def __init__(self, communicator: Any, context: int, tag: int, lock: Any) -> None:
         self.communicator = communicator  # hears of errors

@@ -157,8 +157,7 @@ class Cartcomm(Topocomm, wraps=Cartesian):
         All members call it. Raises ValueError where there are not as many entries as dimensions.
         """
         grid = self._grid()
-        remain = tuple([each != 0 for each in checked(remain_dims, len(grid.dims))])
-        return Comm._wrap(sub_grid(self.ob, grid, remain))
+        return Comm._wrap(sub_grid(self.ob, grid, tuple(checked(remain_dims, len(grid.dims)))))
 
 
 @public

@@ -33,7 +33,7 @@ def _members(communicator: Any, ranks: Sequence[int] | None) -> list[int]:
 
 def checked(values: Sequence[int], expected: int) -> list[int]:
     """Returns so many integers."""
-    found = [as_index(value) for value in values]
+    found = list(map(as_index, values))
     if len(found) != expected:
         raise ValueError(f"expecting {expected} items, got {len(found)}")
     return found
@@ -59,10 +59,10 @@ def create_cart(communicator: Any, dims: Sequence[int], periods: Any) -> Communi
     return with_topology(_first(communicator, _grid_size(communicator, extents)), grid)
 
 
-def sub_grid(communicator: Any, grid: Cartesian, remain: tuple[bool, ...]) -> Communicator | None:
+def sub_grid(communicator: Any, grid: Cartesian, remain: tuple[int, ...]) -> Communicator | None:
     """Returns a communicator of the part of a grid that this rank is in when only some dimensions remain."""
-    part, kept = grid.part(remain)
-    return with_topology(creation.among(communicator, grid.around(communicator.rank, kept)), part)
+    part = grid.part(remain)
+    return with_topology(creation.among(communicator, part.around(communicator.rank)), part.grid)
 
 
 def _grid_size(communicator: Any, extents: list[int]) -> int:

@@ -24,7 +24,7 @@ class Cartesian:
     def __init__(self, dims: Sequence[int], periods: Sequence[bool]) -> None:
         self.dims = list(dims)
         self.periods = list(periods)
-        self._parts: dict[tuple[bool, ...], tuple[Cartesian, list[tuple[int, int]]]] = {}
+        self._parts: dict[tuple[int, ...], Part] = {}
 
     def coordinates(self, rank: int) -> list[int]:
         """Returns where a rank is."""
@@ -45,23 +45,12 @@ class Cartesian:
             rank = rank * extent + coordinate
         return rank
 
-    def part(self, remain: tuple[bool, ...]) -> tuple[Cartesian, list[tuple[int, int]]]:
-        """Returns the grid of the dimensions that remain; of each of them also (extent, distance between ranks)."""
+    def part(self, remain: tuple[int, ...]) -> Part:
+        """Returns the parts of the grid in which only some dimensions remain: those that are not 0."""
         found = self._parts.get(remain)
         if found is None:
-            strides = [prod(self.dims[place + 1 :]) for place in range(len(self.dims))]
-            kept = [place for place, stays in enumerate(remain) if stays]
-            grid = Cartesian([self.dims[place] for place in kept], [self.periods[place] for place in kept])
-            self._parts[remain] = found = grid, [(self.dims[place], strides[place]) for place in kept]
-        return found
-
-    def around(self, rank: int, kept: Sequence[tuple[int, int]]) -> list[int]:
-        """Returns the ranks that differ from this one only in dimensions that `part` told, in the order of its grid."""
-        for extent, stride in kept:
-            rank -= rank // stride % extent * stride
-        found = [rank]
-        for extent, stride in kept:
-            found = [each + at * stride for each in found for at in range(extent)]
+            stays = tuple([each != 0 for each in remain])  # and 0 and 1 find them too
+            self._parts[stays] = found = self._parts.get(stays) or Part(self, stays)
         return found
 
     def shift(self, rank: int, direction: int, displacement: int) -> tuple[int, int]:
@@ -78,6 +67,31 @@ class Cartesian:
         """Returns where messages come from and where they go to."""
         found = [end for direction in range(len(self.dims)) for end in self.shift(rank, direction, 1)]
         return found, found
+
+
+class Part:
+    """The parts of a grid that differ in the dimensions that do not remain. `grid`: each of them."""
+
+    __slots__ = ("_kept", "_members", "grid")
+
+    def __init__(self, whole: Cartesian, stays: Sequence[bool]) -> None:
+        kept = [place for place, remains in enumerate(stays) if remains]
+        self._kept = [(whole.dims[place], prod(whole.dims[place + 1 :])) for place in kept]
+        self._members: dict[int, tuple[int, ...]] = {}
+        self.grid = Cartesian([whole.dims[place] for place in kept], [whole.periods[place] for place in kept])
+
+    def around(self, rank: int) -> tuple[int, ...]:
+        """Returns the ranks that are in the same part as this one, in the order of its grid."""
+        found = self._members.get(rank)
+        if found is None:
+            first = rank
+            for extent, stride in self._kept:
+                first -= first // stride % extent * stride
+            places = [first]
+            for extent, stride in self._kept:
+                places = [each + at * stride for each in places for at in range(extent)]
+            self._members[rank] = found = tuple(places)
+        return found
 
 
 class General:
