@@ -568,6 +568,11 @@ cdef inline bint is_kept(object level, object option) except -1:
     return (level, option) in KEPT
 
 
+cdef inline bint is_error(object level, object option) except -1:
+    """Whether it is the option by which the kernel tells an error once, which it may have told a token's send."""
+    return level == _socket.SOL_SOCKET and option == _socket.SO_ERROR
+
+
 cdef tuple BUFFERS = (_socket.SO_SNDBUF, _socket.SO_RCVBUF)
 
 
@@ -661,7 +666,7 @@ cdef class SocketCalls:
         """As socket.getsockopt()."""
         cdef Stream stream
         cdef int value = 0, done
-        if is_kept(level, option) and not length and find(self, &stream, 0):
+        if (is_kept(level, option) or is_error(level, option)) and not length and find(self, &stream, 0):
             done = option_get(stream.connection, stream.descriptor, level, option, &value)
             if done < 0:
                 fail(&stream, done)

@@ -14,7 +14,7 @@ int fs_ending_is_of_a_token(const struct fs_record *record, const struct fs_end 
 {
     return fs_connection_is_joined(end) && atomic_load(&end->header->reset[!end->side]) == FS_ORDERLY &&
            (atomic_load(&record->out_seq) & 1) != 0 && fs_ring_unread(&end->out) == 0 &&
-           atomic_load(&fs_words_out(end)->tokens) >> FS_TOKEN_SHIFT != 0 && (atomic_load(&record->rseq) & 1) != 0;
+           atomic_load(&fs_words_out(end)->tokens) >> FS_TOKEN_SHIFT != 0;
 }
 
 int fs_ending_owes_reset(const struct fs_record *record, const struct fs_end *end, int descriptor)

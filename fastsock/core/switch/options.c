@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "endings.h"
 #include "table.h"
 
 #define LOCK_PATIENCE_NS 50000000ull
@@ -92,11 +93,29 @@ int fs_option_set(struct fs_connection *connection, int descriptor, int level, i
     return error != 0 ? error : 1;
 }
 
+/* The kernel may have told it already, to a token's send, or never will. */
+static int take_error(struct fs_connection *connection, struct fs_record *record, int descriptor)
+{
+    int error = atomic_exchange(&record->pending_error, 0);
+    if (error == 0) error = get(descriptor, SOL_SOCKET, SO_ERROR, 0);
+    if (!fs_connection_enter(connection, descriptor)) return error;
+    const struct fs_end *end = connection->end;
+    if (end != NULL && error == ECONNRESET && fs_ending_is_of_a_token(record, end)) error = 0;
+    if (end != NULL && error == 0 && fs_ending_owes_reset(record, end, descriptor)) error = ECONNRESET;
+    if (error != 0) atomic_store(&record->reset_told, 1);
+    fs_connection_exit(connection);
+    return error;
+}
+
 int fs_option_get(struct fs_connection *connection, int descriptor, int level, int option, int *value)
 {
     struct fs_record *record = connection->record;
     struct kept kept[KEPT];
     if (record == NULL || fs_record_is_plain(record) || !fs_table_is(connection, descriptor, record)) return 0;
+    if (level == SOL_SOCKET && option == SO_ERROR) {
+        *value = take_error(connection, record, descriptor);
+        return 1;
+    }
     list_kept(record, kept);
     const struct kept *one = find(kept, level, option);
     if (one == NULL) return 0;

@@ -54,7 +54,8 @@ static int tell_error(const struct receive *call)
     if (call->done != 0) return DONE; /* what was read comes first */
     if (!fs_identity_holds(call->connection, call->descriptor)) return -EBADF;
     int error = atomic_exchange(&call->record->pending_error, 0);
-    return error != 0 ? -error : 0;
+    if (error != 0) atomic_store(&call->record->reset_told, 1);
+    return -error;
 }
 
 /* All was read, and the kernel says that no more comes. */

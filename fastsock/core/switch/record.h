@@ -77,7 +77,7 @@ struct fs_record {
     _Atomic uint32_t read_shut;  /* shutdown(SHUT_RD) */
     _Atomic int pending_error;   /* errno that the kernel has told, but we have not */
     _Atomic uint32_t failed;     /* the kernel has told an error: the connection is over */
-    _Atomic uint32_t reset_told; /* the other end died with our bytes unread, and that was told */
+    _Atomic uint32_t reset_told; /* that the other end is gone, by an error or in place of one */
     _Atomic uint32_t calls_in;
     _Atomic uint64_t extra_in;  /* among `received`: tokens */
     _Atomic uint32_t listeners; /* threads and pollers that may sleep until a token comes; one that was killed stays */

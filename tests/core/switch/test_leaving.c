@@ -93,6 +93,34 @@ static void by_linger_zero(struct pair *pair, int answers[8])
     answers[2] = (int)send_now(pair, 0, "x", 1, 0);
 }
 
+static int error_of(struct pair *pair, int side)
+{
+    int value = 0;
+    socklen_t size = sizeof value;
+    if (fs_option_get(pair->end[side], pair->fd[side], SOL_SOCKET, SO_ERROR, &value) == 1) return value;
+    CHECK_EQUAL(getsockopt(pair->fd[side], SOL_SOCKET, SO_ERROR, &value, &size), 0);
+    return value;
+}
+
+/* The error is asked for: before anything else, and behind the end of what was there. */
+static void asked_for_error(struct pair *pair, int answers[8], const char *unread)
+{
+    char got[8];
+    answers[0] = error_of(pair, 0);
+    send_now(pair, 0, "unread", 6, 0);
+    if (unread[0] != 0) send_now(pair, 1, unread, strlen(unread), 0);
+    pair_close(pair, 1);
+    await_end(pair, 0);
+    if (unread[0] != 0) answers[1] = (int)receive_now(pair, 0, got, 8, 0);
+    answers[2] = error_of(pair, 0);
+    answers[3] = error_of(pair, 0);
+    answers[4] = (int)receive_now(pair, 0, got, 8, 0);
+    answers[5] = (int)send_now(pair, 0, "x", 1, 0);
+}
+
+static void error_at_once(struct pair *pair, int answers[8]) { asked_for_error(pair, answers, ""); }
+static void error_behind_bytes(struct pair *pair, int answers[8]) { asked_for_error(pair, answers, "last"); }
+
 static void send_after_reset(struct pair *pair, int answers[8])
 {
     send_now(pair, 0, "unread", 6, 0);
@@ -163,6 +191,11 @@ TEST(broken_pipe_is_signalled_as_by_tcp, 0) { compare(signalled); }
 TEST(orderly_close_is_told_as_by_tcp, 0) { compare(orderly); }
 TEST(close_with_unread_bytes_resets_as_tcp_does, 0) { compare(with_unread_bytes); }
 TEST(close_with_linger_zero_resets_as_tcp_does, 0) { compare(by_linger_zero); }
+TEST(error_of_a_reset_is_told_as_by_tcp, 0)
+{
+    compare(error_at_once);
+    compare(error_behind_bytes);
+}
 TEST(send_behind_a_reset_is_answered_as_by_tcp, 0) { compare(send_after_reset); }
 TEST(shutdown_of_the_writing_half_is_told_as_by_tcp, 0) { compare(half); }
 TEST(shutdown_of_the_reading_half_is_told_as_by_tcp, 0) { compare(reading_half); }
@@ -397,6 +430,25 @@ TEST(death_of_an_end_whose_reader_sleeps_in_recv, NEEDS_PROCESSES)
     }
 }
 
+/* As the kernel does at a death, the number is closed without a word in memory.  TCP would have told a reset. */
+TEST(error_of_a_death_with_bytes_unread_is_told_once, 0)
+{
+    for (int i = 0; i < 2; i++) {
+        struct pair pair = pair_by_ring(4096);
+        char byte;
+        CHECK_EQUAL(send_now(&pair, 0, "lost", 4, 0), 4);
+        CHECK_EQUAL(error_of(&pair, 0), 0);
+        pair_forget(&pair, 1);
+        await_end(&pair, 0);
+        if (i == 1) CHECK_EQUAL(receive_now(&pair, 0, &byte, 1, 0), -ECONNRESET);
+        CHECK_EQUAL(error_of(&pair, 0), i == 0 ? ECONNRESET : 0);
+        CHECK_EQUAL(error_of(&pair, 0), 0);
+        CHECK_EQUAL(receive_now(&pair, 0, &byte, 1, 0), 0);
+        pair_close(&pair, 0);
+        pair_done(&pair);
+    }
+}
+
 /* It has read all, but the kernel does not know that a token is no byte. */
 TEST(death_with_a_token_unread_is_no_reset, NEEDS_PROCESSES)
 {
@@ -427,6 +479,7 @@ TEST(death_with_a_token_unread_is_no_reset, NEEDS_PROCESSES)
         kill(other, SIGKILL);
         waitpid(other, NULL, 0);
         await_end(&pair, 1);
+        if (i & 1) CHECK_EQUAL(error_of(&pair, 1), 0);
         CHECK_EQUAL(receive_now(&pair, 1, got, sizeof got, 0), 0);
         CHECK_EQUAL(receive_now(&pair, 1, got, sizeof got, 0), 0);
         while (send_now(&pair, 1, "x", 1, 0) > 0) exact_sleep_us(100);
