@@ -6,6 +6,7 @@ CFLAGS says otherwise where it names a level of optimisation (-O0) or debug info
 
 import compileall
 import os
+import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -25,6 +26,13 @@ MORE = {
     ],
     "fastsock.mpj.datatypes._memory": [str(CORE / "strided.c")],
 }  # C files of the core besides the core's own
+
+# The library for programs of any language: the core's files that a connection needs, and doors that have names of the C
+# library. What the core itself calls by such a name is led past the doors.
+PRELOAD = CORE / "preload"
+PRELOADED = "fastsock.core.preload.libfastsock_preload"
+PRELOADED_FOLDERS = (CORE, CORE / "sockets", CORE / "stream", CORE / "switch", PRELOAD)
+C_FILES = [path for path in sorted(CORE.rglob("*.c")) if not path.with_suffix(".pyx").exists()]
 
 CORES = len(os.sched_getaffinity(0))
 ASKED = os.environ.get("CFLAGS", "").split()
@@ -61,6 +69,14 @@ class BuildInParallel(build_ext):
             # bytecode (PYTHONDONTWRITEBYTECODE), as in many containers. A rank starts in half the time so.
             compileall.compile_dir(PACKAGE, quiet=1)
 
+    def get_ext_filename(self, fullname: str) -> str:
+        if fullname.endswith(PRELOADED.rpartition(".")[2]):
+            return os.path.join(*fullname.split(".")) + ".so"
+        return super().get_ext_filename(fullname)
+
+    def get_export_symbols(self, ext: Extension) -> list[str]:
+        return [] if ext.name == PRELOADED else super().get_export_symbols(ext)
+
     def build_extensions(self) -> None:
         compile_now = self.compiler.compile
         begun: dict[str, Future[list[str]]] = {}  # a file of two extensions is compiled for both
@@ -83,18 +99,27 @@ def extension(binding: Path) -> Extension:
     name = ".".join(binding.with_suffix("").parts)
     sources = MORE.get(name, [])
     if name == "fastsock.core.binding._core":
-        sources = [str(path) for path in sorted(CORE.rglob("*.c")) if not path.with_suffix(".pyx").exists()]
+        sources = [str(path) for path in C_FILES if path.parent != PRELOAD]
     folder = PACKAGE / binding.parts[1]
     shared = [path for path in PACKAGE.rglob("*.pxd") if not path.with_suffix(".py").exists()]
     depends = {*HEADERS, *shared, *folder.rglob("*.pxd"), *folder.rglob("*.pxi")}
     return Extension(name, sources=[str(binding), *sources], depends=sorted(map(str, depends)), **OPTIONS)
 
 
+def preloaded() -> Extension:
+    sources = [path for path in C_FILES if path.parent in PRELOADED_FOLDERS and path.name != "beside.c"]
+    names = re.findall(r"\bX\([^,]+, (\w+)", (PRELOAD / "next.h").read_text())
+    names += re.findall(r"^\w+ __wrap_(\w+)\([^;]*;", (PRELOAD / "next.c").read_text(), re.MULTILINE)
+    options = dict(OPTIONS)
+    options["extra_link_args"] = ["-pthread", "-ldl", "-Wl,-z,defs", *(f"-Wl,--wrap={name}" for name in names)]
+    return Extension(PRELOADED, sources=[str(path) for path in sources], depends=[*map(str, HEADERS)], **options)
+
+
 if __name__ == "__main__":  # cythonize()'s other processes may import this file
     # Python with its C types beside it is compiled too; without a compiler it runs as it is
     typed = [path.with_suffix(".py") for path in PACKAGE.rglob("*.pxd") if path.with_suffix(".py").exists()]
     modules = [extension(binding) for binding in sorted([*PACKAGE.rglob("*.pyx"), *typed])]
-    extensions = cythonize(modules, language_level=3, nthreads=CORES)
+    extensions = [*cythonize(modules, language_level=3, nthreads=CORES), preloaded()]
     for module in extensions:
         module.optional = True  # cythonize() makes new ones and forgets it
     setup(ext_modules=extensions, cmdclass={"build_ext": BuildInParallel})

@@ -28,6 +28,7 @@ LAYERS = [
     ("mpj", "rmi", "active"),
     ("xxdev",),
     ("buffers",),
+    ("__main__",),
     ("launcher",),
     ("__init__",),  # the public functions
     ("launching",),

@@ -15,6 +15,7 @@ BELOW = {
     "active": set(),
     "stream": {"", "sockets"},
     "switch": {"", "sockets", "stream"},
+    "preload": {"", "switch"},
     "engine": {"", "stream", "switch", "verbs"},
     "registered": {""},
     "team": {""},

@@ -1,0 +1,114 @@
+"""The command: ``fastsock run [options] PROGRAM [arguments]``, also as ``python -m fastsock run``.
+
+It runs any program with fast sockets. A Python program gets what `python -m fastsock.launcher` gives. Any other gets
+the preloaded library (core/preload), and so do all children that are no Python.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .config import LAUNCHED, ConfigError, reload
+from .launcher import UsageError, parse
+from .launching import children, preloading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+USAGE = """\
+usage: fastsock run [options] [--] PROGRAM [arguments]
+                                 | app.py [arguments] | -m module [arguments] | -c code [arguments]
+
+Runs a program of any language with fast sockets, and what it starts too.
+
+  --stats[=FILE]      at exit, one line a process that had connections: how many had memory, and the bytes of each way
+                      (of Python, one a connection), on standard error, or as lines of JSON appended to FILE
+  --transports PATHS  the paths to try, best first, as shm,tcp; or those to leave out, as ^shm
+  --config FILE       rules, for Python programs only
+  --trace             tell every decision on standard error, of Python programs only
+  --help, --version
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line ``arguments`` (default: ``sys.argv[1:]``). Becomes the program.
+
+    Exits with 2, and a text on standard error, if the command line or a setting cannot be used.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words in (["--help"], ["-h"]):
+        _answer("--help")
+    if words == ["--version"]:
+        _answer("--version")
+    if words[:1] != ["run"]:
+        _refuse(f"there is no command {words[0]}\n\n{USAGE}" if words else USAGE)
+    try:
+        changes, program = parse(words[1:])
+    except UsageError as error:
+        _refuse(f"{error}\n\n{USAGE}")
+    if program in (["--help"], ["--version"]):
+        _answer(program[0])
+    os.environ.update(changes)
+    try:
+        reload()
+    except ConfigError as error:
+        _refuse(f"{error}\n")
+    _become(program)
+
+
+def _become(program: list[str]) -> NoReturn:
+    if not children.can_cover():
+        _refuse(f"{children.BOOTSTRAP} has a colon in its path, and cannot stand in PYTHONPATH; install it elsewhere\n")
+    path, command = _found(program)
+    try:
+        preloading.cover(os.environ)
+    except preloading.CannotPreload as error:
+        _refuse(f"{error}\n")
+    children.cover(os.environ)
+    if path == sys.executable:
+        os.environ[LAUNCHED] = str(os.getpid())
+    else:
+        if os.environ.get("FASTSOCK_CONFIG"):
+            _refuse("rules are for Python programs: leave --config and FASTSOCK_CONFIG out, or use --transports\n")
+        obstacle = preloading.obstacle(path)
+        if obstacle is not None:
+            sys.stderr.write(f"fastsock run: {obstacle}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(path, command)
+    except OSError as error:
+        _refuse(f"{path} could not be started: {error.strerror}\n")
+
+
+def _found(program: list[str]) -> tuple[str, list[str]]:
+    """The file to start, and its words. Python's own words are for this Python."""
+    first = program[0]
+    if first[:2] in ("-m", "-c") or first == "-" or first.endswith((".py", ".pyz")):
+        return sys.executable, [sys.executable, *program]
+    path = preloading.which(first)
+    if path is None:
+        _refuse(f"there is no program {first}\n")
+    return path, program
+
+
+def _answer(option: str) -> NoReturn:
+    if option == "--version":
+        import fastsock
+
+        print(f"fastsock {fastsock.__version__}")
+    else:
+        print(USAGE, end="")
+    sys.exit(0)
+
+
+def _refuse(text: str) -> NoReturn:
+    sys.stderr.write(f"fastsock run: {text}")
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+/* Numbers that are passed on: to another process, or to code of the C library that moves bytes past the doors. */
+#ifndef FASTSOCK_PRELOAD_PASSING_H
+#define FASTSOCK_PRELOAD_PASSING_H
+
+#include <sys/socket.h>
+
+void fs_pass_on(const struct msghdr *message); /* SCM_RIGHTS */
+void fs_pass_number(int descriptor);           /* one that may be in the table: TCP carries from now on */
+void fs_pass_inherited(void);                  /* those that live on in the program which this process becomes */
+
+#endif

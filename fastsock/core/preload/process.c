@@ -1,0 +1,84 @@
+#define _GNU_SOURCE
+#include "process.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "switch/candidates.h"
+
+_Atomic int fs_stands_aside;
+_Thread_local int fs_is_within;
+static pid_t own_number;
+
+/* Called by the core of a Python process, which has the connections from then on (core/beside.c). */
+__attribute__((visibility("default"))) void fastsock_preload_stand_aside(void);
+void fastsock_preload_stand_aside(void) { atomic_store(&fs_stands_aside, 1); }
+
+int fs_is_borrowed(void) { return getpid() != own_number; }
+
+static void note_process(void) { own_number = getpid(); }
+
+/* ---- settings: the command has checked them (launching/run.py) ---- */
+
+static const char *setting(const char *name)
+{
+    const char *text = getenv(name);
+    return text == NULL || *text == 0 ? NULL : text;
+}
+
+static double number_in(const char *text, double otherwise)
+{
+    char *end;
+    double number = text == NULL ? otherwise : strtod(text, &end);
+    if (text == NULL) return otherwise;
+    if (end == text || !(number >= 0)) return otherwise;
+    switch (*end) {
+    case 'k':
+    case 'K': return number * 1024;
+    case 'm':
+    case 'M': return number * (1 << 20);
+    case 'g':
+    case 'G': return number * (1 << 30);
+    default: return number;
+    }
+}
+
+/* Whether the list of paths has `shm`: "shm,tcp", or "^shm" for all but that.  What stands behind tcp is never reached. */
+static int may_use_memory(const char *paths)
+{
+    if (paths == NULL) return 1;
+    paths += strspn(paths, " \t");
+    int excludes = *paths == '^', named = 0;
+    for (paths += excludes; *paths != 0 && !named;) {
+        paths += strspn(paths, " \t,");
+        size_t length = strcspn(paths, " \t,");
+        named = length == 3 && strncasecmp(paths, "shm", 3) == 0;
+        if (length == 3 && strncasecmp(paths, "tcp", 3) == 0) break;
+        paths += length;
+    }
+    return excludes ? !named : named;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *after = setting("FASTSOCK_UPGRADE_AFTER"), *peers = setting("FASTSOCK_PEERS"),
+               *installs = setting("FASTSOCK_INSTALL");
+    struct fs_candidate_settings settings = {
+        .never = !may_use_memory(setting("FASTSOCK_TRANSPORTS")) || setting("FASTSOCK_CONFIG") != NULL,
+        .learns = after == NULL || strcmp(after, "pays") == 0,
+        .calls = (uint32_t)number_in(after, 0),
+        .bytes = UINT64_MAX,
+        .ring_bytes = (uint32_t)number_in(setting("FASTSOCK_RING_BYTES"), 1 << 20),
+        .peers = peers != NULL && strcmp(peers, "any") == 0 ? FS_PEERS_ANY : FS_PEERS_OWN,
+        .limits = {.spin_us = number_in(setting("FASTSOCK_SPIN_US"), 50),
+                   .direct_min = (size_t)number_in(setting("FASTSOCK_DIRECT_MIN"), 64 << 10)},
+    };
+    note_process();
+    pthread_atfork(NULL, NULL, note_process);
+    fs_candidates_set(&settings);
+    if (installs != NULL && strcmp(installs, "0") == 0) atomic_store(&fs_stands_aside, 1);
+}

@@ -1,0 +1,318 @@
+/* epoll.  The kernel is asked as by any program; the rings of those that spoke of late are looked at first, and what the
+ * kernel tells because of a token that is left over is not told on (switch/polling.h). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "next.h"
+#include "process.h"
+#include "switch/carry.h"
+#include "switch/loop.h"
+#include "switch/table.h"
+#include "system.h"
+#include "watched.h"
+
+#define KERNEL_EVERY 16 /* other descriptors must be heard even while the rings are busy */
+#define MOST_BUSY 3
+#define BUSY_NS 5000000 /* another thread reads: its end is not heard of */
+#define MOST_STALE 64   /* times in one wait that all the kernel told of was left over */
+
+/* A wait of one thread.  `until`: UINT64_MAX: for ever; 0: not at all. */
+struct wait {
+    struct fs_watch *watch;
+    int descriptor; /* the watch may be another object's by the end of a sleep */
+    struct epoll_event *events;
+    int most, count; /* told so far */
+    uint64_t until;
+    const sigset_t *mask;
+};
+
+struct ready {
+    int count;
+    int numbers[FS_POLLED_MOST];
+};
+
+/* ---- what is told ---- */
+
+static void tell(struct wait *wait, int number, const struct fs_registered *one, uint32_t events)
+{
+    (void)number;
+    wait->events[wait->count++] = (struct epoll_event){.events = events, .data.u64 = one->word};
+}
+
+/* One that is told once only the kernel tells: it must not tell it again. */
+static void tell_readable(struct wait *wait, const struct ready *ready)
+{
+    int first = ready->count > 0 ? (int)(wait->watch->poller.turn % (uint64_t)ready->count) : 0;
+    for (int i = 0; i < ready->count && wait->count < wait->most; i++) {
+        int number = ready->numbers[(first + i) % ready->count], known = 0;
+        const struct fs_registered *one = fs_watch_registration(wait->watch, number);
+        if (one == NULL || !(one->mask & FS_READABLE_EVENTS) || one->mask & (EPOLLONESHOT | EPOLLET)) continue;
+        for (int j = 0; j < wait->count && !known; j++) known = wait->events[j].data.u64 == one->word;
+        if (!known) tell(wait, number, one, one->mask & FS_READABLE_EVENTS);
+    }
+}
+
+/* The kernel has told it once, and tells no more. */
+static void arm_again(const struct wait *wait, int number, const struct fs_registered *one)
+{
+    struct epoll_event event = {.events = one->mask, .data.u64 = one->word};
+    fs_next.epoll_ctl(wait->descriptor, EPOLL_CTL_MOD, number, &event);
+}
+
+static int is_left_over(struct fs_watch *watch, int number)
+{
+    int stale = fs_polling_is_stale(number, fs_seats_flags(&watch->poller.seats, number));
+    if (stale == 0) fs_poller_note(&watch->poller, number);
+    if (fs_seats_told(&watch->poller.seats, number)) {
+        fs_watch_make_loop(watch);
+        fs_seats_told(&watch->poller.seats, number);
+    }
+    return stale == 1;
+}
+
+/* Of an event of the kernel: 0: nothing of it is to be told. */
+static int is_so(struct wait *wait, struct epoll_event *event)
+{
+    int number = fs_watch_number_of(wait->watch, event->data.u64);
+    if (!(event->events & FS_READABLE_EVENTS) || number < 0 || fs_table_find(number) == NULL) return 1;
+    const struct fs_registered *one = fs_watch_registration(wait->watch, number);
+    if (one == NULL) return 1;
+    if (one->mask & EPOLLET) {
+        fs_polling_told_edge(number);
+        return 1;
+    }
+    if (!is_left_over(wait->watch, number)) return 1;
+    event->events &= ~(uint32_t)FS_READABLE_EVENTS;
+    if (event->events == 0 && one->mask & EPOLLONESHOT) arm_again(wait, number, one);
+    return event->events != 0;
+}
+
+/* What the kernel has told behind those that are there already. */
+static int keep_what_is_so(struct wait *wait, int told)
+{
+    int before = wait->count, kept = 0;
+    for (int i = before; i < before + told; i++) {
+        struct epoll_event event = wait->events[i];
+        if (!is_so(wait, &event)) continue;
+        int same = 0;
+        while (same < before && wait->events[same].data.u64 != event.data.u64) same++;
+        if (same < before) wait->events[same].events |= event.events;
+        else wait->events[before + kept++] = event;
+    }
+    wait->count = before + kept;
+    return kept;
+}
+
+/* ---- asking the kernel ---- */
+
+static int ask_kernel(const struct wait *wait, uint64_t left)
+{
+    struct epoll_event *events = wait->events + wait->count;
+    int most = wait->most - wait->count;
+    if (left == 0 || left == UINT64_MAX)
+        return fs_next.epoll_pwait(wait->descriptor, events, most, left == 0 ? 0 : -1, left == 0 ? NULL : wait->mask);
+    if (left % 1000000 == 0)
+        return fs_next.epoll_pwait(wait->descriptor, events, most, (int)(left / 1000000), wait->mask);
+    struct timespec limit = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
+    int result = fs_next.epoll_pwait2(wait->descriptor, events, most, &limit, wait->mask);
+    if (result >= 0 || errno != ENOSYS) return result;
+    return fs_next.epoll_pwait(wait->descriptor, events, most, (int)((left + 999999) / 1000000), wait->mask);
+}
+
+/* Without the lock.  How many it tells but of the bell, or -errno. */
+static int ask(struct wait *wait, uint64_t left, struct fs_loop *asleep, int *rung)
+{
+    struct fs_watch *watch = wait->watch;
+    fs_watch_release(watch);
+    int told = ask_kernel(wait, left), error = errno;
+    fs_watch_take(watch);
+    *rung = told < 0;
+    uint64_t bell = fs_watch_bell_word(watch);
+    for (int i = 0; i < told && watch->poller.seats.bell > 0; i++) {
+        struct epoll_event *one = &wait->events[wait->count + i];
+        if (one->data.u64 != bell) continue;
+        *one = wait->events[wait->count + --told];
+        *rung = 1;
+        break;
+    }
+    fs_seats_awake(&watch->poller.seats, asleep, *rung);
+    return told < 0 ? -error : told;
+}
+
+/* ---- waiting ---- */
+
+static int waits(const struct wait *wait) { return wait->until != 0; }
+
+static uint64_t left_of(const struct wait *wait)
+{
+    if (wait->until == 0 || wait->until == UINT64_MAX) return wait->until;
+    uint64_t now = fs_now_ns();
+    return now < wait->until ? wait->until - now : 0;
+}
+
+/* Those whose rings have something.  Waits for one a moment, without the lock, if the caller waits at all. */
+static void look(struct wait *wait, struct ready *ready)
+{
+    struct fs_poller *poller = &wait->watch->poller;
+    ready->count = fs_poller_look(poller, ready->numbers);
+    if (ready->count > 0 || poller->count == 0 || !waits(wait)) return;
+    struct fs_polled among[FS_POLLED_MOST];
+    int count = poller->count;
+    memcpy(among, poller->among, (size_t)count * sizeof *among);
+    fs_watch_release(wait->watch);
+    int found = fs_poller_await(poller, among, count, left_of(wait));
+    fs_watch_take(wait->watch);
+    if (found) ready->count = fs_poller_look(poller, ready->numbers);
+    if (ready->count == 0) ready->count = fs_poller_settle(poller, ready->numbers);
+}
+
+/* Those of the rings, and others if they must be heard. */
+static void add_others(struct wait *wait)
+{
+    int rung;
+    if (wait->count == 0 || wait->count >= wait->most ||
+        (wait->watch->writers == 0 && wait->watch->poller.turn % KERNEL_EVERY != 0))
+        return;
+    int told = ask(wait, 0, NULL, &rung);
+    if (told > 0) keep_what_is_so(wait, told);
+}
+
+static void add_bits(struct wait *wait)
+{
+    struct ready ready;
+    if (wait->watch->poller.turn % KERNEL_EVERY != 0) return;
+    ready.count = fs_seats_look(&wait->watch->poller.seats, ready.numbers, FS_POLLED_MOST, FS_AT_ONCE);
+    if (ready.count > 0) tell_readable(wait, &ready);
+}
+
+/* Those of the loop that have something; 0: it sleeps, if there is one.  -EBUSY: it cannot. */
+static int before_sleep(struct wait *wait, struct ready *ready, struct fs_loop **asleep)
+{
+    struct fs_seats *seats = &wait->watch->poller.seats;
+    *asleep = NULL;
+    int count = waits(wait) ? fs_seats_sleep(seats, ready->numbers, FS_POLLED_MOST, FS_AT_ONCE, asleep)
+                            : fs_seats_look(seats, ready->numbers, FS_POLLED_MOST, FS_AT_ONCE);
+    if (count == -ESTALE) {
+        fs_watch_show_all(wait->watch);
+        count = 0;
+    }
+    ready->count = count > 0 ? count : 0;
+    return waits(wait) ? count : 0;
+}
+
+/* What the kernel tells and is so, or the loop.  0, or -errno. */
+static int told(struct wait *wait)
+{
+    for (int stale = 0, busy = 0;;) {
+        struct ready ready;
+        struct fs_loop *asleep;
+        int rung, state = before_sleep(wait, &ready, &asleep);
+        tell_readable(wait, &ready);
+        add_others(wait);
+        if (wait->count > 0) {
+            fs_seats_awake(&wait->watch->poller.seats, asleep, 0);
+            return 0;
+        }
+        uint64_t left = left_of(wait);
+        if (state < 0 && left > BUSY_NS) left = busy++ < MOST_BUSY ? 0 : BUSY_NS; /* another thread is at work there */
+        int found = ask(wait, left, asleep, &rung);
+        if (found < 0) return found;
+        if (wait->watch->descriptor != wait->descriptor) { /* it was closed meanwhile */
+            wait->count = found;
+            return 0;
+        }
+        if (keep_what_is_so(wait, found) > 0 || (!waits(wait) && !rung)) return 0;
+        if (found > 0 && ++stale > MOST_STALE) return 0;
+        if (found == 0 && !rung && state >= 0) return 0;
+        if (waits(wait) && left_of(wait) == 0) wait->until = 0; /* a last look */
+    }
+}
+
+static int wait_in(struct wait *wait)
+{
+    struct fs_watch *watch = wait->watch;
+    struct ready ready;
+    if (fs_seats_moved(&watch->poller.seats)) fs_watch_show_all(watch); /* a forked child */
+    watch->poller.turn++;
+    if (watch->poller.count > 0) {
+        look(wait, &ready);
+        tell_readable(wait, &ready);
+        if (wait->count > 0) add_bits(wait);
+        add_others(wait);
+        if (wait->count > 0) return 0;
+    }
+    return told(wait);
+}
+
+/* -ENOENT: the kernel alone knows. */
+static int wait_for(int descriptor, struct epoll_event *events, int most, uint64_t limit_ns, const sigset_t *mask)
+{
+    if (!fs_polling_is_due() || most <= 0 || events == NULL) return -ENOENT;
+    struct fs_watch *watch = fs_watch_hold(descriptor);
+    if (watch == NULL) return -ENOENT;
+    if (watch->is_exact) {
+        fs_watch_release(watch);
+        return -ENOENT;
+    }
+    uint64_t until = limit_ns == 0 || limit_ns == UINT64_MAX ? limit_ns : fs_now_ns() + limit_ns;
+    struct wait wait = {watch, descriptor, events, most, 0, until, mask};
+    int error = wait_in(&wait);
+    fs_watch_release(watch);
+    return error < 0 ? error : wait.count;
+}
+
+static int answer(int result, int before)
+{
+    errno = result < 0 ? -result : before;
+    return result < 0 ? -1 : result;
+}
+
+static uint64_t of_ms(int timeout) { return timeout < 0 ? UINT64_MAX : (uint64_t)timeout * 1000000u; }
+
+FS_DOOR int epoll_pwait(int descriptor, struct epoll_event *events, int most, int timeout, const sigset_t *mask)
+{
+    int before = errno, result = wait_for(descriptor, events, most, of_ms(timeout), mask);
+    return result == -ENOENT ? fs_next.epoll_pwait(descriptor, events, most, timeout, mask) : answer(result, before);
+}
+
+FS_DOOR int epoll_wait(int descriptor, struct epoll_event *events, int most, int timeout)
+{
+    int before = errno, result = wait_for(descriptor, events, most, of_ms(timeout), NULL);
+    return result == -ENOENT ? fs_next.epoll_wait(descriptor, events, most, timeout) : answer(result, before);
+}
+
+FS_DOOR int epoll_pwait2(int descriptor, struct epoll_event *events, int most, const struct timespec *limit,
+                         const sigset_t *mask)
+{
+    uint64_t ns = limit == NULL ? UINT64_MAX : (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
+    int before = errno, result = wait_for(descriptor, events, most, ns, mask);
+    return result == -ENOENT ? fs_next.epoll_pwait2(descriptor, events, most, limit, mask) : answer(result, before);
+}
+
+/* ---- objects and registrations ---- */
+
+static int made(int descriptor)
+{
+    int before = errno;
+    if (descriptor >= 0) fs_watch_made(descriptor);
+    errno = before;
+    return descriptor;
+}
+
+FS_DOOR int epoll_create(int size) { return made(fs_next.epoll_create(size)); }
+FS_DOOR int epoll_create1(int flags) { return made(fs_next.epoll_create1(flags)); }
+
+FS_DOOR int epoll_ctl(int descriptor, int operation, int number, struct epoll_event *event)
+{
+    struct epoll_event asked = {0, {0}};
+    if (operation != EPOLL_CTL_DEL && event != NULL) asked = *event;
+    int result = fs_next.epoll_ctl(descriptor, operation, number, event);
+    if (result != 0 || atomic_load_explicit(&fs_stands_aside, memory_order_relaxed) || fs_is_borrowed()) return result;
+    int before = errno;
+    fs_watch_be_exact(number); /* an object in an object */
+    fs_watch_changed(descriptor, operation, number, &asked);
+    errno = before;
+    return result;
+}

@@ -1,0 +1,68 @@
+"""C programs that know nothing of fastsock, plain and with the preloaded library: every byte, and what they see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import compiled
+
+pytestmark = compiled.needs_library
+
+SCENES = [
+    "half_close",
+    "reset",
+    "timeout",
+    "nonblocking",
+    "full",
+    "peek",
+    "signals",
+    "pipe",
+    "copies",
+    "fork",
+    "exec",
+    "spawn",
+    "vfork",
+    "stdio",
+    "passing",
+    "killed",
+    "options",
+    "file",
+    "waits",
+    "level",
+]
+TALKS = [
+    ("thread", "recv"),
+    ("thread", "all"),
+    ("fork", "read"),
+    ("poll", "polls"),
+    ("select", "vector"),
+    ("epoll", "message"),
+    ("epoll", "read"),
+    ("edge", "recv"),
+]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_program_sees_what_tcp_shows(scene: str, tmp_path: Path) -> None:
+    words = [compiled.program("scenes"), scene]
+    report = tmp_path / "report"
+    expected, seen = compiled.plain(words), compiled.ours(words, report, UPGRADE_AFTER=3)
+    assert (seen.returncode, seen.stdout, seen.stderr) == (expected.returncode, expected.stdout, expected.stderr)
+    assert compiled.gained(report) > 0
+
+
+def test_no_scene_is_left_out() -> None:
+    assert compiled.plain([compiled.program("scenes")]).stdout.split() == SCENES
+
+
+@pytest.mark.parametrize(("server", "client"), TALKS)
+@pytest.mark.parametrize(("after", "ring"), [(0, "1M"), (5, "4096")])
+def test_every_byte_comes_back(server: str, client: str, after: int, ring: str, tmp_path: Path) -> None:
+    words = [compiled.program("talk"), server, client, "3", "60", "100000"]
+    report = tmp_path / "report"
+    expected = compiled.plain(words)
+    seen = compiled.ours(words, report, UPGRADE_AFTER=after, RING_BYTES=ring)
+    assert (seen.returncode, seen.stdout, seen.stderr) == (expected.returncode, expected.stdout, expected.stderr)
+    assert server == "edge" or compiled.gained(report) > 0
