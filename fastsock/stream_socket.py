@@ -10,9 +10,9 @@ import _socket
 import sys
 
 from . import arrays
-from .connection import carriers, watchers
+from .connection import carriers
 from .connection.standing_in import Plain, pass_for_standard, stand_in
-from .core.binding._calls import SocketCalls, accepted, begins, is_known, is_tcp
+from .core.binding._calls import SocketCalls, accepted, begins, is_known
 from .patching import detached, guards, numbers
 from .system.genuine import genuine
 
@@ -81,14 +81,6 @@ class socket(SocketCalls, Plain):
                 carriers.give_away(number)
                 carriers.forget(number)  # it is closed by whoever gets it, perhaps in C
         return Plain.detach(self)
-
-    def fileno(self) -> int:
-        number: int = _Base.fileno(self)
-        if is_known(number):
-            carriers.shown(number, sys._getframe(1))
-        elif is_tcp(self):
-            watchers.asked(number, sys._getframe(1))
-        return number
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Only multiprocessing may pickle a socket: it passes sockets to other processes."""

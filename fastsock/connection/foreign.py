@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-_INTERFACES = ("_cffi_backend", "_ctypes")
-_LIBRARIES = frozenset((*_INTERFACES, "cffi", "cffi.api", "ctypes", "ctypes.util"))
+INTERFACES = ("_cffi_backend", "_ctypes")
+_LIBRARIES = frozenset((*INTERFACES, "cffi", "cffi.api", "ctypes", "ctypes.util"))
 _STANDARD = frozenset(sys.stdlib_module_names)
 _MOST_KNOWN = 4096
 _known: dict[str, tuple[int, bool]] = {}  # by module: how many names it had, and what was found
@@ -32,7 +32,7 @@ def asking(frame: FrameType) -> FrameType | None:
 def calls_c(frame: FrameType) -> bool:
     """Whether a module of this kind asks for a number in `frame`."""
     loaded = sys.modules
-    if _INTERFACES[0] not in loaded and _INTERFACES[1] not in loaded:
+    if INTERFACES[0] not in loaded and INTERFACES[1] not in loaded:
         return False
     by = asking(frame)
     return by is not None and _has_library(by.f_globals)

@@ -24,7 +24,7 @@ from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
 from libc.errno cimport EAGAIN, EBUSY, EINTR, EPROTO, ETIMEDOUT, errno as last_error
 from libc.limits cimport INT_MAX, INT_MIN
-from libc.stdint cimport int64_t, uint64_t, UINT64_MAX
+from libc.stdint cimport int64_t, uint32_t, uint64_t, UINT64_MAX
 from libc.string cimport memcpy
 from posix.types cimport off_t
 from posix.fcntl cimport F_GETFL, O_NONBLOCK, fcntl as get_flags
@@ -49,6 +49,7 @@ from fastsock.core.binding.system cimport atomic_fetch_add, atomic_int, fs_parts
 import _socket
 import errno as _errno
 import os as _os
+import sys as _sys
 
 from fastsock.core.binding._core import ProtocolViolation
 
@@ -635,6 +636,15 @@ cdef class SocketCalls:
             leave_number(descriptor)
             plain_del(self)
 
+    def fileno(self):
+        """As socket.fileno(). Whoever asks may poll the number, or use it by C code."""
+        cdef int descriptor = descriptor_of(self)
+        if table_find(descriptor) != NULL:
+            ask_for(descriptor, True)
+        elif descriptor >= 0 and is_tcp_stream(self):
+            ask_for(descriptor, False)
+        return descriptor
+
     def shutdown(self, how, /):
         """As socket.shutdown()."""
         cdef Stream stream
@@ -802,6 +812,7 @@ cdef class SocketCalls:
 
 
 include "carrier.pxi"
+include "watching.pxi"
 
 
 cdef object send_as_it_is(object sock, Stream *stream, list buffers, object ancdata, object flags, object address):
@@ -868,24 +879,6 @@ cdef int enter(object sock, int role, object address) except -1:
                 heed_early(descriptor, role)
             if ruling is not None:
                 ruling(descriptor, address)
-    return 0
-
-
-cdef dict early = {}  # who asked for a number before its socket was connected; kept by connection/watchers.py
-cdef object entering = None
-
-
-def before_entry(dict numbers, hook):
-    """Calls hook(descriptor) when the stream of one of the numbers comes into the table."""
-    global early, entering
-    early, entering = numbers, hook
-
-
-cdef int heed_early(int descriptor, int role) except -1:
-    if role == FS_ROLE_ACCEPTED:
-        early.pop(descriptor, None)  # that was another socket
-    elif descriptor in early:
-        entering(descriptor)
     return 0
 
 
@@ -981,20 +974,6 @@ def duplicated(int descriptor, int number):
 def forget(int descriptor):
     """Before the number is closed, or means another file."""
     leave_number(descriptor)
-
-
-def watched(int descriptor):
-    """Somebody polls the number: readiness is exact from now on."""
-    cdef fs_connection *connection = table_find(descriptor)
-    if connection != NULL:
-        connection_watch(connection, descriptor)
-
-
-def unwatched(int descriptor):
-    """Nobody polls it, as it has turned out, whom fastsock does not see."""
-    cdef fs_connection *connection = table_find(descriptor)
-    if connection != NULL:
-        connection_unwatch(connection, descriptor)
 
 
 def name_of(int descriptor):

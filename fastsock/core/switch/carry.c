@@ -79,7 +79,9 @@ void fs_carry_show(struct fs_connection *connection, int descriptor)
 
 void fs_connection_watch(struct fs_connection *connection, int descriptor)
 {
-    if (!fs_identity_check(descriptor) || !fs_connection_enter(connection, descriptor)) return;
+    /* a mark without memory concerns nobody, whatever the number is by now */
+    if (connection->end != NULL && !fs_identity_check(descriptor)) return;
+    if (!fs_connection_enter(connection, descriptor)) return;
     struct fs_record *record = connection->record;
     int was = (int)atomic_exchange(&record->watched, 1); /* before the look at `end`: an attach looks after it */
     struct fs_end *end = connection->end;

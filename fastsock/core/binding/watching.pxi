@@ -1,0 +1,135 @@
+# Who asks for the numbers of connections, for `_calls.pyx`. What this means is said in connection/watchers.py.
+
+cdef enum:
+    NEAR = 12  # frames: how far from a registration its package may be
+
+
+@cython.final
+cdef class Notes:
+    """Who has asked for the numbers of one connection."""
+    cdef uint32_t generation
+    cdef dict asked  # by number and package: whether it was explained
+    cdef int left    # that were not
+
+
+cdef dict notes_of = {}     # by connection: the core uses its memory again
+cdef dict unexplained = {}  # those of them where some are left
+cdef dict early = {}        # packages by number, of sockets that are not connected
+cdef object frame_of = _sys._getframe, loaded = _sys.modules
+cdef object guard = None, is_polling = None, asking = None, package_of = None, for_good = None
+cdef dict packages = {}
+cdef object only_notes = (), interfaces = (), shown_to_c = None
+
+
+def watch_by(polling, asker, dict known, package, good, passing_on):
+    """polling(): whether a poller of fastsock asks. asker(frame): the frame that asks, behind functions `fileno`.
+    package(globals): the package of a module, kept in `known` by its name. good: who watches for good. passing_on: modules
+    that ask for a number to hand it on. Returns the connections of which an ask is not explained yet."""
+    global is_polling, asking, packages, package_of, for_good, only_notes
+    is_polling, asking, packages, package_of, for_good, only_notes = polling, asker, known, package, good, passing_on
+    return unexplained
+
+
+def guard_notes(lock):
+    """A lock that a thread may take again. A forked child gives a new one."""
+    global guard
+    guard = lock
+
+
+def show_to_c(modules, hook):
+    """hook(number, frame): a number of a connection is asked for, where one of these modules is loaded."""
+    global interfaces, shown_to_c
+    interfaces, shown_to_c = modules, hook
+
+
+cdef object package_in(object names):
+    name = names.get("__name__")
+    found = packages.get(name) if type(name) is str else None
+    return package_of(names) if found is None else found
+
+
+def asked(int descriptor, frame):
+    """The program asks for the number in `frame`, and may watch it."""
+    if is_polling():
+        return
+    if frame.f_code.co_name == "fileno":
+        frame = asking(frame)
+    if frame is None:
+        note(descriptor, for_good)
+        return
+    names = frame.f_globals
+    if names.get("__name__") not in only_notes:
+        note(descriptor, package_in(names))
+
+
+cdef int ask_for(int descriptor, bint is_connected) except -1:
+    """The innermost frame does."""
+    frame = frame_of(0)
+    if is_connected:
+        for name in interfaces:
+            if name in loaded:
+                shown_to_c(descriptor, frame)
+                return 0
+    asked(descriptor, frame)
+    return 0
+
+
+def watched_for_good(int descriptor):
+    """It must be exact, whoever else watches it."""
+    note(descriptor, for_good)
+
+
+cdef int note(int descriptor, object package) except -1:
+    cdef fs_connection *connection
+    cdef Notes notes
+    with guard:
+        connection = table_find(descriptor)
+        if connection == NULL:
+            early.setdefault(descriptor, set()).add(package)
+            return 0
+        notes = notes_of.get(<size_t>connection)
+        if notes is None or notes.generation != connection_generation(connection):
+            unexplained.pop(<size_t>connection, None)
+            notes = Notes.__new__(Notes)
+            notes.generation, notes.asked, notes.left = connection_generation(connection), {}, 0
+            notes_of[<size_t>connection] = notes
+        asks = descriptor, package
+        if asks not in notes.asked:
+            notes.asked[asks] = False
+            notes.left += 1
+            unexplained[<size_t>connection] = notes
+            connection_watch(connection, descriptor)  # what the kernel shows is exact from now on
+    return 0
+
+
+cdef int heed_early(int descriptor, int role) except -1:
+    """The socket of that number is connected."""
+    found = early.pop(descriptor, ())
+    if role != FS_ROLE_ACCEPTED:  # else that was another socket
+        for package in found:
+            note(descriptor, package)
+    return 0
+
+
+def explains(int descriptor):
+    """A poller of fastsock is given the number."""
+    cdef fs_connection *connection
+    cdef Notes notes
+    cdef int i
+    with guard:
+        connection = table_find(descriptor)
+        notes = unexplained.get(<size_t>connection)
+        if notes is None or notes.generation != connection_generation(connection):
+            return
+        frame = frame_of(0)
+        for i in range(NEAR):
+            if frame is None or notes.left == 0:
+                break
+            asks = descriptor, package_in(frame.f_globals)
+            if notes.asked.get(asks) is False:
+                notes.asked[asks] = True
+                notes.left -= 1
+            frame = frame.f_back
+        if notes.left == 0:
+            del unexplained[<size_t>connection]
+            connection_unwatch(connection, descriptor)
