@@ -12,6 +12,7 @@
 
 _Atomic int fs_stands_aside;
 _Thread_local int fs_is_within;
+const char *fs_report_target;
 static pid_t own_number;
 
 /* Called by the core of a Python process, which has the connections from then on (core/beside.c). */
@@ -77,6 +78,8 @@ __attribute__((constructor)) static void begin(void)
         .limits = {.spin_us = number_in(setting("FASTSOCK_SPIN_US"), 50),
                    .direct_min = (size_t)number_in(setting("FASTSOCK_DIRECT_MIN"), 64 << 10)},
     };
+    const char *report = setting("FASTSOCK_STATS");
+    if (report != NULL) fs_report_target = strdup(report);
     note_process();
     pthread_atfork(NULL, NULL, note_process);
     fs_candidates_set(&settings);

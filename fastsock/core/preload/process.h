@@ -16,6 +16,9 @@ extern _Thread_local int fs_is_within;
 /* A child of vfork(): it has its own numbers, and its parent's memory.  A system call. */
 int fs_is_borrowed(void);
 
+/* Where FASTSOCK_STATS has the report go, or NULL: also where the program has cleared its environment. */
+extern const char *fs_report_target;
+
 /* Before the table gets its first connection: what is said at the end. */
 void fs_report_at_exit(void);
 

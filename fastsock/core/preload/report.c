@@ -45,8 +45,8 @@ static struct totals count_all(void)
 
 static void report(void)
 {
-    const char *target = getenv("FASTSOCK_STATS");
-    if (target == NULL || *target == 0 || fs_is_borrowed() || atomic_load(&fs_stands_aside)) return;
+    const char *target = fs_report_target;
+    if (target == NULL || fs_is_borrowed() || atomic_load(&fs_stands_aside)) return;
     struct totals all = count_all();
     char line[512];
     int to_error = strcmp(target, "-") == 0;
@@ -70,8 +70,7 @@ void fs_report_at_exit(void)
 {
     static _Atomic int arranged;
     if (atomic_load_explicit(&arranged, memory_order_relaxed) || atomic_exchange(&arranged, 1)) return;
-    const char *target = getenv("FASTSOCK_STATS");
-    if (target == NULL || *target == 0) return;
+    if (fs_report_target == NULL) return;
     fs_closed_keep(1);
     atexit(report);
 }

@@ -182,25 +182,30 @@ static int make_room(struct fs_watch *watch, int descriptor)
     return 1;
 }
 
-static void forget(struct fs_watch *watch, int descriptor)
+static void unregister(struct fs_watch *watch, int descriptor)
 {
     struct fs_registered *one = fs_watch_registration(watch, descriptor);
     if (one == NULL) return;
     fs_numbers_remove(&watch->numbers, one->word, descriptor);
     if (one->mask & FS_WRITABLE_EVENTS) watch->writers--;
     one->is_there = 0;
+}
+
+void fs_watch_leave_seat(struct fs_watch *watch, int descriptor)
+{
     fs_poller_drop(&watch->poller, descriptor);
     fs_seats_leave(&watch->poller.seats, descriptor);
 }
 
-/* The number's stream, if it is one, hears as its registration says. */
+/* The number's stream, if it is one, hears as its registration says.  One that is not to be heard of keeps its seat until
+ * something comes: programs take a number out, and put it in again, for each answer. */
 static void take_seat(struct fs_watch *watch, int descriptor, uint32_t mask)
 {
     struct fs_connection *connection = fs_table_find(descriptor);
-    if (!(mask & FS_READABLE_EVENTS) || mask & EPOLLET) {
-        fs_poller_drop(&watch->poller, descriptor);
-        fs_seats_leave(&watch->poller.seats, descriptor);
-    } else if (fs_seats_take(&watch->poller.seats, descriptor, mask & EPOLLONESHOT ? FS_HEARS_TOKENS : FS_HEARS_ANY) &&
+    if (mask & EPOLLET) {
+        fs_watch_leave_seat(watch, descriptor);
+    } else if (mask & FS_READABLE_EVENTS &&
+               fs_seats_take(&watch->poller.seats, descriptor, mask & EPOLLONESHOT ? FS_HEARS_TOKENS : FS_HEARS_ANY) &&
                connection != NULL) {
         fs_carry_show(connection, descriptor);
     }
@@ -209,7 +214,7 @@ static void take_seat(struct fs_watch *watch, int descriptor, uint32_t mask)
 
 static void note(struct fs_watch *watch, int descriptor, const struct epoll_event *event)
 {
-    forget(watch, descriptor);
+    unregister(watch, descriptor);
     if (descriptor ==
         watch->poller.seats.bell) { /* the program has closed what it did not know, and has the number now */
         watch->poller.seats.bell = 0;
@@ -232,7 +237,7 @@ void fs_watch_changed(int epoll, int operation, int descriptor, const struct epo
         if (operation != EPOLL_CTL_DEL) watch_exactly(descriptor); /* by somebody whom nobody sees */
         return;
     }
-    if (operation == EPOLL_CTL_DEL) forget(watch, descriptor);
+    if (operation == EPOLL_CTL_DEL) unregister(watch, descriptor);
     else if (descriptor >= 0 && event != NULL) note(watch, descriptor, event);
     fs_watch_release(watch);
 }
@@ -246,7 +251,10 @@ void fs_watched_close_range(int first, int last)
         if (watch->descriptor < 0) continue;
         pthread_mutex_lock(&watch->lock);
         if (watch->descriptor >= first && watch->descriptor <= last) end(watch);
-        for (int i = first; i <= last && i < watch->room; i++) forget(watch, i);
+        for (int i = first; i <= last && i < watch->room; i++) {
+            unregister(watch, i);
+            fs_watch_leave_seat(watch, i);
+        }
         pthread_mutex_unlock(&watch->lock);
     }
 }

@@ -49,7 +49,8 @@ void fs_watch_be_exact(int epoll); /* others watch its number */
 
 /* Of an object that is held. */
 struct fs_registered *fs_watch_registration(struct fs_watch *watch, int descriptor); /* or NULL */
-int fs_watch_number_of(const struct fs_watch *watch, uint64_t word);                 /* or FS_NUMBER_NONE */
+void fs_watch_leave_seat(struct fs_watch *watch, int descriptor);
+int fs_watch_number_of(const struct fs_watch *watch, uint64_t word); /* or FS_NUMBER_NONE */
 void fs_watch_drop_loop(struct fs_watch *watch);
 void fs_watch_make_loop(struct fs_watch *watch);
 void fs_watch_show_all(struct fs_watch *watch);

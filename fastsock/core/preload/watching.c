@@ -48,6 +48,7 @@ static void tell_readable(struct wait *wait, const struct ready *ready)
     for (int i = 0; i < ready->count && wait->count < wait->most; i++) {
         int number = ready->numbers[(first + i) % ready->count], known = 0;
         const struct fs_registered *one = fs_watch_registration(wait->watch, number);
+        if (one == NULL || !(one->mask & FS_READABLE_EVENTS)) fs_watch_leave_seat(wait->watch, number);
         if (one == NULL || !(one->mask & FS_READABLE_EVENTS) || one->mask & (EPOLLONESHOT | EPOLLET)) continue;
         for (int j = 0; j < wait->count && !known; j++) known = wait->events[j].data.u64 == one->word;
         if (!known) tell(wait, number, one, one->mask & FS_READABLE_EVENTS);
@@ -309,7 +310,7 @@ FS_DOOR int epoll_ctl(int descriptor, int operation, int number, struct epoll_ev
     struct epoll_event asked = {0, {0}};
     if (operation != EPOLL_CTL_DEL && event != NULL) asked = *event;
     int result = fs_next.epoll_ctl(descriptor, operation, number, event);
-    if (result != 0 || atomic_load_explicit(&fs_stands_aside, memory_order_relaxed) || fs_is_borrowed()) return result;
+    if (result != 0 || atomic_load_explicit(&fs_stands_aside, memory_order_relaxed)) return result;
     int before = errno;
     fs_watch_be_exact(number); /* an object in an object */
     fs_watch_changed(descriptor, operation, number, &asked);
