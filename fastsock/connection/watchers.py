@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 # These modules ask for the number to show it, or to hand it to another call that is seen by itself.
-_ONLY_NOTES = ("socket", "ssl", "fastsock.stream_socket", "fastsock.channel_socket")
+_ONLY_NOTES = frozenset(("socket", "ssl", "fastsock.stream_socket", "fastsock.channel_socket"))
 # The modules of the standard library hand numbers to one another: one asks, another one registers.
 _STANDARD = frozenset(sys.stdlib_module_names - {"__main__"})
 _LIBRARY, _FOR_GOOD = "the standard library", "for good"

@@ -19,7 +19,7 @@ from cpython.buffer cimport (
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.long cimport PyLong_AsLong, PyLong_AsSsize_t
+from cpython.long cimport PyLong_AsLong, PyLong_AsLongAndOverflow, PyLong_AsSsize_t
 from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
 from libc.errno cimport EAGAIN, EBUSY, EINTR, EPROTO, ETIMEDOUT, errno as last_error
@@ -558,23 +558,31 @@ cdef int go_back(Stream *stream) except -1:
     return 0
 
 
-cdef tuple KEPT = (
-    (_socket.IPPROTO_TCP, _socket.TCP_NODELAY), (_socket.IPPROTO_TCP, _socket.TCP_CORK),
-    (_socket.SOL_SOCKET, _socket.SO_RCVLOWAT),
-)
+cdef long TCP_LEVEL = _socket.IPPROTO_TCP, SOCKET_LEVEL = _socket.SOL_SOCKET
+cdef long NO_DELAY = _socket.TCP_NODELAY, CORK = _socket.TCP_CORK, LOW_WATER = _socket.SO_RCVLOWAT
+cdef long SEND_BUFFER = _socket.SO_SNDBUF, RECEIVE_BUFFER = _socket.SO_RCVBUF, LAST_ERROR = _socket.SO_ERROR
 
 
-cdef inline bint is_kept(object level, object option) except -1:
+cdef long option_number(object value) except? -2:
+    """-1: it names no option."""
+    cdef int overflow = 0
+    cdef long number = PyLong_AsLongAndOverflow(value, &overflow) if PyLong_Check(value) else -1
+    return -1 if overflow else number
+
+
+cdef bint is_kept(object level, object option) except -1:
     """Whether another value may hold underneath while memory is attached."""
-    return (level, option) in KEPT
+    cdef long at = option_number(level), which = option_number(option)
+    return at == TCP_LEVEL and which in (NO_DELAY, CORK) or at == SOCKET_LEVEL and which == LOW_WATER
 
 
-cdef inline bint is_error(object level, object option) except -1:
+cdef bint is_error(object level, object option) except -1:
     """Whether it is the option by which the kernel tells an error once, which it may have told a token's send."""
-    return level == _socket.SOL_SOCKET and option == _socket.SO_ERROR
+    return option_number(level) == SOCKET_LEVEL and option_number(option) == LAST_ERROR
 
 
-cdef tuple BUFFERS = (_socket.SO_SNDBUF, _socket.SO_RCVBUF)
+cdef bint is_buffer(object level, object option) except -1:
+    return option_number(level) == SOCKET_LEVEL and option_number(option) in (SEND_BUFFER, RECEIVE_BUFFER)
 
 
 cdef object elsewhere = None
@@ -668,7 +676,7 @@ cdef class SocketCalls:
             if done:
                 return
         plain_setsockopt(self, level, option, *value)
-        if level == _socket.SOL_SOCKET and option in BUFFERS and find(self, &stream, 0):
+        if is_buffer(level, option) and find(self, &stream, 0):
             with nogil:
                 options_bound(stream.connection, stream.descriptor)
 

@@ -5,11 +5,49 @@ cdef enum:
 
 
 @cython.final
+@cython.no_gc  # it holds nothing that leads back here, and there are as many as connections
 cdef class Notes:
-    """Who has asked for the numbers of one connection."""
+    """Who has asked for the numbers of one connection. Mostly that is one package, for one number."""
     cdef uint32_t generation
-    cdef dict asked  # by number and package: whether it was explained
-    cdef int left    # that were not
+    cdef int left          # that were not explained
+    cdef int number        # of the first who asked
+    cdef object package    # likewise; None: nobody has
+    cdef bint is_explained
+    cdef dict others       # of those who asked later: by number and package, whether it was explained
+
+    cdef int begin(self, uint32_t generation) except -1:
+        self.generation, self.left, self.package, self.others = generation, 0, None, None
+        return 0
+
+    cdef bint is_first(self, int number, object package) except -1:
+        return self.number == number and (self.package is package or self.package == package)
+
+    cdef bint asks(self, int number, object package) except -1:
+        """Whether that is new."""
+        if self.package is None:
+            self.number, self.package, self.is_explained = number, package, False
+        elif self.is_first(number, package):
+            return False
+        else:
+            if self.others is None:
+                self.others = {}
+            if (number, package) in self.others:
+                return False
+            self.others[number, package] = False
+        self.left += 1
+        return True
+
+    cdef int explained(self, int number, object package) except -1:
+        if self.is_first(number, package):
+            if self.is_explained:
+                return 0
+            self.is_explained = True
+        elif self.others is None or self.others.get((number, package)) is not False:
+            return 0
+        else:
+            self.others[number, package] = True
+        self.left -= 1
+        return 0
 
 
 cdef dict notes_of = {}     # by connection: the core uses its memory again
@@ -18,10 +56,11 @@ cdef dict early = {}        # packages by number, of sockets that are not connec
 cdef object frame_of = _sys._getframe, loaded = _sys.modules
 cdef object guard = None, is_polling = None, asking = None, package_of = None, for_good = None
 cdef dict packages = {}
-cdef object only_notes = (), interfaces = (), shown_to_c = None
+cdef frozenset only_notes = frozenset()
+cdef object interfaces = (), shown_to_c = None
 
 
-def watch_by(polling, asker, dict known, package, good, passing_on):
+def watch_by(polling, asker, dict known, package, good, frozenset passing_on):
     """polling(): whether a poller of fastsock asks. asker(frame): the frame that asks, behind functions `fileno`.
     package(globals): the package of a module, kept in `known` by its name. good: who watches for good. passing_on: modules
     that ask for a number to hand it on. Returns the connections of which an ask is not explained yet."""
@@ -42,8 +81,12 @@ def show_to_c(modules, hook):
     interfaces, shown_to_c = modules, hook
 
 
+cdef object name_in(object names):
+    return (<dict>names).get("__name__")  # or of a class derived from dict
+
+
 cdef object package_in(object names):
-    name = names.get("__name__")
+    name = name_in(names)
     found = packages.get(name) if type(name) is str else None
     return package_of(names) if found is None else found
 
@@ -58,7 +101,8 @@ def asked(int descriptor, frame):
         note(descriptor, for_good)
         return
     names = frame.f_globals
-    if names.get("__name__") not in only_notes:
+    name = name_in(names)
+    if type(name) is not str or name not in only_notes:
         note(descriptor, package_in(names))
 
 
@@ -87,17 +131,16 @@ cdef int note(int descriptor, object package) except -1:
         if connection == NULL:
             early.setdefault(descriptor, set()).add(package)
             return 0
-        notes = notes_of.get(<size_t>connection)
-        if notes is None or notes.generation != connection_generation(connection):
-            unexplained.pop(<size_t>connection, None)
-            notes = Notes.__new__(Notes)
-            notes.generation, notes.asked, notes.left = connection_generation(connection), {}, 0
-            notes_of[<size_t>connection] = notes
-        asks = descriptor, package
-        if asks not in notes.asked:
-            notes.asked[asks] = False
-            notes.left += 1
-            unexplained[<size_t>connection] = notes
+        key = <size_t>connection
+        notes = notes_of.get(key)
+        if notes is None:
+            notes = notes_of[key] = Notes.__new__(Notes)
+            notes.begin(connection_generation(connection))
+        elif notes.generation != connection_generation(connection):
+            unexplained.pop(key, None)
+            notes.begin(connection_generation(connection))
+        if notes.asks(descriptor, package):
+            unexplained[key] = notes
             connection_watch(connection, descriptor)  # what the kernel shows is exact from now on
     return 0
 
@@ -118,18 +161,16 @@ def explains(int descriptor):
     cdef int i
     with guard:
         connection = table_find(descriptor)
-        notes = unexplained.get(<size_t>connection)
+        key = <size_t>connection
+        notes = unexplained.get(key)
         if notes is None or notes.generation != connection_generation(connection):
             return
         frame = frame_of(0)
         for i in range(NEAR):
             if frame is None or notes.left == 0:
                 break
-            asks = descriptor, package_in(frame.f_globals)
-            if notes.asked.get(asks) is False:
-                notes.asked[asks] = True
-                notes.left -= 1
+            notes.explained(descriptor, package_in(frame.f_globals))
             frame = frame.f_back
         if notes.left == 0:
-            del unexplained[<size_t>connection]
+            del unexplained[key]
             connection_unwatch(connection, descriptor)
