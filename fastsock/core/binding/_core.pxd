@@ -235,7 +235,7 @@ cdef class Request:
 cdef class Matched:
     cdef fs_message *message
     cdef Engine engine
-    cdef readonly Envelope envelope
+    cdef fs_envelope told
 
     cdef fs_message *take(self) except NULL
     # As irecv() with a request that has its memory, and the same for a caller that waits.

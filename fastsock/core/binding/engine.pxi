@@ -373,6 +373,10 @@ cdef class Promise(Request):
 cdef class Matched:
     """A message that a matched probe took: no other receive finds it."""
 
+    @property
+    def envelope(self):
+        return new_envelope(&self.told, False)
+
     @cython.critical_section
     cdef fs_message *take(self) except NULL:
         cdef fs_message *message = self.message
@@ -940,7 +944,7 @@ cdef class Engine:
         matched = Matched.__new__(Matched)
         matched.message = message
         matched.engine = self
-        matched.envelope = new_envelope(&envelope, False)
+        matched.told = envelope
         return matched
 
     def improbe(self, int peer, int tag, uint32_t context):

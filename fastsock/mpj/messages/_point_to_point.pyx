@@ -237,7 +237,7 @@ cdef bint look_for_message(Path path, int source, int tag, status) except -1:
 
 cdef object take_message(Path path, int source, int tag, status, bint waits):
     cdef EngineMatched matched
-    cdef fs_envelope envelope
+    cdef Matched taken
     try:
         if waits:
             matched = path.engine.c_await_match(path.peer(source), tag, path.context)
@@ -252,7 +252,9 @@ cdef object take_message(Path path, int source, int tag, status, bint waits):
         path.record.fill(status, matched.envelope)
     if message_class is None:
         find_classes()
-    return new_handle(message_class, Matched(path.record, matched))
+    taken = Matched.__new__(Matched)
+    taken.communicator, taken.matched = path.record, matched
+    return new_handle(message_class, taken)
 
 
 class NativePointToPoint:
