@@ -83,17 +83,34 @@ static void clear(struct fs_record *record, enum fs_role role)
     STORE(&record->role, role);
     STORE(&record->next_try, atomic_load(&fs_first_calls));
     STORE(&record->next_bytes, atomic_load(&fs_first_bytes));
-    _Atomic uint64_t *const longs[] = {&record->since_ns,  &record->switches, &record->spills,
-                                       &record->extra_out, &record->extra_in, &record->loop};
-    for (size_t i = 0; i < sizeof longs / sizeof longs[0]; i++) STORE(longs[i], 0);
-    _Atomic uint32_t *const words[] = {
-        &record->foreign,      &record->watched,   &record->out_ring,   &record->out_seq, &record->out_pinned,
-        &record->owed,         &record->ringing,   &record->rseq,       &record->taking,  &record->read_shut,
-        &record->calls_out,    &record->calls_in,  &record->reset_told, &record->failed,  &record->rung,
-        &record->reader_stays, &record->listeners, &record->uncounted};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) STORE(words[i], 0);
-    _Atomic int *const numbers[] = {&record->nodelay, &record->cork, &record->low_water, &record->pending_error};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) STORE(numbers[i], 0);
+    STORE(&record->since_ns, 0);
+    STORE(&record->switches, 0);
+    STORE(&record->spills, 0);
+    STORE(&record->extra_out, 0);
+    STORE(&record->extra_in, 0);
+    STORE(&record->loop, 0);
+    STORE(&record->foreign, 0);
+    STORE(&record->watched, 0);
+    STORE(&record->out_ring, 0);
+    STORE(&record->out_seq, 0);
+    STORE(&record->out_pinned, 0);
+    STORE(&record->owed, 0);
+    STORE(&record->ringing, 0);
+    STORE(&record->rseq, 0);
+    STORE(&record->taking, 0);
+    STORE(&record->read_shut, 0);
+    STORE(&record->calls_out, 0);
+    STORE(&record->calls_in, 0);
+    STORE(&record->reset_told, 0);
+    STORE(&record->failed, 0);
+    STORE(&record->rung, 0);
+    STORE(&record->reader_stays, 0);
+    STORE(&record->listeners, 0);
+    STORE(&record->uncounted, 0);
+    STORE(&record->nodelay, 0);
+    STORE(&record->cork, 0);
+    STORE(&record->low_water, 0);
+    STORE(&record->pending_error, 0);
 }
 
 struct fs_record *fs_record_take(enum fs_role role)
