@@ -7,6 +7,7 @@ import os
 import pytest
 
 from ..helpers.paths import carriers_of, maker_of
+from ..soak.many import many
 from ..soak.run import soak
 
 LONG = bool(os.environ.get("FASTSOCK_SOAK"))
@@ -20,3 +21,12 @@ def test_soak(kind):
         # On a busy machine offers lapse, and for a while the listener is not asked again; most must take the path.
         taken = sum(result.by_transport.get(carrier, 0) for carrier in carriers_of(kind))
         assert taken > 0.5 * sum(result.by_transport.values()), str(result)
+
+
+@pytest.mark.timeout(7200 if LONG else 120)
+@pytest.mark.parametrize("after", (("0", "0"), ("1", "5")), ids="-".join)
+@pytest.mark.parametrize("path", ("plain", "shm"))
+def test_many_short_connections_change_their_carrier(path, after):
+    told = many(path, range(100_000 if LONG else 700), after)
+    if path == "shm":
+        assert min(told["gained"], told["gained there"]) > told["connections"] // 10

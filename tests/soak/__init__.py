@@ -15,4 +15,9 @@ what every call must give, then on each path (schedule.py, calls.py, end.py, pla
 processes, or threads of one. A schedule that goes otherwise is told with the steps that it needs for that. And deaths
 of either end in such schedules, in half of them with a descriptor detached (kills.py): what was handed over arrives,
 or an error tells that it did not.
+
+    python -m tests.soak --many 1000000 --path shm
+
+Short connections, one after the other: a number makes the plan of each, every byte is checked, and both ends gain
+memory at calls of their own (many.py).
 """
