@@ -10,6 +10,7 @@ import json
 import os
 import random
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from ..helpers.scripts import ROOT
 
 STYLES = ("blocking", "timeout", "poll", "select", "epoll", "edge")
 SIZES = (1, 7, 64, 1000, 4096, 30_000)
+LARGE = 3_000_000  # more than a ring takes
 AFTER = ("0", "1", "2", "5", "pays")  # FASTSOCK_UPGRADE_AFTER: of each end its own
 PATIENCE = 60.0  # seconds, of one wait
 PATTERN = Pattern(1)
@@ -37,6 +39,8 @@ class Plan:
         draw = random.Random(number)
         self.start = draw.randrange(1 << 20)
         self.messages = [(draw.randrange(2), draw.choice(SIZES)) for _ in range(draw.choice((1, 2, 4, 12)))]
+        if draw.random() < 0.005:
+            self.messages[-1] = self.messages[-1][0], LARGE
         self.styles = [draw.choice(STYLES) for _ in (0, 1)]
         self.attaches = draw.random() < 0.3
         # before which message an end takes its number to a plain socket, or goes on with a duplicate; or forks
@@ -58,8 +62,8 @@ class End:
 
     def play(self) -> None:
         plan, at = self.plan, self.plan.start
-        if plan.attaches:
-            fastsock.attach(self.sock, 1.0)
+        if plan.attaches and not fastsock.attach(self.sock, PATIENCE) and hasattr(self.sock, "transport"):
+            raise AssertionError(f"no memory: {fastsock.explain(self.sock)}")
         for number, (sender, size) in enumerate(plan.messages):
             self._step(number)
             self._begin_style()
@@ -174,9 +178,14 @@ def _play(side: int, numbers: range) -> Iterator[int]:
             yield _converse(socket.create_connection(("127.0.0.1", port)), side, number)
 
 
+def _give_up(number: int, frame: object) -> None:
+    raise AssertionError("it hangs")
+
+
 def _converse(sock: Any, side: int, number: int) -> int:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else TCP waits 40 ms where one end sends twice
     end = End(sock, side, Plan(number))
+    signal.setitimer(signal.ITIMER_REAL, 2 * PATIENCE)
     try:
         end.play()
     except BaseException as error:
@@ -221,5 +230,6 @@ def many_by_turns(kind: str, first: int, count: int, each: int = 10_000) -> Iter
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGALRM, _give_up)
     chosen, first, last = (int(argument) for argument in sys.argv[1:4])
     print(json.dumps([last - first, sum(_play(chosen, range(first, last)))]))
