@@ -363,7 +363,7 @@ def test_the_calls_of_two_connections_share_no_object_that_counts_references(nam
         for sock in (pairs.listener, *connected[0], *connected[1]):
             sock.close()
     if FREE_THREADED and sys.version_info < (3, 14):  # later ones do not show it
-        found = vars(socket.socket)[name]
+        found = inspect.getattr_static(socket.socket, name)
         before = sys.getrefcount(found)
         several = [found] * 1000
         assert sys.getrefcount(found) == before and len(several) == 1000

@@ -168,7 +168,7 @@ def test_reading_a_stream_ends_with_the_call_that_reads(between, third, store):
             break
     assert between.outcome() == "CallTimeout"
     store.open()
-    until(lambda: store.streams()[0] == 1)  # the generator was closed
+    until(lambda: store.streams()[0] >= 1)  # the generator was closed; so are those of calls that began too late
 
 
 def test_within_holds_for_a_whole_stream(between, third):

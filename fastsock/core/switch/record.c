@@ -10,8 +10,9 @@
 _Atomic uint32_t fs_first_calls = 8;
 _Atomic uint64_t fs_first_bytes = 64 * 1024;
 
-/* All of it with the table held: memory of this process's own, for records that it begins: the processes that it forks share it.  What is full is left as
- * it is: some of its records will never be given back, because who held them was killed. */
+/* All of it with the table held.  Memory of this process's own, for records that it begins: the processes that it forks
+ * share it.  What is full is left as it is: some of its records will never be given back, because who held them was
+ * killed. */
 static struct fs_record *fresh; /* the next slot that nobody has had, of so many */
 static uint32_t fresh_slots;
 static struct fs_record *first, *last; /* free ones: a queue, so that a slot rests before it serves again */
