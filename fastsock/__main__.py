@@ -10,7 +10,7 @@ import os
 import sys
 
 from .config import LAUNCHED, ConfigError, reload
-from .launcher import UsageError, parse
+from .launcher import UsageError, answer, become, parse, refuse
 from .launching import children, preloading
 
 TYPE_CHECKING = False
@@ -40,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words in (["--help"], ["-h"]):
-        _answer("--help")
+        answer("--help", USAGE)
     if words == ["--version"]:
-        _answer("--version")
+        answer("--version")
     if words[:1] != ["run"]:
         _refuse(f"there is no command {words[0]}\n\n{USAGE}" if words else USAGE)
     try:
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except UsageError as error:
         _refuse(f"{error}\n\n{USAGE}")
     if program in (["--help"], ["--version"]):
-        _answer(program[0])
+        answer(program[0], USAGE)
     os.environ.update(changes)
     try:
         reload()
@@ -76,12 +76,7 @@ def _become(program: list[str]) -> NoReturn:
         obstacle = preloading.obstacle(path)
         if obstacle is not None:
             sys.stderr.write(f"fastsock run: {obstacle}\n")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    try:
-        os.execv(path, command)
-    except OSError as error:
-        _refuse(f"{path} could not be started: {error.strerror}\n")
+    become(path, command)
 
 
 def _found(program: list[str]) -> tuple[str, list[str]]:
@@ -95,19 +90,8 @@ def _found(program: list[str]) -> tuple[str, list[str]]:
     return path, program
 
 
-def _answer(option: str) -> NoReturn:
-    if option == "--version":
-        import fastsock
-
-        print(f"fastsock {fastsock.__version__}")
-    else:
-        print(USAGE, end="")
-    sys.exit(0)
-
-
 def _refuse(text: str) -> NoReturn:
-    sys.stderr.write(f"fastsock run: {text}")
-    sys.exit(2)
+    refuse(text, "fastsock run")
 
 
 if __name__ == "__main__":

@@ -56,21 +56,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         changes, program = parse(arguments)
     except UsageError as error:
-        _refuse(f"{error}\n\n{USAGE}")
+        refuse(f"{error}\n\n{USAGE}")
     if program in (["--help"], ["--version"]):
-        _answer(program[0])
+        answer(program[0])
     os.environ.update(changes)
     from .config import reload
 
     try:
         reload()
     except ConfigError as error:
-        _refuse(f"{error}\n")
+        refuse(f"{error}\n")
     os.environ[LAUNCHED] = str(os.getpid())
     children.cover(os.environ)
     options = _replaceable()
     if options is not None:
-        _become([sys.orig_argv[0], *options, *program])
+        become(sys.executable, [sys.orig_argv[0], *options, *program])
     from .launching import inprocess
 
     inprocess.run(program)
@@ -163,15 +163,15 @@ def _observed() -> bool:
     return monitoring is not None and any(monitoring.get_tool(number) is not None for number in range(6))
 
 
-def _become(command: list[str]) -> None:
-    """Replace this process. Where the system refuses, exit with 2 and a text on standard error."""
+def become(path: str, command: list[str]) -> NoReturn:
+    """Replace this process by the program at `path`. Where the system refuses, exit with 2 and a text."""
     environ = _environment_at_start(os.environ)
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execve(sys.executable, command, environ)
+        os.execve(path, command, environ)
     except OSError as error:
-        _refuse(f"{sys.executable} could not be started: {error.strerror}\n")
+        refuse(f"{path} could not be started: {error.strerror}\n")
 
 
 def _environment_at_start(environ: os._Environ[str]) -> dict[str, str]:
@@ -194,18 +194,20 @@ def _environment_at_start(environ: os._Environ[str]) -> dict[str, str]:
     return copy
 
 
-def _answer(option: str) -> NoReturn:
+def answer(option: str, usage: str = USAGE) -> NoReturn:
+    """What --version and --help print."""
     if option == "--version":
         import fastsock
 
         print(f"fastsock {fastsock.__version__}")
     else:
-        print(USAGE, end="")
+        print(usage, end="")
     sys.exit(0)
 
 
-def _refuse(text: str) -> NoReturn:
-    sys.stderr.write(f"python -m {_MODULE}: {text}")
+def refuse(text: str, command: str = f"python -m {_MODULE}") -> NoReturn:
+    """Exit with 2 and the text, which ends a line, on standard error."""
+    sys.stderr.write(f"{command}: {text}")
     sys.exit(2)
 
 

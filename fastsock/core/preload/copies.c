@@ -89,11 +89,4 @@ FS_DOOR int fcntl(int descriptor, int command, ...)
     return control(descriptor, command, argument);
 }
 
-FS_DOOR int fcntl64(int descriptor, int command, ...)
-{
-    va_list rest;
-    va_start(rest, command);
-    void *argument = va_arg(rest, void *);
-    va_end(rest);
-    return control(descriptor, command, argument);
-}
+FS_DOOR int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));

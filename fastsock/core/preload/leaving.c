@@ -31,7 +31,7 @@ FS_DOOR int fexecve(int descriptor, char *const arguments[], char *const environ
 }
 
 /* The arguments of execl() and its family, behind the first one; `behind`: what follows them. */
-#define LISTED(arguments, first, behind, result, call)                       \
+#define LISTED(arguments, first, behind, call)                               \
     va_list rest;                                                            \
     size_t count = 1;                                                        \
     va_start(rest, first);                                                   \
@@ -47,17 +47,17 @@ FS_DOOR int fexecve(int descriptor, char *const arguments[], char *const environ
 
 FS_DOOR int execl(const char *path, const char *first, ...)
 {
-    LISTED(arguments, first, (void)0, int, execv(path, arguments));
+    LISTED(arguments, first, (void)0, execv(path, arguments));
 }
 
 FS_DOOR int execlp(const char *file, const char *first, ...)
 {
-    LISTED(arguments, first, (void)0, int, execvp(file, arguments));
+    LISTED(arguments, first, (void)0, execvp(file, arguments));
 }
 
 FS_DOOR int execle(const char *path, const char *first, ...)
 {
-    LISTED(arguments, first, char *const *environment = va_arg(rest, char *const *), int,
+    LISTED(arguments, first, char *const *environment = va_arg(rest, char *const *),
            execve(path, arguments, environment));
 }
 

@@ -23,7 +23,7 @@ int fs_is_borrowed(void) { return getpid() != own_number; }
 
 static void note_process(void) { own_number = getpid(); }
 
-/* ---- settings: the command has checked them (launching/run.py) ---- */
+/* ---- settings: the command has checked them (fastsock/__main__.py) ---- */
 
 static const char *setting(const char *name)
 {

@@ -35,9 +35,8 @@ struct ready {
 
 /* ---- what is told ---- */
 
-static void tell(struct wait *wait, int number, const struct fs_registered *one, uint32_t events)
+static void tell(struct wait *wait, const struct fs_registered *one, uint32_t events)
 {
-    (void)number;
     wait->events[wait->count++] = (struct epoll_event){.events = events, .data.u64 = one->word};
 }
 
@@ -51,7 +50,7 @@ static void tell_readable(struct wait *wait, const struct ready *ready)
         if (one == NULL || !(one->mask & FS_READABLE_EVENTS)) fs_watch_leave_seat(wait->watch, number);
         if (one == NULL || !(one->mask & FS_READABLE_EVENTS) || one->mask & (EPOLLONESHOT | EPOLLET)) continue;
         for (int j = 0; j < wait->count && !known; j++) known = wait->events[j].data.u64 == one->word;
-        if (!known) tell(wait, number, one, one->mask & FS_READABLE_EVENTS);
+        if (!known) tell(wait, one, one->mask & FS_READABLE_EVENTS);
     }
 }
 
