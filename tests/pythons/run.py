@@ -49,6 +49,7 @@ WHOLE = (
 )
 THREADS = (
     ("the tests of threads", ("-m", "pytest", "tests/paths/test_threads.py")),
+    ("streams that several threads use", ("-m", "pytest", "tests/paths/test_stream.py", "-k", "threads")),
     ("remote calls, active messages, buffers", ("-m", "pytest", "tests/rmi", "tests/active", "tests/buffers")),
 )
 

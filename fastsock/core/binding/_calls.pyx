@@ -126,7 +126,7 @@ cdef extern from "Python.h":
 
 cdef object plain_class = _socket.socket
 cdef object plain_connect = _socket.socket.connect, plain_connect_ex = _socket.socket.connect_ex
-cdef object plain_close = _socket.socket.close, plain_detach = _socket.socket.detach
+cdef object close_number = _socket.close, plain_close = _socket.socket.close, plain_detach = _socket.socket.detach
 cdef object plain_del = _socket.socket.__del__, plain_shutdown = _socket.socket.shutdown
 cdef object plain_fileno = _socket.socket.fileno, plain_timeout = _socket.socket.gettimeout
 cdef object plain_name = _socket.socket.getpeername
@@ -629,7 +629,9 @@ cdef class SocketCalls:
     def _real_close(self, _ss=_socket.socket):
         cdef int descriptor = descriptor_of(self)
         if table_find(descriptor) != NULL:
+            plain_detach(self)  # first: what another thread begins now must not go past the memory
             leave_number(descriptor)
+            close_number(descriptor)
         if _ss is plain_class:
             plain_close(self)
         else:
